@@ -1,0 +1,106 @@
+package almanac
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ClaimRequest asks for events that are due.
+type ClaimRequest struct {
+	// Token names the claim: a fresh random UUID that was never used before. Whoever
+	// holds it may settle what was claimed; after a claim whose answer got lost it
+	// also tells what to give back.
+	Token uuid.UUID
+	// Owner says who claims, for people who look at the lease. It decides nothing.
+	Owner string
+	// Types are the event types to take. Events of other types are left alone.
+	Types []string
+	// Limit is the most events to take, at least 1.
+	Limit int
+	// Lease is how long they are held before others may take them back.
+	Lease time.Duration
+}
+
+// Claim is what a request was given.
+type Claim struct {
+	Events []Event   // PROCESSING, oldest due first
+	At     time.Time // when, by the repository's clock, UTC
+}
+
+// Settlement is the outcome of one claimed event, to be stored.
+type Settlement struct {
+	// Event is the event as it was claimed. Its version and its lease token must
+	// still be the stored ones, or the settlement is refused: the work was somebody
+	// else's by then.
+	Event Event
+	// Outcome is what became of it.
+	Outcome Outcome
+	// Next plans the successor of an event that ends, from the user as stored at
+	// that moment. It is called inside the transaction that stores the outcome, while
+	// the user cannot change, so it must be quick and must not use the repository. An
+	// error that matches ErrNoOccurrence means that the series has ended; after any
+	// other error the outcome is stored all the same. Nil plans nothing.
+	Next func(u User, now time.Time) (Event, error)
+}
+
+// Outcome is how one attempt at an event ended. Make it with [Delivered],
+// [GaveUp] or [GaveBack].
+type Outcome struct {
+	Status Status        // Completed, Failed, or Pending for a release
+	At     time.Time     // when it was delivered, by the repository's clock; for Completed
+	Reason string        // why it failed or was released
+	Cause  ReleaseCause  // of a release
+	Delay  time.Duration // of a release: how long the event rests before it is available again
+}
+
+// Delivered is the outcome of an event that was accepted at the given instant.
+func Delivered(at time.Time) Outcome { return Outcome{Status: Completed, At: at} }
+
+// GaveUp is the outcome of an event that will not be tried again.
+func GaveUp(reason string) Outcome { return Outcome{Status: Failed, Reason: reason} }
+
+// GaveBack is the outcome of an event to be tried again after the delay.
+func GaveBack(cause ReleaseCause, reason string, delay time.Duration) Outcome {
+	return Outcome{Status: Pending, Cause: cause, Reason: reason, Delay: max(delay, 0)}
+}
+
+// Apply returns e with the outcome applied at now. It returns an
+// [*InvalidStateTransitionError] unless e is PROCESSING.
+func (o Outcome) Apply(e Event, now time.Time) (Event, error) {
+	switch o.Status {
+	case Completed:
+		return e.Complete(o.At)
+	case Failed:
+		return e.Fail(o.Reason)
+	case Pending:
+		return e.Release(o.Cause, o.Reason, now.Add(o.Delay))
+	}
+	return e, &InvalidStateTransitionError{e.ID, e.Status, o.Status}
+}
+
+// Settled is the answer to one Settlement.
+type Settled struct {
+	// Event is the event as stored.
+	Event Event
+	// Successor is the event that was stored after it, nil if none was: the series
+	// has ended, the user is deleted, or the occurrence was stored before.
+	Successor *Event
+	// PlanErr is why there is no successor although one was wanted. The outcome is
+	// stored; the series stands still until the user is rescheduled.
+	PlanErr error
+	// Err is why nothing was stored. It matches ErrLeaseLost when the event belongs
+	// to another by now.
+	Err error
+}
+
+// ReasonUserDeleted is why an event FAILED that could not be tried again because
+// its user had been deleted in the meantime.
+const ReasonUserDeleted = "user was deleted"
+
+// Missed is what a downtime left behind.
+type Missed struct {
+	Count  int       // how many events have been ready for longer than the grace
+	Oldest time.Time // the earliest instant among them, UTC; zero when there is none
+	Newest time.Time // the latest
+}

@@ -1,0 +1,203 @@
+package almanac
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The kinds of failure that callers tell apart with [errors.Is]. Those that name
+// a case carry it in the typed error beside them.
+var (
+	ErrNotFound               = errors.New("almanac: not found")                                // *NotFoundError
+	ErrExists                 = errors.New("almanac: exists already")                           // from CreateUser
+	ErrInvalid                = errors.New("almanac: invalid input")                            // *ValidationError
+	ErrInvalidTimezone        = errors.New("almanac: unknown time zone")                        // *InvalidTimezoneError
+	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                    // *InvalidDateOfBirthError
+	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")                 // *InvalidStateTransitionError
+	ErrOptimisticLock         = errors.New("almanac: changed since it was read")                // *OptimisticLockError
+	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")           // *UnsupportedEventTypeError
+	ErrSkippedWallTime        = errors.New("almanac: clocks skip this wall time")               // *WallTimeError
+	ErrRejectedWallTime       = errors.New("almanac: clocks do not show this wall time once")   // *WallTimeError
+	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                    // a recurrence has ended, or a handler owes this user nothing
+	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another") // what a late worker hears
+	ErrPermanent              = errors.New("almanac: permanent failure")                        // see Permanent
+	ErrRunning                = errors.New("almanac: scheduler is running already")             // from Scheduler.Run
+)
+
+// NotFoundError says what was not there.
+type NotFoundError struct {
+	Kind string // "user" or "event"
+	ID   uuid.UUID
+}
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("almanac: no %s %s", e.Kind, e.ID) }
+
+// Is makes errors.Is(err, ErrNotFound) hold.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// FieldError is one bad field of an input.
+type FieldError struct {
+	Field   string // as the caller knows it: "dateOfBirth"
+	Problem string // what is wrong with it, as a clause: "is in the future"
+	Err     error  // the typed error behind it, if any
+}
+
+// ValidationError names every bad field of an input at once. Nothing of the
+// input was stored.
+type ValidationError struct{ Fields []FieldError }
+
+func (e *ValidationError) Error() string {
+	problems := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		problems[i] = f.Field + " " + f.Problem
+	}
+	return "almanac: invalid input: " + strings.Join(problems, "; ")
+}
+
+// Is makes errors.Is(err, ErrInvalid) hold.
+func (e *ValidationError) Is(target error) bool { return target == ErrInvalid }
+
+// Unwrap gives errors.Is and errors.As the typed errors behind the fields.
+func (e *ValidationError) Unwrap() []error {
+	var errs []error
+	for _, f := range e.Fields {
+		if f.Err != nil {
+			errs = append(errs, f.Err)
+		}
+	}
+	return errs
+}
+
+// InvalidTimezoneError says which name is no zone.
+type InvalidTimezoneError struct {
+	Name       string
+	Suggestion string // the nearest accepted name, or ""
+	NoData     bool   // the name is good, but this process has no data for it
+}
+
+func (e *InvalidTimezoneError) Error() string {
+	return fmt.Sprintf("almanac: %q %s", e.Name, e.problem())
+}
+
+// problem says what is wrong with the name, as a clause.
+func (e *InvalidTimezoneError) problem() string {
+	switch {
+	case e.NoData:
+		return "is a time zone for which this machine has no data"
+	case e.Suggestion != "":
+		return fmt.Sprintf("is not a known time zone; did you mean %q?", e.Suggestion)
+	}
+	return "is not a known time zone"
+}
+
+// Is makes errors.Is(err, ErrInvalidTimezone) hold.
+func (e *InvalidTimezoneError) Is(target error) bool { return target == ErrInvalidTimezone }
+
+// InvalidDateOfBirthError says why nobody was born on that date.
+type InvalidDateOfBirthError struct {
+	Value  string
+	Reason string // as a clause: "is in the future"
+}
+
+func (e *InvalidDateOfBirthError) Error() string {
+	return fmt.Sprintf("almanac: date of birth %q %s", e.Value, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrInvalidDateOfBirth) hold.
+func (e *InvalidDateOfBirthError) Is(target error) bool { return target == ErrInvalidDateOfBirth }
+
+// InvalidStateTransitionError says which step of an event's life was refused.
+type InvalidStateTransitionError struct {
+	EventID  uuid.UUID
+	From, To Status
+}
+
+func (e *InvalidStateTransitionError) Error() string {
+	return fmt.Sprintf("almanac: event %s: invalid state transition from %s to %s", e.EventID, e.From, e.To)
+}
+
+// Is makes errors.Is(err, ErrInvalidStateTransition) hold.
+func (e *InvalidStateTransitionError) Is(target error) bool {
+	return target == ErrInvalidStateTransition
+}
+
+// OptimisticLockError says that an event moved on after the caller read it. Do
+// not write again blindly: read the event and decide anew.
+type OptimisticLockError struct {
+	EventID  uuid.UUID
+	Expected int // the version that the caller had read
+}
+
+func (e *OptimisticLockError) Error() string {
+	return fmt.Sprintf("almanac: event %s was modified by another transaction (expected version %d)", e.EventID, e.Expected)
+}
+
+// Is makes errors.Is(err, ErrOptimisticLock) hold.
+func (e *OptimisticLockError) Is(target error) bool { return target == ErrOptimisticLock }
+
+// UnsupportedEventTypeError says which event type has no handler.
+type UnsupportedEventTypeError struct{ EventType string }
+
+func (e *UnsupportedEventTypeError) Error() string {
+	return fmt.Sprintf("almanac: no handler for event type %q", e.EventType)
+}
+
+// Is makes errors.Is(err, ErrUnsupportedEventType) hold.
+func (e *UnsupportedEventTypeError) Is(target error) bool { return target == ErrUnsupportedEventType }
+
+// WallTimeError says which wall time a policy refused, and why.
+type WallTimeError struct {
+	Wall     WallTime
+	Zone     Timezone
+	Reading  Reading // Never or Twice
+	Rejected bool    // by the policy reject; otherwise the policy skip passed over it
+}
+
+func (e *WallTimeError) Error() string {
+	return fmt.Sprintf("almanac: clocks in %s show %s %s", e.Zone, e.Wall, e.Reading)
+}
+
+// Is makes errors.Is hold for ErrRejectedWallTime or ErrSkippedWallTime.
+func (e *WallTimeError) Is(target error) bool {
+	if e.Rejected {
+		return target == ErrRejectedWallTime
+	}
+	return target == ErrSkippedWallTime
+}
+
+// Permanent marks err, returned by a delivery, as not worth another attempt: the
+// event is FAILED at once, and its series goes on. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string        { return e.err.Error() }
+func (e *permanentError) Unwrap() error        { return e.err }
+func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
+
+// RetryAfter marks err, returned by a delivery, as worth another attempt no
+// sooner than after d. The handler's retry policy still bounds how often, and may
+// wait longer. A d of zero or less asks for nothing.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfterError{err, d}
+}
+
+type retryAfterError struct {
+	err   error
+	delay time.Duration
+}
+
+func (e *retryAfterError) Error() string { return e.err.Error() }
+func (e *retryAfterError) Unwrap() error { return e.err }

@@ -1,0 +1,70 @@
+// Package backoff says how long to wait before trying again.
+//
+// It holds arithmetic only: the caller brings the number of the attempt and the
+// randomness, so that every answer can be tested and explained.
+package backoff
+
+import (
+	"math"
+	"time"
+)
+
+// longest is the largest duration that a float64 and a time.Duration both hold.
+// The nearest float64 to the largest duration is one too many, and converting
+// that back would overflow.
+const longest = time.Duration(math.MaxInt64 &^ (1<<10 - 1))
+
+// Exponential is a delay that grows by a constant factor from one failed
+// attempt to the next, up to a limit. It is a plain value: copy it freely, and
+// use it from many goroutines. The zero Exponential never waits.
+type Exponential struct {
+	// First is the delay after the first failed attempt. Zero or less means no
+	// delay at all, whatever the other fields say.
+	First time.Duration
+
+	// Max limits the delay before jitter. Zero or less means no limit other than
+	// the largest duration, some 292 years.
+	Max time.Duration
+
+	// Factor is the ratio of one delay to the one before. Anything below 1, zero
+	// and NaN included, counts as 1: the delay stays at First.
+	Factor float64
+
+	// Jitter is the largest share of the delay that chance adds on top: 0.2 makes
+	// ten seconds into ten to twelve. It never shortens a delay, so that one asked
+	// for by a receiver is kept. Zero, less, or NaN means no jitter.
+	Jitter float64
+}
+
+// Delay returns how long to wait before the next attempt when attempt of them
+// have failed; an attempt below 1 counts as 1. The random number, from 0 up to
+// but not including 1, places the answer within the jitter; numbers outside
+// that range count as its nearest end.
+//
+// The answer is never negative and never overflows, for any attempt and any
+// factor: what would not fit is the largest duration, give or take rounding.
+func (e Exponential) Delay(attempt int, random float64) time.Duration {
+	if e.First <= 0 {
+		return 0
+	}
+	limit := float64(longest)
+	if e.Max > 0 {
+		limit = min(float64(e.Max), limit)
+	}
+
+	// Infinity is a fine intermediate: min brings it back.
+	delay := float64(e.First) * math.Pow(atLeast(e.Factor, 1), float64(max(attempt, 1)-1))
+	delay = min(delay, limit)
+	share := e.Jitter * min(atLeast(random, 0), 1)
+	delay += delay * atLeast(share, 0)
+
+	return time.Duration(min(delay, float64(longest)))
+}
+
+// atLeast returns x, or low when x is smaller or not a number.
+func atLeast(x, low float64) float64 {
+	if x > low {
+		return x
+	}
+	return low
+}

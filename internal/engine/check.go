@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// check returns every complaint about e's fields, joined, or nil.
+func (e *Engine[T, R, K]) check() error {
+	var errs []error
+	require := func(ok bool, complaint string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("engine: "+complaint, args...))
+		}
+	}
+
+	require(e.Claim != nil, "no Claim")
+	require(e.Until != nil, "no Until")
+	require(e.Do != nil, "no Do")
+	require(e.Exited != nil, "no Exited")
+	require(e.Settle != nil, "no Settle")
+
+	l := e.Leases
+	require(l.Key != nil, "no Leases.Key")
+	require(l.Renew != nil, "no Leases.Renew")
+	require(l.TTL >= time.Millisecond, "Leases.TTL of %v is under a millisecond", l.TTL)
+
+	s := e.Settings
+	require(s.Slots > 0, "%d Slots", s.Slots)
+	require(s.Batch > 0, "Batch of %d", s.Batch)
+	require(s.Linger >= 0, "Linger of %v", s.Linger)
+	require(s.Poll >= time.Millisecond, "Poll of %v is under a millisecond", s.Poll)
+	require(s.Drain >= 0, "Drain of %v", s.Drain)
+	require(s.Abandon >= 0, "Abandon of %v", s.Abandon)
+	require(s.Backoff != nil, "no Backoff")
+
+	for _, c := range e.Chores {
+		require(c.Do != nil, "chore %q has no Do", c.Name)
+		require(c.Every >= time.Millisecond, "chore %q runs every %v, under a millisecond", c.Name, c.Every)
+	}
+	return errors.Join(errs...)
+}

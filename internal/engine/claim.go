@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// hush is the shortest time between two looks that hints cause. Hints may come
+// with every transaction of a busy store, and most speak of another day.
+const hush = 5 * time.Millisecond
+
+// slots counts the items in hand. Only the claimer takes slots, so what it sees
+// free stays free.
+type slots struct {
+	size   int
+	inHand atomic.Int64
+	freed  hint
+}
+
+func newSlots(size int) *slots { return &slots{size: size} }
+
+func (s *slots) free() int { return s.size - int(s.inHand.Load()) }
+
+func (s *slots) take() { s.inHand.Add(1) }
+
+func (s *slots) release(n int) {
+	s.inHand.Add(-int64(n))
+	s.freed.give()
+}
+
+// claimer sleeps until something is due and a slot is free, claims, and starts
+// what it got.
+type claimer[T, R any, K comparable] struct {
+	r      *run[T, R, K]
+	claims int // calls of Claim that failed in a row
+	looks  int // calls of Until that failed in a row
+	vain   int // claims in a row that got nothing although something was due
+}
+
+// run ends when ctx does. The items that it starts live below work, which
+// outlives ctx.
+func (c *claimer[T, R, K]) run(ctx, work context.Context) {
+	expecting := false // whether Until spoke of something due
+	for ctx.Err() == nil {
+		free := c.r.slots.free()
+		if free == 0 {
+			select {
+			case <-c.r.slots.freed.given():
+			case <-ctx.Done():
+			}
+			continue
+		}
+
+		got, err := c.claim(work, free)
+		if err != nil {
+			c.claims++
+			wait := c.r.backoff(c.claims)
+			if ctx.Err() == nil {
+				c.r.log.WarnContext(ctx, "claim failed", "err", err, "retry_in", wait)
+			}
+			pause(ctx, wait, nil) // hints must not hurry a store in trouble
+			continue
+		}
+		c.claims = 0
+		if got >= free {
+			continue // there may be more
+		}
+		if got == 0 && expecting {
+			c.vain++
+		} else {
+			c.vain = 0
+		}
+		expecting = c.rest(ctx)
+	}
+}
+
+// claim takes at most free items and starts them. It returns how many it got,
+// which may be some even with an error.
+func (c *claimer[T, R, K]) claim(work context.Context, free int) (int, error) {
+	asked := time.Now() // before the call: the lease cannot have begun earlier
+	ctx, cancel := context.WithTimeout(work, c.r.call())
+	defer cancel()
+	items, err := c.r.Claim(ctx, free)
+
+	if excess := len(items) - free; excess > 0 {
+		c.r.log.ErrorContext(work, "items given up, more were claimed than asked for", "count", excess)
+		items = items[:free]
+	}
+	late := 0
+	for _, item := range items {
+		if !c.r.start(work, asked, item) {
+			late++
+		}
+	}
+	if late > 0 {
+		c.r.log.ErrorContext(work, "items given up, their lease was over before they could start", "count", late)
+	}
+	return len(items), err
+}
+
+// rest sleeps until it is time to claim, and reports whether something is known
+// to be due then.
+func (c *claimer[T, R, K]) rest(ctx context.Context) bool {
+	for {
+		// What a hint given until now speaks of, Until sees.
+		c.r.wake.forget()
+		asked := time.Now()
+		wait, known, err := c.until(ctx)
+		if err != nil {
+			c.looks++
+			wait = c.r.backoff(c.looks)
+			if ctx.Err() == nil {
+				c.r.log.WarnContext(ctx, "look for the next due item failed, claiming blindly", "err", err, "claim_in", wait)
+			}
+			pause(ctx, wait, nil)
+			return false
+		}
+		c.looks = 0
+
+		poll := jitter(c.r.Settings.Poll)
+		due := known && wait <= poll
+		if !due {
+			wait, c.vain = poll, 0
+		}
+		switch pause(ctx, max(wait, c.reluctance(poll)), c.r.wake.given()) {
+		case stopped:
+			return false
+		case hinted:
+			c.vain = 0
+			pause(ctx, hush-time.Since(asked), nil)
+		case elapsed:
+			if due {
+				return true
+			}
+		}
+	}
+}
+
+func (c *claimer[T, R, K]) until(ctx context.Context) (time.Duration, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.r.call())
+	defer cancel()
+	return c.r.Until(ctx)
+}
+
+// reluctance is how long to wait before a claim at least, after claims that got
+// nothing although something was due: others hold it locked, and asking at once
+// would spin. It doubles from a millisecond to 64, and is then as long as a poll.
+func (c *claimer[T, R, K]) reluctance(poll time.Duration) time.Duration {
+	switch {
+	case c.vain == 0:
+		return 0
+	case c.vain <= 7:
+		return min(time.Millisecond<<(c.vain-1), poll)
+	default:
+		return poll
+	}
+}

@@ -1,0 +1,61 @@
+// Package engine claims items when they are due, does each in a goroutine of
+// its own, and settles the results in batches. It is goroutines and nothing
+// else: what an item is, where it is stored and what doing it means are
+// functions of the caller's.
+//
+// # The way of an item
+//
+//	             Claim            Do               Settle
+//	store ──────────────▶ in hand ────▶ result ──────────────▶ store
+//	        at most as            one goroutine     a batch, again and
+//	        many as there         for each item     again, until stored
+//	        are free slots
+//	      └───────────────── one slot, one lease ─────────────┘
+//
+// A slot is held from the claim until the result is stored. A store that cannot
+// settle therefore stops the claiming by itself, and memory stays bounded.
+// Each item claimed leads to one result that is settled. The exceptions are
+// each logged as an error: an item whose lease was over before it could start,
+// one that the store handed out in excess of what was asked for, a result that
+// could not be stored while its lease lasted, and an item that ignored its
+// cancellation for longer than the engine waits.
+//
+// # Who runs, and who stops whom
+//
+//	actor    file       number     does                             ends
+//	Run      engine.go  1          starts the rest, then waits      when all below have
+//	claimer  claim.go   1          sleeps until due; claims         when Run's context does
+//	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
+//	settler  settle.go  1          stores batches                   when Run says that no result is to come,
+//	                                                                and those that came are dealt with
+//	renewer  renew.go   1          keeps leases, reports lost ones  when the settler has ended
+//	chore    every.go   per Chore  upkeep at an interval            when Run's context does
+//
+// Three contexts keep them apart. Run's own ends the claiming and the chores.
+// The work context, which Claim and Do get, outlives it by up to Settings.Drain
+// and is then cancelled with [ErrDraining]; below it each item has one of its
+// own, cancelled with [ErrLeaseLost] when its lease is gone. Settle and Renew
+// get a third, which nobody cancels, with a deadline for each call.
+//
+//	Run's context done ──▶ no claim begins, no chore goes on
+//	          │ until the items in hand are done, at most Drain
+//	work context cancelled: ErrDraining
+//	          │ until the items in hand are done, at most Abandon
+//	settler told that no more is to come
+//	          │ until all is stored, at most one TTL after the last success
+//	renewer stopped ──▶ Run returns
+//
+// # Time
+//
+// The store's clock decides what is due: the engine only ever asks how long,
+// and sleeps on its own monotonic clock. It judges leases by that clock too,
+// counting from before the call that obtained them, so that it takes a lease to
+// be over no later than the store does.
+//
+// # Callbacks
+//
+// Claim, Until, Settle, Renew and chores must return when their context ends,
+// or Run cannot. Each is called by one goroutine at a time, but they overlap
+// with each other and with Do. A panic in any of them, or in Exited or Key, is a
+// fault of the program and crashes it; only a panic in Do becomes a result.
+package engine

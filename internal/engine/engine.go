@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	// ErrDraining is the cause of an item's context that was cancelled because
+	// Run was asked to stop and Settings.Drain has passed since.
+	ErrDraining = errors.New("engine: draining")
+
+	// ErrLeaseLost is the cause of an item's context that was cancelled because
+	// the item's lease is no longer held: somebody else may be doing the item.
+	ErrLeaseLost = errors.New("engine: lease lost")
+
+	// ErrRunning is what Run returns when the engine runs already.
+	ErrRunning = errors.New("engine: running already")
+
+	// ErrAbandoned is matched by what Run returns when items ignored their
+	// cancellation, and their goroutines are left behind.
+	ErrAbandoned = errors.New("engine: items abandoned")
+
+	// ErrUnsettled is matched by what Run returns when results had to be given up
+	// after Run was asked to stop.
+	ErrUnsettled = errors.New("engine: results given up")
+)
+
+// Engine claims items of type T when they are due, does each in a goroutine of
+// its own, and settles results of type R in batches. K names a lease. All
+// fields but Chores and Log are required, and none may change while Run runs.
+// An Engine must not be copied once used.
+type Engine[T, R any, K comparable] struct {
+	// Claim takes at most free items that are due now, the most urgent first, and
+	// leases them to this engine for Leases.TTL. Its context outlives Run's by up
+	// to Settings.Drain, so that a claim on its way is not cut off: what it took
+	// would be nobody's until its lease ran out. Items returned together with an
+	// error are done all the same.
+	Claim func(ctx context.Context, free int) ([]T, error)
+
+	// Until says how long it is until the next item is due, zero or less when one
+	// is due already, and false when none is known.
+	Until func(ctx context.Context) (time.Duration, bool, error)
+
+	// Do does one item. It is never called for more than Settings.Slots at once,
+	// and must return soon after its context ends; [context.Cause] says why it did.
+	Do func(ctx context.Context, item T) R
+
+	// Exited makes the result of an item whose Do did not return. The cause is
+	// the recovered value of its panic, or nil when it ended its goroutine by
+	// [runtime.Goexit]; stack is the goroutine's at that moment.
+	Exited func(item T, cause any, stack []byte) R
+
+	// Settle stores a batch. An error means that it is to be tried again as it is,
+	// after Settings.Backoff, while its leases last, and that nothing behind it is
+	// stored before. A result that the store will never take is therefore for
+	// Settle to put aside, returning nil. So is one whose lease has passed to
+	// somebody else: results arrive here also after their lease is lost. An error
+	// may hide a success (a connection that broke during the commit), so storing
+	// a result twice must be harmless. The slice is Settle's to keep.
+	Settle func(ctx context.Context, results []R) error
+
+	// Leases says how claims are kept while their items are in hand.
+	Leases Leases[T, K]
+
+	// Chores are done from start to stop, each in a goroutine of its own.
+	Chores []Chore
+
+	// Settings are the numbers.
+	Settings Settings
+
+	// Log hears of failures: Warn when something will be tried again, Error when
+	// something was given up. Nil discards.
+	Log *slog.Logger
+
+	wake    hint
+	running atomic.Bool
+}
+
+// Leases says how claims are kept while their items are in hand. All fields are
+// required.
+type Leases[T any, K comparable] struct {
+	// Key names the lease of an item. Items may share one: those of one claim
+	// usually do.
+	Key func(item T) K
+
+	// Renew prolongs leases to a whole TTL from now and returns the ones it still
+	// holds. One that it does not return is lost: the contexts of its items end
+	// with [ErrLeaseLost]. When it fails, it is tried again after
+	// Settings.Backoff, and a lease counts as lost once a whole TTL has passed
+	// since its last success.
+	Renew func(ctx context.Context, keys []K) (held []K, err error)
+
+	// TTL is how long a lease lasts unless renewed, at least a millisecond.
+	// Leases are renewed every third of it. The same third is the deadline of
+	// each call of Claim, Until, Settle and Renew.
+	TTL time.Duration
+}
+
+// Settings are the numbers of an [Engine]. Those not said to allow zero must be
+// positive.
+type Settings struct {
+	// Slots is how many items may be in hand: claimed, and not yet settled.
+	Slots int
+
+	// Batch is how many results one call of Settle gets at most.
+	Batch int
+
+	// Linger is how long a result waits for others to fill its batch. Zero takes
+	// only what is there.
+	Linger time.Duration
+
+	// Poll is the longest sleep between two looks at what is due, give or take a
+	// fifth, for when no hint arrives. It is at least a millisecond.
+	Poll time.Duration
+
+	// Drain is how long the items in hand may go on after Run was asked to stop,
+	// before their contexts end. Zero ends them at once.
+	Drain time.Duration
+
+	// Abandon is how long Run then waits for items that ignore that. Zero does
+	// not wait.
+	Abandon time.Duration
+
+	// Backoff is how long to wait after a call has failed that many times in a
+	// row, counted from 1. Answers below a millisecond count as one. It must be
+	// safe for concurrent use.
+	Backoff func(failures int) time.Duration
+}
+
+// Run claims, does and settles until ctx is done. From then on it claims
+// nothing; the items in hand go on for up to Settings.Drain, have their
+// contexts cancelled then, and what they result in is settled. Leases are
+// renewed throughout. Storing the last results is given up when nothing could
+// be stored for a whole Leases.TTL.
+//
+// Run returns nil when all that it claimed was settled, or given up and logged
+// before ctx was done. It returns an error that matches [ErrAbandoned] and says
+// how many when items ignored their cancellation for Settings.Abandon; their
+// goroutines are the only ones that Run does not wait for, and their results
+// are dropped. It returns one that matches [ErrUnsettled] when results were
+// given up after ctx was done. It returns [ErrRunning] when the engine runs
+// already, and all complaints at once when fields are missing or out of range.
+// An engine that has returned may run again.
+func (e *Engine[T, R, K]) Run(ctx context.Context) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	if !e.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer e.running.Store(false)
+
+	outliving := context.WithoutCancel(ctx) // bounded by drain, and by a deadline for each call
+	work, endWork := context.WithCancelCause(outliving)
+	defer endWork(nil)
+	renewing, stopRenewing := context.WithCancel(outliving)
+	defer stopRenewing()
+
+	r := newRun(e)
+	settler := &settler[T, R, K]{r: r}
+	var actors sync.WaitGroup
+	actors.Go(func() {
+		defer r.busy.leave()
+		(&claimer[T, R, K]{r: r}).run(ctx, work)
+	})
+	actors.Go(func() {
+		defer stopRenewing()
+		settler.run(outliving)
+	})
+	actors.Go(func() { r.renew(renewing) })
+	for _, c := range e.Chores {
+		actors.Go(func() { r.every(ctx, c) })
+	}
+
+	<-ctx.Done()
+	err := r.drain(ctx, endWork)
+	actors.Wait()
+	return errors.Join(err, settler.err)
+}
+
+// Wake hints that an item may be due earlier than the engine knows. It never
+// blocks, hints that come together are merged, and one too many costs a call of
+// Until. It is safe for concurrent use, before, during and after Run.
+func (e *Engine[T, R, K]) Wake() { e.wake.give() }
+
+// run is what the actors of one Run share.
+type run[T, R any, K comparable] struct {
+	*Engine[T, R, K]
+	log     *slog.Logger
+	slots   *slots
+	ledger  *ledger[K]
+	busy    *crowd             // the items being done, and the claimer, who adds to them
+	results chan outcome[R, K] // room for every slot, so that an item never waits
+	last    chan struct{}      // closed when no result is to come
+}
+
+func newRun[T, R any, K comparable](e *Engine[T, R, K]) *run[T, R, K] {
+	log := e.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &run[T, R, K]{
+		Engine:  e,
+		log:     log,
+		slots:   newSlots(e.Settings.Slots),
+		ledger:  newLedger[K](e.Leases.TTL),
+		busy:    newCrowd(),
+		results: make(chan outcome[R, K], e.Settings.Slots),
+		last:    make(chan struct{}),
+	}
+}
+
+// drain waits until the claimer and all items have ended, or are past waiting
+// for, and tells the settler.
+func (r *run[T, R, K]) drain(ctx context.Context, endWork context.CancelCauseFunc) error {
+	defer close(r.last)
+	if r.busy.wait(r.Settings.Drain) == 0 {
+		return nil
+	}
+	endWork(ErrDraining)
+	n := r.busy.wait(r.Settings.Abandon)
+	if n == 0 {
+		return nil
+	}
+	r.log.ErrorContext(ctx, "items abandoned, they ignore cancellation", "count", n, "waited", r.Settings.Abandon)
+	return fmt.Errorf("%w: %d still running %v after their contexts ended", ErrAbandoned, n, r.Settings.Abandon)
+}
+
+// call is the deadline of one call of Claim, Until, Settle or Renew.
+func (r *run[T, R, K]) call() time.Duration { return r.Leases.TTL / 3 }
+
+// backoff is Settings.Backoff, kept from spinning.
+func (r *run[T, R, K]) backoff(failures int) time.Duration {
+	return max(r.Settings.Backoff(failures), time.Millisecond)
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// ledger keeps the leases in hand. It judges them by the local monotonic clock
+// alone, and is safe for concurrent use.
+type ledger[K comparable] struct {
+	ttl time.Duration
+
+	mu    sync.Mutex
+	byKey map[K]*lease[K]
+}
+
+// lease is the bounded right to work on the items that hold it.
+type lease[K comparable] struct {
+	key   K
+	end   time.Time // unless renewed
+	lost  bool      // for good
+	holds map[*hold[K]]struct{}
+}
+
+// hold is one item's share in a lease, from claim to settlement.
+type hold[K comparable] struct {
+	lease   *lease[K]
+	cancel  context.CancelCauseFunc // ends the item's context
+	running bool
+}
+
+func newLedger[K comparable](ttl time.Duration) *ledger[K] {
+	return &ledger[K]{ttl: ttl, byKey: make(map[K]*lease[K])}
+}
+
+// take lets an item hold the lease called key, which was asked for at asked, and
+// returns the item's context below work. It refuses when the lease is over.
+func (b *ledger[K]) take(work context.Context, key K, asked time.Time) (context.Context, *hold[K], bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	l, known := b.byKey[key]
+	if !known || l.lost { // the store has just said that it is ours, again
+		l = &lease[K]{key: key, end: asked.Add(b.ttl), holds: make(map[*hold[K]]struct{})}
+	}
+	if !time.Now().Before(l.end) {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancelCause(work)
+	h := &hold[K]{lease: l, cancel: cancel, running: true}
+	l.holds[h] = struct{}{}
+	b.byKey[key] = l
+	return ctx, h, true
+}
+
+// done notes that the item of h is done, though not settled.
+func (b *ledger[K]) done(h *hold[K]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h.running = false
+	h.cancel(nil)
+}
+
+// drop ends h, and its lease with the last hold.
+func (b *ledger[K]) drop(h *hold[K]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(h.lease.holds, h)
+	if len(h.lease.holds) == 0 && b.byKey[h.lease.key] == h.lease {
+		delete(b.byKey, h.lease.key)
+	}
+}
+
+// end is when the lease of h is over unless renewed.
+func (b *ledger[K]) end(h *hold[K]) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return h.lease.end
+}
+
+// keys are the leases in hand that are not lost, in no order.
+func (b *ledger[K]) keys() []K {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var keys []K
+	for key, l := range b.byKey {
+		if !l.lost {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// soonest is the earliest end of a lease that is not lost, and false when there
+// is none.
+func (b *ledger[K]) soonest() (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var soonest time.Time
+	for _, l := range b.byKey {
+		if !l.lost && (soonest.IsZero() || l.end.Before(soonest)) {
+			soonest = l.end
+		}
+	}
+	return soonest, !soonest.IsZero()
+}
+
+// renewed takes note of a renewal that was asked for at asked: of the leases
+// named, those held last a whole TTL from then and the others are lost. It
+// returns how many running items the lost ones had.
+func (b *ledger[K]) renewed(named, held []K, asked time.Time) (stopped int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	kept := make(map[K]bool, len(held))
+	for _, key := range held {
+		kept[key] = true
+	}
+	end := asked.Add(b.ttl)
+	for _, key := range named {
+		l, inHand := b.byKey[key]
+		switch {
+		case !inHand || l.end.After(end): // settled meanwhile, and perhaps claimed anew
+		case kept[key]:
+			l.end = end
+		default:
+			stopped += l.lose()
+		}
+	}
+	return stopped
+}
+
+// expire loses the leases that are over at now, and returns how many running
+// items they had.
+func (b *ledger[K]) expire(now time.Time) (stopped int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.byKey {
+		if !l.lost && !now.Before(l.end) {
+			stopped += l.lose()
+		}
+	}
+	return stopped
+}
+
+// lose marks l as lost, ends the contexts of its items, and returns how many
+// were running. What they result in still goes to the store, which knows best.
+func (l *lease[K]) lose() (stopped int) {
+	l.lost = true
+	for h := range l.holds {
+		if h.running {
+			stopped++
+			h.cancel(ErrLeaseLost)
+		}
+	}
+	return stopped
+}

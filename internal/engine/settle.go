@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// settler gathers results into batches and stores them, one batch at a time and
+// in the order in which they came.
+type settler[T, R any, K comparable] struct {
+	r     *run[T, R, K]
+	limit time.Time // when to stop trying, while draining; zero before
+	err   error     // what Run reports: results given up while draining
+}
+
+// run ends once r.last is closed and what came before is dealt with.
+func (s *settler[T, R, K]) run(ctx context.Context) {
+	for {
+		batch := s.gather()
+		if len(batch) == 0 {
+			return
+		}
+		s.settle(ctx, batch)
+	}
+}
+
+// gather waits for a result and then a little for others. It returns none when
+// none is to come.
+func (s *settler[T, R, K]) gather() []outcome[R, K] {
+	batch := make([]outcome[R, K], 0, s.r.Settings.Batch)
+	select {
+	case o := <-s.r.results:
+		batch = append(batch, o)
+	case <-s.r.last:
+		return s.fill(batch)
+	}
+
+	linger := time.NewTimer(s.r.Settings.Linger)
+	defer linger.Stop()
+	for len(batch) < cap(batch) {
+		select {
+		case o := <-s.r.results:
+			batch = append(batch, o)
+		case <-linger.C:
+			return s.fill(batch)
+		case <-s.r.last:
+			return s.fill(batch)
+		}
+	}
+	return batch
+}
+
+// fill adds the results that are there.
+func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
+	for len(batch) < cap(batch) {
+		select {
+		case o := <-s.r.results:
+			batch = append(batch, o)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// settle stores batch, trying again while there is a point in it, and frees its
+// slots.
+func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
+	for failures := 1; ; failures++ {
+		s.watch()
+		err := s.try(ctx, batch)
+		if err == nil {
+			s.watch()
+			if s.draining() {
+				s.limit = time.Now().Add(s.r.Leases.TTL) // it works: go on
+			}
+			s.free(batch)
+			return
+		}
+
+		batch = s.giveUp(ctx, batch, err)
+		if len(batch) == 0 {
+			return
+		}
+		wait := min(s.r.backoff(failures), time.Until(s.end(batch)))
+		s.r.log.WarnContext(ctx, "settle failed", "err", err, "results", len(batch), "retry_in", wait)
+		s.sleep(ctx, wait)
+	}
+}
+
+// try stores batch once.
+func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) error {
+	deadline := time.Now().Add(s.r.call())
+	if s.draining() && s.limit.Before(deadline) {
+		deadline = s.limit
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+
+	results := make([]R, len(batch))
+	for i, o := range batch {
+		results[i] = o.result
+	}
+	return s.r.Settle(ctx, results)
+}
+
+// giveUp frees the part of batch that there is no point in trying again, and
+// returns the rest.
+func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], cause error) []outcome[R, K] {
+	now := time.Now()
+	hopeless := s.draining() && !now.Before(s.limit)
+	var kept, lost []outcome[R, K]
+	for _, o := range batch {
+		if hopeless || !now.Before(s.r.ledger.end(o.hold)) {
+			lost = append(lost, o)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	if len(lost) == 0 {
+		return kept
+	}
+	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "err", cause)
+	if s.draining() {
+		s.err = errors.Join(s.err, fmt.Errorf("%w: %d: %w", ErrUnsettled, len(lost), cause))
+	}
+	s.free(lost)
+	return kept
+}
+
+// free ends the holds of batch and gives its slots back.
+func (s *settler[T, R, K]) free(batch []outcome[R, K]) {
+	for _, o := range batch {
+		s.r.ledger.drop(o.hold)
+	}
+	s.r.slots.release(len(batch))
+}
+
+// end is when to stop trying to store batch.
+func (s *settler[T, R, K]) end(batch []outcome[R, K]) time.Time {
+	var end time.Time
+	for _, o := range batch {
+		if t := s.r.ledger.end(o.hold); t.After(end) {
+			end = t
+		}
+	}
+	if s.draining() && s.limit.Before(end) {
+		return s.limit
+	}
+	return end
+}
+
+// sleep waits before another try, but not when the drain begins meanwhile.
+func (s *settler[T, R, K]) sleep(ctx context.Context, d time.Duration) {
+	if s.draining() {
+		pause(ctx, d, nil)
+		return
+	}
+	pause(ctx, d, s.r.last)
+}
+
+// watch sets the limit when it is seen for the first time that no more results
+// are to come.
+func (s *settler[T, R, K]) watch() {
+	if s.draining() {
+		return
+	}
+	select {
+	case <-s.r.last:
+		s.limit = time.Now().Add(s.r.Leases.TTL)
+	default:
+	}
+}
+
+func (s *settler[T, R, K]) draining() bool { return !s.limit.IsZero() }

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// hint is a signal without content. Hints given before one is taken merge into
+// one. The zero hint is ready; it must not be copied.
+type hint struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+// given is the channel on which a hint can be taken.
+func (h *hint) given() chan struct{} {
+	h.once.Do(func() { h.c = make(chan struct{}, 1) })
+	return h.c
+}
+
+// give leaves a hint unless one waits already. It never blocks.
+func (h *hint) give() {
+	select {
+	case h.given() <- struct{}{}:
+	default:
+	}
+}
+
+// forget takes a hint that waits, if there is one.
+func (h *hint) forget() {
+	select {
+	case <-h.given():
+	default:
+	}
+}
+
+// crowd counts goroutines and tells when the last has left. It begins with one
+// member, and only a member may let others in, so it empties once.
+type crowd struct {
+	n     atomic.Int64
+	empty chan struct{}
+}
+
+func newCrowd() *crowd {
+	c := &crowd{empty: make(chan struct{})}
+	c.n.Store(1)
+	return c
+}
+
+func (c *crowd) join() { c.n.Add(1) }
+
+func (c *crowd) leave() {
+	if c.n.Add(-1) == 0 {
+		close(c.empty)
+	}
+}
+
+// wait waits for the last to leave, at most for d, and returns how many are left.
+func (c *crowd) wait(d time.Duration) int {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.empty:
+	case <-timer.C:
+	}
+	return int(c.n.Load())
+}
+
+// end says what ended a pause.
+type end int
+
+const (
+	elapsed end = iota // the time passed
+	hinted             // a hint came first
+	stopped            // the context ended first
+)
+
+// pause sleeps for d, unless a hint or the end of ctx comes first. A nil channel
+// gives no hints.
+func pause(ctx context.Context, d time.Duration, hints <-chan struct{}) end {
+	if ctx.Err() != nil {
+		return stopped
+	}
+	if d <= 0 {
+		return elapsed
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return stopped
+	case <-hints:
+		return hinted
+	case <-timer.C:
+		return elapsed
+	}
+}
+
+// jitter returns d give or take a fifth, so that processes started together do
+// not look together for ever.
+func jitter(d time.Duration) time.Duration {
+	fifth := d / 5
+	return d - fifth + rand.N(2*fifth+1)
+}

@@ -1,0 +1,71 @@
+package pgserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Config says which server [Start] starts, and where.
+type Config struct {
+	// Binaries are the programs to run. The zero Binaries are found as [Find]
+	// does, with those first that fit a cluster which exists already.
+	Binaries Binaries
+	// Dir keeps the cluster and what belongs to it; it is made where missing.
+	// Empty means a fresh temporary directory that is removed at Stop.
+	Dir string
+	// Durable makes a commit survive a crash of the machine. Without it the
+	// server is faster and a crash of the machine may ruin the cluster.
+	Durable bool
+	// MaxConnections is how many clients may be connected; 0 means 100.
+	MaxConnections int
+	// Settings are further server settings by name. Those that say where the
+	// server listens and what it serves are not to be had.
+	Settings map[string]string
+	// Log hears at Info what was started, joined and stopped; nil discards.
+	Log *slog.Logger
+}
+
+// check refuses settings that would take the server out of our hands.
+func (c Config) check() error {
+	var errs []error
+	if c.MaxConnections < 0 {
+		errs = append(errs, fmt.Errorf("pgserver: %d connections", c.MaxConnections))
+	}
+	ours := []string{"data_directory", "hba_file", "ident_file", "listen_addresses", "logging_collector",
+		"max_connections", "port", "unix_socket_directories"}
+	for name := range c.Settings {
+		if slices.Contains(ours, strings.ToLower(name)) {
+			errs = append(errs, fmt.Errorf("pgserver: setting %q cannot be chosen", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settings are all settings of the server, the caller's last.
+func (c Config) settings(port int) map[string]string {
+	settings := map[string]string{
+		"listen_addresses":        "127.0.0.1",
+		"port":                    strconv.Itoa(port),
+		"unix_socket_directories": "",
+		"max_connections":         "100",
+		"timezone":                "UTC",
+		"log_timezone":            "UTC",
+	}
+	if c.MaxConnections > 0 {
+		settings["max_connections"] = strconv.Itoa(c.MaxConnections)
+	}
+	if !c.Durable {
+		maps.Copy(settings, map[string]string{
+			"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off",
+		})
+	}
+	for name, value := range c.Settings {
+		settings[strings.ToLower(name)] = value
+	}
+	return settings
+}

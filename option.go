@@ -1,0 +1,130 @@
+package almanac
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+)
+
+// Option is a setting of a [Scheduler].
+type Option func(*settings)
+
+type settings struct {
+	workers    int
+	lease      time.Duration
+	drain      time.Duration
+	poll       time.Duration
+	sweep      time.Duration
+	grace      time.Duration
+	crashes    int
+	checks     Checks
+	deliverers map[Channel]Deliverer
+	observers  []Observer
+	log        *slog.Logger
+}
+
+// WithWorkers sets how many events are delivered at once, at least 1. The default
+// is 100: deliveries mostly wait for somebody else's network.
+func WithWorkers(n int) Option { return func(s *settings) { s.workers = n } }
+
+// WithLease sets how long a claimed event is held before another process may take
+// it back; a lease in use is renewed. It is how long an event of a dead process
+// waits. It must be at least three seconds. The default is a minute.
+func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d } }
+
+// WithDrain sets how long Run lets deliveries finish once it is told to stop. Zero
+// cancels them at once. The default is 25 seconds, which fits into the half
+// minute that Kubernetes grants.
+func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d } }
+
+// WithPoll sets the longest that Run sleeps before it looks at the database again.
+// Events are not late by it: Run sleeps until the next one is due. It bounds how
+// late an event can be that another process stores for a nearer instant. It must
+// be positive. The default is a second.
+func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
+
+// WithSweep sets how often leases are looked over for those that ran out. It must
+// be positive. The default is five seconds.
+func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d } }
+
+// WithMissedGrace sets for how long an event must have been ready to count as
+// missed. It must not be negative. The default is five seconds.
+func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
+
+// WithCrashLimit sets after how many deaths of its worker an event is FAILED
+// instead of delivered once more, at least 1. The default is 5.
+func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
+
+// WithChecks adds to the validation chain that each event passes before it is
+// delivered. An event that is refused is FAILED with the refusal as its reason,
+// and its series goes on.
+func WithChecks(checks ...Check) Option {
+	return func(s *settings) { s.checks = append(s.checks, checks...) }
+}
+
+// WithDeliverer sets who delivers the events of a channel.
+func WithDeliverer(c Channel, d Deliverer) Option {
+	return func(s *settings) { s.deliverers[c] = d }
+}
+
+// WithObserver adds an observer. Observers are told in the order in which they
+// were added.
+func WithObserver(o Observer) Option {
+	return func(s *settings) { s.observers = append(s.observers, o) }
+}
+
+// WithLogger sets where the scheduler writes what it does: starts, stops and
+// missed events at Info, what is tried again at Warn, what is lost at Error.
+// Nothing is written per event. The default discards everything.
+func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
+
+func newSettings(r Repository, registry Registry, options []Option) (settings, error) {
+	s := settings{
+		workers:    100,
+		lease:      time.Minute,
+		drain:      25 * time.Second,
+		poll:       time.Second,
+		sweep:      5 * time.Second,
+		grace:      5 * time.Second,
+		crashes:    5,
+		deliverers: make(map[Channel]Deliverer),
+		log:        slog.New(slog.DiscardHandler),
+	}
+	for _, option := range options {
+		option(&s)
+	}
+	s.deliverers = maps.Clone(s.deliverers)
+	return s, s.check(r, registry)
+}
+
+// check judges all settings together and returns every complaint.
+func (s settings) check(r Repository, registry Registry) error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("almanac: "+format, args...))
+		}
+	}
+	refuse(r == nil, "repository is nil")
+	refuse(registry == nil, "registry is nil")
+	refuse(s.workers < 1, "%d workers", s.workers)
+	refuse(s.lease < 3*time.Second, "lease of %v is under three seconds", s.lease)
+	refuse(s.drain < 0, "drain of %v is negative", s.drain)
+	refuse(s.poll <= 0, "poll of %v is not positive", s.poll)
+	refuse(s.sweep <= 0, "sweep of %v is not positive", s.sweep)
+	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
+	refuse(s.crashes < 1, "crash limit of %d", s.crashes)
+	refuse(s.log == nil, "logger is nil")
+	for i, check := range s.checks {
+		refuse(check == nil, "check %d is nil", i)
+	}
+	for i, o := range s.observers {
+		refuse(o == nil, "observer %d is nil", i)
+	}
+	for channel, d := range s.deliverers {
+		refuse(d == nil, "deliverer of channel %q is nil", channel)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package almanac
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// maxSteps bounds how many occurrences are passed over in search of one: enough
+// for an hourly series to catch up with a week, and an end for a handler that
+// never gets there.
+const maxSteps = 1000
+
+// searchBack is how far before its present instant an occurrence is looked for
+// when its user moved: further than any two zones are apart.
+const searchBack = 72 * time.Hour
+
+// plan returns the event of the first occurrence that u is owed strictly after the
+// given instant and whose key is greater than used: an occurrence that was once
+// claimed is never offered again, wherever the person has moved since.
+func plan(h EventHandler, u User, after time.Time, used string) (Event, error) {
+	for range maxSteps {
+		o, err := h.Next(u, after)
+		if err != nil {
+			return Event{}, err
+		}
+		if o.Key > used {
+			e, err := NewEvent(u, h, o)
+			if err == nil || !errors.Is(err, ErrSkippedWallTime) {
+				return e, err
+			}
+		}
+		if after, err = pass(u, o, after); err != nil {
+			return Event{}, err
+		}
+	}
+	return Event{}, fmt.Errorf("almanac: handler of %q: no occurrence with a key greater than %q within %d", h.EventType(), used, maxSteps)
+}
+
+// pass returns the instant from which to look for the occurrence after o. It
+// refuses a handler that does not get ahead.
+func pass(u User, o Occurrence, after time.Time) (time.Time, error) {
+	zone := o.Zone
+	if zone.IsZero() {
+		zone = u.Timezone
+	}
+	lenient := o.Policies
+	if lenient.Gap == GapSkip {
+		lenient.Gap = GapForward
+	}
+	r, err := zone.Resolve(o.Wall, lenient)
+	if err != nil {
+		return after, err
+	}
+	if !r.Instant.After(after) {
+		return after, fmt.Errorf("almanac: occurrence %q at %s is not after %s", o.Key, r.Instant.Format(time.RFC3339), after.Format(time.RFC3339))
+	}
+	return r.Instant, nil
+}
+
+// occurrenceNamed returns the occurrence of the given key, looking from the given
+// instant on, and whether the handler yields it.
+func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurrence, bool, error) {
+	for range maxSteps {
+		o, err := h.Next(u, from)
+		if errors.Is(err, ErrNoOccurrence) || err == nil && o.Key > key {
+			return Occurrence{}, false, nil
+		}
+		if err != nil || o.Key == key {
+			return o, err == nil, err
+		}
+		if from, err = pass(u, o, from); err != nil {
+			return Occurrence{}, false, err
+		}
+	}
+	return Occurrence{}, false, nil
+}
+
+// replan returns a pending event as it should be for its user as they are now.
+//
+// While the occurrence keeps its wall time, it keeps its identity, and only its
+// instant follows the person's zone; if that instant has passed, it is due now.
+// Otherwise the person corrected what the occurrence was made from, and the next
+// one after now takes its place.
+func replan(h EventHandler, r Roster, u User, e Event) (Event, error) {
+	same, found, err := occurrenceNamed(h, u, e.OccurrenceKey, e.Due.Add(-searchBack))
+	if err != nil {
+		return Event{}, err
+	}
+	if found && same.Wall == e.Wall {
+		return e.Reschedule(u, h, same)
+	}
+	next, err := plan(h, u, r.Now, r.Used[e.Type])
+	if err != nil {
+		return Event{}, err
+	}
+	zone := StoredTimezone(next.Zone)
+	return e.Reschedule(u, h, Occurrence{next.OccurrenceKey, next.Wall, zone, next.Policies})
+}
+
+// successor plans what follows an event that has ended.
+func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
+	after := done.Due
+	if c, ok := h.(CatchUpper); !ok || !c.CatchUp().All {
+		after = later(after, now)
+	}
+	return plan(h, u, after, done.OccurrenceKey)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// guarded runs a handler's planning code, which is the host's: a panic in it must
+// not take down a transaction that has others' outcomes in it.
+func guarded(what string, f func() (Event, error)) (e Event, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			e, err = Event{}, fmt.Errorf("almanac: %s panicked: %v", what, cause)
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,196 @@
+package almanac
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Repository keeps users and events. Package postgres has the one for production
+// and package almanactest one in memory; almanactest.TestRepository is the suite
+// that says what every Repository must do.
+//
+// A Repository is safe for concurrent use unless it is bound to a transaction.
+// Its clock is the only one that decides: what is due, when a lease ends. Errors
+// that name a case are the typed ones of this package; all others are of the
+// database, and say nothing about whether the operation took effect.
+type Repository interface {
+	UserRepository
+	EventRepository
+	ClaimRepository
+	Timekeeper
+}
+
+// UserRepository keeps users, each together with what they are owed.
+type UserRepository interface {
+	// CreateUser stores a user and their first events, all or nothing, and returns
+	// them as stored. The error matches [ErrExists] when the id is taken.
+	CreateUser(ctx context.Context, u User, events ...Event) (User, []Event, error)
+
+	// User returns a user, or a [*NotFoundError].
+	User(ctx context.Context, id uuid.UUID) (User, error)
+
+	// EditUser changes a user and their open events, all or nothing. It locks the
+	// user, shows edit the roster as of then, and stores what edit returns. An error
+	// of edit is returned as it is, and nothing is stored. Edit must be quick and
+	// must not use the repository; it can be called again if the transaction has to
+	// be repeated. The error is a [*NotFoundError] when there is no such user.
+	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
+
+	// DeleteUser deletes a user and everything about them. While events of theirs are
+	// being delivered, the user is only hidden: what is in flight ends without a
+	// successor, and then everything goes. The error is a [*NotFoundError] when there
+	// is no such user.
+	DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, error)
+}
+
+// Roster is a locked user with what is open for them.
+type Roster struct {
+	User User
+	// Pending are the events that were never claimed, by id. They are locked too.
+	Pending []Event
+	// InFlight are the open events that were claimed at least once, by id: they keep
+	// their target.
+	InFlight []Event
+	// Used holds, by event type, the greatest occurrence key that was ever claimed.
+	// Those occurrences are used up.
+	Used map[string]string
+	// Now is the repository's clock.
+	Now time.Time
+}
+
+// Edit is a change to a roster: what to store, and then what was stored.
+type Edit struct {
+	User    *User   // the changed user, its version raised by one; nil leaves the row alone
+	Moved   []Event // pending events, their versions raised by one
+	Added   []Event // new events; one whose occurrence is stored already is left out of the answer
+	Removed []Event // pending events that are no longer owed
+}
+
+// Deletion says what deleting a user met.
+type Deletion struct {
+	Removed  int         // pending events that were deleted
+	InFlight []uuid.UUID // events that were being delivered
+}
+
+// EventRepository finds events and changes one at a time.
+type EventRepository interface {
+	// Event returns an event, or a [*NotFoundError].
+	Event(ctx context.Context, id uuid.UUID) (Event, error)
+
+	// Find returns the events that match spec in order of creation, a page at a time.
+	// The order is that of the ids, so an event that is rescheduled between two pages
+	// is neither passed over nor shown twice. A nil spec matches every event.
+	Find(ctx context.Context, spec Spec, page Page) (Found, error)
+
+	// Count returns how many events match spec.
+	Count(ctx context.Context, spec Spec) (int, error)
+
+	// Update replaces a stored event, if it is still at the expected version, and
+	// returns it as stored, at expected + 1. The error is an [*OptimisticLockError] if
+	// it moved on, a [*NotFoundError] if it is gone, and whatever [CheckChange] says if
+	// the change is not allowed.
+	Update(ctx context.Context, e Event, expected int) (Event, error)
+
+	// Missed counts the events of the given types that have been ready to be claimed
+	// for longer than grace.
+	Missed(ctx context.Context, types []string, grace time.Duration) (Missed, error)
+}
+
+// Page asks for a part of a list.
+type Page struct {
+	Limit int    // the most events to return, 1 to 1,000; zero means 50
+	After Cursor // where the page before ended; empty begins at the beginning
+}
+
+// Cursor is a place in a list. It is opaque: pass back what [Found] held.
+type Cursor string
+
+// Found is a page of events.
+type Found struct {
+	Events []Event
+	Next   Cursor // where the next page begins; empty when this is the last
+}
+
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+// Bounds returns the page's limit with its default, and the id after which it
+// begins. The error is a [*ValidationError] that names what is wrong with the page.
+func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
+	var bad ValidationError
+	if p.Limit < 0 || p.Limit > maxPage {
+		bad.Fields = append(bad.Fields, FieldError{Field: "limit", Problem: "is not between 1 and 1000"})
+	}
+	if p.After != "" {
+		if after, err = uuid.Parse(string(p.After)); err != nil {
+			bad.Fields = append(bad.Fields, FieldError{Field: "cursor", Problem: "is not one that a page ended with"})
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return 0, uuid.Nil, &bad
+	}
+	if p.Limit == 0 {
+		return defaultPage, after, nil
+	}
+	return p.Limit, after, nil
+}
+
+// PageOf makes a page of at most limit events from a list that holds up to one
+// more, which tells that there is a next page.
+func PageOf(events []Event, limit int) Found {
+	if len(events) <= limit {
+		return Found{Events: events}
+	}
+	return Found{Events: events[:limit], Next: Cursor(events[limit-1].ID.String())}
+}
+
+// ClaimRepository hands out due events and takes their outcomes.
+type ClaimRepository interface {
+	// Claim takes events that are due, oldest first, and makes them PROCESSING under
+	// the request's token. Concurrent claims never share an event and never wait for
+	// each other. An event is never taken before it is due.
+	Claim(ctx context.Context, r ClaimRequest) (Claim, error)
+
+	// Renew lets the leases of the given tokens run for another lease from now, and
+	// returns those tokens that still hold something. The others are lost.
+	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
+
+	// Settle stores outcomes, each at most once, and the successors of the events
+	// that end, in one transaction. It answers in the order of the settlements. A
+	// settlement that cannot be stored has its own error and does not hold up the
+	// others. An error of the call means that it is not known what was stored, and
+	// the same call may be repeated: what was stored before is answered again.
+	Settle(ctx context.Context, settlements []Settlement) ([]Settled, error)
+
+	// Release gives back what is still held under a token, as after a shutdown, and
+	// returns it. It is how the outcome of a claim is resolved whose answer got lost.
+	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
+
+	// ReleaseExpired gives back the events of up to limit leases that ran out, as
+	// after a crash, and returns them. It also removes deleted users of whom nothing
+	// is in flight any more.
+	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
+}
+
+// Timekeeper is the clock that decides.
+type Timekeeper interface {
+	// Now returns the repository's time, UTC.
+	Now(ctx context.Context) (time.Time, error)
+
+	// Until returns how long it is until the next event of the given types can be
+	// claimed, by the repository's clock; zero or less when one can be now. It
+	// reports false when none is pending.
+	Until(ctx context.Context, types []string) (time.Duration, bool, error)
+}
+
+// Transactional is the ability of a repository to be bound to a transaction of
+// the host's. What is written through it may yet be rolled back, so a scheduler on
+// it tells no observers.
+type Transactional interface {
+	// InTransaction reports whether the repository is bound to a transaction.
+	InTransaction() bool
+}

@@ -1,0 +1,75 @@
+package almanac
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+)
+
+// tell lets the observers hear of a change that is committed. Through a
+// repository that is bound to the host's transaction nothing is committed yet, and
+// nobody is told.
+func (s *scheduler) tell(ctx context.Context, n Notice) {
+	if t, ok := s.repository.(Transactional); ok && t.InTransaction() {
+		return
+	}
+	for _, o := range s.observers {
+		s.tellOne(ctx, o, n)
+	}
+}
+
+// tellOne keeps an observer that panics from harming what is already stored.
+func (s *scheduler) tellOne(ctx context.Context, o Observer, n Notice) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log.ErrorContext(ctx, "observer panicked", slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	o.Observe(ctx, n)
+}
+
+func (s *scheduler) tellEvents(ctx context.Context, kind NoticeKind, events []Event) {
+	for _, e := range events {
+		s.tell(ctx, Notice{Kind: kind, Event: e})
+	}
+}
+
+// tellEdit tells what an edit of a user did.
+func (s *scheduler) tellEdit(ctx context.Context, was User, stored Edit) {
+	if is := stored.User; is != nil {
+		if is.Timezone != was.Timezone {
+			s.tell(ctx, Notice{Kind: UserTimezoneChanged, User: *is, Was: was})
+		}
+		if is.DateOfBirth != was.DateOfBirth {
+			s.tell(ctx, Notice{Kind: UserBirthdayChanged, User: *is, Was: was})
+		}
+	}
+	s.tellEvents(ctx, EventRescheduled, stored.Moved)
+	s.tellEvents(ctx, EventCreated, stored.Added)
+	s.tellEvents(ctx, EventRemoved, stored.Removed)
+}
+
+// tellSettled tells what settling a batch did.
+func (s *scheduler) tellSettled(ctx context.Context, settled []Settled) {
+	for _, r := range settled {
+		if r.Err != nil {
+			continue
+		}
+		s.tell(ctx, Notice{Kind: kindOf(r.Event.Status), Event: r.Event})
+		if r.Successor != nil {
+			s.tell(ctx, Notice{Kind: EventCreated, Event: *r.Successor})
+		}
+	}
+}
+
+// kindOf names the notice of an event that has just left PROCESSING.
+func kindOf(s Status) NoticeKind {
+	switch s {
+	case Completed:
+		return EventCompleted
+	case Failed:
+		return EventFailed
+	default:
+		return EventReleased
+	}
+}

@@ -1,0 +1,224 @@
+package almanac
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// DateOfBirth is a day on which somebody can have been born: it exists in the
+// calendar and is not before 1900-01-01. Whether it lies in the future depends on
+// where the person lives, and is judged by [NewUser]. DatesOfBirth are comparable
+// with ==. The zero DateOfBirth is none, and is refused.
+type DateOfBirth struct{ date Date }
+
+// earliestBirth is older than anybody alive; earlier dates are slips of the pen.
+var earliestBirth = Date{1900, time.January, 1}
+
+// ParseDateOfBirth reads a date of birth in the form "1990-03-15". The error is
+// an [*InvalidDateOfBirthError].
+func ParseDateOfBirth(s string) (DateOfBirth, error) {
+	date, err := ParseDate(s)
+	if err != nil {
+		return DateOfBirth{}, &InvalidDateOfBirthError{clip(s, 32), "is not a date of the form YYYY-MM-DD"}
+	}
+	if date.Before(earliestBirth) {
+		return DateOfBirth{}, &InvalidDateOfBirthError{s, "is before " + earliestBirth.String()}
+	}
+	return DateOfBirth{date}, nil
+}
+
+// Date returns the date.
+func (d DateOfBirth) Date() Date { return d.date }
+
+// String formats d as "1990-03-15".
+func (d DateOfBirth) String() string { return d.date.String() }
+
+// User is a person whom events are for. Users are values: changing one means
+// making another with [User.Edit].
+type User struct {
+	ID          uuid.UUID
+	FirstName   string // 1 to 100 characters
+	LastName    string // 1 to 100 characters
+	DateOfBirth DateOfBirth
+	Timezone    Timezone
+	Attributes  json.RawMessage // a JSON object: facts that handlers need, such as a hire date
+	Version     int             // 1 when created; raised by every change
+	CreatedAt   time.Time       // UTC
+	UpdatedAt   time.Time       // UTC
+}
+
+// Profile is what a host knows of a person, as text, not yet validated.
+type Profile struct {
+	ID          uuid.UUID // the host's own id for the person; the zero UUID asks for a new one
+	FirstName   string
+	LastName    string
+	DateOfBirth string          // YYYY-MM-DD
+	Timezone    string          // an IANA name
+	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
+}
+
+// ProfileChange is a change of some fields of a profile; nil leaves a field as it is.
+type ProfileChange struct {
+	FirstName   *string
+	LastName    *string
+	DateOfBirth *string
+	Timezone    *string
+	Attributes  json.RawMessage // replaces all of them
+}
+
+const (
+	maxNameLength      = 100
+	maxAttributesBytes = 64 << 10
+)
+
+// NewUser returns the user of a valid profile, as of now. A date of birth may be
+// today in the user's own zone, but not later.
+//
+// The error is a [*ValidationError] that names every bad field.
+func NewUser(p Profile, now time.Time) (User, error) {
+	u := User{ID: p.ID, Attributes: json.RawMessage("{}"), Version: 1, CreatedAt: now.UTC(), UpdatedAt: now.UTC()}
+	if u.ID == uuid.Nil {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return User{}, fmt.Errorf("almanac: new user id: %w", err)
+		}
+		u.ID = id
+	}
+	return u.with(ProfileChange{&p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes}, now)
+}
+
+// Edit returns u with the change applied, as of now, its version raised by one.
+// The result is validated as by [NewUser].
+func (u User) Edit(c ProfileChange, now time.Time) (User, error) {
+	u.Version++
+	u.UpdatedAt = now.UTC()
+	return u.with(c, now)
+}
+
+// Name returns the user's first and last name with a space between.
+func (u User) Name() string { return u.FirstName + " " + u.LastName }
+
+func (u User) with(c ProfileChange, now time.Time) (User, error) {
+	var bad ValidationError
+	refuse := func(field, problem string, err error) {
+		bad.Fields = append(bad.Fields, FieldError{field, problem, err})
+	}
+	if c.FirstName != nil {
+		u.FirstName = *c.FirstName
+		if problem := nameProblem(u.FirstName); problem != "" {
+			refuse("firstName", problem, nil)
+		}
+	}
+	if c.LastName != nil {
+		u.LastName = *c.LastName
+		if problem := nameProblem(u.LastName); problem != "" {
+			refuse("lastName", problem, nil)
+		}
+	}
+	var born, zoned error
+	if c.DateOfBirth != nil {
+		if u.DateOfBirth, born = ParseDateOfBirth(*c.DateOfBirth); born != nil {
+			refuse("dateOfBirth", problemOf(born), born)
+		}
+	}
+	if c.Timezone != nil {
+		if u.Timezone, zoned = LoadTimezone(*c.Timezone); zoned != nil {
+			refuse("timezone", problemOf(zoned), zoned)
+		}
+	}
+	if born == nil && latestBirth(u, zoned, now).Before(u.DateOfBirth.date) {
+		err := &InvalidDateOfBirthError{u.DateOfBirth.String(), "is in the future"}
+		refuse("dateOfBirth", err.Reason, err)
+	}
+	if c.Attributes != nil {
+		u.Attributes = bytes.Clone(c.Attributes)
+		if problem := attributesProblem(u.Attributes); problem != "" {
+			refuse("attributes", problem, nil)
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return User{}, &bad
+	}
+	return u, nil
+}
+
+// latestBirth is today where the user lives. With no zone to judge by, it is
+// today in the easternmost one, so that a date in the future is still named.
+func latestBirth(u User, zoned error, now time.Time) Date {
+	if zoned != nil {
+		return DateOf(now.UTC().Add(14 * time.Hour))
+	}
+	return u.Timezone.WallTime(now).Date
+}
+
+// problemOf says what is wrong with a field, without repeating its name.
+func problemOf(err error) string {
+	var born *InvalidDateOfBirthError
+	if errors.As(err, &born) {
+		return born.Reason
+	}
+	var zone *InvalidTimezoneError
+	if errors.As(err, &zone) {
+		return zone.problem()
+	}
+	return err.Error()
+}
+
+// nameProblem says what is wrong with a name, or "".
+func nameProblem(name string) string {
+	switch {
+	case !utf8.ValidString(name):
+		return "is not valid UTF-8"
+	case strings.TrimSpace(name) == "":
+		return "is empty"
+	case utf8.RuneCountInString(name) > maxNameLength:
+		return fmt.Sprintf("is longer than %d characters", maxNameLength)
+	case strings.ContainsFunc(name, hidden):
+		return "contains control characters"
+	}
+	return ""
+}
+
+// hidden reports characters that show nothing and can turn text around: controls
+// and the bidirectional overrides.
+func hidden(r rune) bool {
+	return unicode.IsControl(r) || r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
+}
+
+func attributesProblem(raw json.RawMessage) string {
+	if len(raw) > maxAttributesBytes {
+		return fmt.Sprintf("are longer than %d bytes", maxAttributesBytes)
+	}
+	if object := bytes.TrimSpace(raw); !json.Valid(raw) || len(object) == 0 || object[0] != '{' {
+		return "are not a JSON object"
+	}
+	return storableProblem(raw)
+}
+
+// storableProblem says why PostgreSQL could not hold raw as jsonb, which has no
+// U+0000 (PostgreSQL manual, section 8.14), or "".
+func storableProblem(raw json.RawMessage) string {
+	if bytes.Contains(raw, []byte(`\u0000`)) || !utf8.Valid(raw) {
+		return "contain characters that cannot be stored"
+	}
+	return ""
+}
+
+// clip cuts s to at most n bytes, for errors that repeat what they were given.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
