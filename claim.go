@@ -104,3 +104,22 @@ type Missed struct {
 	Oldest time.Time // the earliest instant among them, UTC; zero when there is none
 	Newest time.Time // the latest
 }
+
+// StoredAs reports whether a stored event is what the settlement makes of it: then
+// it was stored before, by a call whose answer got lost. Repositories ask it of an
+// event that is no longer as it was claimed.
+//
+// A terminal event keeps the token that ended it. A release leaves no token, but
+// nobody else leads from the claimed version to the next without either a crash or
+// another claim.
+func (s Settlement) StoredAs(e Event) bool {
+	was := s.Event
+	if e.ID != was.ID || e.Version != was.Version+1 {
+		return false
+	}
+	if e.Status.Terminal() {
+		return e.LeaseToken == was.LeaseToken
+	}
+	return e.Status == Pending && s.Outcome.Status == Pending &&
+		e.ClaimCount == was.ClaimCount && e.CrashCount == was.CrashCount
+}

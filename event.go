@@ -178,6 +178,9 @@ func (e Event) Fail(reason string) (Event, error) {
 	if err != nil {
 		return e, err
 	}
+	if reason == "" {
+		reason = "unknown" // FAILED without a reason would look like an oversight of ours
+	}
 	next.FailureReason = clip(reason, maxReasonBytes)
 	next.RetryCount++
 	return next, nil

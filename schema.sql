@@ -70,6 +70,9 @@ WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 -- What a claim walks. The status is not in it: the claim empties available_at, and that takes the row out.
 CREATE INDEX events_available ON :"schema".events (available_at, id) WHERE available_at IS NOT NULL;
 
+-- Pages of pending events in order of creation, however long the history before them.
+CREATE INDEX events_pending ON :"schema".events (id) WHERE available_at IS NOT NULL;
+
 -- Failures, which are few among many. The predicate avoids the status, which would make every terminal update move in all indexes.
 CREATE INDEX events_failed ON :"schema".events (id) WHERE failure_reason IS NOT NULL;
 

@@ -30,29 +30,39 @@ func (r *run[T, R, K]) renew(ctx context.Context) {
 		}
 
 		next = now.Add(interval)
-		err := r.renewOnce(ctx, next)
+		err := r.renewOnce(ctx)
 		if err == nil || ctx.Err() != nil {
 			failures = 0
 			continue
 		}
 		failures++
-		wait := min(r.backoff(failures), interval)
+		wait := min(r.backoff(failures), r.patience())
 		next = time.Now().Add(wait)
 		r.log.WarnContext(ctx, "renewal of leases failed", "err", err, "retry_in", wait)
 	}
 }
 
-// renewOnce renews all leases in hand, in one call that ends by deadline, or
-// when the first of the leases does: its items must hear of that in time.
-func (r *run[T, R, K]) renewOnce(ctx context.Context, deadline time.Time) error {
+// patience is how long one try of a renewal, or the wait before another, may
+// take: half of what is left of the first lease to end, so that neither a
+// backoff nor a hanging connection uses up the time in which the store may come
+// back, and never beyond that end, since the items must hear of it.
+func (r *run[T, R, K]) patience() time.Duration {
+	longest := r.Leases.TTL / 3
+	soonest, ok := r.ledger.soonest()
+	if !ok {
+		return longest
+	}
+	left := time.Until(soonest)
+	return min(longest, max(left/2, r.Leases.TTL/100), left)
+}
+
+// renewOnce renews all leases in hand in one call.
+func (r *run[T, R, K]) renewOnce(ctx context.Context) error {
 	keys := r.ledger.keys()
 	if len(keys) == 0 {
 		return nil
 	}
-	if soonest, ok := r.ledger.soonest(); ok && soonest.Before(deadline) {
-		deadline = soonest
-	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
 
 	asked := time.Now()

@@ -28,32 +28,42 @@ func choose(given Binaries, major int) (Binaries, error) {
 	return Find()
 }
 
-// serve launches the server on a free port and waits until it is ready. Between
-// the choice of a port and its use another program may take it, in which case
-// there is another choice.
+// serve launches the server on a free port and waits until it is ready.
 func (s *Server) serve(ctx context.Context, b Binaries, c Config) error {
 	if err := os.Rename(s.home.log(), s.home.log()+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pgserver: %w", err)
 	}
 	const tries = 5
-	var err error
-	for range tries {
-		if s.port, err = freePort(); err != nil {
+	for try := 1; ; try++ {
+		err := s.attempt(ctx, b, c)
+		if err == nil || try == tries || !s.passing() {
 			return err
 		}
-		if s.process, err = s.launch(ctx, b, c); err != nil {
-			return err
-		}
-		if err = s.await(ctx); err == nil {
-			return nil
-		}
-		taken := strings.Contains(s.home.logTail(), "Address already in use")
-		err = errors.Join(err, s.halt(ctx, immediate))
-		if !taken {
-			break
-		}
+		time.Sleep(poll) // bounded by tries
 	}
-	return err
+}
+
+func (s *Server) attempt(ctx context.Context, b Binaries, c Config) error {
+	var err error
+	if s.port, err = freePort(); err != nil {
+		return err
+	}
+	if s.process, err = s.launch(ctx, b, c); err != nil {
+		return err
+	}
+	if err := s.await(ctx); err != nil {
+		return errors.Join(err, s.halt(ctx, immediate))
+	}
+	return nil
+}
+
+// passing reports whether the server gave up for a reason that passes: another
+// program took the port before it could, or children of a server that was
+// killed have not yet seen that they are orphans.
+func (s *Server) passing() bool {
+	why := s.home.logTail()
+	return strings.Contains(why, "Address already in use") ||
+		strings.Contains(why, "pre-existing shared memory block")
 }
 
 func freePort() (int, error) {

@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Reader is the part of an [almanac.Repository] that the API reads from.
+type Reader interface {
+	User(ctx context.Context, id uuid.UUID) (almanac.User, error)
+	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.Found, error)
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Option is a setting of the API.
+type Option func(*api)
+
+// WithLogger sets where the API writes: a line per request at Debug, failures at
+// Error with the request id. Lines carry routes and ids, never names, bodies or
+// queries. The default discards everything.
+func WithLogger(log *slog.Logger) Option { return func(a *api) { a.log = log } }
+
+// WithReadiness adds a condition to /readyz: while ready returns an error, the
+// answer is 503. The error is logged at Debug and not told. A program that is
+// about to stop says so here before it stops to accept requests. The function must
+// be safe for concurrent use and heed its context, which ends after two seconds.
+func WithReadiness(ready func(context.Context) error) Option {
+	return func(a *api) { a.ready = append(a.ready, ready) }
+}
+
+// New returns the API as a handler, safe for concurrent use. People are stored
+// through the planner and read, like events, from the reader, which usually is the
+// planner's own repository. Who may use it is for auth to say: [BearerToken], a
+// rule of the host's own, or [NoAuthentication].
+//
+// Every request has ten seconds. What cannot be bounded here, such as slow
+// clients, is for the server: see [Server].
+//
+// The error names every argument that is nil.
+func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...Option) (http.Handler, error) {
+	a := &api{planner: planner, reader: reader, auth: auth, log: slog.New(slog.DiscardHandler)}
+	for _, option := range options {
+		option(a)
+	}
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	a.mux = a.newMux()
+	return a, nil
+}
+
+type api struct {
+	planner almanac.Planner
+	reader  Reader
+	auth    Authenticator
+	ready   []func(context.Context) error
+	log     *slog.Logger
+	mux     *http.ServeMux
+}
+
+func (a *api) check() error {
+	var errs []error
+	refuse := func(bad bool, what string) {
+		if bad {
+			errs = append(errs, errors.New("httpapi: "+what+" is nil"))
+		}
+	}
+	refuse(a.planner == nil, "planner")
+	refuse(a.reader == nil, "reader")
+	refuse(a.auth == nil, "authenticator")
+	refuse(a.log == nil, "logger")
+	refuse(slices.ContainsFunc(a.ready, func(f func(context.Context) error) bool { return f == nil }), "readiness")
+	return errors.Join(errs...)
+}
+
+// route is one line of the table in the package's documentation.
+type route struct {
+	method, path string
+	do           endpoint
+}
+
+func (a *api) routes() []route {
+	return []route{
+		{http.MethodPost, "/user", a.protected(a.createUser)},
+		{http.MethodGet, "/user/{id}", a.protected(a.user)},
+		{http.MethodPut, "/user/{id}", a.protected(a.updateUser)},
+		{http.MethodDelete, "/user/{id}", a.protected(a.deleteUser)},
+		{http.MethodGet, "/user/{id}/events", a.protected(a.userEvents)},
+		{http.MethodGet, "/events", a.protected(a.events)},
+		{http.MethodGet, "/events/{id}", a.protected(a.event)},
+		{http.MethodGet, "/healthz", a.healthz},
+		{http.MethodGet, "/readyz", a.readyz},
+	}
+}
+
+// newMux adds to the routes what net/http would answer in plain text: wrong
+// methods and unknown paths.
+func (a *api) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	methods := make(map[string][]string)
+	for _, r := range a.routes() {
+		mux.Handle(r.method+" "+r.path, a.answer(r.do))
+		methods[r.path] = append(methods[r.path], r.method)
+		if r.method == http.MethodGet { // of which HEAD is a part
+			methods[r.path] = append(methods[r.path], http.MethodHead)
+		}
+	}
+	for path, allowed := range methods {
+		mux.Handle(path, a.answer(a.protected(wrongMethod(strings.Join(allowed, ", ")))))
+	}
+	mux.Handle("/", a.answer(a.protected(unknownRoute)))
+	return mux
+}
+
+func wrongMethod(allowed string) endpoint {
+	return func(r *http.Request) (reply, error) {
+		p := newProblem(http.StatusMethodNotAllowed, "this resource does not know "+r.Method+"; it knows "+allowed)
+		p.header = http.Header{"Allow": {allowed}}
+		return reply{}, p
+	}
+}
+
+func unknownRoute(*http.Request) (reply, error) {
+	return reply{}, newProblem(http.StatusNotFound, "there is no such resource")
+}

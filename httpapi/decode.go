@@ -1,0 +1,141 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/almanac-go/almanac"
+)
+
+// maxBody is how much a request may say, in bytes.
+const maxBody = 64 << 10
+
+// decodeProfile reads the fields of a profile from the request's body and adds
+// what is wrong with them to bad. When the body as a whole is of no use, it
+// complains of that alone and reports false. The error is a problem of another
+// kind.
+func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, ok bool, err error) {
+	if err := checkContentType(r); err != nil {
+		return c, false, err
+	}
+	body, complaint := readBody(r)
+	if complaint != "" {
+		bad.add("body", "%s", complaint)
+		return c, false, nil
+	}
+	texts := map[string]**string{
+		"firstName":   &c.FirstName,
+		"lastName":    &c.LastName,
+		"dateOfBirth": &c.DateOfBirth,
+		"timezone":    &c.Timezone,
+	}
+	seen := make(map[string]bool)
+	for _, m := range membersOf(body) {
+		text, known := texts[m.name]
+		switch {
+		case seen[m.name]:
+			bad.add(clip(m.name), "is given more than once")
+		case known:
+			*text = textOf(m, bad)
+		case m.name == "attributes":
+			c.Attributes = objectOf(m, bad)
+		default:
+			bad.add(clip(m.name), "is not a known field")
+		}
+		seen[m.name] = true
+	}
+	return c, true, nil
+}
+
+// checkContentType refuses what is said to be anything but JSON. Who says
+// nothing is taken to send JSON.
+func checkContentType(r *http.Request) error {
+	header := r.Header.Get("Content-Type")
+	if header == "" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(header)
+	if err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
+		return nil
+	}
+	return newProblem(http.StatusUnsupportedMediaType, "the body must be JSON; say so with Content-Type: application/json")
+}
+
+// readBody returns a body that is one JSON object, or says why it is none, as a
+// clause.
+func readBody(r *http.Request) (body []byte, complaint string) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return nil, "is larger than 64 KiB"
+	}
+	if err != nil {
+		return nil, "could not be read to its end"
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, "is empty"
+	}
+	if !utf8.Valid(body) {
+		return nil, "is not valid UTF-8"
+	}
+	var value json.RawMessage
+	if err := json.Unmarshal(body, &value); err != nil {
+		return nil, "is not one JSON value: " + err.Error()
+	}
+	if !isObject(value) {
+		return nil, "is not a JSON object"
+	}
+	if halfCharacter(body) {
+		return nil, "escapes half of a character"
+	}
+	return body, ""
+}
+
+// member is a name and a value of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf returns the members of a valid JSON object, in order, doublets
+// included, which is more than a map or a struct would tell.
+func membersOf(object []byte) []member {
+	var members []member
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, err := d.Token() // the brace
+	for err == nil && d.More() {
+		var m member
+		if err = d.Decode(&m.name); err == nil {
+			err = d.Decode(&m.value)
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
+func textOf(m member, bad *complaints) *string {
+	var text *string
+	if err := json.Unmarshal(m.value, &text); err != nil || text == nil {
+		bad.add(m.name, "must be a string")
+	}
+	return text
+}
+
+func isObject(value json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(value), []byte("{"))
+}
+
+// clip bounds what an answer repeats of a request.
+func clip(s string) string {
+	const most = 64
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most]) + "…"
+}

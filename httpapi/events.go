@@ -1,0 +1,51 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/almanac-go/almanac"
+)
+
+func (a *api) events(r *http.Request) (reply, error) {
+	var bad complaints
+	s := searchOf(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	return a.list(r, s)
+}
+
+// userEvents tells a person of whom nothing is stored from one who is unknown.
+func (a *api) userEvents(r *http.Request) (reply, error) {
+	var bad complaints
+	id := idOf(r, &bad)
+	s := searchOf(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	if _, err := a.reader.User(r.Context(), id); err != nil {
+		return reply{}, err
+	}
+	s.spec = append(s.spec, almanac.ForUser(id))
+	return a.list(r, s)
+}
+
+func (a *api) list(r *http.Request, s search) (reply, error) {
+	found, err := a.reader.Find(r.Context(), s.spec, s.page)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, body: listOf(found)}, nil
+}
+
+func (a *api) event(r *http.Request) (reply, error) {
+	id, err := pathAlone(r)
+	if err != nil {
+		return reply{}, err
+	}
+	e, err := a.reader.Event(r.Context(), id)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, body: eventAnswer{eventOf(e)}}, nil
+}

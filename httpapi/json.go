@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// encode returns v as JSON, a line, with names as people write them: the answers
+// are never part of a page, so < and & need no escapes.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+// instant is written in RFC 3339, in UTC, with exactly milliseconds.
+type instant time.Time
+
+func (t instant) MarshalText() ([]byte, error) {
+	return []byte(time.Time(t).UTC().Format("2006-01-02T15:04:05.000Z")), nil
+}
+
+type user struct {
+	ID          uuid.UUID       `json:"id"`
+	FirstName   string          `json:"firstName"`
+	LastName    string          `json:"lastName"`
+	DateOfBirth string          `json:"dateOfBirth"`
+	Timezone    string          `json:"timezone"`
+	Attributes  json.RawMessage `json:"attributes,omitempty"`
+	Version     int             `json:"version"`
+	CreatedAt   instant         `json:"createdAt"`
+	UpdatedAt   instant         `json:"updatedAt"`
+}
+
+func userOf(u almanac.User) user {
+	attributes := u.Attributes
+	if string(attributes) == "{}" {
+		attributes = nil
+	}
+	return user{
+		ID:          u.ID,
+		FirstName:   u.FirstName,
+		LastName:    u.LastName,
+		DateOfBirth: u.DateOfBirth.String(),
+		Timezone:    u.Timezone.String(),
+		Attributes:  attributes,
+		Version:     u.Version,
+		CreatedAt:   instant(u.CreatedAt),
+		UpdatedAt:   instant(u.UpdatedAt),
+	}
+}
+
+type event struct {
+	ID            uuid.UUID `json:"id"`
+	UserID        uuid.UUID `json:"userId"`
+	EventType     string    `json:"eventType"`
+	OccurrenceKey string    `json:"occurrenceKey"`
+	Status        string    `json:"status"`
+	target
+	outcome
+	Version         int             `json:"version"`
+	IdempotencyKey  string          `json:"idempotencyKey"`
+	DeliveryPayload json.RawMessage `json:"deliveryPayload"`
+	CreatedAt       instant         `json:"createdAt"`
+	UpdatedAt       instant         `json:"updatedAt"`
+}
+
+// target is when an event is to happen.
+type target struct {
+	UTC      instant `json:"targetTimestampUTC"`
+	Local    string  `json:"targetTimestampLocal"` // a wall time: no offset
+	Timezone string  `json:"targetTimezone"`
+}
+
+// outcome is what has become of an event so far.
+type outcome struct {
+	ExecutedAt    *instant `json:"executedAt"`
+	FailureReason *string  `json:"failureReason"`
+	RetryCount    int      `json:"retryCount"`
+}
+
+func eventOf(e almanac.Event) event {
+	return event{
+		ID:              e.ID,
+		UserID:          e.UserID,
+		EventType:       e.Type,
+		OccurrenceKey:   e.OccurrenceKey,
+		Status:          string(e.Status),
+		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
+		outcome:         outcomeOf(e),
+		Version:         e.Version,
+		IdempotencyKey:  e.IdempotencyKey.String(),
+		DeliveryPayload: e.Payload,
+		CreatedAt:       instant(e.CreatedAt),
+		UpdatedAt:       instant(e.UpdatedAt),
+	}
+}
+
+func outcomeOf(e almanac.Event) outcome {
+	o := outcome{RetryCount: e.RetryCount}
+	if !e.ExecutedAt.IsZero() {
+		at := instant(e.ExecutedAt)
+		o.ExecutedAt = &at
+	}
+	if e.FailureReason != "" {
+		o.FailureReason = &e.FailureReason
+	}
+	return o
+}
+
+type userAnswer struct {
+	User user `json:"user"`
+}
+
+type eventAnswer struct {
+	Event event `json:"event"`
+}
+
+type createdAnswer struct {
+	User              user   `json:"user"`
+	NextBirthdayEvent *event `json:"nextBirthdayEvent"`
+}
+
+func createdOf(enrolment almanac.Enrolment) createdAnswer {
+	answer := createdAnswer{User: userOf(enrolment.User)}
+	i := slices.IndexFunc(enrolment.Events, func(e almanac.Event) bool { return e.Type == almanac.TypeBirthday })
+	if i >= 0 {
+		e := eventOf(enrolment.Events[i])
+		answer.NextBirthdayEvent = &e
+	}
+	return answer
+}
+
+type updatedAnswer struct {
+	User       user       `json:"user"`
+	Reschedule reschedule `json:"reschedule"`
+}
+
+// reschedule counts the events that have another target now, and those that keep
+// theirs because they were claimed before the change.
+type reschedule struct {
+	Rescheduled     int         `json:"rescheduled"`
+	Skipped         int         `json:"skipped"`
+	SkippedEventIDs []uuid.UUID `json:"skippedEventIds"`
+}
+
+func updatedOf(result almanac.Rescheduled) updatedAnswer {
+	skipped := append([]uuid.UUID{}, result.Skipped...) // [] rather than null
+	return updatedAnswer{userOf(result.User), reschedule{len(result.Moved), len(skipped), skipped}}
+}
+
+type listAnswer struct {
+	Events     []event         `json:"events"`
+	NextCursor *almanac.Cursor `json:"nextCursor"`
+}
+
+func listOf(found almanac.Found) listAnswer {
+	answer := listAnswer{Events: make([]event, 0, len(found.Events))}
+	for _, e := range found.Events {
+		answer.Events = append(answer.Events, eventOf(e))
+	}
+	if found.Next != "" {
+		answer.NextCursor = &found.Next
+	}
+	return answer
+}

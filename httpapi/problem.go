@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/almanac-go/almanac"
+)
+
+// problem is an answer of RFC 9457. As an error it takes its way through the
+// endpoints like any other.
+type problem struct {
+	Type      string         `json:"type"`
+	Title     string         `json:"title"`
+	Status    int            `json:"status"`
+	Detail    string         `json:"detail,omitempty"`
+	Errors    []fieldProblem `json:"errors,omitempty"`
+	RequestID string         `json:"requestId,omitempty"`
+
+	header http.Header // what the answer carries besides
+}
+
+// fieldProblem says what is wrong with one field, as a clause: "is in the future".
+type fieldProblem struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+func (p *problem) Error() string { return fmt.Sprintf("httpapi: %d: %s", p.Status, p.Detail) }
+
+func newProblem(status int, detail string) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
+const (
+	invalidInput = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Invalid_input"
+	maxErrors    = 100 // what is told of a body that is nothing but wrong
+)
+
+// complaints collects what is wrong with a request, once per field. The zero
+// complaints are none.
+type complaints struct {
+	list []fieldProblem
+	of   map[string]bool
+}
+
+func (c *complaints) add(field, format string, args ...any) {
+	if c.of[field] {
+		return
+	}
+	if c.of == nil {
+		c.of = make(map[string]bool)
+	}
+	c.of[field] = true
+	c.list = append(c.list, fieldProblem{field, fmt.Sprintf(format, args...)})
+}
+
+// addAll adds the complaints of a domain error, where it is one about fields.
+func (c *complaints) addAll(err error) {
+	var invalid *almanac.ValidationError
+	if !errors.As(err, &invalid) {
+		return
+	}
+	for _, f := range invalid.Fields {
+		c.add(f.Field, "%s", f.Problem)
+	}
+}
+
+func (c *complaints) any() bool { return len(c.list) > 0 }
+
+func (c *complaints) problem() *problem {
+	detail := "one field is not as it must be"
+	if n := len(c.list); n > 1 {
+		detail = fmt.Sprintf("%d fields are not as they must be", n)
+	}
+	return &problem{
+		Type:   invalidInput,
+		Title:  "Invalid input",
+		Status: http.StatusBadRequest,
+		Detail: detail,
+		Errors: c.list[:min(len(c.list), maxErrors)],
+	}
+}
+
+// problemOf says what may be told about an error: all about what the client can
+// mend, and nothing about the inside.
+func problemOf(r *http.Request, err error) *problem {
+	var p *problem
+	var missing *almanac.NotFoundError
+	var wall *almanac.WallTimeError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, almanac.ErrInvalid):
+		var bad complaints
+		bad.addAll(err)
+		return bad.problem()
+	case errors.As(err, &missing):
+		return newProblem(http.StatusNotFound, fmt.Sprintf("there is no %s %s", missing.Kind, missing.ID))
+	case errors.Is(err, almanac.ErrExists):
+		return newProblem(http.StatusConflict, "it exists already")
+	case errors.Is(err, almanac.ErrOptimisticLock):
+		return newProblem(http.StatusConflict, "it was changed by somebody else at the same moment")
+	case errors.As(err, &wall):
+		return newProblem(http.StatusUnprocessableEntity,
+			fmt.Sprintf("clocks in %s show %s %s, and that is refused", wall.Zone, wall.Wall, wall.Reading))
+	case unavailable(err) || r.Context().Err() != nil:
+		p := newProblem(http.StatusServiceUnavailable, "the request cannot be served at the moment; try again")
+		p.header = http.Header{"Retry-After": {"1"}}
+		return p
+	}
+	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log")
+}
+
+// unavailable reports errors that pass by themselves: deadlines, the network, and
+// the classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of
+// connections, resources, shutdowns and transactions that got in each other's way.
+func unavailable(err error) bool {
+	var network net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) {
+		return true
+	}
+	var sql interface{ SQLState() string }
+	if !errors.As(err, &sql) || len(sql.SQLState()) != 5 {
+		return false
+	}
+	switch sql.SQLState()[:2] {
+	case "08", "40", "53", "57":
+		return true
+	}
+	return false
+}

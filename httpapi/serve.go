@@ -1,0 +1,147 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"runtime/debug"
+	"time"
+)
+
+// requestLimit is how long one request may take, database included.
+const requestLimit = 10 * time.Second
+
+// Server returns a server for the handler that gives slow clients no hold: five
+// seconds for the header and ten for the whole request, of which the header may
+// have 16 KiB; thirty seconds until the answer is read; two minutes of silence
+// between requests. The caller starts it and shuts it down.
+func Server(addr string, h http.Handler) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+// ServeHTTP answers one request.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set(requestIDHeader, requestID(r))
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+
+	ctx, cancel := context.WithTimeout(r.Context(), requestLimit)
+	defer cancel()
+	r = r.WithContext(ctx)
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(cause)
+		}
+		a.fail(w, r, fmt.Errorf("httpapi: panic: %v\n%s", cause, debug.Stack()))
+	}()
+	a.mux.ServeHTTP(w, r)
+}
+
+const requestIDHeader = "X-Request-Id"
+
+var acceptableID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// requestID is the one that the client sent, if it can be trusted in a log, or a
+// new one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get(requestIDHeader); acceptableID.MatchString(id) {
+		return id
+	}
+	return rand.Text()
+}
+
+// endpoint answers a request with a reply or with an error, which becomes a
+// problem. It does not write, so that nothing is sent before all is known.
+type endpoint func(r *http.Request) (reply, error)
+
+// reply is a successful answer.
+type reply struct {
+	status   int
+	location string // of what was created
+	body     any    // sent as JSON; nil sends none
+}
+
+// protected asks the authenticator first.
+func (a *api) protected(do endpoint) endpoint {
+	return func(r *http.Request) (reply, error) {
+		if challenge, ok := a.auth.Authenticate(r); !ok {
+			p := newProblem(http.StatusUnauthorized, "the request carries no valid credentials")
+			p.header = http.Header{"Www-Authenticate": {challenge}}
+			return reply{}, p
+		}
+		return do(r)
+	}
+}
+
+// answer makes a handler of an endpoint.
+func (a *api) answer(do endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		re, err := do(r)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		if re.location != "" {
+			w.Header().Set("Location", re.location)
+		}
+		if re.body == nil {
+			w.WriteHeader(re.status)
+			a.logRequest(w, r, re.status)
+			return
+		}
+		body, err := encode(re.body)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(re.status)
+		_, _ = w.Write(body) // a client that is gone hears nothing
+		a.logRequest(w, r, re.status)
+	})
+}
+
+// fail answers with the problem behind err. What the client cannot mend is
+// logged and not told.
+func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(r, err)
+	p.RequestID = w.Header().Get(requestIDHeader)
+	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil || p.Status == http.StatusInternalServerError {
+		a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", p.RequestID),
+			slog.String("route", r.Pattern), slog.Any("error", err))
+	}
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers only: it cannot happen
+		body = []byte("{}")
+	}
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+	a.logRequest(w, r, p.Status)
+}
+
+func (a *api) logRequest(w http.ResponseWriter, r *http.Request, status int) {
+	a.log.DebugContext(r.Context(), "request", slog.String("request_id", w.Header().Get(requestIDHeader)),
+		slog.String("method", r.Method), slog.String("route", r.Pattern), slog.Int("status", status))
+}

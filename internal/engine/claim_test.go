@@ -1,0 +1,348 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestRun_claimsAtTheDueInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const due = time.Hour + 37*time.Millisecond + 5*time.Nanosecond
+		s := newStore(soon(1, due, 0))
+		stop := begin(t, s.engine())
+
+		s.pass(due - 1)
+		if len(s.claims) != 1 {
+			t.Errorf("%d claims before anything was due, want only the one at the start", len(s.claims))
+		}
+		s.pass(1)
+		if got := s.begun[1]; got != due {
+			t.Errorf("begun at %v, want %v", got, due)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_looksOncePerPollWhileIdle(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func() []item{
+		"with nothing known":         func() []item { return nil },
+		"with an item due in a week": func() []item { return []item{soon(1, 7*24*time.Hour, 0)} },
+	}
+	for name, items := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(items()...)
+				stop := begin(t, s.engine())
+				s.pass(time.Hour)
+
+				if got := len(s.claims); got != 1 {
+					t.Errorf("%d claims in an idle hour, want 1", got)
+				}
+				if got := len(s.looks); got < 3300 || got > 3900 {
+					t.Errorf("%d looks in an idle hour, want about one per second", got)
+				}
+				gaps := map[time.Duration]bool{}
+				for i := range s.looks[1:] {
+					gap := s.looks[i+1] - s.looks[i]
+					if gap < 800*time.Millisecond || gap > 1200*time.Millisecond {
+						t.Fatalf("looked after %v, want a second give or take a fifth", gap)
+					}
+					gaps[gap] = true
+				}
+				if len(gaps) < 100 {
+					t.Errorf("only %d different intervals, want jitter", len(gaps))
+				}
+				stopClean(t, stop)
+			})
+		})
+	}
+}
+
+func TestWake_findsAnEarlierItem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 50*time.Minute, 0))
+		e := s.engine()
+		e.Settings.Poll = time.Hour
+		stop := begin(t, e)
+
+		s.pass(10 * time.Second)
+		s.add(soon(2, 0, 0), soon(3, 7*time.Second, 0))
+		e.Wake()
+		s.pass(time.Minute)
+
+		if got, want := fmt.Sprint(s.begun), "map[2:10s 3:17s]"; got != want {
+			t.Errorf("begun at %v, want %v", got, want)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// A hint that comes while the engine looks must not be lost.
+func TestWake_duringALook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		e := s.engine()
+		e.Settings.Poll = time.Hour
+		e.Until = func(ctx context.Context) (time.Duration, bool, error) {
+			wait, known, err := s.until(ctx)
+			if s.now() == 0 {
+				s.add(soon(1, 0, 0))
+				e.Wake()
+			}
+			return wait, known, err
+		}
+		stop := begin(t, e)
+		s.pass(time.Second)
+
+		if len(s.begun) != 1 {
+			t.Error("the item that came during a look is not begun")
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestWake_manyAreMerged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		e := s.engine()
+		stop := begin(t, e)
+		for range 10_000 {
+			s.pass(100 * time.Microsecond)
+			e.Wake()
+		}
+
+		if got := len(s.looks); got > 210 {
+			t.Errorf("%d looks after a second of many hints, want at most one per 5ms", got)
+		}
+		if got := len(s.claims); got != 1 {
+			t.Errorf("%d claims although nothing was due, want the first only", got)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_chainsFullClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for id := range 8 {
+			s.add(soon(id, 0, time.Second))
+		}
+		e := s.engine()
+		e.Settings.Slots, e.Settings.Poll = 3, time.Hour
+		e.Settings.Batch, e.Settings.Linger = 3, time.Second
+		var asked []int
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			asked = append(asked, free)
+			return s.claim(ctx, free)
+		}
+		stop := begin(t, e)
+		s.pass(time.Minute)
+
+		if want := []time.Duration{0, time.Second, 2 * time.Second}; !slices.Equal(s.claims, want) {
+			t.Errorf("claims at %v, want %v", s.claims, want)
+		}
+		if want := []int{3, 3, 3}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %v, want %v", asked, want)
+		}
+		if len(s.settled) != 8 {
+			t.Errorf("%d settled, want 8", len(s.settled))
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_doesNotClaimBecauseASlotIsFreed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Second), soon(2, 0, 2*time.Second), soon(3, time.Minute, 0))
+		stop := begin(t, s.engine())
+		s.pass(time.Minute)
+
+		if want := []time.Duration{0, time.Minute}; !slices.Equal(s.claims, want) {
+			t.Errorf("claims at %v, want %v", s.claims, want)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// Rows that somebody else holds locked are due and cannot be claimed.
+func TestRun_neverSpinsOnItemsThatOthersHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0))
+		e := s.engine()
+		var locked atomic.Bool
+		locked.Store(true)
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			if locked.Load() {
+				free = 0
+			}
+			return s.claim(ctx, free)
+		}
+		stop := begin(t, e)
+
+		s.pass(100 * time.Millisecond)
+		if got := len(s.claims); got < 6 {
+			t.Errorf("%d claims within 100ms, want some in quick succession", got)
+		}
+		s.pass(time.Minute)
+		if got := len(s.claims); got > 90 {
+			t.Errorf("%d claims within a minute, want few", got)
+		}
+		unlocked := s.now()
+		locked.Store(false)
+		s.pass(1200 * time.Millisecond)
+		if got, begun := s.begun[1]; !begun || got < unlocked {
+			t.Errorf("begun at %v (%t), want within a poll of %v", got, begun, unlocked)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// Being told is a reason to look at once, however vain the claims before.
+func TestWake_overcomesReluctance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0))
+		e := s.engine()
+		e.Settings.Poll = time.Hour
+		var locked atomic.Bool
+		locked.Store(true)
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			if locked.Load() {
+				free = 0
+			}
+			return s.claim(ctx, free)
+		}
+		stop := begin(t, e)
+		s.pass(time.Minute)
+		locked.Store(false)
+		e.Wake()
+		s.pass(0)
+
+		if got, begun := s.begun[1]; !begun || got != time.Minute {
+			t.Errorf("begun at %v (%t), want at the hint after 1m", got, begun)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_neverSpinsForWantOfABackoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.failClaim = always
+		e := s.engine()
+		e.Settings.Backoff = func(int) time.Duration { return -1 }
+		stop := begin(t, e)
+		s.pass(time.Second)
+
+		if got := len(s.claims); got > 1001 {
+			t.Errorf("%d claims in a second, want a millisecond between them", got)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_outlivesFailingClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0))
+		e := s.engine()
+		s.failClaim = func(call int) error {
+			e.Wake() // which must not hurry it
+			if call <= 8 {
+				return errStore
+			}
+			return nil
+		}
+		stop := begin(t, e)
+		s.pass(time.Minute)
+
+		ms := time.Millisecond
+		want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 11300 * ms, 16300 * ms}
+		if !slices.Equal(s.claims, want) {
+			t.Errorf("claims at %v, want %v", s.claims, want)
+		}
+		if got := s.log.count("level=WARN msg=\"claim failed\""); got != 8 {
+			t.Errorf("%d warnings, want 8", got)
+		}
+		if s.settled[1] != "done" {
+			t.Error("the item is not done")
+		}
+		stopClean(t, stop)
+	})
+}
+
+// An engine that cannot learn when the next item is due still claims.
+func TestRun_outlivesFailingLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, time.Minute, 0))
+		s.failUntil = always
+		stop := begin(t, s.engine())
+		s.pass(2 * time.Minute)
+
+		if got := s.begun[1]; got < time.Minute || got > time.Minute+5*time.Second {
+			t.Errorf("begun at %v, want within the longest backoff after 1m", got)
+		}
+		if got := len(s.looks); got > 35 {
+			t.Errorf("%d looks in two minutes, want backoff", got)
+		}
+		if s.log.count("level=WARN") != len(s.looks) {
+			t.Errorf("%d warnings for %d failures", s.log.count("level=WARN"), len(s.looks))
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_doesWhatAFailingClaimReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0))
+		e := s.engine()
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			items, _ := s.claim(ctx, free)
+			return items, errStore
+		}
+		stop := begin(t, e)
+		s.pass(time.Second)
+
+		if s.settled[1] != "done" {
+			t.Error("the item is not done")
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestRun_refusesItemsInExcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0), soon(2, 0, 0), soon(3, 0, 0))
+		e := s.engine()
+		e.Settings.Slots = 2
+		e.Claim = func(ctx context.Context, free int) ([]item, error) { return s.claim(ctx, free+1) }
+		stop := begin(t, e)
+		s.pass(time.Second)
+
+		if len(s.begun) != 2 {
+			t.Errorf("%d begun, want the 2 that there are slots for", len(s.begun))
+		}
+		if got := s.log.count("level=ERROR"); got != 1 {
+			t.Errorf("%d errors logged, want 1", got)
+		}
+		stopClean(t, stop)
+	})
+}

@@ -1,0 +1,208 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+func TestDrain_letsItemsFinish(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 45*time.Second), soon(2, 2*time.Second, 0))
+		stop := begin(t, s.engine())
+		s.pass(time.Second)
+		stopClean(t, stop)
+
+		if got := fmt.Sprint(s.settled); got != "map[1:done]" {
+			t.Errorf("settled %v, want what was in hand and nothing that came later", got)
+		}
+		if got := s.now(); got != 45*time.Second {
+			t.Errorf("Run returned at %v, want as soon as all was settled, at 45s", got)
+		}
+		if got := len(s.renewed); got != 4 {
+			t.Errorf("%d renewals, want them to go on during the drain", got)
+		}
+	})
+}
+
+func TestDrain_cancelsItemsAfterTheGrace(t *testing.T) {
+	t.Parallel()
+	tests := map[string]time.Duration{
+		"of a minute":  time.Minute,
+		"of no length": 0,
+	}
+	for name, grace := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(soon(1, 0, time.Hour))
+				e := s.engine()
+				e.Settings.Drain = grace
+				stop := begin(t, e)
+				s.pass(time.Second)
+				stopClean(t, stop)
+
+				if got := s.settled[1]; got != engine.ErrDraining.Error() {
+					t.Errorf("the item ended as %q, want %q", got, engine.ErrDraining)
+				}
+				if got := s.now(); got != time.Second+grace {
+					t.Errorf("Run returned at %v, want %v after it was asked to", got, grace)
+				}
+			})
+		})
+	}
+}
+
+func TestDrain_abandonsItemsThatIgnoreIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0), soon(2, 0, 0), soon(3, 0, time.Hour))
+		e := s.engine()
+		release := make(chan struct{})
+		defer close(release)
+		e.Do = func(ctx context.Context, it item) result {
+			if it.id != 3 {
+				<-release
+			}
+			return s.do(ctx, it)
+		}
+		stop := begin(t, e)
+		s.pass(time.Second)
+		err := stop()
+
+		if !errors.Is(err, engine.ErrAbandoned) || !strings.Contains(err.Error(), "2 still running") {
+			t.Errorf("Run = %v, want %v, of 2 items", err, engine.ErrAbandoned)
+		}
+		if got, want := s.now(), time.Second+time.Minute+time.Second; got != want {
+			t.Errorf("Run returned at %v, want %v", got, want)
+		}
+		if got := fmt.Sprint(s.settled); got != "map[3:engine: draining]" {
+			t.Errorf("settled %v, want the item that obeyed", got)
+		}
+		if got := s.log.count("level=ERROR"); got != 1 {
+			t.Errorf("%d errors logged, want 1", got)
+		}
+	})
+}
+
+// What a claim took that was cut off would be nobody's until its lease ran out.
+func TestDrain_doesNotCutOffAClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0))
+		e := s.engine()
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			select {
+			case <-time.After(2 * time.Second):
+				return s.claim(ctx, free)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		stop := begin(t, e)
+		s.pass(time.Second)
+		stopClean(t, stop)
+
+		if s.settled[1] != "done" {
+			t.Error("the item of a claim on its way is not done")
+		}
+	})
+}
+
+func TestDrain_isNotLoggedAsAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		e := s.engine()
+		e.Settings.Drain = 0
+		hang := func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		e.Claim = func(ctx context.Context, _ int) ([]item, error) { return nil, hang(ctx) }
+		e.Chores = []engine.Chore{{Name: "hang", Every: time.Second, Do: hang}}
+		stop := begin(t, e)
+		s.pass(time.Second)
+		stopClean(t, stop)
+
+		if got := s.log.count("level="); got != 0 {
+			t.Errorf("%d records logged, want none: %s", got, s.log.text.String())
+		}
+	})
+}
+
+func TestDrain_ofAStoreThatIsGone(t *testing.T) {
+	t.Parallel()
+	refuse := func(context.Context) error { return errStore }
+	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	tests := map[string]struct {
+		settle      func(context.Context) error
+		failRenewal bool
+	}{
+		"refusing all":             {refuse, true},
+		"refusing results only":    {refuse, false},
+		"answering nothing":        {hang, true},
+		"answering only a renewal": {hang, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				for id := range 10 {
+					s.add(soon(id, 0, 0))
+				}
+				e := s.engine()
+				e.Settings.Batch = 1
+				e.Settle = func(ctx context.Context, _ []result) error { return tt.settle(ctx) }
+				if tt.failRenewal {
+					s.failRenew = always
+				}
+				stop := begin(t, e)
+				s.pass(time.Second)
+				err := stop()
+
+				if !errors.Is(err, engine.ErrUnsettled) {
+					t.Errorf("Run = %v, want %v", err, engine.ErrUnsettled)
+				}
+				if got, most := s.now(), time.Second+e.Leases.TTL+e.Leases.TTL/3; got > most {
+					t.Errorf("Run returned at %v, want at most a lease after it was asked to", got)
+				}
+				if got := s.log.count("level=ERROR"); got != 10 {
+					t.Errorf("%d results logged as given up, want 10", got)
+				}
+			})
+		})
+	}
+}
+
+// Slow is not gone: as long as batches are stored, the drain goes on.
+func TestDrain_hasPatienceWithASlowStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for id := range 10 {
+			s.add(soon(id, 0, 0))
+		}
+		e := s.engine()
+		e.Settings.Batch = 1
+		e.Settle = func(ctx context.Context, results []result) error {
+			time.Sleep(8 * time.Second)
+			return s.settle(ctx, results)
+		}
+		stop := begin(t, e)
+		s.pass(time.Second)
+		stopClean(t, stop)
+
+		if len(s.settled) != 10 || s.now() != 80*time.Second {
+			t.Errorf("%d settled by %v, want 10 by 1m20s", len(s.settled), s.now())
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSettle_flushesBySize(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for id := range 10 {
+			s.add(soon(id, 0, 0))
+		}
+		e := s.engine()
+		e.Settings.Batch, e.Settings.Linger = 4, time.Second
+		stop := begin(t, e)
+		s.pass(time.Minute)
+
+		var sizes []string
+		for _, b := range s.batches {
+			sizes = append(sizes, fmt.Sprint(len(b.IDs), " at ", b.At))
+		}
+		if want := []string{"4 at 0s", "4 at 0s", "2 at 1s"}; !slices.Equal(sizes, want) {
+			t.Errorf("batches of %q, want %q", sizes, want)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestSettle_flushesByAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ms := time.Millisecond
+		s := newStore(soon(1, 0, 0), soon(2, 0, 1*ms), soon(3, 0, 5*ms))
+		e := s.engine()
+		e.Settings.Linger = 2 * ms
+		stop := begin(t, e)
+		s.pass(time.Second)
+
+		if got, want := fmt.Sprint(s.batches), "[{2ms [1 2]} {7ms [3]}]"; got != want {
+			t.Errorf("batches %v, want %v", got, want)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestSettle_triesTheSameBatchAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ms := time.Millisecond
+		s := newStore(soon(1, 0, 0), soon(2, 0, 150*ms), soon(3, 0, 160*ms))
+		s.failSettle = func(call int) error {
+			if call <= 3 {
+				return errStore
+			}
+			return nil
+		}
+		stop := begin(t, s.engine())
+		s.pass(time.Second)
+
+		want := "[{0s [1]} {100ms [1]} {300ms [1]} {700ms [1]} {700ms [2 3]}]"
+		if got := fmt.Sprint(s.batches); got != want {
+			t.Errorf("batches %v, want %v", got, want)
+		}
+		if got := fmt.Sprint(s.settled); got != "map[1:done 2:done 3:done]" {
+			t.Errorf("settled %v, want each once", got)
+		}
+		if got := s.log.count("level=WARN msg=\"settle failed\""); got != 3 {
+			t.Errorf("%d warnings, want 3", got)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// While leases are renewed, there is a point in trying: nobody else has them.
+func TestSettle_withholdsSlotsWhileItFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for id := range 6 {
+			s.add(soon(id, 0, 0))
+		}
+		down := true
+		s.failSettle = func(int) error {
+			if down {
+				return errStore
+			}
+			return nil
+		}
+		e := s.engine()
+		e.Settings.Slots = 2
+		stop := begin(t, e)
+
+		s.pass(10 * time.Minute)
+		if len(s.claims) != 1 || s.inHand != 2 {
+			t.Errorf("%d claims, %d in hand; want 1 and 2 as long as nothing can be settled", len(s.claims), s.inHand)
+		}
+		down = false
+		s.pass(10 * time.Second)
+		if len(s.settled) != 6 {
+			t.Errorf("%d settled once the store is back, want all 6", len(s.settled))
+		}
+		if got := s.log.count("level=ERROR"); got != 0 {
+			t.Errorf("%d errors logged, want none: nothing was given up", got)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestSettle_givesUpWithTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0), soon(2, 0, 0), soon(3, 5*time.Second, 35*time.Second))
+		s.failSettle, s.failRenew = always, always
+		e := s.engine()
+		e.Settings.Slots, e.Settings.Linger = 2, time.Millisecond
+		stop := begin(t, e)
+
+		s.pass(30*time.Second - 1)
+		if got := s.log.count("level=ERROR"); got != 0 || len(s.claims) != 1 {
+			t.Errorf("%d errors and %d claims before the lease is over, want none and one", got, len(s.claims))
+		}
+		s.pass(1)
+		if got := s.log.count("level=ERROR msg=\"results given up"); got != 1 || s.log.count("count=2") != 1 {
+			t.Errorf("%d errors at the end of the lease, want one for both results", got)
+		}
+		if last := s.batches[len(s.batches)-1]; last.At != 30*time.Second {
+			t.Errorf("last tried at %v, want the very end of the lease", last.At)
+		}
+		if got := s.begun[3]; got != 30*time.Second {
+			t.Errorf("the next item begins at %v, want when the slots are freed", got)
+		}
+		s.failSettle, s.failRenew = nil, nil
+		s.pass(time.Minute)
+		stopClean(t, stop)
+	})
+}
+
+// What one lease is too late for may still be in time for another.
+func TestSettle_givesUpOnlyThePartThatIsLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 25*time.Second), soon(2, 20*time.Second, 5*time.Second))
+		s.failRenew = always
+		s.failSettle = func(int) error {
+			if s.now() < 40*time.Second {
+				return errStore
+			}
+			return nil
+		}
+		e := s.engine()
+		e.Settings.Linger = time.Millisecond
+		stop := begin(t, e)
+		s.pass(time.Minute)
+
+		if got := fmt.Sprint(s.settled); got != "map[2:done]" {
+			t.Errorf("settled %v, want the one whose lease lasts", got)
+		}
+		if got := s.log.count("level=ERROR msg=\"results given up"); got != 1 || s.log.count("count=1") != 1 {
+			t.Errorf("%d errors logged, want one for one result", got)
+		}
+		stopClean(t, stop)
+	})
+}

@@ -1,0 +1,231 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/almanac-go/almanac/internal/backoff"
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errStore = errors.New("store is down")
+
+type (
+	// item is done for as long as takes, or until its context ends.
+	item struct {
+		id    int
+		due   time.Time
+		takes time.Duration
+		lease int // set by the claim
+	}
+	// result says how the item ended: "done", or why not.
+	result struct {
+		id  int
+		how string
+	}
+	machine = engine.Engine[item, result, int]
+	batch   struct {
+		At  time.Duration // exported, so that it prints well
+		IDs []int
+	}
+)
+
+// store keeps items in memory and writes down what the engine asks of it.
+// Its failures are switched by fields, set before the engine runs or under mu.
+type store struct {
+	mu      sync.Mutex
+	start   time.Time
+	waiting []item
+	settled map[int]string
+	log     journal
+
+	claims  []time.Duration // when Claim was called
+	looks   []time.Duration // when Until was called
+	begun   map[int]time.Duration
+	batches []batch // each call of Settle, failed ones included
+	renewed []time.Duration
+	inHand  int
+
+	failClaim, failUntil, failSettle, failRenew func(call int) error
+	lost                                        map[int]bool // leases that somebody else has
+}
+
+func newStore(items ...item) *store {
+	return &store{
+		start: time.Now(), waiting: items, begun: map[int]time.Duration{},
+		settled: map[int]string{}, lost: map[int]bool{},
+	}
+}
+
+// engine returns one with settings that tests then change.
+func (s *store) engine() *machine {
+	retry := backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2}
+	return &machine{
+		Claim: s.claim, Until: s.until, Do: s.do, Settle: s.settle,
+		Exited: func(it item, _ any, _ []byte) result { return result{it.id, "exited"} },
+		Leases: engine.Leases[item, int]{
+			Key: func(it item) int { return it.lease }, Renew: s.renew, TTL: 30 * time.Second,
+		},
+		Settings: engine.Settings{
+			Slots: 10, Batch: 10, Poll: time.Second, Drain: time.Minute, Abandon: time.Second,
+			Backoff: func(n int) time.Duration { return retry.Delay(n, 0) },
+		},
+		Log: slog.New(slog.NewTextHandler(&s.log, nil)),
+	}
+}
+
+func (s *store) now() time.Duration { return time.Since(s.start) }
+
+func (s *store) add(items ...item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, items...)
+}
+
+func (s *store) claim(_ context.Context, free int) ([]item, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims = append(s.claims, s.now())
+	if s.failClaim != nil {
+		if err := s.failClaim(len(s.claims)); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(s.waiting, func(a, b item) int { return a.due.Compare(b.due) })
+	var taken []item
+	for len(s.waiting) > 0 && len(taken) < free && !s.waiting[0].due.After(time.Now()) {
+		it := s.waiting[0]
+		it.lease = len(s.claims)
+		taken, s.waiting = append(taken, it), s.waiting[1:]
+	}
+	s.inHand += len(taken)
+	return taken, nil
+}
+
+func (s *store) until(context.Context) (time.Duration, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks = append(s.looks, s.now())
+	if s.failUntil != nil {
+		if err := s.failUntil(len(s.looks)); err != nil {
+			return 0, false, err
+		}
+	}
+	if len(s.waiting) == 0 {
+		return 0, false, nil
+	}
+	next := slices.MinFunc(s.waiting, func(a, b item) int { return a.due.Compare(b.due) })
+	return time.Until(next.due), true, nil
+}
+
+func (s *store) do(ctx context.Context, it item) result {
+	s.mu.Lock()
+	s.begun[it.id] = s.now()
+	s.mu.Unlock()
+	select {
+	case <-time.After(it.takes):
+		return result{it.id, "done"}
+	case <-ctx.Done():
+		return result{it.id, context.Cause(ctx).Error()}
+	}
+}
+
+func (s *store) settle(ctx context.Context, results []result) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []int
+	for _, r := range results {
+		ids = append(ids, r.id)
+	}
+	s.batches = append(s.batches, batch{s.now(), ids})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.failSettle != nil {
+		if err := s.failSettle(len(s.batches)); err != nil {
+			return err
+		}
+	}
+	for _, r := range results {
+		s.settled[r.id] += r.how // twice would show
+	}
+	s.inHand -= len(results)
+	return nil
+}
+
+func (s *store) renew(_ context.Context, keys []int) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed = append(s.renewed, s.now())
+	if s.failRenew != nil {
+		if err := s.failRenew(len(s.renewed)); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(k int) bool { return s.lost[k] }), nil
+}
+
+// soon is an item that is due d from now.
+func soon(id int, d, takes time.Duration) item {
+	return item{id: id, due: time.Now().Add(d), takes: takes}
+}
+
+func always(int) error { return errStore }
+
+// begin runs e and returns what stops it and tells what Run returned.
+func begin(t *testing.T, e *machine) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// pass lets d of virtual time go by, and all that happens at its end happen. The
+// lock orders what the test read or set before what the engine does meanwhile.
+func (s *store) pass(d time.Duration) {
+	s.mu.Lock()
+	s.mu.Unlock() //nolint:staticcheck // empty on purpose
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// stopClean stops an engine that has no reason to complain.
+func stopClean(t *testing.T, stop func() error) {
+	t.Helper()
+	if err := stop(); err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+}
+
+// journal collects what was logged.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) count(substring string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), substring)
+}

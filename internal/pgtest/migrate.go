@@ -1,0 +1,14 @@
+package pgtest
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// migrate brings a template database to Almanac's schema.
+func migrate(ctx context.Context, conn *pgx.Conn) error {
+	return postgres.Migrate(ctx, conn)
+}

@@ -1,0 +1,184 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac/internal/pgserver"
+)
+
+// server makes databases on the server of this process.
+type server struct {
+	at      url.URL
+	admin   *pgxpool.Pool
+	release func(context.Context) error // stops what was started for us
+
+	templating sync.Mutex
+	template   string // the migrated database that others are cloned from; empty until the first asks
+}
+
+// startServer chooses a server, makes sure that it serves, and says which it is.
+func startServer(ctx context.Context) (*server, error) {
+	from, err := choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, what, err := connect(ctx, from)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("pgtest: %s: %w", from.what, err), from.release(ctx))
+	}
+	line := "pgtest: " + from.what + what
+	if from.instead != nil {
+		line += " (" + strings.Join(strings.Fields(from.instead.Error()), " ") + ")"
+	}
+	fmt.Fprintln(os.Stderr, line)
+	return s, nil
+}
+
+// connect returns the server, and its version where the source did not tell.
+func connect(ctx context.Context, from source) (_ *server, what string, err error) {
+	at, err := url.Parse(from.url)
+	if err != nil || at.Scheme != "postgres" && at.Scheme != "postgresql" {
+		return nil, "", errors.New("not a URL of the form postgres://user:password@host:port/database")
+	}
+	config, err := pgxpool.ParseConfig(from.url)
+	if err != nil {
+		return nil, "", err
+	}
+	// Each is held for the length of a CREATE or DROP DATABASE, and the server
+	// does not make databases faster when more of them queue inside it.
+	config.MaxConns = 4
+	admin, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, "", err
+	}
+
+	const facts = `
+SELECT current_setting('server_version'), current_setting('server_version_num')::int / 10000,
+       rolname, rolcreatedb OR rolsuper
+FROM pg_roles
+WHERE rolname = current_user`
+	var (
+		version, role string
+		major         int
+		creates       bool
+	)
+	err = admin.QueryRow(ctx, facts).Scan(&version, &major, &role, &creates)
+	switch {
+	case err != nil:
+	case major < pgserver.OldestMajor:
+		err = fmt.Errorf("PostgreSQL %s is older than %d", version, pgserver.OldestMajor)
+	case !creates:
+		err = fmt.Errorf("role %q may not create databases", role)
+	}
+	if err != nil {
+		admin.Close()
+		return nil, "", err
+	}
+	if !strings.Contains(from.what, "PostgreSQL ") {
+		what = ", PostgreSQL " + version
+	}
+	return &server{at: *at, admin: admin, release: from.release}, what, nil
+}
+
+// url returns how to connect to the database of that name.
+func (s *server) url(database string) string {
+	u := s.at
+	u.Path = "/" + database
+	query := u.Query()
+	query.Del("dbname") // would win over the path
+	query.Del("database")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// empty makes a database with nothing in it. It is made from template0, since
+// template1 may hold anything on a server that was given, and sorts by bytes
+// there as everywhere.
+func (s *server) empty(ctx context.Context) (string, error) {
+	return s.create(ctx, "TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+}
+
+// migrated makes a database with the schema in it, by cloning.
+func (s *server) migrated(ctx context.Context) (string, error) {
+	template, err := s.migrateOnce(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.create(ctx, "TEMPLATE "+pgx.Identifier{template}.Sanitize())
+}
+
+// migrateOnce returns the template, which is this process's own even on a shared
+// server: another process may have been compiled from other migrations.
+func (s *server) migrateOnce(ctx context.Context) (string, error) {
+	s.templating.Lock()
+	defer s.templating.Unlock()
+	if s.template != "" {
+		return s.template, nil
+	}
+	name, err := s.empty(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := s.prepare(ctx, name); err != nil {
+		return "", errors.Join(err, s.drop(ctx, name))
+	}
+	s.template = name
+	return name, nil
+}
+
+// prepare migrates the database and then closes it to everybody, since one
+// connection to a template is enough to make cloning it fail.
+func (s *server) prepare(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, s.url(name))
+	if err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	err = migrate(ctx, conn)
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("pgtest: migrate: %w", err)
+	}
+	if _, err := s.admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" ALLOW_CONNECTIONS false"); err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	return nil
+}
+
+func (s *server) create(ctx context.Context, as string) (string, error) {
+	name := "almanac_test_" + strings.ToLower(rand.Text())
+	if _, err := s.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" "+as); err != nil {
+		return "", fmt.Errorf("pgtest: create a database: %w", err)
+	}
+	return name, nil
+}
+
+func (s *server) drop(ctx context.Context, name string) error {
+	if _, err := s.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
+		return fmt.Errorf("pgtest: drop a database: %w", err)
+	}
+	return nil
+}
+
+// stop drops the template and lets go of the server.
+func (s *server) stop(ctx context.Context) error {
+	s.templating.Lock()
+	defer s.templating.Unlock()
+	var err error
+	if s.template != "" {
+		err = s.drop(ctx, s.template)
+	}
+	s.admin.Close()
+	if err := errors.Join(err, s.release(ctx)); err != nil {
+		return fmt.Errorf("pgtest: stop: %w", err)
+	}
+	return nil
+}

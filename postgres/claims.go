@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Claim takes events that are due.
+func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+	var claim almanac.Claim
+	err := s.do(ctx, "claim", func(ctx context.Context, db DB) error {
+		claim = almanac.Claim{}
+		rows, err := query(ctx, db, s.statements["claim"], pgx.StrictNamedArgs{
+			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease,
+		})
+		if err != nil {
+			return err
+		}
+		claim.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (almanac.Event, error) {
+			var e eventRow
+			err := row.Scan(append([]any{&claim.At}, e.targets()...)...)
+			return e.value(), err
+		})
+		claim.At = claim.At.UTC()
+		return err
+	})
+	return claim, err
+}
+
+// Renew lets leases run for another term.
+func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
+	var held []uuid.UUID
+	err := s.do(ctx, "renew leases", func(ctx context.Context, db DB) (err error) {
+		held, err = all(ctx, db, s.statements["renew"], pgx.StrictNamedArgs{"tokens": tokens, "lease": lease}, scanID)
+		return err
+	})
+	return held, err
+}
+
+// Release gives back what is still held under a token.
+func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
+	var released []almanac.Event
+	err := s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) error {
+		taken, err := all(ctx, tx, s.statements["take_lease"], pgx.StrictNamedArgs{"token": token}, scanLease)
+		if err != nil {
+			return err
+		}
+		released, err = s.giveBack(ctx, tx, taken, 0, "released")
+		return err
+	})
+	return released, err
+}
+
+// ReleaseExpired gives back the events of leases that ran out, and removes deleted
+// users of whom nothing is in flight any more.
+func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+	var released []almanac.Event
+	err := s.transact(ctx, "release expired leases", func(ctx context.Context, tx pgx.Tx) error {
+		args := pgx.StrictNamedArgs{"limit": limit}
+		taken, err := all(ctx, tx, s.statements["take_expired_leases"], args, scanLease)
+		if err != nil {
+			return err
+		}
+		released, err = s.giveBack(ctx, tx, taken, 1, "lease expired")
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// On its own, because it locks users, who come before events.
+	return released, s.do(ctx, "remove deleted users", func(ctx context.Context, db DB) error {
+		_, err := db.Exec(ctx, s.statements["remove_hidden_users"], pgx.StrictNamedArgs{"limit": limit})
+		return err
+	})
+}
+
+// lease is one that was taken away.
+type lease struct {
+	token uuid.UUID
+	ids   []uuid.UUID
+}
+
+func scanLease(row pgx.CollectableRow) (lease, error) {
+	var l lease
+	err := row.Scan(&l.token, &l.ids)
+	return l, err
+}
+
+// giveBack releases what is still held under leases that the transaction took.
+func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes int, reason string) ([]almanac.Event, error) {
+	var tokens, ids []uuid.UUID
+	for _, l := range taken {
+		for _, id := range l.ids {
+			tokens, ids = append(tokens, l.token), append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
+		"tokens": tokens, "ids": ids, "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
+	}, scanEvent)
+}
+
+// endLeases ends those of the given leases that hold nothing any more.
+func (s *Store) endLeases(ctx context.Context, tx pgx.Tx, tokens []uuid.UUID) error {
+	_, err := tx.Exec(ctx, s.statements["end_leases"], pgx.StrictNamedArgs{"tokens": tokens})
+	return err
+}
+
+// Until returns how long it is until the next event can be claimed.
+func (s *Store) Until(ctx context.Context, types []string) (time.Duration, bool, error) {
+	var waits []int64
+	err := s.do(ctx, "look for the next event", func(ctx context.Context, db DB) (err error) {
+		waits, err = all(ctx, db, s.statements["until"], pgx.StrictNamedArgs{"types": types}, pgx.RowTo[int64])
+		return err
+	})
+	if err != nil || len(waits) == 0 {
+		return 0, false, err
+	}
+	const longest = int64(1<<63-1) / int64(time.Microsecond)
+	return time.Duration(min(waits[0], longest)) * time.Microsecond, true, nil
+}

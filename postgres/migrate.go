@@ -1,0 +1,160 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrNewerSchema reports that a database was migrated by a newer release. Errors
+// that match it are a [*SchemaVersionError].
+var ErrNewerSchema = errors.New("postgres: schema is newer than this program")
+
+// SchemaVersionError says how far a database is ahead of the program.
+type SchemaVersionError struct {
+	Schema string // the PostgreSQL schema
+	Found  int    // the version in the database
+	Known  int    // the newest version that this program knows
+}
+
+func (e *SchemaVersionError) Error() string {
+	return fmt.Sprintf("postgres: schema %q is at version %d, and this program knows versions up to %d: run a newer release", e.Schema, e.Found, e.Known)
+}
+
+// Is makes errors.Is(err, ErrNewerSchema) hold.
+func (e *SchemaVersionError) Is(target error) bool { return target == ErrNewerSchema }
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migration is one step from a version to the next.
+type migration struct {
+	version int
+	name    string
+	sql     string
+}
+
+// Migrate brings the database to the schema of this release: it creates the
+// PostgreSQL schema if need be and applies, in one transaction, the migrations that
+// are missing. Any number of processes may call it at once; one of them does the
+// work and the others wait. Where nothing is missing it changes nothing and needs
+// no more than the right to read.
+//
+// The error is a [*SchemaVersionError] when a newer release has migrated already.
+func Migrate(ctx context.Context, db DB, options ...Option) error {
+	s, err := New(db, options...)
+	if err != nil {
+		return err
+	}
+	steps, err := s.migrations()
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if err := s.migrate(ctx, tx, steps); err != nil {
+			return wrap("migrate schema "+s.schema, err)
+		}
+		return nil
+	})
+}
+
+func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error {
+	known := steps[len(steps)-1].version
+	if version, err := s.version(ctx, tx); err != nil || version == known {
+		return err
+	}
+	// Released when the transaction ends; the lock is on the name, for the schema may
+	// not exist yet.
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", s.lockKey()); err != nil {
+		return err
+	}
+	version, err := s.version(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if version > known {
+		return asIs(&SchemaVersionError{s.schema, version, known})
+	}
+	if version == 0 {
+		if err := s.prepare(ctx, tx); err != nil {
+			return err
+		}
+	}
+	for _, step := range steps {
+		if step.version <= version {
+			continue
+		}
+		if _, err := tx.Exec(ctx, step.sql); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO "+s.migrationsTable()+" (version, name) VALUES ($1, $2)", step.version, step.name); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// version returns the version that the database is at, 0 before the first. It
+// looks for the table in the catalog, as any query would: to_regclass answers from
+// a cache that does not hear of tables made while this session waited for a lock.
+func (s *Store) version(ctx context.Context, tx pgx.Tx) (int, error) {
+	exists, err := one(ctx, tx, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
+		pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])
+	if err != nil || !exists {
+		return 0, err
+	}
+	return one(ctx, tx, "SELECT coalesce(max(version), 0) FROM "+s.migrationsTable(), nil, pgx.RowTo[int])
+}
+
+// prepare creates what the migrations stand on.
+func (s *Store) prepare(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+quoted(s.schema)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.migrationsTable()+` (
+		version    integer     PRIMARY KEY,
+		name       text        NOT NULL,
+		applied_at timestamptz NOT NULL DEFAULT now()
+	)`)
+	return err
+}
+
+func (s *Store) migrationsTable() string { return quoted(s.schema) + ".migrations" }
+
+// lockKey is the advisory lock of the schema's migrations.
+func (s *Store) lockKey() int64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte("almanac migrations of " + s.schema))
+	return int64(hash.Sum64())
+}
+
+// migrations reads the embedded steps, in order. Their files are named by a
+// version and a word: 0001_tables.sql.
+func (s *Store) migrations() ([]migration, error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("postgres: read migrations: %w", err)
+	}
+	steps := make([]migration, len(files))
+	for i, file := range files {
+		text, err := migrations.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("postgres: read migrations: %w", err)
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "migrations/"), ".sql")
+		number, _, _ := strings.Cut(name, "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("postgres: migration %q is not number %d", name, i+1)
+		}
+		steps[i] = migration{version, name, strings.ReplaceAll(string(text), `:"schema"`, quoted(s.schema))}
+	}
+	return steps, nil
+}

@@ -1,0 +1,5 @@
+-- Find an event.
+--   @id uuid
+SELECT :event
+FROM :"schema".events e
+WHERE e.id = @id

@@ -1,0 +1,20 @@
+-- Give back the events of leases that were taken away. One that was settled meanwhile is left alone: a settlement in
+-- progress is waited for, and the condition checked again. The events of a deleted user end instead.
+--   @tokens uuid[] · @ids uuid[] (parallel) · @crashes integer (what to add to crash_count) · @reason text · @deleted text (the reason to end)
+-- Returns the rows.
+UPDATE :"schema".events e
+SET status = CASE WHEN u.deleted_at IS NULL THEN 'PENDING' ELSE 'FAILED' END,
+    available_at = CASE WHEN u.deleted_at IS NULL THEN clock_timestamp() END,
+    lease_token = CASE WHEN u.deleted_at IS NOT NULL THEN e.lease_token END,
+    failure_reason = CASE WHEN u.deleted_at IS NOT NULL THEN @deleted::text END,
+    last_error = CASE WHEN u.deleted_at IS NULL THEN @reason::text ELSE e.last_error END,
+    retry_count = CASE WHEN u.deleted_at IS NULL THEN e.retry_count ELSE e.retry_count + 1 END,
+    crash_count = CASE WHEN u.deleted_at IS NULL THEN e.crash_count + @crashes::integer ELSE e.crash_count END,
+    version = e.version + 1,
+    updated_at = clock_timestamp()
+FROM unnest(@tokens::uuid[], @ids::uuid[]) AS held (token, id), :"schema".users u
+WHERE e.id = held.id
+    AND e.lease_token = held.token
+    AND e.status = 'PROCESSING'
+    AND u.id = e.user_id
+RETURNING :event

@@ -1,0 +1,12 @@
+-- Remove deleted users of whom nothing is in flight any more. Users who are locked wait for the next time.
+--   @limit integer
+DELETE FROM :"schema".users
+WHERE id IN (
+    SELECT u.id
+    FROM :"schema".users u
+    WHERE u.deleted_at IS NOT NULL
+        AND NOT EXISTS (SELECT FROM :"schema".events e WHERE e.user_id = u.id AND e.status = 'PROCESSING')
+    ORDER BY u.id
+    LIMIT @limit
+    FOR UPDATE SKIP LOCKED
+)

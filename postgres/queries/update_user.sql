@@ -1,0 +1,14 @@
+-- Replace a user that is still at the version before.
+--   @id uuid · @first_name text · @last_name text · @date_of_birth date · @timezone text · @attributes text (JSON) · @version integer
+-- Returns the row, or none.
+UPDATE :"schema".users u
+SET first_name = @first_name,
+    last_name = @last_name,
+    date_of_birth = @date_of_birth,
+    timezone = @timezone,
+    attributes = @attributes::text::jsonb,
+    version = @version,
+    updated_at = clock_timestamp()
+WHERE u.id = @id
+    AND u.version = @version - 1
+RETURNING :user

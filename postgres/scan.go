@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// The columns of a row, in the order in which it is scanned. JSON is read as text:
+// poolers and old protocols have opinions on its binary form.
+const (
+	eventColumns = "e.id, e.user_id, e.event_type, e.occurrence_key, e.status, e.target_timestamp_utc, e.target_timestamp_local, " +
+		"e.target_timezone, e.policies, e.idempotency_key, e.delivery_payload::text, e.user_version, e.available_at, e.lease_token, " +
+		"e.executed_at, e.failure_reason, e.last_error, e.retry_count, e.claim_count, e.crash_count, e.version, e.created_at, e.updated_at"
+	userColumns = "u.id, u.first_name, u.last_name, u.date_of_birth, u.timezone, u.attributes::text, u.version, u.created_at, u.updated_at"
+)
+
+// eventRow receives the columns that are no plain fields of an event.
+type eventRow struct {
+	event               almanac.Event
+	status, policies    string
+	key, payload        string
+	wall                time.Time
+	available, executed *time.Time
+	token               *uuid.UUID
+	failure, lastError  *string
+}
+
+func (r *eventRow) targets() []any {
+	e := &r.event
+	return []any{
+		&e.ID, &e.UserID, &e.Type, &e.OccurrenceKey, &r.status, &e.Due, &r.wall,
+		&e.Zone, &r.policies, &r.key, &r.payload, &e.UserVersion, &r.available, &r.token,
+		&r.executed, &r.failure, &r.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount, &e.Version, &e.CreatedAt, &e.UpdatedAt,
+	}
+}
+
+// value returns the event that was scanned. Instants come back in the process's
+// own zone, so they are put into UTC here and nowhere else.
+func (r *eventRow) value() almanac.Event {
+	e := r.event
+	e.Status = almanac.Status(r.status)
+	e.Due, e.CreatedAt, e.UpdatedAt = e.Due.UTC(), e.CreatedAt.UTC(), e.UpdatedAt.UTC()
+	e.Wall = almanac.WallTimeOf(r.wall)
+	e.Policies = parsePolicies(r.policies)
+	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
+	e.Payload = json.RawMessage(r.payload)
+	if r.available != nil {
+		e.AvailableAt = r.available.UTC()
+	}
+	if r.executed != nil {
+		e.ExecutedAt = r.executed.UTC()
+	}
+	if r.token != nil {
+		e.LeaseToken = *r.token
+	}
+	if r.failure != nil {
+		e.FailureReason = *r.failure
+	}
+	if r.lastError != nil {
+		e.LastError = *r.lastError
+	}
+	return e
+}
+
+func scanEvent(row pgx.CollectableRow) (almanac.Event, error) {
+	var r eventRow
+	if err := row.Scan(r.targets()...); err != nil {
+		return almanac.Event{}, err
+	}
+	return r.value(), nil
+}
+
+// userRow receives the columns that are no plain fields of a user.
+type userRow struct {
+	user             almanac.User
+	born             time.Time
+	zone, attributes string
+}
+
+func (r *userRow) targets() []any {
+	u := &r.user
+	return []any{&u.ID, &u.FirstName, &u.LastName, &r.born, &r.zone, &r.attributes, &u.Version, &u.CreatedAt, &u.UpdatedAt}
+}
+
+func (r *userRow) value() (almanac.User, error) {
+	u := r.user
+	var err error
+	if u.DateOfBirth, err = almanac.ParseDateOfBirth(r.born.Format(time.DateOnly)); err != nil {
+		return almanac.User{}, err
+	}
+	u.Timezone = almanac.StoredTimezone(r.zone)
+	u.Attributes = json.RawMessage(r.attributes)
+	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
+	return u, nil
+}
+
+func scanUser(row pgx.CollectableRow) (almanac.User, error) {
+	var r userRow
+	if err := row.Scan(r.targets()...); err != nil {
+		return almanac.User{}, err
+	}
+	return r.value()
+}
+
+func scanTime(row pgx.CollectableRow) (time.Time, error) {
+	var t time.Time
+	err := row.Scan(&t)
+	return t.UTC(), err
+}
+
+func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+// formatPolicies writes policies as the column keeps them.
+func formatPolicies(p almanac.Policies) string {
+	p = p.WithDefaults()
+	return string(p.Gap) + "," + string(p.Fold) + "," + string(p.LeapDay)
+}
+
+func parsePolicies(s string) almanac.Policies {
+	gap, rest, _ := strings.Cut(s, ",")
+	fold, leap, _ := strings.Cut(rest, ",")
+	return almanac.Policies{Gap: almanac.GapPolicy(gap), Fold: almanac.FoldPolicy(fold), LeapDay: almanac.LeapDayPolicy(leap)}
+}
+
+// orNull returns nil for the zero value, which the database keeps as NULL.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// column makes one parallel array of many rows, for unnest.
+func column[T, V any](rows []T, value func(T) V) []V {
+	values := make([]V, len(rows))
+	for i, row := range rows {
+		values[i] = value(row)
+	}
+	return values
+}
+
+// dateArg is a date as pgx takes it.
+func dateArg(d almanac.Date) time.Time { return almanac.WallTime{Date: d}.Labelled() }

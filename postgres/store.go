@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/almanac-go/almanac"
+)
+
+// DB is what a store needs of pgx. *pgxpool.Pool, *pgx.Conn and pgx.Tx have it.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Store is an [almanac.Repository] in PostgreSQL. It is safe for concurrent use if
+// its DB is; a pool is, a connection and a transaction are not.
+type Store struct {
+	db         DB
+	schema     string
+	timeout    time.Duration
+	statements map[string]string // by file name without .sql
+}
+
+var _ almanac.Repository = (*Store)(nil)
+
+// Option is a setting of [New] and of [Migrate].
+type Option func(*Store)
+
+// DefaultSchema is the PostgreSQL schema that holds the tables unless another is
+// asked for.
+const DefaultSchema = "almanac"
+
+// WithSchema sets the PostgreSQL schema that holds the tables: lower-case letters,
+// digits and underscores, at most 63, not beginning with a digit or with "pg_".
+// The default is [DefaultSchema].
+func WithSchema(name string) Option { return func(s *Store) { s.schema = name } }
+
+// WithTimeout sets how long one operation may take before it is given up, however
+// long its context would last. It must be positive. The default is five seconds.
+// Migrations are not bounded by it.
+func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
+
+// New returns a store on db. It does not connect; [Migrate] must have been called
+// once on the database.
+func New(db DB, options ...Option) (*Store, error) {
+	s := &Store{db: db, schema: DefaultSchema, timeout: 5 * time.Second}
+	for _, option := range options {
+		option(s)
+	}
+	if db == nil {
+		return nil, fmt.Errorf("postgres: no database")
+	}
+	if s.timeout <= 0 {
+		return nil, fmt.Errorf("postgres: timeout of %v is not positive", s.timeout)
+	}
+	if err := checkSchemaName(s.schema); err != nil {
+		return nil, err
+	}
+	var err error
+	s.statements, err = s.load()
+	return s, err
+}
+
+// InTransaction reports whether the store is bound to a transaction.
+func (s *Store) InTransaction() bool {
+	_, ok := s.db.(pgx.Tx)
+	return ok
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func checkSchemaName(name string) error {
+	if !schemaName.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return fmt.Errorf("postgres: %q is no name for a schema: use a-z, 0-9 and _, at most 63, not beginning with a digit or pg_", name)
+	}
+	return nil
+}
+
+//go:embed queries/*.sql
+var queries embed.FS
+
+// load reads the statements and fills in what stands for other text.
+func (s *Store) load() (map[string]string, error) {
+	files, err := queries.ReadDir("queries")
+	if err != nil {
+		return nil, fmt.Errorf("postgres: load statements: %w", err)
+	}
+	statements := make(map[string]string, len(files))
+	fill := strings.NewReplacer(`:"schema"`, quoted(s.schema), ":event", eventColumns, ":user", userColumns)
+	for _, file := range files {
+		text, err := queries.ReadFile("queries/" + file.Name())
+		if err != nil {
+			return nil, fmt.Errorf("postgres: load statements: %w", err)
+		}
+		statements[strings.TrimSuffix(file.Name(), ".sql")] = fill.Replace(withoutHeader(string(text)))
+	}
+	return statements, nil
+}
+
+// withoutHeader drops the comment that begins a statement's file: it is for
+// readers, not for the wire.
+func withoutHeader(text string) string {
+	for strings.HasPrefix(text, "--") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return strings.TrimSpace(text)
+}
+
+func quoted(schema string) string { return pgx.Identifier{schema}.Sanitize() }
+
+// Now returns the database's time.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	err := s.do(ctx, "now", func(ctx context.Context, db DB) (err error) {
+		now, err = one(ctx, db, s.statements["now"], nil, scanTime)
+		return err
+	})
+	return now, err
+}

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// CreateUser stores a user and their first events.
+func (s *Store) CreateUser(ctx context.Context, u almanac.User, events ...almanac.Event) (almanac.User, []almanac.Event, error) {
+	var user almanac.User
+	var stored []almanac.Event
+	err := s.transact(ctx, "create user", func(ctx context.Context, tx pgx.Tx) (err error) {
+		user, err = one(ctx, tx, s.statements["insert_user"], userArgs(u), scanUser)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return asIs(fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID))
+		}
+		if err != nil {
+			return err
+		}
+		if stored, err = s.insert(ctx, tx, events); err != nil {
+			return err
+		}
+		if len(stored) < len(events) {
+			return asIs(fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID))
+		}
+		return nil
+	})
+	if err != nil {
+		return almanac.User{}, nil, err
+	}
+	return user, stored, nil
+}
+
+// User returns a user.
+func (s *Store) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
+	var user almanac.User
+	err := s.do(ctx, "find user", func(ctx context.Context, db DB) (err error) {
+		user, err = one(ctx, db, s.statements["user"], pgx.StrictNamedArgs{"id": id}, scanUser)
+		return missing(err, "user", id)
+	})
+	return user, err
+}
+
+// EditUser changes a user and their open events.
+func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	var stored almanac.Edit
+	err := s.transact(ctx, "edit user", func(ctx context.Context, tx pgx.Tx) error {
+		roster, err := s.roster(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		wanted, err := edit(roster)
+		if err != nil {
+			return asIs(err)
+		}
+		stored, err = s.apply(ctx, tx, wanted)
+		return err
+	})
+	if err != nil {
+		return almanac.Edit{}, err
+	}
+	return stored, nil
+}
+
+// roster locks a user and their pending events and reads the rest of the picture,
+// in one round trip. Each statement sees what was committed before it began.
+func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, err error) {
+	var batch pgx.Batch
+	for _, name := range []string{"lock_user", "lock_pending", "in_flight", "used_keys"} {
+		batch.Queue(s.statements[name], pgx.StrictNamedArgs{"id": id})
+	}
+	batch.Queue(s.statements["now"])
+	results := tx.SendBatch(ctx, &batch)
+	defer func() { err = errors.Join(err, results.Close()) }()
+
+	if r.User, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUser); err != nil {
+		return r, missing(err, "user", id)
+	}
+	if r.Pending, err = next(results, pgx.CollectRows[almanac.Event], scanEvent); err != nil {
+		return r, err
+	}
+	if r.InFlight, err = next(results, pgx.CollectRows[almanac.Event], scanEvent); err != nil {
+		return r, err
+	}
+	used, err := next(results, pgx.CollectRows[[2]string], func(row pgx.CollectableRow) (pair [2]string, err error) {
+		return pair, row.Scan(&pair[0], &pair[1])
+	})
+	if err != nil {
+		return r, err
+	}
+	r.Used = make(map[string]string, len(used))
+	for _, pair := range used {
+		r.Used[pair[0]] = pair[1]
+	}
+	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
+	return r, err
+}
+
+// next collects the rows of a batch's next statement.
+func next[T, R any](results pgx.BatchResults, collect func(pgx.Rows, pgx.RowToFunc[T]) (R, error), scan pgx.RowToFunc[T]) (R, error) {
+	rows, err := results.Query()
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return collect(rows, scan)
+}
+
+// apply stores an edit of a roster that the transaction has locked.
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, wanted almanac.Edit) (stored almanac.Edit, err error) {
+	if wanted.User != nil {
+		args := userArgs(*wanted.User)
+		args["version"] = wanted.User.Version
+		user, err := one(ctx, tx, s.statements["update_user"], args, scanUser)
+		if err != nil {
+			return stored, err
+		}
+		stored.User = &user
+	}
+	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
+		return stored, err
+	}
+	if stored.Moved, err = s.move(ctx, tx, wanted.Moved); err != nil {
+		return stored, err
+	}
+	stored.Added, err = s.insert(ctx, tx, wanted.Added)
+	return stored, err
+}
+
+// DeleteUser deletes a user, or hides them while something is in flight.
+func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID) (almanac.Deletion, error) {
+	var d almanac.Deletion
+	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) error {
+		args := pgx.StrictNamedArgs{"id": id}
+		if _, err := one(ctx, tx, s.statements["lock_user_for_deletion"], args, scanUser); err != nil {
+			return missing(err, "user", id)
+		}
+		removed, err := all(ctx, tx, s.statements["delete_pending"], args, scanID)
+		if err != nil {
+			return err
+		}
+		inFlight, err := all(ctx, tx, s.statements["processing_of_user"], args, scanID)
+		if err != nil {
+			return err
+		}
+		d = almanac.Deletion{Removed: len(removed), InFlight: inFlight}
+		last := "delete_user"
+		if len(inFlight) > 0 {
+			last = "hide_user"
+		}
+		_, err = tx.Exec(ctx, s.statements[last], args)
+		return err
+	})
+	if err != nil {
+		return almanac.Deletion{}, err
+	}
+	return d, nil
+}
+
+func userArgs(u almanac.User) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
+		"date_of_birth": dateArg(u.DateOfBirth.Date()), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
+	}
+}
+
+// missing turns the absence of a row into the error that says what is missing.
+func missing(err error, kind string, id uuid.UUID) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return asIs(&almanac.NotFoundError{Kind: kind, ID: id})
+	}
+	return err
+}
