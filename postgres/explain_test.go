@@ -1,0 +1,141 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// A hundred thousand people, each with nine finished birthdays and one to come. A
+// thousand of those to come are overdue, one in a hundred of the finished failed.
+const millionRows = `
+	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC' FROM generate_series(1, 100000) u;
+
+	INSERT INTO almanac.events (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local,
+		target_timezone, policies, idempotency_key, delivery_payload, user_version, available_at, lease_token, executed_at, failure_reason, claim_count, version)
+	SELECT (lpad(to_hex((1500000000::bigint + y * 31536000 + u) * 1000), 12, '0') || '7' || substr(md5(u::text), 1, 3) || '8' || substr(md5((u * 10 + y)::text), 1, 15))::uuid,
+		md5(u::text)::uuid, 'BIRTHDAY', (2017 + y)::text,
+		CASE WHEN y = 10 THEN 'PENDING' WHEN u % 100 = y THEN 'FAILED' ELSE 'COMPLETED' END,
+		due, due, 'UTC', 'forward,first,feb28', 'event-' || u || '-' || y, '{"message": "Hey"}', 1,
+		CASE WHEN y = 10 THEN due END, CASE WHEN y < 10 THEN md5('token')::uuid END,
+		CASE WHEN y < 10 AND u % 100 <> y THEN due END, CASE WHEN y < 10 AND u % 100 = y THEN 'HTTP 404' END,
+		CASE WHEN y < 10 THEN 1 ELSE 0 END, CASE WHEN y < 10 THEN 3 ELSE 1 END
+	FROM generate_series(1, 10) y, generate_series(1, 100000) u,
+		LATERAL (SELECT CASE WHEN y = 10 AND u > 1000 THEN now() + u * interval '5 minutes' ELSE now() - u * interval '1 minute' - (10 - y) * interval '1 year' END) d (due);
+
+	ANALYZE almanac.users, almanac.events, almanac.leases;`
+
+// recorder is a pgx tracer that keeps the last statement of a store, to be
+// explained exactly as it was sent.
+type recorder struct {
+	mu   sync.Mutex
+	sql  string
+	args []any
+}
+
+func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if strings.Contains(data.SQL, "almanac") {
+		r.sql, r.args = data.SQL, data.Args
+	}
+	return ctx
+}
+
+func (r *recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// plan is what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of a node.
+type plan struct {
+	NodeType string `json:"Node Type"`
+	Relation string `json:"Relation Name"`
+	Hit      int    `json:"Shared Hit Blocks"`
+	Read     int    `json:"Shared Read Blocks"`
+	Plans    []plan `json:"Plans"`
+}
+
+func (p plan) scansSequentially(relation string) bool {
+	if p.NodeType == "Seq Scan" && p.Relation == relation {
+		return true
+	}
+	for _, child := range p.Plans {
+		if child.scansSequentially(relation) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain has a store ask, hears how it does, undoes that, and runs the same
+// statement once more under EXPLAIN.
+func explain(t *testing.T, pool *pgxpool.Pool, r *recorder, ask func(*postgres.Store) error) (plan, string) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	point, err := tx.Begin(t.Context())
+	require.NoError(t, err)
+	store, err := postgres.New(point)
+	require.NoError(t, err)
+	require.NoError(t, ask(store))
+	require.NoError(t, point.Rollback(t.Context()))
+
+	var text string
+	require.NoError(t, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+r.sql, r.args...).Scan(&text))
+	var plans []struct{ Plan plan }
+	require.NoError(t, json.Unmarshal([]byte(text), &plans))
+	return plans[0].Plan, text
+}
+
+func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
+	t.Parallel()
+	heard := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	_, err := pool.Exec(t.Context(), millionRows)
+	require.NoError(t, err)
+	types := []string{almanac.TypeBirthday}
+	someone := uuid.MustParse("c4ca4238-a0b9-2382-0dcc-509a6f75849b") // md5('1')
+	find := func(spec almanac.Spec) func(*postgres.Store) error {
+		return func(s *postgres.Store) error { _, err := s.Find(t.Context(), spec, almanac.Page{}); return err }
+	}
+
+	queries := map[string]struct {
+		ask    func(*postgres.Store) error
+		blocks int // of 8 KiB, touched at most; the table has some 40,000
+	}{
+		"ready to claim": {func(s *postgres.Store) error {
+			_, err := s.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: 100, Lease: time.Minute})
+			return err
+		}, 6000},
+		"next due":                {func(s *postgres.Store) error { _, _, err := s.Until(t.Context(), types); return err }, 50},
+		"missed":                  {func(s *postgres.Store) error { _, err := s.Missed(t.Context(), types, time.Second); return err }, 2500},
+		"by user":                 {find(almanac.ForUser(someone)), 50},
+		"pending":                 {find(almanac.InStatus(almanac.Pending)), 300},
+		"processing":              {find(almanac.InStatus(almanac.Processing)), 1000},
+		"completed":               {find(almanac.InStatus(almanac.Completed)), 300},
+		"failed":                  {find(almanac.InStatus(almanac.Failed)), 300},
+		"failed, of one type":     {find(almanac.And{almanac.InStatus(almanac.Failed), almanac.OfType("BIRTHDAY")}), 300},
+		"pending, of one user":    {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.ForUser(someone)}), 50},
+		"all, from the beginning": {find(almanac.And{}), 300},
+	}
+	for name, query := range queries {
+		t.Run(name, func(t *testing.T) {
+			p, text := explain(t, pool, heard, query.ask)
+
+			require.False(t, p.scansSequentially("events"), "the whole table is read:\n%s", text)
+			require.LessOrEqual(t, p.Hit+p.Read, query.blocks, "too much of the table is touched:\n%s", text)
+		})
+	}
+}

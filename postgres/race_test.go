@@ -1,0 +1,214 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// heartbeat is a series with an occurrence each second: a year of birthdays in
+// the time that a test has.
+type heartbeat struct{}
+
+func (heartbeat) EventType() string { return "HEARTBEAT" }
+
+func (heartbeat) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
+	wall := u.Timezone.WallTime(after.Truncate(time.Second).Add(time.Second))
+	return almanac.Occurrence{Key: wall.String(), Wall: wall}, nil
+}
+
+func (heartbeat) Payload(u almanac.User, _ almanac.Occurrence) (json.RawMessage, error) {
+	return json.Marshal(u.Timezone.String())
+}
+
+func (heartbeat) Channel(almanac.Event) almanac.Channel { return "test" }
+
+// The zones agree on every clock reading, so that only their names tell whether an
+// event was planned from its user as they are.
+var sameClocks = []string{"Europe/Berlin", "Europe/Paris", "Europe/Rome", "Europe/Madrid"}
+
+// Everything at once on a series: claims, deliveries that fail now and then,
+// settlements and profile edits. In the end each person has exactly one open event,
+// and it follows the person's last edit.
+func TestEditsNeverRaceASuccessorIntoTheOldZone(t *testing.T) {
+	t.Parallel()
+	const people, deliveries = 12, 60
+	pool := pgtest.Pool(t, pgtest.MaxConns(16))
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(heartbeat{})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var delivered, failed atomic.Int64
+	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+		if rand.IntN(5) == 0 {
+			failed.Add(1)
+			return almanac.Permanent(context.DeadlineExceeded)
+		}
+		if delivered.Add(1) == deliveries {
+			stop()
+		}
+		return nil
+	})
+	var workers []almanac.Scheduler
+	for range 3 { // as in three processes
+		worker, err := almanac.NewScheduler(store, registry, almanac.WithDeliverer("test", deliver))
+		require.NoError(t, err)
+		workers = append(workers, worker)
+	}
+	scheduler := workers[0]
+	ids := make([]uuid.UUID, people)
+	for i := range ids {
+		enrolment, err := scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: sameClocks[0]})
+		require.NoError(t, err)
+		ids[i] = enrolment.User.ID
+	}
+
+	var working sync.WaitGroup
+	for _, worker := range workers {
+		working.Go(func() { noError(t, worker.Run(ctx)) })
+	}
+	for range 2 {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				zone := sameClocks[rand.IntN(len(sameClocks))]
+				_, err := scheduler.UpdateUser(t.Context(), ids[rand.IntN(people)], almanac.ProfileChange{Timezone: &zone})
+				noError(t, err)
+			}
+		})
+	}
+	working.Wait()
+
+	t.Logf("%d delivered and %d failed", delivered.Load(), failed.Load())
+	requireInStep(t, pool, people)
+	requireLeasesMatchEvents(t, pool)
+}
+
+// noError is require.NoError for goroutines other than the test's own.
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// requireInStep checks that each of n people has one open event, and that it was
+// planned from the person as stored. An event that was released keeps its target.
+func requireInStep(t *testing.T, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	var open, stale int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*) FROM almanac.events WHERE status IN ('PENDING', 'PROCESSING')`).Scan(&open))
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT count(*) FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id
+		WHERE e.status = 'PENDING' AND e.claim_count = 0
+			AND (e.target_timezone <> u.timezone OR e.user_version <> u.version OR e.delivery_payload <> to_jsonb(u.timezone))`).Scan(&stale))
+	require.Equal(t, n, open, "each series goes on, once")
+	require.Zero(t, stale, "events planned from a user who has changed since")
+}
+
+// Deleting people while their events are claimed and settled neither deadlocks nor
+// leaves anything behind.
+func TestDeletingUsersInFullFlight(t *testing.T) {
+	t.Parallel()
+	const people = 30
+	pool := pgtest.Pool(t, pgtest.MaxConns(16))
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(heartbeat{})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var doomed = make(chan uuid.UUID, 1000)
+	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithWorkers(4), almanac.WithSweep(50*time.Millisecond),
+		almanac.WithDeliverer("test", almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+			doomed <- d.Event.UserID // deleted while it is being delivered
+			return nil
+		})))
+	require.NoError(t, err)
+	for range people {
+		_, err := scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC"})
+		require.NoError(t, err)
+	}
+
+	var working sync.WaitGroup
+	working.Go(func() { noError(t, scheduler.Run(ctx)) })
+	deleted := make(map[uuid.UUID]bool)
+	for len(deleted) < people {
+		id := <-doomed
+		if deleted[id] {
+			continue
+		}
+		_, err := scheduler.DeleteUser(t.Context(), id)
+		noError(t, err)
+		deleted[id] = true
+	}
+	stop()
+	working.Wait()
+	_, err = store.ReleaseExpired(t.Context(), 1000)
+	require.NoError(t, err)
+
+	var left int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM almanac.users) + (SELECT count(*) FROM almanac.events) + (SELECT count(*) FROM almanac.leases)").Scan(&left))
+	require.Zero(t, left)
+}
+
+// The narrowest of races, held open: an edit arrives after the settlement has read
+// the user and before it has stored the successor.
+func TestAnEditWaitsForTheSuccessorThatItMustMove(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	scheduler := newScheduler(t, store)
+	overdue(t, pool, store)
+	e := claimOne(t, store)
+	edited := make(chan error, 1)
+
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{
+		Event: e, Outcome: almanac.Delivered(e.UpdatedAt),
+		Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			go func() {
+				zone := "Asia/Tokyo"
+				_, err := scheduler.UpdateUser(t.Context(), u.ID, almanac.ProfileChange{Timezone: &zone})
+				edited <- err
+			}()
+			awaitLockWaiter(t, pool, edited)
+			return nextBirthday(u, now)
+		},
+	}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(settled[0].Err, settled[0].PlanErr, <-edited))
+
+	successor, err := store.Event(t.Context(), settled[0].Successor.ID)
+	require.NoError(t, err)
+	require.Equal(t, "Asia/Tokyo", successor.Zone)
+}
+
+// awaitLockWaiter returns when somebody in the database waits for a lock, or when
+// the other side is done without having waited.
+func awaitLockWaiter(t *testing.T, pool *pgxpool.Pool, done chan error) {
+	t.Helper()
+	for len(done) == 0 {
+		var waiting bool
+		err := pool.QueryRow(t.Context(), `
+			SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting)
+		if waiting || err != nil {
+			noError(t, err)
+			return
+		}
+	}
+}

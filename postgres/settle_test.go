@@ -1,0 +1,147 @@
+package postgres_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// unstorable is a successor that only the database refuses: its zone is too long.
+func unstorable(u almanac.User, now time.Time) (almanac.Event, error) {
+	e, err := nextBirthday(u, now)
+	e.Zone = strings.Repeat("x", 101)
+	return e, err
+}
+
+func nextBirthday(u almanac.User, now time.Time) (almanac.Event, error) {
+	o, err := almanac.Birthday{}.Next(u, now.AddDate(1, 0, 0)) // this year's is the one that ends
+	if err != nil {
+		return almanac.Event{}, err
+	}
+	return almanac.NewEvent(u, almanac.Birthday{}, o)
+}
+
+func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	var settlements []almanac.Settlement
+	for range 3 {
+		overdue(t, pool, store)
+		e := claimOne(t, store)
+		settlements = append(settlements, almanac.Settlement{Event: e, Outcome: almanac.Delivered(e.UpdatedAt), Next: nextBirthday})
+	}
+	settlements[1].Next = unstorable
+
+	settled, err := store.Settle(t.Context(), settlements)
+
+	require.NoError(t, err)
+	for i, s := range settled {
+		require.NoError(t, s.Err)
+		require.Equal(t, almanac.Completed, s.Event.Status, "its own outcome is stored, whatever became of the successor")
+		require.Equal(t, i == 1, s.PlanErr != nil)
+		require.Equal(t, i != 1, s.Successor != nil)
+	}
+}
+
+func TestCreateUserLeavesNoUserWithoutTheirEvent(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	u, err := almanac.NewUser(ada, now)
+	require.NoError(t, err)
+	e, err := unstorable(u, now)
+	require.NoError(t, err)
+
+	_, _, err = store.CreateUser(t.Context(), u, e)
+
+	require.Error(t, err)
+	_, err = store.User(t.Context(), u.ID)
+	require.ErrorIs(t, err, almanac.ErrNotFound)
+}
+
+// A lease row exists exactly as long as one of its events is PROCESSING.
+func requireLeasesMatchEvents(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	var unleased, spent int
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT count(*) FROM almanac.events e WHERE status = 'PROCESSING'
+			AND NOT EXISTS (SELECT FROM almanac.leases l WHERE l.token = e.lease_token AND e.id = ANY (l.event_ids))`).Scan(&unleased))
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT count(*) FROM almanac.leases l
+		WHERE NOT EXISTS (SELECT FROM almanac.events e WHERE e.id = ANY (l.event_ids) AND e.lease_token = l.token AND e.status = 'PROCESSING')`).Scan(&spent))
+	require.Zero(t, unleased, "PROCESSING without a lease: nothing would ever release it")
+	require.Zero(t, spent, "leases that hold nothing")
+}
+
+func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	for range 4 {
+		overdue(t, pool, store)
+	}
+	token := uuid.New()
+	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: token, Types: []string{almanac.TypeBirthday}, Limit: 4, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 4)
+	requireLeasesMatchEvents(t, pool)
+
+	outcomes := []almanac.Outcome{
+		almanac.Delivered(claim.At), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour),
+	}
+	for i, o := range outcomes {
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[i], Outcome: o}})
+		require.NoError(t, err)
+		require.NoError(t, settled[0].Err)
+		requireLeasesMatchEvents(t, pool)
+	}
+	held, err := store.Renew(t.Context(), []uuid.UUID{token}, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{token}, held, "one event is still in hand")
+	_, err = store.Release(t.Context(), token)
+	require.NoError(t, err)
+	requireLeasesMatchEvents(t, pool)
+	held, err = store.Renew(t.Context(), []uuid.UUID{token}, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, held)
+}
+
+func TestTheLastDeliveryOfADeletedUserRemovesThem(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	overdue(t, pool, store)
+	e := claimOne(t, store)
+	deletion, err := store.DeleteUser(t.Context(), e.UserID)
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{e.ID}, deletion.InFlight)
+
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(e.UpdatedAt), Next: nextBirthday}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(settled[0].Err, settled[0].PlanErr))
+	require.Equal(t, almanac.Completed, settled[0].Event.Status, "what was in flight ends")
+	require.Nil(t, settled[0].Successor, "and nothing follows")
+	_, err = store.ReleaseExpired(t.Context(), 100)
+	require.NoError(t, err)
+
+	var users, events int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM almanac.users), (SELECT count(*) FROM almanac.events)").Scan(&users, &events))
+	require.Zero(t, users)
+	require.Zero(t, events)
+}

@@ -1,0 +1,93 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+var ada = almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"}
+
+func newScheduler(t *testing.T, store almanac.Repository, options ...almanac.Option) almanac.Scheduler {
+	t.Helper()
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	require.NoError(t, err)
+	scheduler, err := almanac.NewScheduler(store, registry, options...)
+	require.NoError(t, err)
+	return scheduler
+}
+
+func TestSchedulingInTheHostsTransaction(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	outside, err := postgres.New(pool)
+	require.NoError(t, err)
+	var told []almanac.NoticeKind
+	scheduler := newScheduler(t, outside, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+		told = append(told, n.Kind)
+	})))
+
+	create := func(finish func(pgx.Tx, context.Context) error) almanac.User {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		inside, err := postgres.New(tx)
+		require.NoError(t, err)
+		enrolment, err := scheduler.With(inside).CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		zone := "America/New_York"
+		_, err = scheduler.With(inside).UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: &zone})
+		require.NoError(t, err)
+		_, err = outside.User(t.Context(), enrolment.User.ID)
+		require.ErrorIs(t, err, almanac.ErrNotFound, "nobody sees what is not committed")
+		require.NoError(t, finish(tx, t.Context()))
+		return enrolment.User
+	}
+
+	undone := create(pgx.Tx.Rollback)
+	_, err = outside.User(t.Context(), undone.ID)
+	require.ErrorIs(t, err, almanac.ErrNotFound)
+	n, err := outside.Count(t.Context(), nil)
+	require.NoError(t, err)
+	require.Zero(t, n, "a rollback leaves nothing")
+
+	kept := create(pgx.Tx.Commit)
+	user, err := outside.User(t.Context(), kept.ID)
+	require.NoError(t, err)
+	require.Equal(t, "America/New_York", user.Timezone.String())
+	found, err := outside.Find(t.Context(), almanac.ForUser(kept.ID), almanac.Page{})
+	require.NoError(t, err)
+	require.Len(t, found.Events, 1)
+	require.Equal(t, "America/New_York", found.Events[0].Zone)
+	require.Empty(t, told, "observers hear only of what is known to be committed")
+}
+
+func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	store, err := postgres.New(tx)
+	require.NoError(t, err)
+	scheduler := newScheduler(t, store)
+
+	enrolment, err := scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	again := ada
+	again.ID = enrolment.User.ID
+	_, err = scheduler.CreateUser(t.Context(), again)
+	require.ErrorIs(t, err, almanac.ErrExists)
+	_, err = scheduler.Schedule(t.Context(), enrolment.User.ID, "UNHEARD_OF")
+	require.ErrorIs(t, err, almanac.ErrUnsupportedEventType)
+
+	require.NoError(t, tx.Commit(t.Context()), "only the savepoint was undone")
+	outside, err := postgres.New(pool)
+	require.NoError(t, err)
+	_, err = outside.User(t.Context(), enrolment.User.ID)
+	require.NoError(t, err)
+}
