@@ -163,6 +163,25 @@ func TestRun_chainsFullClaims(t *testing.T) {
 	})
 }
 
+// While all slots are taken nobody looks, so what comes meanwhile is unknown.
+func TestRun_claimsWhenAFullEngineHasASlotAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Second))
+		e := s.engine()
+		e.Settings.Slots, e.Settings.Poll = 1, time.Hour
+		stop := begin(t, e)
+		s.pass(500 * time.Millisecond)
+		s.add(soon(2, 0, 0)) // without a hint
+		s.pass(time.Minute)
+
+		if got, begun := s.begun[2]; !begun || got != time.Second {
+			t.Errorf("begun at %v (%t), want when the slot is freed after 1s", got, begun)
+		}
+		stopClean(t, stop)
+	})
+}
+
 func TestRun_doesNotClaimBecauseASlotIsFreed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

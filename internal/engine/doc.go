@@ -23,7 +23,7 @@
 // # Who runs, and who stops whom
 //
 //	actor    file       number     does                             ends
-//	Run      engine.go  1          starts the rest, then waits      when all below have
+//	Run      engine.go  1          starts the rest, waits, drains   when all below have
 //	claimer  claim.go   1          sleeps until due; claims         when Run's context does
 //	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
 //	settler  settle.go  1          stores batches                   when Run says that no result is to come,

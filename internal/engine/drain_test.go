@@ -183,6 +183,36 @@ func TestDrain_ofAStoreThatIsGone(t *testing.T) {
 	}
 }
 
+// What is given up while other items still run is reported like the rest.
+func TestDrain_reportsWhatIsGivenUpEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 0), soon(2, 0, time.Hour))
+		s.failSettle = func(int) error {
+			if s.now() < 35*time.Second {
+				return errStore
+			}
+			return nil
+		}
+		s.failRenew = always
+		e := s.engine()
+		e.Do = func(ctx context.Context, it item) result {
+			r := s.do(ctx, it)
+			time.Sleep(time.Duration(it.id-1) * 20 * time.Second) // so that the second outlives its lease
+			return r
+		}
+		stop := begin(t, e)
+		s.pass(time.Second)
+
+		if err := stop(); !errors.Is(err, engine.ErrUnsettled) || !errors.Is(err, errStore) {
+			t.Errorf("Run = %v, want %v because %v", err, engine.ErrUnsettled, errStore)
+		}
+		if got := fmt.Sprint(s.settled); got != "map[2:engine: lease lost]" {
+			t.Errorf("settled %v, want the second only", got)
+		}
+	})
+}
+
 // Slow is not gone: as long as batches are stored, the drain goes on.
 func TestDrain_hasPatienceWithASlowStore(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -163,7 +162,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	defer stopRenewing()
 
 	r := newRun(e)
-	settler := &settler[T, R, K]{r: r}
+	settler := &settler[T, R, K]{r: r, stopped: ctx.Done()}
 	var actors sync.WaitGroup
 	actors.Go(func() {
 		defer r.busy.leave()
@@ -214,22 +213,6 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K]) *run[T, R, K] {
 		results: make(chan outcome[R, K], e.Settings.Slots),
 		last:    make(chan struct{}),
 	}
-}
-
-// drain waits until the claimer and all items have ended, or are past waiting
-// for, and tells the settler.
-func (r *run[T, R, K]) drain(ctx context.Context, endWork context.CancelCauseFunc) error {
-	defer close(r.last)
-	if r.busy.wait(r.Settings.Drain) == 0 {
-		return nil
-	}
-	endWork(ErrDraining)
-	n := r.busy.wait(r.Settings.Abandon)
-	if n == 0 {
-		return nil
-	}
-	r.log.ErrorContext(ctx, "items abandoned, they ignore cancellation", "count", n, "waited", r.Settings.Abandon)
-	return fmt.Errorf("%w: %d still running %v after their contexts ended", ErrAbandoned, n, r.Settings.Abandon)
 }
 
 // call is the deadline of one call of Claim, Until, Settle or Renew.

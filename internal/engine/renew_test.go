@@ -160,6 +160,36 @@ func TestRenew_whenAKeyIsUsedAgain(t *testing.T) {
 	}
 }
 
+// An item that ignores the loss of its lease must not harm the next one that has
+// a lease of the same key.
+func TestRenew_whenALostKeyIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 40*time.Second), soon(2, 15*time.Second, 60*time.Second))
+		e := s.engine()
+		e.Leases.Key = func(item) int { return 1 }
+		s.lost[1] = true
+		e.Do = func(ctx context.Context, it item) result {
+			if it.id == 1 {
+				ctx = context.WithoutCancel(ctx)
+			}
+			return s.do(ctx, it)
+		}
+		stop := begin(t, e)
+		s.pass(12 * time.Second)
+		s.lost[1] = false
+		s.pass(2 * time.Minute)
+
+		if got := fmt.Sprint(s.settled); got != "map[1:done 2:done]" {
+			t.Errorf("settled %v, want both done", got)
+		}
+		if last := s.renewed[len(s.renewed)-1]; last != 70*time.Second {
+			t.Errorf("last renewed at %v, want until the second item is done", last)
+		}
+		stopClean(t, stop)
+	})
+}
+
 // A process that was frozen in the middle of a claim wakes up with items that
 // others may have begun.
 func TestRun_neverStartsWhatItsLeaseNoLongerCovers(t *testing.T) {

@@ -10,9 +10,10 @@ import (
 // settler gathers results into batches and stores them, one batch at a time and
 // in the order in which they came.
 type settler[T, R any, K comparable] struct {
-	r     *run[T, R, K]
-	limit time.Time // when to stop trying, while draining; zero before
-	err   error     // what Run reports: results given up while draining
+	r       *run[T, R, K]
+	stopped <-chan struct{} // closed when Run was asked to stop
+	limit   time.Time       // when to stop trying, once no more results are to come; zero before
+	err     error           // what Run reports: results given up since it was asked to stop
 }
 
 // run ends once r.last is closed and what came before is dealt with.
@@ -123,8 +124,10 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 		return kept
 	}
 	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "err", cause)
-	if s.draining() {
+	select {
+	case <-s.stopped:
 		s.err = errors.Join(s.err, fmt.Errorf("%w: %d: %w", ErrUnsettled, len(lost), cause))
+	default: // the log has to do: Run goes on
 	}
 	s.free(lost)
 	return kept

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -35,38 +34,6 @@ func (h *hint) forget() {
 	case <-h.given():
 	default:
 	}
-}
-
-// crowd counts goroutines and tells when the last has left. It begins with one
-// member, and only a member may let others in, so it empties once.
-type crowd struct {
-	n     atomic.Int64
-	empty chan struct{}
-}
-
-func newCrowd() *crowd {
-	c := &crowd{empty: make(chan struct{})}
-	c.n.Store(1)
-	return c
-}
-
-func (c *crowd) join() { c.n.Add(1) }
-
-func (c *crowd) leave() {
-	if c.n.Add(-1) == 0 {
-		close(c.empty)
-	}
-}
-
-// wait waits for the last to leave, at most for d, and returns how many are left.
-func (c *crowd) wait(d time.Duration) int {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-c.empty:
-	case <-timer.C:
-	}
-	return int(c.n.Load())
 }
 
 // end says what ended a pause.
