@@ -239,6 +239,9 @@ func (s *scheduler) summarize(before Roster, stored Edit) Rescheduled {
 }
 
 func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string) (Event, error) {
+	if _, err := s.registry.Handler(eventType); err != nil {
+		return Event{}, err
+	}
 	var existing *Event
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
 		existing = nil

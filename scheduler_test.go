@@ -1,0 +1,286 @@
+package almanac_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+)
+
+// greetAt makes birthdays fall when a test needs them to, in the person's own zone.
+func greetAt(c almanac.Clock) almanac.Birthday {
+	return almanac.Birthday{At: func(almanac.User) almanac.Clock { return c }}
+}
+
+// born returns a profile of somebody whose birthday is today, plus days, where
+// they live.
+func born(t *testing.T, zone string, days int) almanac.Profile {
+	t.Helper()
+	z, err := almanac.LoadTimezone(zone)
+	require.NoError(t, err)
+	day := z.WallTime(time.Now()).Date
+	date := time.Date(1992, day.Month, day.Day, 0, 0, 0, 0, time.UTC).AddDate(0, 0, days) // a leap year has every day
+	return almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: date.Format(time.DateOnly), Timezone: zone}
+}
+
+func TestCreateUserStoresThePersonWithTheirFirstEvent(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	scheduler := w.scheduler(t, almanac.Birthday{})
+
+	enrolment, err := scheduler.CreateUser(t.Context(), born(t, "asia/tokyo", 10))
+
+	require.NoError(t, err)
+	user, err := w.store.User(t.Context(), enrolment.User.ID)
+	require.NoError(t, err)
+	require.Equal(t, user, enrolment.User)
+	require.Equal(t, "Asia/Tokyo", user.Timezone.String())
+	require.Len(t, enrolment.Events, 1)
+	e := w.event(t, enrolment.Events[0])
+	require.Equal(t, e, enrolment.Events[0])
+	require.Equal(t, almanac.Clock{Hour: 9}, e.Wall.Clock)
+	require.Equal(t, e.Wall.Labelled().Add(-9*time.Hour), e.Due, "Tokyo is nine hours ahead")
+	require.Equal(t, almanac.NewIdempotencyKey(user.ID.String(), e.Due, "BIRTHDAY"), e.IdempotencyKey)
+	require.JSONEq(t, `{"message": "Hey, Ada Lovelace it's your birthday"}`, string(e.Payload))
+	require.Equal(t, almanac.UserCreated, (<-w.notices).Kind)
+	require.Equal(t, almanac.Notice{Kind: almanac.EventCreated, Event: e}, <-w.notices)
+}
+
+func TestCreateUserNamesEveryBadFieldAndStoresNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	scheduler := w.scheduler(t, almanac.Birthday{})
+
+	_, err := scheduler.CreateUser(t.Context(), almanac.Profile{DateOfBirth: "1990-02-30", Timezone: "Mars/Base", Attributes: json.RawMessage("1")})
+
+	var invalid *almanac.ValidationError
+	require.ErrorAs(t, err, &invalid)
+	var fields []string
+	for _, f := range invalid.Fields {
+		fields = append(fields, f.Field)
+	}
+	require.Equal(t, []string{"firstName", "lastName", "dateOfBirth", "timezone", "attributes"}, fields)
+	n, err := w.store.Count(t.Context(), nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func TestCreateUserTakesTheHostsOwnID(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	profile := born(t, "UTC", 10)
+	profile.ID = uuid.New()
+
+	enrolment, err := scheduler.CreateUser(t.Context(), profile)
+	require.NoError(t, err)
+	require.Equal(t, profile.ID, enrolment.User.ID)
+	_, err = scheduler.CreateUser(t.Context(), profile)
+	require.ErrorIs(t, err, almanac.ErrExists)
+}
+
+func TestUpdateUserMovesWhatIsPending(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change    func(p almanac.Profile) almanac.ProfileChange
+		moved     bool
+		refreshed bool
+	}{
+		"to another zone": {func(almanac.Profile) almanac.ProfileChange {
+			return almanac.ProfileChange{Timezone: ptr("America/Los_Angeles")}
+		}, true, false},
+		"to another birthday": {func(almanac.Profile) almanac.ProfileChange {
+			return almanac.ProfileChange{DateOfBirth: ptr("1990-02-28")}
+		}, true, false},
+		"to another name": {func(almanac.Profile) almanac.ProfileChange { return almanac.ProfileChange{FirstName: ptr("Augusta")} }, false, true},
+		"to the zone's new name": {func(almanac.Profile) almanac.ProfileChange {
+			return almanac.ProfileChange{Timezone: ptr("Asia/Kolkata")}
+		}, false, true},
+		"to nothing else": {func(almanac.Profile) almanac.ProfileChange { return almanac.ProfileChange{} }, false, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			profile := born(t, "Asia/Calcutta", 100)
+			enrolment, err := scheduler.CreateUser(t.Context(), profile)
+			require.NoError(t, err)
+			before := enrolment.Events[0]
+
+			result, err := scheduler.UpdateUser(t.Context(), enrolment.User.ID, tt.change(profile))
+
+			require.NoError(t, err)
+			require.Equal(t, tt.moved, len(result.Moved) == 1)
+			require.Equal(t, tt.refreshed, len(result.Refreshed) == 1)
+			require.Empty(t, result.Skipped)
+			after := w.event(t, before)
+			require.Equal(t, before.Version+1, after.Version)
+			require.Equal(t, before.IdempotencyKey, after.IdempotencyKey, "fixed at birth")
+			require.Equal(t, result.User.Timezone.String(), after.Zone)
+			require.Equal(t, result.User.Version, after.UserVersion)
+			require.Equal(t, tt.moved, !after.Due.Equal(before.Due))
+			require.Contains(t, string(after.Payload), result.User.FirstName)
+		})
+	}
+}
+
+// It is ten in the morning where she was, and late at night where she has gone:
+// her nine o'clock has passed there, and she must not lose her greeting to the move.
+func TestUpdateUserDeliversTheDayThatAMovePutInThePast(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	west, east := "Pacific/Pago_Pago", "Pacific/Kiritimati" // the same date at readings 25 hours apart
+	z, err := almanac.LoadTimezone(west)
+	require.NoError(t, err)
+	soon := z.WallTime(time.Now().Add(30 * time.Minute))
+	scheduler := w.scheduler(t, greetAt(soon.Clock))
+	profile := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: time.Date(1992, soon.Date.Month, soon.Date.Day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly), Timezone: west}
+	enrolment, err := scheduler.CreateUser(t.Context(), profile)
+	require.NoError(t, err)
+	before := enrolment.Events[0]
+
+	result, err := scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: &east})
+
+	require.NoError(t, err)
+	require.Len(t, result.Moved, 1)
+	after := result.Moved[0]
+	require.Equal(t, before.OccurrenceKey, after.OccurrenceKey, "the same birthday")
+	require.Equal(t, before.Wall, after.Wall, "at the same time of day")
+	require.Equal(t, before.Due.Add(-25*time.Hour), after.Due)
+	require.True(t, after.Due.Before(time.Now()), "due now")
+}
+
+func TestUpdateUserNeverGreetsTwiceInAYear(t *testing.T) {
+	t.Parallel()
+	w, r := open(t), new(receiver)
+	today := born(t, "Asia/Tokyo", 0)
+	z, err := almanac.LoadTimezone("Asia/Tokyo")
+	require.NoError(t, err)
+	handler := greetAt(z.WallTime(time.Now().Add(2 * time.Second)).Clock)
+	scheduler := w.run(t, handler, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+	enrolment, err := scheduler.CreateUser(t.Context(), today)
+	require.NoError(t, err)
+	done := w.await(t, almanac.EventCompleted)
+	next := w.await(t, almanac.EventCreated)
+
+	// Where she moves, the same reading of the same day is still to come.
+	result, err := scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: ptr("America/Los_Angeles")})
+	require.NoError(t, err)
+	require.Len(t, result.Moved, 1)
+	require.Equal(t, next.ID, result.Moved[0].ID)
+	require.Greater(t, result.Moved[0].OccurrenceKey, done.OccurrenceKey)
+
+	// And a corrected birth date does not bring this year's greeting back.
+	nextWeek := born(t, "America/Los_Angeles", 7).DateOfBirth
+	result, err = scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{DateOfBirth: &nextWeek})
+	require.NoError(t, err)
+	require.Len(t, result.Moved, 1)
+	require.Greater(t, result.Moved[0].OccurrenceKey, done.OccurrenceKey)
+	require.Len(t, r.deliveries(), 1)
+}
+
+func TestUpdateUserLeavesWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear)}
+	scheduler := w.scheduler(t, handler)
+	owed := owe(t, w.store, handler)
+	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+
+	result, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: ptr("Amazing")})
+
+	require.NoError(t, err)
+	require.Equal(t, []uuid.UUID{owed.ID}, result.Skipped)
+	require.Empty(t, result.Moved)
+	require.Empty(t, result.Added, "its successor comes when it ends")
+	require.Equal(t, claim.Events[0], w.event(t, owed))
+}
+
+func TestUpdateUserChangesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+	require.NoError(t, err)
+
+	_, err = scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{FirstName: ptr("Augusta"), Timezone: ptr("UTC+5")})
+
+	require.ErrorIs(t, err, almanac.ErrInvalid)
+	require.ErrorIs(t, err, almanac.ErrInvalidTimezone)
+	user, err := w.store.User(t.Context(), enrolment.User.ID)
+	require.NoError(t, err)
+	require.Equal(t, enrolment.User, user)
+	_, err = scheduler.UpdateUser(t.Context(), uuid.New(), almanac.ProfileChange{})
+	require.ErrorIs(t, err, almanac.ErrNotFound)
+}
+
+func TestScheduleIntroducesATypeOnce(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	enrolment, err := w.scheduler(t, almanac.Birthday{}).CreateUser(t.Context(), born(t, "UTC", 10))
+	require.NoError(t, err)
+	handler := series{eventType: "DIGEST", seconds: ago(nextYear)}
+	scheduler := w.scheduler(t, handler)
+
+	first, err := scheduler.Schedule(t.Context(), enrolment.User.ID, "DIGEST")
+	require.NoError(t, err)
+	again, err := scheduler.Schedule(t.Context(), enrolment.User.ID, "DIGEST")
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	require.Equal(t, first, w.event(t, first))
+
+	_, err = scheduler.Schedule(t.Context(), enrolment.User.ID, "BIRTHDAY")
+	require.ErrorIs(t, err, almanac.ErrUnsupportedEventType)
+	_, err = w.scheduler(t, series{eventType: "OVER"}).Schedule(t.Context(), enrolment.User.ID, "OVER")
+	require.ErrorIs(t, err, almanac.ErrNoOccurrence)
+}
+
+// A handler that could not plan a successor leaves a series at a stand; once the
+// handler is mended, rescheduling starts it again.
+func TestRescheduleMendsASeries(t *testing.T) {
+	t.Parallel()
+	w, r := open(t), new(receiver)
+	broken := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
+	owed := owe(t, w.store, broken)
+	w.run(t, broken)
+	w.await(t, almanac.EventCompleted)
+	require.NoError(t, w.stop())
+	mended := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear)}
+
+	result, err := w.scheduler(t, mended).Reschedule(t.Context(), owed.UserID)
+
+	require.NoError(t, err)
+	require.Len(t, result.Added, 1)
+	require.Equal(t, mended.seconds[1], result.Added[0].Due)
+	result, err = w.scheduler(t, broken).Reschedule(t.Context(), owed.UserID)
+	require.NoError(t, err)
+	require.Len(t, result.Removed, 1, "what is no longer owed goes")
+}
+
+func TestMissedCountsWhatADowntimeLeft(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	handler := series{eventType: "DIGEST", seconds: ago(7*24*time.Hour, 3*time.Hour)}
+	for range 3 {
+		owe(t, w.store, handler)
+	}
+	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Hour)})
+	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(0)})
+	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(-time.Hour)})
+	owe(t, w.store, series{eventType: "OTHER", seconds: ago(30 * 24 * time.Hour)})
+
+	missed, err := w.scheduler(t, handler, almanac.WithMissedGrace(time.Minute)).Missed(t.Context())
+
+	require.NoError(t, err)
+	require.Equal(t, 4, missed.Count)
+	require.Equal(t, handler.seconds[0], missed.Oldest)
+	require.WithinDuration(t, time.Now().Add(-time.Hour), missed.Newest, time.Minute)
+}
+
+func ptr[T any](v T) *T { return &v }
