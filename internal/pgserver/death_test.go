@@ -93,6 +93,9 @@ func TestServer_ofAKilledProgramIsNotJoined(t *testing.T) {
 	cmd, url := run(t, dir)
 	mustQuery(t, url, "CREATE TABLE kept AS SELECT 42 AS n")
 
+	group, err := syscall.Getpgid(pidOf(t, dir))
+	require.NoError(t, err)
+	freeze(t, -group)
 	kill(t, cmd)
 	s := start(t, pgserver.Config{Dir: dir, Durable: true})
 
@@ -100,6 +103,21 @@ func TestServer_ofAKilledProgramIsNotJoined(t *testing.T) {
 	require.Equal(t, "42", mustQuery(t, s.URL(), "SELECT n FROM kept"))
 }
 
+// freeze halts a process, or a group when the pid is negative, for long enough
+// that what runs meanwhile sees it halted.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	thaw := time.AfterFunc(500*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	t.Cleanup(func() {
+		if thaw.Stop() {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	})
+}
+
+// A server that was killed is a process until its watchdog takes note, and its
+// file says that it is ready.
 func TestServer_recoversFromItsOwnDeath(t *testing.T) {
 	t.Parallel()
 	c := pgserver.Config{Dir: directory(t), Durable: true}
@@ -107,12 +125,15 @@ func TestServer_recoversFromItsOwnDeath(t *testing.T) {
 	mustQuery(t, first.URL(), "CREATE TABLE kept AS SELECT 42 AS n")
 	pid := pidOf(t, c.Dir)
 
+	watchdog, err := syscall.Getpgid(pid) // which leads the group
+	require.NoError(t, err)
+	freeze(t, watchdog)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return gone(pid) }, 10*time.Second, poll)
-
-	require.ErrorContains(t, first.Stop(t.Context()), "had ended by itself")
+	require.Eventually(t, func() bool { return gone(pid) }, 10*time.Second, time.Millisecond)
 	second := start(t, c)
+
 	require.Equal(t, "42", mustQuery(t, second.URL(), "SELECT n FROM kept"))
+	require.ErrorContains(t, first.Stop(t.Context()), "had ended by itself")
 }
 
 // What a terminal sends goes to its foreground process group.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,7 +81,7 @@ func (h homeDir) running(ctx context.Context) (postmaster, bool, error) {
 			}
 			return postmaster{}, false, nil
 		}
-		if err == nil && p.ready() {
+		if err == nil && p.ready() && answers(ctx, p.port) {
 			unlock, err := h.tryLock(ownerLock)
 			if err != nil {
 				return postmaster{}, false, err
@@ -103,6 +104,18 @@ func (h homeDir) running(ctx context.Context) (postmaster, bool, error) {
 			return postmaster{}, false, fmt.Errorf("pgserver: %s: %w: %w", h.data(), err, ctx.Err())
 		}
 	}
+}
+
+// answers reports whether the port can be connected to. A server that was killed
+// leaves a file that says ready, and is a process until its parent takes note.
+func answers(ctx context.Context, port int) bool {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was written that could be lost
+	return true
 }
 
 // serves reports whether the living process pid may be a PostgreSQL server. It

@@ -21,8 +21,11 @@ import (
 // directory or nothing, the last signal, and the server's command.
 //
 // The signals are sent by a child of the shell that reads nothing else, so that
-// the shell itself can wait for the server and end with it.
+// the shell itself can wait for the server and end with it. Both ignore SIGHUP,
+// which the system may send to a group whose parent is gone; the server, which
+// takes it for a wish to read its settings again, is used to it.
 const watchdog = `
+trap '' HUP
 remove=$1 last=$2
 shift 2
 exec 3<&0 4>&1 </dev/null >&2
@@ -102,8 +105,8 @@ func launch(c command, ended func()) (*process, error) {
 		return nil, errors.Join(fmt.Errorf("watchdog told no pid: %w", err), orders.Close(), cmd.Wait())
 	}
 	go func() {
-		defer close(p.ended)
 		defer ended()
+		defer close(p.ended)
 		_ = cmd.Wait() // how it ended is in its log, and every end is one that Stop must take
 	}()
 	return p, nil

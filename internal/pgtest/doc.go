@@ -14,7 +14,7 @@
 // error says which:
 //
 //  1. the server that [DatabaseVariable] names; the role in the URL must be
-//     allowed to create databases;
+//     allowed to create databases, and for pgtest's own tests also roles;
 //  2. a container of the image that [ImageVariable] names, or else of
 //     [DefaultImage], when a Docker engine answers and has the image or can pull
 //     it. An image named by the variable is an order: without it the tests fail;

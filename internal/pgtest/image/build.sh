@@ -30,7 +30,10 @@ cleanup() {
 }
 trap cleanup EXIT
 
-inside() { DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@"; }
+# With an environment of its own: directories that are named in ours are not there.
+inside() {
+	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@"
+}
 
 debootstrap --variant=minbase "$suite" "$root" "$mirror"
 

@@ -1,0 +1,80 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// owePeople stores n people with an overdue birthday each.
+const owePeople = `
+	WITH people AS (
+		INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+		SELECT gen_random_uuid(), 'Ada', 'Lovelace', '1990-01-01', 'UTC' FROM generate_series(1, $1) RETURNING id
+	), numbered AS (SELECT id, row_number() OVER () AS n FROM people)
+	INSERT INTO almanac.events (id, user_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
+		policies, idempotency_key, delivery_payload, user_version, available_at)
+	SELECT (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8' || substr(md5(n::text), 4, 15))::uuid, id,
+		'2020', due, due, 'UTC', 'forward,first,feb28', 'event-' || substr(md5(id::text), 1, 16), '{"message": "Hey"}', 1, due
+	FROM numbered, LATERAL (SELECT now() - interval '1 day' + n * interval '1 millisecond') d (due)`
+
+// The indexes that the claim's layout does without.
+const moreIndexes = `
+	CREATE INDEX ON almanac.events (user_id);
+	CREATE INDEX ON almanac.events (status);
+	CREATE INDEX ON almanac.events (target_timestamp_utc);
+	CREATE INDEX ON almanac.events (target_timestamp_utc, status) WHERE status = 'PENDING';
+	CREATE INDEX ON almanac.events (user_id, status) WHERE status = 'PENDING'`
+
+// One operation is one event claimed, completed, and followed by its successor.
+func BenchmarkClaimAndSettle(b *testing.B) {
+	for _, layout := range []struct{ name, change string }{
+		{"as it is", ""},
+		{"without the index of pending pages", "DROP INDEX almanac.events_pending"},
+		{"with an index for every column asked for", moreIndexes},
+	} {
+		for _, size := range []int{100, 500} {
+			b.Run(fmt.Sprintf("%s/%d at a time", layout.name, size), func(b *testing.B) {
+				pool := pgtest.Pool(b)
+				_, err := pool.Exec(b.Context(), layout.change)
+				require.NoError(b, err)
+				claimAndSettle(b, pool, size)
+			})
+		}
+	}
+}
+
+func claimAndSettle(b *testing.B, pool *pgxpool.Pool, size int) {
+	store, err := postgres.New(pool)
+	require.NoError(b, err)
+	_, err = pool.Exec(b.Context(), owePeople, b.N)
+	require.NoError(b, err)
+	_, err = pool.Exec(b.Context(), "VACUUM ANALYZE almanac.events, almanac.users")
+	require.NoError(b, err)
+	b.ResetTimer()
+	for left := b.N; left > 0; {
+		claim, err := store.Claim(context.Background(), almanac.ClaimRequest{
+			Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: min(size, left), Lease: time.Minute,
+		})
+		require.NoError(b, err)
+		require.NotEmpty(b, claim.Events)
+		settlements := make([]almanac.Settlement, len(claim.Events))
+		for i, e := range claim.Events {
+			settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
+		}
+		settled, err := store.Settle(context.Background(), settlements)
+		require.NoError(b, err)
+		require.NoError(b, settled[0].Err)
+		left -= len(settled)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
