@@ -9,20 +9,20 @@
 // times. The library resolves them to instants ([Timezone.Resolve]), stores one
 // event ahead for each person and type, and delivers it when its instant comes:
 //
-//	plan ──▶ keep ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ tell
-//	  ▲                                                 │
-//	  └──────────── the next occurrence ◀───────────────┘
+//		plan ──▶ keep ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ tell
+//		  ▲                                                 │
+//		  └──────────── the next occurrence ◀───────────────┘
 //
-//   - plan: the handler names the next occurrence; [NewEvent] makes it an event;
-//   - keep: the person and the event are stored in one transaction, the host's own
-//     if it likes (see [Scheduler].With);
-//   - claim: one statement takes due events for a bounded time, and no two
-//     processes ever the same one;
-//   - check: the validation chain ([Checks]) may still refuse;
-//   - deliver: by a channel's [Deliverer], such as package webhook;
-//   - settle: the outcome and the next occurrence are stored in one transaction, so
-//     there is no moment at which a birthday exists nowhere;
-//   - tell: observers hear of what is committed.
+//	  - plan: the handler names the next occurrence; [NewEvent] makes it an event;
+//	  - keep: the person and the event are stored in one transaction, the host's own
+//	    if it likes (see [Scheduler].With);
+//	  - claim: one statement takes due events for a bounded time, and no two
+//	    processes ever the same one;
+//	  - check: the validation chain ([Checks]) may still refuse;
+//	  - deliver: by a channel's [Deliverer], such as package webhook;
+//	  - settle: the outcome and the next occurrence are stored in one transaction, so
+//	    there is no moment at which a birthday exists nowhere;
+//	  - tell: observers hear of what is committed.
 //
 // # Putting it together
 //

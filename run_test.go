@@ -338,21 +338,25 @@ func TestCatchUpDecidesWhatADowntimeOwes(t *testing.T) {
 	}
 }
 
-// The engine sleeps for an hour when it knows of nothing; whoever stores a nearer
-// event in the same process wakes it.
+// The engine sleeps for an hour when it knows of nothing; whoever stores an event
+// in the same process wakes it.
 func TestRunWakesForAnEventThatIsStoredMeanwhile(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
-	due := time.Now().UTC().Truncate(time.Second).Add(2 * time.Second)
-	handler := series{eventType: "DIGEST", seconds: []time.Time{due}, execute: r.Deliver}
+	past := series{eventType: "PAST", seconds: ago(time.Minute), execute: r.Deliver}
+	due := time.Now().UTC().Truncate(time.Second).Add(3 * time.Second)
+	soon := series{eventType: "SOON", seconds: []time.Time{due}, execute: r.Deliver}
+	owe(t, w.store, past)
 
-	scheduler := w.run(t, handler, almanac.WithPoll(time.Hour))
+	scheduler := w.runAll(t, []almanac.EventHandler{past, soon}, almanac.WithPoll(time.Hour))
+	w.await(t, almanac.EventCompleted)
 	_, err := scheduler.CreateUser(t.Context(), grace)
 	require.NoError(t, err)
 	done := w.await(t, almanac.EventCompleted)
 
+	require.Equal(t, "SOON", done.Type)
 	require.False(t, done.ExecutedAt.Before(due), "never early")
-	require.False(t, r.deliveries()[0].At.Before(due), "never early")
+	require.False(t, r.deliveries()[1].At.Before(due), "never early")
 }
 
 func TestRunRefusesToRunTwice(t *testing.T) {

@@ -77,7 +77,12 @@ func open(t *testing.T) *world {
 
 func (w *world) scheduler(t *testing.T, handler almanac.EventHandler, options ...almanac.Option) almanac.Scheduler {
 	t.Helper()
-	registry, err := almanac.NewRegistry(handler)
+	return w.schedulerOf(t, []almanac.EventHandler{handler}, options...)
+}
+
+func (w *world) schedulerOf(t *testing.T, handlers []almanac.EventHandler, options ...almanac.Option) almanac.Scheduler {
+	t.Helper()
+	registry, err := almanac.NewRegistry(handlers...)
 	require.NoError(t, err)
 	options = append(options, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { w.notices <- n })))
 	scheduler, err := almanac.NewScheduler(w.store, registry, options...)
@@ -87,7 +92,12 @@ func (w *world) scheduler(t *testing.T, handler almanac.EventHandler, options ..
 
 func (w *world) run(t *testing.T, handler almanac.EventHandler, options ...almanac.Option) almanac.Scheduler {
 	t.Helper()
-	scheduler := w.scheduler(t, handler, options...)
+	return w.runAll(t, []almanac.EventHandler{handler}, options...)
+}
+
+func (w *world) runAll(t *testing.T, handlers []almanac.EventHandler, options ...almanac.Option) almanac.Scheduler {
+	t.Helper()
+	scheduler := w.schedulerOf(t, handlers, options...)
 	ctx, cancel := context.WithCancel(t.Context())
 	var result error
 	ended := make(chan struct{})

@@ -54,6 +54,35 @@ func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
 	}
 }
 
+func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	overdue(t, pool, store)
+	e := claimOne(t, store)
+	for name, forge := range map[string]func(*almanac.Event){
+		"another token":        func(e *almanac.Event) { e.LeaseToken = uuid.New() },
+		"an earlier version":   func(e *almanac.Event) { e.Version-- },
+		"a version to come":    func(e *almanac.Event) { e.Version++ },
+		"an event that is not": func(e *almanac.Event) { e.ID = uuid.New() },
+	} {
+		forged := e
+		forge(&forged)
+
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: forged, Outcome: almanac.Delivered(e.UpdatedAt), Next: nextBirthday}})
+
+		require.NoError(t, err, name)
+		require.ErrorIs(t, settled[0].Err, almanac.ErrLeaseLost, name)
+		stored, err := store.Event(t.Context(), e.ID)
+		require.NoError(t, err)
+		require.Equal(t, e, stored, name)
+	}
+	n, err := store.Count(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "no successor either")
+}
+
 func TestCreateUserLeavesNoUserWithoutTheirEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
