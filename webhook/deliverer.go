@@ -1,0 +1,111 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// maxAnswer is how much of an answer's body is read, so that the connection can
+// be used again; its contents are ignored.
+const maxAnswer = 16 << 10
+
+// Deliverer posts events to one URL. It is safe for concurrent use.
+type Deliverer struct {
+	url     string
+	keys    []key
+	header  http.Header
+	timeout time.Duration
+	client  *http.Client
+}
+
+var _ almanac.Deliverer = (*Deliverer)(nil)
+
+// New returns a deliverer to an absolute https URL, or http where AllowPrivate is
+// given, without userinfo or fragment and of at most 2,048 bytes. All settings that
+// are wrong are reported at once; the error repeats no secret.
+func New(target string, options ...Option) (*Deliverer, error) {
+	s := settings{timeout: 15 * time.Second, header: http.Header{}}
+	for _, option := range options {
+		option(&s)
+	}
+	keys, err := s.check(target)
+	if err != nil {
+		return nil, err
+	}
+	return &Deliverer{url: target, keys: keys, header: s.header, timeout: s.timeout, client: &http.Client{
+		Transport: newTransport(s.private),
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // a redirect is an answer, and not a 2xx
+		},
+	}}, nil
+}
+
+// Deliver posts the event. A nil error means that the receiver answered 2xx. An
+// error that matches [almanac.ErrPermanent] is final; any other is worth another
+// attempt. An answer that is no 2xx is a [*StatusError]. No error repeats the URL's
+// path and query, a header, or what the receiver wrote.
+func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	request, err := d.request(ctx, delivery)
+	if err != nil {
+		return almanac.Permanent(err)
+	}
+	response, err := d.client.Do(request)
+	if err != nil {
+		return d.unanswered(err)
+	}
+	defer response.Body.Close()
+	// Drained so that the connection can be used again; an error here takes nothing
+	// back, for the status has arrived.
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
+	return judge(response, delivery.At)
+}
+
+// CloseIdleConnections closes connections that wait for another delivery.
+func (d *Deliverer) CloseIdleConnections() { d.client.CloseIdleConnections() }
+
+func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*http.Request, error) {
+	body, err := bodyOf(delivery.Event)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: body of event %s: %w", delivery.Event.ID, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("webhook: the URL makes no request")
+	}
+	id := delivery.Event.IdempotencyKey.String()
+	timestamp := strconv.FormatInt(delivery.At.Unix(), 10)
+	request.Header = d.header.Clone()
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "almanac")
+	request.Header.Set("X-Idempotency-Key", id)
+	request.Header.Set(headerID, id)
+	request.Header.Set(headerTimestamp, timestamp)
+	if len(d.keys) > 0 {
+		request.Header.Set(headerSignature, sign(d.keys, id, timestamp, body))
+	}
+	return request, nil
+}
+
+// unanswered says why there is no answer. The client's own error repeats the URL.
+func (d *Deliverer) unanswered(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	err = fmt.Errorf("webhook: no answer: %w", err)
+	if errors.Is(err, ErrProhibitedAddress) {
+		return almanac.Permanent(err) // it will not become a public address by being asked again
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/webhook"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// call is one request as a receiver saw it.
+type call struct {
+	header http.Header
+	body   []byte
+}
+
+// receiver is a real HTTP server that remembers its calls.
+type receiver struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []call
+}
+
+func listen(t *testing.T, answer http.HandlerFunc) *receiver {
+	t.Helper()
+	r := new(receiver)
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		r.mu.Lock()
+		r.calls = append(r.calls, call{request.Header.Clone(), body})
+		r.mu.Unlock()
+		answer(w, request)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) heard() []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls
+}
+
+func deliverer(t *testing.T, url string, options ...webhook.Option) *webhook.Deliverer {
+	t.Helper()
+	d, err := webhook.New(url, append([]webhook.Option{webhook.AllowPrivate()}, options...)...)
+	require.NoError(t, err)
+	t.Cleanup(d.CloseIdleConnections)
+	return d
+}
+
+func secret(b byte) string {
+	return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(b), 32)))
+}
+
+// greeting is one attempt at a birthday.
+func greeting(at time.Time) almanac.Delivery {
+	return almanac.Delivery{Attempt: 1, At: at, Event: almanac.Event{
+		ID: uuid.MustParse("0193b3a0-0000-7000-8000-000000000001"), UserID: uuid.New(), Type: "BIRTHDAY",
+		IdempotencyKey: "event-0da59425d0ba435e", Payload: json.RawMessage(`{"message": "Hey, Ada O'Brien & co it's your birthday", "a": [1,  2]}`),
+	}}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func TestDeliverIsSignedSoThatAnyoneCanVerify(t *testing.T) {
+	t.Parallel()
+	r := listen(t, status(http.StatusNoContent))
+	now := time.Now().Add(-time.Minute) // by the database's clock, which need not be ours
+	old, new := secret('o'), secret('n')
+
+	require.NoError(t, deliverer(t, r.URL, webhook.WithSecrets(new, old), webhook.WithHeader("Authorization", "Bearer x")).Deliver(t.Context(), greeting(now)))
+
+	require.Len(t, r.heard(), 1)
+	got := r.heard()[0]
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	require.Equal(t, "event-0da59425d0ba435e", got.header.Get("X-Idempotency-Key"))
+	require.Equal(t, "event-0da59425d0ba435e", got.header.Get("webhook-id"))
+	require.Equal(t, strconv.FormatInt(now.Unix(), 10), got.header.Get("webhook-timestamp"))
+	require.Equal(t, "Bearer x", got.header.Get("Authorization"))
+	require.Equal(t, `{"eventId":"0193b3a0-0000-7000-8000-000000000001","eventType":"BIRTHDAY","a":[1,2],"message":"Hey, Ada O'Brien & co it's your birthday"}`, string(got.body))
+	for _, s := range []string{old, new} { // the official library, and ours
+		official, err := standardwebhooks.NewWebhook(s)
+		require.NoError(t, err)
+		require.NoError(t, official.Verify(got.body, got.header))
+		verifier, err := webhook.NewVerifier(s)
+		require.NoError(t, err)
+		require.NoError(t, verifier.Verify(got.header, got.body, time.Now()))
+	}
+}
+
+func TestDeliverWithoutSecretsIsUnsigned(t *testing.T) {
+	t.Parallel()
+	r := listen(t, status(http.StatusOK))
+	require.NoError(t, deliverer(t, r.URL).Deliver(t.Context(), greeting(time.Now())))
+	require.Empty(t, r.heard()[0].header.Values("webhook-signature"))
+}
+
+func TestDeliverRepeatsTheSameKeyAndBody(t *testing.T) {
+	t.Parallel()
+	r := listen(t, status(http.StatusServiceUnavailable))
+	d := deliverer(t, r.URL, webhook.WithSecrets(secret('s')))
+	event := greeting(time.Now())
+	for range 3 {
+		require.Error(t, d.Deliver(t.Context(), event))
+		event.Attempt++
+		event.At = event.At.Add(time.Minute)
+	}
+	heard := r.heard()
+	require.Len(t, heard, 3)
+	for _, c := range heard[1:] {
+		require.Equal(t, heard[0].body, c.body)
+		require.Equal(t, heard[0].header.Get("X-Idempotency-Key"), c.header.Get("X-Idempotency-Key"))
+		require.NotEqual(t, heard[0].header.Get("webhook-signature"), c.header.Get("webhook-signature"), "signed anew")
+	}
+}
+
+func TestDeliverJudgesEveryAnswer(t *testing.T) {
+	t.Parallel()
+	for code := 200; code < 600; code++ {
+		if http.StatusText(code) == "" {
+			continue
+		}
+		t.Run(strconv.Itoa(code), func(t *testing.T) {
+			t.Parallel()
+			var elsewhere *receiver
+			answer := status(code)
+			if code/100 == 3 {
+				elsewhere = listen(t, status(http.StatusOK))
+				answer = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, code) }
+			}
+
+			err := deliverer(t, listen(t, answer).URL).Deliver(t.Context(), greeting(time.Now()))
+
+			if code/100 == 2 {
+				require.NoError(t, err)
+				return
+			}
+			var answered *webhook.StatusError
+			require.ErrorAs(t, err, &answered)
+			require.Equal(t, code, answered.Code)
+			again := code == 408 || code == 425 || code == 429 || code >= 500 || code/100 == 3
+			require.Equal(t, again, !errors.Is(err, almanac.ErrPermanent))
+			if elsewhere != nil {
+				require.Empty(t, elsewhere.heard(), "redirects are not followed")
+			}
+		})
+	}
+}
+
+// misbehave takes the connection and does something a web server would not.
+func misbehave(do func(conn io.ReadWriteCloser)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		do(conn)
+	}
+}
+
+func TestDeliverOutlastsEveryReceiver(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		answer    http.HandlerFunc
+		delivered bool
+	}{
+		"it never answers":          {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
+		"it hangs up":               {misbehave(func(io.ReadWriteCloser) {}), false},
+		"it talks another language": {misbehave(func(c io.ReadWriteCloser) { _, _ = io.WriteString(c, "220 ready\r\n") }), false},
+		"its headers have no end": {misbehave(func(c io.ReadWriteCloser) {
+			endless(c, "HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("x", 1000)+"\r\n")
+		}), false},
+		"its body has no end": {misbehave(func(c io.ReadWriteCloser) { endless(c, "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 1000)) }), true},
+		"its body never comes": {misbehave(func(c io.ReadWriteCloser) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
+			untilClosed(c)
+		}), true},
+		"its failure never ends": {misbehave(func(c io.ReadWriteCloser) {
+			_, _ = io.WriteString(c, "HTTP/1.1 503 No\r\nContent-Length: 10\r\n\r\n")
+			untilClosed(c)
+		}), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := deliverer(t, listen(t, tt.answer).URL, webhook.WithTimeout(300*time.Millisecond))
+
+			err := d.Deliver(t.Context(), greeting(time.Now()))
+
+			require.Equal(t, tt.delivered, err == nil, "%v", err)
+			require.NotErrorIs(t, err, almanac.ErrPermanent)
+		})
+	}
+}
+
+// untilClosed waits for the deliverer to give up.
+func untilClosed(c io.Reader) { _, _ = io.Copy(io.Discard, c) }
+
+func endless(c io.Writer, first, then string) {
+	_, err := io.WriteString(c, first)
+	for i := 0; err == nil && i < 100_000; i++ {
+		_, err = io.WriteString(c, then)
+	}
+}
+
+func TestDeliverEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	r := listen(t, func(_ http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+
+	require.ErrorIs(t, deliverer(t, r.URL).Deliver(ctx, greeting(time.Now())), context.Canceled)
+}
+
+func TestDeliverTrustsOnlyWhomTheSystemTrusts(t *testing.T) {
+	t.Parallel()
+	secure := httptest.NewTLSServer(status(http.StatusOK)) // signed by nobody whom the system knows
+	t.Cleanup(secure.Close)
+	old := httptest.NewUnstartedServer(status(http.StatusOK))
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	for _, server := range []*httptest.Server{secure, old} {
+		server.Config.ErrorLog = nil
+		err := deliverer(t, server.URL).Deliver(t.Context(), greeting(time.Now()))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, almanac.ErrPermanent, "certificates are renewed")
+	}
+}
+
+func TestErrorsTellNoSecrets(t *testing.T) {
+	t.Parallel()
+	r := listen(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "confidential", http.StatusInternalServerError)
+	})
+	url := r.URL + "/private?token=confidential"
+	answered := deliverer(t, url).Deliver(t.Context(), greeting(time.Now()))
+	r.Close()
+	unanswered := deliverer(t, url).Deliver(t.Context(), greeting(time.Now()))
+	_, refused := webhook.New("https://confidential:confidential@example.com/", webhook.WithSecrets("confidential"))
+	for _, err := range []error{answered, unanswered, refused} {
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "confidential")
+		require.NotContains(t, err.Error(), "private?")
+	}
+}

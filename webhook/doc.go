@@ -1,0 +1,38 @@
+// Package webhook delivers events by HTTP, signed after the Standard Webhooks
+// specification, and verifies such deliveries for receivers.
+//
+// A delivery is a POST of a JSON object. Its headers are
+//
+//	X-Idempotency-Key   the event's key, the same on every attempt
+//	webhook-id          the same key
+//	webhook-timestamp   seconds since 1970, by the database's clock, of this attempt
+//	webhook-signature   "v1," and the base64 of HMAC-SHA256 over id.timestamp.body,
+//	                    one for each secret, separated by spaces
+//
+// The body holds eventId, eventType, and the members of the event's payload. It is
+// byte for byte the same on every attempt. It names neither the user nor the
+// instant: whom the receiver needs to know, the payload says.
+//
+// # What counts as delivered
+//
+// Any 2xx, and nothing else. 408, 425, 429, 5xx, 3xx, timeouts and network errors
+// are worth another attempt, no sooner than a Retry-After header says. Any other
+// answer is final. Redirects are not followed.
+//
+// # Where it may connect
+//
+// The address is judged when it is dialled, after every name was resolved, so
+// neither a name that points inside nor one that changes its mind gets through:
+// only public addresses are dialled, and no proxy of the environment is used.
+// [AllowPrivate] opens loopback and private networks.
+//
+// # At the receiver
+//
+// Deliveries repeat. A receiver stores the key in the transaction that has the
+// effect, and keeps it for longer than the sender retries:
+//
+//	BEGIN;
+//	INSERT INTO seen (key) VALUES ($1) ON CONFLICT DO NOTHING; -- no row: answer 200, do nothing
+//	… the effect …
+//	COMMIT;
+package webhook

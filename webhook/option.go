@@ -1,0 +1,117 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Option is a setting of [New].
+type Option func(*settings)
+
+type settings struct {
+	secrets []string
+	signed  bool
+	header  http.Header
+	private bool
+	timeout time.Duration
+}
+
+// WithSecrets signs deliveries with each of the secrets; give the new and the old
+// one while receivers change over. A secret is the base64 of 24 to 64 random bytes,
+// with or without the prefix "whsec_":
+//
+//	echo whsec_$(openssl rand -base64 32)
+//
+// Without this option deliveries are not signed, and receivers cannot tell them
+// from forgeries.
+func WithSecrets(secrets ...string) Option {
+	return func(s *settings) { s.secrets, s.signed = secrets, true }
+}
+
+// WithHeader adds a header to every delivery, such as a token that the receiver
+// asks for. The headers that this package sets are refused.
+func WithHeader(name, value string) Option {
+	return func(s *settings) { s.header.Add(name, value) }
+}
+
+// AllowPrivate lets deliveries go to loopback and private networks, and over plain
+// http. Link-local addresses, where clouds keep their metadata, stay forbidden.
+func AllowPrivate() Option { return func(s *settings) { s.private = true } }
+
+// WithTimeout bounds a delivery from the dialling to the end of the answer. It must
+// be positive. The default is 15 seconds.
+func WithTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+
+const maxURL = 2048
+
+// check judges all settings together and returns the signing keys.
+func (s settings) check(target string) ([]key, error) {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("webhook: "+format, args...))
+		}
+	}
+	errs = append(errs, s.checkURL(target))
+	refuse(s.timeout <= 0, "timeout of %v is not positive", s.timeout)
+	for name, values := range s.header {
+		refuse(name == "" || strings.ContainsFunc(name, notInName), "%q is no name for a header", name)
+		refuse(reserved(name), "the header %s is set by this package", name)
+		refuse(slices.ContainsFunc(values, breaksLine), "the value of header %q would break its line", name)
+	}
+	var keys []key
+	if s.signed {
+		var err error
+		keys, err = parseSecrets(s.secrets)
+		errs = append(errs, err)
+	}
+	return keys, errors.Join(errs...)
+}
+
+func (s settings) checkURL(target string) error {
+	u, err := url.Parse(target)
+	switch {
+	case len(target) > maxURL:
+		return fmt.Errorf("webhook: the URL is longer than %d bytes", maxURL)
+	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
+		return errors.New("webhook: the URL is not an absolute one")
+	case u.Scheme != "https" && (u.Scheme != "http" || !s.private):
+		return fmt.Errorf("webhook: the URL's scheme is %q, not https (http takes AllowPrivate)", u.Scheme)
+	case u.User != nil:
+		return errors.New("webhook: the URL carries a user name; send a header instead")
+	case u.Fragment != "" || strings.HasSuffix(target, "#"):
+		return errors.New("webhook: the URL has a fragment, which is never sent")
+	}
+	// An address that can be judged now is judged now; the rest when it is dialled.
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return guard(s.private).check(netip.AddrPortFrom(ip, 0))
+	}
+	if port := u.Port(); port != "" {
+		if _, err := net.LookupPort("tcp", port); err != nil {
+			return fmt.Errorf("webhook: %q is no port", port)
+		}
+	}
+	return nil
+}
+
+func notInName(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
+}
+
+func breaksLine(value string) bool { return strings.ContainsAny(value, "\r\n\x00") }
+
+func reserved(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Type", "Content-Length", "Transfer-Encoding", "Host", "Connection", "User-Agent", "X-Idempotency-Key",
+		http.CanonicalHeaderKey(headerID), http.CanonicalHeaderKey(headerTimestamp), http.CanonicalHeaderKey(headerSignature):
+		return true
+	}
+	return false
+}
