@@ -212,3 +212,20 @@ func awaitLockWaiter(t *testing.T, pool *pgxpool.Pool, done chan error) {
 		}
 	}
 }
+
+func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	require.NoError(t, err)
+	held, free := overdue(t, pool, store), overdue(t, pool, store)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", held.ID)
+	require.NoError(t, err)
+
+	claimed := claimOne(t, store)
+
+	require.Equal(t, free.ID, claimed.ID, "the older one is held")
+}

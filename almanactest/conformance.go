@@ -1,0 +1,149 @@
+package almanactest
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// TestRepository checks that a repository does what [almanac.Repository] promises.
+// It runs parallel subtests, each on a fresh repository that open returns; open
+// registers its own cleanup. Nothing in it waits for more than moments.
+func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
+	cases := make(map[string]func(*kit))
+	for _, chapter := range []map[string]func(*kit){userCases, editCases, claimCases, leaseCases, settleCases, eventCases, specCases} {
+		maps.Copy(cases, chapter)
+	}
+	for name, check := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := &kit{T: t, r: open(t)}
+			now, err := k.r.Now(t.Context())
+			k.ok(err)
+			k.now = now
+			check(k)
+		})
+	}
+}
+
+// kit is one case of the suite on its way.
+type kit struct {
+	*testing.T
+	r   almanac.Repository
+	now time.Time // the repository's, when the case began
+}
+
+// ok ends the case if err is not nil.
+func (k *kit) ok(err error) {
+	k.Helper()
+	if err != nil {
+		k.Fatalf("unexpected error: %v", err)
+	}
+}
+
+// is reports that err does not match the sentinel.
+func (k *kit) is(err, sentinel error) {
+	k.Helper()
+	if !errors.Is(err, sentinel) {
+		k.Errorf("error = %v, want one that matches %v", err, sentinel)
+	}
+}
+
+// same reports that two values differ. Events are compared by what they say: JSON
+// can come back with other blanks.
+func (k *kit) same(what string, got, want any) {
+	k.Helper()
+	if !reflect.DeepEqual(normal(got), normal(want)) {
+		k.Errorf("%s = %+v, want %+v", what, got, want)
+	}
+}
+
+func normal(v any) any {
+	e, ok := v.(almanac.Event)
+	if !ok {
+		return v
+	}
+	e.Payload = nil
+	return e
+}
+
+// owe stores a user with one event.
+func (k *kit) owe(options ...EventOption) almanac.Event {
+	k.Helper()
+	u := User()
+	_, events, err := k.r.CreateUser(k.Context(), u, Event(k.now, append([]EventOption{For(u)}, options...)...))
+	k.ok(err)
+	return events[0]
+}
+
+// request asks for up to limit birthdays for a minute.
+func request(limit int) almanac.ClaimRequest {
+	return almanac.ClaimRequest{Token: uuid.New(), Owner: "suite", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute}
+}
+
+// claim takes exactly n events under one token.
+func (k *kit) claim(n int) []almanac.Event {
+	k.Helper()
+	claim, err := k.r.Claim(k.Context(), request(n))
+	k.ok(err)
+	if len(claim.Events) != n {
+		k.Fatalf("claimed %d events, want %d", len(claim.Events), n)
+	}
+	return claim.Events
+}
+
+// settle stores one outcome and answers what came of it.
+func (k *kit) settle(s almanac.Settlement) almanac.Settled {
+	k.Helper()
+	settled, err := k.r.Settle(k.Context(), []almanac.Settlement{s})
+	k.ok(err)
+	if len(settled) != 1 {
+		k.Fatalf("%d answers to one settlement", len(settled))
+	}
+	return settled[0]
+}
+
+// stored returns an event as it is stored now.
+func (k *kit) stored(id uuid.UUID) almanac.Event {
+	k.Helper()
+	e, err := k.r.Event(k.Context(), id)
+	k.ok(err)
+	return e
+}
+
+// gone reports that there still is an event or a user.
+func (k *kit) gone(err error) {
+	k.Helper()
+	var missing *almanac.NotFoundError
+	if !errors.As(err, &missing) {
+		k.Errorf("error = %v, want a *NotFoundError", err)
+	}
+}
+
+// crash claims n events for an instant and waits for the lease to be taken back.
+func (k *kit) crash(n int) (claimed, released []almanac.Event) {
+	k.Helper()
+	r := request(n)
+	r.Lease = time.Microsecond
+	claim, err := k.r.Claim(k.Context(), r)
+	k.ok(err)
+	for k.Context().Err() == nil && len(released) < n {
+		events, err := k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		released = append(released, events...)
+	}
+	return claim.Events, released
+}
+
+// after returns a planner of successors: an occurrence a year later.
+func after(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, error) {
+	return func(u almanac.User, now time.Time) (almanac.Event, error) {
+		return Event(now, For(u), DueIn(365*24*time.Hour), Of(e.OccurrenceKey+"+1")), nil
+	}
+}

@@ -1,0 +1,221 @@
+package almanactest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var claimCases = map[string]func(*kit){
+	"Claim/takes what is due, oldest first": func(k *kit) {
+		young, old := k.owe(ReadyFor(time.Minute)), k.owe(ReadyFor(time.Hour))
+		k.owe(DueIn(time.Hour))
+		k.owe(OfType("OTHER"))
+		r := request(10)
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.same("claimed", ids(claim.Events), []uuid.UUID{old.ID, young.ID})
+		k.same("time", claim.At.Before(k.now), false)
+		for _, e := range claim.Events {
+			k.same("status", e.Status, almanac.Processing)
+			k.same("version", e.Version, 2)
+			k.same("claims", e.ClaimCount, 1)
+			k.same("token", e.LeaseToken, r.Token)
+			k.same("available", e.AvailableAt, time.Time{})
+			k.same("as stored", k.stored(e.ID), e)
+		}
+		again, err := k.r.Claim(k.Context(), request(10))
+		k.ok(err)
+		k.same("left", len(again.Events), 0)
+	},
+	"Claim/takes the oldest when it cannot take all": func(k *kit) {
+		for age := range 6 {
+			k.owe(ReadyFor(time.Duration(age) * time.Hour))
+		}
+		k.same("oldest", k.claim(2)[0].Due, k.now.Add(-5*time.Hour).Truncate(time.Second))
+		k.same("next", k.claim(2)[0].Due, k.now.Add(-3*time.Hour).Truncate(time.Second))
+	},
+	"Claim/never takes an event before it is due": func(k *kit) {
+		k.owe(DueIn(2 * time.Second))
+		claim, err := k.r.Claim(k.Context(), request(1))
+		k.ok(err)
+		k.same("claimed", len(claim.Events), 0)
+	},
+	"Claim/never takes an event before it is available again": func(k *kit) {
+		k.owe()
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
+		claim, err := k.r.Claim(k.Context(), request(1))
+		k.ok(err)
+		k.same("claimed", len(claim.Events), 0)
+	},
+	"Claim/by 3 claimers at once shares nothing":   func(k *kit) { k.storm(10, 3, 5) },
+	"Claim/by 100 claimers at once shares nothing": func(k *kit) { k.storm(1000, 100, 10) },
+}
+
+// storm has claimers take batches of events at once, and then whatever a claimer
+// was too early or too late for.
+func (k *kit) storm(events, claimers, batch int) {
+	k.Helper()
+	u := User()
+	owed := make([]almanac.Event, events)
+	for i := range owed {
+		owed[i] = Event(k.now, For(u), ReadyFor(time.Duration(i%60+1)*time.Minute))
+	}
+	_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+	k.ok(err)
+
+	var claiming sync.WaitGroup
+	claims := make(chan []almanac.Event, claimers)
+	for range claimers {
+		claiming.Go(func() {
+			claim, err := k.r.Claim(k.Context(), request(batch))
+			if err != nil {
+				k.Error(err)
+			}
+			claims <- claim.Events
+		})
+	}
+	claiming.Wait()
+	close(claims)
+	times := make(map[uuid.UUID]int)
+	for batch := range claims {
+		for _, e := range batch {
+			times[e.ID]++
+		}
+	}
+	// A claimer passes over what another holds at that instant and is not asked to
+	// wait, so some may have come away with less; nothing is lost by it.
+	rest, err := k.r.Claim(k.Context(), request(events))
+	k.ok(err)
+	for _, e := range rest.Events {
+		times[e.ID]++
+	}
+	for id, n := range times {
+		if n != 1 {
+			k.Errorf("event %s was claimed %d times", id, n)
+		}
+	}
+	k.same("events claimed", len(times), events)
+	for _, e := range owed {
+		stored := k.stored(e.ID)
+		if stored.Status != almanac.Processing || stored.Version != 2 {
+			k.Errorf("event %s is %s at version %d, want PROCESSING at version 2", e.ID, stored.Status, stored.Version)
+		}
+	}
+}
+
+var leaseCases = map[string]func(*kit){
+	"ReleaseExpired/gives back what the dead held": func(k *kit) {
+		owed := k.owe()
+		claimed, released := k.crash(1)
+		k.same("released", ids(released), []uuid.UUID{owed.ID})
+		e := released[0]
+		k.same("as stored", k.stored(owed.ID), e)
+		k.same("status", e.Status, almanac.Pending)
+		k.same("version", e.Version, claimed[0].Version+1)
+		k.same("crashes", e.CrashCount, 1)
+		k.same("failures", e.RetryCount, 0)
+		k.same("due", e.Due, owed.Due)
+		k.same("token", e.LeaseToken, uuid.Nil)
+		k.claim(1)
+	},
+	"ReleaseExpired/leaves leases in force alone": func(k *kit) {
+		k.owe()
+		e := k.claim(1)[0]
+		released, err := k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		k.same("released", len(released), 0)
+		k.same("event", k.stored(e.ID), e)
+	},
+	"ReleaseExpired/leaves what was settled alone": func(k *kit) {
+		k.owe()
+		k.owe()
+		r := request(2)
+		r.Lease = time.Microsecond
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
+		released, err := k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		k.same("released", ids(released), ids(claim.Events[1:]))
+		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)
+	},
+	"Renew/keeps a lease from running out": func(k *kit) {
+		k.owe()
+		r := request(1)
+		r.Lease = time.Microsecond
+		_, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{uuid.New(), r.Token}, time.Minute)
+		k.ok(err)
+		k.same("held", held, []uuid.UUID{r.Token})
+		released, err := k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		k.same("released", len(released), 0)
+	},
+	"Renew/tells which leases are lost": func(k *kit) {
+		k.owe()
+		claimed, _ := k.crash(1)
+		done := k.claim(1)[0]
+		k.settle(almanac.Settlement{Event: done, Outcome: almanac.Delivered(k.now)})
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{claimed[0].LeaseToken, done.LeaseToken}, time.Minute)
+		k.ok(err)
+		k.same("held", len(held), 0)
+	},
+	"Release/gives back what a token holds": func(k *kit) {
+		for range 3 {
+			k.owe()
+		}
+		other := k.claim(1)[0]
+		r := request(2)
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
+		released, err := k.r.Release(k.Context(), r.Token)
+		k.ok(err)
+		k.same("released", ids(released), ids(claim.Events[1:]))
+		k.same("crashes", released[0].CrashCount, 0)
+		k.same("failures", released[0].RetryCount, 0)
+		k.same("another's", k.stored(other.ID), other)
+		none, err := k.r.Release(k.Context(), uuid.New())
+		k.ok(err)
+		k.same("of an unknown token", len(none), 0)
+		k.claim(1)
+	},
+	"Until/tells how long the next event is away": func(k *kit) {
+		types := []string{almanac.TypeBirthday}
+		_, known, err := k.r.Until(k.Context(), types)
+		k.ok(err)
+		k.same("known", known, false)
+		k.owe(DueIn(2 * time.Hour))
+		k.owe(DueIn(time.Hour))
+		k.owe(OfType("OTHER"))
+		wait, known, err := k.r.Until(k.Context(), types)
+		k.ok(err)
+		k.same("known", known, true)
+		k.same("about an hour", wait > 59*time.Minute && wait <= time.Hour, true)
+		k.owe()
+		wait, _, err = k.r.Until(k.Context(), types)
+		k.ok(err)
+		k.same("due", wait <= 0, true)
+		k.claim(1)
+		wait, _, err = k.r.Until(k.Context(), types)
+		k.ok(err)
+		k.same("claimed events are out of the way", wait > 0, true)
+	},
+	"Missed/counts what has been ready for too long": func(k *kit) {
+		oldest, newest := k.owe(ReadyFor(48*time.Hour)), k.owe(ReadyFor(2*time.Hour))
+		k.owe(ReadyFor(time.Minute))
+		k.owe(DueIn(time.Hour))
+		k.owe(ReadyFor(72*time.Hour), OfType("OTHER"))
+		m, err := k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Hour)
+		k.ok(err)
+		k.same("missed", m, almanac.Missed{Count: 2, Oldest: oldest.Due, Newest: newest.Due})
+		m, err = k.r.Missed(k.Context(), []string{"NONE"}, time.Hour)
+		k.ok(err)
+		k.same("missed of no type", m, almanac.Missed{})
+	},
+}

@@ -1,0 +1,164 @@
+package almanactest
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// later is an event moved by an hour, as a replanning would return it.
+func later(e almanac.Event) almanac.Event {
+	e.Due = e.Due.Add(time.Hour)
+	e.AvailableAt = e.Due
+	e.Wall = almanac.WallTimeOf(e.Due)
+	e.Version++
+	return e
+}
+
+var errRefused = errors.New("refused by the edit")
+
+var editCases = map[string]func(*kit){
+	"EditUser/shows the roster": func(k *kit) {
+		u := User()
+		used := Event(k.now, For(u), Of("2026"), ReadyFor(2*time.Hour))
+		tried := Event(k.now, For(u), Of("2027"), ReadyFor(time.Hour))
+		open := Event(k.now, For(u), Of("2028"), DueIn(time.Hour))
+		_, _, err := k.r.CreateUser(k.Context(), u, used, tried, open)
+		k.ok(err)
+		claimed := k.claim(2)
+		k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Delivered(k.now)})
+		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
+		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("user", r.User.ID, u.ID)
+			k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
+			k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
+			k.same("used", r.Used, map[string]string{almanac.TypeBirthday: "2027"})
+			k.same("time", r.Now.Before(k.now), false)
+			return almanac.Edit{}, nil
+		})
+		k.ok(err)
+	},
+	"EditUser/stores every part of an edit": func(k *kit) {
+		u := User()
+		moved, removed := Event(k.now, For(u)), Event(k.now, For(u))
+		added := Event(k.now, For(u))
+		_, _, err := k.r.CreateUser(k.Context(), u, moved, removed)
+		k.ok(err)
+		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			changed := r.User
+			changed.FirstName = "Augusta"
+			changed.Version++
+			return almanac.Edit{User: &changed, Moved: []almanac.Event{later(r.Pending[0])}, Removed: r.Pending[1:], Added: []almanac.Event{added}}, nil
+		})
+		k.ok(err)
+		user, err := k.r.User(k.Context(), u.ID)
+		k.ok(err)
+		k.same("name", user.FirstName, "Augusta")
+		k.same("version", user.Version, 2)
+		k.same("user in the answer", *edit.User, user)
+		k.same("moved", k.stored(moved.ID), edit.Moved[0])
+		k.same("moved to", edit.Moved[0].Due, moved.Due.Add(time.Hour))
+		k.same("version of the moved", edit.Moved[0].Version, 2)
+		k.same("key of the moved", edit.Moved[0].IdempotencyKey, moved.IdempotencyKey)
+		k.same("added", k.stored(added.ID), edit.Added[0])
+		k.same("removed", ids(edit.Removed), []uuid.UUID{removed.ID})
+		_, err = k.r.Event(k.Context(), removed.ID)
+		k.gone(err)
+	},
+	"EditUser/is all or nothing": func(k *kit) {
+		e := k.owe()
+		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){
+			func(r almanac.Roster) (almanac.Edit, error) {
+				return almanac.Edit{Added: []almanac.Event{Event(k.now, For(r.User))}}, errRefused
+			},
+			func(r almanac.Roster) (almanac.Edit, error) { // the second was moved by somebody else, it says
+				stale := later(later(r.Pending[0]))
+				changed := r.User
+				changed.Version++
+				return almanac.Edit{User: &changed, Moved: []almanac.Event{stale}}, nil
+			},
+		} {
+			_, err := k.r.EditUser(k.Context(), e.UserID, fail)
+			if !errors.Is(err, errRefused) && !errors.Is(err, almanac.ErrOptimisticLock) {
+				k.Errorf("error = %v, want the edit's own or an *OptimisticLockError", err)
+			}
+		}
+		k.same("event", k.stored(e.ID), e)
+		user, err := k.r.User(k.Context(), e.UserID)
+		k.ok(err)
+		k.same("version of the user", user.Version, 1)
+		n, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events", n, 1)
+	},
+	"EditUser/leaves out what is stored already": func(k *kit) {
+		e := k.owe()
+		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{Added: []almanac.Event{Event(k.now, For(r.User), Of(e.OccurrenceKey))}}, nil
+		})
+		k.ok(err)
+		k.same("added", len(edit.Added), 0)
+	},
+	"EditUser/never moves what a claim has taken": func(k *kit) {
+		const n = 40
+		for range n {
+			k.owe()
+		}
+		targets := make(map[uuid.UUID]almanac.Event)
+		found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: n})
+		k.ok(err)
+		for _, e := range found.Events {
+			targets[e.ID] = e
+		}
+		var racing sync.WaitGroup
+		claims := make(chan []almanac.Event, n)
+		for _, e := range found.Events {
+			racing.Go(func() { k.moveIfPending(e.UserID) })
+			racing.Go(func() {
+				claim, err := k.r.Claim(k.Context(), request(1))
+				if err != nil {
+					k.Error(err)
+				}
+				claims <- claim.Events
+			})
+		}
+		racing.Wait()
+		close(claims)
+		for events := range claims {
+			for _, e := range events {
+				k.same("target of a claimed event", e.Due, targets[e.ID].Due)
+				k.same("target as stored", k.stored(e.ID).Due, targets[e.ID].Due)
+			}
+		}
+	},
+}
+
+// moveIfPending moves a user's pending events an hour ahead, out of reach of claims.
+func (k *kit) moveIfPending(userID uuid.UUID) {
+	_, err := k.r.EditUser(k.Context(), userID, func(r almanac.Roster) (almanac.Edit, error) {
+		var edit almanac.Edit
+		for _, e := range r.Pending {
+			if e.Status != almanac.Pending || e.ClaimCount > 0 {
+				k.Errorf("roster shows event %s as pending, which is %s and was claimed %d times", e.ID, e.Status, e.ClaimCount)
+			}
+			edit.Moved = append(edit.Moved, later(later(e)))
+			edit.Moved[0].Version--
+		}
+		return edit, nil
+	})
+	if err != nil {
+		k.Errorf("edit: %v", err)
+	}
+}
+
+func ids(events []almanac.Event) []uuid.UUID {
+	list := make([]uuid.UUID, len(events))
+	for i, e := range events {
+		list[i] = e.ID
+	}
+	return list
+}

@@ -1,0 +1,231 @@
+package almanactest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var eventCases = map[string]func(*kit){
+	"Update/answers a lost update": func(k *kit) {
+		owed := k.owe()
+		mine, err := owed.Claim(uuid.New())
+		k.ok(err)
+		theirs, err := owed.Claim(uuid.New())
+		k.ok(err)
+		stored, err := k.r.Update(k.Context(), mine, owed.Version)
+		k.ok(err)
+		k.same("version", stored.Version, 2)
+		_, err = k.r.Update(k.Context(), theirs, owed.Version)
+		var conflict *almanac.OptimisticLockError
+		if !errors.As(err, &conflict) || *conflict != (almanac.OptimisticLockError{EventID: owed.ID, Expected: 1}) {
+			k.Errorf("error = %v, want an *OptimisticLockError of event %s, expected version 1", err, owed.ID)
+		}
+		k.same("event", k.stored(owed.ID), stored)
+		_, err = k.r.Update(k.Context(), Event(k.now), 1)
+		k.gone(err)
+	},
+	"Update/leads through a whole life": func(k *kit) {
+		owed := k.owe()
+		claimed, err := owed.Claim(uuid.New())
+		k.ok(err)
+		claimed, err = k.r.Update(k.Context(), claimed, 1)
+		k.ok(err)
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{claimed.LeaseToken}, time.Minute)
+		k.ok(err)
+		k.same("leased", len(held), 1)
+		done, err := claimed.Complete(k.now)
+		k.ok(err)
+		done, err = k.r.Update(k.Context(), done, 2)
+		k.ok(err)
+		k.same("version", done.Version, 3)
+		k.same("as stored", k.stored(owed.ID), done)
+		held, err = k.r.Renew(k.Context(), []uuid.UUID{claimed.LeaseToken}, time.Minute)
+		k.ok(err)
+		k.same("leased in the end", len(held), 0)
+	},
+	"Update/refuses every step that is not allowed": func(k *kit) {
+		for from, states := range k.everyStatus() {
+			for _, to := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed} {
+				if from.CanBecome(to) || from == almanac.Pending && to == almanac.Pending {
+					continue
+				}
+				changed := states
+				changed.Status = to
+				changed.Version++
+				_, err := k.r.Update(k.Context(), changed, states.Version)
+				var refused *almanac.InvalidStateTransitionError
+				if !errors.As(err, &refused) || refused.From != from || refused.To != to {
+					k.Errorf("from %s to %s: error = %v, want an *InvalidStateTransitionError", from, to, err)
+				}
+				k.same("event", k.stored(states.ID), states)
+			}
+		}
+	},
+	"Update/keeps what an event is": func(k *kit) {
+		claimed := k.everyStatus()[almanac.Processing]
+		for name, change := range map[string]func(*almanac.Event){
+			"user":   func(e *almanac.Event) { e.UserID = uuid.New() },
+			"type":   func(e *almanac.Event) { e.Type = "OTHER" },
+			"key":    func(e *almanac.Event) { e.IdempotencyKey = "event-0" },
+			"target": func(e *almanac.Event) { e.Due = e.Due.Add(time.Hour) },
+			"zone":   func(e *almanac.Event) { e.Zone = "Asia/Tokyo" },
+		} {
+			next, err := claimed.Complete(k.now)
+			k.ok(err)
+			change(&next)
+			if _, err := k.r.Update(k.Context(), next, claimed.Version); err == nil {
+				k.Errorf("the %s of a claimed event was changed", name)
+			}
+		}
+		k.same("event", k.stored(claimed.ID), claimed)
+	},
+	"Event/tells what is not there": func(k *kit) {
+		_, err := k.r.Event(k.Context(), uuid.New())
+		k.gone(err)
+	},
+	"Find/pages through every event once": func(k *kit) {
+		const n = 23
+		want := make([]uuid.UUID, n)
+		users := make([]uuid.UUID, n)
+		for i := range n {
+			e := k.owe(DueIn(time.Hour))
+			want[i], users[i] = e.ID, e.UserID
+		}
+		var got []uuid.UUID
+		page := almanac.Page{Limit: 5}
+		for {
+			found, err := k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), page)
+			k.ok(err)
+			got = append(got, ids(found.Events)...)
+			if found.Next == "" {
+				break
+			}
+			k.same("page size", len(found.Events), 5)
+			page.After = found.Next
+			k.moveIfPending(users[len(got)-1]) // what moves meanwhile is neither lost nor shown twice
+			k.moveIfPending(users[min(len(got), n-1)])
+		}
+		k.same("events", got, want)
+	},
+	"Find/refuses pages that cannot be": func(k *kit) {
+		for _, page := range []almanac.Page{{Limit: -1}, {Limit: 1001}, {After: "x"}} {
+			_, err := k.r.Find(k.Context(), nil, page)
+			k.is(err, almanac.ErrInvalid)
+		}
+	},
+}
+
+// everyStatus stores an event in each status.
+func (k *kit) everyStatus() map[almanac.Status]almanac.Event {
+	k.Helper()
+	for range 3 {
+		k.owe()
+	}
+	claimed := k.claim(3)
+	events := map[almanac.Status]almanac.Event{almanac.Processing: claimed[0]}
+	events[almanac.Completed] = k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Delivered(k.now)}).Event
+	events[almanac.Failed] = k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.GaveUp("HTTP 404")}).Event
+	events[almanac.Pending] = k.owe()
+	return events
+}
+
+var specCases = map[string]func(*kit){
+	"Spec/reads the same in the repository and in memory": func(k *kit) {
+		seed := rand.Uint64()
+		random := rand.New(rand.NewPCG(seed, 0))
+		all := k.scatter(random)
+		for range 150 {
+			spec := randomSpec(random, all, k.now, 3)
+			found, err := k.r.Find(k.Context(), spec, almanac.Page{Limit: 1000})
+			k.ok(err)
+			n, err := k.r.Count(k.Context(), spec)
+			k.ok(err)
+			k.same("count", n, len(found.Events))
+			var want []uuid.UUID
+			for _, e := range all {
+				if spec.Matches(e, k.now) {
+					want = append(want, e.ID)
+				}
+			}
+			if got := ids(found.Events); fmt.Sprint(got) != fmt.Sprint(want) {
+				k.Fatalf("seed %d: %#v finds %d events, and matches %d", seed, spec, len(got), len(want))
+			}
+		}
+	},
+}
+
+// scatter stores events in every status, of several users and types, some at one
+// instant, none within an hour of now, and returns them in order of creation.
+func (k *kit) scatter(random *rand.Rand) []almanac.Event {
+	k.Helper()
+	for range 40 {
+		hours := time.Duration(1+random.IntN(4)) * time.Hour
+		options := []EventOption{ReadyFor(hours)}
+		if random.IntN(3) == 0 {
+			options = []EventOption{DueIn(hours)}
+		}
+		if random.IntN(3) == 0 {
+			options = append(options, OfType("OTHER"))
+		}
+		k.owe(options...)
+	}
+	r := request(20)
+	r.Types = append(r.Types, "OTHER")
+	claim, err := k.r.Claim(k.Context(), r)
+	k.ok(err)
+	outcomes := []almanac.Outcome{
+		almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"),
+		almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour), almanac.GaveBack(almanac.AfterShutdown, "", 0),
+	}
+	for i, e := range claim.Events {
+		if i%5 < len(outcomes) {
+			k.settle(almanac.Settlement{Event: e, Outcome: outcomes[i%5]})
+		}
+	}
+	found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: 1000})
+	k.ok(err)
+	k.now, err = k.r.Now(k.Context())
+	k.ok(err)
+	return found.Events
+}
+
+// randomSpec makes a specification of at most the given depth.
+func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int) almanac.Spec {
+	parts := func() []almanac.Spec {
+		list := make([]almanac.Spec, random.IntN(4))
+		for i := range list {
+			list[i] = randomSpec(random, all, now, depth-1)
+		}
+		return list
+	}
+	kinds := 6
+	if depth > 0 {
+		kinds = 9
+	}
+	hours := func() time.Time { return now.Add(time.Duration(random.IntN(9)-4)*time.Hour + 30*time.Minute) }
+	switch random.IntN(kinds) {
+	case 0:
+		return almanac.OfType([]string{almanac.TypeBirthday, "OTHER", "NONE"}[random.IntN(3)])
+	case 1:
+		return almanac.InStatus([]almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed}[random.IntN(4)])
+	case 2:
+		return almanac.ForUser(all[random.IntN(len(all))].UserID)
+	case 3:
+		return []almanac.Spec{almanac.DueBetween{From: hours(), Until: hours()}, almanac.DueBetween{From: hours()}, almanac.DueBetween{Until: hours()}, almanac.DueBetween{}}[random.IntN(4)]
+	case 4:
+		return almanac.Ready{}
+	case 5:
+		return almanac.Overdue{By: time.Duration(random.IntN(5))*time.Hour + 30*time.Minute}
+	case 6:
+		return almanac.And(parts())
+	case 7:
+		return almanac.Or(parts())
+	}
+	return almanac.Not{Spec: randomSpec(random, all, now, depth-1)}
+}

@@ -1,0 +1,159 @@
+package almanactest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var errPlan = errors.New("no plan")
+
+var settleCases = map[string]func(*kit){
+	"Settle/stores a delivery and its successor": func(k *kit) {
+		owed := k.owe()
+		claimed := k.claim(1)[0]
+		at := claimed.UpdatedAt.Add(time.Millisecond)
+		var planned almanac.User
+		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(at), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			planned = u
+			return after(owed)(u, now)
+		}}
+		got := k.settle(s)
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("as stored", k.stored(owed.ID), got.Event)
+		k.same("status", got.Event.Status, almanac.Completed)
+		k.same("version", got.Event.Version, 3)
+		k.same("executed", got.Event.ExecutedAt, at)
+		k.same("token", got.Event.LeaseToken, claimed.LeaseToken)
+		k.same("planned for", planned.ID, owed.UserID)
+		k.same("successor", k.stored(got.Successor.ID), *got.Successor)
+		k.same("successor's status", got.Successor.Status, almanac.Pending)
+		k.same("successor's version", got.Successor.Version, 1)
+	},
+	"Settle/stores a failure and its successor": func(k *kit) {
+		owed := k.owe()
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("HTTP 404"), Next: after(owed)})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("as stored", k.stored(owed.ID), got.Event)
+		k.same("status", got.Event.Status, almanac.Failed)
+		k.same("reason", got.Event.FailureReason, "HTTP 404")
+		k.same("failures", got.Event.RetryCount, 1)
+		k.same("executed", got.Event.ExecutedAt, time.Time{})
+		k.same("successor", got.Successor != nil, true)
+	},
+	"Settle/stores a release": func(k *kit) {
+		owed := k.owe()
+		claimed := k.claim(1)[0]
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour), Next: after(owed)})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("as stored", k.stored(owed.ID), got.Event)
+		k.same("status", got.Event.Status, almanac.Pending)
+		k.same("failures", got.Event.RetryCount, 1)
+		k.same("crashes", got.Event.CrashCount, 0)
+		k.same("last error", got.Event.LastError, "HTTP 503")
+		k.same("due", got.Event.Due, owed.Due)
+		k.same("rests", got.Event.AvailableAt.Sub(k.now) >= time.Hour, true)
+		k.same("token", got.Event.LeaseToken, uuid.Nil)
+		k.same("successor", got.Successor == nil, true)
+	},
+	"Settle/refuses who has lost the lease": func(k *kit) {
+		k.owe()
+		stale, _ := k.crash(1)
+		holder := k.claim(1)[0]
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.GaveBack(almanac.AfterFailure, "late", 0)} {
+			got := k.settle(almanac.Settlement{Event: stale[0], Outcome: o, Next: after(holder)})
+			k.is(got.Err, almanac.ErrLeaseLost)
+			k.same("event", k.stored(holder.ID), holder)
+		}
+		k.ok(k.settle(almanac.Settlement{Event: holder, Outcome: almanac.Delivered(k.now)}).Err)
+		k.is(k.settle(almanac.Settlement{Event: stale[0], Outcome: almanac.GaveUp("late")}).Err, almanac.ErrLeaseLost)
+		n, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events", n, 1)
+	},
+	"Settle/refuses a token that is not the event's": func(k *kit) {
+		k.owe()
+		e := k.claim(1)[0]
+		for _, forge := range []func(*almanac.Event){
+			func(e *almanac.Event) { e.LeaseToken = uuid.New() },
+			func(e *almanac.Event) { e.Version++ },
+			func(e *almanac.Event) { e.ID = uuid.New() },
+		} {
+			forged := e
+			forge(&forged)
+			k.is(k.settle(almanac.Settlement{Event: forged, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
+		}
+		k.same("event", k.stored(e.ID), e)
+	},
+	"Settle/answers again what it has stored": func(k *kit) {
+		for name, o := range map[string]almanac.Outcome{
+			"delivery": almanac.Delivered(k.now), "failure": almanac.GaveUp("HTTP 404"), "release": almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour),
+		} {
+			owed := k.owe()
+			s := almanac.Settlement{Event: k.claim(1)[0], Outcome: o, Next: after(owed)}
+			first := k.settle(s)
+			again := k.settle(s)
+			k.ok(errors.Join(first.Err, again.Err))
+			k.same(name, again.Event, first.Event)
+			k.same(name+" as stored", k.stored(owed.ID), first.Event)
+			n, err := k.r.Count(k.Context(), almanac.ForUser(owed.UserID))
+			k.ok(err)
+			k.same("events after a "+name, n <= 2, true)
+		}
+	},
+	"Settle/answers each of a batch in its order": func(k *kit) {
+		for range 4 {
+			k.owe()
+		}
+		claimed := k.claim(4)
+		batch := []almanac.Settlement{
+			{Event: claimed[3], Outcome: almanac.Delivered(k.now), Next: after(claimed[3])},
+			{Event: claimed[1], Outcome: almanac.GaveUp("HTTP 404"), Next: func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, errPlan }},
+			{Event: claimed[2], Outcome: almanac.Delivered(k.now), Next: func(almanac.User, time.Time) (almanac.Event, error) {
+				return almanac.Event{}, almanac.ErrNoOccurrence
+			}},
+			{Event: claimed[0], Outcome: almanac.Delivered(k.now)},
+		}
+		batch[3].Event.LeaseToken = uuid.New()
+		settled, err := k.r.Settle(k.Context(), batch)
+		k.ok(err)
+		k.same("successor", settled[0].Successor != nil, true)
+		k.is(settled[1].PlanErr, errPlan)
+		k.same("status without a plan", k.stored(claimed[1].ID).Status, almanac.Failed)
+		k.ok(errors.Join(settled[2].Err, settled[2].PlanErr))
+		k.same("successor of the last", settled[2].Successor == nil, true)
+		k.is(settled[3].Err, almanac.ErrLeaseLost)
+		for i, want := range []almanac.Event{claimed[3], claimed[1], claimed[2]} {
+			k.ok(settled[i].Err)
+			k.same("answer", settled[i].Event.ID, want.ID)
+		}
+		none, err := k.r.Settle(k.Context(), nil)
+		k.ok(err)
+		k.same("answers to nothing", len(none), 0)
+	},
+	"Settle/stores an occurrence once": func(k *kit) {
+		u := User()
+		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027"), DueIn(time.Hour)))
+		k.ok(err)
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			return Event(now, For(u), Of("2027")), nil
+		}})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("successor", got.Successor == nil, true)
+	},
+	"Settle/loses no successor to a key": func(k *kit) {
+		other := k.owe(DueIn(time.Hour))
+		k.owe()
+		var planned almanac.Event
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			planned = Event(now, For(u), DueIn(time.Hour))
+			planned.IdempotencyKey = other.IdempotencyKey
+			return planned, nil
+		}})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("key", k.stored(planned.ID).IdempotencyKey, planned.LongKey())
+	},
+}

@@ -1,0 +1,133 @@
+package almanactest
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var userCases = map[string]func(*kit){
+	"CreateUser/stores the user with their events": func(k *kit) {
+		u := User(WithAttributes(`{"hired": "2020-02-29"}`))
+		first, second := Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027"))
+		user, events, err := k.r.CreateUser(k.Context(), u, first, second)
+		k.ok(err)
+		again, err := k.r.User(k.Context(), u.ID)
+		k.ok(err)
+		k.same("user found", again.Name(), user.Name())
+		k.same("timezone", again.Timezone, u.Timezone)
+		k.same("date of birth", again.DateOfBirth, u.DateOfBirth)
+		k.same("version", again.Version, 1)
+		k.same("created", again.CreatedAt, user.CreatedAt)
+		for i, want := range []almanac.Event{first, second} {
+			e := k.stored(want.ID)
+			k.same("event found", e, events[i])
+			want.CreatedAt, want.UpdatedAt = e.CreatedAt, e.UpdatedAt
+			k.same("event", e, want)
+		}
+	},
+	"CreateUser/is all or nothing": func(k *kit) {
+		u := User()
+		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2026")))
+		k.is(err, almanac.ErrExists)
+		_, err = k.r.User(k.Context(), u.ID)
+		k.gone(err)
+		n, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events", n, 0)
+	},
+	"CreateUser/refuses an id that is taken": func(k *kit) {
+		u := User()
+		_, _, err := k.r.CreateUser(k.Context(), u)
+		k.ok(err)
+		other := User(Named("Grace", "Hopper"))
+		other.ID = u.ID
+		_, _, err = k.r.CreateUser(k.Context(), other)
+		k.is(err, almanac.ErrExists)
+		again, err := k.r.User(k.Context(), u.ID)
+		k.ok(err)
+		k.same("name", again.FirstName, "Ada")
+	},
+	"CreateUser/gives a key that is taken its long form": func(k *kit) {
+		first := k.owe()
+		u := User()
+		clash := Event(k.now, For(u))
+		clash.IdempotencyKey = first.IdempotencyKey
+		twin := Event(k.now, For(u))
+		twin.IdempotencyKey = first.IdempotencyKey
+		_, events, err := k.r.CreateUser(k.Context(), u, clash, twin)
+		k.ok(err)
+		k.same("key", events[0].IdempotencyKey, clash.LongKey())
+		k.same("key of another in the same call", events[1].IdempotencyKey, twin.LongKey())
+		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
+	},
+	"User/tells who is not there": func(k *kit) {
+		id := uuid.New()
+		_, err := k.r.User(k.Context(), id)
+		var missing *almanac.NotFoundError
+		if !errors.As(err, &missing) || missing.ID != id || missing.Kind != "user" {
+			k.Errorf("error = %v, want a *NotFoundError of user %s", err, id)
+		}
+		_, err = k.r.EditUser(k.Context(), id, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, nil })
+		k.gone(err)
+		_, err = k.r.DeleteUser(k.Context(), id)
+		k.gone(err)
+	},
+	"DeleteUser/takes everything along": func(k *kit) {
+		e := k.owe()
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(e)})
+		d, err := k.r.DeleteUser(k.Context(), e.UserID)
+		k.ok(err)
+		k.same("deletion", d, almanac.Deletion{Removed: 1, InFlight: d.InFlight})
+		k.same("in flight", len(d.InFlight), 0)
+		_, err = k.r.User(k.Context(), e.UserID)
+		k.gone(err)
+		n, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events left", n, 0)
+	},
+	"DeleteUser/lets what is in flight end": func(k *kit) {
+		e := k.owe()
+		claimed := k.claim(1)[0]
+		d, err := k.r.DeleteUser(k.Context(), e.UserID)
+		k.ok(err)
+		k.same("deletion", d, almanac.Deletion{InFlight: []uuid.UUID{e.ID}})
+		_, err = k.r.User(k.Context(), e.UserID)
+		k.gone(err)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID)
+		k.gone(err)
+		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(e)})
+		k.ok(settled.Err)
+		k.same("status", settled.Event.Status, almanac.Completed)
+		k.same("successor", settled.Successor == nil, true)
+		_, err = k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		_, err = k.r.Event(k.Context(), e.ID)
+		k.gone(err)
+	},
+	"DeleteUser/leaves nothing to be tried again": func(k *kit) {
+		e := k.owe()
+		claimed := k.claim(1)[0]
+		_, err := k.r.DeleteUser(k.Context(), e.UserID)
+		k.ok(err)
+		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
+		k.ok(settled.Err)
+		k.same("status", settled.Event.Status, almanac.Failed)
+		k.same("reason", settled.Event.FailureReason, almanac.ReasonUserDeleted)
+	},
+	"DeleteUser/ends what a dead worker held": func(k *kit) {
+		e := k.owe()
+		r := request(1)
+		_, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID)
+		k.ok(err)
+		released, err := k.r.Release(k.Context(), r.Token)
+		k.ok(err)
+		k.same("events", len(released), 1)
+		k.same("status", released[0].Status, almanac.Failed)
+		k.same("reason", released[0].FailureReason, almanac.ReasonUserDeleted)
+	},
+}

@@ -1,0 +1,107 @@
+package almanactest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// UserOption changes what [User] makes.
+type UserOption func(*almanac.Profile)
+
+// Named gives a name.
+func Named(first, last string) UserOption {
+	return func(p *almanac.Profile) { p.FirstName, p.LastName = first, last }
+}
+
+// BornOn gives a date of birth, as YYYY-MM-DD.
+func BornOn(date string) UserOption {
+	return func(p *almanac.Profile) { p.DateOfBirth = date }
+}
+
+// LivingIn gives a zone, by its IANA name.
+func LivingIn(zone string) UserOption {
+	return func(p *almanac.Profile) { p.Timezone = zone }
+}
+
+// WithAttributes gives attributes, as a JSON object.
+func WithAttributes(object string) UserOption {
+	return func(p *almanac.Profile) { p.Attributes = json.RawMessage(object) }
+}
+
+// User returns a valid user with an id of their own: Ada Lovelace, born on
+// 1990-01-01, living in America/New_York. It panics on options that make no valid
+// user.
+func User(options ...UserOption) almanac.User {
+	p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "America/New_York"}
+	for _, option := range options {
+		option(&p)
+	}
+	u, err := almanac.NewUser(p, time.Now())
+	if err != nil {
+		panic(fmt.Sprintf("almanactest: %v", err))
+	}
+	return u
+}
+
+// EventOption changes what [Event] makes. Options apply in order.
+type EventOption func(e *almanac.Event, now time.Time)
+
+// ReadyFor makes an event whose instant passed that long ago: ready, or overdue.
+func ReadyFor(d time.Duration) EventOption { return DueIn(-d) }
+
+// DueIn makes an event whose instant is that far ahead.
+func DueIn(d time.Duration) EventOption {
+	return func(e *almanac.Event, now time.Time) { place(e, now.Add(d)) }
+}
+
+// Tried makes an event of which n attempts have failed, ready for another.
+func Tried(n int) EventOption {
+	return func(e *almanac.Event, _ time.Time) {
+		e.RetryCount, e.ClaimCount, e.Version = n, n, e.Version+2*n
+		e.LastError = "receiver answered 503"
+	}
+}
+
+// For gives the event to a user.
+func For(u almanac.User) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.UserID, e.UserVersion = u.ID, u.Version }
+}
+
+// OfType makes an event of another type than BIRTHDAY.
+func OfType(eventType string) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.Type = eventType }
+}
+
+// Of names the occurrence.
+func Of(occurrenceKey string) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.OccurrenceKey = occurrenceKey }
+}
+
+// Event returns a valid pending event with an id, a user id and a key of its own:
+// a birthday that has been ready for five minutes at now.
+func Event(now time.Time, options ...EventOption) almanac.Event {
+	id := uuid.Must(uuid.NewV7())
+	e := almanac.Event{
+		ID: id, UserID: uuid.New(), Type: almanac.TypeBirthday, OccurrenceKey: id.String(), Status: almanac.Pending,
+		Zone: "UTC", Policies: almanac.Policies{}.WithDefaults(), Payload: json.RawMessage(`{"message": "Hey"}`),
+		UserVersion: 1, Version: 1,
+	}
+	place(&e, now.Add(-5*time.Minute))
+	for _, option := range options {
+		option(&e, now)
+	}
+	e.IdempotencyKey = almanac.NewIdempotencyKey(e.UserID.String()+e.OccurrenceKey, e.Due, e.Type)
+	return e
+}
+
+// place gives an event its instant, to the second.
+func place(e *almanac.Event, due time.Time) {
+	e.Due = due.UTC().Truncate(time.Second)
+	e.AvailableAt = e.Due
+	e.Wall = almanac.WallTimeOf(e.Due)
+}

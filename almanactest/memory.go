@@ -1,0 +1,137 @@
+package almanactest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Repository is an [almanac.Repository] in memory. It is safe for concurrent use,
+// keeps nothing after the process, and starts no goroutine.
+type Repository struct {
+	clock func() time.Time
+
+	mu sync.Mutex
+	state
+}
+
+// state is everything that a transaction could undo.
+type state struct {
+	users  map[uuid.UUID]user
+	events map[uuid.UUID]almanac.Event
+	leases map[uuid.UUID]lease
+}
+
+type user struct {
+	almanac.User
+	deleted bool // hidden, until nothing of theirs is in flight
+}
+
+type lease struct {
+	expires time.Time
+	ids     []uuid.UUID
+}
+
+var _ almanac.Repository = (*Repository)(nil)
+
+// NewRepository returns an empty repository. Its clock decides what is due; nil
+// means time.Now.
+func NewRepository(clock func() time.Time) *Repository {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &Repository{clock: clock, state: state{
+		users:  make(map[uuid.UUID]user),
+		events: make(map[uuid.UUID]almanac.Event),
+		leases: make(map[uuid.UUID]lease),
+	}}
+}
+
+// now is the clock, as exact as a database's.
+func (r *Repository) now() time.Time { return r.clock().UTC().Truncate(time.Microsecond) }
+
+// Now returns the clock's time.
+func (r *Repository) Now(context.Context) (time.Time, error) { return r.now(), nil }
+
+// transact runs an operation that takes effect as a whole or not at all.
+func (r *Repository) transact(ctx context.Context, operation func(now time.Time) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("almanactest: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases)}
+	if err := operation(r.now()); err != nil {
+		r.state = before
+		return err
+	}
+	return nil
+}
+
+// read runs an operation that changes nothing.
+func (r *Repository) read(ctx context.Context, operation func(now time.Time) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("almanactest: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return operation(r.now())
+}
+
+// put stores an event as of now and returns it; the caller's copy and the stored
+// one share nothing.
+func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
+	e.UpdatedAt = now
+	s.events[e.ID] = copied(e)
+	return e
+}
+
+func copied(e almanac.Event) almanac.Event {
+	e.Payload = bytes.Clone(e.Payload)
+	return e
+}
+
+// insert stores a new event, unless its occurrence is stored already. An event
+// whose key belongs to another occurrence takes its long one.
+func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool) {
+	for _, other := range s.events {
+		if other.UserID == e.UserID && other.Type == e.Type && other.OccurrenceKey == e.OccurrenceKey {
+			return almanac.Event{}, false
+		}
+		if other.IdempotencyKey == e.IdempotencyKey {
+			e.IdempotencyKey = e.LongKey()
+		}
+	}
+	e.CreatedAt = now
+	return s.put(e, now), true
+}
+
+// select returns the events that match, in order of creation.
+func (s *state) matching(match func(almanac.Event) bool) []almanac.Event {
+	var events []almanac.Event
+	for _, e := range s.events {
+		if match(e) {
+			events = append(events, copied(e))
+		}
+	}
+	slices.SortFunc(events, func(a, b almanac.Event) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return events
+}
+
+// visible returns a user who is not deleted.
+func (s *state) visible(id uuid.UUID) (almanac.User, error) {
+	u, ok := s.users[id]
+	if !ok || u.deleted {
+		return almanac.User{}, &almanac.NotFoundError{Kind: "user", ID: id}
+	}
+	u.Attributes = bytes.Clone(u.Attributes)
+	return u.User, nil
+}

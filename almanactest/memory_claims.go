@@ -1,0 +1,184 @@
+package almanactest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// pending picks the pending events of the given types.
+func pending(types []string) func(almanac.Event) bool {
+	return func(e almanac.Event) bool { return e.Status == almanac.Pending && slices.Contains(types, e.Type) }
+}
+
+// Claim takes events that are due.
+func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (claim almanac.Claim, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		claim = almanac.Claim{At: now}
+		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool { return e.AvailableAt.After(now) })
+		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
+		held := lease{expires: now.Add(request.Lease)}
+		for _, e := range due[:min(request.Limit, len(due))] {
+			claimed, err := e.Claim(request.Token)
+			if err != nil {
+				return err
+			}
+			claim.Events = append(claim.Events, r.put(claimed, now))
+			held.ids = append(held.ids, e.ID)
+		}
+		if len(held.ids) > 0 {
+			r.leases[request.Token] = held
+		}
+		slices.SortFunc(claim.Events, func(a, b almanac.Event) int {
+			return cmp.Or(a.Due.Compare(b.Due), bytes.Compare(a.ID[:], b.ID[:]))
+		})
+		return nil
+	})
+	return claim, err
+}
+
+// Renew lets leases run for another term.
+func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Duration) (held []uuid.UUID, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		held = nil
+		for _, token := range tokens {
+			if l, ok := r.leases[token]; ok {
+				r.leases[token] = lease{now.Add(term), l.ids}
+				held = append(held, token)
+			}
+		}
+		return nil
+	})
+	return held, err
+}
+
+// Release gives back what is still held under a token.
+func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		released, err = r.giveBack(token, almanac.GaveBack(almanac.AfterShutdown, "released", 0), now)
+		return err
+	})
+	return released, err
+}
+
+// ReleaseExpired gives back the events of leases that ran out, and removes deleted
+// users of whom nothing is in flight any more.
+func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		released = nil
+		for token, l := range r.leases {
+			if !l.expires.Before(now) || limit == 0 {
+				continue
+			}
+			limit--
+			events, err := r.giveBack(token, almanac.GaveBack(almanac.AfterCrash, "lease expired", 0), now)
+			if err != nil {
+				return err
+			}
+			released = append(released, events...)
+		}
+		r.removeHidden()
+		return nil
+	})
+	return released, err
+}
+
+// giveBack releases what is held under a token and ends its lease. The events of a
+// deleted user end instead.
+func (s *state) giveBack(token uuid.UUID, outcome almanac.Outcome, now time.Time) ([]almanac.Event, error) {
+	var released []almanac.Event
+	for _, id := range s.leases[token].ids {
+		e, ok := s.events[id]
+		if !ok || e.Status != almanac.Processing || e.LeaseToken != token {
+			continue
+		}
+		next, err := s.endOf(e, outcome).Apply(e, now)
+		if err != nil {
+			return nil, err
+		}
+		released = append(released, s.put(next, now))
+	}
+	delete(s.leases, token)
+	return released, nil
+}
+
+// endOf is the outcome to store: nothing is tried again for a deleted user.
+func (s *state) endOf(e almanac.Event, o almanac.Outcome) almanac.Outcome {
+	if _, err := s.visible(e.UserID); err != nil && o.Status == almanac.Pending {
+		return almanac.GaveUp(almanac.ReasonUserDeleted)
+	}
+	return o
+}
+
+// endLease ends a lease that holds nothing any more.
+func (s *state) endLease(token uuid.UUID) {
+	for _, id := range s.leases[token].ids {
+		if e := s.events[id]; e.Status == almanac.Processing && e.LeaseToken == token {
+			return
+		}
+	}
+	delete(s.leases, token)
+}
+
+// Settle stores outcomes and successors.
+func (r *Repository) Settle(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.Settled, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		settled = make([]almanac.Settled, len(settlements))
+		for i, s := range settlements {
+			settled[i] = r.settle(s, now)
+			r.endLease(s.Event.LeaseToken)
+		}
+		return nil
+	})
+	return settled, err
+}
+
+func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
+	stored, ok := s.events[one.Event.ID]
+	if ok && one.StoredAs(stored) {
+		return almanac.Settled{Event: copied(stored)}
+	}
+	if !ok || stored.Status != almanac.Processing || stored.Version != one.Event.Version || stored.LeaseToken != one.Event.LeaseToken {
+		return almanac.Settled{Err: almanac.ErrLeaseLost}
+	}
+	next, err := s.endOf(stored, one.Outcome).Apply(stored, now)
+	if err != nil {
+		return almanac.Settled{Err: err}
+	}
+	result := almanac.Settled{Event: s.put(next, now)}
+	u, err := s.visible(stored.UserID)
+	if err != nil || one.Next == nil || !next.Status.Terminal() {
+		return result
+	}
+	successor, err := one.Next(u, now)
+	switch {
+	case errors.Is(err, almanac.ErrNoOccurrence):
+	case err != nil:
+		result.PlanErr = err
+	default:
+		if e, inserted := s.insert(successor, now); inserted {
+			result.Successor = &e
+		}
+	}
+	return result
+}
+
+// Until returns how long it is until the next event can be claimed.
+func (r *Repository) Until(ctx context.Context, types []string) (wait time.Duration, known bool, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		for _, e := range r.matching(pending(types)) {
+			if left := e.AvailableAt.Sub(now); !known || left < wait {
+				wait, known = left, true
+			}
+		}
+		return nil
+	})
+	return wait, known, err
+}

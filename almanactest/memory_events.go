@@ -1,0 +1,100 @@
+package almanactest
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Event returns an event.
+func (r *Repository) Event(ctx context.Context, id uuid.UUID) (e almanac.Event, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		var ok bool
+		if e, ok = r.events[id]; !ok {
+			return &almanac.NotFoundError{Kind: "event", ID: id}
+		}
+		e = copied(e)
+		return nil
+	})
+	return e, err
+}
+
+// Find returns the events that match spec, a page at a time.
+func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.Found, err error) {
+	limit, after, err := page.Bounds()
+	if err != nil {
+		return almanac.Found{}, err
+	}
+	err = r.read(ctx, func(now time.Time) error {
+		events := r.matching(func(e almanac.Event) bool {
+			return bytes.Compare(e.ID[:], after[:]) > 0 && matches(spec, e, now)
+		})
+		found = almanac.PageOf(events, limit)
+		return nil
+	})
+	return found, err
+}
+
+// Count returns how many events match spec.
+func (r *Repository) Count(ctx context.Context, spec almanac.Spec) (n int, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		n = len(r.matching(func(e almanac.Event) bool { return matches(spec, e, now) }))
+		return nil
+	})
+	return n, err
+}
+
+func matches(spec almanac.Spec, e almanac.Event, now time.Time) bool {
+	return spec == nil || spec.Matches(e, now)
+}
+
+// updateLease is how long an event is held that became PROCESSING through Update.
+const updateLease = time.Minute
+
+// Update replaces a stored event that is still at the expected version.
+func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) (stored almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		was, ok := r.events[e.ID]
+		if !ok {
+			return &almanac.NotFoundError{Kind: "event", ID: e.ID}
+		}
+		if was.Version != expected {
+			return &almanac.OptimisticLockError{EventID: e.ID, Expected: expected}
+		}
+		if err := almanac.CheckChange(was, e); err != nil {
+			return err
+		}
+		e.Version, e.CreatedAt = expected+1, was.CreatedAt
+		stored = r.put(e, now)
+		if e.Status == almanac.Processing {
+			r.leases[e.LeaseToken] = lease{now.Add(updateLease), []uuid.UUID{e.ID}}
+		}
+		r.endLease(was.LeaseToken)
+		return nil
+	})
+	return stored, err
+}
+
+// Missed counts what has been ready for longer than grace.
+func (r *Repository) Missed(ctx context.Context, types []string, grace time.Duration) (m almanac.Missed, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		for _, e := range r.matching(pending(types)) {
+			if !e.AvailableAt.Before(now.Add(-grace)) {
+				continue
+			}
+			m.Count++
+			if m.Oldest.IsZero() || e.Due.Before(m.Oldest) {
+				m.Oldest = e.Due
+			}
+			if e.Due.After(m.Newest) {
+				m.Newest = e.Due
+			}
+		}
+		return nil
+	})
+	return m, err
+}

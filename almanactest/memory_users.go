@@ -1,0 +1,171 @@
+package almanactest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// CreateUser stores a user and their first events.
+func (r *Repository) CreateUser(ctx context.Context, u almanac.User, events ...almanac.Event) (stored almanac.User, owed []almanac.Event, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		if _, taken := r.users[u.ID]; taken {
+			return fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID)
+		}
+		u.CreatedAt, u.UpdatedAt, u.Version = now, now, 1
+		stored = r.putUser(u)
+		for _, e := range events {
+			e, inserted := r.insert(e, now)
+			if !inserted {
+				return fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID)
+			}
+			owed = append(owed, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return almanac.User{}, nil, err
+	}
+	return stored, owed, nil
+}
+
+func (s *state) putUser(u almanac.User) almanac.User {
+	kept := u
+	kept.Attributes = bytes.Clone(u.Attributes)
+	s.users[u.ID] = user{User: kept}
+	return u
+}
+
+// User returns a user.
+func (r *Repository) User(ctx context.Context, id uuid.UUID) (u almanac.User, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		u, err = r.visible(id)
+		return err
+	})
+	return u, err
+}
+
+// EditUser changes a user and their open events.
+func (r *Repository) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (stored almanac.Edit, err error) {
+	err = r.transact(ctx, func(now time.Time) error {
+		roster, err := r.roster(id, now)
+		if err != nil {
+			return err
+		}
+		wanted, err := edit(roster)
+		if err != nil {
+			return err
+		}
+		stored, err = r.apply(wanted, now)
+		return err
+	})
+	if err != nil {
+		return almanac.Edit{}, err
+	}
+	return stored, nil
+}
+
+func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
+	u, err := s.visible(id)
+	if err != nil {
+		return almanac.Roster{}, err
+	}
+	roster := almanac.Roster{User: u, Used: make(map[string]string), Now: now}
+	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id }) {
+		switch {
+		case e.ClaimCount > 0 && !e.Status.Terminal():
+			roster.InFlight = append(roster.InFlight, e)
+		case e.Status == almanac.Pending:
+			roster.Pending = append(roster.Pending, e)
+		}
+		if e.ClaimCount > 0 {
+			roster.Used[e.Type] = max(roster.Used[e.Type], e.OccurrenceKey)
+		}
+	}
+	return roster, nil
+}
+
+func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, err error) {
+	if wanted.User != nil {
+		u := *wanted.User
+		u.UpdatedAt = now
+		u = s.putUser(u)
+		stored.User = &u
+	}
+	for _, e := range wanted.Removed {
+		if err := s.unclaimed(e.ID, e.Version); err != nil {
+			return stored, err
+		}
+		stored.Removed = append(stored.Removed, s.events[e.ID])
+		delete(s.events, e.ID)
+	}
+	for _, e := range wanted.Moved {
+		if err := s.unclaimed(e.ID, e.Version-1); err != nil {
+			return stored, err
+		}
+		stored.Moved = append(stored.Moved, s.put(e, now))
+	}
+	for _, e := range wanted.Added {
+		if e, inserted := s.insert(e, now); inserted {
+			stored.Added = append(stored.Added, e)
+		}
+	}
+	return stored, nil
+}
+
+// unclaimed checks that an event is pending, was never claimed, and is at a version.
+func (s *state) unclaimed(id uuid.UUID, version int) error {
+	e, ok := s.events[id]
+	if !ok || e.Version != version || e.Status != almanac.Pending || e.ClaimCount > 0 {
+		return &almanac.OptimisticLockError{EventID: id, Expected: version}
+	}
+	return nil
+}
+
+// DeleteUser deletes a user, or hides them while something is in flight.
+func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID) (d almanac.Deletion, err error) {
+	err = r.transact(ctx, func(time.Time) error {
+		u, err := r.visible(id)
+		if err != nil {
+			return err
+		}
+		d = almanac.Deletion{}
+		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id }) {
+			switch e.Status {
+			case almanac.Pending:
+				d.Removed++
+				delete(r.events, e.ID)
+			case almanac.Processing:
+				d.InFlight = append(d.InFlight, e.ID)
+			default:
+			}
+		}
+		r.users[id] = user{u, true}
+		r.removeHidden()
+		return nil
+	})
+	return d, err
+}
+
+// removeHidden removes deleted users of whom nothing is in flight.
+func (s *state) removeHidden() {
+	for id, u := range s.users {
+		theirs := s.matching(func(e almanac.Event) bool { return e.UserID == id })
+		inFlight := false
+		for _, e := range theirs {
+			inFlight = inFlight || e.Status == almanac.Processing
+		}
+		if !u.deleted || inFlight {
+			continue
+		}
+		for _, e := range theirs {
+			delete(s.events, e.ID)
+		}
+		delete(s.users, id)
+	}
+}
