@@ -16,9 +16,13 @@ import (
 
 // Reader is the part of an [almanac.Repository] that the API reads from.
 type Reader interface {
+	// User returns a user, or an [*almanac.NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (almanac.User, error)
+	// Event returns an event, or an [*almanac.NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)
+	// Find returns a page of the events that match spec.
 	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.Found, error)
+	// Now returns the repository's time; whether it answers is what /readyz tells.
 	Now(ctx context.Context) (time.Time, error)
 }
 
@@ -66,6 +70,9 @@ type api struct {
 	ready   []func(context.Context) error
 	log     *slog.Logger
 	mux     *http.ServeMux
+	// A body is read as JSON whatever it says it is, so it is not its type that keeps
+	// pages in somebody's browser from posting here.
+	origins http.CrossOriginProtection
 }
 
 func (a *api) check() error {

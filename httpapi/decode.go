@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/almanac-go/almanac"
@@ -18,16 +16,13 @@ const maxBody = 64 << 10
 
 // decodeProfile reads the fields of a profile from the request's body and adds
 // what is wrong with them to bad. When the body as a whole is of no use, it
-// complains of that alone and reports false. The error is a problem of another
-// kind.
-func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, ok bool, err error) {
-	if err := checkContentType(r); err != nil {
-		return c, false, err
-	}
+// complains of that alone and reports false. What the body is said to be does not
+// matter: curl says it is a form unless told otherwise.
+func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, ok bool) {
 	body, complaint := readBody(r)
 	if complaint != "" {
 		bad.add("body", "%s", complaint)
-		return c, false, nil
+		return c, false
 	}
 	texts := map[string]**string{
 		"firstName":   &c.FirstName,
@@ -50,21 +45,7 @@ func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, o
 		}
 		seen[m.name] = true
 	}
-	return c, true, nil
-}
-
-// checkContentType refuses what is said to be anything but JSON. Who says
-// nothing is taken to send JSON.
-func checkContentType(r *http.Request) error {
-	header := r.Header.Get("Content-Type")
-	if header == "" {
-		return nil
-	}
-	kind, _, err := mime.ParseMediaType(header)
-	if err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
-		return nil
-	}
-	return newProblem(http.StatusUnsupportedMediaType, "the body must be JSON; say so with Content-Type: application/json")
+	return c, true
 }
 
 // readBody returns a body that is one JSON object, or says why it is none, as a
@@ -110,10 +91,10 @@ func membersOf(object []byte) []member {
 	d := json.NewDecoder(bytes.NewReader(object))
 	_, err := d.Token() // the brace
 	for err == nil && d.More() {
-		var m member
-		if err = d.Decode(&m.name); err == nil {
-			err = d.Decode(&m.value)
-		}
+		name, _ := d.Token()
+		m := member{}
+		m.name, _ = name.(string)
+		err = d.Decode(&m.value)
 		members = append(members, m)
 	}
 	return members

@@ -12,10 +12,7 @@ import (
 func (a *api) createUser(r *http.Request) (reply, error) {
 	var bad complaints
 	queryOf(r, &bad)
-	change, ok, err := decodeProfile(r, &bad)
-	if err != nil {
-		return reply{}, err
-	}
+	change, ok := decodeProfile(r, &bad)
 	if !ok {
 		return reply{}, bad.problem()
 	}
@@ -96,10 +93,7 @@ func (a *api) updateUser(r *http.Request) (reply, error) {
 	var bad complaints
 	id := idOf(r, &bad)
 	queryOf(r, &bad)
-	change, ok, err := decodeProfile(r, &bad)
-	if err != nil {
-		return reply{}, err
-	}
+	change, ok := decodeProfile(r, &bad)
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}

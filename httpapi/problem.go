@@ -86,33 +86,33 @@ func (c *complaints) problem() *problem {
 }
 
 // problemOf says what may be told about an error: all about what the client can
-// mend, and nothing about the inside.
-func problemOf(r *http.Request, err error) *problem {
+// mend, and nothing about the inside. It reports whether that is the whole truth.
+func problemOf(r *http.Request, err error) (_ *problem, told bool) {
 	var p *problem
 	var missing *almanac.NotFoundError
 	var wall *almanac.WallTimeError
 	switch {
 	case errors.As(err, &p):
-		return p
+		return p, true
 	case errors.Is(err, almanac.ErrInvalid):
 		var bad complaints
 		bad.addAll(err)
-		return bad.problem()
+		return bad.problem(), true
 	case errors.As(err, &missing):
-		return newProblem(http.StatusNotFound, fmt.Sprintf("there is no %s %s", missing.Kind, missing.ID))
+		return newProblem(http.StatusNotFound, fmt.Sprintf("there is no %s %s", missing.Kind, missing.ID)), true
 	case errors.Is(err, almanac.ErrExists):
-		return newProblem(http.StatusConflict, "it exists already")
+		return newProblem(http.StatusConflict, "it exists already"), true
 	case errors.Is(err, almanac.ErrOptimisticLock):
-		return newProblem(http.StatusConflict, "it was changed by somebody else at the same moment")
+		return newProblem(http.StatusConflict, "it was changed by somebody else at the same moment"), true
 	case errors.As(err, &wall):
 		return newProblem(http.StatusUnprocessableEntity,
-			fmt.Sprintf("clocks in %s show %s %s, and that is refused", wall.Zone, wall.Wall, wall.Reading))
+			fmt.Sprintf("clocks in %s show %s %s, and that is refused", wall.Zone, wall.Wall, wall.Reading)), true
 	case unavailable(err) || r.Context().Err() != nil:
 		p := newProblem(http.StatusServiceUnavailable, "the request cannot be served at the moment; try again")
 		p.header = http.Header{"Retry-After": {"1"}}
-		return p
+		return p, false
 	}
-	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log")
+	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log"), false
 }
 
 // unavailable reports errors that pass by themselves: deadlines, the network, and

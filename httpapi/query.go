@@ -46,16 +46,16 @@ type search struct {
 	page almanac.Page
 }
 
-var statuses = []string{
-	string(almanac.Pending), string(almanac.Processing), string(almanac.Completed), string(almanac.Failed),
+func statuses() []string {
+	return []string{string(almanac.Pending), string(almanac.Processing), string(almanac.Completed), string(almanac.Failed)}
 }
 
 func searchOf(r *http.Request, bad *complaints) search {
 	query := queryOf(r, bad, "status", "type", "limit", "cursor")
 	var s search
 	if status, ok := query["status"]; ok {
-		if !slices.Contains(statuses, status) {
-			bad.add("status", "is not one of %s", strings.Join(statuses, ", "))
+		if !slices.Contains(statuses(), status) {
+			bad.add("status", "is not one of %s", strings.Join(statuses(), ", "))
 		}
 		s.spec = append(s.spec, almanac.InStatus(status))
 	}

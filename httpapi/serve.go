@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +51,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.fail(w, r, fmt.Errorf("httpapi: panic: %v\n%s", cause, debug.Stack()))
 	}()
+	if err := a.origins.Check(r); err != nil {
+		a.fail(w, r, newProblem(http.StatusForbidden, "a page of another origin may not change anything here"))
+		return
+	}
 	a.mux.ServeHTTP(w, r)
 }
 
@@ -122,13 +125,13 @@ func (a *api) answer(do endpoint) http.Handler {
 // fail answers with the problem behind err. What the client cannot mend is
 // logged and not told.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := problemOf(r, err)
+	p, told := problemOf(r, err)
 	p.RequestID = w.Header().Get(requestIDHeader)
-	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil || p.Status == http.StatusInternalServerError {
+	if !told && !errors.Is(r.Context().Err(), context.Canceled) { // of a client that left, nothing follows
 		a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", p.RequestID),
 			slog.String("route", r.Pattern), slog.Any("error", err))
 	}
-	body, err := json.Marshal(p)
+	body, err := encode(p)
 	if err != nil { // strings and numbers only: it cannot happen
 		body = []byte("{}")
 	}

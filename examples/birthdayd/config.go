@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/httpapi"
+	"github.com/almanac-go/almanac/webhook"
+)
+
+// config is everything that can be set.
+type config struct {
+	addr        string
+	apiToken    string
+	databaseURL string
+	dataDir     string
+	hook        hookConfig
+	greeting    greetingConfig
+	log         logConfig
+	demo        bool
+	version     bool
+}
+
+// hookConfig says who is told.
+type hookConfig struct {
+	url          string
+	secret       string
+	allowPrivate bool
+}
+
+// greetingConfig says when people are greeted, and how.
+type greetingConfig struct {
+	at         almanac.Clock
+	workers    int
+	attempts   int
+	retryFirst time.Duration
+	lease      time.Duration
+}
+
+// logConfig says what is logged, and how.
+type logConfig struct {
+	json  bool
+	level slog.Level
+}
+
+// settings are the flags in the order of the help, each with the field that it sets.
+func (c *config) settings() []setting {
+	return []setting{
+		{name: "demo", preset: "false", take: takeSwitch(&c.demo),
+			usage: "greet a few hundred made-up people within seconds, and go on serving"},
+		{name: "addr", arg: "HOST:PORT", preset: "127.0.0.1:8080", take: c.takeAddr,
+			usage: "where the HTTP API listens; port 0 takes a free one"},
+		{name: "api-token", arg: "TOKEN", take: take(&c.apiToken),
+			usage: "bearer token that the API asks for; without one it listens on loopback only"},
+		{name: "database-url", arg: "URL", also: "DATABASE_URL", take: take(&c.databaseURL),
+			usage: "PostgreSQL 13 or later; without one birthdayd finds or starts its own"},
+		{name: "data-dir", arg: "DIR", preset: defaultDataDir(), take: take(&c.dataDir),
+			usage: "where birthdayd's own PostgreSQL keeps its data between runs"},
+		{name: "webhook-url", arg: "URL", take: take(&c.hook.url),
+			usage: "who is told of birthdays; required, except with -demo"},
+		{name: "webhook-secret", arg: "SECRET", take: take(&c.hook.secret),
+			usage: "what webhooks are signed with, as whsec_…; without one they are not signed"},
+		{name: "webhook-allow-private", preset: "false", take: takeSwitch(&c.hook.allowPrivate),
+			usage: "allow a receiver on this machine or in its network, and plain http"},
+		{name: "deliver-at", arg: "HH:MM[:SS]", preset: "09:00", take: c.greeting.takeAt,
+			usage: "time of day of the greeting, where each person lives"},
+		{name: "workers", arg: "N", preset: "100", take: takeCount(&c.greeting.workers),
+			usage: "deliveries at once"},
+		{name: "attempts", arg: "N", preset: "3", take: takeCount(&c.greeting.attempts),
+			usage: "attempts at a delivery, in all"},
+		{name: "retry-first", arg: "DURATION", preset: "10s", take: takeDuration(&c.greeting.retryFirst, time.Millisecond),
+			usage: "wait before the second attempt; the wait before the third is 30 times as long"},
+		{name: "lease", arg: "DURATION", preset: "1m", take: takeDuration(&c.greeting.lease, 3*time.Second),
+			usage: "how long a dead process keeps its events from the others"},
+		{name: "log-format", arg: "text|json", preset: "text", take: c.log.takeFormat,
+			usage: "form of the log on standard error"},
+		{name: "log-level", arg: "LEVEL", take: c.takeLogLevel,
+			usage: "debug, info, warn or error; info, or warn with -demo, if not set"},
+		{name: "version", preset: "false", once: true, take: takeSwitch(&c.version),
+			usage: "print the version"},
+	}
+}
+
+// parse returns the configuration that arguments and environment make. The error
+// holds every complaint, one a line; it is flag.ErrHelp when help was asked for.
+func parse(args []string, lookup lookupEnv) (config, error) {
+	var c config
+	errs := resolve(c.settings(), args, lookup)
+	if errors.Is(errs, flag.ErrHelp) || c.version {
+		return c, errs
+	}
+	return c, errors.Join(errs, c.check())
+}
+
+// check judges the settings that depend on each other.
+func (c *config) check() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(c.apiToken == "" && c.addr != "" && !onLoopback(c.addr),
+		"-api-token is required on %s, which others can reach", c.addr)
+	if c.databaseURL != "" {
+		_, err := pgxpool.ParseConfig(c.databaseURL)
+		refuse(err != nil, "-database-url: %w", err)
+	}
+	refuse(c.databaseURL == "" && c.dataDir == "", "-data-dir is required: there is no home directory to choose one in")
+	refuse(c.demo && c.hook != hookConfig{}, "-demo has a receiver of its own and takes no -webhook flags")
+	refuse(!c.demo && c.hook.url == "", "-webhook-url is required, except with -demo")
+	if !c.demo && c.hook.url != "" {
+		_, err := c.hook.deliverer()
+		refuse(err != nil, "-webhook-url, -webhook-secret: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+// deliverer makes the deliverer of the webhooks.
+func (h hookConfig) deliverer() (*webhook.Deliverer, error) {
+	var options []webhook.Option
+	if h.secret != "" {
+		options = append(options, webhook.WithSecrets(h.secret))
+	}
+	if h.allowPrivate {
+		options = append(options, webhook.AllowPrivate())
+	}
+	return webhook.New(h.url, options...)
+}
+
+// authenticator lets in whoever knows the token, or everybody when there is none:
+// then nobody but this machine reaches the API.
+func (c *config) authenticator() httpapi.Authenticator {
+	if c.apiToken == "" {
+		return httpapi.NoAuthentication{}
+	}
+	return httpapi.BearerToken(c.apiToken)
+}
+
+// logger returns the log that was asked for.
+func (l logConfig) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: l.level}
+	if l.json {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// environment is an environment of NAME=value entries.
+func environment(entries ...string) lookupEnv {
+	return func(name string) (string, bool) {
+		for _, entry := range entries {
+			if value, ok := strings.CutPrefix(entry, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+}
+
+func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
+	t.Parallel()
+	c, err := parse([]string{"-webhook-url", "https://example.com/hook", "-workers=7", "-database-url", "postgres://flag/db"},
+		environment("BIRTHDAYD_WORKERS=9", "BIRTHDAYD_DELIVER_AT=07:30:15", "DATABASE_URL=postgres://env/db",
+			"BIRTHDAYD_LOG_FORMAT=json", "BIRTHDAYD_ATTEMPTS=", "BIRTHDAYD_WEBHOOK_ALLOW_PRIVATE=true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config{
+		addr:        "127.0.0.1:8080",
+		databaseURL: "postgres://flag/db",
+		dataDir:     defaultDataDir(),
+		hook:        hookConfig{url: "https://example.com/hook", allowPrivate: true},
+		greeting: greetingConfig{
+			at: almanac.Clock{Hour: 7, Minute: 30, Second: 15}, workers: 7, attempts: 3,
+			retryFirst: 10 * time.Second, lease: time.Minute,
+		},
+		log: logConfig{json: true, level: slog.LevelInfo},
+	}
+	if c != want {
+		t.Errorf("parse = %+v\nwant    %+v", c, want)
+	}
+}
+
+func TestDatabaseVariablesHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args, env []string
+		want      string
+	}{
+		"its own variable wins over the common one": {nil, []string{"DATABASE_URL=postgres://b", "BIRTHDAYD_DATABASE_URL=postgres://a"}, "postgres://a"},
+		"the common one serves":                     {nil, []string{"DATABASE_URL=postgres://b"}, "postgres://b"},
+		"an empty flag refuses both":                {[]string{"-database-url="}, []string{"DATABASE_URL=postgres://b"}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := parse(append(tt.args, "-demo"), environment(tt.env...))
+			if err != nil || c.databaseURL != tt.want {
+				t.Errorf("parse(%q, %q) = %q, %v; want %q", tt.args, tt.env, c.databaseURL, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestTheDemoIsQuietUnlessAskedOtherwise(t *testing.T) {
+	t.Parallel()
+	for level, args := range map[slog.Level][]string{
+		slog.LevelWarn:  {"-demo"},
+		slog.LevelDebug: {"-log-level", "debug", "-demo"},
+	} {
+		if c, err := parse(args, environment()); err != nil || c.log.level != level {
+			t.Errorf("parse(%q) logs from %v, %v; want %v", args, c.log.level, err, level)
+		}
+	}
+}
+
+func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	const hook = "-webhook-url=https://example.com/"
+	tests := map[string]struct {
+		args, env []string
+		want      []string
+	}{
+		"nothing is said": {nil, nil, []string{"-webhook-url is required, except with -demo"}},
+		"everything is wrong": {
+			[]string{"-addr", "8080", "-deliver-at", "9am", "-log-format", "xml", "-log-level", "loud", "-demo=perhaps", "-lease", "1s", "left"},
+			[]string{"BIRTHDAYD_WORKERS=none", "BIRTHDAYD_ATTEMPTS=0", "BIRTHDAYD_RETRY_FIRST=soon"},
+			[]string{
+				`-addr: "8080" is not of the form host:port`, `-deliver-at: "9am" is not a time of day`, `-log-format: "xml"`,
+				`-log-level: "loud"`, `-demo: "perhaps" is neither true nor false`, `-lease: "1s" is not a duration of at least 3s`,
+				`unexpected argument "left"`, `BIRTHDAYD_WORKERS: "none"`, `BIRTHDAYD_ATTEMPTS: "0"`, `BIRTHDAYD_RETRY_FIRST: "soon"`,
+				"-webhook-url is required",
+			},
+		},
+		"an unknown flag":              {[]string{"-webhok-url", "x"}, nil, []string{"-webhok-url"}},
+		"a port that is none":          {[]string{hook, "-addr", "127.0.0.1:http"}, nil, []string{`-addr: "http" is not a port`}},
+		"no token for all addresses":   {[]string{hook, "-addr", ":8080"}, nil, []string{"-api-token is required on :8080"}},
+		"no token for another machine": {[]string{hook, "-addr", "192.0.2.1:80"}, nil, []string{"-api-token is required"}},
+		"no token for a name":          {[]string{hook, "-addr", "localhost.example.com:80"}, nil, []string{"-api-token is required"}},
+		"no URL of a receiver":         {[]string{"-webhook-url", "example.com"}, nil, []string{"-webhook-url, -webhook-secret: webhook:"}},
+		"no secret":                    {[]string{hook, "-webhook-secret", "whsec_§"}, nil, []string{"-webhook-url, -webhook-secret: webhook:"}},
+		"no URL of a database":         {[]string{hook, "-database-url", "postgres://u:hunter2@h:port/"}, nil, []string{"-database-url: "}},
+		"no place for data":            {[]string{hook, "-data-dir="}, nil, []string{"-data-dir is required"}},
+		"two receivers":                {[]string{"-demo", hook}, nil, []string{"-demo has a receiver of its own"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parse(tt.args, environment(tt.env...))
+			if err == nil {
+				t.Fatalf("parse(%q) has no complaint", tt.args)
+			}
+			for _, complaint := range tt.want {
+				if !strings.Contains(err.Error(), complaint) {
+					t.Errorf("parse(%q) does not complain %q:\n%v", tt.args, complaint, err)
+				}
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("parse(%q) tells the password:\n%v", tt.args, err)
+			}
+		})
+	}
+}
+
+func TestBadSettingsAreTheUsersFault(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"-workers", "0"}, environment(), streams{&out, &errs})
+	if code != exitUsage || out.Len() > 0 || !strings.HasPrefix(errs.String(), "birthdayd: -workers: ") {
+		t.Errorf("run = %d, printed %q and %q; want %d and a complaint", code, &out, &errs, exitUsage)
+	}
+}
+
+func TestLoopbackNeedsNoToken(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{"127.0.0.1:80", "127.8.9.1:0", "[::1]:8080", "localhost:8080"} {
+		if _, err := parse([]string{"-demo", "-addr", addr}, environment()); err != nil {
+			t.Errorf("-addr %s: %v", addr, err)
+		}
+	}
+	if _, err := parse([]string{"-demo", "-addr", ":80"}, environment("BIRTHDAYD_API_TOKEN=x")); err != nil {
+		t.Errorf("-addr :80 with a token: %v", err)
+	}
+}
+
+func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"-h"}, environment(), streams{&out, &errs}); code != exitOK || errs.Len() > 0 {
+		t.Fatalf("run(-h) = %d: %s", code, &errs)
+	}
+	flags := []string{"addr", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
+		"retry-first", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
+	for _, flag := range flags {
+		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+		named := flag == "version" || strings.Contains(out.String(), " "+variable)
+		if !strings.Contains(out.String(), "\n  -"+flag+" ") || !named {
+			t.Errorf("-h does not tell of -%s and %s", flag, variable)
+		}
+	}
+	if got, want := len((&config{}).settings()), len(flags); got != want {
+		t.Errorf("%d flags, but %d are looked for", got, want)
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 120 {
+			t.Errorf("a line of %d characters: %s", len(line), line)
+		}
+	}
+}
+
+func TestVersionIsTold(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"-version"}, environment(), streams{&out, &out}); code != exitOK || !strings.HasPrefix(out.String(), "birthdayd ") {
+		t.Errorf("run(-version) = %d, %q", code, &out)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// pools are the connections to the database. The API has its own, so that no
+// crowd of requests keeps a delivery from being stored.
+type pools struct {
+	api, worker *pgxpool.Pool
+}
+
+const (
+	apiConns       = 8
+	workerConns    = 6                // one to claim, one to settle, one to renew, and some for chores
+	connectTimeout = 5 * time.Second  // for one connection
+	connectLimit   = 20 * time.Second // for a server that is just starting
+	connectPause   = 250 * time.Millisecond
+)
+
+// connect opens the pools, waits for the server to answer, and brings the schema
+// up to date.
+func connect(ctx context.Context, url string, log *slog.Logger) (_ pools, err error) {
+	var p pools
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.worker, err = open(ctx, url, workerConns); err != nil {
+		return p, err
+	}
+	if p.api, err = open(ctx, url, apiConns); err != nil {
+		return p, err
+	}
+	if err := await(ctx, p.worker, log); err != nil {
+		return p, err
+	}
+	return p, postgres.Migrate(ctx, p.worker)
+}
+
+func (p pools) close() {
+	for _, pool := range []*pgxpool.Pool{p.api, p.worker} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+func open(ctx context.Context, url string, conns int32) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("-database-url: %w", err)
+	}
+	c.MaxConns = conns
+	c.ConnConfig.ConnectTimeout = connectTimeout
+	if c.ConnConfig.RuntimeParams["application_name"] == "" {
+		c.ConnConfig.RuntimeParams["application_name"] = "birthdayd"
+	}
+	return pgxpool.NewWithConfig(ctx, c)
+}
+
+// await returns when the server answers. It goes on asking one that cannot be
+// reached yet or is starting up, but not one that refuses.
+func await(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	for told := false; ; told = true {
+		err := pool.Ping(ctx)
+		if err == nil || refused(err) {
+			return err
+		}
+		if !told {
+			log.WarnContext(ctx, "the database does not answer yet", slog.Any("error", err), slog.Duration("patience", connectLimit))
+		}
+		select {
+		case <-time.After(connectPause):
+		case <-ctx.Done():
+			return fmt.Errorf("the database did not answer within %v: %w", connectLimit, err)
+		}
+	}
+}
+
+// refused reports that the server answered and will not change its mind: every
+// SQLSTATE but that of a server which is starting or stopping (class 57).
+func refused(err error) bool {
+	var answer *pgconn.PgError
+	return errors.As(err, &answer) && answer.Code[:2] != "57"
+}
+
+// describe says in one line which server the pool leads to, without the password.
+func describe(ctx context.Context, pool *pgxpool.Pool) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	var version string
+	if err := pool.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
+		return "", err
+	}
+	c := pool.Config().ConnConfig
+	return fmt.Sprintf("PostgreSQL %s at %s port %d, database %s, as given", version, c.Host, c.Port, c.Database), nil
+}

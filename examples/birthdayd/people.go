@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// zones are where the demo's people live: every offset that is in use, names old
+// and new, and the few zones that are no places.
+func zones() []string {
+	return []string{
+		"Pacific/Kiritimati", "Pacific/Apia", "Pacific/Tongatapu", "Pacific/Chatham", "Pacific/Auckland", "Pacific/Fiji",
+		"Pacific/Norfolk", "Pacific/Noumea", "Pacific/Guadalcanal", "Asia/Magadan", "Australia/Sydney", "Australia/Lord_Howe",
+		"Australia/Brisbane", "Pacific/Port_Moresby", "Asia/Vladivostok", "Australia/Adelaide", "Australia/Darwin", "Asia/Tokyo",
+		"Asia/Seoul", "Asia/Pyongyang", "Australia/Eucla", "Asia/Shanghai", "Asia/Hong_Kong", "Singapore",
+		"Asia/Manila", "Australia/Perth", "Asia/Taipei", "Asia/Jakarta", "Asia/Ho_Chi_Minh", "Asia/Bangkok",
+		"Asia/Yangon", "Asia/Dhaka", "Asia/Thimphu", "Asia/Kathmandu", "Asia/Kolkata", "Asia/Calcutta",
+		"Asia/Colombo", "Asia/Tashkent", "Asia/Karachi", "Asia/Almaty", "Indian/Maldives", "Asia/Kabul",
+		"Asia/Dubai", "Asia/Tbilisi", "Indian/Mauritius", "Asia/Tehran", "Europe/Moscow", "Europe/Istanbul",
+		"Africa/Nairobi", "Asia/Riyadh", "Europe/Kyiv", "Asia/Jerusalem", "Africa/Cairo", "Africa/Johannesburg",
+		"Europe/Athens", "Europe/Berlin", "Europe/Paris", "Europe/Madrid", "Africa/Lagos", "Africa/Casablanca",
+		"Europe/London", "Europe/Lisbon", "Africa/Accra", "Atlantic/Reykjavik", "UTC", "Atlantic/Azores",
+		"Atlantic/Cape_Verde", "America/Nuuk", "America/Noronha", "America/Sao_Paulo", "America/Argentina/Buenos_Aires", "America/St_Johns",
+		"America/Halifax", "America/Puerto_Rico", "America/Santiago", "America/New_York", "America/Bogota", "America/Lima",
+		"America/Toronto", "America/Indiana/Knox", "America/Chicago", "America/Mexico_City", "America/Guatemala", "America/Denver",
+		"America/Phoenix", "US/Pacific", "America/Vancouver", "Etc/GMT+8", "America/Anchorage", "Pacific/Gambier",
+		"Pacific/Marquesas", "Pacific/Honolulu", "Pacific/Tahiti", "Pacific/Pago_Pago", "Pacific/Niue", "Etc/GMT+12",
+	}
+}
+
+func firstNames() []string {
+	return []string{
+		"Aroha", "Mele", "Tomasi", "Ruby", "Jack", "Yuki", "Haruto", "Min-jun", "Seo-yeon", "Wei", "Li Na", "Siti", "Budi", "Linh",
+		"Somchai", "Ananda", "Priya", "Arjun", "Nimal", "Fatima", "Omar", "Leila", "Reza", "Amina", "Kofi", "Zanele", "Chidi",
+		"Anastasia", "Dmitri", "Elif", "Yannis", "Zofia", "Jürgen", "Amélie", "Sofía", "João", "Aoife", "Siân", "Björn", "Ingrid",
+		"Inês", "Mateo", "Valentina", "Thiago", "Camila", "Diego", "Emma", "Noah", "Maya", "Leilani", "Kai",
+	}
+}
+
+func lastNames() []string {
+	return []string{
+		"Ngata", "Taufa", "Smith", "Tanaka", "Suzuki", "Kim", "Park", "Wang", "Chen", "Rahman", "Santoso", "Nguyen", "Suwan",
+		"Thapa", "Sharma", "Perera", "Khan", "Haddad", "Hosseini", "Mensah", "Dlamini", "Okafor", "Ivanova", "Yılmaz",
+		"Papadopoulos", "Kowalska", "Müller", "Dubois", "García", "Silva", "O'Brien", "Jónsdóttir", "Larsen", "Fernández",
+		"Souza", "Rojas", "Martin", "Johnson", "Begay", "Kahale", "Levi",
+	}
+}
+
+// person makes up somebody who lives in the zone and has their birthday, at the
+// moment, at the time of day that clocks there show then. It reports false for a
+// moment in an hour that is repeated there: its wall time means another instant.
+func person(i int, zone string, moment time.Time) (almanac.Profile, bool) {
+	z, err := almanac.LoadTimezone(zone)
+	if err != nil {
+		return almanac.Profile{}, false
+	}
+	wall := z.WallTime(moment)
+	if r, err := z.Resolve(wall, almanac.Policies{}); err != nil || !r.Instant.Equal(moment) {
+		return almanac.Profile{}, false
+	}
+	attributes, err := json.Marshal(map[string]string{"deliverAt": wall.Clock.String()})
+	if err != nil {
+		return almanac.Profile{}, false
+	}
+	first, last := firstNames(), lastNames()
+	return almanac.Profile{
+		FirstName:   first[i%len(first)],
+		LastName:    last[i%len(last)],
+		DateOfBirth: birthday(wall.Date, 1932+i*37%80),
+		Timezone:    zone,
+		Attributes:  attributes,
+	}, true
+}
+
+// birthday returns the date in the given year, which is after 1900 and before
+// 2100; the 29th of February is put into the leap year before.
+func birthday(today almanac.Date, year int) string {
+	if today.Month == time.February && today.Day == 29 {
+		year -= year % 4
+	}
+	return fmt.Sprintf("%04d-%02d-%02d", year, today.Month, today.Day)
+}

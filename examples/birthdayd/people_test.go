@@ -1,0 +1,83 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Whenever the demo is started, everybody must be owed their greeting at the
+// moment that was meant for them.
+func TestPeopleAreDueAtTheMomentMeantForThem(t *testing.T) {
+	t.Parallel()
+	moments := map[string]time.Time{
+		"an ordinary day":         time.Date(2026, time.November, 21, 4, 12, 33, 0, time.UTC),
+		"the turn of the year":    time.Date(2026, time.December, 31, 23, 59, 59, 0, time.UTC),
+		"a leap day":              time.Date(2028, time.February, 29, 11, 0, 0, 0, time.UTC),
+		"the day after":           time.Date(2028, time.March, 1, 1, 0, 0, 0, time.UTC),
+		"28 February":             time.Date(2027, time.February, 28, 12, 0, 0, 0, time.UTC),
+		"the gap in Berlin":       time.Date(2027, time.March, 28, 1, 0, 0, 0, time.UTC),
+		"the fold in Berlin":      time.Date(2026, time.October, 25, 1, 30, 0, 0, time.UTC),
+		"the fold in New York":    time.Date(2026, time.November, 1, 6, 30, 0, 0, time.UTC),
+		"the fold on Lord Howe's": time.Date(2027, time.April, 3, 15, 15, 0, 0, time.UTC),
+	}
+	birthday := almanac.Birthday{At: timeOfDay(almanac.Clock{Hour: 9})}
+	for name, moment := range moments {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var skipped int
+			for i, zone := range zones() {
+				profile, ok := person(i, zone, moment)
+				if !ok {
+					skipped++
+					continue
+				}
+				u, err := almanac.NewUser(profile, moment)
+				if err != nil {
+					t.Fatalf("%+v: %v", profile, err)
+				}
+				next, err := birthday.Next(u, moment.Add(-5*time.Second))
+				if err != nil {
+					t.Fatalf("%+v: %v", profile, err)
+				}
+				r, err := next.Zone.Resolve(next.Wall, next.Policies)
+				if err != nil || !r.Instant.Equal(moment) {
+					t.Errorf("%+v is greeted at %v, %v; want %v", profile, r.Instant, err, moment)
+				}
+			}
+			if skipped > len(zones())/4 {
+				t.Errorf("%d of %d zones are skipped", skipped, len(zones()))
+			}
+		})
+	}
+}
+
+func TestARepeatedHourIsAvoided(t *testing.T) {
+	t.Parallel()
+	first := time.Date(2026, time.October, 25, 0, 30, 0, 0, time.UTC)
+	if _, ok := person(0, "Europe/Berlin", first); !ok {
+		t.Error("the first showing of 02:30 is what the wall time means")
+	}
+	if _, ok := person(0, "Europe/Berlin", first.Add(time.Hour)); ok {
+		t.Error("the second showing of 02:30 is not what the wall time means")
+	}
+}
+
+func TestDeliverAtComesFromAttributesIfTheyTellIt(t *testing.T) {
+	t.Parallel()
+	preset := almanac.Clock{Hour: 9}
+	tests := map[string]almanac.Clock{
+		`{"deliverAt":"18:30"}`:    {Hour: 18, Minute: 30},
+		`{"deliverAt":"00:00:01"}`: {Second: 1},
+		`{"deliverAt":"24:00"}`:    preset,
+		`{"deliverAt":9}`:          preset,
+		`{}`:                       preset,
+		``:                         preset,
+	}
+	for attributes, want := range tests {
+		if got := timeOfDay(preset)(almanac.User{Attributes: []byte(attributes)}); got != want {
+			t.Errorf("attributes %s: %v, want %v", attributes, got, want)
+		}
+	}
+}

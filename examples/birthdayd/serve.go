@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/httpapi"
+	"github.com/almanac-go/almanac/internal/pgserver"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// serve runs the whole deployment until ctx is done or a part of it fails. What
+// is started first is stopped last: the database outlives the connections, and
+// these outlive whoever uses them.
+func serve(ctx context.Context, c config, std streams) (err error) {
+	log := c.log.logger(std.err)
+	listener, err := net.Listen("tcp", c.addr)
+	if err != nil {
+		return fmt.Errorf("-addr: %w", err)
+	}
+	defer listener.Close()
+
+	var show *demo
+	if c.demo {
+		if show, err = newDemo(std.out); err != nil {
+			return err
+		}
+		defer show.close()
+		c.hook = show.hook()
+	}
+
+	db, err := findDatabase(ctx, c, sources{pgserver.Start, download}, log)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer func() { err = errors.Join(err, stopDatabase(ctx, db)) }()
+	p, err := connect(ctx, db.url, log)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer p.close()
+	if db.choice == "" {
+		if db.choice, err = describe(ctx, p.worker); err != nil {
+			return stopped(ctx, err)
+		}
+	}
+
+	d, err := assemble(c, p, log, show)
+	if err != nil {
+		return err
+	}
+	url := "http://" + listener.Addr().String()
+	log.InfoContext(ctx, "database ready", slog.String("database", db.choice))
+	log.InfoContext(ctx, "listening", slog.String("url", url))
+	return d.run(ctx, listener, func(ctx context.Context) error {
+		if show == nil {
+			return nil
+		}
+		return show.run(ctx, stage{d.planner, d.store, db.choice, url, c.apiToken != ""})
+	})
+}
+
+// stopped tells an error from the consequence of having been told to stop.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func stopDatabase(ctx context.Context, db database) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	return db.stop(ctx)
+}
+
+// deployment is the parts of the program, put together.
+type deployment struct {
+	scheduler almanac.Scheduler
+	planner   almanac.Planner // the scheduler, on the API's connections
+	store     *postgres.Store // on the API's connections
+	server    *http.Server
+	draining  chan struct{}
+}
+
+// assemble puts the library together. It starts nothing.
+func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, error) {
+	if c.hook.secret == "" {
+		log.Warn("webhooks are not signed, so receivers cannot tell them from forgeries; set -webhook-secret")
+	}
+	deliverer, err := c.hook.deliverer()
+	if err != nil {
+		return nil, err
+	}
+	registry, err := almanac.NewRegistry(almanac.Birthday{
+		At: timeOfDay(c.greeting.at),
+		Execution: almanac.Execution{
+			RetryPolicy: almanac.RetryPolicy{Attempts: c.greeting.attempts, First: c.greeting.retryFirst},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	work, err := postgres.New(p.worker)
+	if err != nil {
+		return nil, err
+	}
+	options := []almanac.Option{
+		almanac.WithWorkers(c.greeting.workers),
+		almanac.WithLease(c.greeting.lease),
+		almanac.WithSweep(min(5*time.Second, c.greeting.lease/3)),
+		almanac.WithDeliverer(almanac.ChannelWebhook, deliverer),
+		almanac.WithObserver(almanac.LogObserver(log)),
+		almanac.WithLogger(log),
+	}
+	if show != nil {
+		options = append(options, almanac.WithObserver(show.observer()))
+	}
+	d := &deployment{draining: make(chan struct{})}
+	if d.scheduler, err = almanac.NewScheduler(work, registry, options...); err != nil {
+		return nil, err
+	}
+	return d, d.addAPI(c, p, log)
+}
+
+// addAPI adds the HTTP server, on connections of its own. Its scheduler is the
+// same one, so that a person who is due soon wakes the workers.
+func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
+	if d.store, err = postgres.New(p.api); err != nil {
+		return err
+	}
+	d.planner = d.scheduler.With(d.store)
+	api, err := httpapi.New(d.planner, d.store, c.authenticator(),
+		httpapi.WithLogger(log), httpapi.WithReadiness(d.accepting))
+	if err != nil {
+		return err
+	}
+	d.server = httpapi.Server(c.addr, api)
+	d.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+	return nil
+}
+
+var errDraining = errors.New("the program is stopping")
+
+// accepting makes the program say that it is not ready before it stops listening.
+func (d *deployment) accepting(context.Context) error {
+	select {
+	case <-d.draining:
+		return errDraining
+	default:
+		return nil
+	}
+}
+
+// run runs the scheduler, the server and whatever else there is to do until ctx
+// is done or one of them fails, and waits for them all.
+func (d *deployment) run(ctx context.Context, l net.Listener, also func(context.Context) error) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	parts := []func(context.Context) error{
+		d.scheduler.Run,
+		func(ctx context.Context) error { return d.serveHTTP(ctx, l) },
+		also,
+	}
+	errs := make([]error, len(parts))
+	var running sync.WaitGroup
+	for i, part := range parts {
+		running.Go(func() {
+			if errs[i] = part(ctx); errs[i] != nil {
+				fail(errs[i])
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// shutdownLimit is how long requests that are under way may take to end.
+const shutdownLimit = 10 * time.Second
+
+// serveHTTP serves until ctx is done, and then until the requests that are under
+// way have ended.
+func (d *deployment) serveHTTP(ctx context.Context, l net.Listener) error {
+	ended := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		close(d.draining)
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
+		defer cancel()
+		ended <- d.server.Shutdown(patience)
+	})
+	err := d.server.Serve(l)
+	if stop() { // it ended without having been told to
+		return err
+	}
+	return <-ended
+}

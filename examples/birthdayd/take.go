@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// take sets a field as it is.
+func take(field *string) func(string) error {
+	return func(text string) error {
+		*field = text
+		return nil
+	}
+}
+
+func takeSwitch(field *bool) func(string) error {
+	return func(text string) (err error) {
+		if *field, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		return nil
+	}
+}
+
+func takeCount(field *int) func(string) error {
+	return func(text string) (err error) {
+		if *field, err = strconv.Atoi(text); err != nil || *field < 1 {
+			return fmt.Errorf("%q is not a whole number of at least 1", text)
+		}
+		return nil
+	}
+}
+
+func takeDuration(field *time.Duration, least time.Duration) func(string) error {
+	return func(text string) (err error) {
+		if *field, err = time.ParseDuration(text); err != nil || *field < least {
+			return fmt.Errorf("%q is not a duration of at least %v, such as 10s", text, least)
+		}
+		return nil
+	}
+}
+
+func (c *config) takeAddr(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return fmt.Errorf("%q is not of the form host:port", text)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%q is not a port", port)
+	}
+	c.addr = text
+	return nil
+}
+
+// onLoopback reports whether only this machine can reach the address. A name may
+// resolve to anything, so of names only localhost counts.
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func (g *greetingConfig) takeAt(text string) error {
+	at, err := almanac.ParseClock(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a time of day of the form HH:MM or HH:MM:SS", text)
+	}
+	g.at = at
+	return nil
+}
+
+func (l *logConfig) takeFormat(text string) error {
+	if text != "text" && text != "json" {
+		return fmt.Errorf("%q is neither text nor json", text)
+	}
+	l.json = text == "json"
+	return nil
+}
+
+// takeLogLevel comes after the switch -demo, on which the preset depends: there
+// the greetings themselves are on the screen.
+func (c *config) takeLogLevel(text string) error {
+	if text == "" {
+		c.log.level = slog.LevelInfo
+		if c.demo {
+			c.log.level = slog.LevelWarn
+		}
+		return nil
+	}
+	if err := c.log.level.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("%q is not debug, info, warn or error", text)
+	}
+	return nil
+}
+
+// defaultDataDir is where the system keeps data of its services, for root, and
+// of the user, for anybody else; "" where there is no telling.
+func defaultDataDir() string {
+	const ours = "almanac/birthdayd"
+	if os.Geteuid() == 0 {
+		return filepath.Join("/var/lib", ours)
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ours)
+	}
+	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return ""
+		}
+		return filepath.Join(dir, ours)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local/share", ours)
+}

@@ -1,0 +1,145 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/httpapi"
+)
+
+// today is the repository's time in all tests: a Sunday, and the day after in
+// Auckland.
+var today = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// grace is somebody whom nobody can object to.
+const grace = `{"firstName":"Grace","lastName":"Hopper","dateOfBirth":"1906-12-09","timezone":"America/New_York"}`
+
+// site is an API over a repository in memory.
+type site struct {
+	t          *testing.T
+	repository almanac.Repository
+	scheduler  almanac.Scheduler
+	log        *bytes.Buffer
+	handler    http.Handler
+}
+
+// open returns a site whose API everybody may use.
+func open(t *testing.T) *site {
+	t.Helper()
+	return openOn(t, newRepository(), httpapi.NoAuthentication{})
+}
+
+func newRepository() almanac.Repository {
+	return almanactest.NewRepository(func() time.Time { return today })
+}
+
+func openOn(t *testing.T, r almanac.Repository, auth httpapi.Authenticator, options ...httpapi.Option) *site {
+	t.Helper()
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	require.NoError(t, err)
+	deliver := almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(nil))
+	scheduler, err := almanac.NewScheduler(r, registry, deliver)
+	require.NoError(t, err)
+	s := &site{t: t, repository: r, scheduler: scheduler, log: new(bytes.Buffer)}
+	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.handler, err = httpapi.New(scheduler, r, auth, append(options, httpapi.WithLogger(log))...)
+	require.NoError(t, err)
+	return s
+}
+
+// answer is a response that was read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request; header lines are "Name: value".
+func (s *site) send(method, target, body string, header ...string) answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	response := w.Result()
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	return answer{response.StatusCode, response.Header, string(text)}
+}
+
+// object reads an answer as a JSON object.
+func (s *site) object(a answer) map[string]any {
+	s.t.Helper()
+	var object map[string]any
+	require.NoError(s.t, json.Unmarshal([]byte(a.body), &object), a.body)
+	return object
+}
+
+// problem reads an answer as a problem of the given status.
+func (s *site) problem(a answer, status int) map[string]any {
+	s.t.Helper()
+	require.Equal(s.t, status, a.status, a.body)
+	require.Equal(s.t, "application/problem+json", a.header.Get("Content-Type"))
+	p := s.object(a)
+	require.EqualValues(s.t, status, p["status"])
+	require.NotEmpty(s.t, p["type"])
+	require.NotEmpty(s.t, p["title"])
+	require.Equal(s.t, a.header.Get("X-Request-Id"), p["requestId"])
+	return p
+}
+
+// complaints returns what a 400 says, by field.
+func (s *site) complaints(a answer) map[string]string {
+	s.t.Helper()
+	errs, ok := s.problem(a, http.StatusBadRequest)["errors"].([]any)
+	require.True(s.t, ok, a.body)
+	byField := make(map[string]string)
+	for _, e := range errs {
+		field := e.(map[string]any)
+		byField[field["field"].(string)] = field["detail"].(string)
+	}
+	require.Len(s.t, byField, len(errs), "each field is named once")
+	return byField
+}
+
+// create stores a person and returns the answer's user and event.
+func (s *site) create(body string) (user, event map[string]any) {
+	s.t.Helper()
+	a := s.send("POST", "/user", body)
+	require.Equal(s.t, http.StatusCreated, a.status, a.body)
+	object := s.object(a)
+	return object["user"].(map[string]any), object["nextBirthdayEvent"].(map[string]any)
+}
+
+// nothing requires that nothing at all is stored.
+func (s *site) nothing() {
+	s.t.Helper()
+	n, err := s.repository.Count(s.t.Context(), nil)
+	require.NoError(s.t, err)
+	require.Zero(s.t, n, "events stored")
+}
+
+func TestNewNamesEverythingThatIsMissing(t *testing.T) {
+	t.Parallel()
+
+	_, err := httpapi.New(nil, nil, nil, httpapi.WithLogger(nil), httpapi.WithReadiness(nil))
+
+	for _, what := range []string{"planner", "reader", "authenticator", "logger", "readiness"} {
+		require.ErrorContains(t, err, what+" is nil")
+	}
+}
