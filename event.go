@@ -1,12 +1,17 @@
 package almanac
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
 // Status is where an event stands in its life.
@@ -128,23 +133,35 @@ func (e Event) check() error {
 	refuse := func(field, problem string) {
 		bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
 	}
-	if n := len(e.Type); n < 1 || n > maxEventType {
-		refuse("event type", fmt.Sprintf("has %d bytes, not 1 to %d", n, maxEventType))
+	if problem := tokenProblem(e.Type, maxEventType); problem != "" {
+		refuse("event type", problem)
 	}
-	if n := len(e.OccurrenceKey); n < 1 || n > maxOccurrenceKey {
-		refuse("occurrence key", fmt.Sprintf("has %d bytes, not 1 to %d", n, maxOccurrenceKey))
+	if problem := tokenProblem(e.OccurrenceKey, maxOccurrenceKey); problem != "" {
+		refuse("occurrence key", problem)
 	}
 	if n := len(e.Payload); n > maxPayloadBytes {
 		refuse("payload", fmt.Sprintf("has %d bytes, more than %d", n, maxPayloadBytes))
 	} else if !json.Valid(e.Payload) {
 		refuse("payload", "is not JSON")
-	} else if problem := storableProblem(e.Payload); problem != "" {
-		refuse("payload", "would "+problem)
+	} else if problem := jsonb.Problem(e.Payload); problem != "" {
+		refuse("payload", "contains "+problem)
 	}
 	if len(bad.Fields) > 0 {
 		return &bad
 	}
 	return nil
+}
+
+// tokenProblem says what is wrong with a short text that is compared byte by byte,
+// or "".
+func tokenProblem(s string, most int) string {
+	switch {
+	case len(s) < 1 || len(s) > most:
+		return fmt.Sprintf("has %d bytes, not 1 to %d", len(s), most)
+	case !utf8.ValidString(s) || strings.ContainsRune(s, 0):
+		return "contains characters that cannot be stored"
+	}
+	return ""
 }
 
 // Claim returns e as taken by the holder of the lease token.
@@ -181,7 +198,7 @@ func (e Event) Fail(reason string) (Event, error) {
 	if reason == "" {
 		reason = "unknown" // FAILED without a reason would look like an oversight of ours
 	}
-	next.FailureReason = clip(reason, maxReasonBytes)
+	next.FailureReason = storable(reason)
 	next.RetryCount++
 	return next, nil
 }
@@ -203,7 +220,7 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 	if err != nil {
 		return e, err
 	}
-	next.AvailableAt, next.LeaseToken, next.LastError = available.UTC(), uuid.Nil, clip(reason, maxReasonBytes)
+	next.AvailableAt, next.LeaseToken, next.LastError = available.UTC(), uuid.Nil, storable(reason)
 	switch cause {
 	case AfterFailure:
 		next.RetryCount++
@@ -212,6 +229,13 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 	case AfterShutdown:
 	}
 	return next, nil
+}
+
+// storable makes a reason fit its column. It comes from wherever the host's
+// delivery took it, so it may hold anything.
+func storable(reason string) string {
+	valid := strings.ToValidUTF8(strings.ReplaceAll(reason, "\x00", "\ufffd"), "\ufffd")
+	return clip(valid, maxReasonBytes)
 }
 
 // Reschedule returns e as planned anew for the user as they are now and the given
@@ -250,7 +274,7 @@ func CheckChange(from, to Event) error {
 	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey {
 		return errIdentityChanged
 	}
-	if !rescheduled && (!from.Due.Equal(to.Due) || from.Wall != to.Wall || from.Zone != to.Zone || from.OccurrenceKey != to.OccurrenceKey) {
+	if !rescheduled && (!from.Due.Equal(to.Due) || from.Wall != to.Wall || from.Zone != to.Zone || from.OccurrenceKey != to.OccurrenceKey || !bytes.Equal(from.Payload, to.Payload)) {
 		return errTargetChanged
 	}
 	return nil
@@ -258,7 +282,7 @@ func CheckChange(from, to Event) error {
 
 var (
 	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type and idempotency key")
-	errTargetChanged   = errors.New("almanac: an event keeps its target once it was claimed")
+	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
 )
 
 // Lateness is how long after its due instant e was delivered, or zero until then.

@@ -59,6 +59,7 @@ type Delivery struct {
 // [RetryAfter]. The same event can be delivered more than once, always with the
 // same idempotency key and the same payload.
 type Deliverer interface {
+	// Deliver makes one attempt.
 	Deliver(ctx context.Context, d Delivery) error
 }
 
@@ -71,6 +72,7 @@ func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f
 // Executor is the ability of a handler to do its work itself instead of leaving
 // the delivery to a channel. The contract is that of [Deliverer].
 type Executor interface {
+	// Execute makes one attempt.
 	Execute(ctx context.Context, d Delivery) error
 }
 
@@ -190,8 +192,8 @@ func NewRegistry(handlers ...EventHandler) (Registry, error) {
 		if _, taken := r[eventType]; taken {
 			errs = append(errs, fmt.Errorf("almanac: two handlers for event type %q", eventType))
 		}
-		if n := len(eventType); n < 1 || n > maxEventType {
-			errs = append(errs, fmt.Errorf("almanac: event type %q has %d bytes, not 1 to %d", clip(eventType, maxEventType), n, maxEventType))
+		if problem := tokenProblem(eventType, maxEventType); problem != "" {
+			errs = append(errs, fmt.Errorf("almanac: event type %q %s", clip(eventType, maxEventType), problem))
 		}
 		if err := executionOf(h).check(); err != nil {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: %w", eventType, err))

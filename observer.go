@@ -11,6 +11,7 @@ import (
 // goroutine that stored the change and holds it up: hand long work to another.
 // Observers must be safe for concurrent use.
 type Observer interface {
+	// Observe hears of one change.
 	Observe(ctx context.Context, n Notice)
 }
 

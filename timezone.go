@@ -42,7 +42,7 @@ const maxZoneName = 64
 // system's directories, or an embedded copy when the program imports time/tzdata.
 func LoadTimezone(name string) (Timezone, error) {
 	if len(name) > maxZoneName {
-		return Timezone{}, &InvalidTimezoneError{Name: name[:maxZoneName] + "…"}
+		return Timezone{}, &InvalidTimezoneError{Name: clip(name, maxZoneName)}
 	}
 	proper, canonical, ok := zones.Lookup(name)
 	if !ok {

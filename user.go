@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
 // DateOfBirth is a day on which somebody can have been born: it exists in the
@@ -200,14 +202,8 @@ func attributesProblem(raw json.RawMessage) string {
 	if object := bytes.TrimSpace(raw); !json.Valid(raw) || len(object) == 0 || object[0] != '{' {
 		return "are not a JSON object"
 	}
-	return storableProblem(raw)
-}
-
-// storableProblem says why PostgreSQL could not hold raw as jsonb, which has no
-// U+0000 (PostgreSQL manual, section 8.14), or "".
-func storableProblem(raw json.RawMessage) string {
-	if bytes.Contains(raw, []byte(`\u0000`)) || !utf8.Valid(raw) {
-		return "contain characters that cannot be stored"
+	if problem := jsonb.Problem(raw); problem != "" {
+		return "contain " + problem
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ type Date struct {
 // ParseDate reads a date in the form "2006-01-02".
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
-	if err != nil || len(s) != len(time.DateOnly) {
+	if err != nil || len(s) != len(time.DateOnly) || t.Year() < 1 {
 		return Date{}, fmt.Errorf("almanac: %q is not a date of the form YYYY-MM-DD", s)
 	}
 	return DateOf(t), nil
@@ -97,7 +97,7 @@ const wallLayout = "2006-01-02T15:04:05"
 // ParseWallTime reads a wall time in the form "2006-01-02T15:04:05".
 func ParseWallTime(s string) (WallTime, error) {
 	t, err := time.Parse(wallLayout, s)
-	if err != nil || len(s) != len(wallLayout) {
+	if err != nil || len(s) != len(wallLayout) || t.Year() < 1 {
 		return WallTime{}, fmt.Errorf("almanac: %q is not a wall time of the form YYYY-MM-DDTHH:MM:SS", s)
 	}
 	return WallTimeOf(t), nil

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
 // maxBody is how much a request may say, in bytes.
@@ -38,8 +39,10 @@ func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, o
 			bad.add(clip(m.name), "is given more than once")
 		case known:
 			*text = textOf(m, bad)
+		case m.name == "attributes" && !isObject(m.value):
+			bad.add(m.name, "must be an object")
 		case m.name == "attributes":
-			c.Attributes = objectOf(m, bad)
+			c.Attributes = m.value
 		default:
 			bad.add(clip(m.name), "is not a known field")
 		}
@@ -72,7 +75,7 @@ func readBody(r *http.Request) (body []byte, complaint string) {
 	if !isObject(value) {
 		return nil, "is not a JSON object"
 	}
-	if halfCharacter(body) {
+	if jsonb.HalfCharacter(body) {
 		return nil, "escapes half of a character"
 	}
 	return body, ""

@@ -44,7 +44,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 		"attributes are null":      {with(`"attributes":null`), map[string]string{"attributes": "must be an object"}},
 		"a number is not storable": {with(`"attributes":{"n":1e999999}`), map[string]string{"attributes": "contain a number that is out of range"}},
 		"a number vanishes":        {with(`"attributes":{"n":[0.1e-999999]}`), map[string]string{"attributes": "contain a number that is out of range"}},
-		"attributes go deep":       {with(`"attributes":{"n":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`), map[string]string{"attributes": "are nested deeper than 32 levels"}},
+		"attributes go deep":       {with(`"attributes":{"n":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`), map[string]string{"attributes": "contain more than 32 levels of nesting"}},
 		"attributes hold U+0000":   {with(`"attributes":{"n":"\u0000"}`), map[string]string{"attributes": "contain characters that cannot be stored"}},
 		"half a character":         {with(`"attributes":{"n":"\ud83d"}`), map[string]string{"body": "escapes half of a character"}},
 		"the other half":           {with(`"firstName":"\\\udc00\ud83d"`), map[string]string{"body": "escapes half of a character"}},

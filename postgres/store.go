@@ -16,9 +16,13 @@ import (
 
 // DB is what a store needs of pgx. *pgxpool.Pool, *pgx.Conn and pgx.Tx have it.
 type DB interface {
+	// Begin begins a transaction, or sets a savepoint in one.
 	Begin(ctx context.Context) (pgx.Tx, error)
+	// Exec runs a statement that returns no rows.
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	// Query runs a statement that returns rows.
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	// SendBatch runs statements in one round trip.
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 

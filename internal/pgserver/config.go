@@ -26,7 +26,7 @@ type Config struct {
 	// Settings are further server settings by name. Those that say where the
 	// server listens and what it serves are not to be had.
 	Settings map[string]string
-	// Log hears at Info what was started, joined and stopped; nil discards.
+	// Log hears what was joined at Info, started and stopped at Debug; nil discards.
 	Log *slog.Logger
 }
 

@@ -125,7 +125,7 @@ func (s *Server) begin(ctx context.Context, c Config, major int) error {
 	if err := s.serve(ctx, b, c); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "started a server", "server", s.Describe())
+	s.log.DebugContext(ctx, "started a server", "server", s.Describe())
 	return nil
 }
 

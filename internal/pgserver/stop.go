@@ -35,7 +35,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	if err := errors.Join(crashed, s.halt(ctx, how), s.home.remove()); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "stopped a server", "server", s.Describe())
+	s.log.DebugContext(ctx, "stopped a server", "server", s.Describe())
 	return nil
 }
 

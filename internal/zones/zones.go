@@ -10,6 +10,7 @@ import (
 	_ "embed"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 //go:embed names.txt
@@ -39,6 +40,10 @@ type entry struct{ name, canonical string }
 // spelling and the canonical name of the place, which differs from it only where
 // the database renamed a zone ("Asia/Calcutta" is "Asia/Kolkata").
 func Lookup(name string) (proper, canonical string, ok bool) {
+	// Unicode has letters that become ASCII in lower case; none is in a name.
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return "", "", false
+	}
 	e, ok := table()[strings.ToLower(name)]
 	return e.name, e.canonical, ok
 }
@@ -59,7 +64,7 @@ func Nearest(name string) string {
 	if wanted == "" || len(wanted) > 64 {
 		return ""
 	}
-	best, bestCost := "", len(wanted)/3+1
+	best, bestCost := "", len(wanted)/4+1 // of three letters, all must be right
 	for lower, e := range table() {
 		city := lower[strings.LastIndexByte(lower, '/')+1:]
 		cost := min(distance(wanted, fold(lower)), distance(wanted, fold(city)))

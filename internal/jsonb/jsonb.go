@@ -1,4 +1,8 @@
-package httpapi
+// Package jsonb knows which JSON texts PostgreSQL can keep as jsonb. All of them
+// are JSON, but not all JSON is a jsonb: it has no U+0000 and no half characters,
+// its numbers end somewhere, and so does its stack (PostgreSQL manual, section
+// 8.14).
+package jsonb
 
 import (
 	"bytes"
@@ -6,28 +10,26 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// Bounds of what attributes may hold. All is JSON, but not all JSON is a jsonb:
-// PostgreSQL's numbers and its stack end somewhere.
 const (
 	maxDepth  = 32
 	maxNumber = 64 // bytes
 )
 
-// objectOf returns a member that is an object which can be stored.
-func objectOf(m member, bad *complaints) json.RawMessage {
-	if !isObject(m.value) {
-		bad.add(m.name, "must be an object")
-		return nil
+// Problem says what a valid JSON text contains that cannot be kept, or "".
+func Problem(text []byte) string {
+	if !utf8.Valid(text) || HalfCharacter(text) {
+		return "characters that cannot be stored"
 	}
-	d := json.NewDecoder(bytes.NewReader(m.value))
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	depth := 0
 	for {
 		token, err := d.Token()
-		if err != nil { // the end: the value is valid
-			return m.value
+		if err != nil { // the end: the text is valid
+			return ""
 		}
 		switch token := token.(type) {
 		case json.Delim:
@@ -35,29 +37,32 @@ func objectOf(m member, bad *complaints) json.RawMessage {
 				depth -= 2
 			}
 		case json.Number:
-			if !storable(token) {
-				bad.add(m.name, "contain a number that is out of range")
+			if !inRange(token) {
+				return "a number that is out of range"
+			}
+		case string:
+			if strings.ContainsRune(token, 0) {
+				return "characters that cannot be stored"
 			}
 		}
 		if depth > maxDepth {
-			bad.add(m.name, "are nested deeper than %d levels", maxDepth)
-			return nil
+			return "more than " + strconv.Itoa(maxDepth) + " levels of nesting"
 		}
 	}
 }
 
-// storable reports whether n is short and a float64 comes near it.
-func storable(n json.Number) bool {
+// inRange reports whether n is short and a float64 comes near it.
+func inRange(n json.Number) bool {
 	f, err := n.Float64()
 	mantissa, _, _ := strings.Cut(strings.ToLower(n.String()), "e")
 	vanished := f == 0 && strings.ContainsAny(mantissa, "123456789")
 	return err == nil && len(n) <= maxNumber && !vanished
 }
 
-// halfCharacter reports whether a valid JSON text holds an escaped half of a
+// HalfCharacter reports whether a valid JSON text holds an escaped half of a
 // UTF-16 pair without the other, which encoding/json would silently replace and
 // PostgreSQL refuses.
-func halfCharacter(text []byte) bool {
+func HalfCharacter(text []byte) bool {
 	for i := 0; i+1 < len(text); i++ {
 		if text[i] != '\\' {
 			continue
@@ -72,7 +77,7 @@ func halfCharacter(text []byte) bool {
 			continue
 		}
 		low, ok := escaped(text[i+1:])
-		if !ok || utf16.DecodeRune(r, low) == '�' {
+		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
 			return true
 		}
 		i += 6

@@ -1,0 +1,122 @@
+package almanac_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var sentinels = map[string]error{
+	"not found": almanac.ErrNotFound, "exists": almanac.ErrExists, "invalid": almanac.ErrInvalid,
+	"invalid timezone": almanac.ErrInvalidTimezone, "invalid date of birth": almanac.ErrInvalidDateOfBirth,
+	"invalid state transition": almanac.ErrInvalidStateTransition, "optimistic lock": almanac.ErrOptimisticLock,
+	"unsupported event type": almanac.ErrUnsupportedEventType, "skipped wall time": almanac.ErrSkippedWallTime,
+	"rejected wall time": almanac.ErrRejectedWallTime, "no occurrence": almanac.ErrNoOccurrence,
+	"lease lost": almanac.ErrLeaseLost, "permanent": almanac.ErrPermanent, "running": almanac.ErrRunning,
+}
+
+func TestTypedErrorsMatchTheirSentinelAndNoOther(t *testing.T) {
+	t.Parallel()
+
+	id := uuid.MustParse("123e4567-e89b-12d3-a456-426614174000")
+	gap := almanac.WallTimeError{Wall: wall(t, "2026-03-29T02:30:00"), Zone: zone(t, "Europe/Berlin"), Reading: almanac.Never}
+	rejected := gap
+	rejected.Rejected = true
+	tests := map[string]struct {
+		err  error
+		is   string
+		says string
+	}{
+		"not found":      {&almanac.NotFoundError{Kind: "user", ID: id}, "not found", "almanac: no user " + id.String()},
+		"validation":     {&almanac.ValidationError{Fields: []almanac.FieldError{{Field: "a", Problem: "is bad"}, {Field: "b", Problem: "is worse"}}}, "invalid", "almanac: invalid input: a is bad; b is worse"},
+		"timezone":       {&almanac.InvalidTimezoneError{Name: "Mars/Base"}, "invalid timezone", `almanac: "Mars/Base" is not a known time zone`},
+		"timezone, near": {&almanac.InvalidTimezoneError{Name: "tokyo", Suggestion: "Asia/Tokyo"}, "invalid timezone", `almanac: "tokyo" is not a known time zone; did you mean "Asia/Tokyo"?`},
+		"timezone, new":  {&almanac.InvalidTimezoneError{Name: "Asia/New", NoData: true}, "invalid timezone", `almanac: "Asia/New" is a time zone for which this machine has no data`},
+		"date of birth":  {&almanac.InvalidDateOfBirthError{Value: "2030-01-01", Reason: "is in the future"}, "invalid date of birth", `almanac: date of birth "2030-01-01" is in the future`},
+		"transition":     {&almanac.InvalidStateTransitionError{EventID: id, From: almanac.Completed, To: almanac.Processing}, "invalid state transition", "almanac: event " + id.String() + ": invalid state transition from COMPLETED to PROCESSING"},
+		"lock":           {&almanac.OptimisticLockError{EventID: id, Expected: 3}, "optimistic lock", "almanac: event " + id.String() + " was modified by another transaction (expected version 3)"},
+		"event type":     {&almanac.UnsupportedEventTypeError{EventType: "DIGEST"}, "unsupported event type", `almanac: no handler for event type "DIGEST"`},
+		"skipped":        {&gap, "skipped wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never"},
+		"rejected":       {&rejected, "rejected wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never"},
+		"permanent":      {almanac.Permanent(errors.New("webhook: HTTP 404")), "permanent", "webhook: HTTP 404"},
+		"retry after":    {almanac.RetryAfter(time.Minute, errors.New("webhook: HTTP 503")), "", "webhook: HTTP 503"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			wrapped := fmt.Errorf("outer: %w", fmt.Errorf("inner: %w", tt.err))
+			for sentinel, target := range sentinels {
+				if got, want := errors.Is(wrapped, target), sentinel == tt.is; got != want {
+					t.Errorf("errors.Is(%v, %v) = %v, want %v", wrapped, target, got, want)
+				}
+			}
+			if tt.err.Error() != tt.says {
+				t.Errorf("says %q, want %q", tt.err, tt.says)
+			}
+			target := reflect.New(reflect.TypeOf(tt.err))
+			if !errors.As(wrapped, target.Interface()) || target.Elem().Interface() != tt.err {
+				t.Errorf("errors.As did not find the %T in %v", tt.err, wrapped)
+			}
+		})
+	}
+}
+
+func TestSentinelsAreOurs(t *testing.T) {
+	t.Parallel()
+
+	for name, err := range sentinels {
+		for other, target := range sentinels {
+			if errors.Is(err, target) != (name == other) {
+				t.Errorf("%q and %q are confused", err, target)
+			}
+		}
+		if !strings.HasPrefix(err.Error(), "almanac: ") {
+			t.Errorf("%q does not name its package", err)
+		}
+	}
+}
+
+func TestValidationErrorHoldsTheErrorsBehindItsFields(t *testing.T) {
+	t.Parallel()
+
+	err := error(&almanac.ValidationError{Fields: []almanac.FieldError{
+		{Field: "firstName", Problem: "is empty"},
+		{Field: "timezone", Problem: "is odd", Err: &almanac.InvalidTimezoneError{Name: "EST"}},
+		{Field: "dateOfBirth", Problem: "is odd", Err: &almanac.InvalidDateOfBirthError{Value: "never"}},
+	}})
+	var zone *almanac.InvalidTimezoneError
+	var born *almanac.InvalidDateOfBirthError
+	if !errors.As(err, &zone) || zone.Name != "EST" || !errors.As(err, &born) || born.Value != "never" {
+		t.Errorf("errors.As found %v and %v in %v", zone, born, err)
+	}
+	for _, target := range []error{almanac.ErrInvalid, almanac.ErrInvalidTimezone, almanac.ErrInvalidDateOfBirth} {
+		if !errors.Is(err, target) {
+			t.Errorf("%v does not match %v", err, target)
+		}
+	}
+}
+
+func TestMarksKeepTheErrorTheyMark(t *testing.T) {
+	t.Parallel()
+
+	cause := &almanac.NotFoundError{Kind: "user"}
+	marked := almanac.RetryAfter(time.Minute, almanac.Permanent(fmt.Errorf("webhook: %w", cause)))
+	var found *almanac.NotFoundError
+	if !errors.As(marked, &found) || found != cause || !errors.Is(marked, almanac.ErrNotFound) || !errors.Is(marked, almanac.ErrPermanent) {
+		t.Errorf("the marks hide %v", cause)
+	}
+	if err := almanac.Permanent(nil); err != nil {
+		t.Errorf("Permanent(nil) = %v, want nil", err)
+	}
+	if err := almanac.RetryAfter(time.Hour, nil); err != nil {
+		t.Errorf("RetryAfter of nil = %v, want nil", err)
+	}
+}

@@ -1,0 +1,296 @@
+package almanac_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var (
+	someToken = uuid.MustParse("0198c0de-0000-4000-8000-000000000001")
+	statuses  = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed}
+)
+
+// planned returns Ada's next birthday, PENDING and never claimed.
+func planned(t testing.TB) almanac.Event {
+	t.Helper()
+	u := ada(t)
+	o, err := almanac.Birthday{}.Next(u, u.CreatedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := almanac.NewEvent(u, almanac.Birthday{}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// in returns an event that came to a status by the way that events come there.
+func in(t testing.TB, s almanac.Status) almanac.Event {
+	t.Helper()
+	e := planned(t)
+	if s == almanac.Pending {
+		return e
+	}
+	e, err := e.Claim(someToken)
+	if err == nil && s == almanac.Completed {
+		e, err = e.Complete(e.Due)
+	}
+	if err == nil && s == almanac.Failed {
+		e, err = e.Fail("gone")
+	}
+	if err != nil || e.Status != s {
+		t.Fatalf("event is %s, not %s: %v", e.Status, s, err)
+	}
+	return e
+}
+
+// verb is a step of an event's life: where it leads, and from where it may begin.
+type verb struct {
+	to   almanac.Status
+	from almanac.Status
+	do   func(e almanac.Event) (almanac.Event, error)
+}
+
+func verbs() map[string]verb {
+	at := time.Date(2026, 12, 10, 9, 0, 1, 0, time.UTC)
+	release := func(c almanac.ReleaseCause) func(e almanac.Event) (almanac.Event, error) {
+		return func(e almanac.Event) (almanac.Event, error) { return e.Release(c, "busy", at) }
+	}
+	apply := func(o almanac.Outcome) func(e almanac.Event) (almanac.Event, error) {
+		return func(e almanac.Event) (almanac.Event, error) { return o.Apply(e, at) }
+	}
+	return map[string]verb{
+		"Claim":                  {almanac.Processing, almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Claim(someToken) }},
+		"Complete":               {almanac.Completed, almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Complete(at) }},
+		"Fail":                   {almanac.Failed, almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Fail("gone") }},
+		"Release after failure":  {almanac.Pending, almanac.Processing, release(almanac.AfterFailure)},
+		"Release after a crash":  {almanac.Pending, almanac.Processing, release(almanac.AfterCrash)},
+		"Release after shutdown": {almanac.Pending, almanac.Processing, release(almanac.AfterShutdown)},
+		"Apply Delivered":        {almanac.Completed, almanac.Processing, apply(almanac.Delivered(at))},
+		"Apply GaveUp":           {almanac.Failed, almanac.Processing, apply(almanac.GaveUp("gone"))},
+		"Apply GaveBack":         {almanac.Pending, almanac.Processing, apply(almanac.GaveBack(almanac.AfterFailure, "busy", time.Minute))},
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	t.Parallel()
+
+	for name, v := range verbs() {
+		for _, from := range statuses {
+			t.Run(fmt.Sprintf("%s from %s", name, from), func(t *testing.T) {
+				t.Parallel()
+				was := in(t, from)
+				kept := was
+
+				got, err := v.do(was)
+
+				if !reflect.DeepEqual(was, kept) {
+					t.Errorf("the receiver changed from %+v to %+v", kept, was)
+				}
+				if from == v.from {
+					if err != nil || got.Status != v.to || got.Version != was.Version+1 {
+						t.Errorf("became %s at version %d, %v; want %s at version %d", got.Status, got.Version, err, v.to, was.Version+1)
+					}
+					if err := almanac.CheckChange(was, got); err != nil {
+						t.Errorf("CheckChange refuses it: %v", err)
+					}
+					return
+				}
+				want := almanac.InvalidStateTransitionError{EventID: was.ID, From: from, To: v.to}
+				var refused *almanac.InvalidStateTransitionError
+				if !errors.As(err, &refused) || *refused != want || !errors.Is(err, almanac.ErrInvalidStateTransition) {
+					t.Errorf("error %v, want %v", err, &want)
+				}
+				if !reflect.DeepEqual(got, was) {
+					t.Errorf("a refused step returned %+v, want the event as it was", got)
+				}
+			})
+		}
+	}
+}
+
+func TestStatusCanBecome(t *testing.T) {
+	t.Parallel()
+
+	allowed := map[[2]almanac.Status]bool{
+		{almanac.Pending, almanac.Processing}:   true,
+		{almanac.Processing, almanac.Completed}: true,
+		{almanac.Processing, almanac.Failed}:    true,
+		{almanac.Processing, almanac.Pending}:   true,
+	}
+	all := append([]almanac.Status{"", "CANCELLED"}, statuses...)
+	for _, from := range all {
+		if got, want := from.Terminal(), from == almanac.Completed || from == almanac.Failed; got != want {
+			t.Errorf("%s.Terminal() = %v, want %v", from, got, want)
+		}
+		for _, to := range all {
+			if got, want := from.CanBecome(to), allowed[[2]almanac.Status{from, to}]; got != want {
+				t.Errorf("%s.CanBecome(%s) = %v, want %v", from, to, got, want)
+			}
+		}
+	}
+}
+
+func TestTransitionsRecordWhatHappened(t *testing.T) {
+	t.Parallel()
+
+	elsewhere := time.FixedZone("elsewhere", 3600)
+	later := instant(t, "2026-12-10T09:00:10Z")
+	tests := map[string]struct {
+		from   almanac.Status
+		do     func(e almanac.Event) (almanac.Event, error)
+		expect func(e *almanac.Event)
+	}{
+		"a claim takes it under a token": {almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Claim(someToken) }, func(e *almanac.Event) {
+			e.Status, e.LeaseToken, e.AvailableAt, e.ClaimCount = almanac.Processing, someToken, time.Time{}, 1
+		}},
+		"completion keeps the token": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Complete(later.In(elsewhere)) }, func(e *almanac.Event) {
+			e.Status, e.ExecutedAt = almanac.Completed, later
+		}},
+		"failure counts as an attempt": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Fail("HTTP 404") }, func(e *almanac.Event) {
+			e.Status, e.FailureReason, e.RetryCount = almanac.Failed, "HTTP 404", 1
+		}},
+		"failure always has a reason": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Fail("") }, func(e *almanac.Event) {
+			e.Status, e.FailureReason, e.RetryCount = almanac.Failed, "unknown", 1
+		}},
+		"release after a failure counts it": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) {
+			return e.Release(almanac.AfterFailure, "HTTP 503", later.In(elsewhere))
+		}, func(e *almanac.Event) {
+			e.Status, e.LeaseToken, e.AvailableAt, e.LastError, e.RetryCount = almanac.Pending, uuid.Nil, later, "HTTP 503", 1
+		}},
+		"release after a crash counts that": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) {
+			return e.Release(almanac.AfterCrash, "lease ran out", later)
+		}, func(e *almanac.Event) {
+			e.Status, e.LeaseToken, e.AvailableAt, e.LastError, e.CrashCount = almanac.Pending, uuid.Nil, later, "lease ran out", 1
+		}},
+		"release at shutdown counts nothing": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) {
+			return e.Release(almanac.AfterShutdown, "", later)
+		}, func(e *almanac.Event) {
+			e.Status, e.LeaseToken, e.AvailableAt = almanac.Pending, uuid.Nil, later
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			was := in(t, tt.from)
+
+			got, err := tt.do(was)
+
+			want := was
+			want.Version++
+			tt.expect(&want)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestReasonsAreMadeStorable(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct{ reason, want string }{
+		"a short one is kept":                 {"HTTP 503", "HTTP 503"},
+		"a thousand bytes are kept":           {strings.Repeat("a", 1000), strings.Repeat("a", 1000)},
+		"more are cut":                        {strings.Repeat("a", 1001), strings.Repeat("a", 1000) + "…"},
+		"cut between characters":              {strings.Repeat("a", 999) + "äää", strings.Repeat("a", 999) + "…"},
+		"cut between long characters":         {strings.Repeat("🎂", 251), strings.Repeat("🎂", 250) + "…"},
+		"cut before a character that is long": {"a" + strings.Repeat("🎂", 250), "a" + strings.Repeat("🎂", 249) + "…"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := in(t, almanac.Processing)
+
+			failed, _ := e.Fail(tt.reason)
+			released, _ := e.Release(almanac.AfterFailure, tt.reason, e.Due)
+
+			if failed.FailureReason != tt.want || released.LastError != tt.want {
+				t.Errorf("reason %q became %q and %q, want %q", tt.reason, failed.FailureReason, released.LastError, tt.want)
+			}
+		})
+	}
+}
+
+// What a receiver answers can hold any bytes. PostgreSQL takes neither U+0000 nor
+// broken UTF-8 as text, and a reason that it refuses would keep the outcomes of a
+// whole batch from being stored.
+func TestReasonsOfAnyBytesAreMadeStorable(t *testing.T) {
+	t.Parallel()
+
+	for _, reason := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("\x80", 2000), "half a character \xf0\x9f"} {
+		e := in(t, almanac.Processing)
+		failed, _ := e.Fail(reason)
+		released, _ := e.Release(almanac.AfterFailure, reason, e.Due)
+		for _, got := range []string{failed.FailureReason, released.LastError} {
+			if !utf8.ValidString(got) || strings.ContainsRune(got, 0) || len(got) > 1100 {
+				t.Errorf("reason %.20q became %.20q, %d bytes, which cannot be stored", reason, got, len(got))
+			}
+		}
+	}
+}
+
+func TestReschedule(t *testing.T) {
+	t.Parallel()
+
+	e := planned(t)
+	moved, err := ada(t).Edit(almanac.ProfileChange{FirstName: ptr("Augusta"), Timezone: ptr("Asia/Tokyo")}, instant(t, "2026-06-01T00:00:00Z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := almanac.Birthday{}.Next(moved, e.Due.Add(-72*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := e.Reschedule(moved, almanac.Birthday{}, o)
+
+	want := e
+	want.Version, want.UserVersion, want.Zone = 2, 2, "Asia/Tokyo"
+	want.Due, want.AvailableAt = instant(t, "2026-12-10T00:00:00Z"), instant(t, "2026-12-10T00:00:00Z")
+	want.Payload = json.RawMessage(`{"message":"Hey, Augusta Lovelace it's your birthday"}`)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("Reschedule = %+v, %v\nwant %+v", got, err, want)
+	}
+	if err := almanac.CheckChange(e, got); err != nil {
+		t.Errorf("CheckChange refuses it: %v", err)
+	}
+
+	claimed, _ := e.Claim(someToken)
+	released, _ := claimed.Release(almanac.AfterShutdown, "", e.Due)
+	for _, once := range []almanac.Event{claimed, released, in(t, almanac.Completed), in(t, almanac.Failed)} {
+		same, err := once.Reschedule(moved, almanac.Birthday{}, o)
+		var refused *almanac.InvalidStateTransitionError
+		if !errors.As(err, &refused) || refused.From != once.Status || refused.To != almanac.Pending || !reflect.DeepEqual(same, once) {
+			t.Errorf("%s after %d claims: %v, want it refused", once.Status, once.ClaimCount, err)
+		}
+	}
+	o.Policies.Gap = "later"
+	if same, err := e.Reschedule(moved, almanac.Birthday{}, o); err == nil || !reflect.DeepEqual(same, e) {
+		t.Errorf("an occurrence that does not resolve gave %+v, %v; want the event as it was", same, err)
+	}
+}
+
+func TestLateness(t *testing.T) {
+	t.Parallel()
+
+	e := in(t, almanac.Processing)
+	if got := e.Lateness(); got != 0 {
+		t.Errorf("Lateness of what was not delivered = %v, want 0", got)
+	}
+	done, _ := e.Complete(e.Due.Add(37 * time.Millisecond))
+	if got := done.Lateness(); got != 37*time.Millisecond {
+		t.Errorf("Lateness = %v, want 37ms", got)
+	}
+}

@@ -1,0 +1,125 @@
+package almanac_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+func ExampleLoadTimezone() {
+	calcutta, err := almanac.LoadTimezone("asia/calcutta")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(calcutta, "is now called", calcutta.Canonical())
+
+	_, err = almanac.LoadTimezone("Amercia/New_York")
+	fmt.Println(err)
+	// Output:
+	// Asia/Calcutta is now called Asia/Kolkata
+	// almanac: "Amercia/New_York" is not a known time zone; did you mean "America/New_York"?
+}
+
+// In New York clocks went from 02:00 to 03:00 on 8 March 2026.
+func ExampleTimezone_Resolve_gap() {
+	newYork, err := almanac.LoadTimezone("America/New_York")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w := almanac.WallTime{
+		Date:  almanac.Date{Year: 2026, Month: time.March, Day: 8},
+		Clock: almanac.Clock{Hour: 2, Minute: 30},
+	}
+	for _, gap := range []almanac.GapPolicy{almanac.GapForward, almanac.GapBackward, almanac.GapBoundary} {
+		r, err := newYork.Resolve(w, almanac.Policies{Gap: gap})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(gap, "runs at", newYork.WallTime(r.Instant).Clock)
+	}
+
+	_, err = newYork.Resolve(w, almanac.Policies{Gap: almanac.GapSkip})
+	fmt.Println("skipped:", errors.Is(err, almanac.ErrSkippedWallTime))
+	// Output:
+	// forward runs at 03:30:00
+	// backward runs at 01:30:00
+	// boundary runs at 03:00:00
+	// skipped: true
+}
+
+// In Berlin clocks went from 03:00 back to 02:00 on 25 October 2026.
+func ExampleTimezone_Resolve_fold() {
+	berlin, err := almanac.LoadTimezone("Europe/Berlin")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w, err := almanac.ParseWallTime("2026-10-25T02:30:00")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, fold := range []almanac.FoldPolicy{almanac.FoldFirst, almanac.FoldSecond} {
+		r, err := berlin.Resolve(w, almanac.Policies{Fold: fold})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("shown %s, %s at %s\n", r.Reading, fold, r.Instant.Format(time.RFC3339))
+	}
+	// Output:
+	// shown twice, first at 2026-10-25T00:30:00Z
+	// shown twice, second at 2026-10-25T01:30:00Z
+}
+
+// 2100 is no leap year, so who insists on 29 February waits eight years.
+func ExampleYearly_Next() {
+	london, err := almanac.LoadTimezone("Europe/London")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	leapDay := almanac.Yearly{Month: time.February, Day: 29, At: almanac.Clock{Hour: 9}}
+	asked := time.Date(2096, time.March, 1, 0, 0, 0, 0, time.UTC)
+	for _, leap := range []almanac.LeapDayPolicy{almanac.LeapDayFeb28, almanac.LeapDayMar1, almanac.LeapDaySkip} {
+		o, err := leapDay.Next(london, almanac.Policies{LeapDay: leap}, asked)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%s: %s on %s\n", leap, o.Key, o.Wall)
+	}
+	// Output:
+	// feb28: 2097 on 2097-02-28T09:00:00
+	// mar1: 2097 on 2097-03-01T09:00:00
+	// skip: 2104 on 2104-02-29T09:00:00
+}
+
+func ExampleBirthday_Next() {
+	now := time.Date(2026, time.December, 10, 9, 0, 0, 0, time.UTC)
+	ada, err := almanac.NewUser(almanac.Profile{
+		FirstName: "Ada", LastName: "Lovelace",
+		DateOfBirth: "1990-12-10", Timezone: "Europe/London",
+	}, now)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// At 09:00 to the second this year's birthday has come, and is not next.
+	o, err := almanac.Birthday{}.Next(ada, now)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(o.Key, o.Wall, o.Zone)
+	fmt.Println(almanac.BirthdayMessage(ada))
+	// Output:
+	// 2027 2027-12-10T09:00:00 Europe/London
+	// Hey, Ada Lovelace it's your birthday
+}

@@ -1,0 +1,72 @@
+package house_test
+
+import (
+	"go/ast"
+	"slices"
+	"testing"
+)
+
+// clockReaders says why a file, by its path, may call time.Now. What is due is
+// decided by the database's clock; a worker's own clock measures durations.
+func clockReaders() map[string]string {
+	return map[string]string{
+		"run.go":                          "pairs the database's time of a claim with the worker's own",
+		"webhook/verify.go":               "a delivery arrives now",
+		"almanactest/fixtures.go":         "a fixture is created now",
+		"almanactest/memory.go":           "is its own database, and has the clock of one",
+		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
+		"internal/engine/lease.go":        "a lease that is over is not worked on",
+		"internal/engine/renew.go":        "leases are renewed in time",
+		"internal/engine/settle.go":       "settling is tried again until a deadline",
+		"internal/pgserver/postmaster.go": "patience with a server that starts or stops",
+		"examples/birthdayd/clock.go":     "compares this machine's clock with the database's",
+		"examples/birthdayd/receiver.go":  "notes when a greeting arrived",
+	}
+}
+
+// checkCalls keeps the clock in few files, and initialisers, skips and sleeps
+// out. What serves tests, by importing testing, is held to the rules for them.
+func (f file) checkCalls(t *testing.T) {
+	t.Helper()
+	imported := f.imports()
+	forTests := f.test || imported["testing"] != nil
+	bubbles := imported["testing/synctest"] != nil
+	ast.Inspect(f.File, func(n ast.Node) bool {
+		switch {
+		case n == nil:
+		case !f.test && clockReaders()[f.path] == "" && f.refers(n, "time", "Now"):
+			f.breaks(t, n.Pos(), "time.Now: this file has no reason on the list to read the clock")
+		case forTests && !bubbles && f.refers(n, "time", "Sleep"):
+			f.breaks(t, n.Pos(), "time.Sleep: tests sleep under testing/synctest only")
+		case forTests && skips(n):
+			f.breaks(t, n.Pos(), "a test runs or fails, it is never skipped")
+		case initialises(n):
+			f.breaks(t, n.Pos(), "func init: nothing happens by being imported")
+		}
+		return true
+	})
+}
+
+// readsClock says whether f calls time.Now, or passes it on.
+func (f file) readsClock() bool {
+	found := false
+	ast.Inspect(f.File, func(n ast.Node) bool {
+		found = found || f.refers(n, "time", "Now")
+		return !found
+	})
+	return found
+}
+
+func skips(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, selector.Sel.Name)
+}
+
+func initialises(n ast.Node) bool {
+	f, ok := n.(*ast.FuncDecl)
+	return ok && f.Recv == nil && f.Name.Name == "init"
+}

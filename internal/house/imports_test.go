@@ -1,0 +1,124 @@
+package house_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestImports keeps the arrows between the rooms, each foreign module where it
+// belongs, and some of the standard library out of most places.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	files := tree(t)
+	for _, f := range files {
+		f.checkImports(t)
+		f.checkCalls(t)
+	}
+	for name := range clockReaders() {
+		reads := func(f file) bool { return f.path == name && f.readsClock() }
+		if !slices.ContainsFunc(files, reads) {
+			t.Errorf("%s: on the list of files that call time.Now, but it does not", name)
+		}
+	}
+}
+
+func (f file) checkImports(t *testing.T) {
+	t.Helper()
+	for name, spec := range f.imports() {
+		for _, rule := range []string{f.wrongRoom(name), f.wrongHome(name)} {
+			if rule != "" {
+				f.breaks(t, spec.Pos(), "imports "+name+": "+rule)
+			}
+		}
+	}
+}
+
+// wrongRoom returns the rule between rooms that f breaks by importing name, or
+// "".
+func (f file) wrongRoom(name string) string {
+	room, ours := strings.CutPrefix(name+"/", module+"/")
+	room = strings.TrimSuffix(room, "/") // "" is the root package
+	if ours && within(room, "examples", "contrib") && !f.in(room) {
+		return "nothing imports examples or contrib"
+	}
+	if f.test {
+		return ""
+	}
+	adapters := []string{"postgres", "webhook", "httpapi", "almanactest"}
+	switch {
+	case f.in(machinery()...):
+		if !standard(name) {
+			return "machinery imports the standard library only"
+		}
+	case f.in("."):
+		nouns := []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones"}
+		if !standard(name) && name != "github.com/google/uuid" && !(ours && slices.Contains(nouns, room)) {
+			return "the root imports the standard library, uuid and " + strings.Join(nouns, ", ") + " only"
+		}
+	case f.in(adapters...):
+		algorithms := []string{"internal/backoff", "internal/jsonb"}
+		if ours && room != "" && !slices.Contains(algorithms, room) && !sameAdapter(f, room, adapters) {
+			return "of ours, an adapter imports the root and " + strings.Join(algorithms, ", ") + " only"
+		}
+	}
+	return ""
+}
+
+// wrongHome returns the rule about foreign modules, or about zone data, that f
+// breaks by importing name, or "".
+func (f file) wrongHome(name string) string {
+	tests := f.test || f.in("internal/pgtest")
+	homes := map[string]struct {
+		right bool
+		rule  string
+	}{
+		"time/tzdata":                  {f.Name.Name == "main", "only in package main"},
+		"github.com/jackc/pgx/v5":      {f.in("postgres", "internal/pgtest", "examples", "cmd"), "only in postgres, internal/pgtest, examples and cmd"},
+		"code.dny.dev/ssrf":            {f.in("webhook"), "only in webhook"},
+		"github.com/testcontainers":    {f.in("internal/pgtest"), "only in internal/pgtest"},
+		"github.com/fergusstrange":     {f.in("examples/birthdayd"), "only in examples/birthdayd"},
+		"github.com/stretchr/testify":  {tests, "only in tests and internal/pgtest"},
+		"pgregory.net/rapid":           {tests, "only in tests and internal/pgtest"},
+		"go.uber.org/goleak":           {tests, "only in tests and internal/pgtest"},
+		"github.com/standard-webhooks": {tests, "only in tests and internal/pgtest"},
+	}
+	for prefix, home := range homes {
+		if !within(name, prefix) {
+			continue
+		}
+		if home.right {
+			return ""
+		}
+		return home.rule
+	}
+	if standard(name) || within(name, module, "github.com/google/uuid") {
+		return ""
+	}
+	return "no rule says where this module belongs"
+}
+
+func machinery() []string {
+	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/pgserver"}
+}
+
+// sameAdapter says whether f and room belong to one and the same adapter.
+func sameAdapter(f file, room string, adapters []string) bool {
+	return slices.ContainsFunc(adapters, func(adapter string) bool {
+		return f.in(adapter) && within(room, adapter)
+	})
+}
+
+// standard says whether name is a package of the standard library: only of
+// those has the first element no dot.
+func standard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".")
+}
+
+// within says whether name is one of parents or lies below it.
+func within(name string, parents ...string) bool {
+	return slices.ContainsFunc(parents, func(parent string) bool {
+		return name == parent || strings.HasPrefix(name, parent+"/")
+	})
+}

@@ -1,0 +1,148 @@
+package zones_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/zones"
+)
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		name, proper, canonical string // no proper name means that there is no such zone
+	}{
+		"a name in its own spelling":          {"Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"},
+		"a name in the wrong case":            {"aMERICA/pORT-AU-pRINCE", "America/Port-au-Prince", "America/Port-au-Prince"},
+		"an old name of a place":              {"Asia/Calcutta", "Asia/Calcutta", "Asia/Kolkata"},
+		"a place that was merged":             {"Europe/Oslo", "Europe/Oslo", "Europe/Oslo"},
+		"a name with blanks around":           {" Asia/Tokyo", "", ""},
+		"a name with its rename behind":       {"Asia/Calcutta Asia/Kolkata", "", ""},
+		"a letter that lowers to an ASCII k":  {"Asia/Kol\u212Aata", "", ""},
+		"a letter that lowers to more than i": {"As\u0130a/Tokyo", "", ""},
+		"a comment of the table":              {"#", "", ""},
+		"the empty name":                      {"", "", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			proper, canonical, ok := zones.Lookup(tt.name)
+
+			if proper != tt.proper || canonical != tt.canonical || ok != (tt.proper != "") {
+				t.Errorf("Lookup(%q) = %q, %q, %v; want %q, %q", tt.name, proper, canonical, ok, tt.proper, tt.canonical)
+			}
+		})
+	}
+}
+
+func TestWhatIsCanonicalStaysSo(t *testing.T) {
+	t.Parallel()
+
+	for _, name := range zones.Names() {
+		proper, canonical, ok := zones.Lookup(name)
+		if !ok || proper != name {
+			t.Errorf("Lookup(%q) = %q, %v; want the name itself", name, proper, ok)
+		}
+		if again, last, ok := zones.Lookup(canonical); !ok || again != canonical || last != canonical {
+			t.Errorf("%q is now called %q, and that in turn %q, canonical %q, accepted %v", name, canonical, again, last, ok)
+		}
+	}
+}
+
+// A rename changes no clock, or it is none: two names of one place always agree.
+func TestARenamedZoneKeepsItsClocks(t *testing.T) {
+	t.Parallel()
+
+	from := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	until := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range zones.Names() {
+		_, canonical, _ := zones.Lookup(name)
+		if name == canonical {
+			continue
+		}
+		old, present := location(t, name), location(t, canonical)
+		for at := from; at.Before(until); at = at.AddDate(0, 0, 7) {
+			_, before := at.In(old).Zone()
+			if _, after := at.In(present).Zone(); before != after {
+				t.Errorf("%s is called a rename of %s, but at %v they stand %ds and %ds from UTC", name, canonical, at, before, after)
+				break
+			}
+		}
+	}
+}
+
+func location(t *testing.T, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+func TestNamesAreDistinctAndPlain(t *testing.T) {
+	t.Parallel()
+
+	names := zones.Names()
+	lower := make(map[string]string, len(names))
+	for _, name := range names {
+		if other, taken := lower[strings.ToLower(name)]; taken {
+			t.Errorf("%q and %q differ in case only", name, other)
+		}
+		lower[strings.ToLower(name)] = name
+		if len(name) > 32 || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_+-") != "" {
+			t.Errorf("%q is longer than 32 bytes or holds more than the letters of a zone name", name)
+		}
+	}
+	for _, refused := range []string{"Local", "localtime", "Factory", "posixrules", "EST", "EST5EDT", "CET", "posix/UTC", "right/UTC"} {
+		if slices.Contains(names, refused) {
+			t.Errorf("%q is accepted, and is no place", refused)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct{ name, want string }{
+		"a name itself":                   {"Asia/Tokyo", "Asia/Tokyo"},
+		"letters swapped":                 {"Amercia/New_York", "America/New_York"},
+		"a city alone":                    {"tokyo", "Asia/Tokyo"},
+		"a city with a blank":             {"new york", "America/New_York"},
+		"a hyphen for the line":           {"America/New-York", "America/New_York"},
+		"a misspelt city":                 {"Europe/Kyev", "Europe/Kyiv"},
+		"blanks around":                   {"\tEurope/Berlin\n", "Europe/Berlin"},
+		"a tie goes to the present name":  {"buenos aires", "America/Argentina/Buenos_Aires"},
+		"nothing like it":                 {"xyzzy/plugh/quux", ""},
+		"the empty name":                  {"", ""},
+		"blanks alone":                    {"   ", ""},
+		"longer than any name, but alike": {"Europe/Berlin" + strings.Repeat(" Mitte", 10), ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			if got := zones.Nearest(tt.name); got != tt.want {
+				t.Errorf("Nearest(%q) = %q, want %q", tt.name, got, tt.want)
+			}
+		})
+	}
+}
+
+// The table is a map, whose order changes with each walk: ties must not show it.
+func TestNearestIsTheSameEveryTime(t *testing.T) {
+	t.Parallel()
+
+	for _, name := range []string{"buenos aires", "louisville", "gmt", "Etc/GMT+15", "America/Indianapolis", "Asia/Xyz", "Samoa", "utcc"} {
+		want := zones.Nearest(name)
+		for range 50 {
+			if got := zones.Nearest(name); got != want {
+				t.Fatalf("Nearest(%q) = %q, and before %q", name, got, want)
+			}
+		}
+	}
+}

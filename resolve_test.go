@@ -1,0 +1,211 @@
+package almanac_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		zone, wall string
+		want       string // the instant
+		reading    almanac.Reading
+	}{
+		"ordinary morning":                        {"Asia/Tokyo", "2026-05-01T09:00:00", "2026-05-01T00:00:00Z", almanac.Once},
+		"ordinary morning of UTC":                 {"UTC", "2026-05-01T09:00:00", "2026-05-01T09:00:00Z", almanac.Once},
+		"the zone furthest ahead":                 {"Pacific/Kiritimati", "2026-01-01T09:00:00", "2025-12-31T19:00:00Z", almanac.Once},
+		"the zone furthest behind":                {"Pacific/Niue", "2025-12-31T23:30:00", "2026-01-01T10:30:00Z", almanac.Once},
+		"a zone off by a quarter":                 {"Asia/Kathmandu", "2026-05-01T09:00:00", "2026-05-01T03:15:00Z", almanac.Once},
+		"a zone whose sign POSIX turned":          {"Etc/GMT+5", "2026-05-01T09:00:00", "2026-05-01T14:00:00Z", almanac.Once},
+		"gap east of Greenwich":                   {"Europe/Berlin", "2026-03-29T02:30:00", "2026-03-29T01:30:00Z", almanac.Never},
+		"gap west of Greenwich":                   {"America/New_York", "2026-03-08T02:30:00", "2026-03-08T07:30:00Z", almanac.Never},
+		"gap at Greenwich":                        {"Europe/London", "2026-03-29T01:30:00", "2026-03-29T01:30:00Z", almanac.Never},
+		"last second before a gap":                {"Europe/Berlin", "2026-03-29T01:59:59", "2026-03-29T00:59:59Z", almanac.Once},
+		"first second of a gap":                   {"Europe/Berlin", "2026-03-29T02:00:00", "2026-03-29T01:00:00Z", almanac.Never},
+		"last second of a gap":                    {"Europe/Berlin", "2026-03-29T02:59:59", "2026-03-29T01:59:59Z", almanac.Never},
+		"first second after a gap":                {"Europe/Berlin", "2026-03-29T03:00:00", "2026-03-29T01:00:00Z", almanac.Once},
+		"midnight that never struck":              {"America/Sao_Paulo", "2018-11-04T00:00:00", "2018-11-04T03:00:00Z", almanac.Never},
+		"midnight gap in Beirut":                  {"Asia/Beirut", "2024-03-31T00:30:00", "2024-03-30T22:30:00Z", almanac.Never},
+		"midnight gap in Cairo":                   {"Africa/Cairo", "2024-04-26T00:00:00", "2024-04-25T22:00:00Z", almanac.Never},
+		"midnight gap in Santiago":                {"America/Santiago", "2024-09-08T00:30:00", "2024-09-08T04:30:00Z", almanac.Never},
+		"midnight gap in Havana":                  {"America/Havana", "2024-03-10T00:30:00", "2024-03-10T05:30:00Z", almanac.Never},
+		"evening gap that rolls the date":         {"America/Nuuk", "2025-03-29T23:30:00", "2025-03-30T01:30:00Z", almanac.Never},
+		"day that never dawned":                   {"Pacific/Apia", "2011-12-30T09:00:00", "2011-12-30T19:00:00Z", almanac.Never},
+		"day before it":                           {"Pacific/Apia", "2011-12-29T09:00:00", "2011-12-29T19:00:00Z", almanac.Once},
+		"day after it":                            {"Pacific/Apia", "2011-12-31T09:00:00", "2011-12-30T19:00:00Z", almanac.Once},
+		"gap of half an hour":                     {"Australia/Lord_Howe", "2026-10-04T02:15:00", "2026-10-03T15:45:00Z", almanac.Never},
+		"after a gap of half an hour":             {"Australia/Lord_Howe", "2026-10-04T02:30:00", "2026-10-03T15:30:00Z", almanac.Once},
+		"gap of two hours":                        {"Antarctica/Troll", "2026-03-29T02:30:00", "2026-03-29T02:30:00Z", almanac.Never},
+		"fold is its first showing":               {"Europe/Berlin", "2026-10-25T02:30:00", "2026-10-25T00:30:00Z", almanac.Twice},
+		"fold west of Greenwich":                  {"America/New_York", "2026-11-01T01:30:00", "2026-11-01T05:30:00Z", almanac.Twice},
+		"last second before a fold":               {"Europe/Berlin", "2026-10-25T01:59:59", "2026-10-24T23:59:59Z", almanac.Once},
+		"first second of a fold":                  {"Europe/Berlin", "2026-10-25T02:00:00", "2026-10-25T00:00:00Z", almanac.Twice},
+		"last second of a fold":                   {"Europe/Berlin", "2026-10-25T02:59:59", "2026-10-25T00:59:59Z", almanac.Twice},
+		"first second after a fold":               {"Europe/Berlin", "2026-10-25T03:00:00", "2026-10-25T02:00:00Z", almanac.Once},
+		"fold of half an hour":                    {"Australia/Lord_Howe", "2026-04-05T01:45:00", "2026-04-04T14:45:00Z", almanac.Twice},
+		"fold in the last hour of a leap day":     {"Asia/Almaty", "2024-02-29T23:30:00", "2024-02-29T17:30:00Z", almanac.Twice},
+		"Dublin's summer is its standard time":    {"Europe/Dublin", "2026-03-29T01:30:00", "2026-03-29T01:30:00Z", almanac.Never},
+		"Dublin's winter is its saving":           {"Europe/Dublin", "2026-10-25T01:30:00", "2026-10-25T00:30:00Z", almanac.Twice},
+		"Casablanca turns back for Ramadan":       {"Africa/Casablanca", "2025-02-23T02:30:00", "2025-02-23T01:30:00Z", almanac.Twice},
+		"Casablanca turns on after Ramadan":       {"Africa/Casablanca", "2025-04-06T02:30:00", "2025-04-06T02:30:00Z", almanac.Never},
+		"beyond the last change that a file has":  {"Europe/Berlin", "2100-03-28T02:30:00", "2100-03-28T01:30:00Z", almanac.Never},
+		"last day of a leap year in compact data": {"America/New_York", "2028-12-31T09:00:00", "2028-12-31T14:00:00Z", almanac.Once},
+		"the first of all wall times":             {"UTC", "0001-01-01T00:00:00", "0001-01-01T00:00:00Z", almanac.Once},
+		"the last of all wall times":              {"UTC", "9999-12-31T23:59:59", "9999-12-31T23:59:59Z", almanac.Once},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			got, err := zone(t, tt.zone).Resolve(wall(t, tt.wall), almanac.Policies{})
+
+			if want := (almanac.Resolution{Instant: instant(t, tt.want), Reading: tt.reading}); err != nil || got != want {
+				t.Errorf("%s in %s = %v, %v; want %v", tt.wall, tt.zone, got, err, want)
+			}
+		})
+	}
+}
+
+func TestResolveObeysPolicies(t *testing.T) {
+	t.Parallel()
+
+	const (
+		gap  = "America/New_York 2026-03-08T02:30:00"
+		fold = "America/New_York 2026-11-01T01:30:00"
+	)
+	tests := map[string]struct {
+		when     string
+		policies almanac.Policies
+		want     string // the instant, "skipped" or "rejected"
+	}{
+		"gap, nothing said":         {gap, almanac.Policies{}, "2026-03-08T07:30:00Z"},
+		"gap, forward":              {gap, almanac.Policies{Gap: almanac.GapForward}, "2026-03-08T07:30:00Z"},
+		"gap, backward":             {gap, almanac.Policies{Gap: almanac.GapBackward}, "2026-03-08T06:30:00Z"},
+		"gap, boundary":             {gap, almanac.Policies{Gap: almanac.GapBoundary}, "2026-03-08T07:00:00Z"},
+		"gap, skip":                 {gap, almanac.Policies{Gap: almanac.GapSkip}, "skipped"},
+		"gap, reject":               {gap, almanac.Policies{Gap: almanac.GapReject}, "rejected"},
+		"gap, fold's policy":        {gap, almanac.Policies{Fold: almanac.FoldReject}, "2026-03-08T07:30:00Z"},
+		"fold, nothing said":        {fold, almanac.Policies{}, "2026-11-01T05:30:00Z"},
+		"fold, first":               {fold, almanac.Policies{Fold: almanac.FoldFirst}, "2026-11-01T05:30:00Z"},
+		"fold, second":              {fold, almanac.Policies{Fold: almanac.FoldSecond}, "2026-11-01T06:30:00Z"},
+		"fold, reject":              {fold, almanac.Policies{Fold: almanac.FoldReject}, "rejected"},
+		"fold, gap's policy":        {fold, almanac.Policies{Gap: almanac.GapReject}, "2026-11-01T05:30:00Z"},
+		"half an hour, boundary":    {"Australia/Lord_Howe 2026-10-04T02:15:00", almanac.Policies{Gap: almanac.GapBoundary}, "2026-10-03T15:30:00Z"},
+		"half an hour, backward":    {"Australia/Lord_Howe 2026-10-04T02:15:00", almanac.Policies{Gap: almanac.GapBackward}, "2026-10-03T15:15:00Z"},
+		"half an hour, second":      {"Australia/Lord_Howe 2026-04-05T01:45:00", almanac.Policies{Fold: almanac.FoldSecond}, "2026-04-04T15:15:00Z"},
+		"vanished day, boundary":    {"Pacific/Apia 2011-12-30T09:00:00", almanac.Policies{Gap: almanac.GapBoundary}, "2011-12-30T10:00:00Z"},
+		"vanished day, backward":    {"Pacific/Apia 2011-12-30T09:00:00", almanac.Policies{Gap: almanac.GapBackward}, "2011-12-29T19:00:00Z"},
+		"vanished day, skip":        {"Pacific/Apia 2011-12-30T00:00:00", almanac.Policies{Gap: almanac.GapSkip}, "skipped"},
+		"midnight gap, boundary":    {"Africa/Cairo 2024-04-26T00:30:00", almanac.Policies{Gap: almanac.GapBoundary}, "2024-04-25T22:00:00Z"},
+		"midnight gap, first of it": {"Africa/Cairo 2024-04-26T00:00:00", almanac.Policies{Gap: almanac.GapBoundary}, "2024-04-25T22:00:00Z"},
+		"once, strictest of all":    {"America/New_York 2026-03-08T03:00:00", almanac.Policies{Gap: almanac.GapReject, Fold: almanac.FoldReject}, "2026-03-08T07:00:00Z"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			z, w := zone(t, tt.when[:len(tt.when)-20]), wall(t, tt.when[len(tt.when)-19:])
+
+			got, err := z.Resolve(w, tt.policies)
+
+			if tt.want == "skipped" || tt.want == "rejected" {
+				expectRefused(t, err, &almanac.WallTimeError{Wall: w, Zone: z, Rejected: tt.want == "rejected"})
+				return
+			}
+			if err != nil || !got.Instant.Equal(instant(t, tt.want)) {
+				t.Errorf("%s under %+v = %v, %v; want %s", tt.when, tt.policies, got, err, tt.want)
+			}
+		})
+	}
+}
+
+// expectRefused compares err with a WallTimeError but for the reading, which has
+// to be other than once, and with the sentinels.
+func expectRefused(t *testing.T, err error, want *almanac.WallTimeError) {
+	t.Helper()
+	var got *almanac.WallTimeError
+	if !errors.As(err, &got) {
+		t.Fatalf("error %v, want a *WallTimeError", err)
+	}
+	want.Reading = got.Reading
+	if *got != *want || got.Reading != almanac.Never && got.Reading != almanac.Twice {
+		t.Errorf("error %+v, want %+v", got, want)
+	}
+	if errors.Is(err, almanac.ErrRejectedWallTime) != want.Rejected || errors.Is(err, almanac.ErrSkippedWallTime) == want.Rejected {
+		t.Errorf("error %v matches the wrong sentinel; rejected %v", err, want.Rejected)
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	t.Parallel()
+
+	good := wall(t, "2026-05-01T09:00:00")
+	on := func(year int, month time.Month, day int) almanac.WallTime {
+		return almanac.WallTime{Date: almanac.Date{Year: year, Month: month, Day: day}, Clock: good.Clock}
+	}
+	at := func(c almanac.Clock) almanac.WallTime { return almanac.WallTime{Date: good.Date, Clock: c} }
+	tests := map[string]struct {
+		wall     almanac.WallTime
+		policies almanac.Policies
+	}{
+		"the zero WallTime":             {almanac.WallTime{}, almanac.Policies{}},
+		"30 February":                   {on(2026, 2, 30), almanac.Policies{}},
+		"29 February of a common year":  {on(2026, 2, 29), almanac.Policies{}},
+		"a month too many":              {on(2026, 13, 1), almanac.Policies{}},
+		"a month too few":               {on(2026, 0, 1), almanac.Policies{}},
+		"the year 0":                    {on(0, 1, 1), almanac.Policies{}},
+		"the year 10000":                {on(10000, 1, 1), almanac.Policies{}},
+		"the end of the day":            {at(almanac.Clock{Hour: 24}), almanac.Policies{}},
+		"a leap second":                 {at(almanac.Clock{Hour: 23, Minute: 59, Second: 60}), almanac.Policies{}},
+		"a gap policy that is unknown":  {good, almanac.Policies{Gap: "later"}},
+		"a fold policy that is unknown": {good, almanac.Policies{Fold: "both"}},
+		"a leap policy that is unknown": {good, almanac.Policies{LeapDay: "feb27"}},
+		"a policy in capitals":          {good, almanac.Policies{Gap: "FORWARD"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			if got, err := zone(t, "Europe/Berlin").Resolve(tt.wall, tt.policies); err == nil || got != (almanac.Resolution{}) {
+				t.Errorf("Resolve(%v, %+v) = %v, %v; want it refused", tt.wall, tt.policies, got, err)
+			}
+		})
+	}
+}
+
+func TestPoliciesHaveDefaults(t *testing.T) {
+	t.Parallel()
+
+	want := almanac.Policies{Gap: almanac.GapForward, Fold: almanac.FoldFirst, LeapDay: almanac.LeapDayFeb28}
+	if got := (almanac.Policies{}).WithDefaults(); got != want {
+		t.Errorf("the zero Policies are %+v, want %+v", got, want)
+	}
+	chosen := almanac.Policies{Gap: almanac.GapSkip, Fold: almanac.FoldSecond, LeapDay: almanac.LeapDayMar1}
+	if got := chosen.WithDefaults(); got != chosen {
+		t.Errorf("%+v with defaults is %+v, want it unchanged", chosen, got)
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	tests := map[string]string{
+		"once":  "2026-05-01T09:00:00",
+		"never": "2026-03-29T02:30:00",
+		"twice": "2026-10-25T02:30:00",
+		"2100":  "2100-05-01T09:00:00",
+	}
+	for name, text := range tests {
+		b.Run(name, func(b *testing.B) {
+			z, w := zone(b, "Europe/Berlin"), wall(b, text)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := z.Resolve(w, almanac.Policies{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,319 @@
+package almanac_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// user makes the user of a profile that the test itself wrote, as of now.
+func user(t testing.TB, p almanac.Profile, now string) almanac.User {
+	t.Helper()
+	u, err := almanac.NewUser(p, instant(t, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// ada is a user like any other.
+func ada(t testing.TB) almanac.User {
+	t.Helper()
+	return user(t, adasProfile(), "2026-01-01T00:00:00Z")
+}
+
+func adasProfile() almanac.Profile {
+	return almanac.Profile{
+		ID:        uuid.MustParse("123e4567-e89b-12d3-a456-426614174000"),
+		FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London",
+	}
+}
+
+// complaints returns "field problem" for each field of a *ValidationError.
+func complaints(t testing.TB, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var invalid *almanac.ValidationError
+	if !errors.As(err, &invalid) || !errors.Is(err, almanac.ErrInvalid) {
+		t.Fatalf("error %v, want a *ValidationError", err)
+	}
+	var said []string
+	for _, f := range invalid.Fields {
+		said = append(said, f.Field+" "+f.Problem)
+	}
+	return said
+}
+
+func TestNewUserJudgesNames(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct{ name, problem string }{
+		"plain":                       {"Ada", ""},
+		"of many scripts":             {"Ada 愛 Ада عائشة", ""},
+		"one character":               {"李", ""},
+		"with an apostrophe":          {"O'Brien-Smith", ""},
+		"with a blank inside":         {"Mary Ann", ""},
+		"a hundred characters":        {strings.Repeat("ä", 100), ""},
+		"a hundred emoji":             {strings.Repeat("🎂", 100), ""},
+		"a hundred and one":           {strings.Repeat("a", 101), "is longer than 100 characters"},
+		"a hundred and one umlauts":   {strings.Repeat("ä", 101), "is longer than 100 characters"},
+		"empty":                       {"", "is empty"},
+		"blank":                       {" \u2003\t", "is empty"},
+		"a NUL":                       {"A\x00da", "contains control characters"},
+		"a line end":                  {"Ada\nBcc: all@example.com", "contains control characters"},
+		"a C1 control":                {"Ada\u0085", "contains control characters"},
+		"turned around":               {"Ada\u202Eecalevol", "contains control characters"},
+		"isolated":                    {"Ada\u2066x\u2069", "contains control characters"},
+		"marked right to left is not": {"عائشة\u200F", ""},
+		"not UTF-8":                   {"Ada\xff", "is not valid UTF-8"},
+		"half a surrogate in UTF-8":   {"Ada\xed\xa0\x80", "is not valid UTF-8"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, last := adasProfile(), adasProfile()
+			first.FirstName, last.LastName = tt.name, tt.name
+
+			_, firstErr := almanac.NewUser(first, instant(t, "2026-01-01T00:00:00Z"))
+			_, lastErr := almanac.NewUser(last, instant(t, "2026-01-01T00:00:00Z"))
+
+			wantFirst, wantLast := []string{"firstName " + tt.problem}, []string{"lastName " + tt.problem}
+			if tt.problem == "" {
+				wantFirst, wantLast = nil, nil
+			}
+			if got := complaints(t, firstErr); !slices.Equal(got, wantFirst) {
+				t.Errorf("first name %q: %q, want %q", tt.name, got, wantFirst)
+			}
+			if got := complaints(t, lastErr); !slices.Equal(got, wantLast) {
+				t.Errorf("last name %q: %q, want %q", tt.name, got, wantLast)
+			}
+		})
+	}
+}
+
+func TestNewUserJudgesTheDateOfBirthWhereThePersonLives(t *testing.T) {
+	t.Parallel()
+
+	const now = "2026-03-15T10:30:00Z" // the 16th in Kiritimati, still the 14th in Niue
+	tests := map[string]struct{ born, zone, problem string }{
+		"long ago":                        {"1990-12-10", "UTC", ""},
+		"the earliest":                    {"1900-01-01", "UTC", ""},
+		"today":                           {"2026-03-15", "UTC", ""},
+		"tomorrow":                        {"2026-03-16", "UTC", "is in the future"},
+		"tomorrow, which it is there":     {"2026-03-16", "Pacific/Kiritimati", ""},
+		"the day after that":              {"2026-03-17", "Pacific/Kiritimati", "is in the future"},
+		"today, which it is not there":    {"2026-03-15", "Pacific/Niue", "is in the future"},
+		"yesterday, which is today there": {"2026-03-14", "Pacific/Niue", ""},
+		"a leap day":                      {"2024-02-29", "UTC", ""},
+		"a leap day of a common year":     {"2023-02-29", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"a leap day of 1900":              {"1900-02-29", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"30 February":                     {"1990-02-30", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"before anybody alive":            {"1899-12-31", "UTC", "is before 1900-01-01"},
+		"no date":                         {"yesterday", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"nothing":                         {"", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"with a time":                     {"1990-12-10T00:00:00Z", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"American":                        {"12/10/1990", "UTC", "is not a date of the form YYYY-MM-DD"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := adasProfile()
+			p.DateOfBirth, p.Timezone = tt.born, tt.zone
+
+			u, err := almanac.NewUser(p, instant(t, now))
+
+			if tt.problem == "" {
+				if err != nil || u.DateOfBirth.String() != tt.born {
+					t.Errorf("born %s in %s: %v, %v; want it accepted", tt.born, tt.zone, u.DateOfBirth, err)
+				}
+				return
+			}
+			if got, want := complaints(t, err), []string{"dateOfBirth " + tt.problem}; !slices.Equal(got, want) {
+				t.Errorf("born %s in %s: %q, want %q", tt.born, tt.zone, got, want)
+			}
+			var born *almanac.InvalidDateOfBirthError
+			if !errors.As(err, &born) || !errors.Is(err, almanac.ErrInvalidDateOfBirth) || born.Value != tt.born || errors.Is(err, almanac.ErrInvalidTimezone) {
+				t.Errorf("born %s in %s: %v, want an *InvalidDateOfBirthError of that value within", tt.born, tt.zone, err)
+			}
+		})
+	}
+}
+
+func TestNewUserJudgesAttributes(t *testing.T) {
+	t.Parallel()
+
+	const unfit, notObject = "contain", "are not a JSON object" // how the problem begins
+	padded := func(n int) string { return `{"a":"` + strings.Repeat("x", n-len(`{"a":""}`)) + `"}` }
+	tests := map[string]struct{ attributes, problem string }{
+		"an object":                      {`{"hireDate": "2020-02-29"}`, ""},
+		"an empty object":                {`{}`, ""},
+		"an object among blanks":         {" \n{\"a\": [1, null]}\t", ""},
+		"as large as may be":             {padded(64 << 10), ""},
+		"larger":                         {padded(64<<10 + 1), "are longer than 65536 bytes"},
+		"an array":                       {`[]`, notObject},
+		"null":                           {`null`, notObject},
+		"a number":                       {`1`, notObject},
+		"a text":                         {`"{}"`, notObject},
+		"empty":                          {``, notObject},
+		"half an object":                 {`{"a":`, notObject},
+		"two objects":                    {`{}{}`, notObject},
+		"a NUL":                          {`{"a": "\u0000"}`, unfit},
+		"a NUL in a key":                 {`{"\u0000": 1}`, unfit},
+		"not UTF-8":                      {"{\"a\": \"\xff\"}", unfit},
+		"half a surrogate pair":          {`{"a": "\ud83c"}`, unfit},
+		"the other half":                 {`{"a": "\uDF82"}`, unfit},
+		"halves in the wrong order":      {`{"a": "\udf82\ud83c"}`, unfit},
+		"a surrogate pair":               {`{"a": "\ud83c\udf82"}`, ""},
+		"a backslash and then a u0000":   {`{"a": "C:\\u0000"}`, ""},
+		"a number beyond all databases'": {`{"a": 1e200000}`, unfit},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := adasProfile()
+			p.Attributes = json.RawMessage(tt.attributes)
+
+			u, err := almanac.NewUser(p, instant(t, "2026-01-01T00:00:00Z"))
+
+			if tt.problem == "" {
+				if err != nil || string(u.Attributes) != tt.attributes {
+					t.Errorf("attributes %.80q: %v, want them accepted", tt.attributes, err)
+				}
+				return
+			}
+			if got := complaints(t, err); len(got) != 1 || !strings.HasPrefix(got[0], "attributes "+tt.problem) {
+				t.Errorf("attributes %.80q: %q, want them refused: %s", tt.attributes, got, tt.problem)
+			}
+		})
+	}
+}
+
+func TestNewUserNamesEveryBadFieldAtOnce(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		profile almanac.Profile
+		want    []string
+	}{
+		"nothing is given": {almanac.Profile{}, []string{
+			"firstName is empty", "lastName is empty", "dateOfBirth is not a date of the form YYYY-MM-DD", "timezone is not a known time zone",
+		}},
+		"everything is bad": {
+			almanac.Profile{FirstName: "\x00", LastName: "\xff", DateOfBirth: "1899-01-01", Timezone: "Europe/Kyev", Attributes: json.RawMessage("1")},
+			[]string{
+				"firstName contains control characters", "lastName is not valid UTF-8", "dateOfBirth is before 1900-01-01",
+				`timezone is not a known time zone; did you mean "Europe/Kyiv"?`, "attributes are not a JSON object",
+			},
+		},
+		"a birth in the future, and no zone to judge it by": {
+			almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "2030-01-01", Timezone: "UTC+5"},
+			[]string{"timezone is not a known time zone", "dateOfBirth is in the future"},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			u, err := almanac.NewUser(tt.profile, instant(t, "2026-01-01T00:00:00Z"))
+
+			if got := complaints(t, err); !slices.Equal(got, tt.want) || !reflect.DeepEqual(u, almanac.User{}) {
+				t.Errorf("NewUser = %v, %q\nwant %q", u, got, tt.want)
+			}
+			if !errors.Is(err, almanac.ErrInvalidDateOfBirth) || !errors.Is(err, almanac.ErrInvalidTimezone) {
+				t.Errorf("%v matches birth %v, zone %v; want both", err, errors.Is(err, almanac.ErrInvalidDateOfBirth), errors.Is(err, almanac.ErrInvalidTimezone))
+			}
+		})
+	}
+}
+
+func TestNewUserFillsIn(t *testing.T) {
+	t.Parallel()
+
+	p, now := adasProfile(), time.Date(2026, 1, 1, 9, 0, 0, 0, time.FixedZone("elsewhere", 3600))
+	p.Timezone, p.Attributes = "asia/calcutta", json.RawMessage(`{"a":1}`)
+
+	u, err := almanac.NewUser(p, now)
+
+	if err != nil || u.ID != p.ID || u.Version != 1 || u.Timezone.String() != "Asia/Calcutta" || u.Name() != "Ada Lovelace" {
+		t.Errorf("NewUser = %+v, %v", u, err)
+	}
+	if want := instant(t, "2026-01-01T08:00:00Z"); u.CreatedAt != want || u.UpdatedAt != want {
+		t.Errorf("created %v, updated %v; want %v in UTC", u.CreatedAt, u.UpdatedAt, want)
+	}
+	p.Attributes[1] = 'X'
+	if string(u.Attributes) != `{"a":1}` {
+		t.Errorf("the user shares the caller's attributes: %s", u.Attributes)
+	}
+	p.ID, p.Attributes = uuid.Nil, nil
+	if u, err = almanac.NewUser(p, now); err != nil || u.ID.Version() != 7 || string(u.Attributes) != "{}" {
+		t.Errorf("id %v, attributes %s, %v; want a fresh UUIDv7 and {}", u.ID, u.Attributes, err)
+	}
+}
+
+func TestEditChangesWhatIsNamedAndNothingElse(t *testing.T) {
+	t.Parallel()
+
+	was := ada(t)
+	later := instant(t, "2026-02-01T00:00:00Z")
+	tests := map[string]struct {
+		change almanac.ProfileChange
+		expect func(u *almanac.User)
+	}{
+		"nothing":       {almanac.ProfileChange{}, func(*almanac.User) {}},
+		"first name":    {almanac.ProfileChange{FirstName: ptr("Augusta")}, func(u *almanac.User) { u.FirstName = "Augusta" }},
+		"last name":     {almanac.ProfileChange{LastName: ptr("King")}, func(u *almanac.User) { u.LastName = "King" }},
+		"date of birth": {almanac.ProfileChange{DateOfBirth: ptr("1992-02-29")}, func(u *almanac.User) { u.DateOfBirth, _ = almanac.ParseDateOfBirth("1992-02-29") }},
+		"zone":          {almanac.ProfileChange{Timezone: ptr("asia/tokyo")}, func(u *almanac.User) { u.Timezone = almanac.StoredTimezone("Asia/Tokyo") }},
+		"attributes":    {almanac.ProfileChange{Attributes: json.RawMessage(`{"b":2}`)}, func(u *almanac.User) { u.Attributes = json.RawMessage(`{"b":2}`) }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			got, err := was.Edit(tt.change, later)
+
+			want := was
+			want.Version, want.UpdatedAt = 2, later
+			tt.expect(&want)
+			if err != nil || !reflect.DeepEqual(got, want) || was.Version != 1 {
+				t.Errorf("Edit = %+v, %v\nwant %+v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestEditRefusesAsNewUserDoes(t *testing.T) {
+	t.Parallel()
+
+	now := instant(t, "2026-03-15T23:30:00Z")
+	newborn := user(t, almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "2026-03-16", Timezone: "Asia/Tokyo"}, "2026-03-15T23:30:00Z")
+	tests := map[string]struct {
+		change almanac.ProfileChange
+		want   []string
+	}{
+		"a blank name":               {almanac.ProfileChange{FirstName: ptr(" "), LastName: ptr("")}, []string{"firstName is empty", "lastName is empty"}},
+		"an unknown zone":            {almanac.ProfileChange{Timezone: ptr("Mars/Base")}, []string{"timezone is not a known time zone"}},
+		"a birth in the future":      {almanac.ProfileChange{DateOfBirth: ptr("2026-03-17")}, []string{"dateOfBirth is in the future"}},
+		"a move to where it is past": {almanac.ProfileChange{Timezone: ptr("Pacific/Niue")}, []string{"dateOfBirth is in the future"}},
+		"attributes":                 {almanac.ProfileChange{Attributes: json.RawMessage("null")}, []string{"attributes are not a JSON object"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			if _, err := newborn.Edit(tt.change, now); !slices.Equal(complaints(t, err), tt.want) {
+				t.Errorf("Edit: %q, want %q", complaints(t, err), tt.want)
+			}
+		})
+	}
+}
