@@ -199,7 +199,8 @@ func begin(t *testing.T, e *machine) (stop func() error) {
 // lock orders what the test read or set before what the engine does meanwhile.
 func (s *store) pass(d time.Duration) {
 	s.mu.Lock()
-	s.mu.Unlock() //nolint:staticcheck // empty on purpose
+	//lint:ignore SA2001 empty on purpose
+	s.mu.Unlock()
 	time.Sleep(d)
 	synctest.Wait()
 }
