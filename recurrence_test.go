@@ -77,20 +77,20 @@ func TestYearlyNext(t *testing.T) {
 	}
 }
 
-// In Samoa the last Friday of 2011 did not exist. Moved by the width of that gap,
-// a whole day, 30 December falls on the 31st; a gap of the very last hours would
-// fall into the next year. So the search begins in the local year before.
-func TestYearlyNextFindsAnOccurrenceThatAGapMovedOn(t *testing.T) {
+// Kiritimati left out 31 December 1994. Moved on by the width of that gap, the
+// occurrence of 1994 falls on New Year's Day of 1995, so the search has to begin in
+// the local year before.
+func TestYearlyNextFindsAnOccurrenceThatAGapMovedIntoTheNextYear(t *testing.T) {
 	t.Parallel()
 
-	apia := zone(t, "Pacific/Apia")
-	yearly := almanac.Yearly{Month: time.December, Day: 30, At: almanac.Clock{Hour: 23, Minute: 59, Second: 59}}
-	lastSecond := instant(t, "2011-12-31T09:59:58Z") // 23:59:58 on the 31st there
+	kiritimati := zone(t, "Pacific/Kiritimati")
+	yearly := almanac.Yearly{Month: time.December, Day: 31, At: almanac.Clock{Hour: 9}}
+	after := instant(t, "1994-12-31T12:00:00Z") // 02:00 on New Year's Day there
 
-	got, err := yearly.Next(apia, almanac.Policies{}, lastSecond)
+	got, err := yearly.Next(kiritimati, almanac.Policies{}, after)
 
-	if err != nil || got.Key != "2011" {
-		t.Errorf("after %v: %+v, %v; want the occurrence of 2011", lastSecond, got, err)
+	if err != nil || got.Key != "1994" || kiritimati.WallTime(after).Date.Year != 1995 {
+		t.Errorf("after %v: %+v, %v; want the occurrence of 1994", kiritimati.WallTime(after), got, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/almanac-go/almanac"
 )
@@ -25,7 +26,8 @@ func bodyOf(e almanac.Event) ([]byte, error) {
 }
 
 // writePayload adds the payload's own members, or the payload as one when it is
-// no object. The envelope's names are not the payload's to give.
+// no object. The envelope's names are not the payload's to give, in whatever case:
+// many a receiver reads names without regard to it.
 func writePayload(b *bytes.Buffer, payload json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &members); err != nil || members == nil {
@@ -33,7 +35,7 @@ func writePayload(b *bytes.Buffer, payload json.RawMessage) error {
 	}
 	names := make([]string, 0, len(members))
 	for name := range members {
-		if name != "eventId" && name != "eventType" {
+		if !strings.EqualFold(name, "eventId") && !strings.EqualFold(name, "eventType") {
 			names = append(names, name)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -20,11 +19,11 @@ const maxAnswer = 16 << 10
 
 // Deliverer posts events to one URL. It is safe for concurrent use.
 type Deliverer struct {
-	url     string
-	keys    []key
-	header  http.Header
-	timeout time.Duration
-	client  *http.Client
+	url       string
+	keys      []key
+	header    http.Header
+	timeout   time.Duration
+	transport *http.Transport // without a client: it follows no redirect and keeps no cookie
 }
 
 var _ almanac.Deliverer = (*Deliverer)(nil)
@@ -41,18 +40,13 @@ func New(target string, options ...Option) (*Deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Deliverer{url: target, keys: keys, header: s.header, timeout: s.timeout, client: &http.Client{
-		Transport: newTransport(s.private),
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // a redirect is an answer, and not a 2xx
-		},
-	}}, nil
+	return &Deliverer{url: target, keys: keys, header: s.header, timeout: s.timeout, transport: newTransport(s.private)}, nil
 }
 
 // Deliver posts the event. A nil error means that the receiver answered 2xx. An
 // error that matches [almanac.ErrPermanent] is final; any other is worth another
-// attempt. An answer that is no 2xx is a [*StatusError]. No error repeats the URL's
-// path and query, a header, or what the receiver wrote.
+// attempt. An answer that is no 2xx is a [*StatusError]. The text of an error repeats
+// neither the URL's path and query, nor a header, nor what the receiver answered.
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -60,9 +54,9 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 	if err != nil {
 		return almanac.Permanent(err)
 	}
-	response, err := d.client.Do(request)
+	response, err := d.transport.RoundTrip(request)
 	if err != nil {
-		return d.unanswered(err)
+		return unanswered(ctx, err)
 	}
 	defer response.Body.Close()
 	// Drained so that the connection can be used again; an error here takes nothing
@@ -72,7 +66,7 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 }
 
 // CloseIdleConnections closes connections that wait for another delivery.
-func (d *Deliverer) CloseIdleConnections() { d.client.CloseIdleConnections() }
+func (d *Deliverer) CloseIdleConnections() { d.transport.CloseIdleConnections() }
 
 func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*http.Request, error) {
 	body, err := bodyOf(delivery.Event)
@@ -95,17 +89,4 @@ func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*ht
 		request.Header.Set(headerSignature, sign(d.keys, id, timestamp, body))
 	}
 	return request, nil
-}
-
-// unanswered says why there is no answer. The client's own error repeats the URL.
-func (d *Deliverer) unanswered(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Err
-	}
-	err = fmt.Errorf("webhook: no answer: %w", err)
-	if errors.Is(err, ErrProhibitedAddress) {
-		return almanac.Permanent(err) // it will not become a public address by being asked again
-	}
-	return err
 }

@@ -2,16 +2,17 @@ package webhook_test
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,20 +236,58 @@ func TestDeliverEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, deliverer(t, r.URL).Deliver(ctx, greeting(time.Now())), context.Canceled)
 }
 
-func TestDeliverTrustsOnlyWhomTheSystemTrusts(t *testing.T) {
+func TestDeliverSaysWhyItWasStopped(t *testing.T) {
 	t.Parallel()
-	secure := httptest.NewTLSServer(status(http.StatusOK)) // signed by nobody whom the system knows
-	t.Cleanup(secure.Close)
-	old := httptest.NewUnstartedServer(status(http.StatusOK))
-	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
-	old.StartTLS()
-	t.Cleanup(old.Close)
-	for _, server := range []*httptest.Server{secure, old} {
-		server.Config.ErrorLog = nil
-		err := deliverer(t, server.URL).Deliver(t.Context(), greeting(time.Now()))
-		require.Error(t, err)
-		require.NotErrorIs(t, err, almanac.ErrPermanent, "certificates are renewed")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	lost := errors.New("lease lost")
+	r := listen(t, func(_ http.ResponseWriter, r *http.Request) { cancel(lost); <-r.Context().Done() })
+
+	err := deliverer(t, r.URL).Deliver(ctx, greeting(time.Now()))
+
+	require.ErrorIs(t, err, lost)
+	require.EqualError(t, err, "webhook: no answer: lease lost")
+}
+
+func TestCloseIdleConnections(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{})
+	server := httptest.NewUnstartedServer(status(http.StatusNoContent))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(closed)
+		}
 	}
+	server.Start()
+	t.Cleanup(server.Close)
+	d := deliverer(t, server.URL)
+	require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
+
+	d.CloseIdleConnections()
+
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "the connection is still open")
+	}
+}
+
+// A receiver closes idle connections when it likes; that costs no attempt.
+func TestDeliverReplacesAConnectionThatBroke(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	hangUp := misbehave(func(io.ReadWriteCloser) {})
+	r := listen(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 2 {
+			hangUp(w, r)
+		}
+	})
+	d := deliverer(t, r.URL)
+	require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
+	require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
+	heard := r.heard()
+	require.Len(t, heard, 3)
+	require.Equal(t, heard[1].body, heard[2].body)
+	require.Equal(t, heard[1].header.Get("X-Idempotency-Key"), heard[2].header.Get("X-Idempotency-Key"))
 }
 
 func TestErrorsTellNoSecrets(t *testing.T) {

@@ -13,6 +13,9 @@
 // byte for byte the same on every attempt. It names neither the user nor the
 // instant: whom the receiver needs to know, the payload says.
 //
+// One attempt can reach the receiver twice: where a connection that was kept open
+// breaks before an answer came, the request is sent again on another.
+//
 // # What counts as delivered
 //
 // Any 2xx, and nothing else. 408, 425, 429, 5xx, 3xx, timeouts and network errors
@@ -24,7 +27,8 @@
 // The address is judged when it is dialled, after every name was resolved, so
 // neither a name that points inside nor one that changes its mind gets through:
 // only public addresses are dialled, and no proxy of the environment is used.
-// [AllowPrivate] opens loopback and private networks.
+// [AllowPrivate] opens loopback and private networks. A refusal is final, for it
+// tells of a wrong setting or a hostile name, not of a bad moment.
 //
 // # At the receiver
 //

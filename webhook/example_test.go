@@ -1,14 +1,47 @@
 package webhook_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/webhook"
 )
 
+// A delivery, from both ends.
+func Example() {
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	verifier, err := webhook.NewVerifier(secret)
+	if err != nil {
+		panic(err)
+	}
+	receiver := httptest.NewServer(verifier.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Printf("%s: %s\n", r.Header.Get("X-Idempotency-Key"), body)
+	})))
+	defer receiver.Close()
+
+	deliverer, err := webhook.New(receiver.URL, webhook.WithSecrets(secret), webhook.AllowPrivate())
+	if err != nil {
+		panic(err)
+	}
+	defer deliverer.CloseIdleConnections()
+	err = deliverer.Deliver(context.Background(), almanac.Delivery{Attempt: 1, At: time.Now(), Event: almanac.Event{
+		Type: almanac.TypeBirthday, IdempotencyKey: "event-0da59425d0ba435e",
+		Payload: []byte(`{"message": "Hey, Ada Lovelace it's your birthday"}`),
+	}})
+	fmt.Println(err)
+	// Output:
+	// event-0da59425d0ba435e: {"eventId":"00000000-0000-0000-0000-000000000000","eventType":"BIRTHDAY","message":"Hey, Ada Lovelace it's your birthday"}
+	// <nil>
+}
+
+// Everything that is wrong is said at once.
 func ExampleNew() {
 	_, err := webhook.New("http://169.254.169.254/latest/meta-data", webhook.WithSecrets("secret"))
 	fmt.Println(err)

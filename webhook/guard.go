@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -65,10 +66,9 @@ var public = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork())
 // clothing is judged as what it is.
 func (g guard) check(to netip.AddrPort) error {
 	ip := to.Addr().Unmap().WithZone("")
-	if bool(g) && ip != cloudMetadata && (ip.IsLoopback() || ip.IsPrivate() || sharedSpace.Contains(ip)) {
-		return nil
-	}
-	if err := public.SafeAddr(ip); err != nil {
+	metadata := slices.ContainsFunc(cloudMetadata, func(p netip.Prefix) bool { return p.Contains(ip) })
+	inside := ip.IsLoopback() || ip.IsPrivate() || sharedSpace.Contains(ip)
+	if metadata || !(inside && bool(g)) && public.SafeAddr(ip) != nil {
 		return fmt.Errorf("%w: %s", ErrProhibitedAddress, ip)
 	}
 	return nil
@@ -77,6 +77,16 @@ func (g guard) check(to netip.AddrPort) error {
 // sharedSpace is what carriers and overlay networks use like private space (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// cloudMetadata is where Amazon keeps an instance's credentials; it looks like any
-// private address.
-var cloudMetadata = netip.MustParseAddr("fd00:ec2::254")
+// cloudMetadata is where clouds tell a machine its credentials, outside of the
+// link-local ranges, which are forbidden anyway: these look like any private
+// address, and Azure's like a public one.
+var cloudMetadata = []netip.Prefix{
+	netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba
+	netip.MustParsePrefix("fd00:100::100:200/128"),  // Alibaba
+	netip.MustParsePrefix("168.63.129.16/32"),       // Azure
+	netip.MustParsePrefix("fd00:ec2::/32"),          // Amazon
+	netip.MustParsePrefix("fd20:ce::254/128"),       // Google
+	netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"), // Oracle
+	netip.MustParsePrefix("fd00:42::42/128"),        // Scaleway
+	netip.MustParsePrefix("fd00:a9fe:a9fe::1/128"),  // Akamai
+}

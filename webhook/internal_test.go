@@ -3,37 +3,12 @@ package webhook
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/almanac-go/almanac"
 )
-
-func TestRetryAfter(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
-	tests := map[string]struct {
-		value string
-		want  time.Duration
-	}{
-		"nothing":                {"", 0},
-		"seconds":                {"120", 2 * time.Minute},
-		"no time at all":         {"0", 0},
-		"negative":               {"-5", 0},
-		"ten years":              {"315360000", longestWait},
-		"more than fits":         {"18446744073709551616", 0},
-		"a date":                 {"Sun, 29 Mar 2026 01:00:30 GMT", 30 * time.Second},
-		"a date that has passed": {"Sun, 29 Mar 2026 00:00:00 GMT", 0},
-		"a date in ten years":    {"Sat, 29 Mar 2036 01:00:00 GMT", longestWait},
-		"words":                  {"soon", 0},
-		"a fraction":             {"1.5", 0},
-	}
-	for name, tt := range tests {
-		if got := retryAfter(tt.value, at); got != tt.want {
-			t.Errorf("%s: Retry-After %q = %v, want %v", name, tt.value, got, tt.want)
-		}
-	}
-}
 
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{"120", "-1", "Sun, 29 Mar 2026 01:00:30 GMT", "soon"} {
@@ -47,7 +22,7 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 func FuzzBody(f *testing.F) {
-	for _, seed := range []string{`{"message":"x"}`, `{"eventId":1,"eventType":{}}`, `[1, 2]`, `null`, `"x"`, `{"a":1,"a":2}`} {
+	for _, seed := range []string{`{"message":"x"}`, `{"eventId":1,"eventType":{}}`, `{"EVENTID":1,"eventtype":{}}`, `[1, 2]`, `null`, `"x"`, `{"a":1,"a":2}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, payload string) {
@@ -82,6 +57,29 @@ func FuzzVerify(f *testing.F) {
 		h.Set(headerSignature, signature)
 		if v.Verify(h, []byte(body), time.Unix(1774746000, 0)) == nil {
 			t.Errorf("accepted %q %q %q %q, which nobody signed", id, timestamp, signature, body)
+		}
+	})
+}
+
+func FuzzNew(f *testing.F) {
+	for _, seed := range []string{"https://example.com/hook?x=1", "http://x/", "https://[::ffff:127.0.0.1]:1/", "https://a@b/#c",
+		"https://0x7f.1/", "HTTPS://BÜCHER.example.:443", "https:\\\\example.com", "https://[fe80::1%25lo]/"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		if _, err := New(target); err != nil {
+			return
+		}
+		r, err := http.NewRequest(http.MethodPost, target, nil)
+		if err != nil {
+			t.Fatalf("%q is accepted and makes no request: %v", target, err)
+		}
+		u := r.URL
+		if len(target) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+			t.Errorf("%q is accepted", target)
+		}
+		if ip, err := netip.ParseAddr(u.Hostname()); err == nil && (ip.Unmap().IsPrivate() || !ip.Unmap().IsGlobalUnicast()) {
+			t.Errorf("%q is accepted, which leads inside", target)
 		}
 	})
 }

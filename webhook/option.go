@@ -3,11 +3,12 @@ package webhook
 import (
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,13 +37,15 @@ func WithSecrets(secrets ...string) Option {
 }
 
 // WithHeader adds a header to every delivery, such as a token that the receiver
-// asks for. The headers that this package sets are refused.
+// asks for. The headers that this package or the connection sets are refused, and
+// so are control characters.
 func WithHeader(name, value string) Option {
 	return func(s *settings) { s.header.Add(name, value) }
 }
 
 // AllowPrivate lets deliveries go to loopback and private networks, and over plain
-// http. Link-local addresses, where clouds keep their metadata, stay forbidden.
+// http. Link-local and multicast addresses and those where clouds keep a machine's
+// credentials stay forbidden.
 func AllowPrivate() Option { return func(s *settings) { s.private = true } }
 
 // WithTimeout bounds a delivery from the dialling to the end of the answer. It must
@@ -61,10 +64,10 @@ func (s settings) check(target string) ([]key, error) {
 	}
 	errs = append(errs, s.checkURL(target))
 	refuse(s.timeout <= 0, "timeout of %v is not positive", s.timeout)
-	for name, values := range s.header {
+	for _, name := range slices.Sorted(maps.Keys(s.header)) {
 		refuse(name == "" || strings.ContainsFunc(name, notInName), "%q is no name for a header", name)
-		refuse(reserved(name), "the header %s is set by this package", name)
-		refuse(slices.ContainsFunc(values, breaksLine), "the value of header %q would break its line", name)
+		refuse(reserved(name), "the header %s is not the caller's to set", name)
+		refuse(slices.ContainsFunc(s.header[name], hasControl), "the value of header %q has a control character", name)
 	}
 	var keys []key
 	if s.signed {
@@ -89,14 +92,14 @@ func (s settings) checkURL(target string) error {
 	case u.Fragment != "" || strings.HasSuffix(target, "#"):
 		return errors.New("webhook: the URL has a fragment, which is never sent")
 	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("webhook: %q is no port", port)
+		}
+	}
 	// An address that can be judged now is judged now; the rest when it is dialled.
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
 		return guard(s.private).check(netip.AddrPortFrom(ip, 0))
-	}
-	if port := u.Port(); port != "" {
-		if _, err := net.LookupPort("tcp", port); err != nil {
-			return fmt.Errorf("webhook: %q is no port", port)
-		}
 	}
 	return nil
 }
@@ -105,12 +108,19 @@ func notInName(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-func breaksLine(value string) bool { return strings.ContainsAny(value, "\r\n\x00") }
+// hasControl reports what would break the header's line, or make the transport
+// refuse each delivery.
+func hasControl(value string) bool {
+	return strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
 
+// reserved reports whether a header, in canonical form, is this package's or the
+// connection's own.
 func reserved(name string) bool {
-	switch http.CanonicalHeaderKey(name) {
-	case "Content-Type", "Content-Length", "Transfer-Encoding", "Host", "Connection", "User-Agent", "X-Idempotency-Key",
-		http.CanonicalHeaderKey(headerID), http.CanonicalHeaderKey(headerTimestamp), http.CanonicalHeaderKey(headerSignature):
+	switch name {
+	case "Content-Type", "User-Agent", "X-Idempotency-Key", headerID, headerTimestamp, headerSignature,
+		"Content-Length", "Content-Encoding", "Accept-Encoding", "Transfer-Encoding", "Te", "Trailer", "Host",
+		"Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect":
 		return true
 	}
 	return false

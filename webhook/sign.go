@@ -55,14 +55,15 @@ func parseSecrets(secrets []string) ([]key, error) {
 func sign(keys []key, id, timestamp string, body []byte) string {
 	signatures := make([]string, len(keys))
 	for i, k := range keys {
-		signatures[i] = version + base64.StdEncoding.EncodeToString(k.mac(id, timestamp, body))
+		signatures[i] = k.signature(id, timestamp, body)
 	}
 	return strings.Join(signatures, " ")
 }
 
-func (k key) mac(id, timestamp string, body []byte) []byte {
+// signature returns the signature by one key, as it is sent.
+func (k key) signature(id, timestamp string, body []byte) string {
 	h := hmac.New(sha256.New, k)
 	h.Write([]byte(id + "." + timestamp + "."))
 	h.Write(body)
-	return h.Sum(nil)
+	return version + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }

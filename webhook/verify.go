@@ -3,7 +3,6 @@ package webhook
 import (
 	"bytes"
 	"crypto/hmac"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -41,12 +40,12 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 // verifier's secrets, made within [Tolerance] of now. Otherwise the error matches
 // [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
 func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error {
-	id, timestamp := header.Get(headerID), header.Get(headerTimestamp)
+	id, timestamp, signatures := header.Get(headerID), header.Get(headerTimestamp), header.Get(headerSignature)
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
-	if id == "" || err != nil {
+	if id == "" || err != nil || signatures == "" {
 		return ErrUnsigned
 	}
-	if !v.signed(header.Get(headerSignature), id, timestamp, body) {
+	if !v.signed(signatures, id, timestamp, body) {
 		return ErrSignature
 	}
 	if age := now.Sub(time.Unix(seconds, 0)); age > Tolerance || age < -Tolerance {
@@ -56,16 +55,13 @@ func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error 
 }
 
 // signed reports whether one of the space-separated signatures is by one of the
-// keys, in a time that does not tell how nearly.
+// keys, in a time that does not tell how nearly. The body is hashed once for each
+// key, however many signatures a stranger sends.
 func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
-	for signature := range strings.FieldsSeq(signatures) {
-		encoded, known := strings.CutPrefix(signature, version)
-		mac, err := base64.StdEncoding.DecodeString(encoded)
-		if !known || err != nil {
-			continue
-		}
-		for _, k := range v.keys {
-			if hmac.Equal(mac, k.mac(id, timestamp, body)) {
+	for _, k := range v.keys {
+		ours := []byte(k.signature(id, timestamp, body))
+		for theirs := range strings.FieldsSeq(signatures) {
+			if hmac.Equal([]byte(theirs), ours) {
 				return true
 			}
 		}
@@ -78,13 +74,17 @@ func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
 const maxDelivery = 128 << 10
 
 // Handler returns a handler that passes on to next only what the verifier accepts,
-// the body still to be read. It answers 401 to the rest, and 413 to what is larger
-// than any delivery.
+// the body still to be read. It answers 401 to the rest, 413 to what is larger than
+// any delivery, and 400 to what breaks off.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDelivery))
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			http.Error(w, "larger than any delivery", http.StatusRequestEntityTooLarge)
+			return
+		}
 		if err != nil {
-			http.Error(w, "the body cannot be read", http.StatusRequestEntityTooLarge)
+			http.Error(w, "the body cannot be read", http.StatusBadRequest)
 			return
 		}
 		if err := v.Verify(r.Header, body, time.Now()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -45,7 +46,10 @@ func TestVerify(t *testing.T) {
 		"another time":                   {func(h http.Header) { h.Set("webhook-timestamp", strconv.FormatInt(now.Unix()+1, 10)) }, now, "{}", webhook.ErrSignature},
 		"no id":                          {func(h http.Header) { h.Del("webhook-id") }, now, "{}", webhook.ErrUnsigned},
 		"no time":                        {func(h http.Header) { h.Del("webhook-timestamp") }, now, "{}", webhook.ErrUnsigned},
-		"no signature":                   {func(h http.Header) { h.Del("webhook-signature") }, now, "{}", webhook.ErrSignature},
+		"no signature":                   {func(h http.Header) { h.Del("webhook-signature") }, now, "{}", webhook.ErrUnsigned},
+		"a time in words":                {func(h http.Header) { h.Set("webhook-timestamp", "now") }, now, "{}", webhook.ErrUnsigned},
+		"a signature cut short":          {func(h http.Header) { h.Set("webhook-signature", h.Get("webhook-signature")[:20]) }, now, "{}", webhook.ErrSignature},
+		"a version and nothing":          {func(h http.Header) { h.Set("webhook-signature", "v1,") }, now, "{}", webhook.ErrSignature},
 		"a signature of another version": {func(h http.Header) { h.Set("webhook-signature", "v2"+h.Get("webhook-signature")[2:]) }, now, "{}", webhook.ErrSignature},
 		"played again":                   {func(http.Header) {}, now.Add(-6 * time.Minute), "{}", webhook.ErrTimestamp},
 		"from the future":                {func(http.Header) {}, now.Add(6 * time.Minute), "{}", webhook.ErrTimestamp},
@@ -83,4 +87,28 @@ func TestVerifierHandler(t *testing.T) {
 	require.Equal(t, "hello", passed.Body.String(), "the body is still to be read")
 	require.Equal(t, http.StatusUnauthorized, ask(signed(t, secret('b'), "event-1", time.Now(), "hello"), "hello").Code)
 	require.Equal(t, http.StatusRequestEntityTooLarge, ask(http.Header{}, strings.Repeat("x", 1<<18)).Code)
+}
+
+func TestVerifierHandlerAnswersWhoHangsUp(t *testing.T) {
+	t.Parallel()
+	verifier, err := webhook.NewVerifier(secret('a'))
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", iotest.ErrReader(io.ErrUnexpectedEOF))
+	verifier.Handler(http.NotFoundHandler()).ServeHTTP(w, r)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+}
+
+// A stranger must not make a receiver hash a body once for each of the thousands
+// of signatures that fit into a header. Hashing allocates; comparing hardly does.
+func TestVerifyHashesOnceForAnyNumberOfSignatures(t *testing.T) {
+	verifier, err := webhook.NewVerifier(secret('a'), secret('b'))
+	require.NoError(t, err)
+	now := time.Now()
+	h := signed(t, secret('c'), "event-1", now, "{}")
+	cost := func(signatures int) float64 {
+		h.Set("webhook-signature", strings.Repeat("v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4= ", signatures))
+		return testing.AllocsPerRun(10, func() { _ = verifier.Verify(h, []byte("{}"), now) })
+	}
+	require.Less(t, cost(1001)-cost(1), 3000.0)
 }

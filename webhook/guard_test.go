@@ -1,0 +1,88 @@
+package webhook_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/webhook"
+)
+
+// Each row is one address of a range of the special-purpose registries, or one
+// that clouds use for their own ends.
+func TestGuardKnowsEveryRange(t *testing.T) {
+	t.Parallel()
+	const always, private, never = "always", "with AllowPrivate", "never"
+	tests := map[string]string{
+		"93.184.216.34": always, "1.1.1.1": always, "2606:4700::1111": always, "::ffff:1.1.1.1": always,
+
+		"127.0.0.1": private, "127.255.255.254": private, "10.1.2.3": private, "172.16.0.1": private,
+		"172.31.255.255": private, "192.168.1.1": private, "100.64.0.1": private, "100.127.255.255": private,
+		"::1": private, "fc00::1": private, "fd12:3456::1": private,
+		"::ffff:127.0.0.1": private, "::ffff:10.0.0.1": private, "::ffff:7f00:1": private, "::ffff:100.64.0.1": private,
+
+		"0.0.0.0": never, "0.1.2.3": never, "169.254.0.1": never, "169.254.169.254": never, "169.254.170.2": never,
+		"192.0.0.1": never, "192.0.0.192": never, "192.0.2.1": never, "192.88.99.1": never, "198.18.0.1": never,
+		"198.19.255.255": never, "198.51.100.1": never, "203.0.113.1": never, "224.0.0.1": never,
+		"239.255.255.255": never, "240.0.0.1": never, "255.255.255.255": never,
+		"::": never, "::127.0.0.1": never, "::ffff:0.0.0.0": never, "::ffff:169.254.169.254": never,
+		"fe80::1": never, "fe80::1%25lo": never, "fec0::1": never, "ff02::1": never,
+		"64:ff9b::7f00:1": never, "64:ff9b:1::7f00:1": never, "100::1": never, "2001::1": never, "2001:db8::1": never,
+		"2002:7f00:1::": never, "3fff::1": never, "5f00::1": never,
+		"100.100.100.200": never, "168.63.129.16": never, "fd00:ec2::254": never, "fd00:ec2::23": never,
+		"fd20:ce::254": never, "fd00:c1::a9fe:a9fe": never, "fd00:42::42": never,
+		"fd00:a9fe:a9fe::1": never, "fd00:100::100:200": never, "::ffff:100.100.100.200": never,
+	}
+	for address, want := range tests {
+		host := address
+		if strings.Contains(address, ":") {
+			host = "[" + address + "]"
+		}
+		_, strict := webhook.New("https://" + host + "/")
+		require.Equal(t, want == always, strict == nil, "%s: %v", address, strict)
+		_, lenient := webhook.New("https://"+host+"/", webhook.AllowPrivate())
+		require.Equal(t, want != never, lenient == nil, "%s with AllowPrivate: %v", address, lenient)
+		for _, err := range []error{strict, lenient} {
+			if err != nil {
+				require.ErrorIs(t, err, webhook.ErrProhibitedAddress, address)
+			}
+		}
+	}
+}
+
+// A name is judged by where it leads when it is dialled. The receiver listens
+// without accepting, so a connection would be waiting there.
+func TestDeliverDialsNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	d, err := webhook.New("https://localhost:" + port)
+	require.NoError(t, err, "a name alone tells nothing")
+
+	err = d.Deliver(t.Context(), greeting(time.Now()))
+
+	require.ErrorIs(t, err, webhook.ErrProhibitedAddress)
+	require.ErrorIs(t, err, almanac.ErrPermanent)
+	require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now()))
+	_, err = listener.Accept()
+	require.Error(t, err, "nobody knocked")
+}
+
+// The standard library never uses a proxy for loopback, so the URL is of a name
+// that leads nowhere: only a proxy could hear of it.
+func TestDeliverTakesNoProxyFromTheEnvironment(t *testing.T) {
+	proxy := listen(t, status(http.StatusOK))
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	t.Setenv("http_proxy", proxy.URL)
+	d := deliverer(t, "http://receiver.invalid/hook", webhook.WithTimeout(time.Second))
+	require.Error(t, d.Deliver(t.Context(), greeting(time.Now())))
+	require.Empty(t, proxy.heard())
+}
