@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"time"
 )
 
@@ -95,7 +94,6 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 	for _, option := range options {
 		option(&s)
 	}
-	s.deliverers = maps.Clone(s.deliverers)
 	return s, s.check(r, registry)
 }
 

@@ -41,7 +41,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{scheduler: s, routes: routes, owner: owner()}
+	w := &worker{scheduler: s, routes: routes, types: s.registry.EventTypes(), owner: owner()}
 	e := w.engine()
 	if !s.running.engine.CompareAndSwap(nil, e) {
 		return ErrRunning
@@ -49,7 +49,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 	defer s.running.engine.Store(nil)
 
 	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", w.owner),
-		slog.Any("event_types", s.registry.EventTypes()), slog.Int("workers", s.workers))
+		slog.Any("event_types", w.types), slog.Int("workers", s.workers))
 	if _, err := s.Missed(ctx); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "missed events could not be counted", slog.Any("error", err))
 	}
@@ -138,6 +138,7 @@ func (c clock) now() time.Time { return c.database.Add(time.Since(c.read)) }
 type worker struct {
 	*scheduler
 	routes map[string]route
+	types  []string
 	owner  string
 }
 
@@ -146,7 +147,7 @@ func (w *worker) engine() *machine {
 	return &machine{
 		Claim: w.claim,
 		Until: func(ctx context.Context) (time.Duration, bool, error) {
-			return w.repository.Until(ctx, w.registry.EventTypes())
+			return w.repository.Until(ctx, w.types)
 		},
 		Do:     w.do,
 		Exited: w.exited,
@@ -169,7 +170,7 @@ func (w *worker) engine() *machine {
 
 // claim takes due events for the free slots.
 func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
-	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.registry.EventTypes(), Limit: free, Lease: w.lease}
+	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease}
 	claimed, err := w.repository.Claim(ctx, request)
 	if err != nil {
 		return nil, errors.Join(err, w.disown(ctx, request.Token))

@@ -57,12 +57,13 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if err := s.migrate(ctx, tx, steps); err != nil {
-			return wrap("migrate schema "+s.schema, err)
-		}
-		return nil
-	})
+	// READ COMMITTED whatever the role's default is: under a snapshot from before the
+	// wait for the lock, the work of whoever held it would be done again.
+	err = inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrate(ctx, tx, steps) })
+	if err != nil {
+		return wrap("migrate schema "+s.schema, err)
+	}
+	return nil
 }
 
 func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error {

@@ -95,9 +95,15 @@ func TestMigrateFromTenProcessesAtOnce(t *testing.T) {
 	url := pgtest.EmptyURL(t)
 	var starting sync.WaitGroup
 	errs := make(chan error, 10)
-	for range 10 {
+	config, err := pgx.ParseConfig(url)
+	require.NoError(t, err)
+	for i := range 10 {
+		config := config.Copy()
+		if i%2 == 0 { // as a cautious administrator may have set for the role
+			config.RuntimeParams["default_transaction_isolation"] = "serializable"
+		}
 		starting.Go(func() { // a connection of its own each, as a process would have
-			conn, err := pgx.Connect(t.Context(), url)
+			conn, err := pgx.ConnectConfig(t.Context(), config)
 			if err != nil {
 				errs <- err
 				return

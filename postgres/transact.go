@@ -38,23 +38,25 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 // transact runs an operation in a transaction of its own, READ COMMITTED, or under
 // a savepoint of the host's.
 func (s *Store) transact(ctx context.Context, what string, operation func(context.Context, pgx.Tx) error) error {
-	return s.do(ctx, what, func(ctx context.Context, db DB) error {
-		tx, err := begin(ctx, db)
-		if err != nil {
-			return err
-		}
-		// The rollback must reach the server also when ctx is over; after a commit it
-		// does nothing.
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = tx.Rollback(ctx)
-		}()
-		if err := operation(ctx, tx); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
-	})
+	return s.do(ctx, what, func(ctx context.Context, db DB) error { return inTransaction(ctx, db, operation) })
+}
+
+func inTransaction(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
+	tx, err := begin(ctx, db)
+	if err != nil {
+		return err
+	}
+	// The rollback must reach the server also when ctx is over; after a commit it
+	// does nothing.
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = tx.Rollback(ctx)
+	}()
+	if err := operation(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 func begin(ctx context.Context, db DB) (pgx.Tx, error) {
