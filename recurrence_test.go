@@ -60,6 +60,8 @@ func TestYearlyNext(t *testing.T) {
 		"a rejected gap of the past is forgotten":     {gap, "America/New_York", almanac.Policies{Gap: almanac.GapReject}, "2026-03-09T00:00:00Z", "2027-03-08T02:30:00", "2027"},
 		"a fold fires once":                           {fold, "America/New_York", almanac.Policies{}, "2026-11-01T05:30:00Z", "2027-11-01T01:30:00", "2027"},
 		"a fold fires on its second showing, if so":   {fold, "America/New_York", almanac.Policies{Fold: almanac.FoldSecond}, "2026-11-01T06:29:59Z", "2026-11-01T01:30:00", "2026"},
+		"an old year that vanished is still ahead":    {oldYear, "Pacific/Kiritimati", almanac.Policies{}, "1994-12-31T18:59:59Z", "1994-12-31T09:00:00", "1994"},
+		"an old year that vanished, just given":       {oldYear, "Pacific/Kiritimati", almanac.Policies{}, "1994-12-31T19:00:00Z", "1995-12-31T09:00:00", "1995"},
 		"from before all years":                       {march, "America/New_York", almanac.Policies{}, "0001-01-01T00:00:00Z", "0001-03-15T09:00:00", "0001"},
 	}
 	for name, tt := range tests {
