@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -220,7 +221,10 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 	if err != nil {
 		return e, err
 	}
-	next.AvailableAt, next.LeaseToken, next.LastError = available.UTC(), uuid.Nil, storable(reason)
+	next.AvailableAt, next.LeaseToken = available.UTC(), uuid.Nil
+	if reason != "" {
+		next.LastError = storable(reason)
+	}
 	switch cause {
 	case AfterFailure:
 		next.RetryCount++
@@ -274,14 +278,34 @@ func CheckChange(from, to Event) error {
 	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey {
 		return errIdentityChanged
 	}
-	if !rescheduled && (!from.Due.Equal(to.Due) || from.Wall != to.Wall || from.Zone != to.Zone || from.OccurrenceKey != to.OccurrenceKey || !bytes.Equal(from.Payload, to.Payload)) {
+	if !rescheduled && !from.sameTarget(to) {
 		return errTargetChanged
+	}
+	if to.ClaimCount < from.ClaimCount || to.RetryCount < from.RetryCount || to.CrashCount < from.CrashCount {
+		return errCounterFell
 	}
 	return nil
 }
 
+// sameTarget reports whether two events say the same at the same time and place.
+func (e Event) sameTarget(other Event) bool {
+	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Zone == other.Zone && e.OccurrenceKey == other.OccurrenceKey &&
+		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
+}
+
+// sameJSON compares values rather than texts: a database that keeps JSON as jsonb
+// returns it with blanks and an order of its own.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var one, other any
+	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && reflect.DeepEqual(one, other)
+}
+
 var (
 	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type and idempotency key")
+	errCounterFell     = errors.New("almanac: an event's counters never fall")
 	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
 )
 

@@ -15,7 +15,9 @@ type anniversary struct{ almanac.Execution }
 func (anniversary) EventType() string { return "ANNIVERSARY" }
 
 func (anniversary) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
-	var facts struct{ HireDate string }
+	var facts struct {
+		HireDate string `json:"hireDate"`
+	}
 	if err := json.Unmarshal(u.Attributes, &facts); err != nil || facts.HireDate == "" {
 		return almanac.Occurrence{}, almanac.ErrNoOccurrence
 	}

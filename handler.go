@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -130,7 +131,9 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 }
 
 func (p RetryPolicy) check() error {
-	if p.Attempts < 1 || p.First < 0 || p.Factor < 1 || p.Max < 0 || p.Jitter < 0 || p.Jitter > 1 {
+	// Written so that NaN, which compares with nothing, is out of range.
+	factor, jitter := p.Factor >= 1 && !math.IsInf(p.Factor, 1), p.Jitter >= 0 && p.Jitter <= 1
+	if p.Attempts < 1 || p.First < 0 || p.Max < 0 || !factor || !jitter {
 		return fmt.Errorf("retry policy %+v is out of range", p)
 	}
 	return nil
@@ -178,7 +181,7 @@ type Registry interface {
 }
 
 // NewRegistry returns the registry of the given handlers. Two handlers for one
-// type, a nil handler, an event type out of its bounds and settings out of theirs
+// type, a nil interface for a handler, an event type out of its bounds and settings out of theirs
 // are errors, all reported at once.
 func NewRegistry(handlers ...EventHandler) (Registry, error) {
 	r := make(registry, len(handlers))

@@ -8,7 +8,7 @@ import (
 
 // Spec picks events. Specs are plain values: write them as literals, nest them,
 // compare them in tests. A [Repository] turns the same value into a query, so the
-// set is closed; the two readings agree.
+// set is closed; the two readings agree. A nil Spec picks everything.
 //
 //	almanac.And{almanac.Ready{}, almanac.Not{almanac.OfType("REMINDER")}}
 type Spec interface {
@@ -44,7 +44,7 @@ type (
 // Matches reports whether every part matches.
 func (s And) Matches(e Event, now time.Time) bool {
 	for _, part := range s {
-		if !part.Matches(e, now) {
+		if !matches(part, e, now) {
 			return false
 		}
 	}
@@ -54,7 +54,7 @@ func (s And) Matches(e Event, now time.Time) bool {
 // Matches reports whether a part matches.
 func (s Or) Matches(e Event, now time.Time) bool {
 	for _, part := range s {
-		if part.Matches(e, now) {
+		if matches(part, e, now) {
 			return true
 		}
 	}
@@ -62,7 +62,10 @@ func (s Or) Matches(e Event, now time.Time) bool {
 }
 
 // Matches reports whether the part does not match.
-func (s Not) Matches(e Event, now time.Time) bool { return !s.Spec.Matches(e, now) }
+func (s Not) Matches(e Event, now time.Time) bool { return !matches(s.Spec, e, now) }
+
+// matches reads a part that may be nil, which picks everything wherever it stands.
+func matches(part Spec, e Event, now time.Time) bool { return part == nil || part.Matches(e, now) }
 
 // Matches compares the type.
 func (s OfType) Matches(e Event, _ time.Time) bool { return e.Type == string(s) }

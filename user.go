@@ -179,7 +179,7 @@ func nameProblem(name string) string {
 	switch {
 	case !utf8.ValidString(name):
 		return "is not valid UTF-8"
-	case strings.TrimSpace(name) == "":
+	case strings.TrimFunc(name, blank) == "":
 		return "is empty"
 	case utf8.RuneCountInString(name) > maxNameLength:
 		return fmt.Sprintf("is longer than %d characters", maxNameLength)
@@ -189,10 +189,14 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// hidden reports characters that show nothing and can turn text around: controls
-// and the bidirectional overrides.
+// blank reports characters that alone are no name: spaces, and joiners with
+// nothing to join.
+func blank(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
+
+// hidden reports characters that break a line or turn text around: controls,
+// separators and the bidirectional overrides.
 func hidden(r rune) bool {
-	return unicode.IsControl(r) || r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
 }
 
 func attributesProblem(raw json.RawMessage) string {

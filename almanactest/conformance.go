@@ -1,6 +1,8 @@
 package almanactest
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"reflect"
@@ -17,7 +19,7 @@ import (
 // registers its own cleanup. Nothing in it waits for more than moments.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
 	cases := make(map[string]func(*kit))
-	for _, chapter := range []map[string]func(*kit){userCases, editCases, claimCases, leaseCases, settleCases, eventCases, specCases} {
+	for _, chapter := range []map[string]func(*kit){userCases, editCases, claimCases, leaseCases, settleCases, eventCases, specCases, rowCases, rosterCases, turnCases, raceCases} {
 		maps.Copy(cases, chapter)
 	}
 	for name, check := range cases {
@@ -69,7 +71,11 @@ func normal(v any) any {
 	if !ok {
 		return v
 	}
-	e.Payload = nil
+	var payload any
+	if err := json.Unmarshal(e.Payload, &payload); err != nil {
+		return e
+	}
+	e.Payload, _ = json.Marshal(payload) // of what was JSON a moment ago
 	return e
 }
 
@@ -133,12 +139,21 @@ func (k *kit) crash(n int) (claimed, released []almanac.Event) {
 	r.Lease = time.Microsecond
 	claim, err := k.r.Claim(k.Context(), r)
 	k.ok(err)
-	for k.Context().Err() == nil && len(released) < n {
-		events, err := k.r.ReleaseExpired(k.Context(), 10)
+	return claim.Events, k.expire(n, 10)
+}
+
+// expire waits until n events have been taken back from leases that ran out, at
+// most limit leases at a time.
+func (k *kit) expire(n, limit int) (released []almanac.Event) {
+	k.Helper()
+	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
+	defer cancel()
+	for len(released) < n {
+		events, err := k.r.ReleaseExpired(ctx, limit)
 		k.ok(err)
 		released = append(released, events...)
 	}
-	return claim.Events, released
+	return released
 }
 
 // after returns a planner of successors: an occurrence a year later.

@@ -138,9 +138,7 @@ var leaseCases = map[string]func(*kit){
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
-		released, err := k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		k.same("released", ids(released), ids(claim.Events[1:]))
+		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)
 	},
 	"Renew/keeps a lease from running out": func(k *kit) {

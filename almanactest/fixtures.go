@@ -34,17 +34,19 @@ func WithAttributes(object string) UserOption {
 }
 
 // User returns a valid user with an id of their own: Ada Lovelace, born on
-// 1990-01-01, living in America/New_York. It panics on options that make no valid
-// user.
+// 1990-01-01, living in America/New_York. When they were created is for the
+// repository to say. It panics on options that make no valid user.
 func User(options ...UserOption) almanac.User {
 	p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "America/New_York"}
 	for _, option := range options {
 		option(&p)
 	}
-	u, err := almanac.NewUser(p, time.Now())
+	// As of a distant day, so that no one is too young, whatever a test's clock says.
+	u, err := almanac.NewUser(p, time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
 		panic(fmt.Sprintf("almanactest: %v", err))
 	}
+	u.CreatedAt, u.UpdatedAt = time.Time{}, time.Time{}
 	return u
 }
 
@@ -67,9 +69,12 @@ func Tried(n int) EventOption {
 	}
 }
 
-// For gives the event to a user.
+// For gives the event to a user, in the user's zone.
 func For(u almanac.User) EventOption {
-	return func(e *almanac.Event, _ time.Time) { e.UserID, e.UserVersion = u.ID, u.Version }
+	return func(e *almanac.Event, _ time.Time) {
+		e.UserID, e.UserVersion, e.Zone = u.ID, u.Version, u.Timezone.String()
+		place(e, e.Due)
+	}
 }
 
 // OfType makes an event of another type than BIRTHDAY.
@@ -80,6 +85,29 @@ func OfType(eventType string) EventOption {
 // Of names the occurrence.
 func Of(occurrenceKey string) EventOption {
 	return func(e *almanac.Event, _ time.Time) { e.OccurrenceKey = occurrenceKey }
+}
+
+// InStatus takes the event through the steps that lead from PENDING to a status, at
+// now. Give it after the options that say when the event is due and how often it
+// was tried.
+func InStatus(s almanac.Status) EventOption {
+	return func(e *almanac.Event, now time.Time) {
+		if s == almanac.Pending {
+			return
+		}
+		claimed, err := e.Claim(uuid.New())
+		switch {
+		case err != nil || s == almanac.Processing:
+		case s == almanac.Completed:
+			claimed, err = claimed.Complete(now)
+		default:
+			claimed, err = claimed.Fail("receiver answered 404")
+		}
+		if err != nil {
+			panic(fmt.Sprintf("almanactest: %v", err))
+		}
+		*e = claimed
+	}
 }
 
 // Event returns a valid pending event with an id, a user id and a key of its own:
@@ -103,5 +131,5 @@ func Event(now time.Time, options ...EventOption) almanac.Event {
 func place(e *almanac.Event, due time.Time) {
 	e.Due = due.UTC().Truncate(time.Second)
 	e.AvailableAt = e.Due
-	e.Wall = almanac.WallTimeOf(e.Due)
+	e.Wall = almanac.StoredTimezone(e.Zone).WallTime(e.Due)
 }

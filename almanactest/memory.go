@@ -68,12 +68,15 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases)}
-	if err := operation(r.now()); err != nil {
-		r.state = before
-		return err
-	}
-	return nil
+	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases)}, false
+	defer func() {
+		if !done { // an error, or a panic of the caller's code
+			r.state = before
+		}
+	}()
+	err := operation(r.now())
+	done = err == nil
+	return err
 }
 
 // read runs an operation that changes nothing.
@@ -86,35 +89,7 @@ func (r *Repository) read(ctx context.Context, operation func(now time.Time) err
 	return operation(r.now())
 }
 
-// put stores an event as of now and returns it; the caller's copy and the stored
-// one share nothing.
-func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
-	e.UpdatedAt = now
-	s.events[e.ID] = copied(e)
-	return e
-}
-
-func copied(e almanac.Event) almanac.Event {
-	e.Payload = bytes.Clone(e.Payload)
-	return e
-}
-
-// insert stores a new event, unless its occurrence is stored already. An event
-// whose key belongs to another occurrence takes its long one.
-func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool) {
-	for _, other := range s.events {
-		if other.UserID == e.UserID && other.Type == e.Type && other.OccurrenceKey == e.OccurrenceKey {
-			return almanac.Event{}, false
-		}
-		if other.IdempotencyKey == e.IdempotencyKey {
-			e.IdempotencyKey = e.LongKey()
-		}
-	}
-	e.CreatedAt = now
-	return s.put(e, now), true
-}
-
-// select returns the events that match, in order of creation.
+// matching returns the events that match, in order of creation.
 func (s *state) matching(match func(almanac.Event) bool) []almanac.Event {
 	var events []almanac.Event
 	for _, e := range s.events {

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +23,9 @@ func pending(types []string) func(almanac.Event) bool {
 // Claim takes events that are due.
 func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (claim almanac.Claim, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
+		if _, used := r.leases[request.Token]; used || request.Limit < 0 {
+			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
+		}
 		claim = almanac.Claim{At: now}
 		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool { return e.AvailableAt.After(now) })
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
@@ -73,11 +78,9 @@ func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []a
 func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		released = nil
-		for token, l := range r.leases {
-			if !l.expires.Before(now) || limit == 0 {
-				continue
-			}
-			limit--
+		expired := slices.DeleteFunc(slices.Collect(maps.Keys(r.leases)), func(t uuid.UUID) bool { return !r.leases[t].expires.Before(now) })
+		slices.SortFunc(expired, func(a, b uuid.UUID) int { return r.leases[a].expires.Compare(r.leases[b].expires) })
+		for _, token := range expired[:min(limit, len(expired))] {
 			events, err := r.giveBack(token, almanac.GaveBack(almanac.AfterCrash, "lease expired", 0), now)
 			if err != nil {
 				return err
@@ -163,7 +166,9 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 	case err != nil:
 		result.PlanErr = err
 	default:
-		if e, inserted := s.insert(successor, now); inserted {
+		e, inserted, err := s.insert(successor, now)
+		result.PlanErr = err
+		if inserted {
 			result.Successor = &e
 		}
 	}

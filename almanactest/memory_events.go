@@ -3,6 +3,7 @@ package almanactest
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,6 +68,12 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		}
 		if err := almanac.CheckChange(was, e); err != nil {
 			return err
+		}
+		if err := storable(e); err != nil {
+			return err
+		}
+		if r.repeats(e) {
+			return fmt.Errorf("almanactest: occurrence %q of %s for user %s is stored already", e.OccurrenceKey, e.Type, e.UserID)
 		}
 		e.Version, e.CreatedAt = expected+1, was.CreatedAt
 		stored = r.put(e, now)

@@ -20,7 +20,10 @@ func (r *Repository) CreateUser(ctx context.Context, u almanac.User, events ...a
 		u.CreatedAt, u.UpdatedAt, u.Version = now, now, 1
 		stored = r.putUser(u)
 		for _, e := range events {
-			e, inserted := r.insert(e, now)
+			e, inserted, err := r.insert(e, now)
+			if err != nil {
+				return err
+			}
 			if !inserted {
 				return fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID)
 			}
@@ -93,7 +96,11 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, err error) {
 	if wanted.User != nil {
 		u := *wanted.User
-		u.UpdatedAt = now
+		was, ok := s.users[u.ID]
+		if !ok || was.Version != u.Version-1 {
+			return stored, fmt.Errorf("almanactest: user %s is not at version %d", u.ID, u.Version-1)
+		}
+		u.CreatedAt, u.UpdatedAt = was.CreatedAt, now
 		u = s.putUser(u)
 		stored.User = &u
 	}
@@ -108,14 +115,36 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		if err := s.unclaimed(e.ID, e.Version-1); err != nil {
 			return stored, err
 		}
-		stored.Moved = append(stored.Moved, s.put(e, now))
+		e, err := s.move(e, now)
+		if err != nil {
+			return stored, err
+		}
+		stored.Moved = append(stored.Moved, e)
 	}
 	for _, e := range wanted.Added {
-		if e, inserted := s.insert(e, now); inserted {
+		e, inserted, err := s.insert(e, now)
+		if err != nil {
+			return stored, err
+		}
+		if inserted {
 			stored.Added = append(stored.Added, e)
 		}
 	}
 	return stored, nil
+}
+
+// move gives a pending event another target. What it is by birth stays.
+func (s *state) move(to almanac.Event, now time.Time) (almanac.Event, error) {
+	e := s.events[to.ID]
+	e.OccurrenceKey, e.Due, e.AvailableAt, e.Wall, e.Zone = to.OccurrenceKey, to.Due, to.Due, to.Wall, to.Zone
+	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
+	if err := storable(e); err != nil {
+		return e, err
+	}
+	if s.repeats(e) {
+		return e, fmt.Errorf("almanactest: occurrence %q of %s for user %s is stored already", e.OccurrenceKey, e.Type, e.UserID)
+	}
+	return s.put(e, now), nil
 }
 
 // unclaimed checks that an event is pending, was never claimed, and is at a version.
@@ -155,12 +184,15 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID) (d almanac.De
 // removeHidden removes deleted users of whom nothing is in flight.
 func (s *state) removeHidden() {
 	for id, u := range s.users {
+		if !u.deleted {
+			continue
+		}
 		theirs := s.matching(func(e almanac.Event) bool { return e.UserID == id })
 		inFlight := false
 		for _, e := range theirs {
 			inFlight = inFlight || e.Status == almanac.Processing
 		}
-		if !u.deleted || inFlight {
+		if inFlight {
 			continue
 		}
 		for _, e := range theirs {

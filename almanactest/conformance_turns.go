@@ -1,0 +1,209 @@
+package almanactest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// turnCases say whose turn it is after releases and crashes.
+var turnCases = map[string]func(*kit){
+	"Claim/takes first what has waited longest, however old it is": func(k *kit) {
+		old := k.owe(ReadyFor(3 * time.Hour))
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
+		young := k.owe(ReadyFor(time.Hour))
+		k.same("first", k.claim(1)[0].ID, young.ID)
+		k.same("second", k.claim(1)[0].ID, old.ID)
+	},
+	"Claim/takes an event as soon as it is available, and not before": func(k *kit) {
+		k.owe()
+		resting := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 20*time.Millisecond)}).Event
+		ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
+		defer cancel()
+		for {
+			claim, err := k.r.Claim(ctx, request(1))
+			k.ok(err)
+			if len(claim.Events) == 0 {
+				continue
+			}
+			if claim.At.Before(resting.AvailableAt) {
+				k.Errorf("claimed at %v, %v early", claim.At, resting.AvailableAt.Sub(claim.At))
+			}
+			k.same("claims", claim.Events[0].ClaimCount, 2)
+			return
+		}
+	},
+	"Until and Missed/count from when an event is available": func(k *kit) {
+		k.owe(ReadyFor(48 * time.Hour))
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
+		types := []string{almanac.TypeBirthday}
+		wait, known, err := k.r.Until(k.Context(), types)
+		k.ok(err)
+		k.same("about an hour", known && wait > 59*time.Minute && wait <= time.Hour, true)
+		m, err := k.r.Missed(k.Context(), types, time.Minute)
+		k.ok(err)
+		k.same("missed", m, almanac.Missed{})
+	},
+	"ReleaseExpired/takes as many leases as it is asked to": func(k *kit) {
+		for range 4 {
+			k.owe()
+		}
+		for range 2 {
+			r := request(2)
+			r.Lease = time.Microsecond
+			claim, err := k.r.Claim(k.Context(), r)
+			k.ok(err)
+			k.same("claimed", len(claim.Events), 2)
+		}
+		k.same("released with the first lease", len(k.expire(1, 1)), 2)
+		k.same("released with the second", len(k.expire(1, 1)), 2)
+	},
+	"Release/leaves alone what another has claimed since": func(k *kit) {
+		k.owe()
+		k.owe()
+		r := request(2)
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
+		others := k.claim(1)[0]
+		released, err := k.r.Release(k.Context(), r.Token)
+		k.ok(err)
+		k.same("released", ids(released), ids(claim.Events[1:]))
+		k.same("another's", k.stored(others.ID), others)
+	},
+}
+
+// raceCases say what holds when everything happens at once.
+var raceCases = map[string]func(*kit){
+	// An edit comes before the settlement, which then plans from the edited user, or
+	// after it, and then finds the successor among what is pending.
+	"Settle/leaves no successor behind an edit": func(k *kit) {
+		const n = 30
+		for range n {
+			k.owe()
+		}
+		claimed := k.claim(n)
+		var racing sync.WaitGroup
+		for _, e := range claimed {
+			racing.Go(func() {
+				settled, err := k.r.Settle(k.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}})
+				if err != nil || settled[0].Successor == nil {
+					k.Errorf("settled %+v, error %v", settled, err)
+				}
+			})
+			racing.Go(func() { k.raise(e.UserID) })
+		}
+		racing.Wait()
+		found, err := k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
+		k.ok(err)
+		k.same("successors", len(found.Events), n)
+		for _, e := range found.Events {
+			k.same("version of the user that the successor was planned from", e.UserVersion, 2)
+		}
+	},
+	"DeleteUser/leaves nothing behind a settlement": func(k *kit) {
+		const n = 30
+		for range n {
+			k.owe()
+		}
+		var racing sync.WaitGroup
+		for _, e := range k.claim(n) {
+			racing.Go(func() {
+				if _, err := k.r.Settle(k.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}}); err != nil {
+					k.Error(err)
+				}
+			})
+			racing.Go(func() {
+				if _, err := k.r.DeleteUser(k.Context(), e.UserID); err != nil {
+					k.Error(err)
+				}
+			})
+		}
+		racing.Wait()
+		_, err := k.r.ReleaseExpired(k.Context(), 2*n)
+		k.ok(err)
+		left, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events left", left, 0)
+	},
+	"EditUser/moves an event before its claim or not at all": func(k *kit) {
+		const n = 30
+		owed := make(map[uuid.UUID]almanac.Event, n)
+		for range n {
+			e := k.owe(ReadyFor(5 * time.Hour))
+			owed[e.ID] = e
+		}
+		var racing sync.WaitGroup
+		var lock sync.Mutex
+		moved, claimed := make(map[uuid.UUID]bool), make(map[uuid.UUID]almanac.Event)
+		for _, e := range owed {
+			racing.Go(func() { // an hour later is still in the past
+				edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+					if len(r.Pending)+len(r.InFlight) != 1 {
+						return almanac.Edit{}, fmt.Errorf("roster shows %d pending and %d in flight", len(r.Pending), len(r.InFlight))
+					}
+					var edit almanac.Edit
+					for _, e := range r.Pending {
+						edit.Moved = append(edit.Moved, later(e))
+					}
+					return edit, nil
+				})
+				if err != nil {
+					k.Errorf("edit: %v", err)
+				}
+				lock.Lock()
+				defer lock.Unlock()
+				moved[e.ID] = len(edit.Moved) == 1
+			})
+			racing.Go(func() {
+				claim, err := k.r.Claim(k.Context(), request(1))
+				if err != nil {
+					k.Errorf("claim: %v", err)
+				}
+				lock.Lock()
+				defer lock.Unlock()
+				for _, e := range claim.Events {
+					claimed[e.ID] = e
+				}
+			})
+		}
+		racing.Wait()
+		rest, err := k.r.Claim(k.Context(), request(n))
+		k.ok(err)
+		for _, e := range rest.Events {
+			claimed[e.ID] = e
+		}
+		k.same("claimed", len(claimed), n)
+		for id, e := range claimed {
+			due, version := owed[id].Due, 2
+			if moved[id] {
+				due, version = due.Add(time.Hour), 3
+			}
+			if !e.Due.Equal(due) || e.Version != version {
+				k.Errorf("claimed due %v at version %d; moved: %t, want due %v at version %d", e.Due, e.Version, moved[id], due, version)
+			}
+		}
+	},
+}
+
+// raise changes a user and plans what is pending for them anew.
+func (k *kit) raise(userID uuid.UUID) {
+	_, err := k.r.EditUser(k.Context(), userID, func(r almanac.Roster) (almanac.Edit, error) {
+		changed := r.User
+		changed.Version++
+		edit := almanac.Edit{User: &changed}
+		for _, e := range r.Pending {
+			e.UserVersion = changed.Version
+			edit.Moved = append(edit.Moved, later(e))
+		}
+		return edit, nil
+	})
+	if err != nil {
+		k.Errorf("edit: %v", err)
+	}
+}

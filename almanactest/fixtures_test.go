@@ -1,0 +1,61 @@
+package almanactest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+)
+
+var now = time.Date(2026, time.March, 15, 14, 0, 0, 0, time.UTC)
+
+func TestEventSaysWhatItsOptionsSay(t *testing.T) {
+	t.Parallel()
+	ada := almanactest.User()
+	for name, tc := range map[string]struct {
+		options []almanactest.EventOption
+		spec    almanac.Spec
+	}{
+		"ready by default": {nil, almanac.And{almanac.Ready{}, almanac.OfType(almanac.TypeBirthday)}},
+		"overdue":          {[]almanactest.EventOption{almanactest.ReadyFor(2 * time.Hour)}, almanac.Overdue{By: time.Hour}},
+		"not yet due":      {[]almanactest.EventOption{almanactest.DueIn(time.Second)}, almanac.And{almanac.InStatus(almanac.Pending), almanac.Not{Spec: almanac.Ready{}}}},
+		"tried and ready":  {[]almanactest.EventOption{almanactest.Tried(2)}, almanac.Ready{}},
+		"of a user":        {[]almanactest.EventOption{almanactest.For(ada)}, almanac.ForUser(ada.ID)},
+		"of a type":        {[]almanactest.EventOption{almanactest.OfType("OTHER")}, almanac.OfType("OTHER")},
+		"processing":       {[]almanactest.EventOption{almanactest.InStatus(almanac.Processing)}, almanac.InStatus(almanac.Processing)},
+		"completed":        {[]almanactest.EventOption{almanactest.InStatus(almanac.Completed)}, almanac.InStatus(almanac.Completed)},
+		"failed at third":  {[]almanactest.EventOption{almanactest.Tried(2), almanactest.InStatus(almanac.Failed)}, almanac.InStatus(almanac.Failed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := almanactest.Event(now, tc.options...)
+			if !tc.spec.Matches(e, now) {
+				t.Errorf("%+v does not match %+v", e, tc.spec)
+			}
+			if pending := e.Status == almanac.Pending; pending == e.AvailableAt.IsZero() {
+				t.Errorf("%s and available at %v", e.Status, e.AvailableAt)
+			}
+			if want := 1 + e.ClaimCount + e.RetryCount; e.Status != almanac.Completed && e.Version != want {
+				t.Errorf("version %d after %d claims of which %d failed, want %d", e.Version, e.ClaimCount, e.RetryCount, want)
+			}
+		})
+	}
+}
+
+func TestEventsAreTellableApart(t *testing.T) {
+	t.Parallel()
+	ada := almanactest.User()
+	a, b := almanactest.Event(now, almanactest.For(ada)), almanactest.Event(now, almanactest.For(ada))
+	if a.ID == b.ID || a.OccurrenceKey == b.OccurrenceKey || a.IdempotencyKey == b.IdempotencyKey {
+		t.Errorf("%+v and %+v share an id or a key", a, b)
+	}
+}
+
+func TestUserIsNeverTooYoungForTheClock(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.Named("Grace", "Hopper"), almanactest.BornOn("2044-02-29"), almanactest.LivingIn("Asia/Tokyo"), almanactest.WithAttributes(`{"plan":"gold"}`))
+	if got := u.Name() + " " + u.DateOfBirth.String() + " " + u.Timezone.String() + " " + string(u.Attributes); got != `Grace Hopper 2044-02-29 Asia/Tokyo {"plan":"gold"}` {
+		t.Errorf("user = %s", got)
+	}
+}

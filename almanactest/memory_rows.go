@@ -1,0 +1,94 @@
+package almanactest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// put stores an event as of now and returns it; the caller's copy and the stored
+// one share nothing. Instants are kept as exactly as a database keeps them.
+func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
+	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
+		*t = t.UTC().Truncate(time.Microsecond)
+	}
+	e.UpdatedAt = now
+	s.events[e.ID] = copied(e)
+	return e
+}
+
+func copied(e almanac.Event) almanac.Event {
+	e.Payload = bytes.Clone(e.Payload)
+	return e
+}
+
+// insert stores a new event, PENDING and at version 1 whatever it says itself,
+// unless its occurrence is stored already. An event whose key belongs to another
+// occurrence takes its long one.
+func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
+	e = almanac.Event{
+		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
+		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
+		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
+	}
+	if err := storable(e); err != nil {
+		return almanac.Event{}, false, err
+	}
+	if s.repeats(e) {
+		return almanac.Event{}, false, nil
+	}
+	if s.keyTaken(e) {
+		e.IdempotencyKey = e.LongKey()
+	}
+	_, owned := s.users[e.UserID]
+	if _, taken := s.events[e.ID]; taken || !owned || s.keyTaken(e) {
+		return almanac.Event{}, false, fmt.Errorf("almanactest: event %s of user %s: its id or its key is taken, or there is no such user", e.ID, e.UserID)
+	}
+	return s.put(e, now), true, nil
+}
+
+// repeats reports whether another event is of the same occurrence.
+func (s *state) repeats(e almanac.Event) bool {
+	for _, other := range s.events {
+		if other.ID != e.ID && other.UserID == e.UserID && other.Type == e.Type && other.OccurrenceKey == e.OccurrenceKey {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *state) keyTaken(e almanac.Event) bool {
+	for _, other := range s.events {
+		if other.ID != e.ID && other.IdempotencyKey == e.IdempotencyKey {
+			return true
+		}
+	}
+	return false
+}
+
+// storable refuses what a database would: columns that are too long, payloads that
+// jsonb cannot hold, and rows whose status and columns contradict each other.
+func storable(e almanac.Event) error {
+	pending := e.Status == almanac.Pending
+	for problem, bad := range map[string]bool{
+		"event type too long":       utf8.RuneCountInString(e.Type) > 50,
+		"occurrence key too long":   utf8.RuneCountInString(e.OccurrenceKey) > 100,
+		"zone too long":             utf8.RuneCountInString(e.Zone) > 100,
+		"payload not storable":      !json.Valid(e.Payload) || bytes.Contains(e.Payload, []byte(`\u0000`)),
+		"pending and not available": pending == e.AvailableAt.IsZero(),
+		"leased and not claimed":    pending == (e.LeaseToken != uuid.Nil),
+		"executed and not done":     (e.Status == almanac.Completed) == e.ExecutedAt.IsZero(),
+		"failed without a reason":   (e.Status == almanac.Failed) == (e.FailureReason == ""),
+	} {
+		if bad {
+			return fmt.Errorf("almanactest: event %s cannot be stored: %s", e.ID, problem)
+		}
+	}
+	return nil
+}
