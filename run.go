@@ -2,30 +2,12 @@ package almanac
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
-	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/almanac-go/almanac/internal/backoff"
-	"github.com/almanac-go/almanac/internal/engine"
 )
-
-const (
-	settleBatch  = 500              // outcomes in one transaction at most
-	settleLinger = time.Millisecond // how long an outcome waits for company
-	abandonAfter = 5 * time.Second  // for deliveries that ignore their context
-	sweepLeases  = 100              // expired leases that are given back in one transaction
-	layoutMillis = "2006-01-02T15:04:05.000Z07:00"
-)
-
-// machine is the engine that runs events.
-type machine = engine.Engine[job, Settlement, uuid.UUID]
 
 // running lets planners wake the engine that runs in the same process.
 type running struct{ engine atomic.Pointer[machine] }
@@ -61,6 +43,9 @@ func (s *scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
+// layoutMillis is RFC 3339 with milliseconds, as the log line below has it.
+const layoutMillis = "2006-01-02T15:04:05.000Z07:00"
+
 func (s *scheduler) Missed(ctx context.Context) (Missed, error) {
 	m, err := s.repository.Missed(ctx, s.registry.EventTypes(), s.grace)
 	if err != nil {
@@ -84,230 +69,4 @@ func owner() string {
 		host = "unknown"
 	}
 	return fmt.Sprintf("%s/%d/%08x", clip(host, 100), os.Getpid(), rand.Uint32())
-}
-
-// route is what a worker knows of an event type: looked up once, used per event.
-type route struct {
-	handler   EventHandler
-	execution Execution
-	checks    Checks
-}
-
-func (s *scheduler) routes() (map[string]route, error) {
-	routes := make(map[string]route)
-	for _, eventType := range s.registry.EventTypes() {
-		h, err := s.registry.Handler(eventType)
-		if err != nil {
-			return nil, err
-		}
-		x := executionOf(h)
-		checks := Checks{HasStatus(Processing), IsDue(), CrashesBelow(s.crashes), AttemptsLeft(x.RetryPolicy.Attempts)}
-		if age := x.CatchUpPolicy.SkipOlder; age > 0 {
-			checks = append(checks, neverTried(NotOlderThan(age)))
-		}
-		routes[eventType] = route{h, x, append(checks, s.checks...)}
-	}
-	return routes, nil
-}
-
-// neverTried applies a check to events of which no attempt has failed yet: one
-// that was on time and is being retried did not miss anything.
-func neverTried(check Check) Check {
-	return func(e Event, now time.Time) error {
-		if e.RetryCount > 0 {
-			return nil
-		}
-		return check(e, now)
-	}
-}
-
-// job is one claimed event on its way.
-type job struct {
-	event Event
-	route route
-	clock clock
-}
-
-// clock carries the database's time forward by this machine's monotonic clock,
-// so that moments within an attempt are told in the time that decides.
-type clock struct{ database, read time.Time }
-
-func (c clock) now() time.Time { return c.database.Add(time.Since(c.read)) }
-
-// worker hands the stages of an event's way to the engine: claim, do, settle.
-type worker struct {
-	*scheduler
-	routes map[string]route
-	types  []string
-	owner  string
-}
-
-func (w *worker) engine() *machine {
-	retry := backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
-	return &machine{
-		Claim: w.claim,
-		Until: func(ctx context.Context) (time.Duration, bool, error) {
-			return w.repository.Until(ctx, w.types)
-		},
-		Do:     w.do,
-		Exited: w.exited,
-		Settle: w.settle,
-		Leases: engine.Leases[job, uuid.UUID]{
-			Key: func(j job) uuid.UUID { return j.event.LeaseToken },
-			Renew: func(ctx context.Context, tokens []uuid.UUID) ([]uuid.UUID, error) {
-				return w.repository.Renew(ctx, tokens, w.lease)
-			},
-			TTL: w.lease,
-		},
-		Chores: []engine.Chore{{Name: "release expired leases", Every: w.sweep, Do: w.releaseExpired}},
-		Settings: engine.Settings{
-			Slots: w.workers, Batch: settleBatch, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: abandonAfter,
-			Backoff: func(failures int) time.Duration { return retry.Delay(failures, rand.Float64()) },
-		},
-		Log: w.log,
-	}
-}
-
-// claim takes due events for the free slots.
-func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
-	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease}
-	claimed, err := w.repository.Claim(ctx, request)
-	if err != nil {
-		return nil, errors.Join(err, w.disown(ctx, request.Token))
-	}
-	read := clock{claimed.At, time.Now()}
-	w.tellEvents(ctx, EventClaimed, claimed.Events)
-	jobs := make([]job, len(claimed.Events))
-	for i, e := range claimed.Events {
-		jobs[i] = job{e, w.routes[e.Type], read}
-	}
-	return jobs, nil
-}
-
-// disown gives back what a claim may have taken whose answer got lost. If that
-// fails too, the lease runs out by itself.
-func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
-	released, err := w.repository.Release(ctx, token)
-	w.tellEvents(ctx, EventReleased, released)
-	return err
-}
-
-// do checks and delivers one event and judges what came of it.
-func (w *worker) do(ctx context.Context, j job) Settlement {
-	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
-		return w.settlement(j, GaveUp(err.Error()))
-	}
-	attempt, cancel := context.WithTimeout(ctx, j.route.execution.AttemptTimeout)
-	defer cancel()
-	err := w.deliver(attempt, j.route.handler, Delivery{j.event, j.event.RetryCount + 1, j.clock.now()})
-	if err != nil && ctx.Err() != nil {
-		// Not the event's fault: the process stops, or the lease is another's by now.
-		return w.settlement(j, GaveBack(AfterShutdown, context.Cause(ctx).Error(), 0))
-	}
-	return w.settlement(j, j.judge(err))
-}
-
-func (w *worker) deliver(ctx context.Context, h EventHandler, d Delivery) error {
-	if x, ok := h.(Executor); ok {
-		return x.Execute(ctx, d)
-	}
-	channel := h.Channel(d.Event)
-	deliverer, ok := w.deliverers[channel]
-	if !ok {
-		return fmt.Errorf("almanac: no deliverer for channel %q", channel)
-	}
-	return deliverer.Deliver(ctx, d)
-}
-
-// exited judges an event whose delivery ended its goroutine.
-func (w *worker) exited(j job, cause any, stack []byte) Settlement {
-	err := errors.New("delivery ended its goroutine")
-	if cause != nil {
-		err = fmt.Errorf("delivery panicked: %v", cause)
-	}
-	w.log.Error("delivery did not return", slog.String("event_id", j.event.ID.String()), slog.Any("error", err), slog.String("stack", string(stack)))
-	return w.settlement(j, j.judge(err))
-}
-
-// judge turns the result of an attempt into an outcome.
-func (j job) judge(err error) Outcome {
-	if err == nil {
-		return Delivered(j.clock.now())
-	}
-	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
-	if errors.Is(err, ErrPermanent) || tried >= policy.Attempts {
-		return GaveUp(err.Error())
-	}
-	exponential := backoff.Exponential{First: policy.First, Max: policy.Max, Factor: policy.Factor, Jitter: policy.Jitter}
-	delay := exponential.Delay(tried, rand.Float64())
-	var asked *retryAfterError
-	if errors.As(err, &asked) {
-		delay = max(delay, min(asked.delay, policy.Max))
-	}
-	return GaveBack(AfterFailure, err.Error(), delay)
-}
-
-func (w *worker) settlement(j job, o Outcome) Settlement {
-	next := func(u User, now time.Time) (Event, error) {
-		return guarded("planning the successor of "+j.event.Type, func() (Event, error) {
-			return successor(j.route.handler, j.event, u, now)
-		})
-	}
-	if o.Status == Pending {
-		next = nil
-	}
-	return Settlement{Event: j.event, Outcome: o, Next: next}
-}
-
-// settle stores a batch of outcomes and tells what was stored.
-func (w *worker) settle(ctx context.Context, batch []Settlement) error {
-	settled, err := w.repository.Settle(ctx, batch)
-	if err != nil {
-		return err
-	}
-	for i, r := range settled {
-		w.report(ctx, batch[i].Event, r)
-		if r.Err == nil && w.soon(r) {
-			w.running.wake()
-		}
-	}
-	w.tellSettled(ctx, settled)
-	return nil
-}
-
-// soon reports whether what a settlement stored may be due before the engine
-// looks again by itself.
-func (w *worker) soon(r Settled) bool {
-	next := r.Event.AvailableAt
-	if r.Successor != nil {
-		next = r.Successor.AvailableAt
-	}
-	return !next.IsZero() && next.Sub(r.Event.UpdatedAt) < 2*w.poll
-}
-
-func (w *worker) report(ctx context.Context, e Event, r Settled) {
-	id := slog.String("event_id", e.ID.String())
-	switch {
-	case errors.Is(r.Err, ErrLeaseLost):
-		w.log.WarnContext(ctx, "outcome not stored: the lease was lost", id)
-	case r.Err != nil:
-		w.log.ErrorContext(ctx, "outcome not stored", id, slog.Any("error", r.Err))
-	case r.PlanErr != nil:
-		w.log.ErrorContext(ctx, "series stands still: its successor could not be planned", id, slog.Any("error", r.PlanErr))
-	}
-}
-
-// releaseExpired gives back the events of processes that died.
-func (w *worker) releaseExpired(ctx context.Context) error {
-	for {
-		events, err := w.repository.ReleaseExpired(ctx, sweepLeases)
-		for _, e := range events {
-			w.tell(ctx, Notice{Kind: kindOf(e.Status), Event: e})
-		}
-		if err != nil || len(events) == 0 {
-			return err
-		}
-		w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
-		w.running.wake()
-	}
 }

@@ -10,7 +10,7 @@ import (
 // decided by the database's clock; a worker's own clock measures durations.
 func clockReaders() map[string]string {
 	return map[string]string{
-		"run.go":                          "pairs the database's time of a claim with the worker's own",
+		"work.go":                         "pairs the database's time of a claim with the worker's own",
 		"webhook/verify.go":               "a delivery arrives now",
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
