@@ -1,0 +1,209 @@
+// Package cron reads cron expressions and finds the next clock reading that one
+// asks for.
+//
+// It works on readings: a date and a time of day to the second, held in a
+// [time.Time] labelled UTC. It knows no zone and no change of clocks; turning a
+// reading into an instant is the business of its caller.
+//
+// # Syntax
+//
+// An expression is five fields with blanks between them, or six with the seconds
+// first; five mean second 0.
+//
+//	field         values   names
+//	second        0-59
+//	minute        0-59
+//	hour          0-23
+//	day-of-month  1-31     L, the last day of the month
+//	month         1-12     JAN-DEC
+//	day-of-week   0-7      SUN-SAT; both 0 and 7 are Sunday
+//
+// A field is a list of items between commas, each of them one of
+//
+//   - every value; in the two day fields ? is another way to write it
+//     5        a value
+//     10-20    a range, both ends included
+//     5L       in day-of-week: the last Friday of the month
+//     5#2      in day-of-week: the second Friday of the month; the number is 1 to 5
+//
+// and the first three may end in a step: */15, 10-20/3, and 7/15, which goes from
+// 7 to the last value of the field. A step is at least 1 and at most the number of
+// values in the field: */90 minutes would be */60, which is not what is meant by
+// it. Names, and L, may be in any case.
+//
+// A range does not wrap: 22-2 is an error, and 22-23,0-2 the way to write it. A
+// week ends on Sunday as well as it begins with it, so FRI-SUN is a range.
+//
+// The macros @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly
+// stand for "0 0 1 1 *", the same, "0 0 1 * *", "0 0 * * 0", "0 0 * * *", the
+// same, and "0 * * * *".
+//
+// # The two day fields
+//
+// A day must satisfy both day-of-month and day-of-week, unless both are
+// restricted: then it must satisfy at least one, so that "0 0 13 * FRI" is every
+// 13th and every Friday. That is POSIX's rule. A field is unrestricted if it
+// begins with * or ?, whatever follows, which is how Vixie's cron and its
+// successors read the word: "0 0 */2 * MON" is each Monday with an odd date.
+package cron
+
+import (
+	"math/bits"
+	"time"
+)
+
+// Readings lie in the years that four digits name.
+const (
+	firstYear = 1
+	lastYear  = 9999
+)
+
+// cycle is the number of years after which dates fall on the same weekdays again.
+// What does not happen within one never does.
+const cycle = 400
+
+// Schedule is a cron expression that [Parse] has read. It is an immutable value,
+// safe for concurrent use. Two are equal when their expressions are, up to blanks:
+// "@daily" and "0 0 * * *" mean the same, yet differ. The zero Schedule never
+// happens.
+type Schedule struct {
+	text string // the expression, one blank between fields
+
+	seconds, minutes, hours, months set
+
+	// days holds the days of the month; 0 stands for its last one.
+	days set
+
+	// weekdays has a row of seven elements, from Sunday on, for each occurrence of a
+	// weekday in its month: the first to the fifth, and the last in a row of its
+	// own. A weekday that is not counted is in the first five.
+	weekdays set
+
+	// either says that one of the two day fields is enough.
+	either bool
+}
+
+// The rows of Schedule.weekdays.
+const (
+	everyRow = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28 // times a row: in each of the first five
+	lastRow  = 35
+)
+
+// String returns the expression, as it was written but for its blanks: one
+// between fields, none around them. [Parse] makes an equal Schedule of it.
+func (s Schedule) String() string { return s.text }
+
+// OncePerDay reports whether s asks for one time of day only: one second of one
+// minute of one hour, on whichever days.
+func (s Schedule) OncePerDay() bool {
+	return s.seconds.size() == 1 && s.minutes.size() == 1 && s.hours.size() == 1
+}
+
+// Next returns the first reading strictly after the given one that s asks for, in
+// [time.UTC] and without a fraction of a second. It is false when there is none up
+// to the end of the year 9999: either s never happens, like "0 0 30 2 *", or not
+// any more.
+//
+// The date and the clock of after are taken as they are shown; it should be
+// labelled UTC too. A reading before the year 1 counts as the moment before it.
+func (s Schedule) Next(after time.Time) (time.Time, bool) {
+	year, month, day := after.Date()
+	if year < firstYear {
+		year, month, day = firstYear, time.January, 0
+	}
+	hour, minute, second, ok := s.clockAfter(after.Clock())
+	if !ok || !s.months.has(int(month)) || !s.daysOf(year, month).has(day) {
+		year, month, day, ok = s.dateAfter(year, month, day)
+		hour, minute, second = s.hours.first(), s.minutes.first(), s.seconds.first()
+	}
+	if !ok || year > lastYear {
+		return time.Time{}, false
+	}
+	return time.Date(year, month, day, hour, minute, second, 0, time.UTC), true
+}
+
+// clockAfter returns the first time of day after the given one, or false when it
+// belongs to another day.
+func (s Schedule) clockAfter(hour, minute, second int) (h, m, sec int, ok bool) {
+	if s.hours.has(hour) {
+		if s.minutes.has(minute) {
+			if next := s.seconds.after(second); next != none {
+				return hour, minute, next, true
+			}
+		}
+		if next := s.minutes.after(minute); next != none {
+			return hour, next, s.seconds.first(), true
+		}
+	}
+	next := s.hours.after(hour)
+	return next, s.minutes.first(), s.seconds.first(), next != none
+}
+
+// dateAfter returns the first date after the given one, or false when a whole
+// cycle of the calendar has none.
+func (s Schedule) dateAfter(year int, month time.Month, day int) (y int, m time.Month, d int, ok bool) {
+	for end := year + cycle; year <= end; {
+		if s.months.has(int(month)) {
+			if next := s.daysOf(year, month).after(day); next != none {
+				return year, month, next, true
+			}
+		}
+		day = 0
+		month = time.Month(s.months.after(int(month)))
+		if month == none {
+			year++
+			month = time.Month(s.months.first())
+		}
+	}
+	return 0, 0, 0, false
+}
+
+// daysOf returns the days of one month that satisfy the two day fields.
+func (s Schedule) daysOf(year int, month time.Month) set {
+	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
+	length := last.Day()
+	first := (int(last.Weekday()) + 36 - length) % 7 // the weekday of the 1st
+
+	byDate := s.days
+	if byDate.has(0) {
+		byDate |= 1 << length
+	}
+
+	// The first Friday and its like are in the seven dates from the 1st, the second
+	// in the seven from the 8th, and the last in the seven that end the month.
+	var byWeekday set
+	for n := range 5 {
+		byWeekday |= week(s.weekdays>>(7*n), first) << (7*n + 1)
+	}
+	byWeekday |= week(s.weekdays>>lastRow, first+length) << (length - 6)
+
+	all := set(1)<<(length+1) - 2 // from the 1st on
+	if s.either {
+		return (byDate | byWeekday) & all
+	}
+	return byDate & byWeekday & all
+}
+
+// week returns the lowest seven elements of weekdays, counted from the weekday
+// first (modulo 7) instead of from Sunday.
+func week(weekdays set, first int) set {
+	first %= 7
+	row := weekdays & (1<<7 - 1)
+	return (row>>first | row<<(7-first)) & (1<<7 - 1)
+}
+
+// set is a set of numbers from 0 to 63.
+type set uint64
+
+// none is what a set answers when no element qualifies. No field has that value.
+const none = 64
+
+func (s set) has(n int) bool { return s>>n&1 == 1 }
+
+func (s set) size() int { return bits.OnesCount64(uint64(s)) }
+
+// first returns the smallest element, or none.
+func (s set) first() int { return bits.TrailingZeros64(uint64(s)) }
+
+// after returns the smallest element above n, or none.
+func (s set) after(n int) int { return (s >> (n + 1) << (n + 1)).first() }

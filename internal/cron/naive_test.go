@@ -1,0 +1,139 @@
+package cron_test
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// naive is a second reading of an expression that Parse has accepted: tables of
+// booleans, filled by trying every value against the text, and days judged one by
+// one from the calendar of package time. It shares no code with the package.
+type naive struct {
+	seconds, minutes, hours, dates, months [64]bool
+
+	monthLast  bool // an L in day-of-month
+	dayOfWeek  []string
+	restricted int // day fields that do not begin with * or ?
+}
+
+func readNaively(expr string) naive {
+	fields := strings.Fields(expr)
+	switch expr = strings.Join(fields, " "); expr {
+	case "@yearly", "@annually":
+		fields = strings.Fields("0 0 1 1 *")
+	case "@monthly":
+		fields = strings.Fields("0 0 1 * *")
+	case "@weekly":
+		fields = strings.Fields("0 0 * * 0")
+	case "@daily", "@midnight":
+		fields = strings.Fields("0 0 * * *")
+	case "@hourly":
+		fields = strings.Fields("0 * * * *")
+	}
+	if len(fields) == 5 {
+		fields = append([]string{"0"}, fields...)
+	}
+	n := naive{dayOfWeek: strings.Split(strings.ToUpper(fields[5]), ",")}
+	for value := range 64 {
+		n.seconds[value] = listed(fields[0], value, [2]int{0, 59})
+		n.minutes[value] = listed(fields[1], value, [2]int{0, 59})
+		n.hours[value] = listed(fields[2], value, [2]int{0, 23})
+		n.dates[value] = listed(fields[3], value, [2]int{1, 31})
+		n.months[value] = listed(fields[4], value, [2]int{1, 12})
+	}
+	for item := range strings.SplitSeq(fields[3], ",") {
+		n.monthLast = n.monthLast || item == "L" || item == "l"
+	}
+	for _, f := range []string{fields[3], fields[5]} {
+		if f[0] != '*' && f[0] != '?' {
+			n.restricted++
+		}
+	}
+	return n
+}
+
+// listed says whether an item of the list contains value; bounds are those of *.
+func listed(list string, value int, bounds [2]int) bool {
+	for item := range strings.SplitSeq(strings.ToUpper(list), ",") {
+		if within(item, value, bounds) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(item string, value int, bounds [2]int) bool {
+	span, by, stepped := strings.Cut(item, "/")
+	low, high := bounds[0], bounds[1]
+	if span != "*" && span != "?" {
+		from, to, ranged := strings.Cut(span, "-")
+		low = spelled(from)
+		switch {
+		case ranged:
+			high = spelled(to)
+		case stepped:
+			high = max(low, high)
+		default:
+			high = low
+		}
+		if high == 0 && low > 0 {
+			high = 7
+		}
+	}
+	if !stepped {
+		by = "1"
+	}
+	return value >= low && value <= high && (value-low)%spelled(by) == 0
+}
+
+// spelled returns the value of a number or a name, and -9 for anything else.
+func spelled(text string) int {
+	for i, name := range strings.Fields("SUN MON TUE WED THU FRI SAT") {
+		if text == name {
+			return i
+		}
+	}
+	for i, name := range strings.Fields("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC") {
+		if text == name {
+			return i + 1
+		}
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return -9
+	}
+	return n
+}
+
+// day says whether n asks for the date of t.
+func (n naive) day(t time.Time) bool {
+	if !n.months[t.Month()] {
+		return false
+	}
+	date := n.dates[t.Day()] || n.monthLast && t.AddDate(0, 0, 1).Day() == 1
+	weekday := false
+	for _, item := range n.dayOfWeek {
+		weekday = weekday || onWeekday(item, t)
+	}
+	if n.restricted == 2 {
+		return date || weekday
+	}
+	return date && weekday
+}
+
+func onWeekday(item string, t time.Time) bool {
+	if which, count, ok := strings.Cut(item, "#"); ok {
+		return spelled(which)%7 == int(t.Weekday()) && (t.Day()+6)/7 == spelled(count)
+	}
+	if which, ok := strings.CutSuffix(item, "L"); ok {
+		return spelled(which)%7 == int(t.Weekday()) && t.AddDate(0, 0, 7).Month() != t.Month()
+	}
+	sunday := t.Weekday() == time.Sunday && within(item, 7, [2]int{0, 6})
+	return sunday || within(item, int(t.Weekday()), [2]int{0, 6})
+}
+
+// matches says whether n asks for t.
+func (n naive) matches(t time.Time) bool {
+	return n.hours[t.Hour()] && n.minutes[t.Minute()] && n.seconds[t.Second()] && n.day(t)
+}
