@@ -38,12 +38,8 @@ func (b Birthday) EventType() string { return TypeBirthday }
 // Next returns the user's first birthday strictly after the given instant. The day
 // of birth itself counts.
 func (b Birthday) Next(u User, after time.Time) (Occurrence, error) {
-	at := Clock{Hour: 9}
-	if b.At != nil {
-		at = b.At(u)
-	}
 	born := u.DateOfBirth.Date()
-	return Yearly{Month: born.Month, Day: born.Day, At: at}.Next(u.Timezone, b.Policies, after)
+	return Next(Yearly{Month: born.Month, Day: born.Day, At: nineOr(b.At, u)}, u.Timezone, b.Policies, after)
 }
 
 // Payload returns {"message": …}.
@@ -58,9 +54,4 @@ func (b Birthday) Payload(u User, _ Occurrence) (json.RawMessage, error) {
 }
 
 // Channel returns b.Via, or [ChannelWebhook].
-func (b Birthday) Channel(Event) Channel {
-	if b.Via == "" {
-		return ChannelWebhook
-	}
-	return b.Via
-}
+func (b Birthday) Channel(Event) Channel { return orElse(b.Via, ChannelWebhook) }

@@ -56,7 +56,7 @@ func TestBirthdayObeysItsSettings(t *testing.T) {
 	}
 
 	o, err := b.Next(u, instant(t, "2026-06-01T00:00:00Z"))
-	want := almanac.Occurrence{Key: "2027", Wall: wall(t, "2027-03-01T07:03:00"), Zone: u.Timezone, Policies: b.Policies}
+	want := almanac.Occurrence{Key: "2027", Wall: wall(t, "2027-03-01T07:03:00"), Zone: u.Timezone, Policies: b.Policies, Named: almanac.Date{Year: 2027, Month: 2, Day: 29}}
 	if err != nil || o != want {
 		t.Errorf("Next = %+v, %v; want %+v", o, err, want)
 	}

@@ -22,6 +22,7 @@ var (
 	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")           // *UnsupportedEventTypeError
 	ErrSkippedWallTime        = errors.New("almanac: clocks skip this wall time")               // *WallTimeError
 	ErrRejectedWallTime       = errors.New("almanac: clocks do not show this wall time once")   // *WallTimeError
+	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                       // *InvalidRecurrenceError
 	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                    // a recurrence has ended, or a handler owes this user nothing
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another") // what a late worker hears
 	ErrPermanent              = errors.New("almanac: permanent failure")                        // see Permanent
@@ -77,6 +78,7 @@ type InvalidTimezoneError struct {
 	Name       string
 	Suggestion string // the nearest accepted name, or ""
 	NoData     bool   // the name is good, but this process has no data for it
+	Err        error  // why there is no data, if that is known
 }
 
 func (e *InvalidTimezoneError) Error() string {
@@ -87,12 +89,18 @@ func (e *InvalidTimezoneError) Error() string {
 func (e *InvalidTimezoneError) problem() string {
 	switch {
 	case e.NoData:
+		if e.Err != nil {
+			return "is a time zone for which this machine has no data: " + e.Err.Error()
+		}
 		return "is a time zone for which this machine has no data"
 	case e.Suggestion != "":
 		return fmt.Sprintf("is not a known time zone; did you mean %q?", e.Suggestion)
 	}
 	return "is not a known time zone"
 }
+
+// Unwrap returns e.Err.
+func (e *InvalidTimezoneError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, ErrInvalidTimezone) hold.
 func (e *InvalidTimezoneError) Is(target error) bool { return target == ErrInvalidTimezone }
@@ -153,12 +161,13 @@ func (e *UnsupportedEventTypeError) Is(target error) bool { return target == Err
 type WallTimeError struct {
 	Wall     WallTime
 	Zone     Timezone
-	Reading  Reading // Never or Twice
+	Reading  Reading // ShownNever or ShownTwice
+	Change   Change  // the change of clocks that makes it so
 	Rejected bool    // by the policy reject; otherwise the policy skip passed over it
 }
 
 func (e *WallTimeError) Error() string {
-	return fmt.Sprintf("almanac: clocks in %s show %s %s", e.Zone, e.Wall, e.Reading)
+	return fmt.Sprintf("almanac: clocks in %s show %s %s: %s", e.Zone, e.Wall, e.Reading, e.Change)
 }
 
 // Is makes errors.Is hold for ErrRejectedWallTime or ErrSkippedWallTime.
@@ -168,6 +177,19 @@ func (e *WallTimeError) Is(target error) bool {
 	}
 	return target == ErrSkippedWallTime
 }
+
+// InvalidRecurrenceError names everything that is wrong with a recurrence.
+type InvalidRecurrenceError struct {
+	Rule     string   // the text of the rule, cut short, or its kind
+	Problems []string // as clauses
+}
+
+func (e *InvalidRecurrenceError) Error() string {
+	return fmt.Sprintf("almanac: invalid recurrence %q: %s", e.Rule, strings.Join(e.Problems, "; "))
+}
+
+// Is makes errors.Is(err, ErrInvalidRecurrence) hold.
+func (e *InvalidRecurrenceError) Is(target error) bool { return target == ErrInvalidRecurrence }
 
 // Permanent marks err, returned by a delivery, as not worth another attempt: the
 // event is FAILED at once, and its series goes on. Permanent(nil) is nil.

@@ -26,7 +26,8 @@ func TestTypedErrorsMatchTheirSentinelAndNoOther(t *testing.T) {
 	t.Parallel()
 
 	id := uuid.MustParse("123e4567-e89b-12d3-a456-426614174000")
-	gap := almanac.WallTimeError{Wall: wall(t, "2026-03-29T02:30:00"), Zone: zone(t, "Europe/Berlin"), Reading: almanac.Never}
+	gap := almanac.WallTimeError{Wall: wall(t, "2026-03-29T02:30:00"), Zone: zone(t, "Europe/Berlin"), Reading: almanac.ShownNever}
+	gap.Change = almanac.Change{At: instant(t, "2026-03-29T01:00:00Z"), Before: time.Hour, After: 2 * time.Hour}
 	rejected := gap
 	rejected.Rejected = true
 	tests := map[string]struct {
@@ -43,8 +44,8 @@ func TestTypedErrorsMatchTheirSentinelAndNoOther(t *testing.T) {
 		"transition":     {&almanac.InvalidStateTransitionError{EventID: id, From: almanac.Completed, To: almanac.Processing}, "invalid state transition", "almanac: event " + id.String() + ": invalid state transition from COMPLETED to PROCESSING"},
 		"lock":           {&almanac.OptimisticLockError{EventID: id, Expected: 3}, "optimistic lock", "almanac: event " + id.String() + " was modified by another transaction (expected version 3)"},
 		"event type":     {&almanac.UnsupportedEventTypeError{EventType: "DIGEST"}, "unsupported event type", `almanac: no handler for event type "DIGEST"`},
-		"skipped":        {&gap, "skipped wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never"},
-		"rejected":       {&rejected, "rejected wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never"},
+		"skipped":        {&gap, "skipped wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},
+		"rejected":       {&rejected, "rejected wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},
 		"permanent":      {almanac.Permanent(errors.New("webhook: HTTP 404")), "permanent", "webhook: HTTP 404"},
 		"retry after":    {almanac.RetryAfter(time.Minute, errors.New("webhook: HTTP 503")), "", "webhook: HTTP 503"},
 	}

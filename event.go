@@ -122,7 +122,7 @@ func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
 	}
-	e.OccurrenceKey, e.Wall, e.Zone, e.Policies = o.Key, o.Wall, o.Zone.String(), o.Policies.WithDefaults()
+	e.OccurrenceKey, e.Wall, e.Zone, e.Policies = o.name(), o.Wall, o.Zone.String(), o.Policies.WithDefaults()
 	e.Due, e.AvailableAt = r.Instant, r.Instant
 	e.Payload, e.UserVersion = payload, u.Version
 	return e, e.check()

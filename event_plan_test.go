@@ -53,12 +53,12 @@ func TestNewEvent(t *testing.T) {
 	}{
 		"in the user's zone": {
 			digest(t), "Europe/London", "2026-01-15T14:00:00Z",
-			almanac.Policies{Gap: almanac.GapForward, Fold: almanac.FoldFirst, LeapDay: almanac.LeapDayFeb28},
+			almanac.Policies{Gap: almanac.GapForward, Fold: almanac.FoldFirst, LeapDay: almanac.LeapDayFeb28, MonthEnd: almanac.MonthEndClamp},
 			"event-2d8e0bd97295e5df",
 		},
 		"in a zone of its own": {
 			tokyo, "Asia/Tokyo", "2026-01-15T05:00:00Z",
-			almanac.Policies{Gap: almanac.GapSkip, Fold: almanac.FoldFirst, LeapDay: almanac.LeapDayFeb28},
+			almanac.Policies{Gap: almanac.GapSkip, Fold: almanac.FoldFirst, LeapDay: almanac.LeapDayFeb28, MonthEnd: almanac.MonthEndClamp},
 			almanac.NewIdempotencyKey(u.ID.String(), instant(t, "2026-01-15T05:00:00Z"), "BIRTHDAY"),
 		},
 	}

@@ -26,7 +26,7 @@ func (anniversary) Next(u almanac.User, after time.Time) (almanac.Occurrence, er
 		return almanac.Occurrence{}, err
 	}
 	yearly := almanac.Yearly{Month: hired.Month, Day: hired.Day, At: almanac.Clock{Hour: 9}}
-	return yearly.Next(u.Timezone, almanac.Policies{}, after)
+	return almanac.Next(yearly, u.Timezone, almanac.Policies{}, after)
 }
 
 func (anniversary) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {

@@ -78,7 +78,7 @@ func ExampleTimezone_Resolve_fold() {
 }
 
 // 2100 is no leap year, so who insists on 29 February waits eight years.
-func ExampleYearly_Next() {
+func ExampleNext() {
 	london, err := almanac.LoadTimezone("Europe/London")
 	if err != nil {
 		fmt.Println(err)
@@ -87,7 +87,7 @@ func ExampleYearly_Next() {
 	leapDay := almanac.Yearly{Month: time.February, Day: 29, At: almanac.Clock{Hour: 9}}
 	asked := time.Date(2096, time.March, 1, 0, 0, 0, 0, time.UTC)
 	for _, leap := range []almanac.LeapDayPolicy{almanac.LeapDayFeb28, almanac.LeapDayMar1, almanac.LeapDaySkip} {
-		o, err := leapDay.Next(london, almanac.Policies{LeapDay: leap}, asked)
+		o, err := almanac.Next(leapDay, london, almanac.Policies{LeapDay: leap}, asked)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -18,6 +18,7 @@ type settings struct {
 	sweep      time.Duration
 	grace      time.Duration
 	crashes    int
+	zoneCheck  time.Duration
 	checks     Checks
 	deliverers map[Channel]Deliverer
 	observers  []Observer
@@ -56,6 +57,11 @@ func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grac
 // instead of delivered once more, at least 1. The default is 5.
 func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
+// WithZoneCheck sets how often Run reads zone data anew, compares it with the rules
+// that the database follows, and brings pending events into step; it does so first
+// at its start. It must be positive. The default is a day.
+func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
+
 // WithChecks adds to the validation chain that each event passes before it is
 // delivered. An event that is refused is FAILED with the refusal as its reason,
 // and its series goes on.
@@ -88,6 +94,7 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 		sweep:      5 * time.Second,
 		grace:      5 * time.Second,
 		crashes:    5,
+		zoneCheck:  24 * time.Hour,
 		deliverers: make(map[Channel]Deliverer),
 		log:        slog.New(slog.DiscardHandler),
 	}
@@ -114,6 +121,7 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.sweep <= 0, "sweep of %v is not positive", s.sweep)
 	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
 	refuse(s.crashes < 1, "crash limit of %d", s.crashes)
+	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
 	refuse(s.log == nil, "logger is nil")
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)

@@ -32,6 +32,7 @@ func optionCases() map[string]optionCase {
 		"WithSweep":       {almanac.WithSweep(1), almanac.WithSweep(0), "sweep of 0s is not positive"},
 		"WithMissedGrace": {almanac.WithMissedGrace(0), almanac.WithMissedGrace(-1), "missed grace of -1ns is negative"},
 		"WithCrashLimit":  {almanac.WithCrashLimit(1), almanac.WithCrashLimit(0), "crash limit of 0"},
+		"WithZoneCheck":   {almanac.WithZoneCheck(1), almanac.WithZoneCheck(0), "zone check of 0s is not positive"},
 		"WithChecks":      {almanac.WithChecks(pass), almanac.WithChecks(pass, nil), "check 1 is nil"},
 		"WithDeliverer":   {almanac.WithDeliverer("sms", almanac.DelivererFunc(nil)), almanac.WithDeliverer("sms", nil), `deliverer of channel "sms" is nil`},
 		"WithObserver":    {almanac.WithObserver(almanac.Hooks{}), almanac.WithObserver(nil), "observer 0 is nil"},

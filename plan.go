@@ -16,25 +16,34 @@ const maxSteps = 1000
 const searchBack = 72 * time.Hour
 
 // plan returns the event of the first occurrence that u is owed strictly after the
-// given instant and whose key is greater than used: an occurrence that was once
+// given instant and whose name is greater than used: an occurrence that was once
 // claimed is never offered again, wherever the person has moved since.
 func plan(h EventHandler, u User, after time.Time, used string) (Event, error) {
+	return search(h, u, after, func(o Occurrence) (Event, bool, error) {
+		if o.name() <= used {
+			return Event{}, false, nil
+		}
+		e, err := NewEvent(u, h, o)
+		return e, true, err
+	})
+}
+
+// search walks u's occurrences strictly after the given instant until take makes an
+// event of one. Those that a policy skips go by.
+func search(h EventHandler, u User, after time.Time, take func(Occurrence) (Event, bool, error)) (Event, error) {
 	for range maxSteps {
 		o, err := h.Next(u, after)
 		if err != nil {
 			return Event{}, err
 		}
-		if o.Key > used {
-			e, err := NewEvent(u, h, o)
-			if err == nil || !errors.Is(err, ErrSkippedWallTime) {
-				return e, err
-			}
+		if e, taken, err := take(o); taken && !errors.Is(err, ErrSkippedWallTime) {
+			return e, err
 		}
 		if after, err = pass(u, o, after); err != nil {
 			return Event{}, err
 		}
 	}
-	return Event{}, fmt.Errorf("almanac: handler of %q: no occurrence with a key greater than %q within %d", h.EventType(), used, maxSteps)
+	return Event{}, fmt.Errorf("almanac: handler of %q: nothing to take within %d occurrences", h.EventType(), maxSteps)
 }
 
 // pass returns the instant from which to look for the occurrence after o. It
@@ -53,7 +62,7 @@ func pass(u User, o Occurrence, after time.Time) (time.Time, error) {
 		return after, err
 	}
 	if !r.Instant.After(after) {
-		return after, fmt.Errorf("almanac: occurrence %q at %s is not after %s", o.Key, r.Instant.Format(time.RFC3339), after.Format(time.RFC3339))
+		return after, fmt.Errorf("almanac: occurrence %q at %s is not after %s", o.name(), r.Instant.Format(time.RFC3339), after.Format(time.RFC3339))
 	}
 	return r.Instant, nil
 }
@@ -63,10 +72,10 @@ func pass(u User, o Occurrence, after time.Time) (time.Time, error) {
 func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurrence, bool, error) {
 	for range maxSteps {
 		o, err := h.Next(u, from)
-		if errors.Is(err, ErrNoOccurrence) || err == nil && o.Key > key {
+		if errors.Is(err, ErrNoOccurrence) || err == nil && o.name() > key {
 			return Occurrence{}, false, nil
 		}
-		if err != nil || o.Key == key {
+		if err != nil || o.name() == key {
 			return o, err == nil, err
 		}
 		if from, err = pass(u, o, from); err != nil {
@@ -82,7 +91,7 @@ func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurr
 // instant follows the person's zone; if that instant has passed, it is due now.
 // Otherwise the person corrected what the occurrence was made from, and the next
 // one after now takes its place.
-func replan(h EventHandler, r Roster, u User, e Event) (Event, error) {
+func replan(h oneSeries, r Roster, u User, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, u, e.OccurrenceKey, e.Due.Add(-searchBack))
 	if err != nil {
 		return Event{}, err
@@ -90,21 +99,30 @@ func replan(h EventHandler, r Roster, u User, e Event) (Event, error) {
 	if found && same.Wall == e.Wall {
 		return e.Reschedule(u, h, same)
 	}
-	next, err := plan(h, u, r.Now, r.Used[e.Type])
-	if err != nil {
-		return Event{}, err
-	}
-	zone := StoredTimezone(next.Zone)
-	return e.Reschedule(u, h, Occurrence{next.OccurrenceKey, next.Wall, zone, next.Policies})
+	used := r.used(h)
+	return search(h, u, r.Now, func(o Occurrence) (Event, bool, error) {
+		if o.name() <= used {
+			return Event{}, false, nil
+		}
+		next, err := e.Reschedule(u, h, o)
+		return next, true, err
+	})
 }
 
 // successor plans what follows an event that has ended.
 func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
+	series, ok, err := seriesOfEvent(h, u, done)
+	if err != nil {
+		return Event{}, err
+	}
+	if !ok {
+		return Event{}, fmt.Errorf("%w: the series is gone", ErrNoOccurrence)
+	}
 	after := done.Due
 	if c, ok := h.(CatchUpper); !ok || !c.CatchUp().All {
 		after = later(after, now)
 	}
-	return plan(h, u, after, done.OccurrenceKey)
+	return plan(series, u, after, done.OccurrenceKey)
 }
 
 func later(a, b time.Time) time.Time {
@@ -112,15 +130,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// guarded runs a handler's planning code, which is the host's: a panic in it must
-// not take down a transaction that has others' outcomes in it.
-func guarded(what string, f func() (Event, error)) (e Event, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			e, err = Event{}, fmt.Errorf("almanac: %s panicked: %v", what, cause)
-		}
-	}()
-	return f()
 }

@@ -3,12 +3,35 @@ package almanac
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"strings"
 	"time"
-
-	"github.com/almanac-go/almanac/internal/civil"
 )
 
-// Occurrence is one wall time that a recurrence yields, before it is resolved.
+// Recurrence is a rule that yields wall times, one after the other: [Once],
+// [Yearly], [Monthly], [Weekly], [Daily], an [RRule], a [Cron], any of them
+// [Bounded], or one of the host's own. It knows no zone and no clock change; [Next]
+// brings it together with them. A Recurrence must be safe for concurrent use.
+type Recurrence interface {
+	// After returns the first slot strictly after w, which need not be one itself;
+	// the zero WallTime comes before every other. Policies decide on days that a
+	// month or a year does not have, where the rule itself does not. The error
+	// matches [ErrNoOccurrence] when there is no further slot and
+	// [ErrInvalidRecurrence] when the rule makes no sense.
+	After(w WallTime, p Policies) (Slot, error)
+}
+
+// Slot is one place in the series of a [Recurrence].
+type Slot struct {
+	Key  string   // see Occurrence.Key
+	Wall WallTime // a day that the calendar has
+	// Named is the day that the rule names where the calendar lacks it and a policy
+	// moved Wall: 2027-02-29. It is the zero Date otherwise.
+	Named Date
+}
+
+// Occurrence is one wall time that a recurrence yields for somebody, before it is
+// resolved.
 type Occurrence struct {
 	// Key names the occurrence among those of its user and event type, for ever: it
 	// is what keeps a person from being greeted twice. It is nominal and local, such
@@ -21,73 +44,217 @@ type Occurrence struct {
 	Zone Timezone
 	// Policies say how Wall is resolved. The zero Policies are the defaults.
 	Policies Policies
+	// Named is the day that was meant where no calendar has it; see [Slot].
+	Named Date
+	// Series names one of several series that a handler runs side by side for a user;
+	// see [MultiSeries]. Empty for most.
+	Series string
 }
 
-// Yearly is the recurrence of birthdays and anniversaries: once a year, on the
-// same day and at the same time of day.
-type Yearly struct {
-	Month time.Month
-	Day   int // 29 February is subject to the leap day policy
-	At    Clock
-}
+// maxSlots bounds how many slots Next passes over: more than the seconds of a day
+// that a zone's clocks skipped, which is the most that a rule can lose at a stretch.
+const maxSlots = 100_000
 
-// longestWait is how many years Next looks ahead: 29 February is eight years
-// away across 2100, and a skip policy can cost a few more.
-const longestWait = 40
-
-// Next returns the first occurrence in zone strictly after the given instant. Its
-// key is the year, in four digits.
+// Next returns the first occurrence of a recurrence in a zone whose instant is
+// strictly after the given one. Its cost does not depend on how long the
+// recurrence has been running, unless it is counted, and it always comes to an end.
 //
-// The error matches [ErrNoOccurrence] when there is none within forty years or
-// before the year 10000; otherwise it is that of [Timezone.Resolve], or tells that
-// no year has such a day.
-func (y Yearly) Next(zone Timezone, p Policies, after time.Time) (Occurrence, error) {
-	if y.Day < 1 || y.Day > civil.DaysIn(2000, y.Month) || !y.At.Valid() {
-		return Occurrence{}, fmt.Errorf("almanac: no year has a month %d with a day %d and a time %s", int(y.Month), y.Day, y.At)
-	}
-	if err := zone.check(); err != nil {
-		return Occurrence{}, err
-	}
-	// An occurrence of the local year before can still lie ahead: a gap policy may
-	// move the last hour of a year into the next one.
-	first := max(zone.WallTime(after).Date.Year-1, 1)
-	for year := first; year <= min(first+longestWait, 9999); year++ {
-		date, ok := y.in(year, p.WithDefaults().LeapDay)
-		if !ok {
-			continue
-		}
-		o := Occurrence{Key: fmt.Sprintf("%04d", year), Wall: WallTime{date, y.At}, Zone: zone, Policies: p}
-		r, err := zone.Resolve(o.Wall, p)
-		if errors.Is(err, ErrSkippedWallTime) {
-			continue
-		}
-		if err == nil && !r.Instant.After(after) {
-			continue
-		}
-		if err != nil && !zone.mayFollow(o.Wall, after) {
-			continue // a rejected reading in the past troubles nobody
-		}
-		return o, err
-	}
-	return Occurrence{}, fmt.Errorf("%w: yearly on %02d-%02d after %s", ErrNoOccurrence, y.Month, y.Day, after.UTC().Format(time.RFC3339))
+// Where clocks skip a wall time and a policy moves it, it gives way to another of
+// the same recurrence that it would meet or pass: every hour on the hour is once an
+// hour also in the night in which 02:00 moves to 03:00. So instants come in the
+// order of keys, and none comes twice.
+//
+// The error matches [ErrNoOccurrence] when there is none before the year 10000,
+// [ErrInvalidRecurrence] when the rule makes no sense, and is otherwise that of
+// [Timezone.Resolve].
+func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
+	next, err := upcoming(r, z, p, after)
+	return next.Occurrence, err
 }
 
-// in returns the date of the occurrence in year, and whether there is one.
-func (y Yearly) in(year int, leap LeapDayPolicy) (Date, bool) {
-	date := Date{year, y.Month, y.Day}
-	if date.Valid() {
-		return date, true
-	}
-	switch leap { // only 29 February is missing from any year
-	case LeapDayMar1:
-		return Date{year, time.March, 1}, true
-	case LeapDaySkip:
-		return Date{}, false
-	}
-	return Date{year, time.February, 28}, true
+// Upcoming is an occurrence together with its instant and the reasons for it.
+type Upcoming struct {
+	Occurrence Occurrence
+	Resolution Resolution
 }
 
-// mayFollow reports whether clocks in z could still come to w after the instant.
-func (z Timezone) mayFollow(w WallTime, after time.Time) bool {
-	return w.Labelled().After(z.WallTime(after).Labelled())
+// Reason says in a few words of English how the day and the instant were found:
+// "29 February moved to 28 February", "moved forward 60 min because clocks skip
+// 02:00–03:00", or "exact".
+func (u Upcoming) Reason() string {
+	o := u.Occurrence
+	if o.Named == (Date{}) {
+		return u.Resolution.Reason()
+	}
+	day := func(d Date) string { return fmt.Sprintf("%d %s", d.Day, d.Month) }
+	moved := fmt.Sprintf("%s moved to %s", day(o.Named), day(o.Wall.Date))
+	if u.Resolution.Reading == ShownOnce {
+		return moved
+	}
+	return moved + "; " + u.Resolution.Reason()
+}
+
+// Occurrences returns the occurrences that [Next] would find one after the other.
+// The sequence ends after the last one, or with an error, which is never
+// [ErrNoOccurrence]. It can be endless: break off when you have enough.
+func Occurrences(r Recurrence, z Timezone, p Policies, after time.Time) iter.Seq2[Upcoming, error] {
+	return func(yield func(Upcoming, error) bool) {
+		for {
+			next, err := upcoming(r, z, p, after)
+			if errors.Is(err, ErrNoOccurrence) || !yield(next, err) || err != nil {
+				return
+			}
+			after = next.Resolution.Instant
+		}
+	}
+}
+
+func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Upcoming, error) {
+	if err := z.check(); err != nil {
+		return Upcoming{}, err
+	}
+	w := z.beforeAll(after)
+	for range maxSlots {
+		slot, err := r.After(w, p)
+		if err != nil {
+			return Upcoming{}, err
+		}
+		w = slot.Wall
+		next := Upcoming{Occurrence: Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named}}
+		next.Resolution, err = z.Resolve(w, p)
+		if err != nil {
+			if errors.Is(err, ErrRejectedWallTime) && z.WallTime(after).Before(w) {
+				return next, err
+			}
+			if !errors.As(err, new(*WallTimeError)) {
+				return Upcoming{}, err
+			}
+			continue // skipped, or rejected and past: it troubles nobody
+		}
+		if !next.Resolution.Instant.After(after) || next.Resolution.Moved != 0 && givesWay(r, next) {
+			continue
+		}
+		if last, ok := lastInstant(r); ok && next.Resolution.Instant.After(last) {
+			break
+		}
+		return next, nil
+	}
+	return Upcoming{}, noOccurrence(z.WallTime(after))
+}
+
+func noOccurrence(after WallTime) error { return fmt.Errorf("%w after %s", ErrNoOccurrence, after) }
+
+// beforeAll returns a wall time that comes before every one whose instant can be
+// after the given one. Those are further back than what clocks show then only
+// where a change is near: by no more than its width.
+func (z Timezone) beforeAll(after time.Time) WallTime {
+	const near = 25 * time.Hour
+	shown := z.WallTime(after).Labelled()
+	one, other := z.WallTime(after.Add(-near)).Labelled(), z.WallTime(after.Add(near)).Labelled()
+	return WallTimeOf(shown.Add(-(other.Sub(one) - 2*near).Abs()))
+}
+
+// givesWay reports whether a slot that a clock change moved would meet or pass
+// another one of its series.
+func givesWay(r Recurrence, moved Upcoming) bool {
+	change, shown := moved.Resolution.Change, moved.Resolution.Shown()
+	first := func(w WallTime) WallTime {
+		slot, err := r.After(WallTimeOf(w.Labelled().Add(-time.Second)), moved.Occurrence.Policies)
+		if err != nil {
+			return WallTime{Date: Date{Year: 10000}}
+		}
+		return slot.Wall
+	}
+	if moved.Resolution.Moved < 0 {
+		return first(shown).Before(change.From())
+	}
+	if moved.Occurrence.Policies.Gap == GapBoundary && first(change.From()).Before(moved.Occurrence.Wall) {
+		return true
+	}
+	return !shown.Before(first(change.To()))
+}
+
+// lastInstant returns the instant after which a recurrence ends, if it ends by an
+// instant rather than by a wall time.
+func lastInstant(r Recurrence) (time.Time, bool) {
+	if r, ok := r.(interface{ lastInstant() (time.Time, bool) }); ok {
+		return r.lastInstant()
+	}
+	return time.Time{}, false
+}
+
+// Bounded is a recurrence with a beginning, an end and exceptions. A zero field
+// bounds nothing.
+type Bounded struct {
+	Rule  Recurrence
+	Start WallTime // no slot before it; one at it counts
+	End   WallTime // no slot after it; one at it counts
+	// Count is how many slots there are from Start on, 1 to 10,000, those in Except
+	// included. It needs a Start. Each call counts from there.
+	Count  int
+	Except []WallTime // slots that are left out
+}
+
+// maxCount bounds the work of counting from the start each time.
+const maxCount = 10_000
+
+// After returns the first slot of b.Rule strictly after w that b lets through.
+func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
+	if err := b.check(); err != nil {
+		return Slot{}, err
+	}
+	at, left := w, maxSlots
+	if b.Start != (WallTime{}) && (b.Count > 0 || w.Before(b.Start)) {
+		at = WallTimeOf(b.Start.Labelled().Add(-time.Second))
+	}
+	if b.Count > 0 {
+		left = b.Count
+	}
+	for range left {
+		slot, err := b.Rule.After(at, p)
+		if err != nil {
+			return Slot{}, err
+		}
+		if b.End != (WallTime{}) && b.End.Before(slot.Wall) {
+			break
+		}
+		if at = slot.Wall; w.Before(at) && !b.excepts(at) {
+			return slot, nil
+		}
+	}
+	return Slot{}, noOccurrence(w)
+}
+
+func (b Bounded) excepts(w WallTime) bool {
+	for _, exception := range b.Except {
+		if exception == w {
+			return true
+		}
+	}
+	return false
+}
+
+func (b Bounded) lastInstant() (time.Time, bool) { return lastInstant(b.Rule) }
+
+func (b Bounded) check() error {
+	var problems []string
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	refuse(b.Rule == nil, "there is no rule to bound")
+	refuse(b.Start != (WallTime{}) && !b.Start.Valid(), "the start %s is on no calendar", b.Start)
+	refuse(b.End != (WallTime{}) && !b.End.Valid(), "the end %s is on no calendar", b.End)
+	refuse(b.Count < 0 || b.Count > maxCount, "a count of %d is not between 1 and %d", b.Count, maxCount)
+	refuse(b.Count > 0 && b.Start == (WallTime{}), "a count needs a start to count from")
+	return invalidRecurrence("bounded", problems)
+}
+
+// invalidRecurrence returns the error that names every problem, or nil.
+func invalidRecurrence(rule string, problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidRecurrenceError{Rule: strings.TrimSpace(clip(rule, maxZoneName)), Problems: problems}
 }

@@ -19,6 +19,7 @@ type Repository interface {
 	UserRepository
 	EventRepository
 	ClaimRepository
+	ZoneRepository
 	Timekeeper
 }
 
@@ -53,9 +54,10 @@ type Roster struct {
 	// InFlight are the open events that were claimed at least once, by id: they keep
 	// their target.
 	InFlight []Event
-	// Used holds, by event type, the greatest occurrence key that was ever claimed.
-	// Those occurrences are used up.
-	Used map[string]string
+	// Used holds, by event type, the greatest occurrence keys that were ever claimed:
+	// one for each series, which is named by the part of a key before its first slash,
+	// in the order of keys. Those occurrences, and the ones before them, are used up.
+	Used map[string][]string
 	// Now is the repository's clock.
 	Now time.Time
 }
@@ -175,6 +177,22 @@ type ClaimRepository interface {
 	// after a crash, and returns them. It also removes deleted users of whom nothing
 	// is in flight any more.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
+}
+
+// ZoneRepository keeps the rules that stored instants follow.
+type ZoneRepository interface {
+	// EditZoneRules changes what is remembered of zones, all or nothing and one caller
+	// at a time: it shows edit what there is, in alphabetical order, and the
+	// repository's clock, and stores what edit returns, adding zones or replacing
+	// them. An error of edit is returned as it is, and nothing is stored. Edit must be
+	// quick and must not use the repository.
+	EditZoneRules(ctx context.Context, edit func(stored []ZoneRules, now time.Time) ([]ZoneRules, error)) error
+
+	// MoveEvents gives events another instant, each with its version raised by one,
+	// and returns those that it stored: the others are not PENDING any more, were
+	// claimed, or have moved on from the version before. It waits for nobody: an event
+	// that is locked is left out too.
+	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
 }
 
 // Timekeeper is the clock that decides.

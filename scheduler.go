@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -28,6 +29,20 @@ type Scheduler interface {
 	// [WithMissedGrace]), as after a downtime, and logs a line about them. They need no
 	// further care: Run executes them, oldest first. Run calls it at its start.
 	Missed(ctx context.Context) (Missed, error)
+
+	// Preview returns the next n occurrences of a type for a person, 1 to 1,000 of
+	// them, as their handler sees it now: each with its instant and the reasons for it.
+	// It stores nothing and looks at nothing stored but the person. Fewer come back
+	// when the recurrence ends.
+	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]Upcoming, error)
+
+	// Reconcile compares zone rules with those that the database follows and, where
+	// they are newer, resolves the pending events of those zones anew from their wall
+	// times. Events that were ever claimed keep their instant, and so do all while the
+	// rules are older than the database's. It can be interrupted at any time and
+	// goes on when it is called again, here or elsewhere. Run calls it (see
+	// [WithZoneCheck]).
+	Reconcile(ctx context.Context, how Reconcile) (Reconciliation, error)
 
 	// With returns a scheduler on another repository, with everything else the same.
 	// On one that is bound to the host's transaction, what the scheduler stores is
@@ -53,9 +68,10 @@ type Planner interface {
 	DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, error)
 
 	// Schedule stores the next event of one type for a person, as when a host
-	// introduces a type. An open event of that type is returned as it is instead.
-	// The error matches [ErrNoOccurrence] when the person is owed none.
-	Schedule(ctx context.Context, userID uuid.UUID, eventType string) (Event, error)
+	// introduces a type: one for each series, see [MultiSeries]. An event that is open
+	// already stays as it is. It returns all open events of the type in the order of
+	// their keys. The error matches [ErrNoOccurrence] when the person is owed none.
+	Schedule(ctx context.Context, userID uuid.UUID, eventType string) ([]Event, error)
 
 	// Reschedule replans a person's pending events without changing the person: after
 	// the handlers have changed, or to mend a series that had come to a stand.
@@ -65,7 +81,7 @@ type Planner interface {
 // Enrolment is a person as stored, with their first events.
 type Enrolment struct {
 	User   User
-	Events []Event // ordered by event type
+	Events []Event // in the order of event types, then of series
 }
 
 // Rescheduled says what a change to a person did to their events.
@@ -110,16 +126,19 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 	if err != nil {
 		return Enrolment{}, err
 	}
+	all, err := s.allSeries(u)
+	if err != nil {
+		return Enrolment{}, err
+	}
 	var events []Event
-	for _, eventType := range s.registry.EventTypes() {
-		e, err := s.first(eventType, Roster{User: u, Now: now})
-		if errors.Is(err, ErrNoOccurrence) {
-			continue
-		}
+	for _, series := range all {
+		e, owed, err := first(series, Roster{User: u, Now: now})
 		if err != nil {
 			return Enrolment{}, err
 		}
-		events = append(events, e)
+		if owed {
+			events = append(events, e)
+		}
 	}
 	u, events, err = s.repository.CreateUser(ctx, u, events...)
 	if err != nil {
@@ -129,17 +148,6 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 	s.tellEvents(ctx, EventCreated, events)
 	s.running.wake()
 	return Enrolment{u, events}, nil
-}
-
-// first plans the next event of a type for a roster's user.
-func (s *scheduler) first(eventType string, r Roster) (Event, error) {
-	h, err := s.registry.Handler(eventType)
-	if err != nil {
-		return Event{}, err
-	}
-	return guarded("planning "+eventType, func() (Event, error) {
-		return plan(h, r.User, r.Now, r.Used[eventType])
-	})
 }
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error) {
@@ -182,17 +190,22 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 	if u.Version != r.User.Version {
 		edit.User = &u
 	}
-	open := make(map[string]bool)
-	for _, e := range r.InFlight {
-		open[e.Type] = true
+	all, err := s.allSeries(u)
+	if err != nil {
+		return Edit{}, err
 	}
+	open := s.open(r)
 	for _, e := range r.Pending {
-		open[e.Type] = true
 		h, err := s.registry.Handler(e.Type)
 		if err != nil {
 			continue // another program's type: its own handler will see to it
 		}
-		next, err := guarded("replanning "+e.Type, func() (Event, error) { return replan(h, r, u, e) })
+		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == idOf(h, e) })
+		if i < 0 {
+			edit.Removed = append(edit.Removed, e)
+			continue
+		}
+		next, err := guarded("replanning "+e.Type, func() (Event, error) { return replan(all[i], r, u, e) })
 		switch {
 		case errors.Is(err, ErrNoOccurrence):
 			edit.Removed = append(edit.Removed, e)
@@ -202,20 +215,30 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 			edit.Moved = append(edit.Moved, next)
 		}
 	}
-	for _, eventType := range s.registry.EventTypes() {
-		if open[eventType] {
+	for _, one := range all {
+		if open[one.id()] {
 			continue
 		}
-		e, err := s.first(eventType, Roster{User: u, Used: r.Used, Now: r.Now})
-		if errors.Is(err, ErrNoOccurrence) {
-			continue
-		}
+		e, owed, err := first(one, Roster{User: u, Used: r.Used, Now: r.Now})
 		if err != nil {
 			return Edit{}, err
 		}
-		edit.Added = append(edit.Added, e)
+		if owed {
+			edit.Added = append(edit.Added, e)
+		}
 	}
 	return edit, nil
+}
+
+// open says which series of a roster have an event ahead or in flight.
+func (s *scheduler) open(r Roster) map[seriesID]bool {
+	open := make(map[seriesID]bool)
+	for _, e := range slices.Concat(r.InFlight, r.Pending) {
+		if h, err := s.registry.Handler(e.Type); err == nil {
+			open[idOf(h, e)] = true
+		}
+	}
+	return open
 }
 
 // summarize tells the events whose target moved from those that were only made anew.
@@ -238,34 +261,45 @@ func (s *scheduler) summarize(before Roster, stored Edit) Rescheduled {
 	return result
 }
 
-func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string) (Event, error) {
-	if _, err := s.registry.Handler(eventType); err != nil {
-		return Event{}, err
+func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string) ([]Event, error) {
+	h, err := s.registry.Handler(eventType)
+	if err != nil {
+		return nil, err
 	}
-	var existing *Event
+	var existing []Event
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
-		existing = nil
-		for _, e := range slices.Concat(r.InFlight, r.Pending) {
-			if e.Type == eventType {
-				existing = &e
-				return Edit{}, nil
+		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
+		list, err := seriesOf(h, r.User)
+		if err != nil {
+			return Edit{}, err
+		}
+		var edit Edit
+		open := s.open(r)
+		for _, one := range list {
+			if open[one.id()] {
+				continue
+			}
+			e, owed, err := first(one, r)
+			if err != nil {
+				return Edit{}, err
+			}
+			if owed {
+				edit.Added = append(edit.Added, e)
 			}
 		}
-		e, err := s.first(eventType, r)
-		return Edit{Added: []Event{e}}, err
+		return edit, nil
 	})
 	if err != nil {
-		return Event{}, err
-	}
-	if existing != nil {
-		return *existing, nil
-	}
-	if len(stored.Added) != 1 {
-		return Event{}, fmt.Errorf("almanac: %s of user %s was stored by another", eventType, id)
+		return nil, err
 	}
 	s.tellEvents(ctx, EventCreated, stored.Added)
 	s.running.wake()
-	return stored.Added[0], nil
+	events := slices.Concat(existing, stored.Added)
+	if len(events) == 0 {
+		return nil, fmt.Errorf("%w: user %s is owed no %s", ErrNoOccurrence, id, eventType)
+	}
+	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(a.OccurrenceKey, b.OccurrenceKey) })
+	return events, nil
 }
 
 func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, error) {
@@ -278,5 +312,5 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, err
 }
 
 func (c ProfileChange) isEmpty() bool {
-	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil
+	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil
 }

@@ -36,7 +36,7 @@ CREATE TABLE :"schema".events (
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
     target_timezone        varchar(100) NOT NULL,
-    policies               varchar(100) NOT NULL, -- how the wall time was resolved: gap,fold,leap day
+    policies               varchar(100) NOT NULL, -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        varchar(255) NOT NULL, -- fixed at birth, sent with every attempt
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the row was planned from
@@ -86,6 +86,16 @@ CREATE TABLE :"schema".leases (
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 
+-- Which rules the instants of pending events follow, one row per zone. Not every host has the same zone data.
+CREATE TABLE :"schema".zone_rules (
+    zone        varchar(100) NOT NULL, -- an IANA name; a link has a row of its own
+    fingerprint bigint       NOT NULL, -- of the changes of clocks in the ten years from since on
+    since       integer      NOT NULL, -- a year
+    version     varchar(100) NOT NULL, -- the release of the zone data, such as 2026f; empty where it did not say
+    recheck     timestamptz,           -- until when events may be stored that follow other rules; NULL when there is no doubt
+    CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
+);
+
 -- The last line of defence against old programs and statements by hand. It never runs on the normal path: the trigger's
 -- condition is false there.
 CREATE FUNCTION :"schema".refuse_event_change() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -118,5 +128,6 @@ EXECUTE FUNCTION :"schema".refuse_event_change();
 COMMENT ON TABLE :"schema".users IS 'People whom events are for';
 COMMENT ON TABLE :"schema".events IS 'What people are owed, one row per occurrence';
 COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch';
+COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
 COMMENT ON COLUMN :"schema".events.version IS 'Optimistic locking: raised by one by every change';
 COMMENT ON COLUMN :"schema".events.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';

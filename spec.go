@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +38,9 @@ type (
 	DueBetween struct{ From, Until time.Time }
 	// Ready picks what a claim would take now.
 	Ready struct{}
+	// InZone picks the events whose wall time is one of these zones', by the names that
+	// the events have: a link and what it names are two.
+	InZone []string
 	// Overdue picks the pending events whose instant passed longer than By ago.
 	Overdue struct{ By time.Duration }
 )
@@ -76,6 +80,9 @@ func (s InStatus) Matches(e Event, _ time.Time) bool { return e.Status == Status
 // Matches compares the user.
 func (s ForUser) Matches(e Event, _ time.Time) bool { return e.UserID == uuid.UUID(s) }
 
+// Matches looks for the zone among the names.
+func (s InZone) Matches(e Event, _ time.Time) bool { return slices.Contains(s, e.Zone) }
+
 // Matches compares the due instant with the bounds.
 func (s DueBetween) Matches(e Event, _ time.Time) bool {
 	return (s.From.IsZero() || !e.Due.Before(s.From)) && (s.Until.IsZero() || e.Due.Before(s.Until))
@@ -98,5 +105,6 @@ func (OfType) spec()     {}
 func (InStatus) spec()   {}
 func (ForUser) spec()    {}
 func (DueBetween) spec() {}
+func (InZone) spec()     {}
 func (Ready) spec()      {}
 func (Overdue) spec()    {}

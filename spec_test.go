@@ -15,7 +15,7 @@ func TestSpecMatches(t *testing.T) {
 
 	due := instant(t, "2026-12-10T09:00:00Z")
 	mine, other := uuid.New(), uuid.New()
-	pending := almanac.Event{UserID: mine, Type: "BIRTHDAY", Status: almanac.Pending, Due: due, AvailableAt: due}
+	pending := almanac.Event{UserID: mine, Type: "BIRTHDAY", Status: almanac.Pending, Zone: "Europe/Berlin", Due: due, AvailableAt: due}
 	retrying := pending
 	retrying.AvailableAt = due.Add(time.Minute)
 	processing := pending
@@ -48,6 +48,9 @@ func TestSpecMatches(t *testing.T) {
 		"due until then, which is left out":     {almanac.DueBetween{Until: due}, pending, due, false},
 		"due until a moment later":              {almanac.DueBetween{Until: due.Add(1)}, pending, due, true},
 		"due at any time":                       {almanac.DueBetween{}, pending, due, true},
+		"in one of the zones":                   {almanac.InZone{"UTC", pending.Zone}, pending, due, true},
+		"in none of the zones":                  {almanac.InZone{"UTC", "Asia/Tokyo"}, pending, due, false},
+		"in no zone":                            {almanac.InZone{}, pending, due, false},
 		"due in no time":                        {almanac.DueBetween{From: due, Until: due}, pending, due, false},
 		"an empty And":                          {almanac.And{}, pending, due, true},
 		"an empty Or":                           {almanac.Or{}, pending, due, false},

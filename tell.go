@@ -37,7 +37,7 @@ func (s *scheduler) tellEvents(ctx context.Context, kind NoticeKind, events []Ev
 // tellEdit tells what an edit of a user did.
 func (s *scheduler) tellEdit(ctx context.Context, was User, stored Edit) {
 	if is := stored.User; is != nil {
-		if is.Timezone != was.Timezone {
+		if !is.Timezone.Equal(was.Timezone) {
 			s.tell(ctx, Notice{Kind: UserTimezoneChanged, User: *is, Was: was})
 		}
 		if is.DateOfBirth != was.DateOfBirth {

@@ -2,15 +2,13 @@ package almanac
 
 import (
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/almanac-go/almanac/internal/zones"
 )
 
 // Timezone is a zone of the IANA time zone database, such as "Asia/Tokyo". It
 // keeps the name that was given, in the database's spelling. Timezones are values,
-// safe for concurrent use. The zero Timezone is no zone at all: it is refused
+// safe for concurrent use; those of one name from one [ZoneData] are ==. The zero Timezone is no zone at all: it is refused
 // wherever one is needed, and never means UTC.
 type Timezone struct {
 	zone *zone // interned, so that == holds for two Timezones of one name
@@ -19,12 +17,21 @@ type Timezone struct {
 type zone struct {
 	name      string
 	canonical string
-	location  *time.Location // nil for a zone that this process cannot load
+	rules     atomic.Pointer[rules] // nil for a zone that this process cannot load
 }
 
-// interned holds each zone once it was loaded. Go's own LoadLocation reads the
-// zone file anew each time.
-var interned sync.Map // string → *zone
+// rules are what a zone file says.
+type rules struct {
+	location *time.Location
+	version  string // of the data, such as "2026f"; "" where it does not say
+	print    atomic.Pointer[fingerprint]
+}
+
+// offset returns how far clocks stand east of UTC at the Unix time sec.
+func (r *rules) offset(sec int64) int64 {
+	_, seconds := time.Unix(sec, 0).In(r.location).Zone()
+	return int64(seconds)
+}
 
 // maxZoneName is longer than any name of the database (32 bytes) and bounds what
 // an error will repeat.
@@ -38,26 +45,9 @@ const maxZoneName = 64
 //
 // The error is an [*InvalidTimezoneError], which suggests the nearest name.
 //
-// Rules come from the program's zone data: the ZONEINFO environment variable, the
-// system's directories, or an embedded copy when the program imports time/tzdata.
-func LoadTimezone(name string) (Timezone, error) {
-	if len(name) > maxZoneName {
-		return Timezone{}, &InvalidTimezoneError{Name: clip(name, maxZoneName)}
-	}
-	proper, canonical, ok := zones.Lookup(name)
-	if !ok {
-		return Timezone{}, &InvalidTimezoneError{Name: name, Suggestion: zones.Nearest(name)}
-	}
-	if z, ok := interned.Load(proper); ok {
-		return Timezone{z.(*zone)}, nil
-	}
-	location, err := time.LoadLocation(proper)
-	if err != nil {
-		return Timezone{}, &InvalidTimezoneError{Name: proper, NoData: true}
-	}
-	z, _ := interned.LoadOrStore(proper, &zone{proper, canonical, location})
-	return Timezone{z.(*zone)}, nil
-}
+// Rules come from the program's own zone data, see [OwnZoneData], and are read
+// once for each name.
+func LoadTimezone(name string) (Timezone, error) { return OwnZoneData().Timezone(name) }
 
 // StoredTimezone returns the zone of a name that was accepted when it was stored.
 // Where this process cannot load it, for want of zone data as new as the writer's,
@@ -103,24 +93,25 @@ func (z Timezone) WallTime(instant time.Time) WallTime {
 	return WallTimeOf(instant.In(z.location()))
 }
 
-// offset returns how far clocks in z stand east of UTC at the Unix time sec.
-func (z Timezone) offset(sec int64) int64 {
-	_, seconds := time.Unix(sec, 0).In(z.location()).Zone()
-	return int64(seconds)
-}
-
 func (z Timezone) location() *time.Location {
-	if z.loaded() {
-		return z.zone.location
+	if r := z.rules(); r != nil {
+		return r.location
 	}
 	return time.UTC
 }
 
-func (z Timezone) loaded() bool { return z.zone != nil && z.zone.location != nil }
+// rules returns what is in force for z at this moment, or nil. A reload replaces
+// it as a whole, so whoever needs consistent answers asks once.
+func (z Timezone) rules() *rules {
+	if z.zone == nil {
+		return nil
+	}
+	return z.zone.rules.Load()
+}
 
 // check returns why nothing can be resolved in z, or nil.
 func (z Timezone) check() error {
-	if z.loaded() {
+	if z.rules() != nil {
 		return nil
 	}
 	return &InvalidTimezoneError{Name: z.String(), NoData: !z.IsZero() && !strings.ContainsAny(z.String(), " \t")}

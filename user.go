@@ -74,6 +74,10 @@ type ProfileChange struct {
 	DateOfBirth *string
 	Timezone    *string
 	Attributes  json.RawMessage // replaces all of them
+	// Merge changes some attributes and leaves the others: a JSON object by the rules
+	// of RFC 7396, in which null removes a member. It is applied to what is stored at
+	// that moment, so two changes of different members both take effect.
+	Merge json.RawMessage
 }
 
 const (
@@ -94,7 +98,7 @@ func NewUser(p Profile, now time.Time) (User, error) {
 		}
 		u.ID = id
 	}
-	return u.with(ProfileChange{&p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes}, now)
+	return u.with(ProfileChange{&p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes, nil}, now)
 }
 
 // Edit returns u with the change applied, as of now, its version raised by one.
@@ -142,9 +146,12 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 	}
 	if c.Attributes != nil {
 		u.Attributes = bytes.Clone(c.Attributes)
-		if problem := attributesProblem(u.Attributes); problem != "" {
-			refuse("attributes", problem, nil)
-		}
+	}
+	if c.Merge != nil {
+		u.Attributes = jsonb.Merge(u.Attributes, c.Merge)
+	}
+	if problem := attributesProblem(u.Attributes); problem != "" {
+		refuse("attributes", problem, nil)
 	}
 	if len(bad.Fields) > 0 {
 		return User{}, &bad

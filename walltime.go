@@ -77,6 +77,17 @@ func (c Clock) Valid() bool {
 	return c.Hour >= 0 && c.Hour <= 23 && c.Minute >= 0 && c.Minute <= 59 && c.Second >= 0 && c.Second <= 59
 }
 
+// Before reports whether c comes before other on one day.
+func (c Clock) Before(other Clock) bool {
+	if c.Hour != other.Hour {
+		return c.Hour < other.Hour
+	}
+	if c.Minute != other.Minute {
+		return c.Minute < other.Minute
+	}
+	return c.Second < other.Second
+}
+
 // String formats c as "15:04:05".
 func (c Clock) String() string {
 	return fmt.Sprintf("%02d:%02d:%02d", c.Hour, c.Minute, c.Second)
@@ -110,6 +121,16 @@ func WallTimeOf(t time.Time) WallTime {
 
 // Valid reports whether both the date and the clock reading exist.
 func (w WallTime) Valid() bool { return w.Date.Valid() && w.Clock.Valid() }
+
+// Before reports whether w comes before other on the wall, which says nothing of
+// the instants at which clocks show them. The zero WallTime comes before every
+// valid one.
+func (w WallTime) Before(other WallTime) bool {
+	if w.Date != other.Date {
+		return w.Date.Before(other.Date)
+	}
+	return w.Clock.Before(other.Clock)
+}
 
 // Labelled returns w with the label UTC: the form in which a wall time is
 // stored, compared and handed to calendar arithmetic. It is not the instant at

@@ -36,7 +36,7 @@ var editCases = map[string]func(*kit){
 			k.same("user", r.User.ID, u.ID)
 			k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
 			k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
-			k.same("used", r.Used, map[string]string{almanac.TypeBirthday: "2027"})
+			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2027"}})
 			k.same("time", r.Now.Before(k.now), false)
 			return almanac.Edit{}, nil
 		})

@@ -204,9 +204,9 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 		}
 		return list
 	}
-	kinds := 6
+	kinds := 7
 	if depth > 0 {
-		kinds = 9
+		kinds = 10
 	}
 	hours := func() time.Time { return now.Add(time.Duration(random.IntN(9)-4)*time.Hour + 30*time.Minute) }
 	switch random.IntN(kinds) {
@@ -223,8 +223,10 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 	case 5:
 		return almanac.Overdue{By: time.Duration(random.IntN(5))*time.Hour + 30*time.Minute}
 	case 6:
-		return almanac.And(parts())
+		return almanac.InZone([]string{"America/New_York", "Asia/Tokyo", "UTC"}[random.IntN(3):])
 	case 7:
+		return almanac.And(parts())
+	case 8:
 		return almanac.Or(parts())
 	}
 	return almanac.Not{Spec: randomSpec(random, all, now, depth-1)}

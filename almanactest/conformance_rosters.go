@@ -35,9 +35,26 @@ var rosterCases = map[string]func(*kit){
 			}
 		}
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", r.Used, map[string]string{almanac.TypeBirthday: "2027", "OTHER": "9999"})
+			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2027"}, "OTHER": {"9999"}})
 			k.same("pending", ids(r.Pending), []uuid.UUID{owed[2].ID, owed[4].ID})
 			k.same("in flight", ids(r.InFlight), []uuid.UUID{owed[1].ID, owed[3].ID})
+			return almanac.Edit{}, nil
+		})
+		k.ok(err)
+	},
+	"EditUser/shows the greatest key of each series that was ever claimed": func(k *kit) {
+		u := User()
+		owed := []almanac.Event{
+			Event(k.now, For(u), Of("dentist/2026-05-01"), ReadyFor(4*time.Hour)),
+			Event(k.now, For(u), Of("dentist/2026-11-01"), ReadyFor(3*time.Hour)),
+			Event(k.now, For(u), Of("barber/2026-06-01"), ReadyFor(2*time.Hour)),
+			Event(k.now, For(u), Of("plumber/2027-01-01"), DueIn(time.Hour)),
+		}
+		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+		k.ok(err)
+		k.claim(3)
+		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"barber/2026-06-01", "dentist/2026-11-01"}})
 			return almanac.Edit{}, nil
 		})
 		k.ok(err)

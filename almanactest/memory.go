@@ -28,6 +28,7 @@ type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
+	zones  map[string]almanac.ZoneRules
 }
 
 type user struct {
@@ -52,6 +53,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		users:  make(map[uuid.UUID]user),
 		events: make(map[uuid.UUID]almanac.Event),
 		leases: make(map[uuid.UUID]lease),
+		zones:  make(map[string]almanac.ZoneRules),
 	}}
 }
 
@@ -68,7 +70,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases)}, false
+	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases), maps.Clone(r.zones)}, false
 	defer func() {
 		if !done { // an error, or a panic of the caller's code
 			r.state = before

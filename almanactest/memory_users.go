@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,7 +80,7 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 	if err != nil {
 		return almanac.Roster{}, err
 	}
-	roster := almanac.Roster{User: u, Used: make(map[string]string), Now: now}
+	roster := almanac.Roster{User: u, Used: make(map[string][]string), Now: now}
 	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 		switch {
 		case e.ClaimCount > 0 && !e.Status.Terminal():
@@ -87,10 +89,29 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 			roster.Pending = append(roster.Pending, e)
 		}
 		if e.ClaimCount > 0 {
-			roster.Used[e.Type] = max(roster.Used[e.Type], e.OccurrenceKey)
+			roster.Used[e.Type] = use(roster.Used[e.Type], e.OccurrenceKey)
 		}
 	}
 	return roster, nil
+}
+
+// use adds a key to the greatest ones of each series.
+func use(greatest []string, key string) []string {
+	series := func(key string) string {
+		name, _, found := strings.Cut(key, "/")
+		if !found {
+			return ""
+		}
+		return name
+	}
+	i := slices.IndexFunc(greatest, func(other string) bool { return series(other) == series(key) })
+	if i < 0 {
+		greatest = append(greatest, key)
+	} else {
+		greatest[i] = max(greatest[i], key)
+	}
+	slices.Sort(greatest)
+	return greatest
 }
 
 func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, err error) {

@@ -123,13 +123,18 @@ func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
 // formatPolicies writes policies as the column keeps them.
 func formatPolicies(p almanac.Policies) string {
 	p = p.WithDefaults()
-	return string(p.Gap) + "," + string(p.Fold) + "," + string(p.LeapDay)
+	return strings.Join([]string{string(p.Gap), string(p.Fold), string(p.LeapDay), string(p.MonthEnd)}, ",")
 }
 
+// parsePolicies reads the column. One that an older program wrote is shorter, and
+// what it leaves out is the default.
 func parsePolicies(s string) almanac.Policies {
-	gap, rest, _ := strings.Cut(s, ",")
-	fold, leap, _ := strings.Cut(rest, ",")
-	return almanac.Policies{Gap: almanac.GapPolicy(gap), Fold: almanac.FoldPolicy(fold), LeapDay: almanac.LeapDayPolicy(leap)}
+	var parts [4]string
+	copy(parts[:], strings.Split(s, ","))
+	return almanac.Policies{
+		Gap: almanac.GapPolicy(parts[0]), Fold: almanac.FoldPolicy(parts[1]),
+		LeapDay: almanac.LeapDayPolicy(parts[2]), MonthEnd: almanac.MonthEndPolicy(parts[3]),
+	}.WithDefaults()
 }
 
 // orNull returns nil for the zero value, which the database keeps as NULL.

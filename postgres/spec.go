@@ -44,6 +44,8 @@ func (r *renderer) render(spec almanac.Spec) string {
 		return r.status(almanac.Status(spec))
 	case almanac.DueBetween:
 		return r.due(spec)
+	case almanac.InZone:
+		return "e.target_timezone = ANY (" + r.bind([]string(spec)) + "::text[])"
 	case almanac.Ready:
 		return "(e.available_at IS NOT NULL AND e.available_at <= now())"
 	case almanac.Overdue:

@@ -95,9 +95,9 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	if err != nil {
 		return r, err
 	}
-	r.Used = make(map[string]string, len(used))
+	r.Used = make(map[string][]string, len(used))
 	for _, pair := range used {
-		r.Used[pair[0]] = pair[1]
+		r.Used[pair[0]] = append(r.Used[pair[0]], pair[1])
 	}
 	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
 	return r, err

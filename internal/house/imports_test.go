@@ -39,8 +39,8 @@ func (f file) checkImports(t *testing.T) {
 func (f file) wrongRoom(name string) string {
 	room, ours := strings.CutPrefix(name+"/", module+"/")
 	room = strings.TrimSuffix(room, "/") // "" is the root package
-	if ours && within(room, "examples", "contrib") && !f.in(room) {
-		return "nothing imports examples or contrib"
+	if ours && within(room, "examples", "cmd", "contrib") && !f.in(room) {
+		return "nothing imports examples, cmd or contrib"
 	}
 	if f.test {
 		return ""
@@ -52,7 +52,7 @@ func (f file) wrongRoom(name string) string {
 			return "machinery imports the standard library only"
 		}
 	case f.in("."):
-		nouns := []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones"}
+		nouns := []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron"}
 		if !standard(name) && name != "github.com/google/uuid" && !(ours && slices.Contains(nouns, room)) {
 			return "the root imports the standard library, uuid and " + strings.Join(nouns, ", ") + " only"
 		}
@@ -78,6 +78,9 @@ func (f file) wrongHome(name string) string {
 		"code.dny.dev/ssrf":            {f.in("webhook"), "only in webhook"},
 		"github.com/testcontainers":    {f.in("internal/pgtest"), "only in internal/pgtest"},
 		"github.com/fergusstrange":     {f.in("examples/birthdayd"), "only in examples/birthdayd"},
+		"github.com/alecthomas/kong":   {f.in("cmd"), "only in cmd"},
+		"github.com/teambition":        {tests, "only in tests and internal/pgtest"},
+		"github.com/robfig":            {tests, "only in tests and internal/pgtest"},
 		"github.com/stretchr/testify":  {tests, "only in tests and internal/pgtest"},
 		"pgregory.net/rapid":           {tests, "only in tests and internal/pgtest"},
 		"go.uber.org/goleak":           {tests, "only in tests and internal/pgtest"},
@@ -99,7 +102,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/pgserver"}
+	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/pgserver"}
 }
 
 // sameAdapter says whether f and room belong to one and the same adapter.

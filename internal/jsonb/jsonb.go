@@ -93,3 +93,26 @@ func escaped(text []byte) (rune, bool) {
 	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
 	return rune(unit), err == nil
 }
+
+// Merge returns target with a merge patch applied (RFC 7396): members of an object
+// replace those of target, objects are merged into objects, and null removes. What
+// does not change keeps its text. A patch that is no JSON is returned as it is, for
+// the caller to refuse.
+func Merge(target, patch json.RawMessage) json.RawMessage {
+	var changes, members map[string]json.RawMessage
+	if json.Unmarshal(patch, &changes) != nil || changes == nil {
+		return patch
+	}
+	if json.Unmarshal(target, &members) != nil || members == nil {
+		members = make(map[string]json.RawMessage)
+	}
+	for name, change := range changes {
+		if string(change) == "null" {
+			delete(members, name)
+		} else {
+			members[name] = Merge(members[name], change)
+		}
+	}
+	merged, _ := json.Marshal(members) // texts that were JSON a moment ago
+	return merged
+}

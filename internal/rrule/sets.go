@@ -1,0 +1,129 @@
+package rrule
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// numbers is a set of whole numbers from -366 to 366. It is an array, not a map, so
+// that rules compare with ==.
+type numbers struct {
+	up, down [6]uint64 // bit n stands for n, and for -n
+	size     int
+}
+
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int {
+	values := make([]int, n)
+	for i := range values {
+		values[i] = i
+	}
+	return values
+}
+
+func (s *numbers) empty() bool { return s.size == 0 }
+
+func (s *numbers) add(n int) {
+	if !s.has(n) {
+		half, bit := s.half(n)
+		half[bit/64] |= 1 << (bit % 64)
+		s.size++
+	}
+}
+
+func (s *numbers) has(n int) bool {
+	half, bit := s.half(n)
+	return half[bit/64]>>(bit%64)&1 == 1
+}
+
+func (s *numbers) half(n int) (*[6]uint64, int) {
+	if n < 0 {
+		return &s.down, -n
+	}
+	return &s.up, n
+}
+
+// counts reports whether the set holds the n-th of so many, from either end.
+func (s *numbers) counts(n, of int) bool { return s.has(n) || s.has(n-of-1) }
+
+// values returns the numbers in the order of the calendar: from the first to the
+// last, then those that count from the end, the earliest (-366) first.
+func (s *numbers) values() []int {
+	values := make([]int, 0, s.size)
+	for i, word := range s.up {
+		for ; word != 0; word &= word - 1 {
+			values = append(values, i*64+bits.TrailingZeros64(word))
+		}
+	}
+	for i := len(s.down) - 1; i >= 0; i-- {
+		for word := s.down[i]; word != 0; {
+			bit := bits.Len64(word) - 1
+			values = append(values, -i*64-bit)
+			word &^= 1 << bit
+		}
+	}
+	return values
+}
+
+func (s *numbers) String() string {
+	var texts []string
+	for _, n := range s.values() {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return strings.Join(texts, ",")
+}
+
+// weekdays are the entries of a BYDAY part. Bit n of an ordinal set stands for the
+// n-th of its weekday, from the front or from the back.
+type weekdays struct {
+	every       uint8 // bit w stands for all days of weekday w
+	first, last [7]uint64
+	ordinals    bool // an entry has a number
+}
+
+func (s *weekdays) empty() bool { return s.every == 0 && !s.ordinals }
+
+// add adds the n-th of the weekday w, or every one when n is 0.
+func (s *weekdays) add(w time.Weekday, n int) {
+	switch {
+	case n == 0:
+		s.every |= 1 << w
+		return
+	case n > 0:
+		s.first[w] |= 1 << n
+	default:
+		s.last[w] |= 1 << -n
+	}
+	s.ordinals = true
+}
+
+// has reports whether the set holds a day of weekday w that is the place-th day, from
+// 1, of a month or a year of that length.
+func (s *weekdays) has(w time.Weekday, place, length int) bool {
+	if s.every>>w&1 == 1 {
+		return true
+	}
+	return s.ordinals && (s.first[w]>>((place-1)/7+1)|s.last[w]>>((length-place)/7+1))&1 == 1
+}
+
+// String lists the days from Monday to Sunday.
+func (s *weekdays) String() string {
+	var texts []string
+	for i := range 7 {
+		w := (i + 1) % 7
+		if s.every>>w&1 == 1 {
+			texts = append(texts, dayNames[w])
+		}
+		for rest := s.first[w]; rest != 0; rest &= rest - 1 {
+			texts = append(texts, strconv.Itoa(bits.TrailingZeros64(rest))+dayNames[w])
+		}
+		for n := 53; n > 0; n-- {
+			if s.last[w]>>n&1 == 1 {
+				texts = append(texts, strconv.Itoa(-n)+dayNames[w])
+			}
+		}
+	}
+	return strings.Join(texts, ",")
+}

@@ -1,0 +1,63 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// A million people in four hundred zones, each with a birthday at nine by the
+// clocks of UTC to come.
+const millionPending = `
+	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', ($1::text[])[1 + u % 400] FROM generate_series(1, 1000000) u;`
+
+const millionEvents = `
+	INSERT INTO almanac.events (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local,
+		target_timezone, policies, idempotency_key, delivery_payload, user_version, available_at)
+	SELECT (lpad(to_hex(1700000000000 + row_number() OVER ()), 12, '0') || '7' || substr(md5(id::text), 1, 3) || '8' || substr(md5(id::text), 4, 15))::uuid, id, 'BIRTHDAY', '2050', 'PENDING', due, due, timezone, 'forward,first,feb28,clamp',
+		'event-' || substr(md5(id::text), 1, 20), '{"message": "Hey"}', 1, due
+	FROM almanac.users, LATERAL (SELECT timestamp '2050-01-01 09:00' + get_byte(decode(md5(id::text), 'hex'), 1) * interval '1 day') d (due);`
+
+// BenchmarkReconcile brings the events of fifteen zones of four hundred into step
+// with new rules: 37,500 of a million.
+func BenchmarkReconcile(b *testing.B) {
+	pool := pgtest.Pool(b)
+	zones := almanac.TimezoneNames()[:400]
+	for _, sql := range []string{millionPending, millionEvents, "ANALYZE almanac.events"} {
+		var args []any
+		if sql == millionPending {
+			args = []any{zones}
+		}
+		_, err := pool.Exec(b.Context(), sql, args...)
+		require.NoError(b, err)
+	}
+	store, err := postgres.New(pool)
+	require.NoError(b, err)
+	registry, err := almanac.NewRegistry()
+	require.NoError(b, err)
+	scheduler, err := almanac.NewScheduler(store, registry)
+	require.NoError(b, err)
+	for round := 0; b.Loop(); round++ {
+		b.StopTimer()
+		files := make(map[string][]byte)
+		for _, zone := range zones[:15] {
+			files[zone] = zonetest.File((round+1)*60, nil, "") // a minute further east each time
+		}
+		dir := b.TempDir()
+		require.NoError(b, zonetest.WriteDir(dir, "", files))
+		data, err := almanac.OpenZoneData(dir)
+		require.NoError(b, err)
+		b.StartTimer()
+
+		result, err := scheduler.Reconcile(b.Context(), almanac.Reconcile{Data: data, Trust: true})
+
+		require.NoError(b, err)
+		require.Equal(b, 37500, result.Moved())
+	}
+}
