@@ -51,9 +51,10 @@ type Occurrence struct {
 	Series string
 }
 
-// maxSlots bounds how many slots Next passes over: more than the seconds of a day
-// that a zone's clocks skipped, which is the most that a rule can lose at a stretch.
-const maxSlots = 100_000
+// maxSlots bounds how many slots Next passes over: more than the seconds of two
+// days, one that a zone's clocks skipped and the one before, which is the most that
+// a rule can lose at a stretch.
+const maxSlots = 200_000
 
 // Next returns the first occurrence of a recurrence in a zone whose instant is
 // strictly after the given one. Its cost does not depend on how long the
@@ -122,14 +123,11 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Upcoming, 
 		w = slot.Wall
 		next := Upcoming{Occurrence: Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named}}
 		next.Resolution, err = z.Resolve(w, p)
+		if errors.Is(err, ErrSkippedWallTime) || errors.Is(err, ErrRejectedWallTime) && !z.WallTime(after).Before(w) {
+			continue // it goes by, or is refused and past: it troubles nobody
+		}
 		if err != nil {
-			if errors.Is(err, ErrRejectedWallTime) && z.WallTime(after).Before(w) {
-				return next, err
-			}
-			if !errors.As(err, new(*WallTimeError)) {
-				return Upcoming{}, err
-			}
-			continue // skipped, or rejected and past: it troubles nobody
+			return refused(r, next, err)
 		}
 		if !next.Resolution.Instant.After(after) || next.Resolution.Moved != 0 && givesWay(r, next) {
 			continue
@@ -140,6 +138,18 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Upcoming, 
 		return next, nil
 	}
 	return Upcoming{}, noOccurrence(z.WallTime(after))
+}
+
+// refused returns the error about an occurrence that a policy rejects, unless the
+// recurrence has ended before it by whichever reading.
+func refused(r Recurrence, o Upcoming, err error) (Upcoming, error) {
+	z, w := o.Occurrence.Zone, o.Occurrence.Wall
+	if last, ok := lastInstant(r); ok {
+		if read, _ := z.Resolve(w, Policies{}); read.Instant.After(last) {
+			return Upcoming{}, noOccurrence(w)
+		}
+	}
+	return o, err
 }
 
 func noOccurrence(after WallTime) error { return fmt.Errorf("%w after %s", ErrNoOccurrence, after) }

@@ -2,7 +2,6 @@ package almanac
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -56,7 +55,10 @@ func minutes(d time.Duration) string {
 	if d%time.Minute == 0 && d < 24*time.Hour {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	if d%time.Hour == 0 {
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return d.String()
 }
 
 // The window around a wall time in which both offsets that could matter are in

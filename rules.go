@@ -86,7 +86,10 @@ func (m Monthly) After(w WallTime, p Policies) (Slot, error) {
 	}
 	skip := p.WithDefaults().MonthEnd == MonthEndSkip
 	const months = 12
-	first := max(w.Date.Year, 1)*months + int(max(w.Date.Month, time.January)) - 1
+	first := months // January of the year 1
+	if w.Date.Year > 0 {
+		first = w.Date.Year*months + int(w.Date.Month) - 1
+	}
 	from := m.From.Year*months + int(m.From.Month) - 1
 	for month := align(first, from, step); month < 10000*months; month += step {
 		year, name := month/months, time.Month(month%months+1)
@@ -135,10 +138,9 @@ func (r Weekly) After(w WallTime, _ Policies) (Slot, error) {
 	// Days since 1 January of the year 1, a Monday.
 	for day := firstDay(w, r.At, r.From); day < daysOfCalendar; day++ {
 		if monday := day - day%week; step > 1 {
-			next := align(monday/week, dayNumber(r.From)/week, step) * week
-			day = max(day, next)
+			day = max(day, align(monday/week, dayNumber(r.From)/week, step)*week)
 		}
-		if slices.Contains(r.On, time.Weekday((day+1)%week)) {
+		if day < daysOfCalendar && slices.Contains(r.On, time.Weekday((day+1)%week)) {
 			return dated(day, r.At), nil
 		}
 	}

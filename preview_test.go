@@ -1,0 +1,284 @@
+package almanac_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+)
+
+// oneReader is a repository of one person, of whom nothing can be asked but who
+// they are and what time it is: everything else would panic.
+type oneReader struct {
+	almanac.Repository
+	person almanac.User
+	now    time.Time
+}
+
+func (r oneReader) Now(context.Context) (time.Time, error) { return r.now, nil }
+
+func (r oneReader) User(_ context.Context, id uuid.UUID) (almanac.User, error) {
+	if id != r.person.ID {
+		return almanac.User{}, &almanac.NotFoundError{Kind: "user", ID: id}
+	}
+	return r.person, nil
+}
+
+// preview asks for the next n occurrences that a handler sees for a person.
+func preview(t testing.TB, h almanac.EventHandler, u almanac.User, now string, n int) ([]almanac.Upcoming, error) {
+	t.Helper()
+	registry, err := almanac.NewRegistry(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(oneReader{person: u, now: instant(t, now)}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scheduler.Preview(t.Context(), u.ID, h.EventType(), n)
+}
+
+// lines says of each occurrence what a person would want to know.
+func lines(ahead []almanac.Upcoming) []string {
+	var lines []string
+	for _, next := range ahead {
+		o := next.Occurrence
+		key := o.Key
+		if o.Series != "" {
+			key = o.Series + "/" + key
+		}
+		lines = append(lines, key+" "+next.Resolution.Instant.Format(time.RFC3339)+" "+next.Reason())
+	}
+	return lines
+}
+
+func TestPreviewSaysWhenAndWhy(t *testing.T) {
+	t.Parallel()
+
+	at := func(hour, minute int) almanac.Clock { return almanac.Clock{Hour: hour, Minute: minute} }
+	daily := func(c almanac.Clock, p almanac.Policies) almanac.Recurring {
+		h := always(almanac.Daily{At: c})
+		h.Policies = p
+		return h
+	}
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		now     string
+		want    []string
+	}{
+		"birthdays of a leap day": {almanac.Birthday{}, "2026-06-01T00:00:00Z", []string{
+			"2027 2027-02-28T14:00:00Z 29 February moved to 28 February",
+			"2028 2028-02-29T14:00:00Z exact",
+			"2029 2029-02-28T14:00:00Z 29 February moved to 28 February",
+		}},
+		"and on 1 March": {almanac.Birthday{Policies: almanac.Policies{LeapDay: almanac.LeapDayMar1}}, "2027-06-01T00:00:00Z", []string{
+			"2028 2028-02-29T14:00:00Z exact",
+			"2029 2029-03-01T14:00:00Z 29 February moved to 1 March",
+		}},
+		"every day, over a gap": {daily(at(2, 30), almanac.Policies{}), "2026-03-07T00:00:00Z", []string{
+			"2026-03-07 2026-03-07T07:30:00Z exact",
+			"2026-03-08 2026-03-08T07:30:00Z moved forward 60 min because clocks skip 02:00–03:00",
+			"2026-03-09 2026-03-09T06:30:00Z exact",
+		}},
+		"every day, back from a gap": {daily(at(2, 30), almanac.Policies{Gap: almanac.GapBackward}), "2026-03-08T00:00:00Z", []string{
+			"2026-03-08 2026-03-08T06:30:00Z moved back 60 min because clocks skip 02:00–03:00",
+		}},
+		"every day but where clocks skip it": {daily(at(2, 30), almanac.Policies{Gap: almanac.GapSkip}), "2026-03-07T00:00:00Z", []string{
+			"2026-03-07 2026-03-07T07:30:00Z exact",
+			"2026-03-09 2026-03-09T06:30:00Z exact",
+		}},
+		"every day, over a fold": {daily(at(1, 30), almanac.Policies{}), "2026-10-31T12:00:00Z", []string{
+			"2026-11-01 2026-11-01T05:30:00Z first of two showings: clocks go back from 02:00 to 01:00",
+			"2026-11-02 2026-11-02T06:30:00Z exact",
+		}},
+		"the other showing": {daily(at(1, 30), almanac.Policies{Fold: almanac.FoldSecond}), "2026-10-31T12:00:00Z", []string{
+			"2026-11-01 2026-11-01T06:30:00Z second of two showings: clocks go back from 02:00 to 01:00",
+		}},
+		"reminders in the order of instants": {almanac.Reminder{}, "2026-01-01T00:00:00Z", []string{
+			"zoo/2026-03-08T02:30:00 2026-03-08T07:30:00Z moved forward 60 min because clocks skip 02:00–03:00",
+			"flight/2027-03-15T09:00:00 2027-03-15T00:00:00Z exact",
+			"call/2027-03-15T09:00:00 2027-03-15T13:00:00Z exact",
+			"dentist/2027-03-15T09:00:00 2027-03-15T13:00:00Z exact",
+		}},
+		"of those, the first two": {almanac.Reminder{}, "2026-06-01T00:00:00Z", []string{
+			"flight/2027-03-15T09:00:00 2027-03-15T00:00:00Z exact",
+			"call/2027-03-15T09:00:00 2027-03-15T13:00:00Z exact",
+		}},
+	}
+	p := adasProfile()
+	p.DateOfBirth, p.Timezone = "1992-02-29", "America/New_York"
+	p.Attributes = json.RawMessage(`{"reminders": {
+		"dentist": {"at": "2027-03-15T09:00:00"}, "call": {"at": "2027-03-15T09:00:00"}, "old": {"at": "2025-03-15T09:00:00"},
+		"flight": {"at": "2027-03-15T09:00:00", "timezone": "Asia/Tokyo"}, "zoo": {"at": "2026-03-08T02:30:00"}}}`)
+	u := user(t, p, "2026-01-01T00:00:00Z")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			ahead, err := preview(t, tt.handler, u, tt.now, len(tt.want))
+
+			if got := lines(ahead); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("Preview after %s, %v:\n got %q\nwant %q", tt.now, err, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewEndsWithTheRecurrence(t *testing.T) {
+	t.Parallel()
+
+	three := almanac.Bounded{Rule: almanac.Daily{At: almanac.Clock{Hour: 8}}, Start: wall(t, "2026-01-10T00:00:00"), Count: 3}
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		want    []string
+	}{
+		"after its last one": {always(three), []string{
+			"2026-01-10 2026-01-10T08:00:00Z exact", "2026-01-11 2026-01-11T08:00:00Z exact", "2026-01-12 2026-01-12T08:00:00Z exact",
+		}},
+		"before it begins":            {always(almanac.Once{At: wall(t, "2025-12-31T08:00:00")}), nil},
+		"where nothing is owed":       {almanac.Anniversary{}, nil},
+		"where no reminders were set": {almanac.Reminder{}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ahead, err := preview(t, tt.handler, ada(t), "2026-01-01T00:00:00Z", 1000)
+			if got := lines(ahead); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+
+	for n, want := range map[int]bool{-1: false, 0: false, 1: true, 2: true, 999: true, 1000: true, 1001: false, 1 << 40: false} {
+		ahead, err := preview(t, almanac.Birthday{}, ada(t), "2026-01-01T00:00:00Z", n)
+		if want && (err != nil || len(ahead) != n) {
+			t.Errorf("Preview of %d = %d of them, %v", n, len(ahead), err)
+		}
+		if said := complaints(t, err); !want && (ahead != nil || !slices.Equal(said, []string{"number of occurrences is not between 1 and 1000"})) {
+			t.Errorf("Preview of %d = %v, %q; want it refused", n, ahead, said)
+		}
+	}
+}
+
+func TestPreviewKnowsOneByOne(t *testing.T) {
+	t.Parallel()
+
+	u := ada(t)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(oneReader{person: u, now: instant(t, "2026-01-01T00:00:00Z")}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	stranger := uuid.New()
+	_, err = scheduler.Preview(t.Context(), stranger, almanac.TypeBirthday, 1)
+	if missing := (*almanac.NotFoundError)(nil); !errors.As(err, &missing) || missing.ID != stranger {
+		t.Errorf("of a stranger: %v, want a *NotFoundError", err)
+	}
+	_, err = scheduler.Preview(t.Context(), u.ID, "DIGEST", 1)
+	if unknown := (*almanac.UnsupportedEventTypeError)(nil); !errors.As(err, &unknown) || unknown.EventType != "DIGEST" {
+		t.Errorf("of an unknown type: %v, want an *UnsupportedEventTypeError", err)
+	}
+}
+
+// capricious is a handler that yields what a function of the instant says.
+type capricious struct {
+	series
+	next func(after time.Time) almanac.Occurrence
+}
+
+func (c capricious) Next(_ almanac.User, after time.Time) (almanac.Occurrence, error) {
+	return c.next(after), nil
+}
+
+func TestPreviewBearsHandlersOfTheHost(t *testing.T) {
+	t.Parallel()
+
+	// Half past one on each day where the person lives, by a handler that leaves the
+	// zone, and what clocks skip, to the library.
+	nightly := func(after time.Time) almanac.Occurrence {
+		day := almanac.DateOf(after.UTC().Add(24 * time.Hour))
+		return almanac.Occurrence{Key: day.String(), Wall: almanac.WallTime{Date: day, Clock: almanac.Clock{Hour: 1, Minute: 30}}, Policies: almanac.Policies{Gap: almanac.GapSkip}}
+	}
+	tests := map[string]struct {
+		next func(after time.Time) almanac.Occurrence
+		want []string
+		fail bool
+	}{
+		"who leave the zone out and meet a gap": {nightly, []string{"2026-03-28 2026-03-28T01:30:00Z exact", "2026-03-30 2026-03-30T00:30:00Z exact"}, false},
+		"who do not get ahead": {func(time.Time) almanac.Occurrence {
+			return almanac.Occurrence{Key: "k", Wall: wall(t, "2026-03-01T09:00:00")}
+		}, nil, true},
+		"who name no day": {func(time.Time) almanac.Occurrence { return almanac.Occurrence{Key: "k"} }, nil, true},
+		"who panic":       {func(time.Time) almanac.Occurrence { panic("no") }, nil, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ahead, err := preview(t, capricious{series{eventType: "DIGEST"}, tt.next}, ada(t), "2026-03-27T12:00:00Z", 2)
+			if got := lines(ahead); (err != nil) != tt.fail || !slices.Equal(got, tt.want) {
+				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewStoresNothing(t *testing.T) {
+	t.Parallel()
+
+	now := instant(t, "2026-01-01T00:00:00Z")
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notices []almanac.Notice
+	told := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notices = append(notices, n) })
+	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithObserver(told))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := adasProfile()
+	p.Attributes = json.RawMessage(agenda)
+	enrolment, err := scheduler.CreateUser(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() almanac.Found {
+		found, err := repository.Find(t.Context(), nil, almanac.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	before, toldBefore := stored(), len(notices)
+
+	for _, eventType := range registry.EventTypes() {
+		if ahead, err := scheduler.Preview(t.Context(), enrolment.User.ID, eventType, 10); err != nil || len(ahead) < 3 {
+			t.Errorf("Preview of %s = %v, %v; want some", eventType, ahead, err)
+		}
+	}
+
+	after := stored()
+	same := func(a, b almanac.Event) bool { return a.ID == b.ID && a.Version == b.Version && a.Due.Equal(b.Due) }
+	if !slices.EqualFunc(before.Events, after.Events, same) || len(notices) != toldBefore {
+		t.Errorf("after a preview %+v are stored and %d changes told, before %+v and %d", after, len(notices), before, toldBefore)
+	}
+	if u, err := repository.User(t.Context(), enrolment.User.ID); err != nil || u.Version != 1 {
+		t.Errorf("after a preview the person is at version %d, %v; want 1", u.Version, err)
+	}
+}

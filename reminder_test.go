@@ -1,0 +1,372 @@
+package almanac_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+)
+
+const agenda = `{"reminders": {
+	"dentist": {"at": "2027-03-15T09:00:00", "message": "Brush your teeth"},
+	"call":    {"at": "2027-03-15T09:00:00", "message": "Ring the bank"},
+	"flight":  {"at": "2027-03-15T09:00:00", "timezone": "Asia/Tokyo", "message": "To the gate"},
+	"past":    {"at": "2025-12-31T23:59:59", "message": "Too late"}}}`
+
+// plan makes a fresh scheduler of one handler plan for a person, at an instant.
+func plan(t testing.TB, h almanac.EventHandler, attributes, now string) (almanac.Enrolment, error) {
+	t.Helper()
+	registry, err := almanac.NewRegistry(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(almanactest.NewRepository(func() time.Time { return instant(t, now) }), registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := adasProfile()
+	p.Attributes = json.RawMessage(attributes)
+	return scheduler.CreateUser(t.Context(), p)
+}
+
+func TestReminderIsOneSeriesForEachAppointment(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		name, key, due string
+	}{
+		"in the user's own zone":   {"dentist", "2027-03-15T09:00:00", "2027-03-15T09:00:00Z"},
+		"at the very same instant": {"call", "2027-03-15T09:00:00", "2027-03-15T09:00:00Z"},
+		"in a zone of its own":     {"flight", "2027-03-15T09:00:00", "2027-03-15T00:00:00Z"},
+	}
+	u := having(t, agenda)
+	var r almanac.Reminder
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			o, err := r.NextIn(u, tt.name, instant(t, "2026-01-01T00:00:00Z"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resolved, err := o.Zone.Resolve(o.Wall, o.Policies)
+
+			if err != nil || o.Key != tt.key || !resolved.Instant.Equal(instant(t, tt.due)) {
+				t.Errorf("NextIn(%q) = %+v at %v, %v; want %s at %s", tt.name, o, resolved, err, tt.key, tt.due)
+			}
+			if o, err := r.NextIn(u, tt.name, resolved.Instant); !errors.Is(err, almanac.ErrNoOccurrence) {
+				t.Errorf("NextIn(%q) after it = %+v, %v; want ErrNoOccurrence", tt.name, o, err)
+			}
+		})
+	}
+
+	names, err := r.Series(u)
+	slices.Sort(names)
+	if want := []string{"call", "dentist", "flight", "past"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("Series = %q, %v; want %q", names, err, want)
+	}
+	for _, name := range []string{"past", "Dentist", ""} {
+		if o, err := r.NextIn(u, name, instant(t, "2026-01-01T00:00:00Z")); !errors.Is(err, almanac.ErrNoOccurrence) {
+			t.Errorf("NextIn(%q) = %+v, %v; want ErrNoOccurrence", name, o, err)
+		}
+	}
+}
+
+func TestReminderNextIsTheFirstOfAll(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct{ after, series string }{
+		"by instants, not by wall times":   {"2026-01-01T00:00:00Z", "flight"},
+		"of two at one instant, by name":   {"2027-03-15T00:00:00Z", "call"},
+		"what is past troubles nobody":     {"2027-03-15T08:59:59Z", "call"},
+		"from the beginning of all things": {"2000-01-01T00:00:00Z", "past"},
+	}
+	u := having(t, agenda)
+	for name, tt := range tests {
+		if o, err := (almanac.Reminder{}).Next(u, instant(t, tt.after)); err != nil || o.Series != tt.series {
+			t.Errorf("%s: Next after %s = %+v, %v; want %q", name, tt.after, o, err, tt.series)
+		}
+	}
+	if o, err := (almanac.Reminder{}).Next(u, instant(t, "2027-03-15T09:00:00Z")); !errors.Is(err, almanac.ErrNoOccurrence) {
+		t.Errorf("Next after them all = %+v, %v; want ErrNoOccurrence", o, err)
+	}
+}
+
+func TestReminderPlansEachAppointmentUnderItsName(t *testing.T) {
+	t.Parallel()
+
+	enrolment, err := plan(t, almanac.Reminder{}, agenda, "2026-01-01T00:00:00Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	want := []struct{ key, zone, due, payload string }{ // in the order of names; the one that is past is owed no more
+		{"call/2027-03-15T09:00:00", "Europe/London", "2027-03-15T09:00:00Z", `{"name":"call","message":"Ring the bank"}`},
+		{"dentist/2027-03-15T09:00:00", "Europe/London", "2027-03-15T09:00:00Z", `{"name":"dentist","message":"Brush your teeth"}`},
+		{"flight/2027-03-15T09:00:00", "Asia/Tokyo", "2027-03-15T00:00:00Z", `{"name":"flight","message":"To the gate"}`},
+	}
+	if len(enrolment.Events) != len(want) {
+		t.Fatalf("%d events %+v, want %d", len(enrolment.Events), enrolment.Events, len(want))
+	}
+	keys := make(map[almanac.IdempotencyKey]bool)
+	for i, e := range enrolment.Events {
+		w := want[i]
+		if e.OccurrenceKey != w.key || e.Zone != w.zone || !e.Due.Equal(instant(t, w.due)) || string(e.Payload) != w.payload {
+			t.Errorf("event %d = %s in %s at %s: %s; want %+v", i, e.OccurrenceKey, e.Zone, e.Due, e.Payload, w)
+		}
+		keys[e.IdempotencyKey] = true
+	}
+	if len(keys) != len(want) {
+		t.Errorf("idempotency keys %v, want %d different ones", keys, len(want))
+	}
+}
+
+func TestReminderObeysItsSettings(t *testing.T) {
+	t.Parallel()
+
+	r := almanac.Reminder{
+		Execution: almanac.Execution{AttemptTimeout: time.Second},
+		Type:      "APPOINTMENT",
+		Attribute: "agenda",
+		Policies:  almanac.Policies{Gap: almanac.GapBoundary},
+		Via:       "sms",
+	}
+	u := having(t, `{"reminders": {"no": {"at": "2026-02-01T09:00:00"}}, "agenda": {"yes": {"at": "2026-03-29T01:30:00", "message": "Now"}}}`)
+
+	o, err := r.Next(u, instant(t, "2026-01-01T00:00:00Z"))
+	want := almanac.Occurrence{Key: "2026-03-29T01:30:00", Wall: wall(t, "2026-03-29T01:30:00"), Zone: u.Timezone, Policies: r.Policies, Series: "yes"}
+	if err != nil || o != want {
+		t.Errorf("Next = %+v, %v; want %+v", o, err, want)
+	}
+	if said := payloadOf(t, r, u, o); said.Name != "yes" || said.Message != "Now" {
+		t.Errorf("Payload = %+v, want Now of yes", said)
+	}
+	if r.EventType() != "APPOINTMENT" || r.Channel(almanac.Event{}) != "sms" || almanac.Timeouter(r).Timeout() != time.Second {
+		t.Errorf("type %q, channel %q, timeout %v; want APPOINTMENT by sms within a second", r.EventType(), r.Channel(almanac.Event{}), r.Timeout())
+	}
+	var zero almanac.Reminder
+	if zero.EventType() != "REMINDER" || zero.Channel(almanac.Event{}) != almanac.ChannelWebhook {
+		t.Errorf("by default type %q, channel %q; want REMINDER by webhook", zero.EventType(), zero.Channel(almanac.Event{}))
+	}
+}
+
+// In London, clocks skipped 01:00 to 02:00 on 29 March 2026.
+func TestReminderInAGapFollowsThePolicy(t *testing.T) {
+	t.Parallel()
+
+	u := having(t, `{"reminders": {"night": {"at": "2026-03-29T01:30:00"}}}`)
+	after := instant(t, "2026-01-01T00:00:00Z")
+	if o, err := (almanac.Reminder{Policies: almanac.Policies{Gap: almanac.GapSkip}}).NextIn(u, "night", after); !errors.Is(err, almanac.ErrNoOccurrence) {
+		t.Errorf("skipped: NextIn = %+v, %v; want ErrNoOccurrence", o, err)
+	}
+	reject := almanac.Reminder{Policies: almanac.Policies{Gap: almanac.GapReject}}
+	if o, err := reject.Next(u, after); !errors.Is(err, almanac.ErrRejectedWallTime) {
+		t.Errorf("rejected: Next = %+v, %v; want ErrRejectedWallTime", o, err)
+	}
+	if o, err := reject.Next(u, instant(t, "2026-03-30T00:00:00Z")); !errors.Is(err, almanac.ErrNoOccurrence) {
+		t.Errorf("rejected, but past: Next = %+v, %v; want ErrNoOccurrence", o, err)
+	}
+}
+
+func TestReminderIsOwedNothingWithoutAppointments(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]string{
+		"no attribute":         `{}`,
+		"null":                 `{"reminders": null}`,
+		"an empty object":      `{"reminders": {}}`,
+		"only what is past":    `{"reminders": {"old": {"at": "2025-12-31T23:59:59"}}}`,
+		"what is past to here": `{"reminders": {"old": {"at": "2026-01-01T05:00:00", "timezone": "Asia/Tokyo"}}}`,
+	}
+	for name, attributes := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			enrolment, err := plan(t, almanac.Reminder{}, attributes, "2026-01-01T00:00:00Z")
+			if err != nil || len(enrolment.Events) != 0 {
+				t.Errorf("owed %+v, %v; want nothing", enrolment.Events, err)
+			}
+		})
+	}
+}
+
+func TestReminderNamesEveryAppointmentThatIsNone(t *testing.T) {
+	t.Parallel()
+
+	const (
+		noWall  = " is no appointment: almanac: "
+		another = "attributes.reminders has another type than it should"
+	)
+	tests := map[string]struct {
+		value string
+		want  []string
+	}{
+		"no object":         {`[]`, []string{another}},
+		"a text":            {`"dentist"`, []string{another}},
+		"no time":           {`{"a": {"message": "Now"}}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"an instant":        {`{"a": {"at": "2027-03-15T09:00:00Z"}}`, []string{"attributes.reminders.a" + noWall + `"2027-03-15T09:00:00Z" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"no such day":       {`{"a": {"at": "2027-02-29T09:00:00"}}`, []string{"attributes.reminders.a" + noWall + `"2027-02-29T09:00:00" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"null for one":      {`{"a": null}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"no such zone":      {`{"a": {"at": "2027-03-15T09:00:00", "timezone": "Mars/Base"}}`, []string{"attributes.reminders.a" + noWall + `"Mars/Base" is not a known time zone`}},
+		"a number for one":  {`{"a": 7}`, []string{"attributes.reminders.a is no appointment: json: cannot unmarshal number into Go value of type almanac.appointment"}},
+		"two bad, one good": {`{"z": {}, "good": {"at": "2027-03-15T09:00:00"}, "a": {"at": "soon", "timezone": "EST"}}`, []string{"attributes.reminders.a", "attributes.reminders.z"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := having(t, `{"reminders": `+tt.value+`}`)
+
+			appointments, err := almanac.Reminder{}.Appointments(u)
+
+			got := complaints(t, err)
+			same := func(got, want string) bool { return strings.HasPrefix(got, want) }
+			if appointments != nil || !slices.EqualFunc(got, tt.want, same) {
+				t.Errorf("Appointments of %s = %v, %q; want %q", tt.value, appointments, got, tt.want)
+			}
+			if _, err := plan(t, almanac.Reminder{}, string(u.Attributes), "2026-01-01T00:00:00Z"); !errors.Is(err, almanac.ErrInvalid) {
+				t.Errorf("CreateUser with %s: %v, want a *ValidationError", tt.value, err)
+			}
+		})
+	}
+}
+
+func TestReminderErrorsTellWhatIsBehindThem(t *testing.T) {
+	t.Parallel()
+
+	u := having(t, `{"reminders": {"a": {"at": "soon", "timezone": "America/New_Yorc"}}}`)
+	_, err := almanac.Reminder{}.NextIn(u, "a", instant(t, "2026-01-01T00:00:00Z"))
+
+	var unknown *almanac.InvalidTimezoneError
+	if !errors.As(err, &unknown) || unknown.Suggestion != "America/New_York" || !strings.Contains(err.Error(), `"soon" is not a wall time`) {
+		t.Errorf("error %v, want one that names both the wall time and the zone", err)
+	}
+	long := strings.Repeat("x", 10_000)
+	if _, err := (almanac.Reminder{}).Appointments(having(t, `{"reminders": {"`+long+`": {}}}`)); len(err.Error()) > 500 {
+		t.Errorf("an error of %d bytes repeats a long name", len(err.Error()))
+	}
+}
+
+func TestReminderRefusesNamesThatCannotNameASeries(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		name string
+		good bool
+	}{
+		"a letter":                      {"a", true},
+		"blanks and signs":              {"tea & cake, 4 o'clock", true},
+		"another script":                {"歯医者", true},
+		"as long as it may be":          {strings.Repeat("x", 50), true},
+		"too long":                      {strings.Repeat("x", 51), false},
+		"50 characters, but more bytes": {strings.Repeat("é", 50), false},
+		"none":                          {"", false},
+		"a slash":                       {"dentist/2027", false},
+		"nothing but a slash":           {"/", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attributes, err := json.Marshal(map[string]any{"reminders": map[string]any{tt.name: map[string]string{"at": "2027-03-15T09:00:00"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			enrolment, err := plan(t, almanac.Reminder{}, string(attributes), "2026-01-01T00:00:00Z")
+
+			if !tt.good && err == nil {
+				t.Errorf("the name %q was taken: %+v", tt.name, enrolment.Events)
+			}
+			if tt.good && (err != nil || len(enrolment.Events) != 1 || enrolment.Events[0].OccurrenceKey != tt.name+"/2027-03-15T09:00:00") {
+				t.Errorf("the name %q: %+v, %v; want one event", tt.name, enrolment.Events, err)
+			}
+		})
+	}
+}
+
+// named is a handler whose series a test names.
+type named struct {
+	almanac.Reminder
+	series func() ([]string, error)
+}
+
+func (n named) Series(almanac.User) ([]string, error) { return n.series() }
+
+func TestSeriesOfTheHostAreChecked(t *testing.T) {
+	t.Parallel()
+
+	cause := errors.New("no such diary")
+	tests := map[string]struct {
+		series func() ([]string, error)
+		want   string
+	}{
+		"one twice":         {func() ([]string, error) { return []string{"call", "dentist", "call"}, nil }, `almanac: handler of "REMINDER": "call" is no name for a series, or is one twice`},
+		"half a character":  {func() ([]string, error) { return []string{"\xff"}, nil }, "is no name for a series"},
+		"an error":          {func() ([]string, error) { return nil, cause }, "no such diary"},
+		"a panic":           {func() ([]string, error) { panic("no") }, "almanac: naming the series of REMINDER panicked: no"},
+		"names of nothing":  {func() ([]string, error) { return []string{"nobody", "past"}, nil }, ""},
+		"no series at all":  {func() ([]string, error) { return nil, nil }, ""},
+		"some that are set": {func() ([]string, error) { return []string{"dentist", "call"}, nil }, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			enrolment, err := plan(t, named{series: tt.series}, agenda, "2026-01-01T00:00:00Z")
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("CreateUser = %+v, %v; want %q", enrolment.Events, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestAppointmentIsTheSameAfterJSON(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		appointment almanac.Appointment
+		text        string
+	}{
+		"in the user's own zone": {almanac.Appointment{At: wall(t, "2027-03-15T09:00:00"), Message: "Brush"}, `{"at":"2027-03-15T09:00:00","message":"Brush"}`},
+		"in a zone of its own": {
+			almanac.Appointment{At: wall(t, "2027-03-15T09:00:01"), Timezone: zone(t, "Asia/Tokyo"), Message: "\"é\"\n"},
+			`{"at":"2027-03-15T09:00:01","timezone":"Asia/Tokyo","message":"\"é\"\n"}`,
+		},
+		"under an old name": {almanac.Appointment{At: wall(t, "0001-01-01T00:00:00"), Timezone: zone(t, "Asia/Calcutta")}, `{"at":"0001-01-01T00:00:00","timezone":"Asia/Calcutta","message":""}`},
+	}
+	all := make(map[string]almanac.Appointment)
+	for name, tt := range tests {
+		text, err := json.Marshal(tt.appointment)
+		if err != nil || string(text) != tt.text {
+			t.Errorf("%s: %s, %v; want %s", name, text, err, tt.text)
+		}
+		var back almanac.Appointment
+		if err := json.Unmarshal(text, &back); err != nil || back != tt.appointment {
+			t.Errorf("%s: %s reads as %+v, %v; want %+v", name, text, back, err, tt.appointment)
+		}
+		all[name] = tt.appointment
+	}
+
+	attributes, err := json.Marshal(map[string]any{"reminders": all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (almanac.Reminder{}).Appointments(having(t, string(attributes))); err != nil || !maps.Equal(got, all) {
+		t.Errorf("as attributes they read as %+v, %v; want %+v", got, err, all)
+	}
+}
+
+func TestAppointmentThatCannotBeReadStaysAsItWas(t *testing.T) {
+	t.Parallel()
+
+	was := almanac.Appointment{At: wall(t, "2027-03-15T09:00:00"), Message: "Brush"}
+	for _, text := range []string{`{"at": "2027-03-15"}`, `{"at": "2027-03-15T09:00:00", "timezone": "local"}`, `[]`, `{"at": 7}`} {
+		got := was
+		if err := json.Unmarshal([]byte(text), &got); err == nil || got != was {
+			t.Errorf("%s reads as %+v, %v; want an error", text, got, err)
+		}
+	}
+}
