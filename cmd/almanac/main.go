@@ -1,0 +1,112 @@
+// Command almanac looks at wall times, zones and what a database plans by them.
+//
+//	almanac when --zone America/New_York --at 02:30 --from 2026-03-07 --rule daily
+//	almanac zone Europe/Dublin
+//	almanac zones reconcile --dry-run
+//
+// It exits with 0 when all went well, 1 when something went wrong, and 2 when it
+// was not understood.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+	_ "time/tzdata" // a machine without zone files must not plan differently
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// commands is what the command line can say.
+type commands struct {
+	When    when             `cmd:"" help:"Show when a rule happens in a zone, and why then."`
+	Zone    zone             `cmd:"" help:"Explain a time zone."`
+	Zones   zones            `cmd:"" help:"Look after the zone rules that a database follows."`
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+type zones struct {
+	Reconcile reconcile `cmd:"" help:"Bring pending events into step with this machine's zone rules."`
+}
+
+const description = `Almanac makes things happen at a local time of day.
+
+    almanac when --zone America/New_York --at 02:30 --from 2026-03-07
+    almanac zone Europe/Dublin
+    almanac zones reconcile --dry-run
+
+It exits with 0 when all went well, 1 when something went wrong, and 2 when it was not understood.`
+
+// environment is what a command sees of the world.
+type environment struct {
+	out, errs io.Writer
+	now       time.Time
+}
+
+func main() {
+	signalled, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
+	// A second signal ends the process at once.
+	context.AfterFunc(signalled, func() { release(); stop() })
+	os.Exit(run(ctx, os.Args[1:], environment{os.Stdout, os.Stderr, time.Now()}))
+}
+
+// run does what the arguments say, and returns the exit code.
+func run(ctx context.Context, args []string, env environment) (code int) {
+	type asked struct{ code int }
+	defer func() { // kong asks to exit once it has shown the help or the version
+		switch cause := recover().(type) {
+		case nil:
+		case asked:
+			code = cause.code
+		default:
+			panic(cause)
+		}
+	}()
+	parser := kong.Must(new(commands), kong.Name("almanac"), kong.Description(description), kong.Writers(env.out, env.errs),
+		kong.WithHyphenPrefixedParameters(true), // --on -1
+		choices, kong.Vars{"version": version()},
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env),
+		kong.Exit(func(code int) { panic(asked{code}) }))
+	chosen, err := parser.Parse(args)
+	if bad := (*kong.ParseError)(nil); errors.As(err, &bad) {
+		if incomplete(bad.Context) {
+			parser.Stdout = env.errs
+			_ = bad.Context.PrintUsage(false) // that it is written to a broken pipe is not worth another message
+			return exitUsage
+		}
+		return fail(env.errs, bad.Context, misused(bad))
+	}
+	if err == nil {
+		err = chosen.Run()
+	}
+	return fail(env.errs, chosen, err)
+}
+
+// incomplete reports whether the arguments are right as far as they go, and name
+// no command.
+func incomplete(c *kong.Context) bool {
+	return c.Error == nil && (c.Selected() == nil || !c.Selected().Leaf())
+}
+
+// version tells what the binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "almanac, of unknown version"
+	}
+	return fmt.Sprintf("almanac %s %s", info.Main.Version, info.GoVersion)
+}

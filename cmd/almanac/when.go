@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/almanac-go/almanac"
+)
+
+// when shows the next occurrences of a rule.
+//
+// What kong would judge by itself, and one at a time, is text here: understand
+// judges all of it together. The empty default keeps kong from asking for --zone.
+type when struct {
+	Zone  string `help:"The IANA zone; required." placeholder:"ZONE" required:"" default:""`
+	From  string `help:"The first day; today in the zone if left out." placeholder:"YYYY-MM-DD"`
+	Count string `help:"How many occurrences to show (default ${default})." short:"n" placeholder:"N" default:"10"`
+	JSON  bool   `help:"Write JSON." name:"json"`
+
+	Rule     rule     `embed:"" group:"What happens:"`
+	Policies policies `embed:"" group:"What the calendar leaves open:"`
+}
+
+// maxCount is what the library previews at most.
+const maxCount = 1000
+
+// Help is shown below the command's line.
+func (w *when) Help() string {
+	return `A line that begins with "gap" is about a time that clocks skip, one with "fold" about a time that they show twice.
+
+    almanac when --zone America/New_York --at 02:30 --from 2026-03-07
+    almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3
+    almanac when --zone Asia/Tokyo --rule "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=4"
+    almanac when --zone UTC --rule "*/15 9-17 * * mon-fri" --json`
+}
+
+// policies are the answers to the questions that a calendar leaves open.
+type policies struct {
+	Gap      string `help:"A time that clocks skip: ${gap} (default ${default})." placeholder:"POLICY" default:"forward"`
+	Fold     string `help:"A time that clocks show twice: ${fold} (default ${default})." placeholder:"POLICY" default:"first"`
+	LeapDay  string `help:"A yearly 29 February: ${leap_day} (default ${default})." placeholder:"POLICY" default:"feb28"`
+	MonthEnd string `help:"A monthly day that a month lacks: ${month_end} (default ${default})." placeholder:"POLICY" default:"clamp"`
+}
+
+// choices are the values of flags that have few, for the help and for oneOf.
+var choices = kong.Vars{
+	"gap":       "forward, backward, boundary, skip, reject",
+	"fold":      "first, second, reject",
+	"leap_day":  "feb28, mar1, skip",
+	"month_end": "clamp, skip",
+}
+
+func (p *policies) understand() (almanac.Policies, error) {
+	return almanac.Policies{
+		Gap: almanac.GapPolicy(p.Gap), Fold: almanac.FoldPolicy(p.Fold),
+		LeapDay: almanac.LeapDayPolicy(p.LeapDay), MonthEnd: almanac.MonthEndPolicy(p.MonthEnd),
+	}, errors.Join(oneOf("--gap", p.Gap), oneOf("--fold", p.Fold), oneOf("--leap-day", p.LeapDay), oneOf("--month-end", p.MonthEnd))
+}
+
+// question is what the arguments of when ask.
+type question struct {
+	zone     almanac.Timezone
+	rule     almanac.Recurrence
+	policies almanac.Policies
+	from     almanac.Date
+	count    int
+}
+
+func (w *when) understand(now time.Time) (question, error) {
+	zone, errZone, failure := findZone("--zone", almanac.OwnZoneData(), w.Zone)
+	q := question{zone: zone, from: zone.WallTime(now).Date}
+	var errFrom, errCount, errRule, errPolicies error
+	if w.From != "" {
+		var from almanac.Date
+		if from, errFrom = almanac.ParseDate(w.From); errFrom == nil {
+			q.from = from
+		}
+	}
+	q.count, errCount = number("--count", w.Count, 1, maxCount)
+	q.rule, errRule = w.Rule.understand(q.from)
+	q.policies, errPolicies = w.Policies.understand()
+	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies); err != nil {
+		return q, err
+	}
+	return q, failure
+}
+
+// Run shows the occurrences.
+func (w *when) Run(env *environment) error {
+	q, err := w.understand(env.now)
+	if err != nil {
+		return err
+	}
+	a, err := q.answer()
+	a.Rule = w.Rule.Rule
+	var errWrite error
+	if w.JSON {
+		errWrite = writeJSON(env.out, a)
+	} else {
+		errWrite = a.write(env.out, q.count)
+	}
+	return errors.Join(err, errWrite)
+}
+
+// answer is what when shows.
+type answer struct {
+	Zone        string       `json:"zone"`
+	Rule        string       `json:"rule"` // as it was given
+	From        string       `json:"from"`
+	Occurrences []occurrence `json:"occurrences"`
+	Error       string       `json:"error,omitempty"` // why there are no more
+}
+
+// occurrence is one line of an answer.
+type occurrence struct {
+	Key     string          `json:"key"`
+	Wall    string          `json:"wall"`            // when the rule says
+	Named   string          `json:"named,omitempty"` // the day that it names where the calendar lacks it
+	Shown   string          `json:"shown"`           // what clocks show at the instant
+	Instant time.Time       `json:"instant"`         // UTC
+	Offset  string          `json:"offset"`          // east of UTC
+	Reading almanac.Reading `json:"reading"`         // how often clocks show wall
+	Reason  string          `json:"reason"`
+}
+
+// answer finds the occurrences. Those before an error are in the answer.
+func (q question) answer() (answer, error) {
+	a := answer{Zone: q.zone.String(), From: q.from.String(), Occurrences: []occurrence{}}
+	// A policy can move the first one to the day before; the rule itself begins with q.from.
+	after := almanac.WallTime{Date: q.from}.Labelled().AddDate(0, 0, -3)
+	for next, err := range almanac.Occurrences(q.rule, q.zone, q.policies, after) {
+		if err != nil {
+			err = q.explain(err)
+			a.Error = strings.TrimPrefix(err.Error(), prefix)
+			return a, err
+		}
+		a.Occurrences = append(a.Occurrences, occurrenceOf(next))
+		if len(a.Occurrences) == q.count {
+			break
+		}
+	}
+	return a, nil
+}
+
+// explain says which flag refuses a wall time.
+func (q question) explain(err error) error {
+	refused := (*almanac.WallTimeError)(nil)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	flag := "--gap"
+	if refused.Reading == almanac.ShownTwice {
+		flag = "--fold"
+	}
+	return fmt.Errorf("%w, which %s reject refuses", err, flag)
+}
+
+func occurrenceOf(u almanac.Upcoming) occurrence {
+	o := occurrence{
+		Key: u.Occurrence.Key, Wall: u.Occurrence.Wall.String(), Shown: u.Resolution.Shown().String(),
+		Instant: u.Resolution.Instant, Offset: offsetText(u.Resolution.Offset),
+		Reading: u.Resolution.Reading, Reason: u.Reason(),
+	}
+	if u.Occurrence.Named != (almanac.Date{}) {
+		o.Named = u.Occurrence.Named.String()
+	}
+	return o
+}
+
+func (a answer) write(out io.Writer, count int) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(a.Occurrences) > 0 {
+		fmt.Fprintln(table, "\tWALL TIME\tCLOCKS SHOW\tOFFSET\tINSTANT\tREASON")
+	}
+	for _, o := range a.Occurrences {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", o.mark(), o.Wall, o.Shown, o.Offset, o.Instant.Format(time.RFC3339), o.Reason)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case a.Error != "" || len(a.Occurrences) == count:
+	case len(a.Occurrences) == 0:
+		_, err = fmt.Fprintf(out, "never from %s on\n", a.From)
+	default:
+		_, err = fmt.Fprintln(out, "and never again")
+	}
+	return err
+}
+
+// mark makes the times that clocks do not show once stand out.
+func (o occurrence) mark() string {
+	switch o.Reading {
+	case almanac.ShownNever:
+		return "gap"
+	case almanac.ShownTwice:
+		return "fold"
+	}
+	return ""
+}
