@@ -89,7 +89,7 @@ func (p Policies) problems() []FieldError {
 	var bad []FieldError
 	unknown := func(field, value string, known bool) {
 		if !known {
-			bad = append(bad, FieldError{Field: field, Problem: fmt.Sprintf("is %q, which is no policy", clip(value, maxZoneName))})
+			bad = append(bad, FieldError{Field: field, Problem: fmt.Sprintf("is %q, which is no policy", clip(value, maxQuoted))})
 		}
 	}
 	p = p.WithDefaults()

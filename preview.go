@@ -49,7 +49,7 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 func (s oneSeries) preview(r Roster, n int) ([]Upcoming, error) {
 	var ahead []Upcoming
 	after := r.Now
-	for range maxSteps {
+	for range n + maxSteps {
 		o, err := s.Next(r.User, after)
 		if errors.Is(err, ErrNoOccurrence) {
 			break

@@ -266,5 +266,5 @@ func invalidRecurrence(rule string, problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &InvalidRecurrenceError{Rule: strings.TrimSpace(clip(rule, maxZoneName)), Problems: problems}
+	return &InvalidRecurrenceError{Rule: strings.TrimSpace(clip(rule, maxQuoted)), Problems: problems}
 }

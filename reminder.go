@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,7 +14,7 @@ import (
 const TypeReminder = "REMINDER"
 
 // Reminder is the ready-made handler for things that happen once: appointments
-// that users have, any number of them, each with a name of its own and told apart
+// that users have, up to 100 each, with a name of its own for each and told apart
 // also when they are for the same instant. The zero Reminder reads them from the
 // user's attribute "reminders", an object by name,
 //
@@ -53,12 +54,12 @@ func (a Appointment) MarshalJSON() ([]byte, error) {
 	return json.Marshal(appointment{a.At.String(), a.Timezone.String(), a.Message})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Its errors are those of
-// [ParseWallTime] and [LoadTimezone], joined.
+// UnmarshalJSON reads what MarshalJSON writes. The errors about its parts are those
+// of [ParseWallTime] and [LoadTimezone], joined.
 func (a *Appointment) UnmarshalJSON(text []byte) error {
 	var raw appointment
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return err
+	if json.Unmarshal(text, &raw) != nil {
+		return errors.New(`almanac: an appointment is an object with the texts "at", "timezone" and "message"`)
 	}
 	at, errAt := ParseWallTime(raw.At)
 	var zone Timezone
@@ -76,6 +77,9 @@ func (a *Appointment) UnmarshalJSON(text []byte) error {
 // EventType returns r.Type, or [TypeReminder].
 func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
 
+// maxAppointments bounds the work of planning, which looks at all of them for each.
+const maxAppointments = 100
+
 // Appointments returns what u is to be reminded of, by name. The error is a
 // [*ValidationError] that names every appointment that is none.
 func (r Reminder) Appointments(u User) (map[string]Appointment, error) {
@@ -84,13 +88,20 @@ func (r Reminder) Appointments(u User) (map[string]Appointment, error) {
 	if _, err := attribute(u, name, &raw); err != nil {
 		return nil, err
 	}
+	if len(raw) > maxAppointments {
+		return nil, badAttribute(name, fmt.Sprintf("has %d members, more than %d", len(raw), maxAppointments))
+	}
 	var bad ValidationError
 	appointments := make(map[string]Appointment, len(raw))
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		field := fmt.Sprintf("attributes.%s.%s", name, clip(key, maxSeriesName))
+		if problem := seriesProblem(key); problem != "" {
+			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "has a name that " + problem})
+		}
 		var a Appointment
 		if err := json.Unmarshal(raw[key], &a); err != nil {
-			field := fmt.Sprintf("attributes.%s.%s", name, clip(key, maxSeriesName))
-			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "is no appointment: " + err.Error(), Err: err})
+			clauses := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "almanac: ", ""), "\n", "; ")
+			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "is no appointment: " + clauses, Err: err})
 			continue
 		}
 		appointments[key] = a

@@ -3,6 +3,7 @@ package almanac_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -199,22 +200,26 @@ func TestReminderNamesEveryAppointmentThatIsNone(t *testing.T) {
 	t.Parallel()
 
 	const (
-		noWall  = " is no appointment: almanac: "
+		noWall  = " is no appointment: "
 		another = "attributes.reminders has another type than it should"
 	)
 	tests := map[string]struct {
 		value string
 		want  []string
 	}{
-		"no object":         {`[]`, []string{another}},
-		"a text":            {`"dentist"`, []string{another}},
-		"no time":           {`{"a": {"message": "Now"}}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
-		"an instant":        {`{"a": {"at": "2027-03-15T09:00:00Z"}}`, []string{"attributes.reminders.a" + noWall + `"2027-03-15T09:00:00Z" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
-		"no such day":       {`{"a": {"at": "2027-02-29T09:00:00"}}`, []string{"attributes.reminders.a" + noWall + `"2027-02-29T09:00:00" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
-		"null for one":      {`{"a": null}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
-		"no such zone":      {`{"a": {"at": "2027-03-15T09:00:00", "timezone": "Mars/Base"}}`, []string{"attributes.reminders.a" + noWall + `"Mars/Base" is not a known time zone`}},
-		"a number for one":  {`{"a": 7}`, []string{"attributes.reminders.a is no appointment: json: cannot unmarshal number into Go value of type almanac.appointment"}},
-		"two bad, one good": {`{"z": {}, "good": {"at": "2027-03-15T09:00:00"}, "a": {"at": "soon", "timezone": "EST"}}`, []string{"attributes.reminders.a", "attributes.reminders.z"}},
+		"no object":           {`[]`, []string{another}},
+		"a text":              {`"dentist"`, []string{another}},
+		"no time":             {`{"a": {"message": "Now"}}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"an instant":          {`{"a": {"at": "2027-03-15T09:00:00Z"}}`, []string{"attributes.reminders.a" + noWall + `"2027-03-15T09:00:00Z" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"no such day":         {`{"a": {"at": "2027-02-29T09:00:00"}}`, []string{"attributes.reminders.a" + noWall + `"2027-02-29T09:00:00" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"null for one":        {`{"a": null}`, []string{"attributes.reminders.a" + noWall + `"" is not a wall time of the form YYYY-MM-DDTHH:MM:SS`}},
+		"no such zone":        {`{"a": {"at": "2027-03-15T09:00:00", "timezone": "Mars/Base"}}`, []string{"attributes.reminders.a" + noWall + `"Mars/Base" is not a known time zone`}},
+		"a number for one":    {`{"a": 7}`, []string{"attributes.reminders.a" + noWall + `an appointment is an object with the texts "at", "timezone" and "message"`}},
+		"a name with a slash": {`{"a/b": {"at": "2027-03-15T09:00:00"}}`, []string{"attributes.reminders.a/b has a name that contains a slash"}},
+		"no name":             {`{"": {"at": "2027-03-15T09:00:00"}}`, []string{"attributes.reminders. has a name that has 0 bytes, not 1 to 50"}},
+		"too many":            {crowd(101), []string{"attributes.reminders has 101 members, more than 100"}},
+		"a long text":         {`{"a": {"at": "` + strings.Repeat("x", 60_000) + `"}}`, []string{"attributes.reminders.a" + noWall + `"` + strings.Repeat("x", 64) + `…" is not`}},
+		"two bad, one good":   {`{"z": {}, "good": {"at": "2027-03-15T09:00:00"}, "a": {"at": "soon", "timezone": "EST"}}`, []string{"attributes.reminders.a", "attributes.reminders.z"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -288,6 +293,24 @@ func TestReminderRefusesNamesThatCannotNameASeries(t *testing.T) {
 	}
 }
 
+// crowd is an attribute of n appointments.
+func crowd(n int) string {
+	members := make([]string, n)
+	for i := range members {
+		members[i] = fmt.Sprintf(`"a%d": {"at": "2027-03-15T09:00:00"}`, i)
+	}
+	return "{" + strings.Join(members, ", ") + "}"
+}
+
+func TestAHundredRemindersAreNotTooMany(t *testing.T) {
+	t.Parallel()
+
+	enrolment, err := plan(t, almanac.Reminder{}, `{"reminders": `+crowd(100)+`}`, "2026-01-01T00:00:00Z")
+	if err != nil || len(enrolment.Events) != 100 {
+		t.Errorf("CreateUser with a hundred reminders = %d events, %v", len(enrolment.Events), err)
+	}
+}
+
 // named is a handler whose series a test names.
 type named struct {
 	almanac.Reminder
@@ -304,8 +327,8 @@ func TestSeriesOfTheHostAreChecked(t *testing.T) {
 		series func() ([]string, error)
 		want   string
 	}{
-		"one twice":         {func() ([]string, error) { return []string{"call", "dentist", "call"}, nil }, `almanac: handler of "REMINDER": "call" is no name for a series, or is one twice`},
-		"half a character":  {func() ([]string, error) { return []string{"\xff"}, nil }, "is no name for a series"},
+		"one twice":         {func() ([]string, error) { return []string{"call", "dentist", "call"}, nil }, `almanac: handler of "REMINDER": the name "call" of a series is there twice`},
+		"half a character":  {func() ([]string, error) { return []string{"\xff"}, nil }, "of a series contains characters that cannot be stored"},
 		"an error":          {func() ([]string, error) { return nil, cause }, "no such diary"},
 		"a panic":           {func() ([]string, error) { panic("no") }, "almanac: naming the series of REMINDER panicked: no"},
 		"names of nothing":  {func() ([]string, error) { return []string{"nobody", "past"}, nil }, ""},

@@ -61,12 +61,24 @@ func seriesOf(h EventHandler, u User) (list []oneSeries, err error) {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	for i, name := range names {
-		if problem := tokenProblem(name, maxSeriesName); problem != "" || strings.Contains(name, "/") || i > 0 && name == names[i-1] {
-			return nil, fmt.Errorf("almanac: handler of %q: %q is no name for a series, or is one twice", h.EventType(), clip(name, maxSeriesName))
+		problem := seriesProblem(name)
+		if i > 0 && name == names[i-1] {
+			problem = "is there twice"
+		}
+		if problem != "" {
+			return nil, fmt.Errorf("almanac: handler of %q: the name %q of a series %s", h.EventType(), clip(name, maxSeriesName), problem)
 		}
 		list = append(list, oneSeries{h, name, multi})
 	}
 	return list, nil
+}
+
+// seriesProblem says what is wrong with the name of a series, or "".
+func seriesProblem(name string) string {
+	if strings.Contains(name, "/") {
+		return "contains a slash"
+	}
+	return tokenProblem(name, maxSeriesName)
 }
 
 // seriesOfEvent returns the series that e belongs to, and whether u still has it.

@@ -33,9 +33,10 @@ func (r *rules) offset(sec int64) int64 {
 	return int64(seconds)
 }
 
-// maxZoneName is longer than any name of the database (32 bytes) and bounds what
-// an error will repeat.
-const maxZoneName = 64
+const (
+	maxZoneName = 64 // longer than any name of the database (32 bytes)
+	maxQuoted   = 64 // what an error repeats of a text that makes no sense, in bytes
+)
 
 // LoadTimezone returns the zone of an IANA name. Links are accepted ("US/Pacific")
 // and case does not matter ("asia/tokyo"); surrounding blanks, abbreviations

@@ -148,7 +148,13 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 		u.Attributes = bytes.Clone(c.Attributes)
 	}
 	if c.Merge != nil {
-		u.Attributes = jsonb.Merge(u.Attributes, c.Merge)
+		// Judged before it is merged: what is too long or too deep to be kept is not
+		// worked on, and names that cannot be kept must not be mended in silence.
+		if problem := attributesProblem(c.Merge); problem != "" {
+			refuse("merge", problem, nil)
+		} else {
+			u.Attributes = jsonb.Merge(u.Attributes, c.Merge)
+		}
 	}
 	if problem := attributesProblem(u.Attributes); problem != "" {
 		refuse("attributes", problem, nil)

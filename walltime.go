@@ -19,7 +19,7 @@ type Date struct {
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || len(s) != len(time.DateOnly) || t.Year() < 1 {
-		return Date{}, fmt.Errorf("almanac: %q is not a date of the form YYYY-MM-DD", s)
+		return Date{}, fmt.Errorf("almanac: %q is not a date of the form YYYY-MM-DD", clip(s, maxQuoted))
 	}
 	return DateOf(t), nil
 }
@@ -67,7 +67,7 @@ func ParseClock(s string) (Clock, error) {
 	}
 	t, err := time.Parse(layout, s)
 	if err != nil || len(s) != len(layout) {
-		return Clock{}, fmt.Errorf("almanac: %q is not a time of day of the form HH:MM or HH:MM:SS", s)
+		return Clock{}, fmt.Errorf("almanac: %q is not a time of day of the form HH:MM or HH:MM:SS", clip(s, maxQuoted))
 	}
 	return Clock{t.Hour(), t.Minute(), t.Second()}, nil
 }
@@ -109,7 +109,7 @@ const wallLayout = "2006-01-02T15:04:05"
 func ParseWallTime(s string) (WallTime, error) {
 	t, err := time.Parse(wallLayout, s)
 	if err != nil || len(s) != len(wallLayout) || t.Year() < 1 {
-		return WallTime{}, fmt.Errorf("almanac: %q is not a wall time of the form YYYY-MM-DDTHH:MM:SS", s)
+		return WallTime{}, fmt.Errorf("almanac: %q is not a wall time of the form YYYY-MM-DDTHH:MM:SS", clip(s, maxQuoted))
 	}
 	return WallTimeOf(t), nil
 }

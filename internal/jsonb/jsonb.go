@@ -113,6 +113,9 @@ func Merge(target, patch json.RawMessage) json.RawMessage {
 			members[name] = Merge(members[name], change)
 		}
 	}
-	merged, _ := json.Marshal(members) // texts that were JSON a moment ago
-	return merged
+	var merged bytes.Buffer
+	encoder := json.NewEncoder(&merged)
+	encoder.SetEscapeHTML(false) // which would change, and lengthen, what nobody asked to change
+	_ = encoder.Encode(members)  // texts that were JSON a moment ago
+	return bytes.TrimSpace(merged.Bytes())
 }
