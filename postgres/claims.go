@@ -13,9 +13,9 @@ import (
 // Claim takes events that are due.
 func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
 	var claim almanac.Claim
-	err := s.do(ctx, "claim", func(ctx context.Context, db DB) error {
+	err := s.transact(ctx, "claim", func(ctx context.Context, tx pgx.Tx) error {
 		claim = almanac.Claim{}
-		rows, err := query(ctx, db, s.statements["claim"], pgx.StrictNamedArgs{
+		rows, err := query(ctx, tx, s.statements["claim"], pgx.StrictNamedArgs{
 			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease,
 		})
 		if err != nil {
@@ -35,8 +35,8 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 // Renew lets leases run for another term.
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
 	var held []uuid.UUID
-	err := s.do(ctx, "renew leases", func(ctx context.Context, db DB) (err error) {
-		held, err = all(ctx, db, s.statements["renew"], pgx.StrictNamedArgs{"tokens": tokens, "lease": lease}, scanID)
+	err := s.transact(ctx, "renew leases", func(ctx context.Context, tx pgx.Tx) (err error) {
+		held, err = all(ctx, tx, s.statements["renew"], pgx.StrictNamedArgs{"tokens": tokens, "lease": lease}, scanID)
 		return err
 	})
 	return held, err
@@ -73,8 +73,8 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 		return nil, err
 	}
 	// On its own, because it locks users, who come before events.
-	return released, s.do(ctx, "remove deleted users", func(ctx context.Context, db DB) error {
-		_, err := db.Exec(ctx, s.statements["remove_hidden_users"], pgx.StrictNamedArgs{"limit": limit})
+	return released, s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.statements["remove_hidden_users"], pgx.StrictNamedArgs{"limit": limit})
 		return err
 	})
 }

@@ -36,7 +36,9 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 }
 
 // transact runs an operation in a transaction of its own, READ COMMITTED, or under
-// a savepoint of the host's.
+// a savepoint of the host's. Everything that writes goes through it, single
+// statements too: under a role whose default is serializable they would fail for
+// the sake of each other.
 func (s *Store) transact(ctx context.Context, what string, operation func(context.Context, pgx.Tx) error) error {
 	return s.do(ctx, what, func(ctx context.Context, db DB) error { return inTransaction(ctx, db, operation) })
 }
