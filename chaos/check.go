@@ -1,0 +1,180 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// Snapshot looks at the events that have ended, and remembers them byte by byte. One
+// that changes afterwards breaks invariant I2.
+func (r *Run) Snapshot(ctx context.Context) {
+	r.Helper()
+	rows, err := r.pool.Query(ctx, "SELECT id, md5(e::text) FROM almanac.events e WHERE status IN ('COMPLETED', 'FAILED')")
+	if err != nil {
+		return // the database is what is being tormented; the last look counts
+	}
+	var id uuid.UUID
+	var hash string
+	_, _ = pgx.ForEachRow(rows, []any{&id, &hash}, func() error {
+		if was, known := r.seen[id]; known && was != hash {
+			r.Errorf("I2: event %s changed after it had ended", id)
+		}
+		r.seen[id] = hash
+		return nil
+	})
+}
+
+// Forget forgets which events have ended, for a server that forgets it too.
+func (r *Run) Forget() { clear(r.seen) }
+
+// row is what the invariants need of an event.
+type row struct {
+	ID                  uuid.UUID
+	User, Occurrence    string
+	Status, Reason, Key string
+	Due                 time.Time
+	Version, Claims     int
+	Retries, Crashes    int
+}
+
+// Figures are what a run comes to.
+type Figures struct {
+	Owed, Deliveries, Repeats, Allowed int
+	Late                               []time.Duration // of the first delivery of each, ascending
+}
+
+// String writes the figures in a line.
+func (f Figures) String() string {
+	at := func(share float64) time.Duration {
+		if len(f.Late) == 0 {
+			return 0
+		}
+		return f.Late[min(int(share*float64(len(f.Late))), len(f.Late)-1)].Round(time.Millisecond)
+	}
+	return fmt.Sprintf("owed %d, deliveries %d, repeats %d of at most %d, late p50 %v p99 %v max %v",
+		f.Owed, f.Deliveries, f.Repeats, f.Allowed, at(0.5), at(0.99), at(1))
+}
+
+// Check checks every invariant once everything is drained, and that each of the
+// counters named was not zero: that the fault has met what it was meant to meet.
+func (r *Run) Check(bitten ...string) Figures {
+	r.Helper()
+	ctx := r.Within(30 * time.Second)
+	r.Snapshot(ctx)
+	rows := r.rows(ctx)
+	figures := r.checkLedger(rows)
+	r.checkRows(ctx, rows)
+	var counts []string
+	for what, n := range r.counts {
+		counts = append(counts, fmt.Sprintf("%s %d", what, n))
+	}
+	sort.Strings(counts)
+	r.Logf("seed %d: %v; %s; %.1f s", r.Seed, figures, strings.Join(counts, ", "), time.Since(r.began).Seconds())
+	for _, what := range bitten {
+		if r.counts[what] == 0 {
+			r.Errorf("vacuous: %q never happened", what)
+		}
+	}
+	return figures
+}
+
+func (r *Run) rows(ctx context.Context) map[string]row {
+	r.Helper()
+	rows, err := r.pool.Query(ctx, `SELECT id, user_id::text, occurrence_key, status, coalesce(failure_reason, ''), idempotency_key,
+		target_timestamp_utc, version, claim_count, retry_count, crash_count FROM almanac.events`)
+	require.NoError(r, err)
+	events, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	require.NoError(r, err)
+	found := make(map[string]row, len(events))
+	for _, e := range events {
+		name := e.User + " " + e.Occurrence
+		if _, twice := found[name]; twice {
+			r.Errorf("I3: %s is stored twice", name)
+		}
+		found[name] = e
+	}
+	return found
+}
+
+// checkRows checks what the database says by itself.
+func (r *Run) checkRows(ctx context.Context, rows map[string]row) {
+	r.Helper()
+	for name := range r.owed {
+		if _, stored := rows[name]; !stored {
+			r.Errorf("I1: %s was never stored", name)
+		}
+	}
+	for name, e := range rows {
+		switch {
+		case !r.owed[name]:
+			r.Errorf("I1: %s is owed to nobody", name)
+		case e.Status == "FAILED" && e.Reason == "":
+			r.Errorf("I1: %s failed without a reason", name)
+		case e.Status != "COMPLETED" && e.Status != "FAILED":
+			r.Errorf("I4: %s is %s after everything was drained", name, e.Status)
+		}
+		// Each claim raises the version, and so does what ends it.
+		if e.Version != 1+2*e.Claims {
+			r.Errorf("I8: %s is at version %d after %d claims", name, e.Version, e.Claims)
+		}
+	}
+	// A claim of which nobody knew leaves a lease that holds nothing any more, until it
+	// runs out.
+	for leases, began := 1, time.Now(); leases > 0; {
+		require.NoError(r, r.pool.QueryRow(ctx, "SELECT count(*) FROM almanac.leases").Scan(&leases))
+		if leases > 0 && time.Since(began) > Lease+Sweep+2*time.Second {
+			r.Errorf("I9: %d leases are left", leases)
+			return
+		}
+		_ = pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// checkLedger compares the database with what the receiver saw.
+func (r *Run) checkLedger(rows map[string]row) Figures {
+	r.Helper()
+	ledger, refused := r.Receiver.Ledger()
+	if refused > 0 {
+		r.Errorf("%d deliveries were not signed by us", refused)
+	}
+	f := Figures{Owed: len(r.owed), Deliveries: len(ledger), Allowed: r.allowed}
+	first, accepted := make(map[string]Entry), make(map[string]bool)
+	for _, d := range ledger {
+		e, stored := rows[d.Occurrence]
+		was, again := first[d.Occurrence]
+		switch {
+		case !stored:
+			r.Errorf("delivered, but not stored: %s", d.Occurrence)
+		case d.Key != e.Key || again && d.Body != was.Body:
+			r.Errorf("I5: %s was delivered as %s with body %s, before as %s with body %s", d.Occurrence, d.Key, d.Body, was.Key, was.Body)
+		case d.At.Before(e.Due):
+			r.Errorf("I6: %s was delivered %v early", d.Occurrence, e.Due.Sub(d.At))
+		}
+		if !again {
+			first[d.Occurrence] = d
+			f.Late = append(f.Late, d.At.Sub(e.Due))
+		}
+		if accepted[d.Occurrence] {
+			f.Repeats++
+		}
+		accepted[d.Occurrence] = accepted[d.Occurrence] || d.Status/100 == 2
+	}
+	for name, e := range rows {
+		if e.Status == "COMPLETED" && !accepted[name] {
+			r.Errorf("I7: %s is COMPLETED, and no delivery was accepted", name)
+		}
+	}
+	if f.Repeats > r.allowed {
+		r.Errorf("I12: %d repeats, and the faults explain %d", f.Repeats, r.allowed)
+	}
+	slices.Sort(f.Late)
+	return f
+}

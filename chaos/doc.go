@@ -1,0 +1,13 @@
+// Package chaos breaks things under a running Almanac and checks that its promises
+// hold: real worker processes, a PostgreSQL server of its own behind a proxy that
+// can misbehave, and a receiver whose ledger is the truth.
+//
+// A [Run] stores people who are owed a known series of occurrences, starts workers,
+// lets a fault loose, heals it, waits until everything is delivered, and then checks
+// the invariants ([Run.Check]). A fault that never met what it was meant to meet
+// fails the run as vacuous: each row of the matrix says which counters must not be
+// zero.
+//
+// The tests of this package are the matrix. Each prints its seed and figures; a run
+// is repeated with the flag -seed. docs/reliability.md has the table.
+package chaos

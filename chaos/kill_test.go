@@ -1,0 +1,67 @@
+package chaos_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/chaos"
+)
+
+// A worker is killed at each point of an event's way, with whatever else it had in
+// hand, and another takes over.
+func TestKilledAtEachPoint(t *testing.T) {
+	t.Parallel()
+	for _, point := range chaos.Points() {
+		t.Run(string(point), func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := calm(t, seed)
+				r.Enrol(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				victim := r.Work("victim", func(o *chaos.Orders) {
+					o.StopAt, o.StopAfter = point, 1+r.Random.IntN(10)
+				})
+				_, err := victim.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == point })
+				require.NoError(t, err)
+				require.NoError(t, victim.Kill())
+				r.Count("killed", 1)
+				r.Allow(chaos.Slots)
+				killed := time.Now()
+
+				r.Work("survivor")
+				recovered := r.Drained(40 * time.Second).Sub(killed)
+
+				r.Check("killed")
+				// The series goes on meanwhile, so this bounds more than the recovery itself.
+				if limit := chaos.Lease + chaos.Sweep + 2*time.Second + 7*time.Second; recovered > limit {
+					t.Errorf("recovered after %v, more than %v", recovered, limit)
+				}
+			})
+		})
+	}
+}
+
+// A worker is frozen past its lease and goes on after another has finished its
+// work: what it stores then must be refused.
+func TestZombie(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return 200 })
+		r.Enrol(20, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		zombie := r.Work("zombie")
+		_, err := zombie.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Kind == "event.claimed" })
+		require.NoError(t, err)
+		require.NoError(t, zombie.Signal(syscall.SIGSTOP))
+		r.Count("frozen", 1)
+		r.Allow(chaos.Slots)
+
+		r.Work("survivor")
+		r.Drained(40 * time.Second)
+		require.NoError(t, zombie.Signal(syscall.SIGCONT))
+		_, err = zombie.Stop(r.Within(20 * time.Second))
+		require.NoError(t, err)
+
+		r.Check("frozen")
+	})
+}

@@ -1,0 +1,98 @@
+package chaos
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"github.com/almanac-go/almanac/webhook"
+)
+
+// Entry is one delivery as the receiver saw it.
+type Entry struct {
+	Key        string // the idempotency key
+	Occurrence string // the person and the occurrence, as the message has them
+	Body       string // a hash of the bytes
+	At         time.Time
+	Status     int // what was answered; 0 if nothing was
+}
+
+// Receiver is where deliveries go. Its ledger only grows.
+type Receiver struct {
+	server   *httptest.Server
+	verifier *webhook.Verifier
+
+	mu      sync.Mutex
+	ledger  []Entry
+	arrived int
+	refused int
+	answer  func(n int, e Entry) int
+}
+
+// NewReceiver starts a receiver that accepts what is signed with the secret.
+func NewReceiver(secret string) (*Receiver, error) {
+	verifier, err := webhook.NewVerifier(secret)
+	if err != nil {
+		return nil, err
+	}
+	r := &Receiver{verifier: verifier, answer: func(int, Entry) int { return http.StatusOK }}
+	r.server = httptest.NewServer(http.HandlerFunc(r.receive))
+	return r, nil
+}
+
+// URL is where deliveries go.
+func (r *Receiver) URL() string { return r.server.URL }
+
+// Close stops the receiver.
+func (r *Receiver) Close() { r.server.CloseClientConnections(); r.server.Close() }
+
+// Answer sets what is answered to the n-th delivery, counted from zero. The status
+// 0 takes the delivery and breaks the connection without an answer.
+func (r *Receiver) Answer(answer func(n int, e Entry) int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+// Ledger returns what was received so far, in order, and how many deliveries were
+// not ours.
+func (r *Receiver) Ledger() (entries []Entry, refused int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]Entry(nil), r.ledger...), r.refused
+}
+
+func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
+	at := time.Now()
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // broken off: it was never received
+	}
+	var message struct{ Message string }
+	if r.verifier.Verify(req.Header, body, at) != nil || json.Unmarshal(body, &message) != nil {
+		r.mu.Lock()
+		r.refused++
+		r.mu.Unlock()
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	sum := sha256.Sum256(body)
+	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: message.Message, Body: hex.EncodeToString(sum[:8]), At: at}
+	r.mu.Lock()
+	n, answer := r.arrived, r.answer
+	r.arrived++
+	r.mu.Unlock()
+	e.Status = answer(n, e) // may take its time
+	r.mu.Lock()
+	r.ledger = append(r.ledger, e)
+	r.mu.Unlock()
+	if e.Status == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(e.Status)
+}

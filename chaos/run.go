@@ -1,0 +1,180 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// The workers' settings. A lease is as short as the library allows, so that a run
+// takes seconds.
+const (
+	Lease = 3 * time.Second
+	Sweep = 200 * time.Millisecond
+	Drain = 2 * time.Second
+	Slots = 20
+)
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// Run is one run of a row: a database, a receiver, people who are owed something,
+// and workers.
+type Run struct {
+	*testing.T
+	Seed     uint64
+	Random   *rand.Rand
+	Cluster  *Cluster
+	Receiver *Receiver
+	Database string
+
+	pool    *pgxpool.Pool // past the proxy
+	owed    map[string]bool
+	began   time.Time
+	mu      sync.Mutex
+	workers []*Process
+	counts  map[string]int
+	allowed int // repeats that the faults explain
+	seen    map[uuid.UUID]string
+}
+
+// NewRun prepares a run on a cluster: a migrated database of its own.
+func NewRun(t *testing.T, c *Cluster, seed uint64) *Run {
+	t.Helper()
+	receiver, err := NewReceiver(secret)
+	require.NoError(t, err)
+	t.Cleanup(receiver.Close)
+	r := &Run{
+		T: t, Seed: seed, Random: rand.New(rand.NewPCG(seed, 0)), Cluster: c, Receiver: receiver,
+		Database: fmt.Sprintf("run_%d_%x", seed, rand.Uint32()),
+		owed:     make(map[string]bool), began: time.Now(), counts: make(map[string]int), seen: make(map[uuid.UUID]string),
+	}
+	t.Logf("seed %d", seed)
+	admin, err := pgxpool.New(t.Context(), c.Direct("postgres"))
+	require.NoError(t, err)
+	defer admin.Close()
+	_, err = admin.Exec(t.Context(), "CREATE DATABASE "+r.Database)
+	require.NoError(t, err)
+	r.Reconnect()
+	require.NoError(t, postgres.Migrate(t.Context(), r.pool))
+	t.Cleanup(func() {
+		for _, w := range r.workers {
+			_ = w.Kill()
+		}
+		r.pool.Close()
+	})
+	return r
+}
+
+// Reconnect follows the server to its present address.
+func (r *Run) Reconnect() {
+	r.Helper()
+	if r.pool != nil {
+		r.pool.Close()
+	}
+	var err error
+	r.pool, err = pgxpool.New(r.Context(), r.Cluster.Direct(r.Database))
+	require.NoError(r, err)
+}
+
+// Enrol stores people, each owed the given occurrences from a moment on.
+func (r *Run) Enrol(people int, o Owed) {
+	r.Helper()
+	store, err := postgres.New(r.pool)
+	require.NoError(r, err)
+	registry, err := almanac.NewRegistry(Ticks())
+	require.NoError(r, err)
+	scheduler, err := almanac.NewScheduler(store, registry)
+	require.NoError(r, err)
+	keys, err := o.Keys()
+	require.NoError(r, err)
+	attributes, err := json.Marshal(map[string]Owed{"owed": o})
+	require.NoError(r, err)
+	for range people {
+		enrolment, err := scheduler.CreateUser(r.Context(), almanac.Profile{
+			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes,
+		})
+		require.NoError(r, err)
+		for _, key := range keys {
+			r.owed[enrolment.User.ID.String()+" "+key] = true
+		}
+	}
+}
+
+// From is a wall time that far from now, for [Owed].
+func From(d time.Duration) string { return time.Now().UTC().Add(d).Format("2006-01-02T15:04:05") }
+
+// Work starts a worker.
+func (r *Run) Work(name string, change ...func(*Orders)) *Process {
+	r.Helper()
+	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Drain: Drain}
+	for _, f := range change {
+		f(&o)
+	}
+	p, err := Launch(o)
+	require.NoError(r, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.workers = append(r.workers, p)
+	return p
+}
+
+// Count adds to one of the counters that say whether the faults bit.
+func (r *Run) Count(what string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[what] += n
+}
+
+// Allow adds to the number of repeats that the faults explain.
+func (r *Run) Allow(repeats int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.allowed += repeats
+}
+
+// Pool is past the proxy, for a look or a hand at the database.
+func (r *Run) Pool() *pgxpool.Pool { return r.pool }
+
+// Within returns a context for a step.
+func (r *Run) Within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	r.Cleanup(cancel)
+	return ctx
+}
+
+// Drained waits until every event has ended and no series goes on.
+func (r *Run) Drained(limit time.Duration) time.Time {
+	r.Helper()
+	ctx := r.Within(limit)
+	for {
+		r.Snapshot(ctx)
+		var open, ended int
+		err := r.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('PENDING', 'PROCESSING')),
+			count(*) FILTER (WHERE status IN ('COMPLETED', 'FAILED')) FROM almanac.events`).Scan(&open, &ended)
+		if err == nil && open == 0 && ended > 0 {
+			return time.Now()
+		}
+		if pause(ctx, 50*time.Millisecond) != nil {
+			require.Fail(r, "not drained", "%d open, %d ended (%v)\n%s", open, ended, err, r.complaints())
+		}
+	}
+}
+
+// complaints are the ends of what the workers wrote to their standard error.
+func (r *Run) complaints() (text string) {
+	for _, w := range r.workers {
+		text += w.Name + ": " + w.stderr.String() + "\n"
+	}
+	return text
+}

@@ -1,0 +1,200 @@
+package chaos_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/chaos"
+)
+
+const (
+	lead   = 3 * time.Second // for everybody to be stored before the first occurrence
+	people = 2 * chaos.Slots // more than one worker takes at once
+)
+
+// two starts two workers, and returns when each has stored something.
+func two(r *chaos.Run) []*chaos.Process {
+	r.Helper()
+	workers := []*chaos.Process{r.Work("one"), r.Work("two")}
+	for _, w := range workers {
+		_, err := w.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Kind == "event.completed" })
+		require.NoError(r, err)
+	}
+	return workers
+}
+
+// between waits for a random time.
+func between(r *chaos.Run, least, most time.Duration) {
+	time.Sleep(least + time.Duration(r.Random.Int64N(int64(most-least))))
+}
+
+// The server is stopped as by pg_ctl stop -m immediate, again and again.
+func TestPostgresStoppedAtOnce(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, nil)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		workers := two(r)
+		for range 3 {
+			between(r, 500*time.Millisecond, 1500*time.Millisecond)
+			require.NoError(t, r.Cluster.Crash(r.Within(10*time.Second)))
+			r.Count("crashed", 1)
+			r.Allow(len(workers) * chaos.Slots)
+			require.NoError(t, r.Cluster.Restart(r.Within(30*time.Second)))
+			r.Reconnect()
+		}
+		r.Drained(60 * time.Second)
+		r.Check("crashed")
+	})
+}
+
+// Commits are acknowledged before they are safe, and the server loses the last of
+// them: what was finished is unfinished again.
+func TestLostTail(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s"})
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		workers := two(r)
+		between(r, time.Second, 2*time.Second)
+		finished := 0
+		require.NoError(t, r.Cluster.Crash(r.Within(10*time.Second)))
+		for _, w := range workers {
+			for _, report := range w.Reports() {
+				if report.Kind == "event.completed" {
+					finished++
+				}
+			}
+		}
+		require.NoError(t, r.Cluster.Restart(r.Within(30*time.Second)))
+		r.Reconnect()
+		r.Forget()
+		var kept int
+		require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT count(*) FROM almanac.events WHERE status = 'COMPLETED'").Scan(&kept))
+		r.Count("commits lost", max(finished-kept, 0))
+		r.Allow(max(finished-kept, 0) + len(workers)*chaos.Slots)
+
+		r.Drained(60 * time.Second)
+		r.Check("commits lost")
+	})
+}
+
+// The server's processes stand still for longer than a lease, and go on.
+func TestPostgresFrozen(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, nil)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		workers := two(r)
+		require.NoError(t, r.Cluster.Freeze())
+		r.Count("frozen", 1)
+		r.Allow(len(workers) * chaos.Slots)
+		time.Sleep(chaos.Lease + 2*time.Second)
+		require.NoError(t, r.Cluster.Thaw())
+
+		r.Drained(60 * time.Second)
+		r.Check("frozen")
+	})
+}
+
+// Between workers and database things go wrong for a while.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	for name, toxics := range map[string][]string{
+		"half open":          {`{"type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`, `{"type": "timeout", "stream": "upstream", "attributes": {"timeout": 0}}`},
+		"answers swallowed":  {`{"type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`},
+		"slow":               {`{"type": "latency", "stream": "downstream", "attributes": {"latency": 150, "jitter": 100}}`},
+		"in slices":          {`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 20, "size_variation": 10, "delay": 200}}`},
+		"reset":              {`{"type": "reset_peer", "stream": "downstream", "attributes": {"timeout": 200}}`},
+		"cut after so much":  {`{"type": "limit_data", "stream": "downstream", "attributes": {"bytes": 20000}}`},
+		"cut in the request": {`{"type": "limit_data", "stream": "upstream", "attributes": {"bytes": 20000}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := alone(t, seed, nil)
+				r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				workers := two(r)
+				for i, toxic := range toxics {
+					require.NoError(t, r.Cluster.Toxic(strings.Replace(toxic, "{", fmt.Sprintf(`{"name": "t%d", `, i), 1)))
+				}
+				r.Count("in trouble", 1)
+				r.Allow(2 * len(workers) * chaos.Slots)
+				between(r, 2*time.Second, 5*time.Second)
+				r.Cluster.Heal(t.Context())
+				require.NoError(t, r.Cluster.Cut())
+
+				r.Drained(60 * time.Second)
+				r.Check("in trouble")
+			})
+		})
+	}
+}
+
+// The database's own settings are against it.
+func TestHostileSettings(t *testing.T) {
+	t.Parallel()
+	for name, setting := range map[string]string{
+		"short statements":    "statement_timeout = '300ms'",
+		"short waits":         "lock_timeout = '50ms'",
+		"idle in transaction": "idle_in_transaction_session_timeout = '200ms'",
+		"a zone of its own":   "timezone = 'Asia/Kathmandu'",
+		"another date style":  "datestyle = 'SQL, DMY'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := calm(t, seed)
+				r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+				_, err := r.Pool().Exec(t.Context(), "ALTER DATABASE "+r.Database+" SET "+setting)
+				require.NoError(t, err)
+				two(r)
+				blocked, err := r.Pool().Begin(t.Context()) // somebody who holds on to people
+				require.NoError(t, err)
+				_, err = blocked.Exec(t.Context(), "SELECT FROM almanac.users LIMIT 5 FOR UPDATE")
+				require.NoError(t, err)
+				r.Count("held", 1)
+				time.Sleep(time.Second)
+				require.NoError(t, blocked.Rollback(t.Context()))
+
+				r.Drained(60 * time.Second)
+				r.Check("held")
+			})
+		})
+	}
+}
+
+// A transaction from before everything stays open for the whole run.
+func TestAnOldTransaction(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		old, err := r.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = old.Rollback(t.Context()) }()
+		_, err = old.Exec(t.Context(), "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+		require.NoError(t, err)
+		_, err = old.Exec(t.Context(), "SELECT count(*) FROM almanac.events")
+		require.NoError(t, err)
+		r.Count("held", 1)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		two(r)
+		r.Drained(60 * time.Second)
+		r.Check("held")
+	})
+}
+
+// A role whose transactions are serializable unless they say otherwise.
+func TestASerializableRole(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, map[string]string{"default_transaction_isolation": "serializable"})
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		two(r)
+		r.Drained(60 * time.Second)
+		r.Check()
+
+		log, err := r.Cluster.Log()
+		require.NoError(t, err)
+		if n := strings.Count(log, "could not serialize"); n > 0 {
+			t.Errorf("%d serialization failures: something runs under the role's isolation", n)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package chaos
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// TickType is the event type of [Ticks].
+const TickType = "TICK"
+
+// Owed is what a person is owed: occurrences at an interval, as the attribute
+// "owed" has it.
+type Owed struct {
+	Start    string `json:"start"`    // the wall time of the first
+	Interval int    `json:"interval"` // seconds
+	Count    int    `json:"count"`
+}
+
+// Keys returns the occurrence keys that are owed, computed apart from the library.
+func (o Owed) Keys() ([]string, error) {
+	start, err := time.Parse("2006-01-02T15:04:05", o.Start)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, o.Count)
+	for i := range keys {
+		keys[i] = start.Add(time.Duration(i*o.Interval) * time.Second).Format("2006-01-02T15:04:05")
+	}
+	return keys, nil
+}
+
+// ticks is the handler: each occurrence is owed, however late.
+type ticks struct{ almanac.Recurring }
+
+// Ticks returns the handler of what people are [Owed].
+func Ticks() almanac.EventHandler {
+	return ticks{almanac.Recurring{
+		Type: TickType,
+		Execution: almanac.Execution{
+			AttemptTimeout: 3 * time.Second,
+			RetryPolicy:    almanac.RetryPolicy{Attempts: 20, First: 50 * time.Millisecond, Factor: 1.5, Max: time.Second},
+			CatchUpPolicy:  almanac.CatchUp{All: true},
+		},
+		Rule: rule,
+		Message: func(u almanac.User, o almanac.Occurrence) string {
+			return u.ID.String() + " " + o.Key
+		},
+	}}
+}
+
+func rule(u almanac.User) (almanac.Recurrence, error) {
+	var attributes struct{ Owed Owed }
+	if err := json.Unmarshal(u.Attributes, &attributes); err != nil {
+		return nil, err
+	}
+	o := attributes.Owed
+	start, err := almanac.ParseWallTime(o.Start)
+	if err != nil {
+		return nil, err
+	}
+	return every{start, time.Duration(o.Interval) * time.Second, o.Count}, nil
+}
+
+// every is a recurrence by the second, for which no calendar is needed.
+type every struct {
+	start    almanac.WallTime
+	interval time.Duration
+	count    int
+}
+
+func (e every) After(w almanac.WallTime, _ almanac.Policies) (almanac.Slot, error) {
+	n := 0
+	if !w.Before(e.start) {
+		n = int(w.Labelled().Sub(e.start.Labelled())/e.interval) + 1
+	}
+	if n >= e.count {
+		return almanac.Slot{}, almanac.ErrNoOccurrence
+	}
+	wall := almanac.WallTimeOf(e.start.Labelled().Add(time.Duration(n) * e.interval))
+	return almanac.Slot{Key: wall.String(), Wall: wall}, nil
+}

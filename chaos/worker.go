@@ -1,0 +1,192 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+	"github.com/almanac-go/almanac/webhook"
+)
+
+// Point is a moment in a worker's life at which it can be made to stop dead.
+type Point string
+
+// The points, in the order of an event's way.
+const (
+	BeforeClaim  Point = "before claim"  // nothing was taken
+	AfterClaim   Point = "after claim"   // taken, and nobody knows
+	BeforeSend   Point = "before send"   // the request was not made
+	AfterSend    Point = "after send"    // accepted, and nobody here knows
+	BeforeSettle Point = "before settle" // known, and not stored
+	MidSettle    Point = "mid settle"    // half stored, in a transaction
+	AfterSettle  Point = "after settle"  // stored, and nobody was told
+)
+
+// Points are all points.
+func Points() []Point {
+	return []Point{BeforeClaim, AfterClaim, BeforeSend, AfterSend, BeforeSettle, MidSettle, AfterSettle}
+}
+
+// Orders are what a worker process is told when it starts.
+type Orders struct {
+	Name     string
+	URL      string // of the database
+	Receiver string // where deliveries go
+	Secret   string // that signs them
+	Slots    int
+	Lease    time.Duration
+	Drain    time.Duration
+	// StopAt makes the worker stop dead when it comes to a point for the StopAfter-th
+	// time, counted from one. Empty lets it run.
+	StopAt    Point
+	StopAfter int
+}
+
+// ordersVariable carries the orders to a process, and makes one of the test binary.
+const ordersVariable = "ALMANAC_CHAOS_ORDERS"
+
+// Work is the worker program: it runs until it is told to stop, or killed, and
+// writes a [Report] a line. It reports false when this process has no orders.
+func Work() (code int, ordered bool) {
+	text := os.Getenv(ordersVariable)
+	if text == "" {
+		return 0, false
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := work(ctx, text, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// Report is what a worker says of itself.
+type Report struct {
+	Worker string
+	Point  Point              `json:",omitempty"` // reached, and stopped at
+	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
+	Event  string             `json:",omitempty"`
+	At     time.Time
+}
+
+// worker is what its wrappers share.
+type worker struct {
+	Orders
+	mu      sync.Mutex
+	reports *json.Encoder
+	reached int
+}
+
+func work(ctx context.Context, text string, out io.Writer) error {
+	w := &worker{reports: json.NewEncoder(out)}
+	if err := json.Unmarshal([]byte(text), &w.Orders); err != nil {
+		return err
+	}
+	pool, err := pgxpool.New(ctx, w.URL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	if err != nil {
+		return err
+	}
+	send, err := webhook.New(w.Receiver, webhook.AllowPrivate(), webhook.WithSecrets(w.Secret), webhook.WithTimeout(2*time.Second))
+	if err != nil {
+		return err
+	}
+	registry, err := almanac.NewRegistry(Ticks())
+	if err != nil {
+		return err
+	}
+	scheduler, err := almanac.NewScheduler(stopping{store, w}, registry,
+		almanac.WithDeliverer(almanac.ChannelWebhook, w.delivering(send)),
+		almanac.WithObserver(almanac.ObserverFunc(w.observe)),
+		almanac.WithWorkers(w.Slots), almanac.WithLease(w.Lease), almanac.WithDrain(w.Drain),
+		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(200*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	if err := scheduler.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (w *worker) say(r Report) {
+	r.Worker, r.At = w.Name, time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.reports.Encode(r) // whoever listened is gone, and so is the run
+}
+
+func (w *worker) observe(_ context.Context, n almanac.Notice) {
+	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String()})
+}
+
+// at stops dead if the orders say so: this goroutine, and with it whatever it
+// holds, until somebody kills the process.
+func (w *worker) at(p Point) {
+	if p != w.StopAt {
+		return
+	}
+	w.mu.Lock()
+	w.reached++
+	stop := w.reached == max(w.StopAfter, 1)
+	w.mu.Unlock()
+	if stop {
+		w.say(Report{Point: p})
+		select {}
+	}
+}
+
+func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
+	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+		w.at(BeforeSend)
+		err := next.Deliver(ctx, d)
+		w.at(AfterSend)
+		return err
+	})
+}
+
+// stopping is a store with points around what matters.
+type stopping struct {
+	*postgres.Store
+	w *worker
+}
+
+func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+	s.w.at(BeforeClaim)
+	claim, err := s.Store.Claim(ctx, r)
+	if len(claim.Events) > 0 {
+		s.w.at(AfterClaim)
+	}
+	return claim, err
+}
+
+func (s stopping) Settle(ctx context.Context, batch []almanac.Settlement) ([]almanac.Settled, error) {
+	s.w.at(BeforeSettle)
+	for i, one := range batch {
+		if plan := one.Next; plan != nil {
+			batch[i].Next = func(u almanac.User, now time.Time) (almanac.Event, error) {
+				s.w.at(MidSettle)
+				return plan(u, now)
+			}
+		}
+	}
+	settled, err := s.Store.Settle(ctx, batch)
+	s.w.at(AfterSettle)
+	return settled, err
+}
