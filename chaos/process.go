@@ -94,6 +94,9 @@ func (p *Process) Await(ctx context.Context, matches func(Report) bool) (Report,
 // Signal sends a signal.
 func (p *Process) Signal(s syscall.Signal) error { return p.command.Process.Signal(s) }
 
+// Ended is closed when the worker has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
 // Kill ends the worker at once, and waits for its end.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +83,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(body)
-	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: message.Message, Body: hex.EncodeToString(sum[:8]), At: at}
+	named := strings.Fields(message.Message) // a person, an occurrence, and perhaps a poison
+	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: strings.Join(named[:min(2, len(named))], " "), Body: hex.EncodeToString(sum[:8]), At: at}
 	r.mu.Lock()
 	n, answer := r.arrived, r.answer
 	r.arrived++

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,14 +39,15 @@ type Run struct {
 	Receiver *Receiver
 	Database string
 
-	pool    *pgxpool.Pool // past the proxy
-	owed    map[string]bool
-	began   time.Time
-	mu      sync.Mutex
-	workers []*Process
-	counts  map[string]int
-	allowed int // repeats that the faults explain
-	seen    map[uuid.UUID]string
+	pool     *pgxpool.Pool // past the proxy
+	owed     map[string]bool
+	began    time.Time
+	mu       sync.Mutex
+	workers  []*Process
+	counts   map[string]int
+	released map[string]bool // people who were deleted
+	allowed  int             // repeats that the faults explain
+	seen     map[uuid.UUID]string
 }
 
 // NewRun prepares a run on a cluster: a migrated database of its own.
@@ -57,7 +59,7 @@ func NewRun(t *testing.T, c *Cluster, seed uint64) *Run {
 	r := &Run{
 		T: t, Seed: seed, Random: rand.New(rand.NewPCG(seed, 0)), Cluster: c, Receiver: receiver,
 		Database: fmt.Sprintf("run_%d_%x", seed, rand.Uint32()),
-		owed:     make(map[string]bool), began: time.Now(), counts: make(map[string]int), seen: make(map[uuid.UUID]string),
+		owed:     make(map[string]bool), began: time.Now(), counts: make(map[string]int), released: make(map[string]bool), seen: make(map[uuid.UUID]string),
 	}
 	t.Logf("seed %d", seed)
 	admin, err := pgxpool.New(t.Context(), c.Direct("postgres"))
@@ -87,8 +89,8 @@ func (r *Run) Reconnect() {
 	require.NoError(r, err)
 }
 
-// Enrol stores people, each owed the given occurrences from a moment on.
-func (r *Run) Enrol(people int, o Owed) {
+// Planner returns a scheduler that plans past the proxy.
+func (r *Run) Planner() almanac.Scheduler {
 	r.Helper()
 	store, err := postgres.New(r.pool)
 	require.NoError(r, err)
@@ -96,6 +98,14 @@ func (r *Run) Enrol(people int, o Owed) {
 	require.NoError(r, err)
 	scheduler, err := almanac.NewScheduler(store, registry)
 	require.NoError(r, err)
+	return scheduler
+}
+
+// Enrol stores people, each owed the given occurrences from a moment on, and
+// returns their ids.
+func (r *Run) Enrol(people int, o Owed) (ids []uuid.UUID) {
+	r.Helper()
+	scheduler := r.Planner()
 	keys, err := o.Keys()
 	require.NoError(r, err)
 	attributes, err := json.Marshal(map[string]Owed{"owed": o})
@@ -105,8 +115,22 @@ func (r *Run) Enrol(people int, o Owed) {
 			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes,
 		})
 		require.NoError(r, err)
+		ids = append(ids, enrolment.User.ID)
 		for _, key := range keys {
 			r.owed[enrolment.User.ID.String()+" "+key] = true
+		}
+	}
+	return ids
+}
+
+// Release forgets what somebody is owed who is deleted.
+func (r *Run) Release(id uuid.UUID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.released[id.String()] = true
+	for name := range r.owed {
+		if strings.HasPrefix(name, id.String()) {
+			delete(r.owed, name)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -16,7 +17,19 @@ type Owed struct {
 	Start    string `json:"start"`    // the wall time of the first
 	Interval int    `json:"interval"` // seconds
 	Count    int    `json:"count"`
+	Poison   Poison `json:"poison,omitempty"`
 }
+
+// Poison is what delivering somebody's events does to a worker.
+type Poison string
+
+// The poisons.
+const (
+	Panics  Poison = "panics"
+	Exits   Poison = "exits"   // runtime.Goexit, which no recover sees
+	Kills   Poison = "kills"   // os.Exit
+	Lingers Poison = "lingers" // twice takes longer than the attempt may, and heeds no context
+)
 
 // Keys returns the occurrence keys that are owed, computed apart from the library.
 func (o Owed) Keys() ([]string, error) {
@@ -45,17 +58,19 @@ func Ticks() almanac.EventHandler {
 		},
 		Rule: rule,
 		Message: func(u almanac.User, o almanac.Occurrence) string {
-			return u.ID.String() + " " + o.Key
+			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + string(owedTo(u).Poison))
 		},
 	}}
 }
 
-func rule(u almanac.User) (almanac.Recurrence, error) {
+func owedTo(u almanac.User) Owed {
 	var attributes struct{ Owed Owed }
-	if err := json.Unmarshal(u.Attributes, &attributes); err != nil {
-		return nil, err
-	}
-	o := attributes.Owed
+	_ = json.Unmarshal(u.Attributes, &attributes) // without a start, which the rule refuses
+	return attributes.Owed
+}
+
+func rule(u almanac.User) (almanac.Recurrence, error) {
+	o := owedTo(u)
 	start, err := almanac.ParseWallTime(o.Start)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -155,10 +157,33 @@ func (w *worker) at(p Point) {
 func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		w.at(BeforeSend)
+		swallow(d)
 		err := next.Deliver(ctx, d)
 		w.at(AfterSend)
 		return err
 	})
+}
+
+// swallow does to this process what the event's poison does.
+func swallow(d almanac.Delivery) {
+	var payload struct{ Message string }
+	_ = json.Unmarshal(d.Event.Payload, &payload) // no poison, then
+	fields := strings.Fields(payload.Message)
+	if len(fields) < 3 {
+		return
+	}
+	switch Poison(fields[2]) {
+	case Panics:
+		panic("poison")
+	case Exits:
+		runtime.Goexit()
+	case Kills:
+		os.Exit(3)
+	case Lingers:
+		if d.Attempt < 3 {
+			time.Sleep(5 * time.Second)
+		}
+	}
 }
 
 // stopping is a store with points around what matters.

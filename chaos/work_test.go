@@ -1,0 +1,303 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/chaos"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// The receiver answers everything there is, and sometimes nothing, after it has
+// taken the delivery.
+func TestAFickleReceiver(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		answers := []int{200, 204, 500, 503, 429, 408, 425, 0}
+		var mu sync.Mutex
+		r.Receiver.Answer(func(int, chaos.Entry) int {
+			mu.Lock()
+			defer mu.Unlock()
+			status := answers[r.Random.IntN(len(answers))]
+			if status/100 != 2 {
+				r.Count("refused", 1)
+			}
+			return status
+		})
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		two(r)
+		r.Drained(90 * time.Second)
+		r.Check("refused")
+	})
+}
+
+// A worker is told to stop with its hands full. What it can finish in time it
+// finishes, nothing is done twice, and the other has the rest at once.
+func TestStoppedWithHandsFull(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(300 * time.Millisecond); return http.StatusOK })
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		workers := two(r)
+		took, err := workers[0].Stop(r.Within(20 * time.Second))
+		require.NoError(t, err)
+		r.Count("stopped", 1)
+		if limit := chaos.Drain + time.Second; took > limit {
+			t.Errorf("stopped after %v, more than %v", took, limit)
+		}
+		r.Drained(60 * time.Second)
+		r.Check("stopped")
+	})
+}
+
+// The same with a receiver that does not answer before the worker has to go.
+func TestStoppedWhileNobodyAnswers(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		hang := make(chan struct{})
+		r.Receiver.Answer(func(n int, _ chaos.Entry) int {
+			if n < 10 {
+				<-hang
+			}
+			return http.StatusOK
+		})
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		worker := r.Work("leaving")
+		_, err := worker.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Kind == "event.claimed" })
+		require.NoError(t, err)
+		_, err = worker.Stop(r.Within(20 * time.Second))
+		close(hang)
+		require.NoError(t, err)
+		r.Count("stopped", 1)
+		r.Allow(10) // the receiver has them, and nobody heard
+
+		r.Work("staying")
+		r.Drained(60 * time.Second)
+		r.Check("stopped")
+	})
+}
+
+// Some events do harm to whoever delivers them: they end as FAILED, after as many
+// tries as there may be, and everybody else's go on.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	for poison, limit := range map[chaos.Poison]string{
+		chaos.Panics:  "retry_count = 20",
+		chaos.Exits:   "retry_count = 20",
+		chaos.Kills:   "crash_count >= 5",
+		chaos.Lingers: "status = 'COMPLETED' AND retry_count = 2",
+	} {
+		t.Run(string(poison), func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := calm(t, seed)
+				r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 3})
+				r.Enrol(1, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1, Poison: poison})
+				ctx, stop := context.WithCancel(t.Context())
+				var keeper sync.WaitGroup
+				keeper.Go(func() { keep(ctx, r) })
+				r.Drained(120 * time.Second)
+				stop()
+				keeper.Wait()
+				var judged int
+				require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT count(*) FROM almanac.events WHERE delivery_payload->>'message' LIKE '%"+string(poison)+"' AND "+limit).Scan(&judged))
+				require.Equal(t, 1, judged, "the poisoned event")
+				r.Count("poisoned", judged)
+				r.Allow(20)
+				r.Check("poisoned")
+			})
+		})
+	}
+}
+
+// keep starts a worker whenever there is none, as a supervisor does.
+func keep(ctx context.Context, r *chaos.Run) {
+	for ctx.Err() == nil {
+		w := r.Work("kept")
+		select {
+		case <-w.Ended():
+			r.Count("restarted", 1)
+			r.Allow(chaos.Slots)
+		case <-ctx.Done():
+			_ = w.Kill()
+		}
+	}
+}
+
+// People move as fast as they can while their events are claimed and settled, and
+// some are deleted.
+func TestEdits(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		ids := r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		two(r)
+		until := time.Now().Add(4 * time.Second)
+		zones := []string{"UTC", "Africa/Abidjan", "Atlantic/Reykjavik", "Africa/Accra"} // which agree, but for their names
+		planner := r.Planner()
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for i := 0; time.Now().Before(until); i++ {
+					zone := zones[i%len(zones)]
+					_, err := planner.UpdateUser(t.Context(), ids[i%(len(ids)-5)], almanac.ProfileChange{Timezone: &zone})
+					if err != nil {
+						t.Errorf("UpdateUser: %v", err)
+					}
+					r.Count("edits", 1)
+				}
+			})
+		}
+		for _, id := range ids[len(ids)-5:] {
+			_, err := planner.DeleteUser(t.Context(), id)
+			require.NoError(t, err)
+			r.Release(id)
+			r.Count("deletions", 1)
+		}
+		wg.Wait()
+		var stale int
+		require.NoError(t, r.Pool().QueryRow(t.Context(), `SELECT count(*) FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id
+			WHERE e.status = 'PENDING' AND e.claim_count = 0 AND (e.user_version <> u.version OR e.target_timezone <> u.timezone)`).Scan(&stale))
+		require.Zero(t, stale, "I10: pending events that do not follow their person")
+		r.Drained(60 * time.Second)
+		r.CheckEdited("edits", "deletions")
+	})
+}
+
+// A day of downtime leaves a backlog, each part of which is owed, oldest first.
+func TestBacklog(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		owed := chaos.Owed{Start: chaos.From(lead - 24*time.Hour), Interval: 3600, Count: 25}
+		r.Enrol(people, owed)
+		// What was planned a day ago, and has waited since.
+		tag, err := r.Pool().Exec(t.Context(), `UPDATE almanac.events SET occurrence_key = $1::text, target_timestamp_local = $1::text::timestamp,
+			target_timestamp_utc = $1::text::timestamp AT TIME ZONE 'UTC', available_at = $1::text::timestamp AT TIME ZONE 'UTC', version = version + 1,
+			delivery_payload = jsonb_build_object('message', user_id::text || ' ' || $1::text, 'occurrence', $1::text)`, owed.Start)
+		require.NoError(t, err)
+		r.Count("late", int(tag.RowsAffected()))
+		r.Work("back")
+		r.Drained(90 * time.Second)
+		r.CheckEdited("late")
+
+		last := make(map[string]string)
+		ledger, _ := r.Receiver.Ledger()
+		for _, e := range ledger {
+			person, key, _ := strings.Cut(e.Occurrence, " ")
+			if key <= last[person] {
+				t.Errorf("%s came after %s", key, last[person])
+			}
+			last[person] = key
+		}
+	})
+}
+
+// Sixty-four claimers and a hundred thousand due events: each is had by one.
+func TestClaimStorm(t *testing.T) {
+	t.Parallel()
+	const claimers, due = 64, 100_000
+	r := alone(t, *seed, nil)
+	_, err := r.Pool().Exec(t.Context(), `
+		INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone) VALUES (gen_random_uuid(), 'Ada', 'Lovelace', '1990-01-01', 'UTC');
+		INSERT INTO almanac.events (id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
+			policies, idempotency_key, delivery_payload, user_version, available_at)
+		SELECT gen_random_uuid(), u.id, 'TICK', n::text, now() - interval '1 hour', now() - interval '1 hour', 'UTC', 'forward,first,feb28,clamp',
+			'event-' || n, '{}', 1, now() - interval '1 hour' + n * interval '1 millisecond'
+		FROM almanac.users u, generate_series(1, 100000) n`)
+	require.NoError(t, err)
+	config, err := pgxpool.ParseConfig(r.Cluster.Direct(r.Database))
+	require.NoError(t, err)
+	config.MaxConns = claimers
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer pool.Close()
+	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute))
+	require.NoError(t, err)
+
+	var mu sync.Mutex
+	claimed := make(map[uuid.UUID]int)
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range claimers {
+		wg.Go(func() {
+			for {
+				claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"TICK"}, Limit: 100, Lease: time.Hour})
+				if err != nil || len(claim.Events) == 0 {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				mu.Lock()
+				for _, e := range claim.Events {
+					claimed[e.ID]++
+				}
+				mu.Unlock()
+				if len(claim.Events) > 100 {
+					t.Errorf("a batch of %d", len(claim.Events))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d claims of one event each, %.0f a second", len(claimed), float64(len(claimed))/time.Since(began).Seconds())
+	require.Len(t, claimed, due)
+	for id, times := range claimed {
+		require.Equal(t, 1, times, "claims of %s", id)
+	}
+}
+
+// Everything at random, for as long as the flag -mixed says.
+func TestEverythingAtOnce(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, nil)
+		seconds := int(mixed.Seconds()) + 3
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: seconds})
+		workers := two(r)
+		faults := []func(){
+			func() { // a worker dies, and is replaced
+				i := r.Random.IntN(len(workers))
+				require.NoError(t, workers[i].Kill())
+				workers[i] = r.Work("new")
+				r.Count("kills", 1)
+			},
+			func() { // a worker stands still
+				w := workers[r.Random.IntN(len(workers))]
+				require.NoError(t, errors.Join(w.Signal(syscall.SIGSTOP)))
+				between(r, time.Second, chaos.Lease+2*time.Second)
+				require.NoError(t, w.Signal(syscall.SIGCONT))
+				r.Count("pauses", 1)
+			},
+			func() { require.NoError(t, r.Cluster.Cut()); r.Count("cuts", 1) },
+			func() {
+				require.NoError(t, r.Cluster.Crash(r.Within(20*time.Second)))
+				require.NoError(t, r.Cluster.Restart(r.Within(30*time.Second)))
+				r.Reconnect()
+				r.Count("crashes", 1)
+			},
+			func() {
+				require.NoError(t, r.Cluster.Freeze())
+				between(r, 500*time.Millisecond, 3*time.Second)
+				require.NoError(t, r.Cluster.Thaw())
+				r.Count("freezes", 1)
+			},
+		}
+		for began := time.Now(); time.Since(began) < *mixed; {
+			faults[r.Random.IntN(len(faults))]()
+			r.Count("faults", 1)
+			r.Allow(len(workers) * chaos.Slots)
+			between(r, 100*time.Millisecond, time.Second)
+		}
+		r.Drained(120 * time.Second)
+		r.Check("faults")
+	})
+}
