@@ -28,7 +28,7 @@ func TestEditMergesAttributes(t *testing.T) {
 			t.Parallel()
 			u := almanactest.User(almanactest.WithAttributes(tt.attributes))
 
-			got, err := u.Edit(almanac.ProfileChange{Merge: json.RawMessage(tt.merge)}, time.Unix(0, 0))
+			got, err := u.Edit(almanac.ProfileChange{Merge: json.RawMessage(tt.merge)}, time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC))
 
 			if err != nil || string(got.Attributes) != tt.want {
 				t.Errorf("attributes %.80s, %v; want %.80s", got.Attributes, err, tt.want)
@@ -55,7 +55,7 @@ func TestEditRefusesToMerge(t *testing.T) {
 			t.Parallel()
 			u := almanactest.User(almanactest.WithAttributes(`{"kept": "` + strings.Repeat("y", 2<<10) + `"}`))
 
-			_, err := u.Edit(almanac.ProfileChange{Merge: json.RawMessage(tt.merge)}, time.Unix(0, 0))
+			_, err := u.Edit(almanac.ProfileChange{Merge: json.RawMessage(tt.merge)}, time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC))
 
 			if !errors.Is(err, almanac.ErrInvalid) || !strings.Contains(err.Error(), tt.problem) {
 				t.Errorf("error %.120v, want one that says %q", err, tt.problem)

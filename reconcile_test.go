@@ -3,7 +3,6 @@ package almanac_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -307,5 +306,5 @@ func TestReconcileRunsAtTheStart(t *testing.T) {
 		stored = r
 		return nil, nil
 	}))
-	require.Len(t, stored, len(almanac.TimezoneNames()), fmt.Sprint("every zone that there is data for"))
+	require.Len(t, stored, len(almanac.TimezoneNames()), "every zone that there is data for")
 }

@@ -51,10 +51,10 @@ type Occurrence struct {
 	Series string
 }
 
-// maxSlots bounds how many slots Next passes over: more than the seconds of two
-// days, one that a zone's clocks skipped and the one before, which is the most that
-// a rule can lose at a stretch.
-const maxSlots = 200_000
+// maxSlots bounds how many slots Next passes over. It needs a handful, for it jumps
+// over what a change of clocks took; the rest is for rules of the host's that do
+// not get ahead.
+const maxSlots = 1000
 
 // Next returns the first occurrence of a recurrence in a zone whose instant is
 // strictly after the given one. Its cost does not depend on how long the
@@ -114,7 +114,11 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Upcoming, 
 	if err := z.check(); err != nil {
 		return Upcoming{}, err
 	}
-	w := z.beforeAll(after)
+	if r == nil {
+		return Upcoming{}, invalidRecurrence("none", []string{"there is no rule"})
+	}
+	shown := z.WallTime(after)
+	w := z.beforeAll(after, p)
 	for range maxSlots {
 		slot, err := r.After(w, p)
 		if err != nil {
@@ -122,22 +126,29 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Upcoming, 
 		}
 		w = slot.Wall
 		next := Upcoming{Occurrence: Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named}}
-		next.Resolution, err = z.Resolve(w, p)
-		if errors.Is(err, ErrSkippedWallTime) || errors.Is(err, ErrRejectedWallTime) && !z.WallTime(after).Before(w) {
-			continue // it goes by, or is refused and past: it troubles nobody
-		}
-		if err != nil {
+		if next.Resolution, err = z.Resolve(w, p); err != nil {
+			if gone := (*WallTimeError)(nil); errors.As(err, &gone) && !gone.Rejected {
+				w = justBefore(gone.Change.To()) // with all others that the gap swallows
+				continue
+			}
 			return refused(r, next, err)
 		}
-		if !next.Resolution.Instant.After(after) || next.Resolution.Moved != 0 && givesWay(r, next) {
+		switch change := next.Resolution.Change; {
+		case next.Resolution.Instant.After(after) && next.Resolution.Moved > 0 && givesWay(r, next):
+			w = justBefore(change.To()) // so do all that follow it in the gap
 			continue
+		case next.Resolution.Instant.After(after):
+			if last, ok := lastInstant(r); ok && next.Resolution.Instant.After(last) {
+				return Upcoming{}, noOccurrence(shown)
+			}
+			return next, nil
+		case next.Resolution.Reading == ShownTwice:
+			w = laterOf(w, justBefore(change.From())) // the fold has passed, as far as it counts
+		default:
+			w = laterOf(w, shown)
 		}
-		if last, ok := lastInstant(r); ok && next.Resolution.Instant.After(last) {
-			break
-		}
-		return next, nil
 	}
-	return Upcoming{}, noOccurrence(z.WallTime(after))
+	return Upcoming{}, noOccurrence(shown)
 }
 
 // refused returns the error about an occurrence that a policy rejects, unless the
@@ -155,33 +166,40 @@ func refused(r Recurrence, o Upcoming, err error) (Upcoming, error) {
 func noOccurrence(after WallTime) error { return fmt.Errorf("%w after %s", ErrNoOccurrence, after) }
 
 // beforeAll returns a wall time that comes before every one whose instant can be
-// after the given one. Those are further back than what clocks show then only
-// where a change is near: by no more than its width.
-func (z Timezone) beforeAll(after time.Time) WallTime {
-	const near = 25 * time.Hour
-	shown := z.WallTime(after).Labelled()
-	one, other := z.WallTime(after.Add(-near)).Labelled(), z.WallTime(after.Add(near)).Labelled()
-	return WallTimeOf(shown.Add(-(other.Sub(one) - 2*near).Abs()))
+// after the given one: mostly what clocks show then. After a gap it is further
+// back, where a wall time that was moved forward can still lie ahead; in a fold's
+// first showing it is the fold's beginning, if the second showing counts.
+func (z Timezone) beforeAll(after time.Time, p Policies) WallTime {
+	const near = 25 * 60 * 60 // further than any change moves clocks
+	shown, r, sec := z.WallTime(after), z.rules(), after.Unix()
+	if r.offset(sec-near) == r.offset(sec+near) {
+		return shown
+	}
+	change := r.changeBetween(sec-near, sec+near)
+	width, since := change.Width(), after.Sub(change.At)
+	switch {
+	case width > 0 && since >= 0 && since < width:
+		return WallTimeOf(shown.Labelled().Add(-width))
+	case width < 0 && since < 0 && since >= width && p.Fold == FoldSecond:
+		return justBefore(change.To())
+	}
+	return shown
 }
 
-// givesWay reports whether a slot that a clock change moved would meet or pass
+// givesWay reports whether a slot that a gap moved forward would meet or pass
 // another one of its series.
 func givesWay(r Recurrence, moved Upcoming) bool {
-	change, shown := moved.Resolution.Change, moved.Resolution.Shown()
-	first := func(w WallTime) WallTime {
-		slot, err := r.After(WallTimeOf(w.Labelled().Add(-time.Second)), moved.Occurrence.Policies)
-		if err != nil {
-			return WallTime{Date: Date{Year: 10000}}
-		}
-		return slot.Wall
+	other, err := r.After(justBefore(moved.Resolution.Change.To()), moved.Occurrence.Policies)
+	return err == nil && !moved.Resolution.Shown().Before(other.Wall)
+}
+
+func justBefore(w WallTime) WallTime { return WallTimeOf(w.Labelled().Add(-time.Second)) }
+
+func laterOf(a, b WallTime) WallTime {
+	if a.Before(b) {
+		return b
 	}
-	if moved.Resolution.Moved < 0 {
-		return first(shown).Before(change.From())
-	}
-	if moved.Occurrence.Policies.Gap == GapBoundary && first(change.From()).Before(moved.Occurrence.Wall) {
-		return true
-	}
-	return !shown.Before(first(change.To()))
+	return a
 }
 
 // lastInstant returns the instant after which a recurrence ends, if it ends by an
@@ -213,9 +231,9 @@ func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
 	if err := b.check(); err != nil {
 		return Slot{}, err
 	}
-	at, left := w, maxSlots
+	at, left := w, len(b.Except)+1
 	if b.Start != (WallTime{}) && (b.Count > 0 || w.Before(b.Start)) {
-		at = WallTimeOf(b.Start.Labelled().Add(-time.Second))
+		at = justBefore(b.Start)
 	}
 	if b.Count > 0 {
 		left = b.Count

@@ -33,8 +33,9 @@ func readings(t *testing.T, day, clocks string) listed {
 }
 
 // shownAfter returns up to n occurrences after an instant, one to a blank: each as
-// clocks show it, with the day of the month and the offset from UTC. The series
-// ends in "end" when there are no more, or in the kind of its error.
+// clocks show it, with the day of the month and the offset from UTC, and behind a
+// sign the wall time that was meant where a gap moved it. The series ends in "end"
+// when there are no more, or in the kind of its error.
 func shownAfter(t *testing.T, c changeCase, n int) string {
 	t.Helper()
 	var shown []string
@@ -48,7 +49,11 @@ func shownAfter(t *testing.T, c changeCase, n int) string {
 		}
 		key = next.Occurrence.Key
 		r := next.Resolution
-		shown = append(shown, r.Instant.In(time.FixedZone("", int(r.Offset.Seconds()))).Format("02T15:04-0700"))
+		text := r.Instant.In(time.FixedZone("", int(r.Offset.Seconds()))).Format("02T15:04-0700")
+		if r.Shown() != next.Occurrence.Wall {
+			text += next.Occurrence.Wall.Labelled().Format("<02T15:04")
+		}
+		shown = append(shown, text)
 		if len(shown) == n {
 			return strings.Join(shown, " ")
 		}
@@ -127,11 +132,15 @@ func TestEveryKindOfRuleCrossesAGap(t *testing.T) {
 		w := wall(t, tt.wall)
 		after := w.Labelled().Add(-50 * time.Hour).Format(time.RFC3339) // ahead of every reading of w, and of nothing else
 		cases := map[string]changeCase{}
+		meant := ""
+		if tt.forward != tt.backward {
+			meant = w.Labelled().Format("<02T15:04")
+		}
 		for kind, rule := range rulesAt(t, w) {
-			cases[name+", "+kind+", nothing said"] = changeCase{tt.zone, rule, almanac.Policies{}, after, tt.forward}
-			cases[name+", "+kind+", forward"] = changeCase{tt.zone, rule, forward, after, tt.forward}
-			cases[name+", "+kind+", backward"] = changeCase{tt.zone, rule, backward, after, tt.backward}
-			cases[name+", "+kind+", boundary"] = changeCase{tt.zone, rule, boundary, after, tt.boundary}
+			cases[name+", "+kind+", nothing said"] = changeCase{tt.zone, rule, almanac.Policies{}, after, tt.forward + meant}
+			cases[name+", "+kind+", forward"] = changeCase{tt.zone, rule, forward, after, tt.forward + meant}
+			cases[name+", "+kind+", backward"] = changeCase{tt.zone, rule, backward, after, tt.backward + meant}
+			cases[name+", "+kind+", boundary"] = changeCase{tt.zone, rule, boundary, after, tt.boundary + meant}
 			if tt.forward != tt.backward {
 				cases[name+", "+kind+", reject"] = changeCase{tt.zone, rule, reject, after, "rejected"}
 			}
@@ -214,30 +223,30 @@ func TestWhatAGapMovesGivesWay(t *testing.T) {
 		"RRULE, quarters":    {newYork, rrule(t, "FREQ=MINUTELY;INTERVAL=15", "2026-01-01T00:00:00"), backward, "2026-03-08T06:15:00Z", quarterHours},
 		"ten past, forward":  {newYork, cron(t, "10 * * * *"), forward, night, "08T01:10-0500 08T03:10-0400"},
 		"ten past, backward": {newYork, cron(t, "10 * * * *"), backward, night, "08T01:10-0500 08T03:10-0400"},
-		"ten past, boundary": {newYork, cron(t, "10 * * * *"), boundary, night, "08T01:10-0500 08T03:00-0400 08T03:10-0400"},
+		"ten past, boundary": {newYork, cron(t, "10 * * * *"), boundary, night, "08T01:10-0500 08T03:00-0400<08T02:10 08T03:10-0400"},
 		"onto, forward":      {newYork, on("02:30 03:30"), forward, night, "08T03:30-0400 end"},
 		"onto, backward":     {newYork, on("01:30 02:30"), backward, night, "08T01:30-0500 end"},
 		"onto, boundary":     {newYork, on("02:30 03:00"), boundary, night, "08T03:00-0400 end"},
 		"past, forward":      {newYork, on("02:50 03:10"), forward, night, "08T03:10-0400 end"},
 		"past, backward":     {newYork, on("01:30 02:20"), backward, night, "08T01:30-0500 end"},
-		"short of, forward":  {newYork, on("02:10 03:11"), forward, night, "08T03:10-0400 08T03:11-0400 end"},
-		"short of, backward": {newYork, on("01:30 02:31"), backward, night, "08T01:30-0500 08T01:31-0500 end"},
-		"short of, boundary": {newYork, on("02:10 03:01"), boundary, night, "08T03:00-0400 08T03:01-0400 end"},
-		"two in it, forward": {newYork, on("02:10 02:50"), forward, night, "08T03:10-0400 08T03:50-0400 end"},
-		"two in it, back":    {newYork, on("02:10 02:50"), backward, night, "08T01:10-0500 08T01:50-0500 end"},
-		"two in it meet":     {newYork, on("02:10 02:50"), boundary, night, "08T03:00-0400 end"},
-		"three in it meet":   {newYork, on("02:00 02:10 02:50 03:05"), boundary, night, "08T03:00-0400 08T03:05-0400 end"},
-		"one of two moves":   {newYork, on("02:10 02:50 03:30"), forward, night, "08T03:10-0400 08T03:30-0400 end"},
+		"short of, forward":  {newYork, on("02:10 03:11"), forward, night, "08T03:10-0400<08T02:10 08T03:11-0400 end"},
+		"short of, backward": {newYork, on("01:30 02:31"), backward, night, "08T01:30-0500 08T01:31-0500<08T02:31 end"},
+		"short of, boundary": {newYork, on("02:10 03:01"), boundary, night, "08T03:00-0400<08T02:10 08T03:01-0400 end"},
+		"two in it, forward": {newYork, on("02:10 02:50"), forward, night, "08T03:10-0400<08T02:10 08T03:50-0400<08T02:50 end"},
+		"two in it, back":    {newYork, on("02:10 02:50"), backward, night, "08T01:10-0500<08T02:10 08T01:50-0500<08T02:50 end"},
+		"two in it meet":     {newYork, on("02:10 02:50"), boundary, night, "08T03:00-0400<08T02:10 end"},
+		"three in it meet":   {newYork, on("02:00 02:10 02:50 03:05"), boundary, night, "08T03:00-0400<08T02:00 08T03:05-0400 end"},
+		"one of two moves":   {newYork, on("02:10 02:50 03:30"), forward, night, "08T03:10-0400<08T02:10 08T03:30-0400 end"},
 		"last before a gap":  {newYork, on("01:59 02:59"), backward, night, "08T01:59-0500 end"},
-		"first of a gap":     {newYork, on("02:00 04:00"), forward, night, "08T03:00-0400 08T04:00-0400 end"},
-		"two cron hours":     {newYork, cron(t, "15,30 2,3 * * *"), boundary, night, "08T03:00-0400 08T03:15-0400 08T03:30-0400 09T02:15-0400"},
-		"two cron hours, b":  {newYork, cron(t, "15,30 2,3 * * *"), backward, night, "08T01:15-0500 08T01:30-0500 08T03:15-0400 08T03:30-0400"},
+		"first of a gap":     {newYork, on("02:00 04:00"), forward, night, "08T03:00-0400<08T02:00 08T04:00-0400 end"},
+		"two cron hours":     {newYork, cron(t, "15,30 2,3 * * *"), boundary, night, "08T03:00-0400<08T02:15 08T03:15-0400 08T03:30-0400 09T02:15-0400"},
+		"two cron hours, b":  {newYork, cron(t, "15,30 2,3 * * *"), backward, night, "08T01:15-0500<08T02:15 08T01:30-0500<08T02:30 08T03:15-0400 08T03:30-0400"},
 		"two cron hours, f":  {newYork, cron(t, "15,30 2,3 * * *"), forward, night, "08T03:15-0400 08T03:30-0400 09T02:15-0400"},
-		"an excepted one":    {newYork, almanac.Bounded{Rule: on("02:30 03:30"), Except: on("03:30")}, forward, night, "08T03:30-0400 end"},
-		"one beyond the end": {newYork, almanac.Bounded{Rule: on("02:30 03:30"), End: wall(t, "2026-03-08T03:00:00")}, forward, night, "08T03:30-0400 end"},
-		"one uncounted":      {newYork, almanac.Bounded{Rule: on("02:30 03:30"), Start: wall(t, "2026-03-08T00:00:00"), Count: 1}, forward, night, "08T03:30-0400 end"},
+		"an excepted one":    {newYork, almanac.Bounded{Rule: on("02:30 03:30"), Except: on("03:30")}, forward, night, "08T03:30-0400<08T02:30 end"},
+		"one beyond the end": {newYork, almanac.Bounded{Rule: on("02:30 03:30"), End: wall(t, "2026-03-08T03:00:00")}, forward, night, "08T03:30-0400<08T02:30 end"},
+		"one uncounted":      {newYork, almanac.Bounded{Rule: on("02:30 03:30"), Start: wall(t, "2026-03-08T00:00:00"), Count: 1}, forward, night, "08T03:30-0400<08T02:30 end"},
 		"moved, just asked":  {newYork, on("02:30 03:31"), forward, "2026-03-08T07:30:00Z", "08T03:31-0400 end"},
-		"moved, still ahead": {newYork, on("02:30"), forward, "2026-03-08T07:29:59Z", "08T03:30-0400 end"},
+		"moved, still ahead": {newYork, on("02:30"), forward, "2026-03-08T07:29:59Z", "08T03:30-0400<08T02:30 end"},
 		"Berlin, hourly":     {"Europe/Berlin", hourly, forward, "2026-03-28T23:30:00Z", "29T01:00+0100 29T03:00+0200"},
 	})
 }
@@ -259,33 +268,34 @@ func TestWhatOddGapsMoveGivesWay(t *testing.T) {
 	checkChanges(t, map[string]changeCase{
 		"daily in Apia, forward":               {apia, daily, forward, lastDay, "29T09:00-1000 31T09:00+1400 01T09:00+1400"},
 		"daily in Apia, backward":              {apia, daily, backward, lastDay, "29T09:00-1000 31T09:00+1400 01T09:00+1400"},
-		"daily in Apia, boundary":              {apia, daily, boundary, lastDay, "29T09:00-1000 31T00:00+1400 31T09:00+1400"},
+		"daily in Apia, boundary":              {apia, daily, boundary, lastDay, "29T09:00-1000 31T00:00+1400<30T09:00 31T09:00+1400"},
 		"daily in Apia, skip":                  {apia, daily, skipGap, lastDay, "29T09:00-1000 31T09:00+1400 01T09:00+1400"},
 		"midnight in Apia, boundary":           {apia, midnight, boundary, lastDay, "31T00:00+1400 01T00:00+1400"},
 		"hourly in Apia":                       {apia, hourly, forward, "2011-12-30T08:30:00Z", "29T23:00-1000 31T00:00+1400 31T01:00+1400"},
 		"hourly in Apia, backward":             {apia, hourly, backward, "2011-12-30T08:30:00Z", "29T23:00-1000 31T00:00+1400 31T01:00+1400"},
-		"Fridays in Apia, forward":             {apia, weekly(friday), forward, lastDay, "31T09:00+1400 06T09:00+1400"},
+		"Fridays in Apia, forward":             {apia, weekly(friday), forward, lastDay, "31T09:00+1400<30T09:00 06T09:00+1400"},
 		"Fridays in Apia, skip":                {apia, weekly(friday), skipGap, lastDay, "06T09:00+1400"},
 		"Thursdays and Fridays, backward":      {apia, weekly(thursday, friday), backward, lastDay, "29T09:00-1000 05T09:00+1400"},
-		"Thursdays and Fridays, forward":       {apia, weekly(thursday, friday), forward, lastDay, "29T09:00-1000 31T09:00+1400 05T09:00+1400"},
+		"Thursdays and Fridays, forward":       {apia, weekly(thursday, friday), forward, lastDay, "29T09:00-1000 31T09:00+1400<30T09:00 05T09:00+1400"},
 		"Fridays and Saturdays, forward":       {apia, weekly(friday, saturday), forward, lastDay, "31T09:00+1400 06T09:00+1400"},
-		"Fridays and Saturdays, backward":      {apia, weekly(friday, saturday), backward, lastDay, "29T09:00-1000 31T09:00+1400 06T09:00+1400"},
-		"asked in the moved day's morning":     {apia, weekly(friday), forward, "2011-12-30T18:59:59Z", "31T09:00+1400"},
-		"hourly in Lord Howe, forward":         {lordHowe, hourly, forward, before, "04T01:00+1030 04T02:30+1100 04T03:00+1100"},
-		"hourly in Lord Howe, backward":        {lordHowe, hourly, backward, before, "04T01:00+1030 04T01:30+1030 04T03:00+1100"},
-		"hourly in Lord Howe, boundary":        {lordHowe, hourly, boundary, before, "04T01:00+1030 04T02:30+1100 04T03:00+1100"},
+		"Fridays and Saturdays, backward":      {apia, weekly(friday, saturday), backward, lastDay, "29T09:00-1000<30T09:00 31T09:00+1400 06T09:00+1400"},
+		"asked in the moved day's last hour":   {apia, almanac.Weekly{On: []time.Weekday{friday}, At: almanac.Clock{Hour: 23, Minute: 45}}, forward, "2011-12-31T09:30:00Z", "31T23:45+1400<30T23:45"},
+		"asked in the moved day's morning":     {apia, weekly(friday), forward, "2011-12-30T18:59:59Z", "31T09:00+1400<30T09:00"},
+		"hourly in Lord Howe, forward":         {lordHowe, hourly, forward, before, "04T01:00+1030 04T02:30+1100<04T02:00 04T03:00+1100"},
+		"hourly in Lord Howe, backward":        {lordHowe, hourly, backward, before, "04T01:00+1030 04T01:30+1030<04T02:00 04T03:00+1100"},
+		"hourly in Lord Howe, boundary":        {lordHowe, hourly, boundary, before, "04T01:00+1030 04T02:30+1100<04T02:00 04T03:00+1100"},
 		"hourly in Lord Howe, skip":            {lordHowe, hourly, skipGap, before, "04T01:00+1030 04T03:00+1100"},
 		"quarters in Lord Howe, forward":       {lordHowe, quarters, forward, "2026-10-03T15:14:00Z", "04T01:45+1030 04T02:30+1100 04T02:45+1100"},
 		"quarters in Lord Howe, backward":      {lordHowe, quarters, backward, "2026-10-03T15:14:00Z", "04T01:45+1030 04T02:30+1100 04T02:45+1100"},
-		"twenties in Lord Howe, backward":      {lordHowe, cron(t, "*/20 * * * *"), backward, "2026-10-03T14:49:00Z", "04T01:20+1030 04T01:40+1030 04T01:50+1030 04T02:40+1100"},
-		"twenties in Lord Howe, forward":       {lordHowe, cron(t, "*/20 * * * *"), forward, "2026-10-03T15:09:00Z", "04T01:40+1030 04T02:30+1100 04T02:40+1100"},
-		"midnight in Sao Paulo, forward":       {saoPaulo, midnight, forward, november, "04T01:00-0200 05T00:00-0200"},
-		"midnight in Sao Paulo, backward":      {saoPaulo, midnight, backward, november, "03T23:00-0300 05T00:00-0200"},
+		"twenties in Lord Howe, backward":      {lordHowe, cron(t, "*/20 * * * *"), backward, "2026-10-03T14:49:00Z", "04T01:20+1030 04T01:40+1030 04T01:50+1030<04T02:20 04T02:40+1100"},
+		"twenties in Lord Howe, forward":       {lordHowe, cron(t, "*/20 * * * *"), forward, "2026-10-03T15:09:00Z", "04T01:40+1030 04T02:30+1100<04T02:00 04T02:40+1100"},
+		"midnight in Sao Paulo, forward":       {saoPaulo, midnight, forward, november, "04T01:00-0200<04T00:00 05T00:00-0200"},
+		"midnight in Sao Paulo, backward":      {saoPaulo, midnight, backward, november, "03T23:00-0300<04T00:00 05T00:00-0200"},
 		"midnight in Sao Paulo, skip":          {saoPaulo, midnight, skipGap, november, "05T00:00-0200"},
 		"hourly in Sao Paulo":                  {saoPaulo, hourly, backward, november, "03T23:00-0300 04T01:00-0200 04T02:00-0200"},
-		"every twelve hours in Cairo, forward": {cairo, cron(t, "0 */12 * * *"), forward, april, "26T01:00+0300 26T12:00+0300"},
+		"every twelve hours in Cairo, forward": {cairo, cron(t, "0 */12 * * *"), forward, april, "26T01:00+0300<26T00:00 26T12:00+0300"},
 		"half past zero and one in Cairo":      {cairo, cron(t, "30 0,1 * * *"), forward, april, "26T01:30+0300 27T00:30+0300"},
-		"half past zero and one, backward":     {cairo, cron(t, "30 0,1 * * *"), backward, april, "25T23:30+0200 26T01:30+0300 27T00:30+0300"},
+		"half past zero and one, backward":     {cairo, cron(t, "30 0,1 * * *"), backward, april, "25T23:30+0200<26T00:30 26T01:30+0300 27T00:30+0300"},
 	})
 }
 

@@ -71,7 +71,10 @@ func OpenZoneData(path string) (*ZoneData, error) {
 		}
 		return zoneFiles{read, releaseOf(source)}, err
 	}}
-	return d, d.Reload()
+	if err := d.Reload(); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // Timezone returns the zone of an IANA name under these rules. Names and errors are
@@ -87,6 +90,8 @@ func (d *ZoneData) Timezone(name string) (Timezone, error) {
 	if z, ok := d.zones.Load(proper); ok {
 		return Timezone{z.(*zone)}, nil
 	}
+	d.mu.Lock() // until the zone is stored, so that a reload does not miss it
+	defer d.mu.Unlock()
 	r, err := d.read(proper)
 	if err != nil {
 		return Timezone{}, &InvalidTimezoneError{Name: proper, NoData: true, Err: err}
@@ -97,9 +102,8 @@ func (d *ZoneData) Timezone(name string) (Timezone, error) {
 	return Timezone{z.(*zone)}, nil
 }
 
+// read reads the file of a zone. The caller holds d.mu.
 func (d *ZoneData) read(name string) (*rules, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.files.read == nil {
 		var err error
 		if d.files, err = d.open(); err != nil {

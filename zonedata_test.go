@@ -232,6 +232,32 @@ func TestTimezonesOfDifferentDataAreEqualAndNotIdentical(t *testing.T) {
 	require.False(t, tokyo.Equal(zoneOf(t, one, "Asia/Kolkata")))
 }
 
+func TestTimezonesThatAreLoadedAtOnceAreIdentical(t *testing.T) {
+	t.Parallel()
+
+	dir := t.TempDir()
+	require.NoError(t, zonetest.WriteDir(dir, "2026a", map[string][]byte{"Asia/Tokyo": tokyoFirst}))
+	for range 100 {
+		d, err := almanac.OpenZoneData(dir)
+		require.NoError(t, err)
+		var loaded [8]almanac.Timezone
+		var group sync.WaitGroup
+		all := make(chan struct{})
+		for i := range loaded {
+			group.Go(func() {
+				<-all
+				loaded[i], _ = d.Timezone("Asia/Tokyo")
+			})
+		}
+		close(all)
+		group.Wait()
+		require.Equal(t, 9, summerHour(t, loaded[0]))
+		for _, z := range loaded {
+			require.True(t, z == loaded[0])
+		}
+	}
+}
+
 func TestOwnZoneDataIsWhatLoadTimezoneUses(t *testing.T) {
 	t.Parallel()
 
