@@ -19,6 +19,7 @@ type settings struct {
 	grace      time.Duration
 	crashes    int
 	zoneCheck  time.Duration
+	retention  time.Duration
 	checks     Checks
 	deliverers map[Channel]Deliverer
 	observers  []Observer
@@ -61,6 +62,12 @@ func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 // that the database follows, and brings pending events into step; it does so first
 // at its start. It must be positive. The default is a day.
 func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
+
+// WithRetention lets Run delete events once they have ended longer than that ago,
+// in small steps, once an hour. The last of each series stays, so that no
+// occurrence is ever given twice. It must not be negative. The default, zero, keeps
+// everything.
+func WithRetention(d time.Duration) Option { return func(s *settings) { s.retention = d } }
 
 // WithChecks adds to the validation chain that each event passes before it is
 // delivered. An event that is refused is FAILED with the refusal as its reason,
@@ -122,6 +129,7 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
 	refuse(s.crashes < 1, "crash limit of %d", s.crashes)
 	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
+	refuse(s.retention < 0, "retention of %v is negative", s.retention)
 	refuse(s.log == nil, "logger is nil")
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)

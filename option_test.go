@@ -33,6 +33,7 @@ func optionCases() map[string]optionCase {
 		"WithMissedGrace": {almanac.WithMissedGrace(0), almanac.WithMissedGrace(-1), "missed grace of -1ns is negative"},
 		"WithCrashLimit":  {almanac.WithCrashLimit(1), almanac.WithCrashLimit(0), "crash limit of 0"},
 		"WithZoneCheck":   {almanac.WithZoneCheck(1), almanac.WithZoneCheck(0), "zone check of 0s is not positive"},
+		"WithRetention":   {almanac.WithRetention(0), almanac.WithRetention(-1), "retention of -1ns is negative"},
 		"WithChecks":      {almanac.WithChecks(pass), almanac.WithChecks(pass, nil), "check 1 is nil"},
 		"WithDeliverer":   {almanac.WithDeliverer("sms", almanac.DelivererFunc(nil)), almanac.WithDeliverer("sms", nil), `deliverer of channel "sms" is nil`},
 		"WithObserver":    {almanac.WithObserver(almanac.Hooks{}), almanac.WithObserver(nil), "observer 0 is nil"},

@@ -20,6 +20,7 @@ type Repository interface {
 	EventRepository
 	ClaimRepository
 	ZoneRepository
+	RetentionRepository
 	Timekeeper
 }
 
@@ -193,6 +194,21 @@ type ZoneRepository interface {
 	// claimed, or have moved on from the version before. It waits for nobody: an event
 	// that is locked is left out too.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
+}
+
+// RetentionRepository forgets what is over.
+type RetentionRepository interface {
+	// Prune looks at a page of events in order of creation, and deletes those that
+	// ended before an instant. It keeps the last of each series that was ever claimed,
+	// which says what is used up: nothing that was pruned can come again. Events that
+	// were created after the instant are not looked at.
+	Prune(ctx context.Context, before time.Time, page Page) (Pruned, error)
+}
+
+// Pruned is what became of a page of events.
+type Pruned struct {
+	Count int    // how many were deleted
+	Next  Cursor // where the next page begins; empty when this was the last
 }
 
 // Timekeeper is the clock that decides.

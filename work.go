@@ -97,10 +97,7 @@ func (w *worker) engine() *machine {
 			},
 			TTL: w.lease,
 		},
-		Chores: []engine.Chore{
-			{Name: "release expired leases", Every: w.sweep, Do: w.releaseExpired},
-			{Name: "compare zone rules", Every: w.zoneCheck, Do: w.checkZones},
-		},
+		Chores: w.chores(),
 		Settings: engine.Settings{
 			Slots: w.workers, Batch: settleBatch, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: abandonAfter,
 			Backoff: func(failures int) time.Duration { return retry.Delay(failures, rand.Float64()) },

@@ -28,7 +28,7 @@ type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
-	zones  map[string]almanac.ZoneRules
+	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
 }
 
 type user struct {
@@ -70,7 +70,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases), maps.Clone(r.zones)}, false
+	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases), r.zones}, false
 	defer func() {
 		if !done { // an error, or a panic of the caller's code
 			r.state = before

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -97,13 +96,6 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 
 // use adds a key to the greatest ones of each series.
 func use(greatest []string, key string) []string {
-	series := func(key string) string {
-		name, _, found := strings.Cut(key, "/")
-		if !found {
-			return ""
-		}
-		return name
-	}
 	i := slices.IndexFunc(greatest, func(other string) bool { return series(other) == series(key) })
 	if i < 0 {
 		greatest = append(greatest, key)

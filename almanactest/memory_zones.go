@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ func (r *Repository) EditZoneRules(ctx context.Context, edit func([]almanac.Zone
 		if err != nil {
 			return err
 		}
+		r.zones = maps.Clone(r.zones)
 		for _, rules := range changed {
 			rules.Recheck = rules.Recheck.UTC().Truncate(time.Microsecond)
 			r.zones[rules.Zone] = rules

@@ -129,6 +129,10 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 		"failed, of one type":  {find(almanac.And{almanac.InStatus(almanac.Failed), almanac.OfType("BIRTHDAY")}), 300},
 		"pending, of one user": {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.ForUser(someone)}), 50},
 		"pending, in a zone":   {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.InZone{"UTC"}}), 300},
+		"a page to prune": {func(s *postgres.Store) error {
+			_, err := s.Prune(t.Context(), time.Now(), almanac.Page{Limit: 1000})
+			return err
+		}, 60_000},
 		"other instants": {func(s *postgres.Store) error {
 			found, err := s.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
 			if err != nil {

@@ -1,0 +1,99 @@
+package almanactest
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// retentionCases say what is forgotten, and what is not.
+var retentionCases = map[string]func(*kit){
+	"Prune/deletes what has ended, but the last of each series": func(k *kit) {
+		u := User()
+		owed := []almanac.Event{
+			Event(k.now, For(u), Of("2025"), ReadyFor(5*time.Hour)),
+			Event(k.now, For(u), Of("2026"), ReadyFor(4*time.Hour)),
+			Event(k.now, For(u), Of("2027"), DueIn(time.Hour)), // never claimed, so it does not say what is used up
+			Event(k.now, For(u), Of("a/2025"), OfType("REMINDER"), ReadyFor(3*time.Hour)),
+			Event(k.now, For(u), Of("b/2026"), OfType("REMINDER"), ReadyFor(2*time.Hour)),
+			Event(k.now, For(u), Of("b/2027"), OfType("REMINDER"), ReadyFor(time.Hour)),
+			Event(k.now, For(u), Of("2024"), OfType("REMINDER"), ReadyFor(time.Hour)),
+		}
+		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+		k.ok(err)
+		r := request(10)
+		r.Types = append(r.Types, "REMINDER")
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		for i, e := range claim.Events {
+			outcome := almanac.Delivered(k.now)
+			if i%2 == 1 {
+				outcome = almanac.GaveUp("HTTP 404")
+			}
+			k.settle(almanac.Settlement{Event: e, Outcome: outcome})
+		}
+		now := k.later(claim.At)
+
+		pruned, err := k.r.Prune(k.Context(), k.now.Add(-time.Hour), almanac.Page{})
+		k.ok(err)
+		k.same("of what ended since", pruned, almanac.Pruned{})
+		pruned, err = k.r.Prune(k.Context(), now, almanac.Page{})
+		k.ok(err)
+		k.same("pruned", pruned, almanac.Pruned{Count: 2})
+		kept, err := k.r.Find(k.Context(), nil, almanac.Page{})
+		k.ok(err)
+		k.same("kept", ids(kept.Events), []uuid.UUID{owed[1].ID, owed[2].ID, owed[3].ID, owed[5].ID, owed[6].ID})
+		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2026"}, "REMINDER": {"2024", "a/2025", "b/2027"}})
+			return almanac.Edit{}, nil
+		})
+		k.ok(err)
+	},
+	"Prune/goes on from page to page": func(k *kit) {
+		u := User()
+		for i := range 7 {
+			e := Event(k.now, For(u), Of(string(rune('a'+i))), ReadyFor(time.Hour))
+			if i == 0 {
+				_, _, err := k.r.CreateUser(k.Context(), u, e)
+				k.ok(err)
+			} else {
+				_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
+					return almanac.Edit{Added: []almanac.Event{e}}, nil
+				})
+				k.ok(err)
+			}
+			k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		}
+		now := k.later(k.now)
+		total, pages := 0, 0
+		for page := (almanac.Page{Limit: 3}); ; pages++ {
+			pruned, err := k.r.Prune(k.Context(), now, page)
+			k.ok(err)
+			total += pruned.Count
+			if page.After = pruned.Next; page.After == "" {
+				break
+			}
+		}
+		k.same("pruned", total, 6)
+		k.same("pages after the first", pages, 2)
+	},
+	"Prune/refuses a page that makes no sense": func(k *kit) {
+		_, err := k.r.Prune(k.Context(), k.now, almanac.Page{Limit: -1, After: "x"})
+		k.is(err, almanac.ErrInvalid)
+	},
+}
+
+// later waits until the repository's clock is a millisecond past an instant, and
+// returns what it shows.
+func (k *kit) later(than time.Time) time.Time {
+	k.Helper()
+	for {
+		now, err := k.r.Now(k.Context())
+		k.ok(err)
+		if now.Sub(than) > 2*time.Millisecond {
+			return now
+		}
+	}
+}
