@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race bench fuzz fmt lint check
+.PHONY: help demo test race bench fuzz chaos fmt lint check
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ fuzz: ## Run each fuzz target for a minute
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime 1m $$package || exit 1; \
 		done; \
 	done
+
+SEEDS ?= 1
+
+chaos: ## Break everything on purpose and check every promise; SEEDS=20 for more
+	cd chaos && go test -count=1 -v -timeout 60m . -seeds $(SEEDS)
 
 fmt: ## Format the code
 	gofmt -w .

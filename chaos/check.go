@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
 )
 
 // Snapshot looks at the events that have ended, and remembers them byte by byte. One
@@ -33,7 +35,10 @@ func (r *Run) Snapshot(ctx context.Context) {
 }
 
 // Forget forgets which events have ended, for a server that forgets it too.
-func (r *Run) Forget() { clear(r.seen) }
+func (r *Run) Forget() {
+	r.forgetful = true
+	clear(r.seen)
+}
 
 // row is what the invariants need of an event.
 type row struct {
@@ -84,6 +89,7 @@ func (r *Run) check(edited bool, bitten []string) Figures {
 	rows := r.rows(ctx)
 	figures := r.checkLedger(rows)
 	r.checkRows(ctx, rows, edited)
+	r.checkReports()
 	var counts []string
 	for what, n := range r.counts {
 		counts = append(counts, fmt.Sprintf("%s %d", what, n))
@@ -147,6 +153,36 @@ func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 			return
 		}
 		_ = pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// checkReports checks that whoever ended an event was the one who had claimed it
+// last, and that nobody heard of its end twice (I2, I11).
+func (r *Run) checkReports() {
+	r.Helper()
+	var reports []Report
+	for _, w := range r.workers {
+		for _, report := range w.Reports() {
+			report.Worker = fmt.Sprintf("%s (pid %d)", w.Name, w.command.Process.Pid)
+			reports = append(reports, report)
+		}
+	}
+	slices.SortFunc(reports, func(a, b Report) int { return a.At.Compare(b.At) })
+	holder, ended := make(map[string]string), make(map[string]string)
+	for _, report := range reports {
+		switch report.Kind {
+		case almanac.EventClaimed:
+			holder[report.Event] = report.Worker
+		case almanac.EventCompleted, almanac.EventFailed:
+			if by := ended[report.Event]; by != "" && !r.forgetful {
+				r.Errorf("I2: event %s was ended by %s and by %s", report.Event, by, report.Worker)
+			}
+			ended[report.Event] = report.Worker
+			if by := holder[report.Event]; by != report.Worker {
+				r.Errorf("I2: event %s was ended by %s, but claimed last by %s", report.Event, report.Worker, by)
+			}
+		default:
+		}
 	}
 }
 

@@ -31,7 +31,12 @@ type Cluster struct {
 
 // NewCluster starts a server in a temporary directory, with further settings.
 func NewCluster(ctx context.Context, settings map[string]string) (*Cluster, error) {
-	dir, err := os.MkdirTemp("", "almanac-chaos-")
+	return NewClusterIn(ctx, "", settings)
+}
+
+// NewClusterIn is NewCluster with the directory within another.
+func NewClusterIn(ctx context.Context, parent string, settings map[string]string) (*Cluster, error) {
+	dir, err := os.MkdirTemp(parent, "almanac-chaos-")
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +125,12 @@ func (c *Cluster) Crash(ctx context.Context) error {
 	}
 	_ = c.server.Stop(ctx) // it has ended by itself, which is what it complains of
 	return nil
+}
+
+// Alive reports whether the server runs.
+func (c *Cluster) Alive() bool {
+	pid, err := c.postmaster()
+	return err == nil && syscall.Kill(pid, 0) == nil
 }
 
 // Restart starts the server again where it left off.

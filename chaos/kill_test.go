@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -63,5 +64,42 @@ func TestZombie(t *testing.T) {
 		require.NoError(t, err)
 
 		r.Check("frozen")
+	})
+}
+
+// The same, but it goes on while the other is still at it: what both had is the
+// other's to end.
+func TestZombieWhileAnotherWorks(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		var frozen atomic.Bool
+		var met atomic.Int64
+		slow := make(chan struct{})
+		r.Receiver.Answer(func(int, chaos.Entry) int {
+			if frozen.Load() {
+				met.Add(1)
+				<-slow
+			}
+			return 200
+		})
+		r.Enrol(chaos.Slots, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1})
+		zombie := r.Work("zombie", func(o *chaos.Orders) { o.StopAt, o.Freeze = chaos.BeforeSettle, true })
+		_, err := zombie.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == chaos.BeforeSettle })
+		require.NoError(t, err)
+		frozen.Store(true)
+		r.Allow(chaos.Slots)
+
+		r.Work("survivor")
+		for ctx := r.Within(20 * time.Second); met.Load() == 0; {
+			require.NoError(t, ctx.Err())
+			time.Sleep(20 * time.Millisecond)
+		}
+		r.Count("both at it", int(met.Load()))
+		require.NoError(t, zombie.Signal(syscall.SIGCONT))
+		time.Sleep(time.Second) // in which it tries to store what it had
+		frozen.Store(false)
+		close(slow)
+		r.Drained(40 * time.Second)
+		r.Check("both at it")
 	})
 }

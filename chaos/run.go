@@ -39,15 +39,16 @@ type Run struct {
 	Receiver *Receiver
 	Database string
 
-	pool     *pgxpool.Pool // past the proxy
-	owed     map[string]bool
-	began    time.Time
-	mu       sync.Mutex
-	workers  []*Process
-	counts   map[string]int
-	released map[string]bool // people who were deleted
-	allowed  int             // repeats that the faults explain
-	seen     map[uuid.UUID]string
+	pool      *pgxpool.Pool // past the proxy
+	owed      map[string]bool
+	began     time.Time
+	mu        sync.Mutex
+	workers   []*Process
+	counts    map[string]int
+	released  map[string]bool // people who were deleted
+	forgetful bool            // the server lost commits that it had acknowledged
+	allowed   int             // repeats that the faults explain
+	seen      map[uuid.UUID]string
 }
 
 // NewRun prepares a run on a cluster: a migrated database of its own.

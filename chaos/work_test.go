@@ -201,6 +201,26 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
+// Somebody holds on to a few due events: the others are delivered meanwhile.
+func TestDueEventsThatSomebodyHolds(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1})
+		tx, err := r.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events ORDER BY available_at, id LIMIT 5 FOR UPDATE")
+		require.NoError(t, err)
+		r.Work("one")
+		time.Sleep(lead + 2*time.Second)
+		delivered, _ := r.Receiver.Ledger()
+		require.NoError(t, tx.Rollback(t.Context()))
+		r.Count("delivered meanwhile", len(delivered))
+		require.Len(t, delivered, people-5)
+		r.Drained(40 * time.Second)
+		r.Check("delivered meanwhile")
+	})
+}
+
 // Sixty-four claimers and a hundred thousand due events: each is had by one.
 func TestClaimStorm(t *testing.T) {
 	t.Parallel()

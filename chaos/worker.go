@@ -53,6 +53,9 @@ type Orders struct {
 	// time, counted from one. Empty lets it run.
 	StopAt    Point
 	StopAfter int
+	// Freeze makes it stand still there, as by SIGSTOP, instead of stopping dead: it
+	// goes on when it is told to.
+	Freeze bool
 }
 
 // ordersVariable carries the orders to a process, and makes one of the test binary.
@@ -148,10 +151,14 @@ func (w *worker) at(p Point) {
 	w.reached++
 	stop := w.reached == max(w.StopAfter, 1)
 	w.mu.Unlock()
-	if stop {
-		w.say(Report{Point: p})
+	if !stop {
+		return
+	}
+	w.say(Report{Point: p})
+	if !w.Freeze {
 		select {}
 	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // of ourselves, which is allowed
 }
 
 func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
