@@ -163,11 +163,14 @@ func TestEdits(t *testing.T) {
 			r.Release(id)
 			r.Count("deletions", 1)
 		}
+		for time.Now().Before(until) { // at any moment, not only in the end
+			var stale int
+			require.NoError(t, r.Pool().QueryRow(t.Context(), `SELECT count(*) FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id
+				WHERE e.status = 'PENDING' AND e.claim_count = 0 AND (e.user_version <> u.version OR e.target_timezone <> u.timezone)`).Scan(&stale))
+			require.Zero(t, stale, "I10: pending events that do not follow their person")
+			r.Count("looks", 1)
+		}
 		wg.Wait()
-		var stale int
-		require.NoError(t, r.Pool().QueryRow(t.Context(), `SELECT count(*) FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id
-			WHERE e.status = 'PENDING' AND e.claim_count = 0 AND (e.user_version <> u.version OR e.target_timezone <> u.timezone)`).Scan(&stale))
-		require.Zero(t, stale, "I10: pending events that do not follow their person")
 		r.Drained(60 * time.Second)
 		r.CheckEdited("edits", "deletions")
 	})

@@ -116,10 +116,17 @@ func (s *Store) version(ctx context.Context, tx pgx.Tx) (int, error) {
 
 // prepare creates what the migrations stand on.
 func (s *Store) prepare(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+quoted(s.schema)); err != nil {
+	// IF NOT EXISTS would ask for the right to create one also where it exists.
+	exists, err := one(ctx, tx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = @schema)", pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])
+	if err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.migrationsTable()+` (
+	if !exists {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+quoted(s.schema)); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.migrationsTable()+` (
 		version    integer     PRIMARY KEY,
 		name       text        NOT NULL,
 		applied_at timestamptz NOT NULL DEFAULT now()

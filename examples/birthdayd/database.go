@@ -38,7 +38,10 @@ func findDatabase(ctx context.Context, c config, from sources, log *slog.Logger)
 	if err := os.MkdirAll(c.dataDir, 0o755); err != nil { // the server may run as another user, who must pass
 		return database{}, fmt.Errorf("-data-dir: %w", err)
 	}
-	want := pgserver.Config{Dir: c.dataDir, Durable: true, Log: log}
+	// Otherwise the server's log, whose end an error may quote, repeats whole rows that
+	// it refused, with names and dates of birth.
+	terse := map[string]string{"log_error_verbosity": "terse"}
+	want := pgserver.Config{Dir: c.dataDir, Durable: true, Settings: terse, Log: log}
 	downloads := filepath.Join(c.dataDir, "download")
 
 	// What was downloaded once made the cluster, and stays its server.

@@ -1,0 +1,160 @@
+-- Roles that may do no more than their part needs, for a database in which others live too.
+--
+--   psql -v ON_ERROR_STOP=1 -v schema=almanac -f docs/roles.sql
+--
+-- almanac_owner    owns the PostgreSQL schema and migrates it
+-- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
+-- almanac_api      keeps people and plans for them, and looks at events; it neither claims nor settles
+-- almanac_reader   looks at how things stand, without names, dates of birth, attributes and payloads
+--
+-- Run it before the first migration, to make the roles and the schema, and again after each migration, to grant what the tables
+-- of this release need: grants on columns cannot be made ahead of them. It can be run any number of times, takes back what
+-- was granted besides, and is one transaction. The schema must be Almanac's own. Whoever runs it must be allowed to create roles,
+-- and to grant CREATE on the database. No superuser is needed; whoever is none becomes a member of almanac_owner, since only a
+-- member can hand things over. Once the roles are there, almanac_owner may run it.
+--
+-- None of the roles can log in. Programs log in as members of them, of several where one process does several things:
+--
+--   CREATE ROLE greeter LOGIN PASSWORD '…' IN ROLE almanac_worker, almanac_api;
+--
+-- Whoever migrates has to act as the owner. Otherwise the new tables belong to the member alone, and only a superuser can mend it by
+-- running this:
+--
+--   CREATE ROLE deploy LOGIN PASSWORD '…' IN ROLE almanac_owner;
+--   ALTER ROLE deploy SET role = 'almanac_owner';
+--
+-- The names of roles belong to the cluster. For a second Almanac on it, give them another prefix:
+--
+--   sed 's/almanac_/other_/g' docs/roles.sql | psql -v ON_ERROR_STOP=1 -v schema=other
+--
+-- What grants cannot say, since they know columns but not rows: a worker, who removes deleted users, could delete others, and
+-- either program could delete events that are in flight or have ended. Who may connect to the database is left to it; by default
+-- PUBLIC may.
+
+BEGIN;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['almanac_owner', 'almanac_worker', 'almanac_api', 'almanac_reader'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+        END IF;
+    END LOOP;
+
+    -- To hand over the schema and to grant in the owner's stead, one has to be a member of the owner.
+    IF current_user <> 'almanac_owner' AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+        GRANT almanac_owner TO CURRENT_USER;
+    END IF;
+
+    -- The first migration says CREATE SCHEMA IF NOT EXISTS, for which PostgreSQL wants this right also where the schema exists.
+    IF NOT has_database_privilege('almanac_owner', current_database(), 'CREATE') THEN
+        EXECUTE format('GRANT CREATE ON DATABASE %I TO almanac_owner', current_database());
+    END IF;
+END
+$$;
+
+CREATE SCHEMA IF NOT EXISTS :"schema";
+ALTER SCHEMA :"schema" OWNER TO almanac_owner;
+
+-- To name a table, everybody needs USAGE. Nobody but the owner creates anything.
+REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_reader;
+
+-- What later migrations add: the programs may read it, which makes new columns and tables no obstacle to them, and may write it when
+-- this file has been run again. The reader sees nothing of it before, for a new table may hold what is personal. Functions
+-- are PUBLIC's unless this is said for the whole database, as it is here, of the owner's functions alone.
+ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner IN SCHEMA :"schema" GRANT SELECT ON TABLES TO almanac_worker, almanac_api;
+
+-- The statements of the block below find the tables by this: psql fills in no variables there.
+SET LOCAL search_path TO :"schema";
+
+DO $$
+BEGIN
+    IF to_regclass('migrations') IS NULL THEN
+        RAISE NOTICE 'the schema is empty: migrate it as almanac_owner, and run this again';
+        RETURN;
+    END IF;
+
+    -- Tables that somebody else has migrated before there were roles.
+    ALTER TABLE migrations OWNER TO almanac_owner;
+    ALTER TABLE users OWNER TO almanac_owner;
+    ALTER TABLE events OWNER TO almanac_owner;
+    ALTER TABLE leases OWNER TO almanac_owner;
+    ALTER TABLE zone_rules OWNER TO almanac_owner;
+    ALTER FUNCTION refuse_event_change() OWNER TO almanac_owner;
+
+    -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
+    REVOKE ALL ON migrations, users, events, leases, zone_rules FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+    REVOKE ALL ON FUNCTION refuse_event_change() FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+
+    -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
+    GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_reader;
+
+    -- The worker.
+
+    -- Successors are planned from the whole person.
+    GRANT SELECT ON users TO almanac_worker;
+    -- Settling locks people FOR SHARE, replanning FOR NO KEY UPDATE and removing FOR UPDATE. Each wants the right to update
+    -- some column, whichever: this one says least.
+    GRANT UPDATE (updated_at) ON users TO almanac_worker;
+    -- The sweep removes people who were deleted while something was in flight. Their events go with them, by the foreign key,
+    -- which acts as the owner.
+    GRANT DELETE ON users TO almanac_worker;
+    -- Claims return whole rows.
+    GRANT SELECT ON events TO almanac_worker;
+    -- Successors, as they are born: pending, with no lease and no outcome.
+    GRANT INSERT (id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, available_at) ON events TO almanac_worker;
+    -- Claims, outcomes and releases.
+    GRANT UPDATE (status, available_at, lease_token, executed_at, failure_reason, last_error, retry_count, claim_count, crash_count,
+        version, updated_at) ON events TO almanac_worker;
+    -- Zone rules that are new move instants. Where they skip a wall time that a policy will not have moved, the person is
+    -- rescheduled: events get another occurrence, or go when there is none.
+    GRANT UPDATE (occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, delivery_payload,
+        user_version), DELETE ON events TO almanac_worker;
+    -- A lease is made with the claim, renewed, and ended; who holds what never changes.
+    GRANT SELECT, INSERT, UPDATE (expires_at), DELETE ON leases TO almanac_worker;
+    -- Comparing rules locks the table, for which rights on columns do not do.
+    GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
+
+    -- The API.
+
+    GRANT SELECT ON users TO almanac_api;
+    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes) ON users TO almanac_api;
+    -- Edits, and hiding who is deleted while something is in flight. The id and the day of creation stay.
+    GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, version, deleted_at, updated_at) ON users
+        TO almanac_api;
+    -- Their events go with them, by the foreign key, which acts as the owner.
+    GRANT DELETE ON users TO almanac_api;
+    GRANT SELECT ON events TO almanac_api;
+    -- Events as they are born, as the worker's successors.
+    GRANT INSERT (id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, available_at) ON events TO almanac_api;
+    -- Another target for what is pending. Without the status, the token, the counters and the outcome, nothing can be claimed
+    -- or settled.
+    GRANT UPDATE (occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, delivery_payload,
+        user_version, available_at, version, updated_at) ON events TO almanac_api;
+    -- Of what is pending and no longer owed.
+    GRANT DELETE ON events TO almanac_api;
+
+    -- To look for what is being delivered is to look at what is leased. The rest of a lease is the workers' own.
+    GRANT SELECT (event_ids) ON leases TO almanac_api;
+
+    -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
+
+    -- Without names, date of birth and attributes. The zone is known from the events anyway.
+    GRANT SELECT (id, timezone, version, deleted_at, created_at, updated_at) ON users TO almanac_reader;
+    -- Without payloads, which are words to a person. The target of a birthday still tells day and month of the person with that
+    -- id: a queue cannot be watched without its times.
+    GRANT SELECT (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
+        policies, idempotency_key, user_version, available_at, lease_token, executed_at, failure_reason, last_error, retry_count,
+        claim_count, crash_count, version, created_at, updated_at) ON events TO almanac_reader;
+    GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
+    GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
+END
+$$;
+
+COMMIT;
