@@ -21,10 +21,11 @@ import (
 // The workers' settings. A lease is as short as the library allows, so that a run
 // takes seconds.
 const (
-	Lease = 3 * time.Second
-	Sweep = 200 * time.Millisecond
-	Drain = 2 * time.Second
-	Slots = 20
+	Lease    = 3 * time.Second
+	Sweep    = 200 * time.Millisecond
+	Drain    = 2 * time.Second
+	Patience = 2 * time.Second
+	Slots    = 20
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -95,7 +96,7 @@ func (r *Run) Planner() almanac.Scheduler {
 	r.Helper()
 	store, err := postgres.New(r.pool)
 	require.NoError(r, err)
-	registry, err := almanac.NewRegistry(Ticks())
+	registry, err := almanac.NewRegistry(Ticks(Patience + time.Second))
 	require.NoError(r, err)
 	scheduler, err := almanac.NewScheduler(store, registry)
 	require.NoError(r, err)
@@ -142,7 +143,7 @@ func From(d time.Duration) string { return time.Now().UTC().Add(d).Format("2006-
 // Work starts a worker.
 func (r *Run) Work(name string, change ...func(*Orders)) *Process {
 	r.Helper()
-	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Drain: Drain}
+	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Drain: Drain, Patience: Patience}
 	for _, f := range change {
 		f(&o)
 	}

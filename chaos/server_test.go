@@ -16,10 +16,15 @@ const (
 	people = 2 * chaos.Slots // more than one worker takes at once
 )
 
+// unhurried is for rows in which nothing is slow but the machine: no repeat is
+// allowed there, and a lease or a call that ran out for want of a processor would
+// make one.
+func unhurried(o *chaos.Orders) { o.Lease, o.Patience = time.Minute, 20*time.Second }
+
 // two starts two workers, and returns when something was delivered.
-func two(r *chaos.Run) []*chaos.Process {
+func two(r *chaos.Run, change ...func(*chaos.Orders)) []*chaos.Process {
 	r.Helper()
-	workers := []*chaos.Process{r.Work("one"), r.Work("two")}
+	workers := []*chaos.Process{r.Work("one", change...), r.Work("two", change...)}
 	for ctx := r.Within(30 * time.Second); ; {
 		if ledger, _ := r.Receiver.Ledger(); len(ledger) > 0 {
 			return workers
@@ -149,7 +154,7 @@ func TestHostileSettings(t *testing.T) {
 				r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
 				_, err := r.Pool().Exec(t.Context(), "ALTER DATABASE "+r.Database+" SET "+setting)
 				require.NoError(t, err)
-				two(r)
+				two(r, unhurried)
 				blocked, err := r.Pool().Begin(t.Context()) // somebody who holds on to people
 				require.NoError(t, err)
 				_, err = blocked.Exec(t.Context(), "SELECT FROM almanac.users LIMIT 5 FOR UPDATE")
@@ -178,7 +183,7 @@ func TestAnOldTransaction(t *testing.T) {
 		require.NoError(t, err)
 		r.Count("held", 1)
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
-		two(r)
+		two(r, unhurried)
 		r.Drained(60 * time.Second)
 		r.Check("held")
 	})
@@ -189,7 +194,7 @@ func TestASerializableRole(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, map[string]string{"default_transaction_isolation": "serializable"})
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
-		two(r)
+		two(r, unhurried)
 		r.Drained(60 * time.Second)
 		r.Check()
 

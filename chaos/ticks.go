@@ -47,12 +47,12 @@ func (o Owed) Keys() ([]string, error) {
 // ticks is the handler: each occurrence is owed, however late.
 type ticks struct{ almanac.Recurring }
 
-// Ticks returns the handler of what people are [Owed].
-func Ticks() almanac.EventHandler {
+// Ticks returns the handler of what people are [Owed], with a limit for an attempt.
+func Ticks(attempt time.Duration) almanac.EventHandler {
 	return ticks{almanac.Recurring{
 		Type: TickType,
 		Execution: almanac.Execution{
-			AttemptTimeout: 3 * time.Second,
+			AttemptTimeout: attempt,
 			RetryPolicy:    almanac.RetryPolicy{Attempts: 20, First: 50 * time.Millisecond, Factor: 1.5, Max: time.Second},
 			CatchUpPolicy:  almanac.CatchUp{All: true},
 		},

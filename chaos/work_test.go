@@ -36,7 +36,7 @@ func TestAFickleReceiver(t *testing.T) {
 			return status
 		})
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
-		two(r)
+		two(r, unhurried)
 		r.Drained(90 * time.Second)
 		r.Check("refused")
 	})
@@ -49,7 +49,7 @@ func TestStoppedWithHandsFull(t *testing.T) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(300 * time.Millisecond); return http.StatusOK })
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
-		workers := two(r)
+		workers := two(r, unhurried)
 		took, err := workers[0].Stop(r.Within(20 * time.Second))
 		require.NoError(t, err)
 		r.Count("stopped", 1)
@@ -140,7 +140,7 @@ func TestEdits(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		ids := r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
-		two(r)
+		two(r, unhurried)
 		until := time.Now().Add(4 * time.Second)
 		zones := []string{"UTC", "Africa/Abidjan", "Atlantic/Reykjavik", "Africa/Accra"} // which agree, but for their names
 		planner := r.Planner()
@@ -188,7 +188,7 @@ func TestBacklog(t *testing.T) {
 			delivery_payload = jsonb_build_object('message', user_id::text || ' ' || $1::text, 'occurrence', $1::text)`, owed.Start)
 		require.NoError(t, err)
 		r.Count("late", int(tag.RowsAffected()))
-		r.Work("back")
+		r.Work("back", unhurried)
 		r.Drained(90 * time.Second)
 		r.CheckEdited("late")
 
@@ -213,7 +213,7 @@ func TestDueEventsThatSomebodyHolds(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events ORDER BY available_at, id LIMIT 5 FOR UPDATE")
 		require.NoError(t, err)
-		r.Work("one")
+		r.Work("one", unhurried)
 		time.Sleep(lead + 2*time.Second)
 		delivered, _ := r.Receiver.Ledger()
 		require.NoError(t, tx.Rollback(t.Context()))

@@ -49,6 +49,7 @@ type Orders struct {
 	Slots    int
 	Lease    time.Duration
 	Drain    time.Duration
+	Patience time.Duration // with one call, to the database or to the receiver
 	// StopAt makes the worker stop dead when it comes to a point for the StopAfter-th
 	// time, counted from one. Empty lets it run.
 	StopAt    Point
@@ -104,15 +105,15 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	store, err := postgres.New(pool, postgres.WithTimeout(w.Patience))
 	if err != nil {
 		return err
 	}
-	send, err := webhook.New(w.Receiver, webhook.AllowPrivate(), webhook.WithSecrets(w.Secret), webhook.WithTimeout(2*time.Second))
+	send, err := webhook.New(w.Receiver, webhook.AllowPrivate(), webhook.WithSecrets(w.Secret), webhook.WithTimeout(w.Patience))
 	if err != nil {
 		return err
 	}
-	registry, err := almanac.NewRegistry(Ticks())
+	registry, err := almanac.NewRegistry(Ticks(w.Patience + time.Second))
 	if err != nil {
 		return err
 	}
