@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
 	var held []uuid.UUID
 	err := s.transact(ctx, "renew leases", func(ctx context.Context, tx pgx.Tx) (err error) {
-		held, err = all(ctx, tx, s.statements["renew"], pgx.StrictNamedArgs{"tokens": tokens, "lease": lease}, scanID)
+		held, err = all(ctx, tx, s.statements["renew"], pgx.StrictNamedArgs{"tokens": uuids(tokens), "lease": lease}, scanID)
 		return err
 	})
 	return held, err
@@ -103,13 +103,13 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes 
 		return nil, nil
 	}
 	return all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
-		"tokens": tokens, "ids": ids, "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
+		"tokens": uuids(tokens), "ids": uuids(ids), "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanEvent)
 }
 
 // endLeases ends those of the given leases that hold nothing any more.
 func (s *Store) endLeases(ctx context.Context, tx pgx.Tx, tokens []uuid.UUID) error {
-	_, err := tx.Exec(ctx, s.statements["end_leases"], pgx.StrictNamedArgs{"tokens": tokens})
+	_, err := tx.Exec(ctx, s.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(tokens)})
 	return err
 }
 

@@ -37,4 +37,22 @@
 // Transactions that the store begins are READ COMMITTED, whatever the role's
 // default is, because re-checking a locked row's latest version is what the
 // statements count on (PostgreSQL manual, section 13.2.1).
+//
+// # Poolers
+//
+// A store keeps nothing in a session: no setting, no lock that outlives its
+// transaction, no LISTEN. It works through a pooler that hands each transaction to
+// another session, such as PgBouncer in transaction mode. pgx does prepare
+// statements, which only PgBouncer 1.21 and later can carry along
+// (max_prepared_statements); before an older one add
+//
+//	default_query_exec_mode=exec
+//
+// to the URL of the pool, and datestyle=ISO where a role or the database has
+// another, since values then travel as text. The tests are run that way too.
+//
+// Time spent in the queue of a pooler counts towards [WithTimeout]. Close the pool
+// before the program ends: that waits until a statement that was given up is
+// cancelled. PgBouncer 1.18 falls over, for all its clients, when a program goes
+// away in the middle of a cancellation.
 package postgres

@@ -157,3 +157,9 @@ func column[T, V any](rows []T, value func(T) V) []V {
 
 // dateArg is a date as pgx takes it.
 func dateArg(d almanac.Date) time.Time { return almanac.WallTime{Date: d}.Labelled() }
+
+// uuids is a list of ids as every mode of pgx can send it. A []uuid.UUID it can
+// send only when the server has told the type of the parameter.
+func uuids(ids []uuid.UUID) []string {
+	return column(ids, func(id uuid.UUID) string { return id.String() })
+}

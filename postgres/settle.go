@@ -86,7 +86,7 @@ type batch struct {
 func (b *batch) lockUsers(ctx context.Context) (err error) {
 	var statements pgx.Batch
 	statements.Queue(b.statements["settle_users"], pgx.StrictNamedArgs{
-		"ids": column(b.settlements, func(s almanac.Settlement) uuid.UUID { return s.Event.UserID }),
+		"ids": uuids(column(b.settlements, func(s almanac.Settlement) uuid.UUID { return s.Event.UserID })),
 	})
 	statements.Queue(b.statements["now"])
 	results := b.tx.SendBatch(ctx, &statements)
@@ -157,9 +157,9 @@ func outcomeArgs(claimed, wanted []almanac.Event) pgx.StrictNamedArgs {
 	}
 	type event = almanac.Event
 	return pgx.StrictNamedArgs{
-		"ids":       column(claimed, func(e event) uuid.UUID { return e.ID }),
+		"ids":       uuids(column(claimed, func(e event) uuid.UUID { return e.ID })),
 		"versions":  column(claimed, func(e event) int { return e.Version }),
-		"tokens":    column(claimed, func(e event) uuid.UUID { return e.LeaseToken }),
+		"tokens":    uuids(column(claimed, func(e event) uuid.UUID { return e.LeaseToken })),
 		"statuses":  column(wanted, func(e event) string { return string(e.Status) }),
 		"available": column(wanted, func(e event) *time.Time { return orNull(e.AvailableAt) }),
 		"executed":  column(wanted, func(e event) *time.Time { return orNull(e.ExecutedAt) }),
@@ -185,7 +185,7 @@ func (b *batch) recognise(ctx context.Context, unanswered []int) error {
 		return nil
 	}
 	ids := column(unanswered, func(i int) uuid.UUID { return b.settlements[i].Event.ID })
-	stored, err := all(ctx, b.tx, b.statements["events"], pgx.StrictNamedArgs{"ids": ids}, scanEvent)
+	stored, err := all(ctx, b.tx, b.statements["events"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
 	if err != nil {
 		return err
 	}

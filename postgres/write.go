@@ -19,8 +19,8 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 	}
 	type event = almanac.Event
 	stored, err := all(ctx, tx, s.statements["insert_events"], pgx.StrictNamedArgs{
-		"ids":           column(events, func(e event) uuid.UUID { return e.ID }),
-		"user_ids":      column(events, func(e event) uuid.UUID { return e.UserID }),
+		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
+		"user_ids":      uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
 		"types":         column(events, func(e event) string { return e.Type }),
 		"keys":          column(events, func(e event) string { return e.OccurrenceKey }),
 		"due":           column(events, func(e event) time.Time { return e.Due }),
@@ -42,7 +42,7 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	}
 	type event = almanac.Event
 	stored, err := all(ctx, tx, s.statements["move_events"], pgx.StrictNamedArgs{
-		"ids":           column(events, func(e event) uuid.UUID { return e.ID }),
+		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"versions":      column(events, func(e event) int { return e.Version }),
 		"keys":          column(events, func(e event) string { return e.OccurrenceKey }),
 		"due":           column(events, func(e event) time.Time { return e.Due }),
@@ -64,7 +64,7 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 		return nil, nil
 	}
 	stored, err := all(ctx, tx, s.statements["remove_events"], pgx.StrictNamedArgs{
-		"ids":      column(events, func(e almanac.Event) uuid.UUID { return e.ID }),
+		"ids":      uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID })),
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 	}, scanEvent)
 	if err != nil {

@@ -73,6 +73,7 @@ func main() {
 	defer stop()
 
 	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
+	defer pool.Close()
 	check(postgres.Migrate(ctx, pool))
 	scheduler := must(newScheduler(must(postgres.New(pool)), service{at: almanac.Clock{Hour: 9}}, os.Stdout))
 

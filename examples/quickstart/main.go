@@ -23,6 +23,7 @@ func main() {
 	defer stop()
 
 	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
+	defer pool.Close()
 	check(postgres.Migrate(ctx, pool))
 	store := must(postgres.New(pool))
 

@@ -11,13 +11,16 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// Variables of the environment that say which server the tests use.
+// Variables of the environment that say which server the tests use, and how.
 const (
 	// DatabaseVariable names a running server by URL, such as
 	// postgres://user:password@localhost:5432/postgres.
 	DatabaseVariable = "ALMANAC_TEST_DATABASE_URL"
 	// ImageVariable names the image to run in a container, and forbids anything else.
 	ImageVariable = "ALMANAC_TEST_POSTGRES_IMAGE"
+	// BouncerVariable, when set, puts a PgBouncer between the tests and the server:
+	// the program of that path, or the one on the machine when it says "yes".
+	BouncerVariable = "ALMANAC_TEST_PGBOUNCER"
 )
 
 // DefaultImage is run in a container unless [ImageVariable] names another.

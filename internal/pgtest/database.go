@@ -2,6 +2,8 @@ package pgtest
 
 import (
 	"context"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ const databaseLimit = 2 * time.Minute
 
 // URL returns the URL of a fresh database that belongs to t alone and holds
 // Almanac's schema under its default name. It is dropped when t ends, together
-// with any connection that is still open.
+// with any connection that is still open, be it PgBouncer's.
 func URL(t testing.TB) string {
 	t.Helper()
 	return fresh(t, (*server).migrated)
@@ -24,6 +26,24 @@ func URL(t testing.TB) string {
 func EmptyURL(t testing.TB) string {
 	t.Helper()
 	return fresh(t, (*server).empty)
+}
+
+// Direct returns how to connect to the database of an address from [URL] or
+// [EmptyURL] without the PgBouncer of [BouncerVariable], as the user of the
+// server. Without one it returns what those return. It is for what a test does
+// for itself that needs a session of its own, and for naming the server to
+// another process; what is tested goes through.
+func Direct(t testing.TB, address string) string {
+	t.Helper()
+	s, err := shared.get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return s.direct(strings.TrimPrefix(u.Path, "/"))
 }
 
 // fresh has the server make a database for t and drop it afterwards.

@@ -23,6 +23,14 @@
 // Tests are never skipped for want of a server: without one they fail, and say
 // what would help.
 //
+// With [BouncerVariable] the tests reach that server through a PgBouncer in
+// transaction mode, set up so that a client's next transaction meets another
+// session than its last: what counts on a session, such as a prepared statement,
+// does not last long. pgx is told by the URL to prepare none
+// (default_query_exec_mode=exec, as pgx's documentation asks for with a PgBouncer
+// before 1.21). What a test does for itself and needs a session for goes around
+// it through [Direct].
+//
 // What is started is stopped by Main, and also when the test process dies, in
 // the case of a container by the reaper of testcontainers. Only a server that
 // was given keeps what a killed process leaves: databases whose names begin

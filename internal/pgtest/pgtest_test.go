@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		go func() { select {} }()
 	case "forget Main":
 		os.Exit(m.Run())
+	case "keep a program":
+		keepProgram()
 	}
 	pgtest.Main(m)
 }
@@ -158,12 +160,15 @@ func again(t *testing.T, test string, env ...string) (string, bool) {
 	return string(out), err == nil
 }
 
-// role makes a role that has the password "secret" until t ends. It is called as
-// the database is, a name that no other role on the server has.
+// secret is a password that needs care wherever it is written.
+const secret = `it's "secret"`
+
+// role makes a role that has that password until t ends. It is called as the
+// database is, a name that no other role on the server has.
 func role(t *testing.T, address, attributes string) string {
 	t.Helper()
 	role := name(t, address)
-	_, err := connect(t, address).Exec(t.Context(), "CREATE ROLE "+role+" LOGIN PASSWORD 'secret' "+attributes)
+	_, err := connect(t, address).Exec(t.Context(), "CREATE ROLE "+role+" LOGIN PASSWORD 'it''s \"secret\"' "+attributes)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -179,17 +184,22 @@ func role(t *testing.T, address, attributes string) string {
 
 func TestMain_usesTheServerThatIsNamedAndLeavesItClean(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(pgtest.EmptyURL(t))
+	u, err := url.Parse(pgtest.Direct(t, pgtest.EmptyURL(t)))
 	require.NoError(t, err)
 	conn := connect(t, u.String())
 	// A role of its own, so that the databases of the other tests do not count.
 	tester := role(t, u.String(), "CREATEDB")
-	u.User = url.UserPassword(tester, "secret")
+	u.User = url.UserPassword(tester, secret)
 
 	out, passed := again(t, "TestURL_isAMigratedDatabaseOfOnesOwn", pgtest.DatabaseVariable+"="+u.String())
 
 	require.True(t, passed, out)
-	require.Equal(t, 1, strings.Count(out, "pgtest: "), out)
+	lines := 1
+	if bounced() {
+		require.Contains(t, out, "pgtest: through PgBouncer 1.")
+		lines++
+	}
+	require.Equal(t, lines, strings.Count(out, "pgtest: "), out)
 	require.Contains(t, out, "pgtest: server that ALMANAC_TEST_DATABASE_URL names at "+u.Host+", PostgreSQL ")
 	require.NotContains(t, out, "secret")
 	var left int
@@ -200,11 +210,11 @@ func TestMain_usesTheServerThatIsNamedAndLeavesItClean(t *testing.T) {
 
 func TestMain_failsRatherThanUse(t *testing.T) {
 	t.Parallel()
-	address := pgtest.EmptyURL(t)
+	address := pgtest.Direct(t, pgtest.EmptyURL(t))
 	meek, err := url.Parse(address)
 	require.NoError(t, err)
 	meekRole := role(t, address, "NOCREATEDB")
-	meek.User = url.UserPassword(meekRole, "secret")
+	meek.User = url.UserPassword(meekRole, secret)
 
 	tests := map[string]struct {
 		env  []string
@@ -228,6 +238,14 @@ func TestMain_failsRatherThanUse(t *testing.T) {
 				"DOCKER_HOST=unix:///nowhere/docker.sock",
 			},
 			want: "ALMANAC_TEST_POSTGRES_IMAGE is set, so nothing else will do: no Docker engine answers",
+		},
+		"no PgBouncer when one is asked for": {
+			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.BouncerVariable + "=/nowhere/pgbouncer"},
+			want: `pgtest: ALMANAC_TEST_PGBOUNCER is "/nowhere/pgbouncer": `,
+		},
+		"a PgBouncer that is none": {
+			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.BouncerVariable + "=/bin/sh"},
+			want: "/bin/sh had ended by itself:",
 		},
 		"a server that nobody will stop": {
 			env:  []string{sabotage + "=forget Main"},

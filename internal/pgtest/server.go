@@ -19,6 +19,7 @@ import (
 // server makes databases on the server of this process.
 type server struct {
 	at      url.URL
+	bouncer *bouncer // that tests connect through, or nil
 	admin   *pgxpool.Pool
 	release func(context.Context) error // stops what was started for us
 
@@ -41,7 +42,25 @@ func startServer(ctx context.Context) (*server, error) {
 		line += " (" + strings.Join(strings.Fields(from.instead.Error()), " ") + ")"
 	}
 	fmt.Fprintln(os.Stderr, line)
+	if named := os.Getenv(BouncerVariable); named != "" {
+		if err := s.bounce(ctx, named); err != nil {
+			return nil, errors.Join(fmt.Errorf("pgtest: %w", err), s.stop(ctx))
+		}
+	}
 	return s, nil
+}
+
+// bounce has tests connect through a PgBouncer, and says so. What pgtest does
+// for itself still goes to the server: a connection that PgBouncer keeps to the
+// template would make cloning it fail.
+func (s *server) bounce(ctx context.Context, named string) error {
+	b, err := startBouncer(ctx, named, s.admin.Config().ConnConfig)
+	if err != nil {
+		return err
+	}
+	s.bouncer = b
+	fmt.Fprintf(os.Stderr, "pgtest: through %s in transaction mode, pools of %d, port %s\n", b.version, poolSize, b.at.Port())
+	return nil
 }
 
 // connect returns the server, and its version where the source did not tell.
@@ -90,8 +109,16 @@ WHERE rolname = current_user`
 	return &server{at: *at, admin: admin, release: from.release}, what, nil
 }
 
-// url returns how to connect to the database of that name.
+// url returns how a test connects to the database of that name.
 func (s *server) url(database string) string {
+	if s.bouncer != nil {
+		return s.bouncer.url(database)
+	}
+	return s.direct(database)
+}
+
+// direct returns how to connect to the database of that name on the server.
+func (s *server) direct(database string) string {
 	u := s.at
 	u.Path = "/" + database
 	query := u.Query()
@@ -139,7 +166,7 @@ func (s *server) migrateOnce(ctx context.Context) (string, error) {
 // prepare migrates the database and then closes it to everybody, since one
 // connection to a template is enough to make cloning it fail.
 func (s *server) prepare(ctx context.Context, name string) error {
-	conn, err := pgx.Connect(ctx, s.url(name))
+	conn, err := pgx.Connect(ctx, s.direct(name))
 	if err != nil {
 		return fmt.Errorf("pgtest: %w", err)
 	}
@@ -173,8 +200,11 @@ func (s *server) stop(ctx context.Context) error {
 	s.templating.Lock()
 	defer s.templating.Unlock()
 	var err error
+	if s.bouncer != nil {
+		err = s.bouncer.process.stop(ctx)
+	}
 	if s.template != "" {
-		err = s.drop(ctx, s.template)
+		err = errors.Join(err, s.drop(ctx, s.template))
 	}
 	s.admin.Close()
 	if err := errors.Join(err, s.release(ctx)); err != nil {

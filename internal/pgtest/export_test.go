@@ -1,0 +1,12 @@
+package pgtest
+
+import "context"
+
+// Keep lets tests keep a program as PgBouncer is kept.
+func Keep(dir string, argv []string) (stop func(context.Context) error, lastWords func() string, err error) {
+	k, err := keep(dir, argv)
+	if err != nil {
+		return nil, nil, err
+	}
+	return k.stop, k.lastWords, nil
+}
