@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Reconcile says how pending events are brought into step with zone rules. The
@@ -177,7 +179,7 @@ func (s *scheduler) moveZones(ctx context.Context, how Reconcile, zones map[stri
 }
 
 func (s *scheduler) movePage(ctx context.Context, how Reconcile, zones map[string]Timezone, events []Event, reports map[string]*ZoneReport) error {
-	was := make(map[string]time.Time)
+	was := make(map[uuid.UUID]time.Time)
 	var moved []Event
 	for _, e := range events {
 		if e.ClaimCount > 0 {
@@ -196,11 +198,11 @@ func (s *scheduler) movePage(ctx context.Context, how Reconcile, zones map[strin
 				report.Left++
 			}
 		case !r.Instant.Equal(e.Due):
-			was[e.ID.String()] = e.Due
+			was[e.ID] = e.Due
 			moved = append(moved, e.movedTo(r.Instant))
 		}
 	}
-	if !how.DryRun {
+	if len(moved) > 0 && !how.DryRun {
 		stored, err := s.repository.MoveEvents(ctx, moved)
 		if err != nil {
 			return err
@@ -210,7 +212,7 @@ func (s *scheduler) movePage(ctx context.Context, how Reconcile, zones map[strin
 		moved = stored
 	}
 	for _, e := range moved {
-		reports[e.Zone].add(e.Due.Sub(was[e.ID.String()]))
+		reports[e.Zone].add(e.Due.Sub(was[e.ID]))
 	}
 	return nil
 }

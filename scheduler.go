@@ -130,15 +130,9 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 	if err != nil {
 		return Enrolment{}, err
 	}
-	var events []Event
-	for _, series := range all {
-		e, owed, err := first(series, Roster{User: u, Now: now})
-		if err != nil {
-			return Enrolment{}, err
-		}
-		if owed {
-			events = append(events, e)
-		}
+	events, err := firsts(all, nil, Roster{User: u, Now: now})
+	if err != nil {
+		return Enrolment{}, err
 	}
 	u, events, err = s.repository.CreateUser(ctx, u, events...)
 	if err != nil {
@@ -194,7 +188,6 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 	if err != nil {
 		return Edit{}, err
 	}
-	open := s.open(r)
 	for _, e := range r.Pending {
 		h, err := s.registry.Handler(e.Type)
 		if err != nil {
@@ -215,19 +208,8 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 			edit.Moved = append(edit.Moved, next)
 		}
 	}
-	for _, one := range all {
-		if open[one.id()] {
-			continue
-		}
-		e, owed, err := first(one, Roster{User: u, Used: r.Used, Now: r.Now})
-		if err != nil {
-			return Edit{}, err
-		}
-		if owed {
-			edit.Added = append(edit.Added, e)
-		}
-	}
-	return edit, nil
+	edit.Added, err = firsts(all, s.open(r), Roster{User: u, Used: r.Used, Now: r.Now})
+	return edit, err
 }
 
 // open says which series of a roster have an event ahead or in flight.
@@ -273,21 +255,8 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 		if err != nil {
 			return Edit{}, err
 		}
-		var edit Edit
-		open := s.open(r)
-		for _, one := range list {
-			if open[one.id()] {
-				continue
-			}
-			e, owed, err := first(one, r)
-			if err != nil {
-				return Edit{}, err
-			}
-			if owed {
-				edit.Added = append(edit.Added, e)
-			}
-		}
-		return edit, nil
+		added, err := firsts(list, s.open(r), r)
+		return Edit{Added: added}, err
 	})
 	if err != nil {
 		return nil, err

@@ -158,14 +158,24 @@ func (s *scheduler) allSeries(u User) ([]oneSeries, error) {
 	return all, nil
 }
 
-// first plans the next event of a series for a roster's user; it reports false if
-// none is owed.
-func first(s oneSeries, r Roster) (Event, bool, error) {
-	e, err := guarded("planning "+s.EventType(), func() (Event, error) {
-		return plan(s, r.User, r.Now, r.used(s))
-	})
-	if errors.Is(err, ErrNoOccurrence) {
-		return Event{}, false, nil
+// firsts plans the next event of each series that has none open, for a roster's
+// user. A series of which nothing is owed is left out.
+func firsts(list []oneSeries, open map[seriesID]bool, r Roster) ([]Event, error) {
+	var events []Event
+	for _, one := range list {
+		if open[one.id()] {
+			continue
+		}
+		e, err := guarded("planning "+one.EventType(), func() (Event, error) {
+			return plan(one, r.User, r.Now, r.used(one))
+		})
+		switch {
+		case errors.Is(err, ErrNoOccurrence):
+		case err != nil:
+			return nil, err
+		default:
+			events = append(events, e)
+		}
 	}
-	return e, err == nil, err
+	return events, nil
 }

@@ -103,14 +103,13 @@ func (z Timezone) judge(stored *ZoneRules, year int, trusted bool) (ZoneRules, v
 	if !newer {
 		mine.Version = stored.Version
 	}
-	switch {
-	case mine.Since > stored.Since:
+	if mine.Since > stored.Since {
 		return mine, replaced // the window moves on
-	case !stored.Recheck.IsZero():
-		mine.Since, mine.Fingerprint = stored.Since, stored.Fingerprint
-		return mine, doubted
 	}
 	mine.Since, mine.Fingerprint = stored.Since, stored.Fingerprint
+	if !stored.Recheck.IsZero() {
+		return mine, doubted
+	}
 	return mine, agreed
 }
 
