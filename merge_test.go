@@ -47,6 +47,7 @@ func TestEditRefusesToMerge(t *testing.T) {
 		"half a character":       {`{"\ud83c": 1}`, "merge contain characters that cannot be stored"},
 		"a byte that is no text": {"{\"\xff\": 1}", "merge contain characters that cannot be stored"},
 		"deeper than is kept":    {strings.Repeat(`{"a":`, 9_999) + "1" + strings.Repeat("}", 9_999), "merge contain"},
+		"a member twice":         {`{"a": 1, "a": null}`, "merge contain a member more than once"},
 		"longer than is kept":    {`{"a": "` + strings.Repeat("x", 64<<10) + `"}`, "merge are longer than 65536 bytes"},
 		"too long in the end":    {`{"a": "` + strings.Repeat("x", 63<<10) + `"}`, "attributes are longer than 65536 bytes"},
 	}

@@ -178,6 +178,7 @@ func TestNewUserJudgesAttributes(t *testing.T) {
 		"halves in the wrong order":      {`{"a": "\udf82\ud83c"}`, unfit},
 		"a surrogate pair":               {`{"a": "\ud83c\udf82"}`, ""},
 		"a backslash and then a u0000":   {`{"a": "C:\\u0000"}`, ""},
+		"a member twice":                 {`{"a": {"b": 1, "b": 2}}`, unfit + " a member more than once"},
 		"a number beyond all databases'": {`{"a": 1e200000}`, unfit},
 	}
 	for name, tt := range tests {

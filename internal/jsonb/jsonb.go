@@ -1,7 +1,7 @@
 // Package jsonb knows which JSON texts PostgreSQL can keep as jsonb. All of them
 // are JSON, but not all JSON is a jsonb: it has no U+0000 and no half characters,
-// its numbers end somewhere, and so does its stack (PostgreSQL manual, section
-// 8.14).
+// of the members of one name it keeps the last, its numbers end somewhere, and so
+// does its stack (PostgreSQL manual, section 8.14).
 package jsonb
 
 import (
@@ -25,17 +25,13 @@ func Problem(text []byte) string {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	depth := 0
+	var within nesting
 	for {
 		token, err := d.Token()
 		if err != nil { // the end: the text is valid
 			return ""
 		}
 		switch token := token.(type) {
-		case json.Delim:
-			if depth++; token == '}' || token == ']' {
-				depth -= 2
-			}
 		case json.Number:
 			if !inRange(token) {
 				return "a number that is out of range"
@@ -45,10 +41,58 @@ func Problem(text []byte) string {
 				return "characters that cannot be stored"
 			}
 		}
-		if depth > maxDepth {
+		if within.repeats(token) {
+			return "a member more than once"
+		}
+		if len(within) > maxDepth {
 			return "more than " + strconv.Itoa(maxDepth) + " levels of nesting"
 		}
 	}
+}
+
+// nesting is the objects and lists that a token lies within, the innermost last.
+type nesting []level
+
+// level is an object or a list, and what was seen of it.
+type level struct {
+	names map[string]bool // of an object; nil for a list
+	named bool            // a value must follow before the next name
+}
+
+// repeats takes the next token, and reports whether it is the name of a member
+// that its object has already.
+func (n *nesting) repeats(token json.Token) bool {
+	delim, isDelim := token.(json.Delim)
+	if delim == '}' || delim == ']' {
+		*n = (*n)[:len(*n)-1]
+		return false
+	}
+	repeated := false
+	if len(*n) > 0 {
+		repeated = (*n)[len(*n)-1].repeats(token)
+	}
+	if isDelim {
+		l := level{}
+		if delim == '{' {
+			l.names = make(map[string]bool)
+		}
+		*n = append(*n, l)
+	}
+	return repeated
+}
+
+// repeats is that of nesting, for a token that is directly within l.
+func (l *level) repeats(token json.Token) bool {
+	if l.names == nil {
+		return false
+	}
+	if l.named = !l.named; !l.named {
+		return false // a value
+	}
+	name, _ := token.(string)
+	repeated := l.names[name]
+	l.names[name] = true
+	return repeated
 }
 
 // inRange reports whether n is short and a float64 comes near it.

@@ -24,6 +24,11 @@ func TestProblem(t *testing.T) {
 		"a number that vanishes":      {`1e-999999`, great},
 		"zero, written at length":     {`0.0e-999999`, ""},
 		"a number of too many digits": {strings.Repeat("1", 65), great},
+		"a member twice":              {`{"a": 1, "a": 1}`, "a member more than once"},
+		"a member twice, escaped":     {`{"a": 1, "\u0061": {}}`, "a member more than once"},
+		"a member twice, further in":  {`[{"b": {"c": [], "a": {"c": 0}, "c": 0}}]`, "a member more than once"},
+		"one name here and there":     {`{"a": {"a": [{"a": "a"}, {"a": "a"}]}, "b": "a"}`, ""},
+		"one text twice in a list":    {`["a", "a", {"a": ["a", "a"]}]`, ""},
 		"as deep as it may be":        {nested(32), ""},
 		"too deep":                    {nested(33), "more than 32 levels of nesting"},
 	}
