@@ -133,15 +133,20 @@ func (e *InvalidStateTransitionError) Is(target error) bool {
 	return target == ErrInvalidStateTransition
 }
 
-// OptimisticLockError says that an event moved on after the caller read it. Do
-// not write again blindly: read the event and decide anew.
+// OptimisticLockError says that an event or a user moved on after the caller read
+// it. Do not write again blindly: read it and decide anew.
 type OptimisticLockError struct {
-	EventID  uuid.UUID
-	Expected int // the version that the caller had read
+	EventID  uuid.UUID // zero if it is a user
+	UserID   uuid.UUID // zero if it is an event
+	Expected int       // the version that the caller had read
 }
 
 func (e *OptimisticLockError) Error() string {
-	return fmt.Sprintf("almanac: event %s was modified by another transaction (expected version %d)", e.EventID, e.Expected)
+	kind, id := "event", e.EventID
+	if e.UserID != uuid.Nil {
+		kind, id = "user", e.UserID
+	}
+	return fmt.Sprintf("almanac: %s %s was modified by another transaction (expected version %d)", kind, id, e.Expected)
 }
 
 // Is makes errors.Is(err, ErrOptimisticLock) hold.

@@ -42,6 +42,7 @@ func TestTypedErrorsMatchTheirSentinelAndNoOther(t *testing.T) {
 		"timezone, new":  {&almanac.InvalidTimezoneError{Name: "Asia/New", NoData: true}, "invalid timezone", `almanac: "Asia/New" is a time zone for which this machine has no data`},
 		"date of birth":  {&almanac.InvalidDateOfBirthError{Value: "2030-01-01", Reason: "is in the future"}, "invalid date of birth", `almanac: date of birth "2030-01-01" is in the future`},
 		"transition":     {&almanac.InvalidStateTransitionError{EventID: id, From: almanac.Completed, To: almanac.Processing}, "invalid state transition", "almanac: event " + id.String() + ": invalid state transition from COMPLETED to PROCESSING"},
+		"lock, user":     {&almanac.OptimisticLockError{UserID: id, Expected: 3}, "optimistic lock", "almanac: user " + id.String() + " was modified by another transaction (expected version 3)"},
 		"lock":           {&almanac.OptimisticLockError{EventID: id, Expected: 3}, "optimistic lock", "almanac: event " + id.String() + " was modified by another transaction (expected version 3)"},
 		"event type":     {&almanac.UnsupportedEventTypeError{EventType: "DIGEST"}, "unsupported event type", `almanac: no handler for event type "DIGEST"`},
 		"skipped":        {&gap, "skipped wall time", "almanac: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},

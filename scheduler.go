@@ -60,7 +60,8 @@ type Planner interface {
 	// UpdateUser changes a person and replans their pending events, in one
 	// transaction. Events that were ever claimed keep their target; their successors
 	// follow the change. A change that is not valid is a [*ValidationError]; a person
-	// who does not exist, a [*NotFoundError].
+	// who does not exist, a [*NotFoundError]; one who is no longer at the version that
+	// the change is for, an [*OptimisticLockError].
 	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error)
 
 	// DeleteUser deletes a person and what they were owed. See
@@ -147,7 +148,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) {
 		if c.isEmpty() {
-			return r.User, nil
+			return r.User, r.User.expect(c.Version)
 		}
 		return r.User.Edit(c, r.Now)
 	})
@@ -280,6 +281,7 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, err
 	return d, nil
 }
 
+// isEmpty reports that nothing is to be changed, at whatever version.
 func (c ProfileChange) isEmpty() bool {
 	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil
 }

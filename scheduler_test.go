@@ -220,6 +220,47 @@ func TestUpdateUserChangesAllOrNothing(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 }
 
+func TestUpdateUserHeedsTheVersionThatWasSeen(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change  almanac.ProfileChange
+		refused bool
+	}{
+		"the present one":                {almanac.ProfileChange{Version: 2, FirstName: ptr("Ada")}, false},
+		"any":                            {almanac.ProfileChange{FirstName: ptr("Ada")}, false},
+		"one that was":                   {almanac.ProfileChange{Version: 1, FirstName: ptr("Ada")}, true},
+		"one that never was":             {almanac.ProfileChange{Version: 3, FirstName: ptr("Ada")}, true},
+		"the present one, and no change": {almanac.ProfileChange{Version: 2}, false},
+		"another, and no change":         {almanac.ProfileChange{Version: 1}, true},
+		"another, and what is not valid": {almanac.ProfileChange{Version: 1, FirstName: ptr("")}, true},
+		"a negative one, which never is": {almanac.ProfileChange{Version: -1, FirstName: ptr("Ada")}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+			require.NoError(t, err)
+			before, err := scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{FirstName: ptr("Augusta")})
+			require.NoError(t, err)
+
+			_, err = scheduler.UpdateUser(t.Context(), enrolment.User.ID, tt.change)
+
+			if !tt.refused {
+				require.NoError(t, err)
+				return
+			}
+			var lock *almanac.OptimisticLockError
+			require.ErrorAs(t, err, &lock)
+			require.Equal(t, almanac.OptimisticLockError{UserID: enrolment.User.ID, Expected: tt.change.Version}, *lock)
+			user, err := w.store.User(t.Context(), enrolment.User.ID)
+			require.NoError(t, err)
+			require.Equal(t, before.User, user)
+		})
+	}
+}
+
 func TestScheduleIntroducesATypeOnce(t *testing.T) {
 	t.Parallel()
 	w := open(t)

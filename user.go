@@ -47,8 +47,8 @@ func (d DateOfBirth) String() string { return d.date.String() }
 // making another with [User.Edit].
 type User struct {
 	ID          uuid.UUID
-	FirstName   string // 1 to 100 characters
-	LastName    string // 1 to 100 characters
+	FirstName   string // 1 to 100 characters, which are at most 400 bytes
+	LastName    string // as the first
 	DateOfBirth DateOfBirth
 	Timezone    Timezone
 	Attributes  json.RawMessage // a JSON object: facts that handlers need, such as a hire date
@@ -69,6 +69,10 @@ type Profile struct {
 
 // ProfileChange is a change of some fields of a profile; nil leaves a field as it is.
 type ProfileChange struct {
+	// Version is the one that the person must still be at, as whoever asks for the
+	// change has seen them. At another, nothing is changed, and the error is an
+	// [*OptimisticLockError]. Zero changes them whatever became of them meanwhile.
+	Version     int
 	FirstName   *string
 	LastName    *string
 	DateOfBirth *string
@@ -98,15 +102,27 @@ func NewUser(p Profile, now time.Time) (User, error) {
 		}
 		u.ID = id
 	}
-	return u.with(ProfileChange{&p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes, nil}, now)
+	return u.with(ProfileChange{0, &p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes, nil}, now)
 }
 
 // Edit returns u with the change applied, as of now, its version raised by one.
-// The result is validated as by [NewUser].
+// The result is validated as by [NewUser]. The error is an [*OptimisticLockError]
+// if the change is for another version of u.
 func (u User) Edit(c ProfileChange, now time.Time) (User, error) {
+	if err := u.expect(c.Version); err != nil {
+		return User{}, err
+	}
 	u.Version++
 	u.UpdatedAt = now.UTC()
 	return u.with(c, now)
+}
+
+// expect refuses any version but u's own; zero is every version.
+func (u User) expect(version int) error {
+	if version != 0 && version != u.Version {
+		return &OptimisticLockError{UserID: u.ID, Expected: version}
+	}
+	return nil
 }
 
 // Name returns the user's first and last name with a space between.
