@@ -50,9 +50,13 @@ func WithReadiness(ready func(context.Context) error) Option {
 // Every request has ten seconds. What cannot be bounded here, such as slow
 // clients, is for the server: see [Server].
 //
-// The error names every argument that is nil.
+// The error names every argument that is nil, and every setting out of its bounds.
 func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...Option) (http.Handler, error) {
-	a := &api{planner: planner, reader: reader, auth: auth, log: slog.New(slog.DiscardHandler)}
+	a := &api{
+		planner: planner, reader: reader, auth: auth, log: slog.New(slog.DiscardHandler),
+		may:       func(*http.Request, uuid.UUID) (bool, error) { return true, nil },
+		principal: func(*http.Request) string { return "" },
+	}
 	for _, option := range options {
 		option(a)
 	}
@@ -67,16 +71,24 @@ type api struct {
 	planner almanac.Planner
 	reader  Reader
 	auth    Authenticator
-	ready   []func(context.Context) error
-	log     *slog.Logger
-	mux     *http.ServeMux
+
+	// What options set.
+	may       func(*http.Request, uuid.UUID) (bool, error)
+	principal func(*http.Request) string
+	limits    []func(*http.Request) (time.Duration, bool)
+	mustMatch bool // changes need an If-Match
+	ready     []func(context.Context) error
+	log       *slog.Logger
+	bad       []error // of the options
+
+	mux *http.ServeMux
 	// A body is read as JSON whatever it says it is, so it is not its type that keeps
 	// pages in somebody's browser from posting here.
 	origins http.CrossOriginProtection
 }
 
 func (a *api) check() error {
-	var errs []error
+	errs := a.bad
 	refuse := func(bad bool, what string) {
 		if bad {
 			errs = append(errs, errors.New("httpapi: "+what+" is nil"))
@@ -86,6 +98,9 @@ func (a *api) check() error {
 	refuse(a.reader == nil, "reader")
 	refuse(a.auth == nil, "authenticator")
 	refuse(a.log == nil, "logger")
+	refuse(a.may == nil, "authorization")
+	refuse(a.principal == nil, "principal")
+	refuse(slices.ContainsFunc(a.limits, func(f func(*http.Request) (time.Duration, bool)) bool { return f == nil }), "limit")
 	refuse(slices.ContainsFunc(a.ready, func(f func(context.Context) error) bool { return f == nil }), "readiness")
 	return errors.Join(errs...)
 }
@@ -98,12 +113,13 @@ type route struct {
 
 func (a *api) routes() []route {
 	return []route{
-		{http.MethodPost, "/user", a.protected(a.createUser)},
-		{http.MethodGet, "/user/{id}", a.protected(a.user)},
-		{http.MethodPut, "/user/{id}", a.protected(a.updateUser)},
-		{http.MethodDelete, "/user/{id}", a.protected(a.deleteUser)},
-		{http.MethodGet, "/user/{id}/events", a.protected(a.userEvents)},
-		{http.MethodGet, "/events", a.protected(a.events)},
+		{http.MethodPost, "/user", a.ofEverybody(a.createUser)},
+		{http.MethodGet, "/user/{id}", a.ofPerson(a.user)},
+		{http.MethodPut, "/user/{id}", a.ofPerson(a.updateUser)},
+		{http.MethodPatch, "/user/{id}", a.ofPerson(a.patchUser)},
+		{http.MethodDelete, "/user/{id}", a.ofPerson(a.deleteUser)},
+		{http.MethodGet, "/user/{id}/events", a.ofPerson(a.userEvents)},
+		{http.MethodGet, "/events", a.ofEverybody(a.events)},
 		{http.MethodGet, "/events/{id}", a.protected(a.event)},
 		{http.MethodGet, "/healthz", a.healthz},
 		{http.MethodGet, "/readyz", a.readyz},

@@ -137,9 +137,10 @@ func (s *site) nothing() {
 func TestNewNamesEverythingThatIsMissing(t *testing.T) {
 	t.Parallel()
 
-	_, err := httpapi.New(nil, nil, nil, httpapi.WithLogger(nil), httpapi.WithReadiness(nil))
+	_, err := httpapi.New(nil, nil, nil, httpapi.WithLogger(nil), httpapi.WithReadiness(nil),
+		httpapi.WithAuthorization(nil), httpapi.WithPrincipal(nil), httpapi.WithLimit(nil))
 
-	for _, what := range []string{"planner", "reader", "authenticator", "logger", "readiness"} {
+	for _, what := range []string{"planner", "reader", "authenticator", "logger", "readiness", "authorization", "principal", "limit"} {
 		require.ErrorContains(t, err, what+" is nil")
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
 )
 
 // Authenticator decides who may use the API. It must be safe for concurrent use.
@@ -20,6 +24,61 @@ type NoAuthentication struct{}
 
 // Authenticate returns true.
 func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) { return "", true }
+
+// WithPrincipal sets how the requests that the [Authenticator] let in are told
+// apart: who returns the name of the program, the tenant or the person that sent
+// one. Each has idempotency keys and a rate (see [WithRate]) of their own. The name
+// should outlast the credentials: a request that is repeated with a new token is
+// still the same. The function must be safe for concurrent use. The default is that
+// all are one.
+func WithPrincipal(who func(r *http.Request) string) Option {
+	return func(a *api) { a.principal = who }
+}
+
+// WithAuthorization sets who may do what to whom: may is asked about each request
+// that the [Authenticator] let in, with the id of the person that it is about, or
+// with [uuid.Nil] when it is about somebody new (POST /user) or everybody (GET
+// /events). A person of whom a request may not be is answered 404, as if there were
+// none, and so are their events: nobody finds out by guessing who there is. About
+// somebody new or everybody, the answer is 403. An error is a failure of the server.
+// The function must be safe for concurrent use. The default is that whoever is let
+// in may do everything.
+func WithAuthorization(may func(r *http.Request, user uuid.UUID) (bool, error)) Option {
+	return func(a *api) { a.may = may }
+}
+
+// authorize asks whether the request may be about the person, and returns the
+// refusal if it may not.
+func (a *api) authorize(r *http.Request, user uuid.UUID, refusal error) error {
+	may, err := a.may(r, user)
+	if err == nil && !may {
+		return refusal
+	}
+	return err
+}
+
+// ofEverybody is protected for what is about nobody in particular.
+func (a *api) ofEverybody(do endpoint) endpoint {
+	return a.protected(func(r *http.Request) (reply, error) {
+		if err := a.authorize(r, uuid.Nil, newProblem(http.StatusForbidden, "the credentials do not suffice for this")); err != nil {
+			return reply{}, err
+		}
+		return do(r)
+	})
+}
+
+// ofPerson is protected for what is about the person in the path. An id that is
+// none is for the endpoint to refuse.
+func (a *api) ofPerson(do endpoint) endpoint {
+	return a.protected(func(r *http.Request) (reply, error) {
+		if id, ok := parseID(r.PathValue("id")); ok {
+			if err := a.authorize(r, id, &almanac.NotFoundError{Kind: "user", ID: id}); err != nil {
+				return reply{}, err
+			}
+		}
+		return do(r)
+	})
+}
 
 // BearerToken lets in whoever sends one of the tokens, as RFC 6750 has it:
 // "Authorization: Bearer" and the token. Two tokens serve while one replaces the

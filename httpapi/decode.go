@@ -18,8 +18,8 @@ const maxBody = 64 << 10
 // decodeProfile reads the fields of a profile from the request's body and adds
 // what is wrong with them to bad. When the body as a whole is of no use, it
 // complains of that alone and reports false. What the body is said to be does not
-// matter: curl says it is a form unless told otherwise.
-func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, ok bool) {
+// matter here: curl says it is a form unless told otherwise.
+func decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c almanac.ProfileChange, ok bool) {
 	body, complaint := readBody(r)
 	if complaint != "" {
 		bad.add("body", "%s", complaint)
@@ -39,16 +39,36 @@ func decodeProfile(r *http.Request, bad *complaints) (c almanac.ProfileChange, o
 			bad.add(clip(m.name), "is given more than once")
 		case known:
 			*text = textOf(m, bad)
-		case m.name == "attributes" && !isObject(m.value):
-			bad.add(m.name, "must be an object")
 		case m.name == "attributes":
-			c.Attributes = m.value
+			if !take(&c, m.value) {
+				bad.add(m.name, "must be an object")
+			}
 		default:
 			bad.add(clip(m.name), "is not a known field")
 		}
 		seen[m.name] = true
 	}
 	return c, true
+}
+
+// takeAttributes puts attributes into a change, if they are as they must be.
+type takeAttributes func(c *almanac.ProfileChange, value json.RawMessage) bool
+
+// replaceAttributes takes them in place of all that there are.
+func replaceAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
+	c.Attributes = value
+	return isObject(value)
+}
+
+// mergeAttributes takes them as a merge patch has it (RFC 7396): some replace
+// those of their names, and null removes, here all of them.
+func mergeAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
+	if string(value) == "null" {
+		c.Attributes = json.RawMessage("{}")
+		return true
+	}
+	c.Merge = value
+	return isObject(value)
 }
 
 // readBody returns a body that is one JSON object, or says why it is none, as a

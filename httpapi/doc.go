@@ -3,6 +3,7 @@
 //	POST   /user                 {firstName, lastName, dateOfBirth, timezone} → 201 {user, nextBirthdayEvent}
 //	GET    /user/{id}            → 200 {user}
 //	PUT    /user/{id}            any of those fields → 200 {user, reschedule}
+//	PATCH  /user/{id}            the same as application/merge-patch+json → 200 {user, reschedule}
 //	DELETE /user/{id}            → 204
 //	GET    /user/{id}/events     ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events               ?status= type= limit= cursor= → 200 {events, nextCursor}
@@ -11,21 +12,47 @@
 //	GET    /readyz               → 200 while the repository answers, else 503
 //
 // A person may also be given attributes, a JSON object of facts that handlers
-// need. Instants are RFC 3339 in UTC with milliseconds, as 2026-03-15T14:00:00.000Z;
+// need. PUT replaces them as a whole; PATCH, by the rules of RFC 7396, changes those
+// that it names and removes those that it names null. Instants are RFC 3339 in UTC with milliseconds, as 2026-03-15T14:00:00.000Z;
 // wall times carry no offset, as 2026-03-15T09:00:00. A nextCursor that is not
 // null asks for the page that follows.
 //
 // All but the last two routes ask the [Authenticator]. Whoever passes it may do
-// everything: the API is for a host's own programs, not for the people in it.
+// everything, as suits a host's own programs, unless [WithAuthorization] says who
+// may do what to whom. [WithRate] and [WithLimit] bound how much they may do.
 //
 // Errors are problem details of RFC 9457, as application/problem+json, with the
 // request id of the X-Request-Id header in requestId. Their type is about:blank
-// and their title says the status, except for one.
+// and their title says the status, except for those of two sections below.
+//
+// # Changed by one at a time
+//
+// A person's version is also the entity tag of GET /user/{id} and of the answers
+// to POST, PUT and PATCH, in ETag. A request to change or delete a person whose
+// If-Match header does not name the present one is answered 412, as is one whose
+// If-None-Match does (RFC 9110, section 13.1). A change is compared once more in the
+// transaction that stores it, so of two that are for one version only one is made.
+// GET answers 304 to an If-None-Match that names the present tag. [RequireIfMatch]
+// makes the header a duty: without it the answer is 428.
+//
+// # Created once
+//
+// POST /user with an Idempotency-Key header, of 1 to 255 ASCII characters in quotes
+// (draft-ietf-httpapi-idempotency-key-header-07), creates one person however often
+// it is sent. Whoever has no answer can send it again, and is answered 201 as if it
+// were the first time, with the person as stored and the birthday event that is open
+// now. With the same key and another profile the answer is 422; while the person of
+// the key is being deleted, it is 409. A request that is refused uses up no key.
+//
+// The id of the person is made from the key and the principal ([WithPrincipal]), and
+// nothing else is remembered of the first request. So once a person was changed, the
+// profile of a repeated request is no longer compared, and the answer is the person
+// as they are then; and once a person was deleted, their key creates another.
 //
 // # Invalid input
 //
-// A request with a bad body, path or query is answered 400, with every bad field
-// in errors, and nothing is stored:
+// A request with a bad body, path, query, entity tag or key is answered 400, with
+// every bad field in errors, and nothing is stored:
 //
 //	{
 //	  "type": "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Invalid_input",
@@ -39,5 +66,6 @@
 //	  "requestId": "K5RMBQPN7QVFWEAFGTHXXWQWZC"
 //	}
 //
-// The body as a whole is the field "body", a query that cannot be read "query".
+// The body as a whole is the field "body", a query that cannot be read "query", and
+// a header goes by its name.
 package httpapi

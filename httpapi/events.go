@@ -47,5 +47,8 @@ func (a *api) event(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if err := a.authorize(r, e.UserID, &almanac.NotFoundError{Kind: "event", ID: id}); err != nil {
+		return reply{}, err
+	}
 	return reply{status: http.StatusOK, body: eventAnswer{eventOf(e)}}, nil
 }

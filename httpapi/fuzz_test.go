@@ -53,3 +53,32 @@ func FuzzBodies(f *testing.F) {
 		require.Equal(t, before, after, "something was stored")
 	})
 }
+
+// FuzzHeaders sends anything as a condition and as a key: a change is made only
+// for somebody who named the version, or did not mind, and it is never the server's
+// fault.
+func FuzzHeaders(f *testing.F) {
+	for _, header := range []string{`"1"`, `*`, `W/"1"`, `"0", "1"`, `,,"1",`, `"1`, `"a\"b"`, `"1,"`, "\"\xff\"", ` "1" `, `"2",*`, "k-1"} {
+		f.Add(header)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		s := open(t)
+		created := s.send("POST", "/user", grace, "Idempotency-Key: "+header)
+		require.Contains(t, []int{http.StatusCreated, http.StatusBadRequest}, created.status)
+		if created.status == http.StatusCreated {
+			require.Equal(t, created.header["Location"], s.send("POST", "/user", grace, "Idempotency-Key: "+header).header["Location"])
+		}
+		path := s.send("POST", "/user", grace).header.Get("Location")
+
+		changed := s.send("PUT", path, `{"firstName":"A"}`, "If-Match: "+header)
+
+		switch changed.status {
+		case http.StatusOK:
+			require.True(t, strings.Contains(header, `"1"`) || strings.Trim(header, " \t") == "*", "%q", header)
+		case http.StatusPreconditionFailed, http.StatusBadRequest:
+			require.Contains(t, s.send("GET", path, "").body, `"version":1`)
+		default:
+			t.Errorf("%q: %d", header, changed.status)
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
+	"mime"
 	"net/http"
 	"slices"
 
@@ -12,7 +15,8 @@ import (
 func (a *api) createUser(r *http.Request) (reply, error) {
 	var bad complaints
 	queryOf(r, &bad)
-	change, ok := decodeProfile(r, &bad)
+	key := keyOf(r, &bad)
+	change, ok := decodeProfile(r, &bad, replaceAttributes)
 	if !ok {
 		return reply{}, bad.problem()
 	}
@@ -20,13 +24,20 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 	if bad.any() {
 		return reply{}, a.complainOfProfile(r, profile, &bad)
 	}
+	if key != "" {
+		profile.ID = idOfKey(a.principal(r), key)
+	}
 	enrolment, err := a.planner.CreateUser(r.Context(), profile)
+	if key != "" && errors.Is(err, almanac.ErrExists) {
+		enrolment, err = a.createdBefore(r.Context(), profile)
+	}
 	if err != nil {
 		return reply{}, err
 	}
 	return reply{
 		status:   http.StatusCreated,
 		location: "/user/" + enrolment.User.ID.String(),
+		etag:     etagOf(enrolment.User),
 		body:     createdOf(enrolment),
 	}, nil
 }
@@ -62,20 +73,22 @@ func (a *api) complainOfProfile(r *http.Request, p almanac.Profile, bad *complai
 }
 
 func (a *api) user(r *http.Request) (reply, error) {
-	u, err := a.find(r)
-	if err != nil {
+	var bad complaints
+	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
+	queryOf(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	u, err := a.reader.User(r.Context(), id)
+	switch {
+	case err != nil:
 		return reply{}, err
+	case !conditions.matches(u):
+		return reply{}, preconditionFailed()
+	case conditions.excludes(u):
+		return reply{status: http.StatusNotModified, etag: etagOf(u)}, nil
 	}
-	return reply{status: http.StatusOK, body: userAnswer{userOf(u)}}, nil
-}
-
-// find returns the user of the request's path.
-func (a *api) find(r *http.Request) (almanac.User, error) {
-	id, err := pathAlone(r)
-	if err != nil {
-		return almanac.User{}, err
-	}
-	return a.reader.User(r.Context(), id)
+	return reply{status: http.StatusOK, etag: etagOf(u), body: userAnswer{userOf(u)}}, nil
 }
 
 // pathAlone returns the id of a request that has nothing more to say.
@@ -89,31 +102,56 @@ func pathAlone(r *http.Request) (uuid.UUID, error) {
 	return id, nil
 }
 
-func (a *api) updateUser(r *http.Request) (reply, error) {
+func (a *api) updateUser(r *http.Request) (reply, error) { return a.change(r, replaceAttributes) }
+
+const mergePatch = "application/merge-patch+json"
+
+// patchUser wants to be told the kind of the patch, since another kind would mean
+// another thing by the same body.
+func (a *api) patchUser(r *http.Request) (reply, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != mergePatch {
+		p := newProblem(http.StatusUnsupportedMediaType, "a patch must be "+mergePatch)
+		p.header = http.Header{"Accept-Patch": {mergePatch}}
+		return reply{}, p
+	}
+	return a.change(r, mergeAttributes)
+}
+
+func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	var bad complaints
-	id := idOf(r, &bad)
+	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
 	queryOf(r, &bad)
-	change, ok := decodeProfile(r, &bad)
+	change, ok := decodeProfile(r, &bad, take)
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}
 	if bad.any() {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}
-	if isEmpty(change) { // replanning would raise versions, and nothing was asked for
-		u, err := a.reader.User(r.Context(), id)
-		return reply{status: http.StatusOK, body: updatedOf(almanac.Rescheduled{User: u})}, err
+	var err error
+	if change.Version, err = a.expected(r, id, conditions); err != nil {
+		return reply{}, err
 	}
-	result, err := a.planner.UpdateUser(r.Context(), id, change)
+	result, err := a.apply(r.Context(), id, change)
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{status: http.StatusOK, body: updatedOf(result)}, nil
+	return reply{status: http.StatusOK, etag: etagOf(result.User), body: updatedOf(result)}, nil
+}
+
+// apply stores a change. One that asks for nothing is not passed on, since
+// replanning would raise the versions of the person's events.
+func (a *api) apply(ctx context.Context, id uuid.UUID, c almanac.ProfileChange) (almanac.Rescheduled, error) {
+	if isEmpty(c) {
+		u, err := a.reader.User(ctx, id)
+		return almanac.Rescheduled{User: u}, err
+	}
+	return a.planner.UpdateUser(ctx, id, c)
 }
 
 func isEmpty(c almanac.ProfileChange) bool {
 	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Timezone}
-	return c.Attributes == nil && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
+	return c.Attributes == nil && c.Merge == nil && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
 }
 
 // complainOfChange is complainOfProfile for a change of the given user.
@@ -132,8 +170,14 @@ func (a *api) complainOfChange(r *http.Request, id uuid.UUID, c almanac.ProfileC
 }
 
 func (a *api) deleteUser(r *http.Request) (reply, error) {
-	id, err := pathAlone(r)
-	if err != nil {
+	var bad complaints
+	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
+	queryOf(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	// A change between this look and the deletion goes unnoticed.
+	if _, err := a.expected(r, id, conditions); err != nil {
 		return reply{}, err
 	}
 	if _, err := a.planner.DeleteUser(r.Context(), id); err != nil {

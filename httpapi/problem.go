@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
 
@@ -35,8 +37,10 @@ func newProblem(status int, detail string) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
+// The types of problems are sections of the package's documentation.
 const (
 	invalidInput = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Invalid_input"
+	createdOnce  = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Created_once"
 	maxErrors    = 100 // what is told of a body that is nothing but wrong
 )
 
@@ -65,8 +69,26 @@ func (c *complaints) addAll(err error) {
 		return
 	}
 	for _, f := range invalid.Fields {
-		c.add(f.Field, "%s", f.Problem)
+		c.add(fieldOf(f), "%s", complaintOf(f))
 	}
+}
+
+// fieldOf is the name that clients know a field by: a merge patch is attributes to
+// them.
+func fieldOf(f almanac.FieldError) string {
+	if f.Field == "merge" {
+		return "attributes"
+	}
+	return f.Field
+}
+
+// complaintOf leaves out why there is no data of a zone, which names files.
+func complaintOf(f almanac.FieldError) string {
+	var zone *almanac.InvalidTimezoneError
+	if errors.As(f.Err, &zone) && zone.NoData {
+		return "is a time zone for which there is no data here"
+	}
+	return f.Problem
 }
 
 func (c *complaints) any() bool { return len(c.list) > 0 }
@@ -91,6 +113,7 @@ func problemOf(r *http.Request, err error) (_ *problem, told bool) {
 	var p *problem
 	var missing *almanac.NotFoundError
 	var wall *almanac.WallTimeError
+	var lock *almanac.OptimisticLockError
 	switch {
 	case errors.As(err, &p):
 		return p, true
@@ -102,6 +125,8 @@ func problemOf(r *http.Request, err error) (_ *problem, told bool) {
 		return newProblem(http.StatusNotFound, fmt.Sprintf("there is no %s %s", missing.Kind, missing.ID)), true
 	case errors.Is(err, almanac.ErrExists):
 		return newProblem(http.StatusConflict, "it exists already"), true
+	case errors.As(err, &lock) && lock.UserID != uuid.Nil: // changed since the condition was looked at
+		return preconditionFailed(), true
 	case errors.Is(err, almanac.ErrOptimisticLock):
 		return newProblem(http.StatusConflict, "it was changed by somebody else at the same moment"), true
 	case errors.As(err, &wall):

@@ -41,7 +41,7 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"/user":                         "POST",
-		"/user/" + stranger:             "GET, HEAD, PUT, DELETE",
+		"/user/" + stranger:             "GET, HEAD, PUT, PATCH, DELETE",
 		"/user/" + stranger + "/events": "GET, HEAD",
 		"/events":                       "GET, HEAD",
 		"/events/" + stranger:           "GET, HEAD",
@@ -50,7 +50,7 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	}
 	s := open(t)
 	for path, allowed := range tests {
-		a := s.send("PATCH", path, "")
+		a := s.send("OPTIONS", path, "")
 
 		s.problem(a, http.StatusMethodNotAllowed)
 		require.Equal(t, allowed, a.header.Get("Allow"), path)
@@ -292,4 +292,22 @@ func TestServerBoundsSlowClients(t *testing.T) {
 	require.Positive(t, s.WriteTimeout)
 	require.Positive(t, s.IdleTimeout)
 	require.Positive(t, s.MaxHeaderBytes)
+}
+
+// incurable is a planner's refusal that has something to say about the inside.
+type incurable struct{ almanac.Repository }
+
+func (incurable) CreateUser(context.Context, almanac.User, ...almanac.Event) (almanac.User, []almanac.Event, error) {
+	cause := errors.New("open /secret/zoneinfo: permission denied")
+	zone := &almanac.InvalidTimezoneError{Name: "America/New_York", NoData: true, Err: cause}
+	return almanac.User{}, nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "timezone", Problem: "is bad: " + cause.Error(), Err: zone}}}
+}
+
+func TestWhyAZoneHasNoDataIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, incurable{newRepository()}, httpapi.NoAuthentication{})
+
+	got := s.complaints(s.send("POST", "/user", grace))
+
+	require.Equal(t, map[string]string{"timezone": "is a time zone for which there is no data here"}, got)
 }

@@ -80,11 +80,17 @@ func searchOf(r *http.Request, bad *complaints) search {
 
 // idOf returns the id in the request's path, in the one form that the API writes.
 func idOf(r *http.Request, bad *complaints) uuid.UUID {
-	text := r.PathValue("id")
-	id, err := uuid.Parse(text)
-	if err != nil || len(text) != len(id.String()) {
+	id, ok := parseID(r.PathValue("id"))
+	if !ok {
 		bad.add("id", "is not a UUID")
-		return uuid.Nil
 	}
 	return id
+}
+
+func parseID(text string) (uuid.UUID, bool) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(id.String()) {
+		return uuid.Nil, false
+	}
+	return id, true
 }

@@ -79,16 +79,20 @@ type endpoint func(r *http.Request) (reply, error)
 type reply struct {
 	status   int
 	location string // of what was created
+	etag     string // of the person, as they are now
 	body     any    // sent as JSON; nil sends none
 }
 
-// protected asks the authenticator first.
+// protected asks the authenticator first, and then the limits.
 func (a *api) protected(do endpoint) endpoint {
 	return func(r *http.Request) (reply, error) {
 		if challenge, ok := a.auth.Authenticate(r); !ok {
 			p := newProblem(http.StatusUnauthorized, "the request carries no valid credentials")
 			p.header = http.Header{"Www-Authenticate": {challenge}}
 			return reply{}, p
+		}
+		if err := a.within(r); err != nil {
+			return reply{}, err
 		}
 		return do(r)
 	}
@@ -104,6 +108,9 @@ func (a *api) answer(do endpoint) http.Handler {
 		}
 		if re.location != "" {
 			w.Header().Set("Location", re.location)
+		}
+		if re.etag != "" {
+			w.Header().Set("Etag", re.etag)
 		}
 		if re.body == nil {
 			w.WriteHeader(re.status)

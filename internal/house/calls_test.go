@@ -12,6 +12,7 @@ func clockReaders() map[string]string {
 	return map[string]string{
 		"work.go":                         "pairs the database's time of a claim with the worker's own",
 		"webhook/verify.go":               "a delivery arrives now",
+		"httpapi/limit.go":                "a rate is counted by whoever keeps it",
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
 		"internal/engine/lease.go":        "a lease that is over is not worked on",

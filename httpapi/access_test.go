@@ -1,0 +1,98 @@
+package httpapi_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/httpapi"
+)
+
+// whoever lets a request be about the persons whose ids its X-May headers name;
+// "everybody" is about everybody and somebody new.
+func whoever(r *http.Request, user uuid.UUID) (bool, error) {
+	for _, id := range r.Header.Values("X-May") {
+		if id == user.String() || id == "everybody" && user == uuid.Nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func TestNobodyFindsOutByGuessingWhoThereIs(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(whoever))
+	a := s.send("POST", "/user", grace, "X-May: everybody")
+	require.Equal(t, http.StatusCreated, a.status, a.body)
+	user, event := s.object(a)["user"].(map[string]any), s.object(a)["nextBirthdayEvent"].(map[string]any)
+	id, eventID := user["id"].(string), event["id"].(string)
+	requests := map[string]struct{ method, before, after, body, header string }{
+		"reading":             {"GET", "/user/", "", "", ""},
+		"changing":            {"PUT", "/user/", "", `{"firstName":"A"}`, ""},
+		"changing nothing":    {"PUT", "/user/", "", `{}`, ""},
+		"changing badly":      {"PUT", "/user/", "", `{`, ""},
+		"changing a version":  {"PUT", "/user/", "", `{"firstName":"A"}`, `If-Match: "7"`},
+		"asking for a change": {"GET", "/user/", "", "", `If-None-Match: "1"`},
+		"patching":            {"PATCH", "/user/", "", `{"firstName":"A"}`, "Content-Type: application/merge-patch+json"},
+		"patching wrongly":    {"PATCH", "/user/", "", `{"firstName":"A"}`, "Content-Type: text/plain"},
+		"deleting":            {"DELETE", "/user/", "", "", ""},
+		"listing":             {"GET", "/user/", "/events", "", ""},
+		"an event":            {"GET", "/events/", "", "", ""},
+	}
+	for name, tt := range requests {
+		known := id
+		if tt.before == "/events/" {
+			known = eventID
+		}
+		header := []string{"X-May: " + stranger, "X-May: everybody", "X-Request-Id: x"}
+		if tt.header != "" {
+			header = append(header, tt.header)
+		}
+		ask := func(id string) answer { return s.send(tt.method, tt.before+id+tt.after, tt.body, header...) }
+
+		there, missing := ask(known), ask(uuid.Max.String())
+
+		s.problem(there, http.StatusNotFound)
+		require.Equal(t, there.header, missing.header, name)
+		require.Equal(t, there.body, strings.ReplaceAll(missing.body, uuid.Max.String(), known), name)
+	}
+	require.Equal(t, map[string]any{"user": user}, s.object(s.send("GET", "/user/"+id, "", "X-May: "+id)), "nothing was changed")
+	require.Equal(t, http.StatusOK, s.send("GET", "/events/"+eventID, "", "X-May: "+id).status)
+	require.Equal(t, http.StatusOK, s.send("GET", "/user/"+id+"/events", "", "X-May: "+id).status)
+}
+
+func TestWhatIsAboutEverybodyIsForWhoMay(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(whoever))
+
+	s.problem(s.send("POST", "/user", grace, "X-May: "+stranger), http.StatusForbidden)
+	s.problem(s.send("GET", "/events", "", "X-May: "+stranger), http.StatusForbidden)
+	s.nothing()
+	require.Equal(t, http.StatusOK, s.send("GET", "/events", "", "X-May: everybody").status)
+	require.Equal(t, http.StatusOK, s.send("GET", "/readyz", "").status)
+}
+
+func TestOnlyWhoIsLetInIsAskedWhatTheyMay(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.BearerToken("secret"), httpapi.WithAuthorization(
+		func(*http.Request, uuid.UUID) (bool, error) { panic("asked") }))
+
+	s.problem(s.send("GET", "/user/"+stranger, ""), http.StatusUnauthorized)
+	s.problem(s.send("POST", "/user", grace), http.StatusUnauthorized)
+}
+
+func TestWhoCannotSayWhatIsAllowedAllowsNothing(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(
+		func(*http.Request, uuid.UUID) (bool, error) { return true, errors.New("secret") }))
+	for _, target := range []string{"/user/" + stranger, "/events"} {
+		a := s.send("GET", target, "")
+
+		s.problem(a, http.StatusInternalServerError)
+		require.NotContains(t, a.body, "secret")
+	}
+}

@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/jsonb"
+)
+
+const keyHeader = "Idempotency-Key"
+
+// A key is a string of RFC 9651, section 3.3.3. Quotes are forgiven where they would
+// make no difference, as they are often left out.
+var (
+	quotedKey = regexp.MustCompile(`^"((?:[ !#-\[\]-~]|\\["\\])+)"$`)
+	bareKey   = regexp.MustCompile(`^[A-Za-z0-9._~:/+=-]+$`)
+)
+
+// keyOf returns the request's idempotency key, or "" if there is none.
+func keyOf(r *http.Request, bad *complaints) string {
+	lines := r.Header.Values(keyHeader)
+	if len(lines) == 0 {
+		return ""
+	}
+	key := lines[0]
+	if quoted := quotedKey.FindStringSubmatch(key); quoted != nil {
+		key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(quoted[1])
+	} else if !bareKey.MatchString(key) {
+		key = ""
+	}
+	if len(lines) > 1 || key == "" || len(key) > 255 {
+		bad.add(keyHeader, "is not one text of 1 to 255 ASCII characters, in quotes")
+	}
+	return key
+}
+
+// keySpace is where the ids of keys are derived from. Another one would forget
+// every key that was ever used.
+var keySpace = uuid.MustParse("0797c45c-e902-4134-892e-bc4ee1248250")
+
+// idOfKey derives the id of the person that a principal creates with a key, as RFC
+// 9562 has it for names, with SHA-256 (appendix B.2). The store takes an id once,
+// so it is the store that makes a key work once.
+func idOfKey(principal, key string) uuid.UUID {
+	name := strconv.Itoa(len(principal)) + ":" + principal + key
+	return uuid.NewHash(sha256.New(), keySpace, []byte(name), 8)
+}
+
+// createdBefore answers a request whose key has been used: as it was answered then,
+// if it is the same request.
+func (a *api) createdBefore(ctx context.Context, p almanac.Profile) (almanac.Enrolment, error) {
+	u, err := a.reader.User(ctx, p.ID)
+	if errors.Is(err, almanac.ErrNotFound) {
+		refusal := newProblem(http.StatusConflict, "the person of this idempotency key is being created or deleted at this moment; try again")
+		refusal.Type, refusal.header = createdOnce, http.Header{"Retry-After": {"1"}}
+		return almanac.Enrolment{}, refusal
+	}
+	if err != nil {
+		return almanac.Enrolment{}, err
+	}
+	if u.Version == 1 && !describes(p, u) {
+		refusal := newProblem(http.StatusUnprocessableEntity, "this idempotency key was used for another person")
+		refusal.Type = createdOnce
+		return almanac.Enrolment{}, refusal
+	}
+	found, err := a.reader.Find(ctx, almanac.And{
+		almanac.ForUser(u.ID), almanac.OfType(almanac.TypeBirthday),
+		almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
+	}, almanac.Page{})
+	return almanac.Enrolment{User: u, Events: found.Events}, err
+}
+
+// describes reports whether u, who was never changed, was made from p.
+func describes(p almanac.Profile, u almanac.User) bool {
+	asked, err := almanac.NewUser(p, u.CreatedAt)
+	return err == nil &&
+		asked.FirstName == u.FirstName && asked.LastName == u.LastName &&
+		asked.DateOfBirth == u.DateOfBirth && asked.Timezone.String() == u.Timezone.String() &&
+		jsonb.Equal(asked.Attributes, u.Attributes)
+}
