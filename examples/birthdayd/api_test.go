@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,9 +33,101 @@ func TestWhatTheAPIAcceptsPostgresStores(t *testing.T) {
 	}
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
 	for attributes, want := range tests {
-		status, answer := p.send("POST", "/user", fmt.Sprintf(
-			`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":%s}`, attributes))
+		status, answer := p.send("POST", "/user", newborn(attributes))
 		require.Equal(t, want, status, "%.80s: %.500v", attributes, answer)
 	}
 	require.Equal(t, 0, p.stop())
+}
+
+// newborn is somebody with those attributes.
+func newborn(attributes string) string {
+	return fmt.Sprintf(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":%s}`, attributes)
+}
+
+// PostgreSQL keeps attributes in a form of its own, and takes an id once even when
+// requests cross each other.
+func TestAKeyCreatesOnePersonInPostgres(t *testing.T) {
+	t.Parallel()
+	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
+	const attributes = `{"n":[1e2,-0.0,1.50],"é\u0001":"\ud83d\ude00\/","deliverAt":"08:00"}`
+	ids := p.together(16, http.StatusCreated, func(i int) (int, map[string]any) {
+		body := strings.ReplaceAll(newborn(attributes), ",", strings.Repeat(" ", i)+",")
+		return p.send("POST", "/user", body, `Idempotency-Key: "once"`)
+	})
+	require.Equal(t, 16, ids[http.StatusCreated])
+	_, answer := p.send("GET", "/events", "")
+	require.Len(t, answer["events"], 1)
+
+	other := strings.Replace(newborn(attributes), "1.50", "1.51", 1)
+	status, _ := p.send("POST", "/user", other, `Idempotency-Key: "once"`)
+	require.Equal(t, http.StatusUnprocessableEntity, status)
+	require.Equal(t, 0, p.stop())
+}
+
+func TestOneOfManyChangesOfAVersionIsMade(t *testing.T) {
+	t.Parallel()
+	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
+	status, answer := p.send("POST", "/user", newborn("{}"))
+	require.Equal(t, http.StatusCreated, status, answer)
+	path := "/user/" + answer["user"].(map[string]any)["id"].(string)
+
+	statuses := p.together(16, http.StatusOK, func(i int) (int, map[string]any) {
+		return p.send("PUT", path, fmt.Sprintf(`{"attributes":{"by":%d}}`, i), `If-Match: "1"`)
+	})
+
+	require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusPreconditionFailed: 15}, statuses)
+	_, answer = p.send("GET", path, "")
+	require.EqualValues(t, 2, answer["user"].(map[string]any)["version"])
+	require.Equal(t, 0, p.stop())
+}
+
+// together sends n requests at once and counts the statuses. All that have the
+// given one must tell of one and the same person.
+func (p *process) together(n, status int, send func(i int) (int, map[string]any)) map[int]int {
+	p.t.Helper()
+	statuses, answers := make([]int, n), make([]map[string]any, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { statuses[i], answers[i] = send(i) })
+	}
+	all.Wait()
+	counts, ids := make(map[int]int), make(map[any]bool)
+	for i, s := range statuses {
+		if counts[s]++; s == status {
+			ids[answers[i]["user"].(map[string]any)["id"]] = true
+		}
+	}
+	require.Len(p.t, ids, 1)
+	return counts
+}
+
+// Whatever a database has to say is for the log.
+func TestDatabaseErrorsAreNotTold(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pool.Config().ConnString())...)
+	_, err := pool.Exec(t.Context(), "DROP SCHEMA almanac CASCADE")
+	require.NoError(t, err)
+	const id = "018f6a2b-7c1d-7e3f-8a4b-5c6d7e8f9a0b"
+	requests := [][]string{
+		{"POST", "/user", newborn("{}")}, {"POST", "/user", newborn("{}"), `Idempotency-Key: "k"`}, {"GET", "/user/" + id, ""},
+		{"PUT", "/user/" + id, `{"firstName":"C"}`}, {"PUT", "/user/" + id, `{"firstName":""}`}, {"PUT", "/user/" + id, `{"firstName":1}`},
+		{"PUT", "/user/" + id, `{"firstName":"C"}`, `If-Match: "1"`}, {"DELETE", "/user/" + id, ""},
+		{"PATCH", "/user/" + id, `{"attributes":{"a":1}}`, "Content-Type: application/merge-patch+json"},
+		{"GET", "/user/" + id + "/events", ""}, {"GET", "/events?status=PENDING&type=BIRTHDAY", ""}, {"GET", "/events/" + id, ""},
+	}
+	for i, r := range requests {
+		requestID := fmt.Sprintf("request-%d", i)
+		status, answer := p.send(r[0], r[1], r[2], append(r[3:], "X-Request-Id: "+requestID)...)
+
+		require.Equal(t, http.StatusInternalServerError, status, r)
+		require.Equal(t, map[string]any{
+			"type": "about:blank", "title": "Internal Server Error", "status": 500.0, "requestId": requestID,
+			"detail": "the request failed; its id leads to the reason in the log",
+		}, answer)
+	}
+	for _, line := range p.lines("request failed") {
+		require.Contains(t, line["error"], "42P01", "it is in the log")
+	}
+	require.Len(t, p.lines("request failed"), len(requests))
 }

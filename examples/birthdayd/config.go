@@ -19,6 +19,7 @@ import (
 type config struct {
 	addr        string
 	apiToken    string
+	apiRate     int
 	databaseURL string
 	dataDir     string
 	hook        hookConfig
@@ -59,6 +60,8 @@ func (c *config) settings() []setting {
 			usage: "where the HTTP API listens; port 0 takes a free one"},
 		{name: "api-token", arg: "TOKEN", take: take(&c.apiToken),
 			usage: "bearer token that the API asks for; without one it listens on loopback only"},
+		{name: "api-rate", arg: "N", preset: "1000", take: takeNumber(&c.apiRate, 0, 1_000_000),
+			usage: "requests a second that the API answers, all clients together; 0 sets no limit"},
 		{name: "database-url", arg: "URL", also: "DATABASE_URL", take: take(&c.databaseURL),
 			usage: "PostgreSQL 13 or later; without one birthdayd finds or starts its own"},
 		{name: "data-dir", arg: "DIR", preset: defaultDataDir(), take: take(&c.dataDir),

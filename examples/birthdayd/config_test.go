@@ -32,6 +32,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 	}
 	want := config{
 		addr:        "127.0.0.1:8080",
+		apiRate:     1000,
 		databaseURL: "postgres://flag/db",
 		dataDir:     defaultDataDir(),
 		hook:        hookConfig{url: "https://example.com/hook", allowPrivate: true},
@@ -89,11 +90,11 @@ func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
 		"nothing is said": {nil, nil, []string{"-webhook-url is required, except with -demo"}},
 		"everything is wrong": {
 			[]string{"-addr", "8080", "-deliver-at", "9am", "-log-format", "xml", "-log-level", "loud", "-demo=perhaps", "-lease", "1s", "left"},
-			[]string{"BIRTHDAYD_WORKERS=none", "BIRTHDAYD_ATTEMPTS=0", "BIRTHDAYD_RETRY_FIRST=soon"},
+			[]string{"BIRTHDAYD_WORKERS=none", "BIRTHDAYD_ATTEMPTS=0", "BIRTHDAYD_API_RATE=-1", "BIRTHDAYD_RETRY_FIRST=soon"},
 			[]string{
 				`-addr: "8080" is not of the form host:port`, `-deliver-at: "9am" is not a time of day`, `-log-format: "xml"`,
 				`-log-level: "loud"`, `-demo: "perhaps" is neither true nor false`, `-lease: "1s" is not a duration of at least 3s`,
-				`unexpected argument "left"`, `BIRTHDAYD_WORKERS: "none"`, `BIRTHDAYD_ATTEMPTS: "0"`, `BIRTHDAYD_RETRY_FIRST: "soon"`,
+				`unexpected argument "left"`, `BIRTHDAYD_WORKERS: "none"`, `BIRTHDAYD_ATTEMPTS: "0"`, `BIRTHDAYD_API_RATE: "-1" is not a whole number from 0 to 1000000`, `BIRTHDAYD_RETRY_FIRST: "soon"`,
 				"-webhook-url is required",
 			},
 		},
@@ -154,7 +155,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, environment(), streams{&out, &errs}); code != exitOK || errs.Len() > 0 {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
-	flags := []string{"addr", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
+	flags := []string{"addr", "api-rate", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
 		"retry-first", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
 	for _, flag := range flags {
 		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))

@@ -141,12 +141,17 @@ func (p *process) stop() int {
 	return p.wait()
 }
 
-// send sends a request to the API and returns the answer as an object.
-func (p *process) send(method, path, body string) (status int, answer map[string]any) {
+// send sends a request to the API and returns the answer as an object; header
+// lines are "Name: value".
+func (p *process) send(method, path, body string, header ...string) (status int, answer map[string]any) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(body))
 	require.NoError(p.t, err)
 	r.Header.Set("Content-Type", "application/json")
+	for _, line := range header {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	response, err := client.Do(r)
 	require.NoError(p.t, err)

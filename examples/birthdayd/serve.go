@@ -137,8 +137,11 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 		return err
 	}
 	d.planner = d.scheduler.With(d.store)
-	api, err := httpapi.New(d.planner, d.store, c.authenticator(),
-		httpapi.WithLogger(log), httpapi.WithReadiness(d.accepting))
+	options := []httpapi.Option{httpapi.WithLogger(log), httpapi.WithReadiness(d.accepting)}
+	if c.apiRate > 0 {
+		options = append(options, httpapi.WithRate(float64(c.apiRate), c.apiRate))
+	}
+	api, err := httpapi.New(d.planner, d.store, c.authenticator(), options...)
 	if err != nil {
 		return err
 	}

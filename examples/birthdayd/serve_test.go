@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -63,4 +65,25 @@ func TestServerThatFailsTellsWhy(t *testing.T) {
 	err = d.serveHTTP(t.Context(), l)
 
 	require.True(t, errors.Is(err, net.ErrClosed), "%v", err)
+}
+
+func TestTheRateOfTheAPICanBeSet(t *testing.T) {
+	t.Parallel()
+	for rate, limited := range map[string]bool{"1": true, "0": false} {
+		c, err := parse([]string{"-webhook-url", "https://example.com/", "-api-rate", rate}, environment())
+		require.NoError(t, err)
+		pool, err := open(t.Context(), "postgres://192.0.2.1/nowhere", 1) // which nobody asks for anything
+		require.NoError(t, err)
+		defer pool.Close()
+		d, err := assemble(c, pools{pool, pool}, slog.New(slog.DiscardHandler), nil)
+		require.NoError(t, err)
+		refused := false
+		for range 100 {
+			w := httptest.NewRecorder()
+			d.server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/nowhere", nil))
+			refused = refused || w.Code == http.StatusTooManyRequests
+		}
+
+		require.Equal(t, limited, refused, "-api-rate %s", rate)
+	}
 }

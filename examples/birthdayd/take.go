@@ -39,6 +39,15 @@ func takeCount(field *int) func(string) error {
 	}
 }
 
+func takeNumber(field *int, least, most int) func(string) error {
+	return func(text string) (err error) {
+		if *field, err = strconv.Atoi(text); err != nil || *field < least || *field > most {
+			return fmt.Errorf("%q is not a whole number from %d to %d", text, least, most)
+		}
+		return nil
+	}
+}
+
 func takeDuration(field *time.Duration, least time.Duration) func(string) error {
 	return func(text string) (err error) {
 		if *field, err = time.ParseDuration(text); err != nil || *field < least {
