@@ -27,6 +27,7 @@ var (
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another") // what a late worker hears
 	ErrPermanent              = errors.New("almanac: permanent failure")                        // see Permanent
 	ErrRunning                = errors.New("almanac: scheduler is running already")             // from Scheduler.Run
+	ErrOutdated               = errors.New("almanac: database is older than this program")      // from Scheduler.Run; see Verifier
 )
 
 // NotFoundError says what was not there.

@@ -222,6 +222,14 @@ type Timekeeper interface {
 	Until(ctx context.Context, types []string) (time.Duration, bool, error)
 }
 
+// Verifier is the ability of a repository to tell whether a program of this
+// release can work on it. Run asks it before it claims anything.
+type Verifier interface {
+	// Verify returns nil when it can, and an error that matches [ErrOutdated] when a
+	// migration is missing. Any other error means that it could not be told.
+	Verify(ctx context.Context) error
+}
+
 // Transactional is the ability of a repository to be bound to a transaction of
 // the host's. What is written through it may yet be rolled back, so a scheduler on
 // it tells no observers.

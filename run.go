@@ -2,11 +2,13 @@ package almanac
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
+	"time"
 )
 
 // running lets planners wake the engine that runs in the same process.
@@ -29,6 +31,9 @@ func (s *scheduler) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer s.running.engine.Store(nil)
+	if err := s.verify(ctx); err != nil {
+		return fmt.Errorf("almanac: run: %w", err)
+	}
 
 	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", w.owner),
 		slog.Any("event_types", w.types), slog.Int("workers", s.workers))
@@ -39,6 +44,28 @@ func (s *scheduler) Run(ctx context.Context) error {
 	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", w.owner), slog.Any("error", err))
 	if err != nil {
 		return fmt.Errorf("almanac: run: %w", err)
+	}
+	return nil
+}
+
+// verify returns when the repository has said that this program can work on it, or
+// cannot, or when ctx is done. Other errors are tried again, as they are while Run
+// claims: a program may start before its database does.
+func (s *scheduler) verify(ctx context.Context) error {
+	v, able := s.repository.(Verifier)
+	for failures := 1; able; failures++ {
+		err := v.Verify(ctx)
+		if err == nil || errors.Is(err, ErrOutdated) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.log.WarnContext(ctx, "the repository cannot be verified yet", slog.Any("error", err))
+		select {
+		case <-time.After(tryAgain.Delay(failures, rand.Float64())):
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }

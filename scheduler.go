@@ -23,6 +23,9 @@ type Scheduler interface {
 	// context, of which the error tells.
 	//
 	// A scheduler runs once at a time; a second concurrent Run returns [ErrRunning].
+	// Where the repository lacks a migration of this release, Run claims nothing and
+	// returns an error that matches [ErrOutdated]. One that a newer release has migrated
+	// will do. While the repository cannot be asked, Run waits.
 	Run(ctx context.Context) error
 
 	// Missed reports which events have been ready for longer than the grace (see

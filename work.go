@@ -80,8 +80,10 @@ type worker struct {
 	owner  string
 }
 
+// tryAgain is how long to wait after calls to the repository have failed.
+var tryAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
+
 func (w *worker) engine() *machine {
-	retry := backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
 	return &machine{
 		Claim: w.claim,
 		Until: func(ctx context.Context) (time.Duration, bool, error) {
@@ -100,7 +102,7 @@ func (w *worker) engine() *machine {
 		Chores: w.chores(),
 		Settings: engine.Settings{
 			Slots: w.workers, Batch: settleBatch, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: abandonAfter,
-			Backoff: func(failures int) time.Duration { return retry.Delay(failures, rand.Float64()) },
+			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
 		},
 		Log: w.log,
 	}

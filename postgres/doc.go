@@ -38,6 +38,15 @@
 // default is, because re-checking a locked row's latest version is what the
 // statements count on (PostgreSQL manual, section 13.2.1).
 //
+// # Releases
+//
+// A scheduler does not run on a database that lacks a migration of its release
+// ([Store.Verify]), and does run on one that a newer release has migrated, so that
+// programs of two releases work side by side while the newer takes over, and the
+// older can come back. Migrations therefore only add what the releases before can
+// do without; what a release no longer uses goes with a later one, when no program
+// is left that uses it. There is no way down.
+//
 // # Poolers
 //
 // A store keeps nothing in a session: no setting, no lock that outlives its

@@ -11,25 +11,34 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
 )
 
 // ErrNewerSchema reports that a database was migrated by a newer release. Errors
 // that match it are a [*SchemaVersionError].
 var ErrNewerSchema = errors.New("postgres: schema is newer than this program")
 
-// SchemaVersionError says how far a database is ahead of the program.
+// SchemaVersionError says how far a database is ahead of the program, or behind.
 type SchemaVersionError struct {
 	Schema string // the PostgreSQL schema
-	Found  int    // the version in the database
+	Found  int    // the version in the database; 0 when it was never migrated
 	Known  int    // the newest version that this program knows
 }
 
 func (e *SchemaVersionError) Error() string {
-	return fmt.Sprintf("postgres: schema %q is at version %d, and this program knows versions up to %d: run a newer release", e.Schema, e.Found, e.Known)
+	advice := "migrate it, or run an older release"
+	if e.Found > e.Known {
+		advice = "run a newer release"
+	}
+	return fmt.Sprintf("postgres: schema %q is at version %d, and this program is of version %d: %s", e.Schema, e.Found, e.Known, advice)
 }
 
-// Is makes errors.Is(err, ErrNewerSchema) hold.
-func (e *SchemaVersionError) Is(target error) bool { return target == ErrNewerSchema }
+// Is makes errors.Is(err, ErrNewerSchema) hold for a database that is ahead, and
+// errors.Is(err, almanac.ErrOutdated) for one that is behind.
+func (e *SchemaVersionError) Is(target error) bool {
+	return target == ErrNewerSchema && e.Found > e.Known || target == almanac.ErrOutdated && e.Found < e.Known
+}
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -48,6 +57,7 @@ type migration struct {
 // no more than the right to read.
 //
 // The error is a [*SchemaVersionError] when a newer release has migrated already.
+// A store of this release works on such a database all the same.
 func Migrate(ctx context.Context, db DB, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {
@@ -88,10 +98,12 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 			return err
 		}
 	}
+	return s.applySteps(ctx, tx, steps[version:])
+}
+
+// applySteps applies migrations and notes that it did.
+func (s *Store) applySteps(ctx context.Context, tx pgx.Tx, steps []migration) error {
 	for _, step := range steps {
-		if step.version <= version {
-			continue
-		}
 		if _, err := tx.Exec(ctx, step.sql); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
@@ -102,16 +114,34 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 	return nil
 }
 
+// Verify returns an error that matches [almanac.ErrOutdated], a
+// [*SchemaVersionError], when the database lacks a migration of this release. One
+// that a newer release has migrated is accepted: what migrations add does not
+// disturb the statements of the releases before.
+func (s *Store) Verify(ctx context.Context) error {
+	steps, err := s.migrations()
+	if err != nil {
+		return err
+	}
+	return s.do(ctx, "verify schema "+s.schema, func(ctx context.Context, db DB) error {
+		version, err := s.version(ctx, db)
+		if known := steps[len(steps)-1].version; err == nil && version < known {
+			return asIs(&SchemaVersionError{s.schema, version, known})
+		}
+		return err
+	})
+}
+
 // version returns the version that the database is at, 0 before the first. It
 // looks for the table in the catalog, as any query would: to_regclass answers from
 // a cache that does not hear of tables made while this session waited for a lock.
-func (s *Store) version(ctx context.Context, tx pgx.Tx) (int, error) {
-	exists, err := one(ctx, tx, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
+func (s *Store) version(ctx context.Context, db DB) (int, error) {
+	exists, err := one(ctx, db, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
 		pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])
 	if err != nil || !exists {
 		return 0, err
 	}
-	return one(ctx, tx, "SELECT coalesce(max(version), 0) FROM "+s.migrationsTable(), nil, pgx.RowTo[int])
+	return one(ctx, db, "SELECT coalesce(max(version), 0) FROM "+s.migrationsTable(), nil, pgx.RowTo[int])
 }
 
 // prepare creates what the migrations stand on.

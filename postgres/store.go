@@ -35,7 +35,10 @@ type Store struct {
 	statements map[string]string // by file name without .sql
 }
 
-var _ almanac.Repository = (*Store)(nil)
+var (
+	_ almanac.Repository = (*Store)(nil)
+	_ almanac.Verifier   = (*Store)(nil)
+)
 
 // Option is a setting of [New] and of [Migrate].
 type Option func(*Store)
