@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/backoff"
 )
 
 // ErrNewerSchema reports that a database was migrated by a newer release. Errors
@@ -56,6 +59,11 @@ type migration struct {
 // work and the others wait. Where nothing is missing it changes nothing and needs
 // no more than the right to read.
 //
+// Workers may go on meanwhile. A migration that does not get a lock within half a
+// second, since somebody uses a table for long, lets those pass who queue up behind
+// it, and tries again until ctx is done. In a transaction of the host's its
+// lock_timeout holds instead, and nothing is tried again.
+//
 // The error is a [*SchemaVersionError] when a newer release has migrated already.
 // A store of this release works on such a database all the same.
 func Migrate(ctx context.Context, db DB, options ...Option) error {
@@ -98,7 +106,11 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 			return err
 		}
 	}
-	return s.applySteps(ctx, tx, steps[version:])
+	missing := steps[version:]
+	if s.InTransaction() {
+		return s.applySteps(ctx, tx, missing)
+	}
+	return givingWay(ctx, tx, func(tx pgx.Tx) error { return s.applySteps(ctx, tx, missing) })
 }
 
 // applySteps applies migrations and notes that it did.
@@ -112,6 +124,27 @@ func (s *Store) applySteps(ctx context.Context, tx pgx.Tx, steps []migration) er
 		}
 	}
 	return nil
+}
+
+// givingWay runs an operation under a savepoint. Whoever wants a table that it waits
+// for queues up behind it, claims and outcomes too. When it has to wait for long it is
+// therefore undone, which lets them pass, and tried again later; the migrations' lock
+// stays, or the next process would begin where this one gives way. The wait is
+// shorter than the server's before it looks for a deadlock (deadlock_timeout, a second
+// by default), so that a deadlock with a worker costs the migration its turn and not
+// the worker.
+func givingWay(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) error {
+	const settings = "SET LOCAL lock_timeout = '500ms'; SET LOCAL idle_in_transaction_session_timeout = 0"
+	if _, err := tx.Exec(ctx, settings); err != nil {
+		return err
+	}
+	wait := backoff.Exponential{First: 500 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
+	for failures := 1; ; failures++ {
+		err := pgx.BeginFunc(ctx, tx, operation)
+		if !rolledBack(err) || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
+			return err
+		}
+	}
 }
 
 // Verify returns an error that matches [almanac.ErrOutdated], a

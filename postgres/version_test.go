@@ -3,7 +3,9 @@ package postgres_test
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -57,4 +59,42 @@ func TestVerifyDoesNotTakeAFailureForAnAnswer(t *testing.T) {
 
 	require.Error(t, err)
 	require.NotErrorIs(t, err, almanac.ErrOutdated)
+}
+
+// A migration wants a table that somebody reads for long, and whoever else wants it
+// queues up behind the migration. Here an event trigger makes the last migration one
+// that wants the events.
+func TestMigrateLetsClaimsPassWhileItWaits(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
+	require.NoError(t, err)
+	owed := overdue(t, pool, store)
+	stepDown(t, pool)
+	_, err = pool.Exec(t.Context(), `
+		CREATE FUNCTION want() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN LOCK TABLE almanac.events; END';
+		CREATE EVENT TRIGGER want ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION want()`)
+	require.NoError(t, err)
+	reader, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = reader.Rollback(t.Context()) }()
+	_, err = reader.Exec(t.Context(), "SELECT count(*) FROM almanac.events")
+	require.NoError(t, err)
+
+	migrated := make(chan error, 1)
+	go func() { migrated <- postgres.Migrate(t.Context(), pool) }()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.events'::regclass AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
+		return err == nil && waits
+	}, 20*time.Second, time.Millisecond)
+	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{owed.Type}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 1)
+	require.Empty(t, migrated)
+
+	require.NoError(t, reader.Rollback(t.Context()))
+	require.NoError(t, <-migrated)
+	require.NoError(t, store.Verify(t.Context()))
 }
