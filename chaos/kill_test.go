@@ -1,6 +1,8 @@
 package chaos_test
 
 import (
+	"net/http"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,25 +21,62 @@ func TestKilledAtEachPoint(t *testing.T) {
 		t.Run(string(point), func(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := calm(t, seed)
+				keep, answer := hold(r)
+				defer answer()
 				r.Enrol(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				keep(point == chaos.MidSend)
 				victim := r.Work("victim", func(o *chaos.Orders) {
-					o.StopAt, o.StopAfter = point, 1+r.Random.IntN(10)
+					o.StopAt, o.StopAfter, o.Patience = point, 1+r.Random.IntN(times(point)), 20*time.Second
 				})
-				_, err := victim.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == point })
-				require.NoError(t, err)
-				require.NoError(t, victim.Kill())
-				r.Count("killed", 1)
-				r.Allow(chaos.Slots)
-				killed := time.Now()
+				arrive(r, victim, point)
+				keep(false) // what arrives from now on
+				survivor := r.Work("survivor")
+				arrive(r, survivor, chaos.Ready)
+				death := r.Kill(victim)
+				answer()
 
-				r.Work("survivor")
-				recovered := r.Drained(40 * time.Second).Sub(killed)
-
-				r.Check("killed")
-				t.Logf("all done %v after the kill, the rest of the series included", recovered.Round(time.Millisecond))
+				r.Drained(40 * time.Second)
+				r.Recovered(death)
+				bitten := []string{"killed"}
+				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in hand, perhaps
+					bitten = append(bitten, "in hand", "recovered")
+				}
+				r.Check(bitten...)
 			})
 		})
 	}
+}
+
+// times is how often a worker comes to a point for sure while a few people have a few
+// occurrences: most points once for each, some once for as many as there are.
+func times(p chaos.Point) int {
+	switch p {
+	case chaos.BeforeClaim, chaos.AfterClaim, chaos.BeforeSettle, chaos.AfterSettle:
+		return 3
+	default:
+		return 10
+	}
+}
+
+// arrive waits until a worker has come to a point.
+func arrive(r *chaos.Run, w *chaos.Process, p chaos.Point) {
+	r.Helper()
+	_, err := w.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == p })
+	require.NoError(r, err)
+}
+
+// hold makes a receiver that keeps its answers to what arrives while it is told to,
+// until it is to answer.
+func hold(r *chaos.Run) (keep func(bool), answer func()) {
+	var keeping atomic.Bool
+	kept := make(chan struct{})
+	r.Receiver.Answer(func(int, chaos.Entry) int {
+		if keeping.Load() {
+			<-kept
+		}
+		return http.StatusOK
+	})
+	return keeping.Store, sync.OnceFunc(func() { close(kept) })
 }
 
 // A worker is frozen past its lease and goes on after another has finished its

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,13 +26,13 @@ type Process struct {
 	stderr  tail
 }
 
-// Launch starts a worker process: the program that runs, with orders.
-func Launch(o Orders) (*Process, error) {
+// Launch starts a worker process: a program that has [Work], with orders.
+func Launch(program string, o Orders) (*Process, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Orders: o, command: exec.Command(os.Args[0]), ended: make(chan struct{}), heard: make(chan struct{})}
+	p := &Process{Orders: o, command: exec.Command(program), ended: make(chan struct{}), heard: make(chan struct{})}
 	p.command.Env = append(os.Environ(), ordersVariable+"="+string(text))
 	p.command.Stderr = &p.stderr
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -91,8 +92,19 @@ func (p *Process) Await(ctx context.Context, matches func(Report) bool) (Report,
 	}
 }
 
+// Complaints are the end of what the worker wrote to its standard error: warnings,
+// and what it ended of.
+func (p *Process) Complaints() string { return p.stderr.String() }
+
 // Signal sends a signal.
 func (p *Process) Signal(s syscall.Signal) error { return p.command.Process.Signal(s) }
+
+// Still reports whether the worker was stopped by a signal.
+func (p *Process) Still() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	_, state, _ := strings.Cut(string(stat), ") ") // after the name
+	return err == nil && strings.HasPrefix(state, "T")
+}
 
 // Ended is closed when the worker has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }

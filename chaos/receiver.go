@@ -85,6 +85,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	sum := sha256.Sum256(body)
 	named := strings.Fields(message.Message) // a person, an occurrence, and perhaps a poison
 	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: strings.Join(named[:min(2, len(named))], " "), Body: hex.EncodeToString(sum[:8]), At: at}
+	w.WriteHeader(http.StatusProcessing) // tells that it is here, before it is answered
 	r.mu.Lock()
 	n, answer := r.arrived, r.answer
 	r.arrived++

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -94,7 +95,13 @@ func (r *Run) Reconnect() {
 // Planner returns a scheduler that plans past the proxy.
 func (r *Run) Planner() almanac.Scheduler {
 	r.Helper()
-	store, err := postgres.New(r.pool)
+	return r.PlannerOn(r.pool)
+}
+
+// PlannerOn is Planner on other connections, or in a transaction.
+func (r *Run) PlannerOn(db postgres.DB) almanac.Scheduler {
+	r.Helper()
+	store, err := postgres.New(db, postgres.WithTimeout(20*time.Second))
 	require.NoError(r, err)
 	registry, err := almanac.NewRegistry(Ticks(Patience + time.Second))
 	require.NoError(r, err)
@@ -143,11 +150,17 @@ func From(d time.Duration) string { return time.Now().UTC().Add(d).Format("2006-
 // Work starts a worker.
 func (r *Run) Work(name string, change ...func(*Orders)) *Process {
 	r.Helper()
+	return r.WorkBy(os.Args[0], name, change...)
+}
+
+// WorkBy starts a worker of another program, as another release has it.
+func (r *Run) WorkBy(program, name string, change ...func(*Orders)) *Process {
+	r.Helper()
 	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Drain: Drain, Patience: Patience}
 	for _, f := range change {
 		f(&o)
 	}
-	p, err := Launch(o)
+	p, err := Launch(program, o)
 	require.NoError(r, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,15 +205,15 @@ func (r *Run) Drained(limit time.Duration) time.Time {
 			return time.Now()
 		}
 		if pause(ctx, 50*time.Millisecond) != nil {
-			require.Fail(r, "not drained", "%d open, %d ended (%v)\n%s", open, ended, err, r.complaints())
+			require.Fail(r, "not drained", "%d open, %d ended (%v)\n%s", open, ended, err, r.Complaints())
 		}
 	}
 }
 
-// complaints are the ends of what the workers wrote to their standard error.
-func (r *Run) complaints() (text string) {
+// Complaints are the ends of what the workers wrote to their standard error.
+func (r *Run) Complaints() (text string) {
 	for _, w := range r.workers {
-		text += w.Name + ": " + w.stderr.String() + "\n"
+		text += w.Name + ": " + w.Complaints() + "\n"
 	}
 	return text
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"os/signal"
 	"runtime"
@@ -29,15 +32,19 @@ const (
 	BeforeClaim  Point = "before claim"  // nothing was taken
 	AfterClaim   Point = "after claim"   // taken, and nobody knows
 	BeforeSend   Point = "before send"   // the request was not made
+	MidSend      Point = "mid send"      // the receiver has it, and has not answered
 	AfterSend    Point = "after send"    // accepted, and nobody here knows
 	BeforeSettle Point = "before settle" // known, and not stored
 	MidSettle    Point = "mid settle"    // half stored, in a transaction
 	AfterSettle  Point = "after settle"  // stored, and nobody was told
 )
 
+// Ready is what a worker reports when it is about to claim for the first time.
+const Ready Point = "ready"
+
 // Points are all points.
 func Points() []Point {
-	return []Point{BeforeClaim, AfterClaim, BeforeSend, AfterSend, BeforeSettle, MidSettle, AfterSettle}
+	return []Point{BeforeClaim, AfterClaim, BeforeSend, MidSend, AfterSend, BeforeSettle, MidSettle, AfterSettle}
 }
 
 // Orders are what a worker process is told when it starts.
@@ -50,6 +57,7 @@ type Orders struct {
 	Lease    time.Duration
 	Drain    time.Duration
 	Patience time.Duration // with one call, to the database or to the receiver
+	Migrate  bool          // before anything else
 	// StopAt makes the worker stop dead when it comes to a point for the StopAfter-th
 	// time, counted from one. Empty lets it run.
 	StopAt    Point
@@ -81,7 +89,7 @@ func Work() (code int, ordered bool) {
 // Report is what a worker says of itself.
 type Report struct {
 	Worker string
-	Point  Point              `json:",omitempty"` // reached, and stopped at
+	Point  Point              `json:",omitempty"` // reached, and stopped at unless it is Ready
 	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
 	Event  string             `json:",omitempty"`
 	At     time.Time
@@ -90,6 +98,7 @@ type Report struct {
 // worker is what its wrappers share.
 type worker struct {
 	Orders
+	ready   sync.Once
 	mu      sync.Mutex
 	reports *json.Encoder
 	reached int
@@ -105,6 +114,11 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	defer pool.Close()
+	if w.Migrate {
+		if err := postgres.Migrate(ctx, pool); err != nil {
+			return err
+		}
+	}
 	store, err := postgres.New(pool, postgres.WithTimeout(w.Patience))
 	if err != nil {
 		return err
@@ -120,6 +134,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	scheduler, err := almanac.NewScheduler(stopping{store, w}, registry,
 		almanac.WithDeliverer(almanac.ChannelWebhook, w.delivering(send)),
 		almanac.WithObserver(almanac.ObserverFunc(w.observe)),
+		almanac.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		almanac.WithWorkers(w.Slots), almanac.WithLease(w.Lease), almanac.WithDrain(w.Drain),
 		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(200*time.Millisecond))
 	if err != nil {
@@ -166,6 +181,11 @@ func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		w.at(BeforeSend)
 		swallow(d)
+		// The receiver says that it has the delivery before it answers.
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			w.at(MidSend)
+			return nil
+		}})
 		err := next.Deliver(ctx, d)
 		w.at(AfterSend)
 		return err
@@ -201,6 +221,7 @@ type stopping struct {
 }
 
 func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+	s.w.ready.Do(func() { s.w.say(Report{Point: Ready}) })
 	s.w.at(BeforeClaim)
 	claim, err := s.Store.Claim(ctx, r)
 	if len(claim.Events) > 0 {
