@@ -1,0 +1,200 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/chaos"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// following is the release after this one.
+var following building
+
+type building struct {
+	once    sync.Once
+	release chaos.Release
+	dir     string
+	err     error
+}
+
+func (b *building) get() (chaos.Release, error) {
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "almanac-following-"); b.err == nil {
+			b.release, b.err = chaos.FollowingRelease(context.Background(), "..", b.dir)
+		}
+	})
+	return b.release, b.err
+}
+
+func (b *building) close() error { return os.RemoveAll(b.dir) } // of nothing, if none was made
+
+// releases returns this release and the one after it.
+func releases(t *testing.T) (present, next chaos.Release) {
+	t.Helper()
+	present, err := chaos.Present("..")
+	require.NoError(t, err)
+	next, err = following.get()
+	require.NoError(t, err)
+	return present, next
+}
+
+func migrating(o *chaos.Orders) { o.Migrate = true }
+
+// Two processes of the following release migrate under workers of this one, while
+// somebody reads the events for long. Everything goes on, before, during and after,
+// and whoever of this release is started later works too.
+func TestTheFollowingReleaseMigrates(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		_, next := releases(t)
+		r := calm(t, seed)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		present := two(r, unhurried)
+		reader, err := r.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = reader.Rollback(context.Background()) }()
+		_, err = reader.Exec(t.Context(), "SELECT count(*) FROM almanac.events")
+		require.NoError(t, err)
+
+		newer := []*chaos.Process{r.WorkBy(next.Program, "newer one", unhurried, migrating), r.WorkBy(next.Program, "newer two", unhurried, migrating)}
+		until(r, "a migration waits", `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.events'::regclass AND NOT granted
+			AND mode = 'AccessExclusiveLock' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+		r.Count("migrations that waited", 1)
+		r.Count("delivered while a migration waits", goOn(r))
+		require.NoError(t, reader.Rollback(t.Context()))
+		for _, w := range newer {
+			arrive(r, w, chaos.Ready)
+		}
+		until(r, "migrated", fmt.Sprintf("SELECT max(version) = %d FROM almanac.migrations", next.Version))
+		// What no transaction can hold, an administrator does beside it.
+		_, err = r.Pool().Exec(t.Context(), "CREATE INDEX CONCURRENTLY events_claimed_by ON almanac.events (claimed_by)")
+		require.NoError(t, err)
+		r.Count("delivered by both", goOn(r))
+
+		for _, w := range append(newer, present[0]) {
+			_, err := w.Stop(r.Within(20 * time.Second))
+			require.NoError(t, err)
+		}
+		arrive(r, r.Work("started later", unhurried), chaos.Ready)
+		r.Count("delivered by this release on the new schema", goOn(r))
+		r.Drained(60 * time.Second)
+		r.Check("migrations that waited", "delivered while a migration waits", "delivered by both", "delivered by this release on the new schema")
+	})
+}
+
+// goOn owes people something more, waits until they have it, and says how much it
+// was.
+func goOn(r *chaos.Run) int {
+	r.Helper()
+	owed := chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2}
+	ids := r.Enrol(10, owed)
+	until(r, "delivered", `SELECT count(*) = $1 FROM almanac.events WHERE user_id = ANY ($2) AND status = 'COMPLETED'`, owed.Count*len(ids), ids)
+	return owed.Count * len(ids)
+}
+
+// until waits until the database says that something is so.
+func until(r *chaos.Run, what, query string, args ...any) {
+	r.Helper()
+	for ctx := r.Within(40 * time.Second); ; {
+		var so bool
+		err := r.Pool().QueryRow(ctx, query, args...).Scan(&so)
+		if so {
+			return
+		}
+		require.NoError(r, ctx.Err(), "%s: not yet (%v)\n%s", what, err, r.Complaints())
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A worker of a release whose migration is missing does not begin, and says why.
+func TestAWorkerBeforeItsMigration(t *testing.T) {
+	t.Parallel()
+	present, next := releases(t)
+	for name, tt := range map[string]struct {
+		release chaos.Release
+		found   int
+		down    string
+	}{
+		"of the following release":             {next, present.Version, ""},
+		"on a database of the first migration": {present, 1, "DROP TABLE almanac.zone_rules; DELETE FROM almanac.migrations WHERE version > 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := calm(t, seed)
+				r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
+				_, err := r.Pool().Exec(t.Context(), tt.down)
+				require.NoError(t, err)
+				until(r, "due", "SELECT count(*) = $1 FROM almanac.events WHERE available_at < now()", people)
+
+				early := r.WorkBy(tt.release.Program, "early")
+				select {
+				case <-early.Ended():
+				case <-r.Within(20 * time.Second).Done():
+				}
+				require.Contains(t, early.Complaints(), fmt.Sprintf("is at version %d, and this program is of version %d", tt.found, tt.release.Version))
+				require.Empty(t, early.Reports(), "it did not even try to claim")
+				var untouched bool
+				require.NoError(t, r.Pool().QueryRow(t.Context(),
+					"SELECT sum(claim_count) = 0 AND NOT EXISTS (SELECT FROM almanac.leases) FROM almanac.events").Scan(&untouched))
+				require.True(t, untouched)
+				delivered, _ := r.Receiver.Ledger()
+				require.Empty(t, delivered)
+				r.Count("refused", 1)
+
+				r.WorkBy(tt.release.Program, "in time", unhurried, migrating)
+				r.Drained(60 * time.Second)
+				r.Check("refused")
+			})
+		})
+	}
+}
+
+// The schema goes down under workers who have their hands full, and comes back. What
+// was delivered meanwhile is stored then, and nothing else has happened.
+func TestTheSchemaGoesDownAndUp(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		_, next := releases(t)
+		r := calm(t, seed)
+		keep, answer := hold(r)
+		defer answer()
+		keep(true)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		workers := []*chaos.Process{r.WorkBy(next.Program, "one", unhurried, migrating), r.WorkBy(next.Program, "two", unhurried, migrating)}
+		until(r, "hands full", "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
+		r.Count("in hand", len(workers)*chaos.Slots)
+		_, err := r.Pool().Exec(t.Context(), chaos.Undo)
+		require.NoError(t, err)
+
+		rows := func() (sum string) {
+			require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT md5(string_agg(e::text, ',' ORDER BY e.id)) FROM almanac.events e").Scan(&sum))
+			return sum
+		}
+		before := rows()
+		answer()
+		for _, w := range workers {
+			complains(r, w, "settle: ERROR: column") // is not there, on the way back from a delivery
+		}
+		require.Equal(t, before, rows(), "the events, while nothing can be stored")
+
+		require.NoError(t, postgres.Migrate(t.Context(), r.Pool()), "of this release: there is nothing to do")
+		mender := r.WorkBy(next.Program, "mender", unhurried, migrating)
+		r.Drained(60 * time.Second)
+		_, err = mender.Stop(r.Within(20 * time.Second))
+		require.NoError(t, err)
+		r.Check("in hand", "refused statements")
+	})
+}
+
+// complains waits until a worker complains of something.
+func complains(r *chaos.Run, w *chaos.Process, of string) {
+	r.Helper()
+	require.Eventually(r, func() bool { return strings.Contains(w.Complaints(), of) }, 20*time.Second, 10*time.Millisecond, "%s", w.Complaints())
+	r.Count("refused statements", 1)
+}
