@@ -132,48 +132,6 @@ func keep(ctx context.Context, r *chaos.Run) {
 	}
 }
 
-// People move as fast as they can while their events are claimed and settled, and
-// some are deleted.
-func TestEdits(t *testing.T) {
-	row(t, func(t *testing.T, seed uint64) {
-		r := calm(t, seed)
-		ids := r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
-		two(r, unhurried)
-		until := time.Now().Add(4 * time.Second)
-		zones := []string{"UTC", "Africa/Abidjan", "Atlantic/Reykjavik", "Africa/Accra"} // which agree, but for their names
-		planner := r.Planner()
-		var wg sync.WaitGroup
-		for range 8 {
-			wg.Go(func() {
-				for i := 0; time.Now().Before(until); i++ {
-					zone := zones[i%len(zones)]
-					_, err := planner.UpdateUser(t.Context(), ids[i%(len(ids)-5)], almanac.ProfileChange{Timezone: &zone})
-					if err != nil {
-						t.Errorf("UpdateUser: %v", err)
-					}
-					r.Count("edits", 1)
-				}
-			})
-		}
-		for _, id := range ids[len(ids)-5:] {
-			_, err := planner.DeleteUser(t.Context(), id)
-			require.NoError(t, err)
-			r.Release(id)
-			r.Count("deletions", 1)
-		}
-		for time.Now().Before(until) { // at any moment, not only in the end
-			var stale int
-			require.NoError(t, r.Pool().QueryRow(t.Context(), `SELECT count(*) FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id
-				WHERE e.status = 'PENDING' AND e.claim_count = 0 AND (e.user_version <> u.version OR e.target_timezone <> u.timezone)`).Scan(&stale))
-			require.Zero(t, stale, "I10: pending events that do not follow their person")
-			r.Count("looks", 1)
-		}
-		wg.Wait()
-		r.Drained(60 * time.Second)
-		r.CheckEdited("edits", "deletions")
-	})
-}
-
 // A day of downtime leaves a backlog, each part of which is owed, oldest first.
 func TestBacklog(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
