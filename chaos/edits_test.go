@@ -36,10 +36,11 @@ DECLARE
 BEGIN
 	PERFORM nextval('looks');
 	SELECT * INTO STRICT person FROM almanac.users WHERE id = NEW.user_id;
-	IF (person.version, person.timezone) <> (NEW.user_version, NEW.target_timezone)
+	IF person.deleted_at IS NOT NULL OR (person.version, person.timezone) <> (NEW.user_version, NEW.target_timezone)
 		OR NEW.target_timestamp_utc <> NEW.target_timestamp_local AT TIME ZONE NEW.target_timezone THEN
-		INSERT INTO stale VALUES (NEW.id, format('%s of %s, %s: planned for version %s in %s, and the person is at version %s in %s',
-			TG_OP, NEW.occurrence_key, NEW.status, NEW.user_version, NEW.target_timezone, person.version, person.timezone));
+		INSERT INTO stale VALUES (NEW.id, format('%s of %s, %s: planned for version %s in %s, and the person is at version %s in %s%s',
+			TG_OP, NEW.occurrence_key, NEW.status, NEW.user_version, NEW.target_timezone, person.version, person.timezone,
+			', deleted at ' || person.deleted_at));
 	END IF;
 	RETURN NULL;
 END $$;
