@@ -1,9 +1,10 @@
 -- Claim due events, oldest first, and lease them as one batch.
 --   @token uuid · @owner text · @types text[] · @limit integer · @lease interval
--- Only PENDING rows have available_at. now() is when the statement began, so nothing is claimed early. Rows that another
+-- Only PENDING rows have available_at. now() is when the transaction began, so nothing is claimed early. Rows that another
 -- claim holds are passed over; row locks last until the surrounding transaction ends. The lock is taken in a
 -- materialized step, since a plan that repeats the limited scan would take more than the limit.
--- Returns the rows, PROCESSING, in the order of their targets (UPDATE … RETURNING promises none), with the clock.
+-- Returns the rows, PROCESSING, in the order of their targets (UPDATE … RETURNING promises none), with the clock: never
+-- earlier than what made them due, even if it is set back meanwhile.
 WITH due AS MATERIALIZED (
     SELECT e.id
     FROM :"schema".events e
@@ -28,6 +29,6 @@ WITH due AS MATERIALIZED (
     WHERE e.id = ANY (ARRAY (SELECT due.id FROM due))
     RETURNING e.*
 )
-SELECT clock_timestamp(), :event
+SELECT greatest(clock_timestamp(), now()), :event
 FROM claimed e
 ORDER BY e.target_timestamp_utc, e.id
