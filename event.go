@@ -214,14 +214,18 @@ const (
 	AfterShutdown ReleaseCause = "shutdown" // the worker stopped before it was done: counted nowhere
 )
 
-// Release returns e as given back, to be claimed again from the given instant on.
-// It returns an [*InvalidStateTransitionError] unless e is PROCESSING.
+// Release returns e as given back, to be claimed again from the given instant on, or
+// from its target on should that be later: the clock may have been set back since it
+// was claimed. It returns an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (Event, error) {
 	next, err := e.become(Pending)
 	if err != nil {
 		return e, err
 	}
 	next.AvailableAt, next.LeaseToken = available.UTC(), uuid.Nil
+	if next.AvailableAt.Before(e.Due) {
+		next.AvailableAt = e.Due
+	}
 	if reason != "" {
 		next.LastError = storable(reason)
 	}

@@ -174,6 +174,11 @@ func TestTransitionsRecordWhatHappened(t *testing.T) {
 		}, func(e *almanac.Event) {
 			e.Status, e.LeaseToken, e.AvailableAt, e.LastError, e.CrashCount = almanac.Pending, uuid.Nil, later, "lease ran out", 1
 		}},
+		"release never makes it available before its target": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) {
+			return e.Release(almanac.AfterCrash, "", e.Due.Add(-2*time.Hour))
+		}, func(e *almanac.Event) {
+			e.Status, e.LeaseToken, e.AvailableAt, e.CrashCount = almanac.Pending, uuid.Nil, e.Due, 1
+		}},
 		"release at shutdown counts nothing": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) {
 			return e.Release(almanac.AfterShutdown, "", later)
 		}, func(e *almanac.Event) {

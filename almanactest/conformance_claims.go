@@ -183,6 +183,26 @@ var leaseCases = map[string]func(*kit){
 		k.same("of an unknown token", len(none), 0)
 		k.claim(1)
 	},
+	"Release/and Settle never make an event available before its target": func(k *kit) {
+		// As after a clock that was set back: claimed, and not due any more.
+		early := func(token uuid.UUID) almanac.Event {
+			owed := k.owe(DueIn(time.Hour))
+			claimed, err := owed.Claim(token)
+			k.ok(err)
+			claimed, err = k.r.Update(k.Context(), claimed, owed.Version)
+			k.ok(err)
+			return claimed
+		}
+		token := uuid.New()
+		e := early(token)
+		released, err := k.r.Release(k.Context(), token)
+		k.ok(err)
+		k.same("released", ids(released), []uuid.UUID{e.ID})
+		k.same("available", k.stored(e.ID).AvailableAt, e.Due)
+		e = early(uuid.New())
+		k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Minute)})
+		k.same("available after a failure", k.stored(e.ID).AvailableAt, e.Due)
+	},
 	"Until/tells how long the next event is away": func(k *kit) {
 		types := []string{almanac.TypeBirthday}
 		_, known, err := k.r.Until(k.Context(), types)

@@ -1,10 +1,11 @@
 -- Give back the events of leases that were taken away. One that was settled meanwhile is left alone: a settlement in
--- progress is waited for, and the condition checked again. The events of a deleted user end instead.
+-- progress is waited for, and the condition checked again. The events of a deleted user end instead. None is available
+-- before its target, though the clock may have been set back since it was claimed.
 --   @tokens uuid[] · @ids uuid[] (parallel) · @crashes integer (what to add to crash_count) · @reason text · @deleted text (the reason to end)
 -- Returns the rows.
 UPDATE :"schema".events e
 SET status = CASE WHEN u.deleted_at IS NULL THEN 'PENDING' ELSE 'FAILED' END,
-    available_at = CASE WHEN u.deleted_at IS NULL THEN clock_timestamp() END,
+    available_at = CASE WHEN u.deleted_at IS NULL THEN greatest(clock_timestamp(), e.target_timestamp_utc) END,
     lease_token = CASE WHEN u.deleted_at IS NOT NULL THEN e.lease_token END,
     failure_reason = CASE WHEN u.deleted_at IS NOT NULL THEN @deleted::text END,
     last_error = CASE WHEN u.deleted_at IS NULL THEN @reason::text ELSE e.last_error END,
