@@ -175,8 +175,9 @@ type ClaimRepository interface {
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
 	// ReleaseExpired gives back the events of up to limit leases that ran out, as
-	// after a crash, and returns them. It also removes deleted users of whom nothing
-	// is in flight any more.
+	// after a crash, and returns them. When the clock was set back, a lease lasts from
+	// then on as long as it would have lasted from its claim on, unless it is renewed.
+	// ReleaseExpired also removes deleted users of whom nothing is in flight any more.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
 }
 

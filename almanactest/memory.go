@@ -37,8 +37,8 @@ type user struct {
 }
 
 type lease struct {
-	expires time.Time
-	ids     []uuid.UUID
+	claimed, expires time.Time
+	ids              []uuid.UUID
 }
 
 var _ almanac.Repository = (*Repository)(nil)

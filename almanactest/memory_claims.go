@@ -29,7 +29,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 		claim = almanac.Claim{At: now}
 		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool { return e.AvailableAt.After(now) })
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
-		held := lease{expires: now.Add(request.Lease)}
+		held := lease{claimed: now, expires: now.Add(request.Lease)}
 		for _, e := range due[:min(request.Limit, len(due))] {
 			claimed, err := e.Claim(request.Token)
 			if err != nil {
@@ -55,7 +55,11 @@ func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Du
 		held = nil
 		for _, token := range tokens {
 			if l, ok := r.leases[token]; ok {
-				r.leases[token] = lease{now.Add(term), l.ids}
+				if l.claimed.After(now) {
+					l.claimed = now
+				}
+				l.expires = now.Add(term)
+				r.leases[token] = l
 				held = append(held, token)
 			}
 		}
@@ -78,6 +82,7 @@ func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []a
 func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		released = nil
+		r.moveEarlyLeases(now)
 		expired := slices.DeleteFunc(slices.Collect(maps.Keys(r.leases)), func(t uuid.UUID) bool { return !r.leases[t].expires.Before(now) })
 		slices.SortFunc(expired, func(a, b uuid.UUID) int { return r.leases[a].expires.Compare(r.leases[b].expires) })
 		for _, token := range expired[:min(limit, len(expired))] {
@@ -91,6 +96,17 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []
 		return nil
 	})
 	return released, err
+}
+
+// moveEarlyLeases lets leases begin now that begin in the future, written before the
+// clock was set back: what the dead hold would be held until it is back there.
+func (s *state) moveEarlyLeases(now time.Time) {
+	for token, l := range s.leases {
+		if l.claimed.After(now) {
+			l.claimed, l.expires = now, now.Add(l.expires.Sub(l.claimed))
+			s.leases[token] = l
+		}
+	}
 }
 
 // giveBack releases what is held under a token and ends its lease. The events of a

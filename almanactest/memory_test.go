@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 )
@@ -13,6 +15,43 @@ import (
 func TestMemoryRepository(t *testing.T) {
 	t.Parallel()
 	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) })
+}
+
+func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 12, 10, 9, 0, 0, 0, time.UTC)
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	take := func() almanac.ClaimRequest {
+		u := almanactest.User()
+		if _, _, err := repository.CreateUser(t.Context(), u, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(48*time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		r := almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute}
+		if claim, err := repository.Claim(t.Context(), r); err != nil || len(claim.Events) != 1 {
+			t.Fatalf("claimed %d events, %v", len(claim.Events), err)
+		}
+		return r
+	}
+	take()
+	renewed := take()
+	for _, step := range []struct {
+		passed   time.Duration
+		renew    bool
+		released int
+	}{
+		{passed: -2 * time.Hour, renew: true}, {passed: time.Minute, renew: true}, {passed: time.Second, renew: true, released: 1},
+		{passed: time.Minute, renew: true}, {passed: time.Minute}, {passed: time.Second, released: 1},
+	} {
+		now = now.Add(step.passed)
+		if step.renew {
+			if held, err := repository.Renew(t.Context(), []uuid.UUID{renewed.Token}, renewed.Lease); err != nil || len(held) != 1 {
+				t.Fatalf("at %v: renewed %d leases, %v", now, len(held), err)
+			}
+		}
+		if released, err := repository.ReleaseExpired(t.Context(), 10); err != nil || len(released) != step.released {
+			t.Fatalf("at %v: released %d events, %v; want %d", now, len(released), err, step.released)
+		}
+	}
 }
 
 func TestYearsOfBirthdaysRunInVirtualTime(t *testing.T) {

@@ -115,8 +115,8 @@ BEGIN
     -- rescheduled: events get another occurrence, or go when there is none.
     GRANT UPDATE (occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, delivery_payload,
         user_version), DELETE ON events TO almanac_worker;
-    -- A lease is made with the claim, renewed, and ended; who holds what never changes.
-    GRANT SELECT, INSERT, UPDATE (expires_at), DELETE ON leases TO almanac_worker;
+    -- A lease is made with the claim, renewed, moved when the clock was set back, and ended; who holds what never changes.
+    GRANT SELECT, INSERT, UPDATE (claimed_at, expires_at), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which rights on columns do not do.
     GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
 

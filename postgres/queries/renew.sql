@@ -1,7 +1,9 @@
 -- Let leases run for another term from now.
 --   @tokens uuid[] · @lease interval
--- Returns the tokens that still hold something. A lease that ran out but was not taken back is renewed all the same.
+-- Returns the tokens that still hold something. A lease that ran out but was not taken back is renewed all the same. None
+-- begins in the future, which would say that it was not renewed since the clock was set back.
 UPDATE :"schema".leases l
-SET expires_at = clock_timestamp() + @lease::interval
+SET claimed_at = least(l.claimed_at, clock_timestamp()),
+    expires_at = clock_timestamp() + @lease::interval
 WHERE l.token = ANY (@tokens::uuid[])
 RETURNING l.token
