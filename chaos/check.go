@@ -45,7 +45,7 @@ type row struct {
 	ID                  uuid.UUID
 	User, Occurrence    string
 	Status, Reason, Key string
-	Due                 time.Time
+	Due, Executed       time.Time
 	Version, Claims     int
 	Retries, Crashes    int
 }
@@ -107,7 +107,7 @@ func (r *Run) check(edited bool, bitten []string) Figures {
 func (r *Run) rows(ctx context.Context) map[string]row {
 	r.Helper()
 	rows, err := r.pool.Query(ctx, `SELECT id, user_id::text, occurrence_key, status, coalesce(failure_reason, ''), idempotency_key,
-		target_timestamp_utc, version, claim_count, retry_count, crash_count FROM almanac.events`)
+		target_timestamp_utc, coalesce(executed_at, target_timestamp_utc), version, claim_count, retry_count, crash_count FROM almanac.events`)
 	require.NoError(r, err)
 	events, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 	require.NoError(r, err)
@@ -138,6 +138,8 @@ func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 			r.Errorf("I1: %s failed without a reason", name)
 		case e.Status != "COMPLETED" && e.Status != "FAILED":
 			r.Errorf("I4: %s is %s after everything was drained", name, e.Status)
+		case e.Executed.Before(e.Due):
+			r.Errorf("I6: %s was executed %v early", name, e.Due.Sub(e.Executed))
 		}
 		// Each claim raises the version, and so does what ends it.
 		if least := 1 + 2*e.Claims; e.Version < least || e.Version > least && !edited {
@@ -191,7 +193,7 @@ func (r *Run) checkLedger(rows map[string]row) Figures {
 	r.Helper()
 	ledger, refused := r.Receiver.Ledger()
 	if refused > 0 {
-		r.Errorf("%d deliveries were not signed by us", refused)
+		r.Errorf("%d deliveries were not signed by us, and just now", refused)
 	}
 	f := Figures{Owed: len(r.owed), Deliveries: len(ledger), Allowed: r.allowed}
 	first, accepted := make(map[string]Entry), make(map[string]bool)
@@ -207,6 +209,8 @@ func (r *Run) checkLedger(rows map[string]row) Figures {
 			r.Errorf("I5: %s was delivered as %s with body %s, before as %s with body %s", d.Occurrence, d.Key, d.Body, was.Key, was.Body)
 		case d.At.Before(e.Due):
 			r.Errorf("I6: %s was delivered %v early", d.Occurrence, e.Due.Sub(d.At))
+		case d.Signed.Before(e.Due.Truncate(time.Second)):
+			r.Errorf("I6: %s was signed %v early", d.Occurrence, e.Due.Sub(d.Signed))
 		}
 		if !again {
 			first[d.Occurrence] = d

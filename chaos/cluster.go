@@ -27,6 +27,7 @@ type Cluster struct {
 	config pgserver.Config
 	server *pgserver.Server
 	proxy  *toxiproxy.Proxy
+	clock  *timepiece // nil for the machine's
 }
 
 // NewCluster starts a server in a temporary directory, with further settings.
@@ -36,6 +37,14 @@ func NewCluster(ctx context.Context, settings map[string]string) (*Cluster, erro
 
 // NewClusterIn is NewCluster with the directory within another.
 func NewClusterIn(ctx context.Context, parent string, settings map[string]string) (*Cluster, error) {
+	c, err := newCluster(parent, settings)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.start(ctx)
+}
+
+func newCluster(parent string, settings map[string]string) (*Cluster, error) {
 	dir, err := os.MkdirTemp(parent, "almanac-chaos-")
 	if err != nil {
 		return nil, err
@@ -44,13 +53,16 @@ func NewClusterIn(ctx context.Context, parent string, settings map[string]string
 		return nil, err
 	}
 	dir = filepath.Join(dir, "cluster")
-	c := &Cluster{dir: dir, config: pgserver.Config{Dir: dir, Durable: true, MaxConnections: 200, Settings: settings}}
+	return &Cluster{dir: dir, config: pgserver.Config{Dir: dir, Durable: true, MaxConnections: 200, Settings: settings}}, nil
+}
+
+func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.server, err = pgserver.Start(ctx, c.config); err != nil {
-		return nil, err
+		return err
 	}
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	c.proxy = toxiproxy.NewProxy(api, "database", "127.0.0.1:0", c.upstream())
-	return c, c.proxy.Start()
+	return c.proxy.Start()
 }
 
 func (c *Cluster) upstream() string {

@@ -9,5 +9,6 @@
 // zero.
 //
 // The tests of this package are the matrix. Each prints its seed and figures; a run
-// is repeated with the flag -seed. docs/reliability.md has the table.
+// is repeated with the flag -seed. docs/reliability.md has the table. Rows that set
+// the server's clock need libfaketime, which is Debian's package faketime.
 package chaos

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +22,9 @@ type Entry struct {
 	Occurrence string // the person and the occurrence, as the message has them
 	Body       string // a hash of the bytes
 	At         time.Time
-	Status     int // what was answered; 0 if nothing was
+	Signed     time.Time // as the sender has it, to the second
+	Clock      int       // which of the receiver's clocks At is by, counted from zero
+	Status     int       // what was answered; 0 if nothing was
 }
 
 // Receiver is where deliveries go. Its ledger only grows.
@@ -33,6 +37,7 @@ type Receiver struct {
 	arrived int
 	refused int
 	answer  func(n int, e Entry) int
+	clocks  func() []time.Time
 }
 
 // NewReceiver starts a receiver that accepts what is signed with the secret.
@@ -41,7 +46,11 @@ func NewReceiver(secret string) (*Receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Receiver{verifier: verifier, answer: func(int, Entry) int { return http.StatusOK }}
+	r := &Receiver{
+		verifier: verifier,
+		answer:   func(int, Entry) int { return http.StatusOK },
+		clocks:   func() []time.Time { return []time.Time{time.Now()} },
+	}
 	r.server = httptest.NewServer(http.HandlerFunc(r.receive))
 	return r, nil
 }
@@ -60,6 +69,14 @@ func (r *Receiver) Answer(answer func(n int, e Entry) int) {
 	r.answer = answer
 }
 
+// Clocks sets what the receiver goes by instead of the machine's clock. Of several
+// clocks the first counts by which a delivery was signed just now.
+func (r *Receiver) Clocks(now func() []time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clocks = now
+}
+
 // Ledger returns what was received so far, in order, and how many deliveries were
 // not ours.
 func (r *Receiver) Ledger() (entries []Entry, refused int) {
@@ -68,14 +85,29 @@ func (r *Receiver) Ledger() (entries []Entry, refused int) {
 	return append([]Entry(nil), r.ledger...), r.refused
 }
 
+// verify returns the first clock by which a delivery was signed just now.
+func (r *Receiver) verify(header http.Header, body []byte, nows []time.Time) (clock int, err error) {
+	err = errors.New("chaos: no clock")
+	for clock = range nows {
+		if err = r.verifier.Verify(header, body, nows[clock]); err == nil {
+			break
+		}
+	}
+	return clock, err
+}
+
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
-	at := time.Now()
+	r.mu.Lock()
+	clocks := r.clocks
+	r.mu.Unlock()
+	nows := clocks() // of the arrival
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		return // broken off: it was never received
 	}
 	var message struct{ Message string }
-	if r.verifier.Verify(req.Header, body, at) != nil || json.Unmarshal(body, &message) != nil {
+	clock, err := r.verify(req.Header, body, nows)
+	if err != nil || json.Unmarshal(body, &message) != nil {
 		r.mu.Lock()
 		r.refused++
 		r.mu.Unlock()
@@ -84,7 +116,10 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	}
 	sum := sha256.Sum256(body)
 	named := strings.Fields(message.Message) // a person, an occurrence, and perhaps a poison
-	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: strings.Join(named[:min(2, len(named))], " "), Body: hex.EncodeToString(sum[:8]), At: at}
+	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: strings.Join(named[:min(2, len(named))], " "), Body: hex.EncodeToString(sum[:8]), At: nows[clock], Clock: clock}
+	if seconds, err := strconv.ParseInt(req.Header.Get("Webhook-Timestamp"), 10, 64); err == nil { // as it was verified
+		e.Signed = time.Unix(seconds, 0)
+	}
 	w.WriteHeader(http.StatusProcessing) // tells that it is here, before it is answered
 	r.mu.Lock()
 	n, answer := r.arrived, r.answer

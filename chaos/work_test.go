@@ -137,13 +137,7 @@ func TestBacklog(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		owed := chaos.Owed{Start: chaos.From(lead - 24*time.Hour), Interval: 3600, Count: 25}
-		r.Enrol(people, owed)
-		// What was planned a day ago, and has waited since.
-		tag, err := r.Pool().Exec(t.Context(), `UPDATE almanac.events SET occurrence_key = $1::text, target_timestamp_local = $1::text::timestamp,
-			target_timestamp_utc = $1::text::timestamp AT TIME ZONE 'UTC', available_at = $1::text::timestamp AT TIME ZONE 'UTC', version = version + 1,
-			delivery_payload = jsonb_build_object('message', user_id::text || ' ' || $1::text, 'occurrence', $1::text)`, owed.Start)
-		require.NoError(t, err)
-		r.Count("late", int(tag.RowsAffected()))
+		r.Count("late", backdate(r, owed, r.Enrol(people, owed)))
 		r.Work("back", unhurried)
 		r.Drained(90 * time.Second)
 		r.CheckEdited("late")

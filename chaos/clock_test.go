@@ -1,0 +1,238 @@
+package chaos_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/chaos"
+)
+
+// timed is a run on a server with a clock of its own, by which the receiver goes.
+func timed(t *testing.T, seed uint64, clock chaos.Clock) *chaos.Run {
+	t.Helper()
+	cluster, err := chaos.NewClusterBy(t.Context(), clock)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cluster.Close(context.Background()) })
+	r := chaos.NewRun(t, cluster, seed)
+	r.GoByDatabase()
+	return r
+}
+
+// gate is a receiver's answer that waits while the gate is shut.
+type gate struct {
+	waiting atomic.Int64
+	mu      sync.RWMutex
+}
+
+func shut(r *chaos.Run) *gate {
+	g := new(gate)
+	g.mu.Lock()
+	r.Receiver.Answer(func(int, chaos.Entry) int {
+		g.waiting.Add(1)
+		g.mu.RLock()
+		defer g.mu.RUnlock()
+		return http.StatusOK
+	})
+	return g
+}
+
+func (g *gate) open() { g.mu.Unlock() }
+
+// until waits for a condition on the database.
+func until(r *chaos.Run, limit time.Duration, condition string, args ...any) {
+	r.Helper()
+	for ctx, holds := r.Within(limit), false; !holds; {
+		require.NoError(r, ctx.Err(), "it never came to %s", condition)
+		require.NoError(r, r.Pool().QueryRow(r.Context(), "SELECT "+condition, args...).Scan(&holds))
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// noneFailed fails the run if an event was given up: no clock is a reason for that.
+func noneFailed(r *chaos.Run) {
+	r.Helper()
+	var failed int
+	var reason string
+	require.NoError(r, r.Pool().QueryRow(r.Context(), "SELECT count(*), coalesce(min(failure_reason), '') FROM almanac.events WHERE status = 'FAILED'").Scan(&failed, &reason))
+	require.Zero(r, failed, reason)
+}
+
+// stale counts deliveries that were signed before the clock was set last.
+func stale(r *chaos.Run) (n int) {
+	ledger, _ := r.Receiver.Ledger()
+	for _, e := range ledger {
+		n += min(e.Clock, 1)
+	}
+	return n
+}
+
+// backdate makes the pending events of people what was planned for the first
+// occurrence that they are owed, and has waited since.
+func backdate(r *chaos.Run, owed chaos.Owed, ids []uuid.UUID) int {
+	r.Helper()
+	tag, err := r.Pool().Exec(r.Context(), `UPDATE almanac.events SET occurrence_key = $1::text, target_timestamp_local = $1::text::timestamp,
+		target_timestamp_utc = $1::text::timestamp AT TIME ZONE 'UTC', available_at = $1::text::timestamp AT TIME ZONE 'UTC', version = version + 1,
+		delivery_payload = jsonb_build_object('message', user_id::text || ' ' || $1::text, 'occurrence', $1::text)
+		WHERE user_id = ANY ($2)`, owed.Start, ids)
+	require.NoError(r, err)
+	return int(tag.RowsAffected())
+}
+
+// The database's clock is set two hours forward. Every lease is over by it, so what
+// is in hand is done again by somebody else, and nothing besides.
+func TestDatabaseClockSetForward(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := timed(t, seed, chaos.Clock{})
+		gate := shut(r)
+		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 8})
+		patient := func(o *chaos.Orders) { o.Patience = 20 * time.Second }
+		r.Work("one", patient)
+		r.Work("two", patient)
+		until(r, 30*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", people)
+		r.SetClock(2 * time.Hour)
+		r.Count("in hand", people)
+		r.Allow(people)
+		// Renewed, or taken away.
+		until(r, 30*time.Second, "count(*) = 0 FROM almanac.leases WHERE expires_at < clock_timestamp()")
+		gate.open()
+
+		r.Drained(60 * time.Second)
+		r.Check("hours forward", "in hand")
+		noneFailed(r)
+	})
+}
+
+// The database's clock is set back, first behind a worker that dies and then under
+// two who are at it. The living keep what they have. What the dead one had is
+// delivered by the others as soon as it is due: not hours later, when the clock is
+// back at the end of its lease, nor before its target.
+func TestDatabaseClockSetBack(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		const half = chaos.Slots / 2
+		r := timed(t, seed, chaos.Clock{})
+		long := chaos.Owed{Start: r.From(lead - 3*time.Hour), Interval: 3 * 3600, Count: 2}
+		r.Count("long due", backdate(r, long, r.Enrol(half, long)))
+		r.Enrol(half, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 3})
+		victim := r.Work("victim", func(o *chaos.Orders) { o.StopAt = chaos.BeforeSettle })
+		until(r, 30*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", chaos.Slots)
+		_, err := victim.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == chaos.BeforeSettle })
+		require.NoError(t, err)
+		require.NoError(t, victim.Kill())
+		r.SetClock(-time.Hour)
+		r.Count("killed", 1)
+		r.Allow(chaos.Slots)
+
+		gate := shut(r)
+		r.Count("long due", backdate(r, long, r.Enrol(half, long)))
+		r.Work("one", unhurried)
+		r.Work("two", unhurried)
+		for ctx := r.Within(30 * time.Second); gate.waiting.Load() < half; time.Sleep(20 * time.Millisecond) {
+			require.NoError(t, ctx.Err(), "nothing is delivered")
+		}
+		r.SetClock(-2 * time.Hour)
+		gate.open()
+		until(r, 60*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'COMPLETED'", 2*half)
+		until(r, 30*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'PENDING' AND available_at >= target_timestamp_utc", 3*half)
+
+		r.SetClock(0)
+		r.Drained(60 * time.Second)
+		r.CheckEdited("hours back", "long due", "killed")
+		noneFailed(r)
+	})
+}
+
+// The database's clock is set back while a claim is on its way: what was due when it
+// began is claimed, and is not taken for early.
+func TestDatabaseClockSetBackInAClaim(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := timed(t, seed, chaos.Clock{})
+		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 4})
+		until(r, 30*time.Second, "bool_and(available_at < clock_timestamp()) FROM almanac.events")
+		tx, err := r.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), "LOCK TABLE almanac.leases")
+		require.NoError(t, err)
+		r.Work("one", unhurried)
+		until(r, 30*time.Second, "count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%available_at <= now()%'")
+		r.SetClock(-2 * time.Hour)
+		require.NoError(t, tx.Rollback(t.Context()))
+		until(r, 30*time.Second, "bool_or(status IN ('COMPLETED', 'FAILED')) AND NOT bool_or(status = 'PROCESSING') FROM almanac.events")
+		r.Count("claimed before", stale(r))
+
+		r.SetClock(0)
+		r.Drained(60 * time.Second)
+		r.Check("hours back", "claimed before")
+		noneFailed(r)
+	})
+}
+
+// The database's clock is set again and again, hours forward and hours back.
+func TestDatabaseClockJumps(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := timed(t, seed, chaos.Clock{})
+		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 900, Count: 16}) // four hours
+		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK })
+		workers := two(r)
+		hours := []int{-2, -1, 0, 1, 2, 3}
+		r.Random.Shuffle(len(hours), func(i, j int) { hours[i], hours[j] = hours[j], hours[i] })
+		for _, ahead := range append(hours, 4) {
+			r.SetClock(time.Duration(ahead) * time.Hour)
+			r.Allow(len(workers) * chaos.Slots)
+			between(r, 200*time.Millisecond, 1500*time.Millisecond)
+		}
+		r.Drained(90 * time.Second)
+		r.Count("signed before", stale(r))
+		require.LessOrEqual(t, stale(r), (len(hours)+1)*len(workers)*chaos.Slots, "deliveries signed by a clock that is over")
+		r.Check("hours forward", "hours back")
+		noneFailed(r)
+	})
+}
+
+// The database's clock runs too fast or too slow.
+func TestDatabaseClockDrifts(t *testing.T) {
+	t.Parallel()
+	for name, rate := range map[string]float64{"fast": 1.5, "slow": 0.75} {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := timed(t, seed, chaos.Clock{Rate: rate})
+				before := time.Until(r.Now())
+				r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
+				two(r, unhurried)
+				r.Drained(60 * time.Second)
+				r.Count("seconds of drift", int((time.Until(r.Now()) - before).Abs().Seconds()))
+				r.Check("seconds of drift")
+				noneFailed(r)
+			})
+		})
+	}
+}
+
+// Workers whose clocks are a day off the database's. Nobody notices: what is due, the
+// signatures and the sleep until the next event go by the database.
+func TestWorkerClockADayOff(t *testing.T) {
+	t.Parallel()
+	for name, ahead := range map[string]time.Duration{"ahead": -24 * time.Hour, "behind": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := timed(t, seed, chaos.Clock{Ahead: ahead})
+				r.Count("hours off", int(time.Until(r.Now()).Abs().Round(time.Hour).Hours()))
+				r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
+				r.Work("one", unhurried)
+				r.Work("two", unhurried)
+				r.Drained(60 * time.Second)
+				var transactions int
+				require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()").Scan(&transactions))
+				r.Count("transactions", transactions)
+				r.Check("hours off")
+				noneFailed(r)
+			})
+		})
+	}
+}
