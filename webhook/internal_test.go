@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +13,25 @@ import (
 )
 
 func FuzzRetryAfter(f *testing.F) {
-	for _, seed := range []string{"120", "-1", "Sun, 29 Mar 2026 01:00:30 GMT", "soon"} {
-		f.Add(seed)
+	for _, seed := range []string{
+		"120", "-1", "+5", "1e3", "86400", "86401", "315360000", "18446744073709551616", "0000000000000000000000000000001", "", " 5", "1.5", "soon",
+		"Sun, 29 Mar 2026 01:00:30 GMT", "Sunday, 29-Mar-26 01:00:30 GMT", "Sun Mar 29 01:00:30 2026", "Sun, 29 Mar 0000 01:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
+	} {
+		f.Add(seed, int64(1774746000))
 	}
-	f.Fuzz(func(t *testing.T, value string) {
-		if wait := retryAfter(value, time.Now()); wait < 0 || wait > longestWait {
+	f.Fuzz(func(t *testing.T, value string, now int64) {
+		at := time.Unix(now, 0)
+		wait := retryAfter(value, at)
+		if wait < 0 || wait > longestWait {
 			t.Errorf("Retry-After %q = %v", value, wait)
+		}
+		if seconds, err := strconv.Atoi(value); err == nil && value[0] != '+' && wait != min(max(time.Duration(seconds), 0), 86400)*time.Second && seconds < 1e9 {
+			t.Errorf("Retry-After %q = %v, want so many seconds up to a day", value, wait)
+		}
+		// What it says in words as a date, it says as a date.
+		date := at.Add(wait).UTC()
+		if year := date.Year(); year >= 1970 && year <= 9999 && retryAfter(date.Format(http.TimeFormat), at) != wait.Truncate(time.Second) {
+			t.Errorf("Retry-After %q = %v, and as a date %v", value, wait, retryAfter(date.Format(http.TimeFormat), at))
 		}
 	})
 }
@@ -57,6 +72,92 @@ func FuzzVerify(f *testing.F) {
 		h.Set(headerSignature, signature)
 		if v.Verify(h, []byte(body), time.Unix(1774746000, 0)) == nil {
 			t.Errorf("accepted %q %q %q %q, which nobody signed", id, timestamp, signature, body)
+		}
+	})
+}
+
+// FuzzSignatures signs with two secrets, as while receivers change over, hides the
+// signatures among whatever else stands there, and finds them again.
+func FuzzSignatures(f *testing.F) {
+	keys, err := parseSecrets([]string{"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVy"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, noise := range []string{"", "v1,", "v1", ",", "v1,AAAA v1a,BBBB", "v2,AAAA", "v1,v1,", "  ", "v1,\u2003v1,", strings.Repeat("v1,AAAA ", 1000)} {
+		f.Add("event-0da59425d0ba435e", int64(1774746000), `{"eventId":"1"}`, noise)
+	}
+	f.Add("a.1774746000", int64(1774746000), "1774746000.{}", "")
+	f.Fuzz(func(t *testing.T, id string, seconds int64, body, noise string) {
+		timestamp, at := strconv.FormatInt(seconds, 10), time.Unix(seconds, 0)
+		h := http.Header{}
+		h.Set(headerID, id)
+		h.Set(headerTimestamp, timestamp)
+		sent := sign(keys, id, timestamp, []byte(body))
+		genuine := id != "" && !strings.Contains(id, ".")
+		for _, k := range keys {
+			v := &Verifier{[]key{k}}
+			for _, list := range []string{sent, noise + " " + sent, sent + " " + noise} {
+				h.Set(headerSignature, list)
+				if err := v.Verify(h, []byte(body), at); (err == nil) != genuine {
+					t.Errorf("id %q, body %q, signatures %q: %v", id, body, list, err)
+				}
+			}
+			if v.Verify(h, []byte(body+"x"), at) == nil || v.Verify(h, []byte("x"+body), at) == nil {
+				t.Errorf("id %q, body %q: another body is accepted", id, body)
+			}
+			for _, off := range []time.Duration{-Tolerance - time.Second, Tolerance + time.Second} {
+				if v.Verify(h, []byte(body), at.Add(off)) == nil {
+					t.Errorf("id %q at %d is accepted %v later", id, seconds, off)
+				}
+			}
+			h.Set(headerSignature, noise)
+			if v.Verify(h, []byte(body), at) == nil {
+				t.Errorf("signatures %q are accepted", noise)
+			}
+		}
+	})
+}
+
+// inside are networks that must not be dialled without leave, written down apart
+// from the registries that the guard knows.
+var inside = []string{
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "::/8", "64:ff9b::/96", "64:ff9b:1::/48",
+	"100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+}
+
+// FuzzGuard compares the guard with that list, in every clothing of an address.
+func FuzzGuard(f *testing.F) {
+	var networks []netip.Prefix
+	for _, text := range inside {
+		network := netip.MustParsePrefix(text)
+		networks = append(networks, network)
+		f.Add(network.Addr().AsSlice(), "")
+	}
+	f.Add(netip.MustParseAddr("93.184.216.34").AsSlice(), "")
+	f.Add(netip.MustParseAddr("2606:4700::1111").AsSlice(), "eth0")
+	f.Add(netip.MustParseAddr("::ffff:169.254.169.254").AsSlice(), "")
+	f.Fuzz(func(t *testing.T, bytes []byte, scope string) {
+		ip, ok := netip.AddrFromSlice(bytes)
+		if !ok {
+			return
+		}
+		bare := ip.Unmap()
+		strict, lenient := guard(false).check(netip.AddrPortFrom(ip, 443)), guard(true).check(netip.AddrPortFrom(ip, 443))
+		for _, network := range networks {
+			if network.Contains(bare) && strict == nil {
+				t.Errorf("%v may be dialled, which is in %v", ip, network)
+			}
+		}
+		if strict == nil && lenient != nil {
+			t.Errorf("%v may be dialled, but not where more is allowed: %v", ip, lenient)
+		}
+		if open := bare.IsLoopback() || bare.IsPrivate() || sharedSpace.Contains(bare); strict != nil && lenient == nil && !open {
+			t.Errorf("%v is neither public nor private, and may be dialled", ip)
+		}
+		clothed := netip.AddrFrom16(bare.As16()).WithZone(scope)
+		if again := guard(false).check(netip.AddrPortFrom(clothed, 80)); (again == nil) != (strict == nil) {
+			t.Errorf("%v and %v are judged differently: %v, %v", ip, clothed, strict, again)
 		}
 	})
 }

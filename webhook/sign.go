@@ -24,11 +24,18 @@ const (
 	version = "v1,"
 )
 
-// key is a secret, decoded. It formats as nothing, lest a log repeat it.
-type key []byte
+// key returns the signature of a delivery by one secret, as it is sent. It is a
+// function, lest a log repeat the secret: what a function holds is not printed.
+type key func(id, timestamp string, body []byte) string
 
-func (key) String() string   { return "(secret)" }
-func (key) GoString() string { return "(secret)" }
+func newKey(secret []byte) key {
+	return func(id, timestamp string, body []byte) string {
+		h := hmac.New(sha256.New, secret)
+		h.Write([]byte(id + "." + timestamp + "."))
+		h.Write(body)
+		return version + base64.StdEncoding.EncodeToString(h.Sum(nil))
+	}
+}
 
 // parseSecrets decodes secrets; the error names them by their place.
 func parseSecrets(secrets []string) ([]key, error) {
@@ -46,7 +53,7 @@ func parseSecrets(secrets []string) ([]key, error) {
 		if n := len(decoded); n < minSecret || n > maxSecret {
 			errs = append(errs, fmt.Errorf("webhook: secret %d has %d bytes, not %d to %d", i+1, n, minSecret, maxSecret))
 		}
-		keys[i] = decoded
+		keys[i] = newKey(decoded)
 	}
 	return keys, errors.Join(errs...)
 }
@@ -55,15 +62,7 @@ func parseSecrets(secrets []string) ([]key, error) {
 func sign(keys []key, id, timestamp string, body []byte) string {
 	signatures := make([]string, len(keys))
 	for i, k := range keys {
-		signatures[i] = k.signature(id, timestamp, body)
+		signatures[i] = k(id, timestamp, body)
 	}
 	return strings.Join(signatures, " ")
-}
-
-// signature returns the signature by one key, as it is sent.
-func (k key) signature(id, timestamp string, body []byte) string {
-	h := hmac.New(sha256.New, k)
-	h.Write([]byte(id + "." + timestamp + "."))
-	h.Write(body)
-	return version + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }

@@ -39,16 +39,21 @@ func TestVerify(t *testing.T) {
 		body   string
 		want   error
 	}{
-		"a genuine delivery":             {func(http.Header) {}, now, "{}", nil},
-		"several signatures":             {func(h http.Header) { h.Set("webhook-signature", "v1a,xxxx v1,AAAA "+h.Get("webhook-signature")) }, now, "{}", nil},
-		"another body":                   {func(http.Header) {}, now, "{ }", webhook.ErrSignature},
-		"another id":                     {func(h http.Header) { h.Set("webhook-id", "event-x") }, now, "{}", webhook.ErrSignature},
-		"another time":                   {func(h http.Header) { h.Set("webhook-timestamp", strconv.FormatInt(now.Unix()+1, 10)) }, now, "{}", webhook.ErrSignature},
-		"no id":                          {func(h http.Header) { h.Del("webhook-id") }, now, "{}", webhook.ErrUnsigned},
-		"no time":                        {func(h http.Header) { h.Del("webhook-timestamp") }, now, "{}", webhook.ErrUnsigned},
-		"no signature":                   {func(h http.Header) { h.Del("webhook-signature") }, now, "{}", webhook.ErrUnsigned},
-		"a time in words":                {func(h http.Header) { h.Set("webhook-timestamp", "now") }, now, "{}", webhook.ErrUnsigned},
-		"a signature cut short":          {func(h http.Header) { h.Set("webhook-signature", h.Get("webhook-signature")[:20]) }, now, "{}", webhook.ErrSignature},
+		"a genuine delivery":    {func(http.Header) {}, now, "{}", nil},
+		"several signatures":    {func(h http.Header) { h.Set("webhook-signature", "v1a,xxxx v1,AAAA "+h.Get("webhook-signature")) }, now, "{}", nil},
+		"another body":          {func(http.Header) {}, now, "{ }", webhook.ErrSignature},
+		"another id":            {func(h http.Header) { h.Set("webhook-id", "event-x") }, now, "{}", webhook.ErrSignature},
+		"another time":          {func(h http.Header) { h.Set("webhook-timestamp", strconv.FormatInt(now.Unix()+1, 10)) }, now, "{}", webhook.ErrSignature},
+		"no id":                 {func(h http.Header) { h.Del("webhook-id") }, now, "{}", webhook.ErrUnsigned},
+		"no time":               {func(h http.Header) { h.Del("webhook-timestamp") }, now, "{}", webhook.ErrUnsigned},
+		"no signature":          {func(h http.Header) { h.Del("webhook-signature") }, now, "{}", webhook.ErrUnsigned},
+		"a time in words":       {func(h http.Header) { h.Set("webhook-timestamp", "now") }, now, "{}", webhook.ErrUnsigned},
+		"a signature cut short": {func(h http.Header) { h.Set("webhook-signature", h.Get("webhook-signature")[:20]) }, now, "{}", webhook.ErrSignature},
+		"the parts cut differently": {func(h http.Header) {
+			h.Set("webhook-id", "event-1."+h.Get("webhook-timestamp"))
+			h.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
+			h.Set("webhook-signature", signed(t, secret('a'), "event-1", now, strconv.FormatInt(now.Unix(), 10)+".{}").Get("webhook-signature"))
+		}, now, "{}", webhook.ErrUnsigned},
 		"a version and nothing":          {func(h http.Header) { h.Set("webhook-signature", "v1,") }, now, "{}", webhook.ErrSignature},
 		"a signature of another version": {func(h http.Header) { h.Set("webhook-signature", "v2"+h.Get("webhook-signature")[2:]) }, now, "{}", webhook.ErrSignature},
 		"played again":                   {func(http.Header) {}, now.Add(-6 * time.Minute), "{}", webhook.ErrTimestamp},
