@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -59,10 +60,19 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 		return unanswered(ctx, err)
 	}
 	defer response.Body.Close()
-	// Drained so that the connection can be used again; an error here takes nothing
-	// back, for the status has arrived.
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		// Drained so that the connection can be used again; an error here takes nothing
+		// back, for the status has arrived. What follows a 101 is the bare connection,
+		// which no context interrupts.
+		_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
+	}
 	return judge(response, delivery.At)
+}
+
+// String names the receiver's host, and none of what is secret.
+func (d *Deliverer) String() string {
+	to, _ := url.Parse(d.url) // parsed before
+	return "webhook to " + to.Host
 }
 
 // CloseIdleConnections closes connections that wait for another delivery.

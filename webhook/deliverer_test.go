@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,15 +44,19 @@ type receiver struct {
 func listen(t *testing.T, answer http.HandlerFunc) *receiver {
 	t.Helper()
 	r := new(receiver)
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	r.Server = httptest.NewServer(r.answering(answer))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answering(answer http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		body, _ := io.ReadAll(request.Body)
 		r.mu.Lock()
 		r.calls = append(r.calls, call{request.Header.Clone(), body})
 		r.mu.Unlock()
 		answer(w, request)
-	}))
-	t.Cleanup(r.Close)
-	return r
+	})
 }
 
 func (r *receiver) heard() []call {
@@ -304,5 +309,19 @@ func TestErrorsTellNoSecrets(t *testing.T) {
 		require.Error(t, err)
 		require.NotContains(t, err.Error(), "confidential")
 		require.NotContains(t, err.Error(), "private?")
+	}
+}
+
+func TestNothingPrintsASecret(t *testing.T) {
+	t.Parallel()
+	d := deliverer(t, "https://receiver.example:8443/private?token=confidential", webhook.WithSecrets(secret('s')), webhook.WithHeader("X-Token", "confidential"))
+	v, err := webhook.NewVerifier(secret('s'))
+	require.NoError(t, err)
+	require.Equal(t, "webhook to receiver.example:8443", d.String())
+	for _, text := range []string{fmt.Sprintf("%v %+v %s", d, d, d), fmt.Sprintf("%v %+v %#v", v, v, v), fmt.Sprintf("%v %+v %#v", *v, *v, *v)} {
+		require.NotContains(t, text, "confidential")
+		require.NotContains(t, text, strings.Repeat("s", 32))
+		require.NotContains(t, text, "115 115")    // the same, as numbers
+		require.NotContains(t, text, "0x73, 0x73") // and as Go has them
 	}
 }

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"net/http"
@@ -85,17 +84,24 @@ func TestDeliverTrustsOnlyWhomTheSystemTrusts(t *testing.T) {
 	require.NotErrorIs(t, err, almanac.ErrPermanent, "certificates are renewed")
 }
 
-// The version is agreed before the certificate is shown, so the complaint is
-// about the version.
-func TestDeliverSpeaksNoOldTLS(t *testing.T) {
+// A kilobyte can become a gigabyte for whoever unpacks it. Nothing is asked for
+// packed, and what comes so is read as it is.
+func TestDeliverUnpacksNothing(t *testing.T) {
 	t.Parallel()
-	old := httptest.NewUnstartedServer(status(http.StatusOK))
-	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
-	old.StartTLS()
-	t.Cleanup(old.Close)
+	r := listen(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, "this is not packed at all")
+	})
+	require.NoError(t, deliverer(t, r.URL).Deliver(t.Context(), greeting(time.Now())))
+	require.Empty(t, r.heard()[0].header.Values("Accept-Encoding"))
+}
 
-	err := deliverer(t, old.URL).Deliver(t.Context(), greeting(time.Now()))
-
-	require.ErrorContains(t, err, "protocol version")
-	require.NotErrorIs(t, err, almanac.ErrPermanent)
+func TestDeliverKeepsNoCookie(t *testing.T) {
+	t.Parallel()
+	r := listen(t, func(w http.ResponseWriter, _ *http.Request) { http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"}) })
+	d := deliverer(t, r.URL)
+	for range 2 {
+		require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
+	}
+	require.Empty(t, r.heard()[1].header.Values("Cookie"))
 }

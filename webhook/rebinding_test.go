@@ -1,0 +1,179 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/webhook"
+)
+
+// A nameServer answers each question about a name with the next of its answers,
+// and the last for ever, whatever the name.
+type nameServer struct {
+	net.PacketConn
+	answers [][]netip.Addr
+	asked   map[uint16]int // by type of record
+}
+
+const (
+	typeA    = 1
+	typeAAAA = 28
+)
+
+func serveNames(t *testing.T, answers ...[]netip.Addr) *net.Resolver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &nameServer{conn, answers, make(map[uint16]int)}
+	var serving sync.WaitGroup
+	serving.Go(s.serve)
+	t.Cleanup(func() { _ = conn.Close(); serving.Wait() })
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}
+}
+
+func (s *nameServer) serve() {
+	buffer := make([]byte, 1500)
+	for {
+		n, from, err := s.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		_, _ = s.WriteTo(s.answer(buffer[:n]), from) // who is not answered asks again
+	}
+}
+
+// answer makes a response of the query (RFC 1035, section 4.1).
+func (s *nameServer) answer(query []byte) []byte {
+	const header = 12
+	end := header
+	for query[end] != 0 { // past the labels of the name
+		end += 1 + int(query[end])
+	}
+	end += 5 // and its type and class
+	question := query[header:end]
+	kind := binary.BigEndian.Uint16(question[len(question)-4:])
+	turn := min(s.asked[kind], len(s.answers)-1)
+	s.asked[kind]++
+
+	response := append([]byte{query[0], query[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question...)
+	for _, ip := range s.answers[turn] {
+		if (kind == typeA) != ip.Is4() || kind != typeA && kind != typeAAAA {
+			continue
+		}
+		response[7]++
+		response = append(response, 0xc0, header, byte(kind>>8), byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(ip.BitLen()/8)) // for no time at all
+		response = append(response, ip.AsSlice()...)
+	}
+	return response
+}
+
+// errOutside keeps a test from leaving the machine.
+var errOutside = errors.New("the test ends at the border")
+
+// rebound returns a deliverer to a name of the name server's at a listener's port,
+// and the addresses that its guard let pass.
+func rebound(t *testing.T, listener net.Listener, answers ...[]netip.Addr) (*webhook.Deliverer, func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var passed []string
+	dialer := webhook.NewDialer(false)
+	dialer.Resolver = serveNames(t, answers...)
+	guarded := dialer.ControlContext
+	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		if err := guarded(ctx, network, address, conn); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		to := netip.MustParseAddrPort(address).Addr()
+		passed = append(passed, to.String())
+		if !to.Unmap().IsLoopback() && !to.IsUnspecified() {
+			return errOutside
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	d, err := webhook.New("https://receiver.example:"+port, webhook.WithTimeout(10*time.Second))
+	require.NoError(t, err)
+	t.Cleanup(d.CloseIdleConnections)
+	d.Transport().DialContext = dialer.DialContext
+	return d, func() []string { mu.Lock(); defer mu.Unlock(); return passed }
+}
+
+// A name that led outside leads inside when it is asked for again, or leads to
+// both at once.
+func TestDeliverIsNotLedInsideByANameThatChangesItsMind(t *testing.T) {
+	t.Parallel()
+	outside := netip.MustParseAddr("93.184.216.34")
+	for _, text := range []string{
+		"127.0.0.1", "::ffff:127.0.0.1", "::1", "0.0.0.0", "::", "::127.0.0.1", "10.0.0.1", "192.168.0.1", "100.64.0.1", "169.254.169.254",
+		"64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "2002:7f00:1::", "2001::1", "fd00::1", "fd00:ec2::254", "fe80::1", "224.0.0.1",
+	} {
+		t.Run(strings.ReplaceAll(text, ":", "-"), func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = listener.Close() })
+			inside := netip.MustParseAddr(text)
+
+			turns, passed := rebound(t, listener, []netip.Addr{outside}, []netip.Addr{inside})
+			err = turns.Deliver(t.Context(), greeting(time.Now()))
+			require.ErrorIs(t, err, errOutside, "the first answer is good")
+			require.NotErrorIs(t, err, almanac.ErrPermanent)
+			for range 2 {
+				err = turns.Deliver(t.Context(), greeting(time.Now()))
+				require.ErrorIs(t, err, webhook.ErrProhibitedAddress)
+				require.ErrorIs(t, err, almanac.ErrPermanent)
+			}
+			require.Equal(t, []string{outside.String()}, passed())
+
+			both, passed := rebound(t, listener, []netip.Addr{outside, inside}, []netip.Addr{inside, outside})
+			for range 2 {
+				require.Error(t, both.Deliver(t.Context(), greeting(time.Now())))
+			}
+			require.Subset(t, []string{outside.String()}, passed(), "nothing else may be dialled")
+
+			require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now()))
+			_, err = listener.Accept()
+			require.Error(t, err, "nobody knocked")
+		})
+	}
+}
+
+// Many a resolver takes these for numbers. Ours has heard of no such host, or what
+// they come to is judged like any other address.
+func TestDeliverIsNotLedInsideByOddSpellings(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	for _, host := range []string{"127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "１２７.０.０.１", "127。0。0。1", "localhost.", "LOCALHOST"} {
+		dialer := webhook.NewDialer(false)
+		dialer.Resolver = serveNames(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")})
+		d, err := webhook.New("https://" + host + ":" + port)
+		require.NoError(t, err, "a name alone tells nothing")
+		d.Transport().DialContext = dialer.DialContext
+		err = d.Deliver(t.Context(), greeting(time.Now()))
+		unheard := new(net.DNSError)
+		require.True(t, errors.Is(err, webhook.ErrProhibitedAddress) || errors.As(err, &unheard) && unheard.IsNotFound, "%s: %v", host, err)
+	}
+	require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now()))
+	_, err = listener.Accept()
+	require.Error(t, err, "nobody knocked")
+}
