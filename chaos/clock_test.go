@@ -45,16 +45,6 @@ func shut(r *chaos.Run) *gate {
 
 func (g *gate) open() { g.mu.Unlock() }
 
-// until waits for a condition on the database.
-func until(r *chaos.Run, limit time.Duration, condition string, args ...any) {
-	r.Helper()
-	for ctx, holds := r.Within(limit), false; !holds; {
-		require.NoError(r, ctx.Err(), "it never came to %s", condition)
-		require.NoError(r, r.Pool().QueryRow(r.Context(), "SELECT "+condition, args...).Scan(&holds))
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // noneFailed fails the run if an event was given up: no clock is a reason for that.
 func noneFailed(r *chaos.Run) {
 	r.Helper()
@@ -95,12 +85,12 @@ func TestDatabaseClockSetForward(t *testing.T) {
 		patient := func(o *chaos.Orders) { o.Patience = 20 * time.Second }
 		r.Work("one", patient)
 		r.Work("two", patient)
-		until(r, 30*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", people)
+		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", people)
 		r.SetClock(2 * time.Hour)
 		r.Count("in hand", people)
 		r.Allow(people)
 		// Renewed, or taken away.
-		until(r, 30*time.Second, "count(*) = 0 FROM almanac.leases WHERE expires_at < clock_timestamp()")
+		until(r, "SELECT count(*) = 0 FROM almanac.leases WHERE expires_at < clock_timestamp()")
 		gate.open()
 
 		r.Drained(60 * time.Second)
@@ -121,7 +111,7 @@ func TestDatabaseClockSetBack(t *testing.T) {
 		r.Count("long due", backdate(r, long, r.Enrol(half, long)))
 		r.Enrol(half, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 3})
 		victim := r.Work("victim", func(o *chaos.Orders) { o.StopAt = chaos.BeforeSettle })
-		until(r, 30*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", chaos.Slots)
+		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", chaos.Slots)
 		_, err := victim.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == chaos.BeforeSettle })
 		require.NoError(t, err)
 		require.NoError(t, victim.Kill())
@@ -138,8 +128,8 @@ func TestDatabaseClockSetBack(t *testing.T) {
 		}
 		r.SetClock(-2 * time.Hour)
 		gate.open()
-		until(r, 60*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'COMPLETED'", 2*half)
-		until(r, 30*time.Second, "count(*) = $1 FROM almanac.events WHERE status = 'PENDING' AND available_at >= target_timestamp_utc", 3*half)
+		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'COMPLETED'", 2*half)
+		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PENDING' AND available_at >= target_timestamp_utc", 3*half)
 
 		r.SetClock(0)
 		r.Drained(60 * time.Second)
@@ -154,16 +144,16 @@ func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
 		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 4})
-		until(r, 30*time.Second, "bool_and(available_at < clock_timestamp()) FROM almanac.events")
+		until(r, "SELECT bool_and(available_at < clock_timestamp()) FROM almanac.events")
 		tx, err := r.Pool().Begin(t.Context())
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), "LOCK TABLE almanac.leases")
 		require.NoError(t, err)
 		r.Work("one", unhurried)
-		until(r, 30*time.Second, "count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%available_at <= now()%'")
+		until(r, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%available_at <= now()%'")
 		r.SetClock(-2 * time.Hour)
 		require.NoError(t, tx.Rollback(t.Context()))
-		until(r, 30*time.Second, "bool_or(status IN ('COMPLETED', 'FAILED')) AND NOT bool_or(status = 'PROCESSING') FROM almanac.events")
+		until(r, "SELECT bool_or(status IN ('COMPLETED', 'FAILED')) AND NOT bool_or(status = 'PROCESSING') FROM almanac.events")
 		r.Count("claimed before", stale(r))
 
 		r.SetClock(0)

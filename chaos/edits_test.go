@@ -124,7 +124,7 @@ func (e *edited) part(id uuid.UUID) {
 // whoever is gone.
 func (e *edited) check(bitten ...string) {
 	e.Helper()
-	until(e.Run, "gone for good", "SELECT NOT EXISTS (SELECT FROM almanac.users WHERE id = ANY ($1))", slices.Collect(maps.Keys(e.gone)))
+	until(e.Run, "SELECT NOT EXISTS (SELECT FROM almanac.users WHERE id = ANY ($1))", slices.Collect(maps.Keys(e.gone)))
 	lost := 0
 	for id, versions := range e.made {
 		if _, gone := e.gone[id]; !gone {
@@ -300,7 +300,7 @@ func (e *edited) queued(id uuid.UUID, changes []almanac.ProfileChange) {
 	for _, c := range changes[1:] {
 		others.Go(func() { e.change(e.Context(), e.planner, id, c)() })
 	}
-	until(e.Run, "waiting", waiting, len(changes)-1)
+	until(e.Run, waiting, len(changes)-1)
 	e.Count("edits that waited", len(changes)-1)
 	require.NoError(e, tx.Commit(e.Context()))
 	committed()

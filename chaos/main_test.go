@@ -83,3 +83,17 @@ func row(t *testing.T, run func(t *testing.T, seed uint64)) {
 		})
 	}
 }
+
+// until waits until the database says that something is so.
+func until(r *chaos.Run, query string, args ...any) {
+	r.Helper()
+	for ctx := r.Within(40 * time.Second); ; {
+		var so bool
+		err := r.Pool().QueryRow(ctx, query, args...).Scan(&so)
+		if so {
+			return
+		}
+		require.NoError(r, ctx.Err(), "not yet: %s (%v)\n%s", query, err, r.Complaints())
+		time.Sleep(10 * time.Millisecond)
+	}
+}

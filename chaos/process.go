@@ -109,6 +109,19 @@ func (p *Process) Still() bool {
 // Ended is closed when the worker has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
+// Peak is the most memory that the worker has had at once, in bytes, of the
+// machine's own: VmHWM in proc_pid_status(5).
+func (p *Process) Peak() (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	var kilobytes int
+	_, err = fmt.Sscan(rest, &kilobytes)
+	return kilobytes << 10, err
+}
+
 // Kill ends the worker at once, and waits for its end.
 func (p *Process) Kill() error {
 	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -27,6 +27,10 @@ type Entry struct {
 	Status     int       // what was answered; 0 if nothing was
 }
 
+// Act is what a receiver does with the n-th attempt at an event, counted from one:
+// the status that its ledger says, and how it really answers.
+type Act func(attempt int) (status int, answer http.HandlerFunc)
+
 // Receiver is where deliveries go. Its ledger only grows.
 type Receiver struct {
 	server   *httptest.Server
@@ -38,6 +42,8 @@ type Receiver struct {
 	refused int
 	answer  func(n int, e Entry) int
 	clocks  func() []time.Time
+	acts    map[string]Act // by path
+	tried   map[string]int // attempts, by key
 }
 
 // NewReceiver starts a receiver that accepts what is signed with the secret.
@@ -50,8 +56,10 @@ func NewReceiver(secret string) (*Receiver, error) {
 		verifier: verifier,
 		answer:   func(int, Entry) int { return http.StatusOK },
 		clocks:   func() []time.Time { return []time.Time{time.Now()} },
+		acts:     make(map[string]Act),
+		tried:    make(map[string]int),
 	}
-	r.server = httptest.NewServer(http.HandlerFunc(r.receive))
+	r.server = httptest.NewServer(r)
 	return r, nil
 }
 
@@ -77,6 +85,14 @@ func (r *Receiver) Clocks(now func() []time.Time) {
 	r.clocks = now
 }
 
+// Act gives the receiver another face, under a URL that it returns.
+func (r *Receiver) Act(name string, act Act) (url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acts["/"+name] = act
+	return r.server.URL + "/" + name
+}
+
 // Ledger returns what was received so far, in order, and how many deliveries were
 // not ours.
 func (r *Receiver) Ledger() (entries []Entry, refused int) {
@@ -96,7 +112,8 @@ func (r *Receiver) verify(header http.Header, body []byte, nows []time.Time) (cl
 	return clock, err
 }
 
-func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
+// ServeHTTP takes a delivery, also for servers of the caller's own.
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	clocks := r.clocks
 	r.mu.Unlock()
@@ -120,17 +137,26 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	if seconds, err := strconv.ParseInt(req.Header.Get("Webhook-Timestamp"), 10, 64); err == nil { // as it was verified
 		e.Signed = time.Unix(seconds, 0)
 	}
-	w.WriteHeader(http.StatusProcessing) // tells that it is here, before it is answered
 	r.mu.Lock()
 	n, answer := r.arrived, r.answer
 	r.arrived++
+	r.tried[e.Key]++
+	act, attempt := r.acts[req.URL.Path], r.tried[e.Key]
 	r.mu.Unlock()
-	e.Status = answer(n, e) // may take its time
+	really := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(e.Status) }
+	if act == nil {
+		w.WriteHeader(http.StatusProcessing) // tells that it is here, before it is answered
+		e.Status = answer(n, e)              // may take its time
+	} else if status, other := act(attempt); other != nil {
+		e.Status, really = status, other
+	} else {
+		e.Status = status
+	}
 	r.mu.Lock()
 	r.ledger = append(r.ledger, e)
 	r.mu.Unlock()
-	if e.Status == 0 {
+	if act == nil && e.Status == 0 {
 		panic(http.ErrAbortHandler)
 	}
-	w.WriteHeader(e.Status)
+	really(w, req)
 }

@@ -175,6 +175,13 @@ func (r *Run) Count(what string, n int) {
 	r.counts[what] += n
 }
 
+// Counted returns one of the counters.
+func (r *Run) Counted(what string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[what]
+}
+
 // Allow adds to the number of repeats that the faults explain.
 func (r *Run) Allow(repeats int) {
 	r.mu.Lock()

@@ -64,7 +64,7 @@ func TestTheFollowingReleaseMigrates(t *testing.T) {
 		require.NoError(t, err)
 
 		newer := []*chaos.Process{r.WorkBy(next.Program, "newer one", unhurried, migrating), r.WorkBy(next.Program, "newer two", unhurried, migrating)}
-		until(r, "a migration waits", `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.events'::regclass AND NOT granted
+		until(r, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.events'::regclass AND NOT granted
 			AND mode = 'AccessExclusiveLock' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
 		r.Count("migrations that waited", 1)
 		r.Count("delivered while a migration waits", goOn(r))
@@ -72,7 +72,7 @@ func TestTheFollowingReleaseMigrates(t *testing.T) {
 		for _, w := range newer {
 			arrive(r, w, chaos.Ready)
 		}
-		until(r, "migrated", fmt.Sprintf("SELECT max(version) = %d FROM almanac.migrations", next.Version))
+		until(r, fmt.Sprintf("SELECT max(version) = %d FROM almanac.migrations", next.Version))
 		// What no transaction can hold, an administrator does beside it.
 		_, err = r.Pool().Exec(t.Context(), "CREATE INDEX CONCURRENTLY events_claimed_by ON almanac.events (claimed_by)")
 		require.NoError(t, err)
@@ -95,22 +95,8 @@ func goOn(r *chaos.Run) int {
 	r.Helper()
 	owed := chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2}
 	ids := r.Enrol(10, owed)
-	until(r, "delivered", `SELECT count(*) = $1 FROM almanac.events WHERE user_id = ANY ($2) AND status = 'COMPLETED'`, owed.Count*len(ids), ids)
+	until(r, `SELECT count(*) = $1 FROM almanac.events WHERE user_id = ANY ($2) AND status = 'COMPLETED'`, owed.Count*len(ids), ids)
 	return owed.Count * len(ids)
-}
-
-// until waits until the database says that something is so.
-func until(r *chaos.Run, what, query string, args ...any) {
-	r.Helper()
-	for ctx := r.Within(40 * time.Second); ; {
-		var so bool
-		err := r.Pool().QueryRow(ctx, query, args...).Scan(&so)
-		if so {
-			return
-		}
-		require.NoError(r, ctx.Err(), "%s: not yet (%v)\n%s", what, err, r.Complaints())
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // A worker of a release whose migration is missing does not begin, and says why.
@@ -131,7 +117,7 @@ func TestAWorkerBeforeItsMigration(t *testing.T) {
 				r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
 				_, err := r.Pool().Exec(t.Context(), tt.down)
 				require.NoError(t, err)
-				until(r, "due", "SELECT count(*) = $1 FROM almanac.events WHERE available_at < now()", people)
+				until(r, "SELECT count(*) = $1 FROM almanac.events WHERE available_at < now()", people)
 
 				early := r.WorkBy(tt.release.Program, "early")
 				select {
@@ -167,7 +153,7 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		keep(true)
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
 		workers := []*chaos.Process{r.WorkBy(next.Program, "one", unhurried, migrating), r.WorkBy(next.Program, "two", unhurried, migrating)}
-		until(r, "hands full", "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
+		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
 		r.Count("in hand", len(workers)*chaos.Slots)
 		_, err := r.Pool().Exec(t.Context(), chaos.Undo)
 		require.NoError(t, err)

@@ -18,6 +18,7 @@ type Owed struct {
 	Interval int    `json:"interval"` // seconds
 	Count    int    `json:"count"`
 	Poison   Poison `json:"poison,omitempty"`
+	To       string `json:"to,omitempty"` // the name of the receiver, of those in the orders; empty is the first
 }
 
 // Poison is what delivering somebody's events does to a worker.
@@ -58,9 +59,31 @@ func Ticks(attempt time.Duration) almanac.EventHandler {
 		},
 		Rule: rule,
 		Message: func(u almanac.User, o almanac.Occurrence) string {
-			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + string(owedTo(u).Poison))
+			owed := owedTo(u)
+			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + string(owed.Poison) + owed.To)
 		},
 	}}
+}
+
+// Channel is that of the receiver to whom the person's deliveries go.
+func (ticks) Channel(e almanac.Event) almanac.Channel {
+	switch m := mark(e); Poison(m) {
+	case "", Panics, Exits, Kills, Lingers:
+		return almanac.ChannelWebhook
+	default:
+		return almanac.Channel(m)
+	}
+}
+
+// mark is what an event's message says besides the person and the occurrence: a
+// poison, or a receiver.
+func mark(e almanac.Event) string {
+	var payload struct{ Message string }
+	_ = json.Unmarshal(e.Payload, &payload) // no mark, then
+	if fields := strings.Fields(payload.Message); len(fields) == 3 {
+		return fields[2]
+	}
+	return ""
 }
 
 func owedTo(u almanac.User) Owed {

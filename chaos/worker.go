@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http/httptrace"
 	"net/textproto"
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,6 +52,12 @@ type Orders struct {
 	Name     string
 	URL      string // of the database
 	Receiver string // where deliveries go
+	// Receivers are further ones, by name.
+	Receivers map[string]string
+	// Roots is a file of certificates to trust, if the system's are not enough.
+	Roots string
+	// Public lets deliveries go to public addresses only.
+	Public   bool
 	Secret   string // that signs them
 	Slots    int
 	Lease    time.Duration
@@ -123,7 +129,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	send, err := webhook.New(w.Receiver, webhook.AllowPrivate(), webhook.WithSecrets(w.Secret), webhook.WithTimeout(w.Patience))
+	senders, err := w.senders()
 	if err != nil {
 		return err
 	}
@@ -131,12 +137,11 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	scheduler, err := almanac.NewScheduler(stopping{store, w}, registry,
-		almanac.WithDeliverer(almanac.ChannelWebhook, w.delivering(send)),
+	scheduler, err := almanac.NewScheduler(stopping{store, w}, registry, append(senders,
 		almanac.WithObserver(almanac.ObserverFunc(w.observe)),
 		almanac.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		almanac.WithWorkers(w.Slots), almanac.WithLease(w.Lease), almanac.WithDrain(w.Drain),
-		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(200*time.Millisecond))
+		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(200*time.Millisecond))...)
 	if err != nil {
 		return err
 	}
@@ -144,6 +149,30 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	return nil
+}
+
+// senders are the deliverers to all receivers, each by a channel of its own.
+func (w *worker) senders() ([]almanac.Option, error) {
+	if w.Roots != "" {
+		if err := os.Setenv("SSL_CERT_FILE", w.Roots); err != nil { // which crypto/x509 reads at its first use
+			return nil, err
+		}
+	}
+	settings := []webhook.Option{webhook.WithSecrets(w.Secret), webhook.WithTimeout(w.Patience)}
+	if !w.Public {
+		settings = append(settings, webhook.AllowPrivate())
+	}
+	receivers := map[string]string{string(almanac.ChannelWebhook): w.Receiver}
+	maps.Copy(receivers, w.Receivers)
+	var senders []almanac.Option
+	for name, url := range receivers {
+		send, err := webhook.New(url, settings...)
+		if err != nil {
+			return nil, err
+		}
+		senders = append(senders, almanac.WithDeliverer(almanac.Channel(name), w.delivering(send)))
+	}
+	return senders, nil
 }
 
 func (w *worker) say(r Report) {
@@ -194,13 +223,7 @@ func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
 
 // swallow does to this process what the event's poison does.
 func swallow(d almanac.Delivery) {
-	var payload struct{ Message string }
-	_ = json.Unmarshal(d.Event.Payload, &payload) // no poison, then
-	fields := strings.Fields(payload.Message)
-	if len(fields) < 3 {
-		return
-	}
-	switch Poison(fields[2]) {
+	switch Poison(mark(d.Event)) {
 	case Panics:
 		panic("poison")
 	case Exits:

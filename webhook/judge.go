@@ -104,5 +104,5 @@ func isOurs(err error) bool {
 	)
 	return errors.As(err, &network) || errors.As(err, &certificate) || errors.As(err, &record) ||
 		errors.As(err, &timeout) && timeout.Timeout() ||
-		errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
