@@ -1,0 +1,110 @@
+package almanac_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+)
+
+// retried is how a handler is executed, and what becomes of its attempts.
+type retried struct {
+	execution almanac.Execution
+	answer    error
+	attempt   time.Duration   // how long each may take
+	waits     []time.Duration // after each but the last, without the jitter
+	exact     bool            // there is none
+}
+
+// What a handler that chooses nothing gets, and one that chooses patience: how
+// long an attempt may take, how many there are, and how long it is between them.
+func TestRunWaitsBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	const s, m, h = time.Second, time.Minute, time.Hour
+	asks := func(d time.Duration) error { return almanac.RetryAfter(d, errBusy) }
+	chosen := almanac.RetryPolicy{Attempts: 4, First: m, Factor: 2, Max: 3 * m}
+	fewer := almanac.RetryPolicy{Attempts: 3, First: m, Factor: 2, Max: 3 * m}
+	tests := map[string]retried{
+		"by default":                              {almanac.Execution{}, errBusy, 20 * s, []time.Duration{10 * s, 5 * m}, false},
+		"as chosen":                               {almanac.Execution{AttemptTimeout: m, RetryPolicy: chosen}, errBusy, m, []time.Duration{m, 2 * m, 3 * m}, false},
+		"no sooner than is asked":                 {almanac.Execution{}, asks(h), 20 * s, []time.Duration{h, h}, true},
+		"later than is asked, if that is usual":   {almanac.Execution{}, asks(s), 20 * s, []time.Duration{10 * s, 5 * m}, false},
+		"no longer than a day, whatever is asked": {almanac.Execution{}, asks(87600 * h), 20 * s, []time.Duration{24 * h, 24 * h}, true},
+		"no longer than chosen, either":           {almanac.Execution{RetryPolicy: fewer}, asks(87600 * h), 20 * s, []time.Duration{3 * m, 3 * m}, true},
+		"with patience": {almanac.Execution{RetryPolicy: almanac.PatientRetry()}, errBusy, 20 * s,
+			[]time.Duration{30 * s, 2 * m, 8 * m, 32 * m, 128 * m, 512 * m, 14 * h, 14 * h, 14 * h}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, tt.check)
+		})
+	}
+}
+
+// check runs a hundred events, of which every attempt fails, to their end.
+func (r retried) check(t *testing.T) {
+	const people = 100
+	var mu sync.Mutex
+	waited, ended := make(map[int][]time.Duration), 0
+	deliver := almanac.DelivererFunc(func(ctx context.Context, _ almanac.Delivery) error {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != r.attempt {
+			t.Errorf("an attempt may take %v, want %v", time.Until(deadline), r.attempt)
+		}
+		return r.answer
+	})
+	observe := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch e := n.Event; n.Kind {
+		case almanac.EventReleased:
+			waited[e.RetryCount] = append(waited[e.RetryCount], e.AvailableAt.Sub(e.UpdatedAt))
+		case almanac.EventFailed:
+			ended++
+			if e.RetryCount != len(r.waits)+1 {
+				t.Errorf("%d attempts, want %d", e.RetryCount, len(r.waits)+1)
+			}
+		}
+	})
+	registry, err := almanac.NewRegistry(tuned{plain{eventType: "DIGEST"}, r.execution})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := almanactest.NewRepository(nil)
+	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithDeliverer(almanac.ChannelWebhook, deliver), almanac.WithObserver(observe),
+		almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour), almanac.WithLease(24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range people {
+		u := almanactest.User()
+		if _, _, err := repository.CreateUser(t.Context(), u, almanactest.Event(time.Now(), almanactest.OfType("DIGEST"), almanactest.For(u))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 4*24*time.Hour)
+	defer stop()
+	if err := scheduler.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	if ended != people {
+		t.Errorf("%d of %d events ended in four days", ended, people)
+	}
+	for i, wait := range r.waits {
+		least, most := slices.Min(waited[i+1]), slices.Max(waited[i+1])
+		switch {
+		case len(waited[i+1]) != people:
+			t.Errorf("%d events waited after attempt %d, want %d", len(waited[i+1]), i+1, people)
+		case r.exact && (least != wait || most != wait):
+			t.Errorf("waited %v to %v after attempt %d, want %v", least, most, i+1, wait)
+		case !r.exact && (least < wait || most > wait+wait/5 || most-least < wait/10): // the third happens by chance once in 10^29
+			t.Errorf("waited %v to %v after attempt %d, want %v and up to a fifth more", least, most, i+1, wait)
+		}
+	}
+}
