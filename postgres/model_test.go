@@ -1,0 +1,313 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// Whatever is asked of it, and in whatever order, PostgreSQL does what the
+// repository in memory does, in which everybody can read what is to be done.
+func TestPostgresDoesWhatTheModelDoes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newModel(t, rt, pool, store)
+		rt.Repeat(map[string]func(*rapid.T){
+			"":        m.compare,
+			"create":  m.create,
+			"claim":   m.claim,
+			"settle":  m.settle,
+			"release": m.release,
+			"crash":   m.crash,
+			"renew":   m.renew,
+			"update":  m.update,
+			"edit":    m.edit,
+			"delete":  m.delete,
+			"delete none": func(rt *rapid.T) {
+				m.same(rt, "delete nobody", func(r almanac.Repository) string { _, err := r.DeleteUser(t.Context(), uuid.Max); return kind(err) })
+			},
+		})
+	})
+}
+
+// model is a repository under test and the one that it is compared with.
+type model struct {
+	*testing.T
+	memory, store almanac.Repository
+	base          time.Time // of what is due: the past hour for both clocks
+	made          int
+	users         []uuid.UUID
+	tokens        []uuid.UUID
+	claims        []almanac.Event // each as it was claimed, also those that are settled since
+}
+
+func newModel(t *testing.T, rt *rapid.T, pool *pgxpool.Pool, store almanac.Repository) *model {
+	_, err := pool.Exec(t.Context(), "TRUNCATE almanac.events, almanac.users, almanac.leases")
+	require.NoError(rt, err)
+	return &model{T: t, memory: almanactest.NewRepository(nil), store: store, base: time.Now().Add(-time.Hour).UTC().Truncate(time.Second)}
+}
+
+// same does something to both and compares what they say.
+func (m *model) same(rt *rapid.T, what string, do func(r almanac.Repository) string) {
+	want, got := do(m.memory), do(m.store)
+	if got != want {
+		rt.Fatalf("%s: PostgreSQL says\n%s\nand the model\n%s", what, got, want)
+	}
+}
+
+// seen writes what can be compared of an event: all but when it was written. Of
+// an instant that a repository's clock made, whether it is past.
+func (m *model) seen(e almanac.Event) string {
+	return fmt.Sprintf("%s %s %s %s %s due %v key %s token %s version %d of user's %d, %d claims %d retries %d crashes, rests %v executed %v, %q %q %s\n",
+		e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due.Sub(m.base), e.IdempotencyKey, e.LeaseToken, e.Version, e.UserVersion,
+		e.ClaimCount, e.RetryCount, e.CrashCount, e.AvailableAt.Sub(m.base) > 90*time.Minute, e.ExecutedAt, e.FailureReason, e.LastError, strings.ReplaceAll(string(e.Payload), " ", ""))
+}
+
+// all writes events in an order that does not depend on who was asked.
+func (m *model) all(events []almanac.Event, err error) string {
+	lines := []string{kind(err)}
+	for _, e := range events {
+		lines = append(lines, m.seen(e))
+	}
+	slices.Sort(lines[1:])
+	return strings.Join(lines, "\n")
+}
+
+// kind is what a caller can tell of an error.
+func kind(err error) string {
+	for _, known := range []error{almanac.ErrNotFound, almanac.ErrExists, almanac.ErrOptimisticLock, almanac.ErrLeaseLost, almanac.ErrInvalidStateTransition, errUnplanned} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	if err != nil {
+		return "another error"
+	}
+	return "fine"
+}
+
+var errUnplanned = errors.New("no plan")
+
+// compare compares everything that is stored.
+func (m *model) compare(rt *rapid.T) {
+	m.same(rt, "everything", func(r almanac.Repository) string {
+		found, err := r.Find(m.Context(), nil, almanac.Page{Limit: 1000})
+		return m.all(found.Events, err)
+	})
+	for _, id := range m.users {
+		m.same(rt, "a user", func(r almanac.Repository) string {
+			u, err := r.User(m.Context(), id)
+			return fmt.Sprintf("%s %s %d", kind(err), u.FirstName, u.Version)
+		})
+	}
+}
+
+// owed makes an event that is due in the past or in the future, and may be of an
+// occurrence or a key that is taken.
+func (m *model) owed(rt *rapid.T, u almanac.User) almanac.Event {
+	m.made++
+	due := m.base.Add(time.Duration(m.made) * time.Second)
+	if rapid.IntRange(0, 3).Draw(rt, "later") == 0 {
+		due = due.Add(24 * time.Hour)
+	}
+	e := almanactest.Event(due, almanactest.For(u), almanactest.DueIn(0), almanactest.OfType(rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "type")),
+		almanactest.Of(fmt.Sprintf("k%02d", rapid.IntRange(0, 20).Draw(rt, "occurrence"))))
+	e.UserVersion = u.Version
+	e.IdempotencyKey = almanac.IdempotencyKey(fmt.Sprintf("event-%016x", rapid.IntRange(0, 50).Draw(rt, "key")))
+	return e
+}
+
+func (m *model) create(rt *rapid.T) {
+	u := almanactest.User()
+	if len(m.users) > 0 && rapid.IntRange(0, 9).Draw(rt, "id taken") == 0 {
+		u.ID = rapid.SampledFrom(m.users).Draw(rt, "id")
+	}
+	m.users = append(m.users, u.ID)
+	events := make([]almanac.Event, rapid.IntRange(0, 3).Draw(rt, "events"))
+	for i := range events {
+		events[i] = m.owed(rt, u)
+	}
+	m.same(rt, "create", func(r almanac.Repository) string {
+		_, stored, err := r.CreateUser(m.Context(), u, events...)
+		return m.all(stored, err)
+	})
+}
+
+// request asks for everything of some types: which of several is the older may
+// depend on the clock.
+func (m *model) request(rt *rapid.T) almanac.ClaimRequest {
+	types := rapid.SampledFrom([][]string{{"A"}, {"B"}, {"A", "B"}, {"C"}}).Draw(rt, "types")
+	request := almanac.ClaimRequest{Token: uuid.New(), Owner: "model", Types: types, Limit: 1000, Lease: time.Hour}
+	m.tokens = append(m.tokens, request.Token)
+	return request
+}
+
+func (m *model) claim(rt *rapid.T) {
+	request := m.request(rt)
+	var claimed []almanac.Event
+	m.same(rt, "claim", func(r almanac.Repository) string {
+		claim, err := r.Claim(m.Context(), request)
+		claimed = claim.Events
+		return m.all(claim.Events, err)
+	})
+	m.claims = append(m.claims, claimed...)
+}
+
+// crash claims for a moment and lets the lease run out. Other leases last.
+func (m *model) crash(rt *rapid.T) {
+	request := m.request(rt)
+	request.Lease = time.Microsecond
+	m.same(rt, "crash", func(r almanac.Repository) string {
+		claim, err := r.Claim(m.Context(), request)
+		if err != nil {
+			return kind(err)
+		}
+		var released []almanac.Event
+		for first := true; first || len(released) < len(claim.Events) && err == nil; first = false {
+			var more []almanac.Event
+			more, err = r.ReleaseExpired(m.Context(), 1000)
+			released = append(released, more...)
+		}
+		return m.all(released, err)
+	})
+}
+
+// settle stores outcomes of claims, fresh and stale, some of them twice.
+func (m *model) settle(rt *rapid.T) {
+	if len(m.claims) == 0 {
+		return
+	}
+	batch := make([]almanac.Settlement, rapid.IntRange(1, 4).Draw(rt, "settlements"))
+	for i := range batch {
+		s := almanac.Settlement{Event: rapid.SampledFrom(m.claims).Draw(rt, "claim")}
+		s.Outcome = rapid.SampledFrom([]almanac.Outcome{
+			almanac.Delivered(m.base), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0),
+			almanac.GaveBack(almanac.AfterFailure, "HTTP 429", 24*time.Hour), almanac.GaveBack(almanac.AfterShutdown, "stopped", 0),
+		}).Draw(rt, "outcome")
+		successor := m.owed(rt, almanac.User{ID: s.Event.UserID, Version: 1})
+		plan := rapid.SampledFrom([]error{nil, nil, almanac.ErrNoOccurrence, errUnplanned}).Draw(rt, "plan")
+		s.Next = func(almanac.User, time.Time) (almanac.Event, error) { return successor, plan }
+		batch[i] = s
+	}
+	m.same(rt, "settle", func(r almanac.Repository) string {
+		settled, err := r.Settle(m.Context(), batch)
+		text := kind(err)
+		for _, s := range settled {
+			text += fmt.Sprintf("\n%s %s ", kind(s.Err), kind(s.PlanErr)) + m.seen(s.Event)
+			if s.Successor != nil {
+				text += m.seen(*s.Successor)
+			}
+		}
+		return text
+	})
+}
+
+func (m *model) release(rt *rapid.T) {
+	token := m.token(rt)
+	m.same(rt, "release", func(r almanac.Repository) string { return m.all(r.Release(m.Context(), token)) })
+}
+
+func (m *model) renew(rt *rapid.T) {
+	tokens := []uuid.UUID{m.token(rt), m.token(rt)}
+	m.same(rt, "renew", func(r almanac.Repository) string {
+		held, err := r.Renew(m.Context(), tokens, time.Hour)
+		slices.SortFunc(held, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+		return fmt.Sprint(kind(err), slices.Compact(held))
+	})
+}
+
+// token is one that was used, or one that was not.
+func (m *model) token(rt *rapid.T) uuid.UUID {
+	return rapid.SampledFrom(append([]uuid.UUID{uuid.Max}, m.tokens...)).Draw(rt, "token")
+}
+
+// update moves an event by hand, at the version that is stored or at another.
+func (m *model) update(rt *rapid.T) {
+	found, err := m.memory.Find(m.Context(), nil, almanac.Page{Limit: 1000})
+	require.NoError(rt, err)
+	if len(found.Events) == 0 {
+		return
+	}
+	e := rapid.SampledFrom(found.Events).Draw(rt, "event")
+	expected := e.Version + rapid.SampledFrom([]int{0, 0, -1, 1}).Draw(rt, "off by")
+	changed := e
+	switch rapid.IntRange(0, 3).Draw(rt, "change") {
+	case 0:
+		changed.Due, changed.AvailableAt = e.Due.Add(time.Minute), e.Due.Add(time.Minute)
+	case 1:
+		changed.Status, changed.ExecutedAt = almanac.Completed, m.base
+	case 2:
+		changed.OccurrenceKey = "another"
+	case 3:
+		changed.Version = 99
+	}
+	m.same(rt, "update", func(r almanac.Repository) string {
+		stored, err := r.Update(m.Context(), changed, expected)
+		return kind(err) + " " + m.seen(stored)
+	})
+}
+
+// edit renames a person, moves what is pending, takes some of it away and adds
+// something else.
+func (m *model) edit(rt *rapid.T) {
+	if len(m.users) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(m.users).Draw(rt, "user")
+	added := m.owed(rt, almanac.User{ID: id, Version: 1})
+	fails, renames := rapid.IntRange(0, 4).Draw(rt, "fails") == 0, rapid.Bool().Draw(rt, "renames")
+	m.same(rt, "edit", func(r almanac.Repository) string {
+		var roster string
+		edit, err := r.EditUser(m.Context(), id, func(seen almanac.Roster) (edit almanac.Edit, err error) {
+			roster = m.all(seen.Pending, nil) + m.all(seen.InFlight, nil) + fmt.Sprint(seen.Used)
+			if fails {
+				return edit, errUnplanned
+			}
+			if renames {
+				u := seen.User
+				u.FirstName, u.Version = u.FirstName+"x", u.Version+1
+				edit.User = &u
+			}
+			for i, e := range seen.Pending {
+				if i%2 == 0 {
+					edit.Removed = append(edit.Removed, e)
+					continue
+				}
+				e.Due, e.AvailableAt, e.Version = e.Due.Add(time.Second), e.Due.Add(time.Second), e.Version+1
+				edit.Moved = append(edit.Moved, e)
+			}
+			edit.Added = []almanac.Event{added}
+			return edit, nil
+		})
+		return kind(err) + roster + m.all(edit.Moved, nil) + m.all(edit.Added, nil) + m.all(edit.Removed, nil)
+	})
+}
+
+func (m *model) delete(rt *rapid.T) {
+	if len(m.users) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(m.users).Draw(rt, "user")
+	m.same(rt, "delete", func(r almanac.Repository) string {
+		d, err := r.DeleteUser(m.Context(), id)
+		// The model removes at once whoever can be removed by now.
+		_, swept := r.ReleaseExpired(m.Context(), 1000)
+		return fmt.Sprint(kind(err), kind(swept), d.Removed, d.InFlight)
+	})
+}
