@@ -26,8 +26,10 @@ var (
 	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                    // a recurrence has ended, or a handler owes this user nothing
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another") // what a late worker hears
 	ErrPermanent              = errors.New("almanac: permanent failure")                        // see Permanent
-	ErrRunning                = errors.New("almanac: scheduler is running already")             // from Scheduler.Run
-	ErrOutdated               = errors.New("almanac: database is older than this program")      // from Scheduler.Run; see Verifier
+	ErrRunning                = errors.New("almanac: scheduler is running already")             // from Runner.Run
+	ErrOutdated               = errors.New("almanac: database is older than this program")      // from Runner.Run; see Verifier
+	ErrNotRunning             = errors.New("almanac: scheduler is not running")                 // from Health.Err
+	ErrStuck                  = errors.New("almanac: deliveries do not return")                 // from Health.Err: another process would do better
 )
 
 // NotFoundError says what was not there.

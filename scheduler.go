@@ -15,23 +15,7 @@ import (
 // on one database.
 type Scheduler interface {
 	Planner
-
-	// Run claims and executes events until ctx is done. Then it claims nothing more,
-	// lets what is in hand finish for as long as [WithDrain] says, cancels and gives
-	// back the rest, stores every outcome and returns nil. It waits for every
-	// goroutine that it started, except those of deliveries that ignore their
-	// context, of which the error tells.
-	//
-	// A scheduler runs once at a time; a second concurrent Run returns [ErrRunning].
-	// Where the repository lacks a migration of this release, Run claims nothing and
-	// returns an error that matches [ErrOutdated]. One that a newer release has migrated
-	// will do. While the repository cannot be asked, Run waits.
-	Run(ctx context.Context) error
-
-	// Missed reports which events have been ready for longer than the grace (see
-	// [WithMissedGrace]), as after a downtime, and logs a line about them. They need no
-	// further care: Run executes them, oldest first. Run calls it at its start.
-	Missed(ctx context.Context) (Missed, error)
+	Runner
 
 	// Preview returns the next n occurrences of a type for a person, 1 to 1,000 of
 	// them, as their handler sees it now: each with its instant and the reasons for it.
@@ -51,6 +35,30 @@ type Scheduler interface {
 	// On one that is bound to the host's transaction, what the scheduler stores is
 	// part of that transaction, and observers are not told.
 	With(r Repository) Scheduler
+}
+
+// Runner executes what is planned, in one process.
+type Runner interface {
+	// Run claims and executes events until ctx is done. Then it claims nothing more,
+	// lets what is in hand finish for as long as [WithDrain] says, cancels and gives
+	// back the rest, stores every outcome and returns nil. It waits for every
+	// goroutine that it started, except those of deliveries that ignore their
+	// context, of which the error tells.
+	//
+	// A scheduler runs once at a time; a second concurrent Run returns [ErrRunning].
+	// Where the repository lacks a migration of this release, Run claims nothing and
+	// returns an error that matches [ErrOutdated]. One that a newer release has migrated
+	// will do. While the repository cannot be asked, Run waits.
+	Run(ctx context.Context) error
+
+	// Missed reports which events have been ready for longer than the grace (see
+	// [WithMissedGrace]), as after a downtime, and logs a line about them. They need no
+	// further care: Run executes them, oldest first. Run calls it at its start.
+	Missed(ctx context.Context) (Missed, error)
+
+	// Health returns how Run does at the moment. It asks nobody, so it is cheap and
+	// cannot fail. All schedulers that [Scheduler].With made of one have the same.
+	Health() Health
 }
 
 // Planner stores people and keeps what they are owed in step with them.

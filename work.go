@@ -17,7 +17,7 @@ import (
 const (
 	settleBatch  = 500              // outcomes in one transaction at most
 	settleLinger = time.Millisecond // how long an outcome waits for company
-	abandonAfter = 5 * time.Second  // for deliveries that ignore their context
+	stuckAfter   = 5 * time.Second  // for deliveries that ignore the end of their context
 	sweepLeases  = 100              // expired leases that are given back in one transaction
 )
 
@@ -90,6 +90,7 @@ func (w *worker) engine() *machine {
 			return w.repository.Until(ctx, w.types)
 		},
 		Do:     w.do,
+		Limit:  func(j job) time.Duration { return j.route.execution.AttemptTimeout },
 		Exited: w.exited,
 		Settle: w.settle,
 		Leases: engine.Leases[job, uuid.UUID]{
@@ -101,7 +102,7 @@ func (w *worker) engine() *machine {
 		},
 		Chores: w.chores(),
 		Settings: engine.Settings{
-			Slots: w.workers, Batch: settleBatch, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: abandonAfter,
+			Slots: w.workers, Batch: settleBatch, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
 			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
 		},
 		Log: w.log,
@@ -132,17 +133,16 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 	return err
 }
 
-// do checks and delivers one event and judges what came of it.
+// do checks and delivers one event and judges what came of it. Its context ends
+// when the attempt has taken too long.
 func (w *worker) do(ctx context.Context, j job) Settlement {
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		return w.settlement(j, GaveUp(err.Error()))
 	}
-	attempt, cancel := context.WithTimeout(ctx, j.route.execution.AttemptTimeout)
-	defer cancel()
-	err := w.deliver(attempt, j.route.handler, Delivery{j.event, j.event.RetryCount + 1, j.clock.now()})
-	if err != nil && ctx.Err() != nil {
+	err := w.deliver(ctx, j.route.handler, Delivery{j.event, j.event.RetryCount + 1, j.clock.now()})
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		// Not the event's fault: the process stops, or the lease is another's by now.
-		return w.settlement(j, GaveBack(AfterShutdown, context.Cause(ctx).Error(), 0))
+		return w.settlement(j, GaveBack(AfterShutdown, cause.Error(), 0))
 	}
 	return w.settlement(j, j.judge(err))
 }

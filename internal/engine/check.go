@@ -18,6 +18,7 @@ func (e *Engine[T, R, K]) check() error {
 	require(e.Claim != nil, "no Claim")
 	require(e.Until != nil, "no Until")
 	require(e.Do != nil, "no Do")
+	require(e.Limit != nil, "no Limit")
 	require(e.Exited != nil, "no Exited")
 	require(e.Settle != nil, "no Settle")
 

@@ -45,6 +45,7 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		free := c.r.slots.free()
 		if free == 0 {
+			c.r.claiming.rest() // the store owes no answer
 			select {
 			case <-c.r.slots.freed.given():
 			case <-ctx.Done():
@@ -81,7 +82,9 @@ func (c *claimer[T, R, K]) claim(work context.Context, free int) (int, error) {
 	asked := time.Now() // before the call: the lease cannot have begun earlier
 	ctx, cancel := context.WithTimeout(work, c.r.call())
 	defer cancel()
+	c.r.claiming.try()
 	items, err := c.r.Claim(ctx, free)
+	c.r.claiming.tried(err)
 
 	if excess := len(items) - free; excess > 0 {
 		c.r.log.ErrorContext(work, "items given up, more were claimed than asked for", "count", excess)
@@ -140,7 +143,10 @@ func (c *claimer[T, R, K]) rest(ctx context.Context) bool {
 func (c *claimer[T, R, K]) until(ctx context.Context) (time.Duration, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.r.call())
 	defer cancel()
-	return c.r.Until(ctx)
+	c.r.claiming.try()
+	wait, known, err := c.r.Until(ctx)
+	c.r.claiming.tried(err)
+	return wait, known, err
 }
 
 // reluctance is how long to wait before a claim at least, after claims that got

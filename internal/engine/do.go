@@ -16,7 +16,7 @@ type outcome[R any, K comparable] struct {
 // at asked, is over already: somebody else may have begun it. It reports
 // whether it did.
 func (r *run[T, R, K]) start(work context.Context, asked time.Time, item T) bool {
-	ctx, hold, ok := r.ledger.take(work, r.Leases.Key(item), asked)
+	ctx, hold, ok := r.ledger.take(work, r.Leases.Key(item), asked, r.Limit(item))
 	if !ok {
 		return false
 	}

@@ -17,8 +17,9 @@
 // Each item claimed leads to one result that is settled. The exceptions are
 // each logged as an error: an item whose lease was over before it could start,
 // one that the store handed out in excess of what was asked for, a result that
-// could not be stored while its lease lasted, and an item that ignored its
-// cancellation for longer than the engine waits.
+// could not be stored while its lease lasted, and an item that ignored the end of
+// its context for longer than the engine waits. The lease of such an item is let
+// go, so that somebody else can do it; its slot is taken until it returns.
 //
 // # Who runs, and who stops whom
 //
@@ -28,14 +29,16 @@
 //	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
 //	settler  settle.go  1          stores batches                   when Run says that no result is to come,
 //	                                                                and those that came are dealt with
-//	renewer  renew.go   1          keeps leases, reports lost ones  when the settler has ended
+//	renewer  renew.go   1          keeps leases, reports lost ones, when the settler has ended
+//	                               lets go those of stuck items
 //	chore    every.go   per Chore  upkeep at an interval            when Run's context does
 //
 // Three contexts keep them apart. Run's own ends the claiming and the chores.
 // The work context, which Claim and Do get, outlives it by up to Settings.Drain
 // and is then cancelled with [ErrDraining]; below it each item has one of its
-// own, cancelled with [ErrLeaseLost] when its lease is gone. Settle and Renew
-// get a third, which nobody cancels, with a deadline for each call.
+// own, which ends at its limit, or with [ErrLeaseLost] when its lease is gone.
+// Settle and Renew get a third, which nobody cancels, with a deadline for each
+// call.
 //
 //	Run's context done ──▶ no claim begins, no chore goes on
 //	          │ until the items in hand are done, at most Drain
@@ -56,6 +59,6 @@
 //
 // Claim, Until, Settle, Renew and chores must return when their context ends,
 // or Run cannot. Each is called by one goroutine at a time, but they overlap
-// with each other and with Do. A panic in any of them, or in Exited or Key, is a
-// fault of the program and crashes it; only a panic in Do becomes a result.
+// with each other and with Do. A panic in any of them, or in Exited, Limit or Key,
+// is a fault of the program and crashes it; only a panic in Do becomes a result.
 package engine

@@ -48,7 +48,13 @@ type Engine[T, R any, K comparable] struct {
 
 	// Do does one item. It is never called for more than Settings.Slots at once,
 	// and must return soon after its context ends; [context.Cause] says why it did.
+	// One that has not returned Settings.Abandon later is stuck: it keeps its slot,
+	// but its lease only as long as others share it.
 	Do func(ctx context.Context, item T) R
+
+	// Limit says how long Do may take with an item. Then its context ends with
+	// [context.DeadlineExceeded].
+	Limit func(item T) time.Duration
 
 	// Exited makes the result of an item whose Do did not return. The cause is
 	// the recovered value of its panic, or nil when it ended its goroutine by
@@ -78,7 +84,7 @@ type Engine[T, R any, K comparable] struct {
 	Log *slog.Logger
 
 	wake    hint
-	running atomic.Bool
+	current atomic.Pointer[run[T, R, K]] // nil unless it runs
 }
 
 // Leases says how claims are kept while their items are in hand. All fields are
@@ -122,8 +128,9 @@ type Settings struct {
 	// before their contexts end. Zero ends them at once.
 	Drain time.Duration
 
-	// Abandon is how long Run then waits for items that ignore that. Zero does
-	// not wait.
+	// Abandon is how long items may take to return once their contexts have ended.
+	// Those that take longer are stuck, and when it stops, Run does not wait for
+	// them. Zero does not wait.
 	Abandon time.Duration
 
 	// Backoff is how long to wait after a call has failed that many times in a
@@ -150,10 +157,11 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	if !e.running.CompareAndSwap(false, true) {
+	r := newRun(e, ctx.Done())
+	if !e.current.CompareAndSwap(nil, r) {
 		return ErrRunning
 	}
-	defer e.running.Store(false)
+	defer e.current.Store(nil)
 
 	outliving := context.WithoutCancel(ctx) // bounded by drain, and by a deadline for each call
 	work, endWork := context.WithCancelCause(outliving)
@@ -161,8 +169,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	renewing, stopRenewing := context.WithCancel(outliving)
 	defer stopRenewing()
 
-	r := newRun(e)
-	settler := &settler[T, R, K]{r: r, stopped: ctx.Done()}
+	settler := &settler[T, R, K]{r: r}
 	var actors sync.WaitGroup
 	actors.Go(func() {
 		defer r.busy.leave()
@@ -173,8 +180,8 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		settler.run(outliving)
 	})
 	actors.Go(func() { r.renew(renewing) })
-	for _, c := range e.Chores {
-		actors.Go(func() { r.every(ctx, c) })
+	for i, c := range e.Chores {
+		actors.Go(func() { r.every(ctx, c, &r.chores[i]) })
 	}
 
 	<-ctx.Done()
@@ -197,9 +204,13 @@ type run[T, R any, K comparable] struct {
 	busy    *crowd             // the items being done, and the claimer, who adds to them
 	results chan outcome[R, K] // room for every slot, so that an item never waits
 	last    chan struct{}      // closed when no result is to come
+	stopped <-chan struct{}    // closed when Run was asked to stop
+
+	claiming, settling, renewing vigil
+	chores                       []vigil // one for each
 }
 
-func newRun[T, R any, K comparable](e *Engine[T, R, K]) *run[T, R, K] {
+func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{}) *run[T, R, K] {
 	log := e.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -208,10 +219,12 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K]) *run[T, R, K] {
 		Engine:  e,
 		log:     log,
 		slots:   newSlots(e.Settings.Slots),
-		ledger:  newLedger[K](e.Leases.TTL),
+		ledger:  newLedger[K](e.Leases.TTL, e.Settings.Abandon),
 		busy:    newCrowd(),
 		results: make(chan outcome[R, K], e.Settings.Slots),
 		last:    make(chan struct{}),
+		stopped: stopped,
+		chores:  make([]vigil, len(e.Chores)),
 	}
 }
 

@@ -228,7 +228,7 @@ func TestRun_complainsOfAllAtOnce(t *testing.T) {
 		t.Fatal("Run of an empty engine = nil")
 	}
 	complaints := []string{
-		"no Claim", "no Until", "no Do", "no Exited", "no Settle", "no Leases.Key", "no Leases.Renew",
+		"no Claim", "no Until", "no Do", "no Limit", "no Exited", "no Settle", "no Leases.Key", "no Leases.Renew",
 		"Leases.TTL of 0s is under a millisecond", "0 Slots", "Batch of 0", "Linger of -1ns",
 		"Poll of 0s is under a millisecond", "Drain of -1ns", "Abandon of -1ns", "no Backoff",
 		`chore "nothing" has no Do`, `chore "nothing" runs every 0s, under a millisecond`,

@@ -20,12 +20,14 @@ type Chore struct {
 	Do func(ctx context.Context) error
 }
 
-// every does c until ctx is done.
-func (r *run[T, R, K]) every(ctx context.Context, c Chore) {
+// every does c until ctx is done, under a vigil of its own.
+func (r *run[T, R, K]) every(ctx context.Context, c Chore, v *vigil) {
 	failures := 0
 	for wait := time.Duration(0); pause(ctx, wait, nil) == elapsed; {
 		wait = jitter(c.Every)
+		v.try()
 		err := r.round(ctx, c)
+		v.tried(err)
 		if err == nil {
 			failures = 0
 			continue

@@ -9,47 +9,59 @@ import (
 // ledger keeps the leases in hand. It judges them by the local monotonic clock
 // alone, and is safe for concurrent use.
 type ledger[K comparable] struct {
-	ttl time.Duration
+	ttl   time.Duration
+	grace time.Duration // how long an item may take to return once its context has ended
 
-	mu    sync.Mutex
-	byKey map[K]*lease[K]
+	mu      sync.Mutex
+	byKey   map[K]*lease[K]
+	running map[*hold[K]]struct{} // those whose items have not returned
+	losses  int                   // items that lost their lease, until a while passes without
+	loss    time.Time             // the last of them
 }
 
 // lease is the bounded right to work on the items that hold it.
 type lease[K comparable] struct {
 	key   K
 	end   time.Time // unless renewed
-	lost  bool      // for good
+	lost  time.Time // for good; zero while it is held
 	holds map[*hold[K]]struct{}
 }
 
 // hold is one item's share in a lease, from claim to settlement.
 type hold[K comparable] struct {
-	lease   *lease[K]
-	cancel  context.CancelCauseFunc // ends the item's context
-	running bool
+	lease  *lease[K]
+	limit  time.Time               // when the item's context ends by itself
+	cancel context.CancelCauseFunc // ends it before
 }
 
-func newLedger[K comparable](ttl time.Duration) *ledger[K] {
-	return &ledger[K]{ttl: ttl, byKey: make(map[K]*lease[K])}
+func newLedger[K comparable](ttl, grace time.Duration) *ledger[K] {
+	return &ledger[K]{ttl: ttl, grace: grace, byKey: make(map[K]*lease[K]), running: make(map[*hold[K]]struct{})}
 }
 
 // take lets an item hold the lease called key, which was asked for at asked, and
-// returns the item's context below work. It refuses when the lease is over.
-func (b *ledger[K]) take(work context.Context, key K, asked time.Time) (context.Context, *hold[K], bool) {
+// returns the item's context below work, which ends after limit. It refuses when
+// the lease is over.
+func (b *ledger[K]) take(work context.Context, key K, asked time.Time, limit time.Duration) (context.Context, *hold[K], bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
+	now := time.Now()
 	l, known := b.byKey[key]
-	if !known || l.lost { // the store has just said that it is ours, again
+	if !known || l.isLost() { // the store has just said that it is ours, again
 		l = &lease[K]{key: key, end: asked.Add(b.ttl), holds: make(map[*hold[K]]struct{})}
 	}
-	if !time.Now().Before(l.end) {
+	if !now.Before(l.end) {
+		b.lose(1, now)
 		return nil, nil, false
 	}
-	ctx, cancel := context.WithCancelCause(work)
-	h := &hold[K]{lease: l, cancel: cancel, running: true}
-	l.holds[h] = struct{}{}
+	ctx, release := context.WithDeadline(work, now.Add(limit))
+	ctx, cancel := context.WithCancelCause(ctx)
+	h := &hold[K]{lease: l, limit: now.Add(limit)}
+	h.cancel = func(cause error) {
+		cancel(cause)
+		release()
+	}
+	l.holds[h], b.running[h] = struct{}{}, struct{}{}
 	b.byKey[key] = l
 	return ctx, h, true
 }
@@ -58,7 +70,7 @@ func (b *ledger[K]) take(work context.Context, key K, asked time.Time) (context.
 func (b *ledger[K]) done(h *hold[K]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h.running = false
+	delete(b.running, h)
 	h.cancel(nil)
 }
 
@@ -85,7 +97,7 @@ func (b *ledger[K]) keys() []K {
 	defer b.mu.Unlock()
 	var keys []K
 	for key, l := range b.byKey {
-		if !l.lost {
+		if !l.isLost() {
 			keys = append(keys, key)
 		}
 	}
@@ -99,7 +111,7 @@ func (b *ledger[K]) soonest() (time.Time, bool) {
 	defer b.mu.Unlock()
 	var soonest time.Time
 	for _, l := range b.byKey {
-		if !l.lost && (soonest.IsZero() || l.end.Before(soonest)) {
+		if !l.isLost() && (soonest.IsZero() || l.end.Before(soonest)) {
 			soonest = l.end
 		}
 	}
@@ -117,7 +129,7 @@ func (b *ledger[K]) renewed(named, held []K, asked time.Time) (stopped int) {
 	for _, key := range held {
 		kept[key] = true
 	}
-	end := asked.Add(b.ttl)
+	now, end := time.Now(), asked.Add(b.ttl)
 	for _, key := range named {
 		l, inHand := b.byKey[key]
 		switch {
@@ -125,7 +137,7 @@ func (b *ledger[K]) renewed(named, held []K, asked time.Time) (stopped int) {
 		case kept[key]:
 			l.end = end
 		default:
-			stopped += l.lose()
+			stopped += b.forfeit(l, now)
 		}
 	}
 	return stopped
@@ -137,22 +149,29 @@ func (b *ledger[K]) expire(now time.Time) (stopped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.byKey {
-		if !l.lost && !now.Before(l.end) {
-			stopped += l.lose()
+		if !l.isLost() && !now.Before(l.end) {
+			stopped += b.forfeit(l, now)
 		}
 	}
 	return stopped
 }
 
-// lose marks l as lost, ends the contexts of its items, and returns how many
+// forfeit marks l as lost and ends the contexts of its items. It returns how many
 // were running. What they result in still goes to the store, which knows best.
-func (l *lease[K]) lose() (stopped int) {
-	l.lost = true
+func (b *ledger[K]) forfeit(l *lease[K], now time.Time) (stopped int) {
+	n := 0
 	for h := range l.holds {
-		if h.running {
+		if !b.isStuck(h, now) {
+			n++
+		}
+		if _, running := b.running[h]; running {
 			stopped++
 			h.cancel(ErrLeaseLost)
 		}
 	}
+	l.lost = now
+	b.lose(n, now)
 	return stopped
 }
+
+func (l *lease[K]) isLost() bool { return !l.lost.IsZero() }

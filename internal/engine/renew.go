@@ -29,6 +29,9 @@ func (r *run[T, R, K]) renew(ctx context.Context) {
 			continue
 		}
 
+		if n := r.ledger.letGo(now); n > 0 {
+			r.log.ErrorContext(ctx, "items stuck, they ignore cancellation and their leases are let go", "count", n)
+		}
 		next = now.Add(interval)
 		err := r.renewOnce(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -60,13 +63,16 @@ func (r *run[T, R, K]) patience() time.Duration {
 func (r *run[T, R, K]) renewOnce(ctx context.Context) error {
 	keys := r.ledger.keys()
 	if len(keys) == 0 {
+		r.renewing.rest()
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
 
 	asked := time.Now()
+	r.renewing.try()
 	held, err := r.Leases.Renew(ctx, keys)
+	r.renewing.tried(err)
 	if err != nil {
 		return err
 	}

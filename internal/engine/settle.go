@@ -10,10 +10,9 @@ import (
 // settler gathers results into batches and stores them, one batch at a time and
 // in the order in which they came.
 type settler[T, R any, K comparable] struct {
-	r       *run[T, R, K]
-	stopped <-chan struct{} // closed when Run was asked to stop
-	limit   time.Time       // when to stop trying, once no more results are to come; zero before
-	err     error           // what Run reports: results given up since it was asked to stop
+	r     *run[T, R, K]
+	limit time.Time // when to stop trying, once no more results are to come; zero before
+	err   error     // what Run reports: results given up since it was asked to stop
 }
 
 // run ends once r.last is closed and what came before is dealt with.
@@ -69,6 +68,7 @@ func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
 // settle stores batch, trying again while there is a point in it, and frees its
 // slots.
 func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
+	defer s.r.settling.rest() // it is stored or given up
 	for failures := 1; ; failures++ {
 		s.watch()
 		err := s.try(ctx, batch)
@@ -104,7 +104,10 @@ func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) error
 	for i, o := range batch {
 		results[i] = o.result
 	}
-	return s.r.Settle(ctx, results)
+	s.r.settling.try()
+	err := s.r.Settle(ctx, results)
+	s.r.settling.tried(err)
+	return err
 }
 
 // giveUp frees the part of batch that there is no point in trying again, and
@@ -115,6 +118,7 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 	var kept, lost []outcome[R, K]
 	for _, o := range batch {
 		if hopeless || !now.Before(s.r.ledger.end(o.hold)) {
+			s.r.ledger.giveUp(o.hold, now)
 			lost = append(lost, o)
 			continue
 		}
@@ -125,7 +129,7 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 	}
 	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "err", cause)
 	select {
-	case <-s.stopped:
+	case <-s.r.stopped:
 		s.err = errors.Join(s.err, fmt.Errorf("%w: %d: %w", ErrUnsettled, len(lost), cause))
 	default: // the log has to do: Run goes on
 	}

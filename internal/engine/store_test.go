@@ -74,6 +74,7 @@ func (s *store) engine() *machine {
 	retry := backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2}
 	return &machine{
 		Claim: s.claim, Until: s.until, Do: s.do, Settle: s.settle,
+		Limit:  func(item) time.Duration { return 24 * time.Hour },
 		Exited: func(it item, _ any, _ []byte) result { return result{it.id, "exited"} },
 		Leases: engine.Leases[item, int]{
 			Key: func(it item) int { return it.lease }, Renew: s.renew, TTL: 30 * time.Second,

@@ -15,6 +15,7 @@ func clockReaders() map[string]string {
 		"httpapi/limit.go":                "a rate is counted by whoever keeps it",
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
+		"internal/engine/health.go":       "for how long something has failed",
 		"internal/engine/lease.go":        "a lease that is over is not worked on",
 		"internal/engine/renew.go":        "leases are renewed in time",
 		"internal/engine/settle.go":       "settling is tried again until a deadline",

@@ -1,0 +1,314 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+func TestHealth_saysWhetherItRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, 10*time.Second))
+		e := s.engine()
+		expect := func(when string, running bool, inHand int) {
+			t.Helper()
+			if h := e.Health(); h.Running != running || h.InHand != inHand {
+				t.Errorf("%s: running %v with %d in hand, want %v with %d", when, h.Running, h.InHand, running, inHand)
+			}
+		}
+		expect("before Run", false, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		s.pass(5 * time.Second)
+		expect("while it runs", true, 1)
+		cancel()
+		synctest.Wait()
+		expect("while it drains", false, 1)
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v, want nil", err)
+		}
+		expect("after Run", false, 0)
+	})
+}
+
+// troubled says what has been in trouble for a second, and for how long at most.
+func troubled(h engine.Health) (what string, longest time.Duration) {
+	for _, one := range []struct {
+		name string
+		engine.Trouble
+	}{{"claim", h.Claim}, {"settle", h.Settle}, {"renew", h.Renew}, {"chore", h.Chores["sweep"]}} {
+		if one.For < time.Second {
+			continue
+		}
+		how := "hangs"
+		if errors.Is(one.Err, errStore) {
+			how = "fails"
+		}
+		what += one.name + " " + how
+		longest = max(longest, one.For)
+	}
+	return what, longest
+}
+
+// Each is broken from 10 s on for 100 s, and looked at after 60 s and 200 s.
+func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		damage func(s *store, e *machine, broken func(int) error)
+		items  []time.Duration // how long each takes
+		want   string
+		since  time.Duration // ago
+	}{
+		"nothing, when nothing fails": {func(*store, *machine, func(int) error) {}, []time.Duration{0, time.Minute}, "", 0},
+		"claims that fail": {func(s *store, _ *machine, broken func(int) error) {
+			s.failClaim, s.failUntil = broken, broken
+		}, nil, "claim fails", 50 * time.Second},
+		"claims that hang": {func(s *store, e *machine, broken func(int) error) {
+			e.Claim = func(ctx context.Context, free int) ([]item, error) {
+				if broken(0) != nil {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return s.claim(ctx, free)
+			}
+			s.failUntil = broken // so that a claim is made
+		}, nil, "claim hangs", 50 * time.Second},
+		"not a look that fails, as long as claims succeed": {func(s *store, e *machine, broken func(int) error) {
+			s.failUntil, e.Settings.Backoff = broken, func(int) time.Duration { return 100 * time.Millisecond }
+		}, nil, "", 0},
+		"settling that fails": {func(s *store, _ *machine, broken func(int) error) {
+			s.failSettle = broken
+		}, []time.Duration{15 * time.Second}, "settle fails", 45 * time.Second},
+		"renewal that fails": {func(s *store, e *machine, broken func(int) error) {
+			s.failRenew, e.Leases.TTL = broken, 90*time.Second
+		}, []time.Duration{150 * time.Second}, "renew fails", 30 * time.Second},
+		"a chore that fails": {func(_ *store, e *machine, broken func(int) error) {
+			e.Chores = []engine.Chore{{Name: "sweep", Every: time.Second, Do: func(context.Context) error { return broken(0) }}}
+		}, nil, "chore fails", 50 * time.Second},
+		"not that there is no free slot": {func(_ *store, e *machine, _ func(int) error) {
+			e.Settings.Slots = 1
+		}, []time.Duration{90 * time.Second, 0}, "", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				for i, takes := range tt.items {
+					s.add(soon(i+1, 0, takes))
+				}
+				e := s.engine()
+				tt.damage(s, e, func(int) error {
+					if now := s.now(); now > 10*time.Second && now < 110*time.Second {
+						return errStore
+					}
+					return nil
+				})
+				stop := begin(t, e)
+				s.pass(time.Minute)
+				// Within a second or so it is tried for the first time.
+				if what, d := troubled(e.Health()); what != tt.want || d > tt.since || d < tt.since-2*time.Second {
+					t.Errorf("after a minute: %q for %v, want %q for %v", what, d, tt.want, tt.since)
+				}
+				s.pass(140 * time.Second)
+				if what, d := troubled(e.Health()); what != "" {
+					t.Errorf("after it works again: %q for %v", what, d)
+				}
+				stopClean(t, stop)
+			})
+		})
+	}
+}
+
+// deaf is an item's way that heeds no context.
+func deaf(s *store) func(context.Context, item) result {
+	return func(_ context.Context, it item) result { return s.do(context.Background(), it) }
+}
+
+func TestHealth_countsItemsThatIgnoreTheirEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Minute), soon(2, 0, 10*time.Minute), soon(3, 0, 10*time.Minute))
+		e := s.engine()
+		e.Do = deaf(s)
+		e.Settings.Abandon = 5 * time.Second
+		e.Limit = func(it item) time.Duration { return time.Duration(it.id) * 20 * time.Second }
+		stop := begin(t, e)
+		for _, look := range []struct {
+			after time.Duration
+			stuck int
+		}{
+			{25*time.Second - 1, 0}, {1, 1}, {20 * time.Second, 2}, {15 * time.Second, 1}, {5 * time.Second, 2}, {10 * time.Minute, 0},
+		} {
+			s.pass(look.after)
+			if got := e.Health().Stuck; got != look.stuck {
+				t.Errorf("%d stuck after %v, want %d", got, s.now(), look.stuck)
+			}
+		}
+		if got := e.Health(); got.InHand != 0 || got.Lost != 0 {
+			t.Errorf("%d in hand and %d lost in the end", got.InHand, got.Lost)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestDo_isEndedAtItsLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Minute), soon(2, 0, time.Second))
+		e := s.engine()
+		e.Limit = func(item) time.Duration { return 7 * time.Second }
+		stop := begin(t, e)
+		s.pass(7*time.Second - 1)
+		if got := s.settled[1]; got != "" {
+			t.Errorf("ended as %q before its limit", got)
+		}
+		s.pass(1)
+		if s.settled[1] != context.DeadlineExceeded.Error() || s.settled[2] != "done" {
+			t.Errorf("ended as %q and %q", s.settled[1], s.settled[2])
+		}
+		stopClean(t, stop)
+	})
+}
+
+// A lease is kept for as long as anybody does something with it, and then let go,
+// so that somebody else can do what is stuck here.
+func TestStuckItems_keepNoLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 45*time.Second), soon(3, 15*time.Second, 40*time.Minute))
+		e := s.engine()
+		e.Do = func(ctx context.Context, it item) result {
+			if it.id == 1 {
+				return deaf(s)(ctx, it)
+			}
+			return s.do(ctx, it)
+		}
+		e.Settings.Abandon = 5 * time.Second
+		e.Limit = func(it item) time.Duration {
+			if it.id == 1 {
+				return 10 * time.Second
+			}
+			return time.Hour
+		}
+		var renewed []string
+		e.Leases.Renew = func(ctx context.Context, keys []int) ([]int, error) {
+			slices.Sort(keys)
+			renewed = append(renewed, fmt.Sprint(s.now(), keys))
+			return s.renew(ctx, keys)
+		}
+		stop := begin(t, e)
+		s.pass(75 * time.Second)
+
+		if want := []string{"10s [1]", "20s [1 2]", "30s [1 2]", "40s [1 2]", "50s [2]", "1m0s [2]", "1m10s [2]"}; !slices.Equal(renewed, want) {
+			t.Errorf("renewed %q, want %q", renewed, want)
+		}
+		if got := s.log.count("level=ERROR msg=\"items stuck"); got != 1 {
+			t.Errorf("told %d times of the stuck item, want once", got)
+		}
+		if h := e.Health(); h.Stuck != 1 || h.InHand != 2 || h.Lost != 0 {
+			t.Errorf("%d stuck, %d in hand, %d lost; want 1, 2, 0", h.Stuck, h.InHand, h.Lost)
+		}
+		s.pass(time.Hour)
+		if s.settled[1] != "done" || e.Health().Stuck != 0 {
+			t.Errorf("what was stuck ended as %q, %d stuck", s.settled[1], e.Health().Stuck)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// A lease that is let go does not press the renewal of the others.
+func TestStuckItems_leaveTheRestItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Hour), soon(2, time.Second, 2*time.Minute))
+		e := s.engine()
+		e.Do = func(ctx context.Context, it item) result {
+			if it.id == 1 {
+				return deaf(s)(ctx, it)
+			}
+			return s.do(ctx, it)
+		}
+		e.Settings.Abandon = 0
+		e.Limit = func(it item) time.Duration {
+			if it.id == 1 {
+				return time.Second
+			}
+			return time.Hour
+		}
+		e.Leases.Renew = func(ctx context.Context, keys []int) ([]int, error) {
+			select { // slow, but in time
+			case <-time.After(9 * time.Second):
+				return s.renew(ctx, keys)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		stop := begin(t, e)
+		s.pass(3 * time.Minute)
+		if s.settled[2] != "done" {
+			t.Errorf("the other ended as %q", s.settled[2])
+		}
+		s.pass(time.Hour)
+		stopClean(t, stop)
+	})
+}
+
+func TestHealth_remembersLostLeasesForAWhile(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(s *store, e *machine){
+		"of items in hand": func(s *store, _ *machine) { s.lost[1] = true },
+		"of results that cannot be stored": func(s *store, e *machine) {
+			s.failSettle, s.failRenew = always, always
+			e.Limit = func(item) time.Duration { return time.Second }
+		},
+		"that were over before anything could begin": func(s *store, e *machine) {
+			first := true
+			e.Claim = func(ctx context.Context, free int) ([]item, error) {
+				items, err := s.claim(ctx, free)
+				if first { // the process stood still
+					first = false
+					time.Sleep(30 * time.Second)
+				}
+				return items, err
+			}
+		},
+	}
+	for name, damage := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(soon(1, 0, time.Hour), soon(2, 0, time.Hour))
+				e := s.engine()
+				damage(s, e)
+				stop := begin(t, e)
+				s.pass(5 * time.Second)
+				if got := e.Health().Lost; got != 0 {
+					t.Errorf("%d lost before anything was", got)
+				}
+				most := 0
+				for range 25 {
+					s.pass(time.Second)
+					most = max(most, e.Health().Lost)
+				}
+				s.pass(2 * time.Second)
+				if got := max(most, e.Health().Lost); got != 2 {
+					t.Errorf("%d lost, want 2", got)
+				}
+				s.pass(30 * time.Second)
+				if got := e.Health().Lost; got != 0 {
+					t.Errorf("%d still lost a whole lease later", got)
+				}
+				stopClean(t, stop)
+			})
+		})
+	}
+}
