@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -140,14 +141,20 @@ func (c course) live(t *testing.T) *stage {
 			s.complain("I1: not drained")
 			break
 		}
-		time.Sleep(500 * time.Millisecond)
+		pass(500 * time.Millisecond)
 		s.look(t)
 	}
-	time.Sleep(time.Minute) // what ignores its end comes to it, and leases run out
+	pass(time.Minute) // what ignores its end comes to it, and leases run out
 	s.end()
 	s.look(t)
 	s.check(t)
 	return s
+}
+
+// pass lets virtual time go by, and all that happens at its end happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // handler is what is owed to people, as a process delivers it.
