@@ -36,10 +36,18 @@ func WithLogger(log *slog.Logger) Option { return func(a *api) { a.log = log } }
 
 // WithReadiness adds a condition to /readyz: while ready returns an error, the
 // answer is 503. The error is logged at Debug and not told. A program that is
-// about to stop says so here before it stops to accept requests. The function must
-// be safe for concurrent use and heed its context, which ends after two seconds.
+// about to stop says so here before it stops to accept requests; one that runs a
+// scheduler asks for its [almanac.Health]. The function must be safe for concurrent
+// use and heed its context, which ends after two seconds.
 func WithReadiness(ready func(context.Context) error) Option {
 	return func(a *api) { a.ready = append(a.ready, ready) }
+}
+
+// WithLiveness adds a condition to /healthz, as [WithReadiness] does to /readyz. It
+// is for what only another process can mend, such as [almanac.ErrStuck]: whoever
+// watches over the process will replace it.
+func WithLiveness(alive func(context.Context) error) Option {
+	return func(a *api) { a.alive = append(a.alive, alive) }
 }
 
 // New returns the API as a handler, safe for concurrent use. People are stored
@@ -77,15 +85,18 @@ type api struct {
 	principal func(*http.Request) string
 	limits    []func(*http.Request) (time.Duration, bool)
 	mustMatch bool // changes need an If-Match
-	ready     []func(context.Context) error
-	log       *slog.Logger
-	bad       []error // of the options
+	probes
+	log *slog.Logger
+	bad []error // of the options
 
 	mux *http.ServeMux
 	// A body is read as JSON whatever it says it is, so it is not its type that keeps
 	// pages in somebody's browser from posting here.
 	origins http.CrossOriginProtection
 }
+
+// probes are the conditions of /readyz and of /healthz.
+type probes struct{ ready, alive []func(context.Context) error }
 
 func (a *api) check() error {
 	errs := a.bad
@@ -101,7 +112,9 @@ func (a *api) check() error {
 	refuse(a.may == nil, "authorization")
 	refuse(a.principal == nil, "principal")
 	refuse(slices.ContainsFunc(a.limits, func(f func(*http.Request) (time.Duration, bool)) bool { return f == nil }), "limit")
-	refuse(slices.ContainsFunc(a.ready, func(f func(context.Context) error) bool { return f == nil }), "readiness")
+	isNil := func(condition func(context.Context) error) bool { return condition == nil }
+	refuse(slices.ContainsFunc(a.ready, isNil), "readiness")
+	refuse(slices.ContainsFunc(a.alive, isNil), "liveness")
 	return errors.Join(errs...)
 }
 

@@ -8,8 +8,8 @@
 //	GET    /user/{id}/events     ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events               ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events/{id}          → 200 {event}
-//	GET    /healthz              → 200 while the process answers
-//	GET    /readyz               → 200 while the repository answers, else 503
+//	GET    /healthz              → 200 while the process answers and, by [WithLiveness], lives, else 503
+//	GET    /readyz               → 200 while the repository answers and, by [WithReadiness], the program is ready, else 503
 //
 // A person may also be given attributes, a JSON object of facts that handlers
 // need. PUT replaces them as a whole; PATCH, by the rules of RFC 7396, changes those

@@ -4,37 +4,39 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 )
 
-// readyLimit is how long the repository has to say that it is there.
-const readyLimit = 2 * time.Second
+// healthLimit is how long the repository and the conditions have to answer.
+const healthLimit = 2 * time.Second
 
 type statusAnswer struct {
 	Status string `json:"status"`
 }
 
-func (a *api) healthz(*http.Request) (reply, error) {
-	return reply{status: http.StatusOK, body: statusAnswer{"ok"}}, nil
+// healthz and readyz say yes or no and nothing else, since everybody may ask.
+func (a *api) healthz(r *http.Request) (reply, error) {
+	return a.probe(r, "ok", a.alive)
 }
 
-// readyz says yes or no and nothing else, since everybody may ask.
 func (a *api) readyz(r *http.Request) (reply, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyLimit)
-	defer cancel()
-	if err := a.isReady(ctx); err != nil {
-		a.log.DebugContext(ctx, "not ready", slog.Any("error", err))
-		return reply{}, newProblem(http.StatusServiceUnavailable, "")
+	answers := func(ctx context.Context) error {
+		_, err := a.reader.Now(ctx)
+		return err
 	}
-	return reply{status: http.StatusOK, body: statusAnswer{"ready"}}, nil
+	return a.probe(r, "ready", append(slices.Clone(a.ready), answers))
 }
 
-func (a *api) isReady(ctx context.Context) error {
-	for _, ready := range a.ready {
-		if err := ready(ctx); err != nil {
-			return err
+// probe answers with the status, or 503 as soon as a condition does not hold.
+func (a *api) probe(r *http.Request, status string, conditions []func(context.Context) error) (reply, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), healthLimit)
+	defer cancel()
+	for _, holds := range conditions {
+		if err := holds(ctx); err != nil {
+			a.log.DebugContext(ctx, "not "+status, slog.Any("error", err))
+			return reply{}, newProblem(http.StatusServiceUnavailable, "")
 		}
 	}
-	_, err := a.reader.Now(ctx)
-	return err
+	return reply{status: http.StatusOK, body: statusAnswer{status}}, nil
 }

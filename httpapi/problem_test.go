@@ -274,6 +274,17 @@ func TestReadyzSaysYesOrNoAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestHealthzSaysWhetherTheProcessIsOfUse(t *testing.T) {
+	t.Parallel()
+	stuck := func(context.Context) error { return almanac.ErrStuck }
+	s := openOn(t, newRepository(), httpapi.BearerToken(), httpapi.WithLiveness(stuck))
+
+	a := s.send("GET", "/healthz", "")
+
+	require.ElementsMatch(t, []string{"type", "title", "status", "requestId"}, keys(s.problem(a, http.StatusServiceUnavailable)))
+	require.Equal(t, http.StatusOK, s.send("GET", "/readyz", "").status)
+}
+
 func keys(object map[string]any) []string {
 	var names []string
 	for name := range object {

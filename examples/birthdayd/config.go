@@ -22,6 +22,7 @@ type config struct {
 	apiRate     int
 	databaseURL string
 	dataDir     string
+	delay       time.Duration // between saying that it stops and stopping to listen
 	hook        hookConfig
 	greeting    greetingConfig
 	log         logConfig
@@ -62,6 +63,8 @@ func (c *config) settings() []setting {
 			usage: "bearer token that the API asks for; without one it listens on loopback only"},
 		{name: "api-rate", arg: "N", preset: "1000", take: takeNumber(&c.apiRate, 0, 1_000_000),
 			usage: "requests a second that the API answers, all clients together; 0 sets no limit"},
+		{name: "shutdown-delay", arg: "DURATION", preset: "0s", take: takeDuration(&c.delay, 0),
+			usage: "how long /readyz says no before the API stops listening, for a load balancer to notice"},
 		{name: "database-url", arg: "URL", also: "DATABASE_URL", take: take(&c.databaseURL),
 			usage: "PostgreSQL 13 or later; without one birthdayd finds or starts its own"},
 		{name: "data-dir", arg: "DIR", preset: defaultDataDir(), take: take(&c.dataDir),

@@ -156,7 +156,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
 	flags := []string{"addr", "api-rate", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
-		"retry-first", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
+		"retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
 	for _, flag := range flags {
 		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 		named := flag == "version" || strings.Contains(out.String(), " "+variable)

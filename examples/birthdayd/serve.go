@@ -87,7 +87,7 @@ type deployment struct {
 	planner   almanac.Planner // the scheduler, on the API's connections
 	store     *postgres.Store // on the API's connections
 	server    *http.Server
-	draining  chan struct{}
+	delay     time.Duration // before it stops listening
 }
 
 // assemble puts the library together. It starts nothing.
@@ -123,7 +123,7 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if show != nil {
 		options = append(options, almanac.WithObserver(show.observer()))
 	}
-	d := &deployment{draining: make(chan struct{})}
+	d := &deployment{delay: c.delay}
 	if d.scheduler, err = almanac.NewScheduler(work, registry, options...); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 		return err
 	}
 	d.planner = d.scheduler.With(d.store)
-	options := []httpapi.Option{httpapi.WithLogger(log), httpapi.WithReadiness(d.accepting)}
+	options := []httpapi.Option{httpapi.WithLogger(log), httpapi.WithReadiness(d.ready), httpapi.WithLiveness(d.alive)}
 	if c.apiRate > 0 {
 		options = append(options, httpapi.WithRate(float64(c.apiRate), c.apiRate))
 	}
@@ -150,16 +150,16 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	return nil
 }
 
-var errDraining = errors.New("the program is stopping")
+// ready makes the program say that it is not ready while its workers do not work,
+// and before it stops listening.
+func (d *deployment) ready(context.Context) error { return d.scheduler.Health().Err() }
 
-// accepting makes the program say that it is not ready before it stops listening.
-func (d *deployment) accepting(context.Context) error {
-	select {
-	case <-d.draining:
-		return errDraining
-	default:
-		return nil
+// alive makes the program say that it had better be replaced.
+func (d *deployment) alive(context.Context) error {
+	if err := d.scheduler.Health().Err(); errors.Is(err, almanac.ErrStuck) {
+		return err
 	}
+	return nil
 }
 
 // run runs the scheduler, the server and whatever else there is to do until ctx
@@ -188,12 +188,12 @@ func (d *deployment) run(ctx context.Context, l net.Listener, also func(context.
 // shutdownLimit is how long requests that are under way may take to end.
 const shutdownLimit = 10 * time.Second
 
-// serveHTTP serves until ctx is done, and then until the requests that are under
-// way have ended.
+// serveHTTP serves until ctx is done, for the delay after that, and then until the
+// requests that are under way have ended.
 func (d *deployment) serveHTTP(ctx context.Context, l net.Listener) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
-		close(d.draining)
+		<-time.After(d.delay)
 		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
 		defer cancel()
 		ended <- d.server.Shutdown(patience)

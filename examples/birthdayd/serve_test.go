@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
 )
 
-func TestServerIsNotReadyWhileItWaitsForTheLastRequests(t *testing.T) {
+func TestServerWaitsForTheLastRequests(t *testing.T) {
 	t.Parallel()
 	inside, gate := make(chan struct{}), make(chan struct{})
-	d := &deployment{draining: make(chan struct{}), server: &http.Server{
+	d := &deployment{delay: time.Millisecond, server: &http.Server{
 		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			close(inside)
 			<-gate
@@ -30,16 +32,43 @@ func TestServerIsNotReadyWhileItWaitsForTheLastRequests(t *testing.T) {
 	go func() { served <- d.serveHTTP(ctx, l) }()
 	go func() { answered <- ask(t.Context(), "http://"+l.Addr().String()) }()
 	<-inside
-	require.NoError(t, d.accepting(ctx))
 
 	cancel()
-	<-d.draining
 
-	require.ErrorIs(t, d.accepting(t.Context()), errDraining)
+	require.Eventually(t, func() bool { return ask(t.Context(), "http://"+l.Addr().String()) != nil }, patience, pollEvery, "it goes on listening")
 	require.Empty(t, served, "it did not wait for the request")
 	close(gate)
 	require.NoError(t, <-answered)
 	require.NoError(t, <-served)
+}
+
+// condition is a scheduler in a given condition.
+type condition struct {
+	almanac.Scheduler
+	health almanac.Health
+}
+
+func (c condition) Health() almanac.Health { return c.health }
+
+func TestOnlyStuckWorkersMakeTheProgramWorthReplacing(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		health       almanac.Health
+		ready, alive bool
+	}{
+		"well":       {almanac.Health{Running: true, Workers: 2, Stuck: 1}, true, true},
+		"stuck":      {almanac.Health{Running: true, Workers: 2, Stuck: 2}, false, false},
+		"in trouble": {almanac.Health{Running: true, Workers: 2, Claim: almanac.Trouble{For: time.Second}}, false, true},
+		"stopping":   {almanac.Health{Workers: 2}, false, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &deployment{scheduler: condition{health: tt.health}}
+			require.Equal(t, tt.ready, d.ready(t.Context()) == nil)
+			require.Equal(t, tt.alive, d.alive(t.Context()) == nil)
+		})
+	}
 }
 
 func ask(ctx context.Context, url string) error {
@@ -57,7 +86,7 @@ func ask(ctx context.Context, url string) error {
 
 func TestServerThatFailsTellsWhy(t *testing.T) {
 	t.Parallel()
-	d := &deployment{draining: make(chan struct{}), server: &http.Server{ReadHeaderTimeout: time.Second}}
+	d := &deployment{server: &http.Server{ReadHeaderTimeout: time.Second}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
