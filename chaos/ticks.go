@@ -29,6 +29,7 @@ const (
 	Panics  Poison = "panics"
 	Exits   Poison = "exits"   // runtime.Goexit, which no recover sees
 	Kills   Poison = "kills"   // os.Exit
+	Ignores Poison = "ignores" // that it has to stop, until the event is taken from it
 	Lingers Poison = "lingers" // twice takes longer than the attempt may, and heeds no context
 )
 

@@ -98,6 +98,7 @@ type Report struct {
 	Point  Point              `json:",omitempty"` // reached, and stopped at unless it is Ready
 	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
 	Event  string             `json:",omitempty"`
+	Health string             `json:",omitempty"` // from now on: Well, or what is not
 	At     time.Time
 }
 
@@ -145,6 +146,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	go w.watch(ctx, scheduler)
 	if err := scheduler.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -233,6 +235,10 @@ func swallow(d almanac.Delivery) {
 	case Lingers:
 		if d.Attempt < 3 {
 			time.Sleep(5 * time.Second)
+		}
+	case Ignores:
+		if d.Event.CrashCount == 0 {
+			time.Sleep(20 * time.Second)
 		}
 	}
 }
