@@ -79,7 +79,9 @@ type Executor interface {
 
 // Timeouter is the ability of a handler to bound one attempt.
 type Timeouter interface {
-	// Timeout returns how long one attempt may take. Zero means 20 seconds.
+	// Timeout returns how long one attempt may take. Then its context ends, and an
+	// attempt that ignores that for five seconds is stuck: see [Health]. Zero means 20
+	// seconds.
 	Timeout() time.Duration
 }
 

@@ -55,7 +55,8 @@ func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d 
 func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
 
 // WithCrashLimit sets after how many deaths of its worker an event is FAILED
-// instead of delivered once more, at least 1. The default is 5.
+// instead of delivered once more, at least 1. A delivery that ignored the end of its
+// context until the lease was lost counts as one. The default is 5.
 func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
 // WithZoneCheck sets how often Run reads zone data anew, compares it with the rules
