@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/almanac-go/almanac"
 )
 
 // crashing says whether leases run out.
@@ -83,6 +85,20 @@ func TestAFaultLosesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What ignores that it has to stop, whoever delivers it, is taken for what kills them.
+func TestADeliveryThatNeverReturnsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := course{Slots: 6, People: 1, Count: 1, Receiver: []delivering{ignores}}.live(t)
+		for _, complaint := range s.complaints {
+			t.Error(complaint)
+		}
+		if e := s.events(t)[0]; e.Status != almanac.Failed || e.FailureReason != "worker died 5 times" {
+			t.Errorf("it ended as %s: %q", e.Status, e.FailureReason)
+		}
+	})
 }
 
 func drawCourse(t *rapid.T) course {

@@ -93,8 +93,15 @@ func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
 		"a chore that fails": {func(_ *store, e *machine, broken func(int) error) {
 			e.Chores = []engine.Chore{{Name: "sweep", Every: time.Second, Do: func(context.Context) error { return broken(0) }}}
 		}, nil, "chore fails", 50 * time.Second},
-		"not that there is no free slot": {func(_ *store, e *machine, _ func(int) error) {
+		"not that there is no free slot": {func(s *store, e *machine, _ func(int) error) {
 			e.Settings.Slots = 1
+			e.Claim = func(ctx context.Context, free int) ([]item, error) {
+				items, err := s.claim(ctx, free)
+				if len(items) > 0 { // an error may come with items
+					err = errStore
+				}
+				return items, err
+			}
 		}, []time.Duration{90 * time.Second, 0}, "", 0},
 	}
 	for name, tt := range tests {
