@@ -60,11 +60,7 @@ func WithLiveness(alive func(context.Context) error) Option {
 //
 // The error names every argument that is nil, and every setting out of its bounds.
 func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...Option) (http.Handler, error) {
-	a := &api{
-		planner: planner, reader: reader, auth: auth, log: slog.New(slog.DiscardHandler),
-		may:       func(*http.Request, uuid.UUID) (bool, error) { return true, nil },
-		principal: func(*http.Request) string { return "" },
-	}
+	a := &api{planner: planner, reader: reader, access: accessBy(auth), log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(a)
 	}
@@ -78,17 +74,11 @@ func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...
 type api struct {
 	planner almanac.Planner
 	reader  Reader
-	auth    Authenticator
-
-	// What options set.
-	may       func(*http.Request, uuid.UUID) (bool, error)
-	principal func(*http.Request) string
-	limits    []func(*http.Request) (time.Duration, bool)
+	access
 	mustMatch bool // changes need an If-Match
 	probes
 	log *slog.Logger
-	bad []error // of the options
-
+	bad []error // what is wrong with options
 	mux *http.ServeMux
 	// A body is read as JSON whatever it says it is, so it is not its type that keeps
 	// pages in somebody's browser from posting here.

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -45,6 +46,23 @@ func WithPrincipal(who func(r *http.Request) string) Option {
 // in may do everything.
 func WithAuthorization(may func(r *http.Request, user uuid.UUID) (bool, error)) Option {
 	return func(a *api) { a.may = may }
+}
+
+// access is who may do what, and how often.
+type access struct {
+	auth      Authenticator
+	may       func(*http.Request, uuid.UUID) (bool, error)
+	principal func(*http.Request) string
+	limits    []func(*http.Request) (time.Duration, bool)
+}
+
+// accessBy is access to everything for whom auth lets in.
+func accessBy(auth Authenticator) access {
+	return access{
+		auth:      auth,
+		may:       func(*http.Request, uuid.UUID) (bool, error) { return true, nil },
+		principal: func(*http.Request) string { return "" },
+	}
 }
 
 // authorize asks whether the request may be about the person, and returns the
