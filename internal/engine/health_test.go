@@ -69,6 +69,10 @@ func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
 	}{
 		"nothing, when nothing fails": {func(*store, *machine, func(int) error) {}, []time.Duration{0, time.Minute}, "", 0},
 		"claims that fail": {func(s *store, _ *machine, broken func(int) error) {
+			s.failClaim = broken
+			s.add(soon(9, 20*time.Second, 0)) // when one is made
+		}, nil, "claim fails", 40 * time.Second},
+		"looks that fail, and claims with them": {func(s *store, _ *machine, broken func(int) error) {
 			s.failClaim, s.failUntil = broken, broken
 		}, nil, "claim fails", 50 * time.Second},
 		"claims that hang": {func(s *store, e *machine, broken func(int) error) {
@@ -232,6 +236,25 @@ func TestStuckItems_keepNoLease(t *testing.T) {
 	})
 }
 
+// Others have been able to do it ever since.
+func TestStuckItems_haveNothingToLose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 25*time.Second))
+		s.lost[1] = true // which is noticed after ten seconds
+		e := s.engine()
+		e.Do = deaf(s)
+		e.Limit = func(it item) time.Duration { return time.Duration(it.id*it.id*it.id) * 5 * time.Second }
+		stop := begin(t, e)
+		s.pass(10*time.Second + 1)
+		if h := e.Health(); h.Stuck != 1 || h.Lost != 1 {
+			t.Errorf("%d stuck and %d lost, want one and the other", h.Stuck, h.Lost)
+		}
+		s.pass(time.Hour)
+		stopClean(t, stop)
+	})
+}
+
 // A lease that is let go does not press the renewal of the others.
 func TestStuckItems_leaveTheRestItsTime(t *testing.T) {
 	t.Parallel()
@@ -311,8 +334,8 @@ func TestHealth_remembersLostLeasesForAWhile(t *testing.T) {
 					t.Errorf("%d lost, want 2", got)
 				}
 				s.pass(30 * time.Second)
-				if got := e.Health().Lost; got != 0 {
-					t.Errorf("%d still lost a whole lease later", got)
+				if h := e.Health(); h.Lost != 0 || h.Settle != (engine.Trouble{}) {
+					t.Errorf("%d still lost a whole lease later, and %+v", h.Lost, h.Settle)
 				}
 				stopClean(t, stop)
 			})
