@@ -30,8 +30,8 @@ type Deliverer struct {
 var _ almanac.Deliverer = (*Deliverer)(nil)
 
 // New returns a deliverer to an absolute https URL, or http where AllowPrivate is
-// given, without userinfo or fragment and of at most 2,048 bytes. All settings that
-// are wrong are reported at once; the error repeats no secret.
+// given, with any port, without userinfo or fragment and of at most 2,048 bytes. All
+// settings that are wrong are reported at once; the error repeats no secret.
 func New(target string, options ...Option) (*Deliverer, error) {
 	s := settings{timeout: 15 * time.Second, header: http.Header{}}
 	for _, option := range options {

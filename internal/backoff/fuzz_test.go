@@ -15,6 +15,7 @@ func FuzzDelay(f *testing.F) {
 	f.Add(int64(10*time.Second), 30.0, 2, 0.999)
 	f.Add(int64(math.MaxInt64), math.MaxFloat64, math.MaxInt, 1.0)
 	f.Add(int64(1), math.Inf(1), math.MinInt, math.NaN())
+	f.Add(int64(time.Second), math.NaN(), 3, 0.5)
 	f.Add(int64(math.MinInt64), math.NaN(), 0, -1.0)
 	f.Fuzz(func(t *testing.T, first int64, factor float64, attempt int, random float64) {
 		for _, most := range []time.Duration{math.MinInt64, 0, 1, time.Minute, 24 * time.Hour, math.MaxInt64} {
