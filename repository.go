@@ -14,7 +14,8 @@ import (
 // A Repository is safe for concurrent use unless it is bound to a transaction.
 // Its clock is the only one that decides: what is due, when a lease ends. Errors
 // that name a case are the typed ones of this package; all others are of the
-// database, and say nothing about whether the operation took effect.
+// database, and say nothing about whether the operation took effect, unless they
+// have a method SafeToRetry() bool that returns true: then it did not.
 type Repository interface {
 	UserRepository
 	EventRepository

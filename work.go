@@ -114,7 +114,10 @@ func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
 	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease}
 	claimed, err := w.repository.Claim(ctx, request)
 	if err != nil {
-		return nil, errors.Join(err, w.disown(ctx, request.Token))
+		if !safeToRetry(err) {
+			err = errors.Join(err, w.disown(ctx, request.Token))
+		}
+		return nil, err
 	}
 	read := clock{claimed.At, time.Now()}
 	w.tellEvents(ctx, EventClaimed, claimed.Events)
@@ -123,6 +126,13 @@ func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
 		jobs[i] = job{e, w.routes[e.Type], read}
 	}
 	return jobs, nil
+}
+
+// safeToRetry reports whether a call that failed certainly stored nothing: asking
+// a database in trouble to undo it would only add to the trouble.
+func safeToRetry(err error) bool {
+	var certain interface{ SafeToRetry() bool }
+	return errors.As(err, &certain) && certain.SafeToRetry()
 }
 
 // disown gives back what a claim may have taken whose answer got lost. If that

@@ -14,17 +14,33 @@ import (
 
 // Settle stores outcomes and successors in one transaction. When the database
 // refuses a row of the batch for good, each settlement is stored by itself, so that
-// one cannot hold up the others; a successor that is refused is left out.
+// one cannot hold up the others; a successor that is refused is left out. When a
+// statement takes longer than the database allows, each half is stored by itself.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
 	settled, err := s.settleTogether(ctx, settlements)
-	if err == nil || !refused(err) {
-		return settled, err
+	switch {
+	case refused(err):
+		return inParts(settlements, 1, func(one []almanac.Settlement) ([]almanac.Settled, error) {
+			settled, err := s.settleAlone(ctx, one[0])
+			return []almanac.Settled{settled}, err
+		})
+	case stateOf(err) == queryCanceled && len(settlements) > 1:
+		return inParts(settlements, (len(settlements)+1)/2, func(half []almanac.Settlement) ([]almanac.Settled, error) {
+			return s.Settle(ctx, half)
+		})
 	}
-	settled = make([]almanac.Settled, len(settlements))
-	for i, one := range settlements {
-		if settled[i], err = s.settleAlone(ctx, one); err != nil {
+	return settled, err
+}
+
+// inParts settles parts of a batch one after the other, up to the first error.
+func inParts(batch []almanac.Settlement, size int, settle func([]almanac.Settlement) ([]almanac.Settled, error)) ([]almanac.Settled, error) {
+	var settled []almanac.Settled
+	for part := range slices.Chunk(batch, size) {
+		stored, err := settle(part)
+		if err != nil {
 			return nil, err
 		}
+		settled = append(settled, stored...)
 	}
 	return settled, nil
 }

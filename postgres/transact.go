@@ -2,37 +2,59 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// retries bounds how often an operation is repeated that the database rolled back
-// for the sake of another.
+// retries bounds how often an operation is repeated.
 const retries = 5
 
-// do runs one operation under the store's deadline. What the database rolled back
-// to resolve a conflict is repeated, unless it is part of the host's transaction,
-// which is lost by then.
+// do runs one operation under the store's deadline, and repeats it after a failure
+// that passes, unless it is part of the host's transaction, which is lost by then.
 func (s *Store) do(ctx context.Context, what string, operation func(context.Context, DB) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	wait := backoff.Exponential{First: 5 * time.Millisecond, Max: 200 * time.Millisecond, Factor: 2, Jitter: 1}
 	for failures := 1; ; failures++ {
-		err := operation(ctx, s.db)
+		err := s.attempt(ctx, operation)
 		if err == nil {
 			return nil
 		}
-		if !rolledBack(err) || failures > retries || s.InTransaction() || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
+		if !passing(err) || failures > retries || s.InTransaction() || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
 			return wrap(what, err)
 		}
 	}
+}
+
+// attempt runs an operation once. Out of a pool it takes a connection for it, to
+// know what becomes of that: the pool drops a closed one and has others. A
+// connection of the host's own is left to the host.
+func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB) error) error {
+	pool, ok := s.db.(interface {
+		Acquire(ctx context.Context) (*pgxpool.Conn, error)
+	})
+	if !ok {
+		return operation(ctx, s.db)
+	}
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	err = operation(ctx, conn)
+	if stateOf(err) == readOnly {
+		// It leads to a server that was demoted, and would go on doing so.
+		_ = conn.Conn().Close(ctx)
+	}
+	if err != nil && conn.Conn().IsClosed() {
+		return &lostError{err}
+	}
+	return err
 }
 
 // transact runs an operation in a transaction of its own, READ COMMITTED, or under
@@ -58,7 +80,10 @@ func inTransaction(ctx context.Context, db DB, operation func(context.Context, p
 	if err := operation(ctx, tx); err != nil {
 		return err
 	}
-	return tx.Commit(ctx)
+	if err := tx.Commit(ctx); err != nil {
+		return &commitError{err}
+	}
+	return nil
 }
 
 func begin(ctx context.Context, db DB) (pgx.Tx, error) {
@@ -81,54 +106,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-// The conditions that the store tells apart (PostgreSQL manual, appendix A).
-const (
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	lockNotAvailable     = "55P03"
-	classDataException   = "22"
-	classIntegrity       = "23"
-)
-
-// rolledBack reports whether the database undid a statement to let another pass.
-func rolledBack(err error) bool {
-	code := stateOf(err)
-	return code == serializationFailure || code == deadlockDetected || code == lockNotAvailable
-}
-
-// refused reports whether the database will never take the row, however often it
-// is asked.
-func refused(err error) bool {
-	code := stateOf(err)
-	return len(code) == 5 && (code[:2] == classDataException || code[:2] == classIntegrity)
-}
-
-func stateOf(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg.Code
-	}
-	return ""
-}
-
-// domainError marks an error that says all there is to say: one of package
-// almanac, or of a function that the caller gave.
-type domainError struct{ err error }
-
-func (e *domainError) Error() string { return e.err.Error() }
-
-// wrap names the operation that failed. Domain errors pass as they are.
-func wrap(what string, err error) error {
-	var domain *domainError
-	if errors.As(err, &domain) {
-		return domain.err
-	}
-	return fmt.Errorf("postgres: %s: %w", what, err)
-}
-
-// asIs keeps an error from being wrapped.
-func asIs(err error) error { return &domainError{err} }
 
 // one returns the only row of a query, or pgx.ErrNoRows.
 func one[T any](ctx context.Context, db DB, sql string, args pgx.StrictNamedArgs, scan pgx.RowToFunc[T]) (T, error) {

@@ -16,7 +16,7 @@ type Chore struct {
 
 	// Do does one round. Its context ends with Run's, and after the longer of
 	// Every and Leases.TTL. An error is logged, and the next round is after
-	// Settings.Backoff if that is sooner.
+	// Settings.Backoff, be that sooner or later than Every.
 	Do func(ctx context.Context) error
 }
 
@@ -33,7 +33,7 @@ func (r *run[T, R, K]) every(ctx context.Context, c Chore, v *vigil) {
 			continue
 		}
 		failures++
-		wait = min(wait, r.backoff(failures))
+		wait = r.backoff(failures)
 		if ctx.Err() == nil {
 			r.log.WarnContext(ctx, "chore failed", "chore", c.Name, "err", err, "retry_in", wait)
 		}
