@@ -60,8 +60,7 @@ func (c *Cluster) start(ctx context.Context) (err error) {
 	if c.server, err = pgserver.Start(ctx, c.config); err != nil {
 		return err
 	}
-	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	c.proxy = toxiproxy.NewProxy(api, "database", "127.0.0.1:0", c.upstream())
+	c.proxy = newProxy("database", c.upstream())
 	return c.proxy.Start()
 }
 
@@ -151,6 +150,11 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	if c.server, err = pgserver.Start(ctx, c.config); err != nil {
 		return err
 	}
+	return c.Redirect()
+}
+
+// Redirect lets the proxy lead to the cluster's present server.
+func (c *Cluster) Redirect() error {
 	address := c.proxy.Listen
 	c.proxy.Stop()
 	c.proxy.Listen, c.proxy.Upstream = address, c.upstream()
@@ -205,6 +209,11 @@ func childrenOf(parent int) ([]int, error) {
 		pids = append(pids, pid)
 	}
 	return pids, nil
+}
+
+func newProxy(name, upstream string) *toxiproxy.Proxy {
+	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	return toxiproxy.NewProxy(api, name, "127.0.0.1:0", upstream)
 }
 
 // pause waits, unless ctx ends before.

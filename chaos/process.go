@@ -26,6 +26,9 @@ type Process struct {
 	stderr  tail
 }
 
+// workerName is what the sessions of workers are called in the database.
+const workerName = "almanac worker"
+
 // Launch starts a worker process: a program that has [Work], with orders.
 func Launch(program string, o Orders) (*Process, error) {
 	text, err := json.Marshal(o)
@@ -33,7 +36,7 @@ func Launch(program string, o Orders) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{Orders: o, command: exec.Command(program), ended: make(chan struct{}), heard: make(chan struct{})}
-	p.command.Env = append(os.Environ(), ordersVariable+"="+string(text))
+	p.command.Env = append(os.Environ(), ordersVariable+"="+string(text), "PGAPPNAME="+workerName)
 	p.command.Stderr = &p.stderr
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.command.StdoutPipe()

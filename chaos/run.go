@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -202,6 +203,29 @@ func (r *Run) Allow(repeats int) {
 
 // Pool is past the proxy, for a look or a hand at the database.
 func (r *Run) Pool() *pgxpool.Pool { return r.pool }
+
+// Sessions returns the processes of the server that serve the workers, in order;
+// none if it does not say.
+func (r *Run) Sessions(ctx context.Context) []int {
+	rows, err := r.pool.Query(ctx, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 ORDER BY pid", workerName)
+	if err != nil {
+		return nil
+	}
+	pids, _ := pgx.CollectRows(rows, pgx.RowTo[int]) // it may be recovering
+	return pids
+}
+
+// Finished is how many events the workers say that they stored as completed.
+func (r *Run) Finished() (finished int) {
+	for _, w := range r.workers {
+		for _, report := range w.Reports() {
+			if report.Kind == almanac.EventCompleted {
+				finished++
+			}
+		}
+	}
+	return finished
+}
 
 // Within returns a context for a step.
 func (r *Run) Within(d time.Duration) context.Context {

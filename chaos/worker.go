@@ -71,6 +71,9 @@ type Orders struct {
 	// Freeze makes it stand still there, as by SIGSTOP, instead of stopping dead: it
 	// goes on when it is told to.
 	Freeze bool
+	// Flood is the id of a person whom the process edits in a hundred calls at once
+	// beside its work, again and again; empty for none.
+	Flood string
 }
 
 // ordersVariable carries the orders to a process, and makes one of the test binary.
@@ -147,6 +150,13 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	go w.watch(ctx, scheduler)
+	if w.Flood != "" {
+		ebb, err := w.flood(ctx, scheduler)
+		if err != nil {
+			return err
+		}
+		defer ebb()
+	}
 	if err := scheduler.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -1,0 +1,133 @@
+package chaos_test
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/chaos"
+)
+
+// Two workers whose pools want four connections each may have three, together.
+func TestTooFewConnections(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, nil)
+		roles, err := os.ReadFile("../docs/roles.sql")
+		require.NoError(t, err)
+		_, err = r.Pool().Exec(t.Context(), strings.ReplaceAll(string(roles), `:"schema"`, "almanac"))
+		require.NoError(t, err)
+		_, err = r.Pool().Exec(t.Context(), "CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 3 IN ROLE almanac_worker")
+		require.NoError(t, err)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		as, err := url.Parse(r.Cluster.URL(r.Database))
+		require.NoError(t, err)
+		as.User = url.UserPassword("few", "few")
+		began := time.Now()
+		two(r, unhurried, func(o *chaos.Orders) { o.URL = as.String() })
+
+		r.Drained(90 * time.Second)
+		took := time.Since(began).Seconds()
+		log, err := r.Cluster.Log()
+		require.NoError(t, err)
+		refusals := strings.Count(log, "too many connections for role")
+		r.Count("connections refused", refusals)
+		r.Check("connections refused")
+		logSettling(r)
+		// Each that is refused is tried again after a tenth of a second at the soonest.
+		if rate := float64(refusals) / took; rate > 50 {
+			t.Errorf("%.0f connections a second are refused, which is a loop without a pause", rate)
+		}
+	})
+}
+
+// logSettling logs how long it took from an answer until it was stored.
+func logSettling(r *chaos.Run) {
+	r.Helper()
+	var half, most, longest time.Duration
+	require.NoError(r, r.Pool().QueryRow(r.Context(), `
+		SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY updated_at - executed_at),
+			percentile_disc(0.99) WITHIN GROUP (ORDER BY updated_at - executed_at), max(updated_at - executed_at)
+		FROM almanac.events WHERE status = 'COMPLETED'`).Scan(&half, &most, &longest))
+	r.Logf("stored after the answer: p50 %v p99 %v max %v", half, most, longest)
+}
+
+// A hundred calls at once wait for somebody who is locked, for as long as the run
+// lasts, in the process that also works.
+func TestAFloodOfCalls(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		var popular string
+		require.NoError(t, r.Pool().QueryRow(t.Context(), `
+			INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+			VALUES (gen_random_uuid(), 'Ada', 'Lovelace', '1990-01-01', 'UTC') RETURNING id::text`).Scan(&popular))
+		tx, err := r.Pool().Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		_, err = tx.Exec(t.Context(), "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE", popular)
+		require.NoError(t, err)
+		worker := r.Work("flooded", unhurried, func(o *chaos.Orders) { o.Flood = popular })
+
+		r.Drained(60 * time.Second)
+		var waiting int
+		require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting))
+		r.Count("calls that still wait", waiting)
+		r.Check("calls that still wait")
+		logSettling(r)
+		require.NoError(t, tx.Rollback(t.Context()))
+		_, err = worker.Stop(r.Within(20 * time.Second))
+		require.NoError(t, err)
+	})
+}
+
+// Sessions of workers are ended as by an administrator, twenty a second.
+func TestSessionsEnded(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		two(r, unhurried)
+		for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
+			pids := r.Sessions(t.Context())
+			if len(pids) == 0 {
+				continue
+			}
+			var ended bool
+			require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT pg_terminate_backend($1)", pids[r.Random.IntN(len(pids))]).Scan(&ended))
+			if ended {
+				r.Count("sessions ended", 1)
+			}
+		}
+		r.Drained(120 * time.Second)
+		r.Check("sessions ended")
+	})
+}
+
+// A process of the server is killed, and the server takes all others down with it
+// and recovers.
+func TestBackendKilled(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, nil)
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		workers := two(r)
+		for range 3 {
+			between(r, 500*time.Millisecond, 1500*time.Millisecond)
+			var pids []int
+			for ctx := r.Within(30 * time.Second); len(pids) == 0; time.Sleep(50 * time.Millisecond) {
+				require.NoError(t, ctx.Err(), "no session of a worker")
+				pids = r.Sessions(ctx)
+			}
+			require.NoError(t, syscall.Kill(pids[r.Random.IntN(len(pids))], syscall.SIGKILL))
+			r.Allow(len(workers) * chaos.Slots)
+		}
+		r.Drained(60 * time.Second)
+		log, err := r.Cluster.Log()
+		require.NoError(t, err)
+		r.Count("recoveries", strings.Count(log, "terminated by signal 9"))
+		r.Check("recoveries")
+	})
+}
