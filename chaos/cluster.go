@@ -195,6 +195,16 @@ func (c *Cluster) postmaster() (int, error) {
 	return strconv.Atoi(strings.TrimSpace(line))
 }
 
+// owner is the account that the server runs as.
+func (c *Cluster) owner() (*syscall.Credential, error) {
+	data, err := os.Stat(filepath.Join(c.dir, "data"))
+	if err != nil {
+		return nil, err
+	}
+	stat := data.Sys().(*syscall.Stat_t)
+	return &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}, nil
+}
+
 func childrenOf(parent int) ([]int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", parent, parent))
 	if err != nil {
@@ -215,6 +225,9 @@ func newProxy(name, upstream string) *toxiproxy.Proxy {
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	return toxiproxy.NewProxy(api, name, "127.0.0.1:0", upstream)
 }
+
+// pollEvery is how often something is looked at that is expected to happen.
+const pollEvery = 20 * time.Millisecond
 
 // pause waits, unless ctx ends before.
 func pause(ctx context.Context, d time.Duration) error {

@@ -131,3 +131,33 @@ func TestBackendKilled(t *testing.T) {
 		r.Check("recoveries")
 	})
 }
+
+// Between workers and server there is a PgBouncer in transaction mode, which is told
+// to pause, and killed.
+func TestPgBouncer(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := alone(t, seed, nil)
+		bouncer, err := r.Cluster.NewBouncer(r.Within(20 * time.Second))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = bouncer.Kill() })
+		const occurrences = 10
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: occurrences})
+		workers := two(r, func(o *chaos.Orders) { o.URL = bouncer.URL(r.Database) })
+		between(r, 500*time.Millisecond, 1500*time.Millisecond)
+		require.NoError(t, bouncer.Tell(r.Within(20*time.Second), "PAUSE"))
+		r.Count("paused", 1)
+		between(r, time.Second, chaos.Lease+2*time.Second)
+		require.NoError(t, bouncer.Tell(r.Within(20*time.Second), "RESUME"))
+		r.Allow(len(workers) * chaos.Slots)
+		for range 2 {
+			between(r, 500*time.Millisecond, 1500*time.Millisecond)
+			r.Count("left to do at a kill", people*occurrences-r.Finished())
+			require.NoError(t, bouncer.Kill())
+			r.Allow(len(workers) * chaos.Slots)
+			between(r, 100*time.Millisecond, time.Second)
+			require.NoError(t, bouncer.Restart(r.Within(20*time.Second)))
+		}
+		r.Drained(60 * time.Second)
+		r.Check("paused", "left to do at a kill")
+	})
+}

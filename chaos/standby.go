@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
@@ -61,11 +60,10 @@ func (s *Standby) adopt(c *Cluster, data string) error {
 	if err := os.WriteFile(filepath.Join(s.dir, "password"), password, 0o600); err != nil {
 		return err
 	}
-	original, err := os.Stat(filepath.Join(c.dir, "data"))
+	owner, err := c.owner()
 	if err != nil {
 		return err
 	}
-	owner := original.Sys().(*syscall.Stat_t)
 	return filepath.WalkDir(data, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
 	})
