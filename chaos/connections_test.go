@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/chaos"
 )
 
-// Two workers whose pools want four connections each may have three, together.
+// Two workers whose pools want four connections each may have three, together, and
+// for a while none.
 func TestTooFewConnections(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
@@ -23,26 +25,59 @@ func TestTooFewConnections(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Pool().Exec(t.Context(), "CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 3 IN ROLE almanac_worker")
 		require.NoError(t, err)
-		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 10})
 		as, err := url.Parse(r.Cluster.URL(r.Database))
 		require.NoError(t, err)
 		as.User = url.UserPassword("few", "few")
-		began := time.Now()
 		two(r, unhurried, func(o *chaos.Orders) { o.URL = as.String() })
+		between(r, time.Second, 2*time.Second)
+		few := refusals(r)
+		release := takeAll(r, as.String(), 3)
+		before := refusals(r)
+		time.Sleep(5 * time.Second)
+		none := refusals(r) - before
+		release()
 
 		r.Drained(90 * time.Second)
-		took := time.Since(began).Seconds()
-		log, err := r.Cluster.Log()
-		require.NoError(t, err)
-		refusals := strings.Count(log, "too many connections for role")
-		r.Count("connections refused", refusals)
-		r.Check("connections refused")
+		r.Count("refused for want of enough", few)
+		r.Count("refused for want of any", none)
+		r.Check("refused for want of enough", "refused for want of any")
 		logSettling(r)
-		// Each that is refused is tried again after a tenth of a second at the soonest.
-		if rate := float64(refusals) / took; rate > 50 {
-			t.Errorf("%.0f connections a second are refused, which is a loop without a pause", rate)
+		// Each of their five actors waits twice as long each time, from a tenth of a second.
+		if most := 2 * 5 * 6; none > most {
+			t.Errorf("%d connections are refused, want at most %d", none, most)
 		}
 	})
+}
+
+// refusals counts the connections that were refused so far.
+func refusals(r *chaos.Run) int {
+	r.Helper()
+	log, err := r.Cluster.Log()
+	require.NoError(r, err)
+	return strings.Count(log, "too many connections for role")
+}
+
+// takeAll takes all connections that a role may have, away from the workers too,
+// until they are released.
+func takeAll(r *chaos.Run, address string, connections int) (release func()) {
+	r.Helper()
+	var taken []*pgx.Conn
+	for ctx := r.Within(30 * time.Second); len(taken) < connections; time.Sleep(5 * time.Millisecond) {
+		require.NoError(r, ctx.Err())
+		for _, pid := range r.Sessions(ctx) {
+			_, err := r.Pool().Exec(ctx, "SELECT pg_terminate_backend($1, 1000)", pid)
+			require.NoError(r, err)
+		}
+		if conn, err := pgx.Connect(ctx, address); err == nil {
+			taken = append(taken, conn)
+		}
+	}
+	return func() {
+		for _, conn := range taken {
+			require.NoError(r, conn.Close(r.Context()))
+		}
+	}
 }
 
 // logSettling logs how long it took from an answer until it was stored.

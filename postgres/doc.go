@@ -47,6 +47,48 @@
 // do without; what a release no longer uses goes with a later one, when no program
 // is left that uses it. There is no way down.
 //
+// # Pools
+//
+// Give Scheduler.Run a pool of its own, and everything else another. A pool hands
+// out connections in the order in which they are asked for: behind a hundred calls
+// of an API that wait for a slow statement, claims come late, outcomes cannot be
+// stored, and leases run out because nobody gets to renew them. Run needs few
+// connections, however many events it delivers at once: one each to claim, to
+// settle and to renew, and two or three for upkeep. It holds none while it delivers.
+//
+//	work, err := postgres.New(workerPool)
+//	…
+//	scheduler, err := almanac.NewScheduler(work, registry, options...)
+//	…
+//	api, err := postgres.New(apiPool)
+//	…
+//	planner := scheduler.With(api) // wakes the same Run
+//
+// The command birthdayd does it so. What the pools may have together has to fit into
+// the server's max_connections and the role's CONNECTION LIMIT; where it does not,
+// nothing is lost, but what is refused waits for up to five seconds.
+//
+// # Failures
+//
+// What the database undid to let another pass, and what a broken connection cut off
+// before its COMMIT was sent, is repeated on whatever connection there is, at most
+// five times and within [WithTimeout]. Everything else is the caller's to repeat; Run
+// does so by itself, after a while that grows to five seconds. pgconn.SafeToRetry
+// tells of an error of a [Store] whether it is certain that nothing was stored. It is
+// not when the connection broke while the answer to COMMIT was awaited: look before
+// a person is created again.
+//
+// # Failover
+//
+// A pool keeps its connections when another server takes over, and the old one may
+// still answer. A connection that refuses to write (25006) is closed, so that the
+// pool loses those that lead to a server that was demoted. To find the new one, name
+// both hosts in the URL of the pool and add target_session_attrs=read-write, or let a
+// proxy do it. A connection on which one only reads does not notice: bound its life
+// by pool_max_conn_lifetime. Commits that a standby had not got when it took over
+// are lost; deliveries that they recorded are made again with the same key, but an
+// edit that was acknowledged is gone unless the standby is synchronous.
+//
 // # Poolers
 //
 // A store keeps nothing in a session: no setting, no lock that outlives its
