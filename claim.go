@@ -90,7 +90,8 @@ type Settled struct {
 	// stored; the series stands still until the user is rescheduled.
 	PlanErr error
 	// Err is why nothing was stored. It matches ErrLeaseLost when the event belongs
-	// to another by now.
+	// to another by now, and is a [*NotFoundError] when there is no such event any
+	// more, because its user was deleted meanwhile.
 	Err error
 }
 

@@ -41,11 +41,10 @@ type UserRepository interface {
 	// be repeated. The error is a [*NotFoundError] when there is no such user.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
-	// DeleteUser deletes a user and everything about them. While events of theirs are
-	// being delivered, the user is only hidden: what is in flight ends without a
-	// successor, and then everything goes. The error is a [*NotFoundError] when there
-	// is no such user.
-	DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, error)
+	// DeleteUser deletes a user and everything about them, now or, as [Delete] says,
+	// when what is in flight has ended. The error is a [*NotFoundError] when there is
+	// no such user.
+	DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error)
 }
 
 // Roster is a locked user with what is open for them.
@@ -72,10 +71,26 @@ type Edit struct {
 	Removed []Event // pending events that are no longer owed
 }
 
+// Delete says how a user is deleted. The zero Delete lets what is being delivered
+// end first: until then the user is hidden, and nobody can read or edit them; it
+// ends without a successor and is not tried again, and the next sweep removes them
+// with all their events.
+type Delete struct {
+	// AtOnce is for erasure, as the law may ask for it: the user and all their events,
+	// finished ones and those in flight included, go in one transaction, and when it
+	// is committed no row has anything of them any more. A lease may still list the
+	// ids of their events, which lead nowhere, until its other events have ended. A
+	// user who is hidden already is deleted too. A delivery that is under way cannot
+	// be called back and may still arrive; its outcome is not stored, since Settle
+	// answers that its event is not there. Nothing is remembered of what they were
+	// given: whoever is created with that id again is a stranger.
+	AtOnce bool
+}
+
 // Deletion says what deleting a user met.
 type Deletion struct {
 	Removed  int         // pending events that were deleted
-	InFlight []uuid.UUID // events that were being delivered
+	InFlight []uuid.UUID // events that were being delivered, by id; after a deletion at once they are gone too
 }
 
 // EventRepository finds events and changes one at a time.
@@ -161,7 +176,8 @@ type ClaimRepository interface {
 	Claim(ctx context.Context, r ClaimRequest) (Claim, error)
 
 	// Renew lets the leases of the given tokens run for another lease from now, and
-	// returns those tokens that still hold something. The others are lost.
+	// returns those tokens that still hold something. The others are lost: they were
+	// taken back, or every event under them has ended or is gone.
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
 
 	// Settle stores outcomes, each at most once, and the successors of the events

@@ -75,9 +75,10 @@ type Planner interface {
 	// the change is for, an [*OptimisticLockError].
 	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error)
 
-	// DeleteUser deletes a person and what they were owed. See
-	// [UserRepository].DeleteUser for what becomes of deliveries in flight.
-	DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, error)
+	// DeleteUser deletes a person and what they were owed. [Delete] says what becomes
+	// of deliveries in flight. The error is a [*NotFoundError] when there is no such
+	// person.
+	DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error)
 
 	// Schedule stores the next event of one type for a person, as when a host
 	// introduces a type: one for each series, see [MultiSeries]. An event that is open
@@ -283,8 +284,8 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 	return events, nil
 }
 
-func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID) (Deletion, error) {
-	d, err := s.repository.DeleteUser(ctx, id)
+func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error) {
+	d, err := s.repository.DeleteUser(ctx, id, how)
 	if err != nil {
 		return Deletion{}, err
 	}

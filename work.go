@@ -240,6 +240,8 @@ func (w *worker) report(ctx context.Context, e Event, r Settled) {
 	switch {
 	case errors.Is(r.Err, ErrLeaseLost):
 		w.log.WarnContext(ctx, "outcome not stored: the lease was lost", id)
+	case errors.Is(r.Err, ErrNotFound):
+		w.log.DebugContext(ctx, "outcome not stored: the user was deleted at once", id)
 	case r.Err != nil:
 		w.log.ErrorContext(ctx, "outcome not stored", id, slog.Any("error", r.Err))
 	case r.PlanErr != nil:

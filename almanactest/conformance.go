@@ -19,7 +19,7 @@ import (
 // registers its own cleanup. Nothing in it waits for more than moments.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
 	cases := make(map[string]func(*kit))
-	for _, chapter := range []map[string]func(*kit){userCases, editCases, claimCases, leaseCases, settleCases, eventCases, specCases, rowCases, rosterCases, turnCases, raceCases, zoneCases, retentionCases} {
+	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, claimCases, leaseCases, settleCases, eventCases, specCases, rowCases, rosterCases, turnCases, raceCases, zoneCases, retentionCases} {
 		maps.Copy(cases, chapter)
 	}
 	for name, check := range cases {

@@ -71,7 +71,7 @@ var rowCases = map[string]func(*kit){
 	"CreateUser/refuses the id of one who is being deleted": func(k *kit) {
 		e := k.owe()
 		k.claim(1)
-		_, err := k.r.DeleteUser(k.Context(), e.UserID)
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		again := User()
 		again.ID = e.UserID
@@ -84,7 +84,7 @@ var rowCases = map[string]func(*kit){
 		k.ok(err)
 		flying, rested := k.claim(1)[0], k.claim(1)[0]
 		k.settle(almanac.Settlement{Event: rested, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
-		d, err := k.r.DeleteUser(k.Context(), u.ID)
+		d, err := k.r.DeleteUser(k.Context(), u.ID, almanac.Delete{})
 		k.ok(err)
 		k.same("deletion", d, almanac.Deletion{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
 		n, err := k.r.Count(k.Context(), almanac.InStatus(almanac.Pending))
@@ -100,7 +100,7 @@ var rowCases = map[string]func(*kit){
 	"DeleteUser/removes what was released": func(k *kit) {
 		e := k.owe()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
-		d, err := k.r.DeleteUser(k.Context(), e.UserID)
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		k.same("removed", d.Removed, 1)
 		_, err = k.r.Event(k.Context(), e.ID)
@@ -112,7 +112,7 @@ var rowCases = map[string]func(*kit){
 		r.Lease = time.Microsecond
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		ended := k.expire(1, 10)[0]
 		k.same("status", ended.Status, almanac.Failed)

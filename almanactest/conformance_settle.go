@@ -80,11 +80,22 @@ var settleCases = map[string]func(*kit){
 		for _, forge := range []func(*almanac.Event){
 			func(e *almanac.Event) { e.LeaseToken = uuid.New() },
 			func(e *almanac.Event) { e.Version++ },
-			func(e *almanac.Event) { e.ID = uuid.New() },
 		} {
 			forged := e
 			forge(&forged)
 			k.is(k.settle(almanac.Settlement{Event: forged, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
+		}
+		k.same("event", k.stored(e.ID), e)
+	},
+	"Settle/tells which event is not there": func(k *kit) {
+		k.owe()
+		e := k.claim(1)[0]
+		unknown := e
+		unknown.ID = uuid.New()
+		got := k.settle(almanac.Settlement{Event: unknown, Outcome: almanac.Delivered(k.now)})
+		var missing *almanac.NotFoundError
+		if !errors.As(got.Err, &missing) || *missing != (almanac.NotFoundError{Kind: "event", ID: unknown.ID}) {
+			k.Errorf("error = %v, want a *NotFoundError of event %s", got.Err, unknown.ID)
 		}
 		k.same("event", k.stored(e.ID), e)
 	},

@@ -112,14 +112,14 @@ var raceCases = map[string]func(*kit){
 			k.owe()
 		}
 		var racing sync.WaitGroup
-		for _, e := range k.claim(n) {
+		for i, e := range k.claim(n) {
 			racing.Go(func() {
 				if _, err := k.r.Settle(k.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}}); err != nil {
 					k.Error(err)
 				}
 			})
 			racing.Go(func() {
-				if _, err := k.r.DeleteUser(k.Context(), e.UserID); err != nil {
+				if _, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{AtOnce: i%2 == 0}); err != nil {
 					k.Error(err)
 				}
 			})

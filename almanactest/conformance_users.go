@@ -72,13 +72,13 @@ var userCases = map[string]func(*kit){
 		}
 		_, err = k.r.EditUser(k.Context(), id, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, nil })
 		k.gone(err)
-		_, err = k.r.DeleteUser(k.Context(), id)
+		_, err = k.r.DeleteUser(k.Context(), id, almanac.Delete{})
 		k.gone(err)
 	},
 	"DeleteUser/takes everything along": func(k *kit) {
 		e := k.owe()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(e)})
-		d, err := k.r.DeleteUser(k.Context(), e.UserID)
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		k.same("deletion", d, almanac.Deletion{Removed: 1, InFlight: d.InFlight})
 		k.same("in flight", len(d.InFlight), 0)
@@ -91,12 +91,12 @@ var userCases = map[string]func(*kit){
 	"DeleteUser/lets what is in flight end": func(k *kit) {
 		e := k.owe()
 		claimed := k.claim(1)[0]
-		d, err := k.r.DeleteUser(k.Context(), e.UserID)
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		k.same("deletion", d, almanac.Deletion{InFlight: []uuid.UUID{e.ID}})
 		_, err = k.r.User(k.Context(), e.UserID)
 		k.gone(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.gone(err)
 		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(e)})
 		k.ok(settled.Err)
@@ -110,7 +110,7 @@ var userCases = map[string]func(*kit){
 	"DeleteUser/leaves nothing to be tried again": func(k *kit) {
 		e := k.owe()
 		claimed := k.claim(1)[0]
-		_, err := k.r.DeleteUser(k.Context(), e.UserID)
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
 		k.ok(settled.Err)
@@ -122,7 +122,7 @@ var userCases = map[string]func(*kit){
 		r := request(1)
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
 		k.ok(err)
 		released, err := k.r.Release(k.Context(), r.Token)
 		k.ok(err)

@@ -54,7 +54,8 @@ func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Du
 	err = r.transact(ctx, func(now time.Time) error {
 		held = nil
 		for _, token := range tokens {
-			if l, ok := r.leases[token]; ok {
+			if r.holds(token) {
+				l := r.leases[token]
 				if l.claimed.After(now) {
 					l.claimed = now
 				}
@@ -136,14 +137,19 @@ func (s *state) endOf(e almanac.Event, o almanac.Outcome) almanac.Outcome {
 	return o
 }
 
+// holds reports whether a lease still holds something.
+func (s *state) holds(token uuid.UUID) bool {
+	return slices.ContainsFunc(s.leases[token].ids, func(id uuid.UUID) bool {
+		e := s.events[id]
+		return e.Status == almanac.Processing && e.LeaseToken == token
+	})
+}
+
 // endLease ends a lease that holds nothing any more.
 func (s *state) endLease(token uuid.UUID) {
-	for _, id := range s.leases[token].ids {
-		if e := s.events[id]; e.Status == almanac.Processing && e.LeaseToken == token {
-			return
-		}
+	if !s.holds(token) {
+		delete(s.leases, token)
 	}
-	delete(s.leases, token)
 }
 
 // Settle stores outcomes and successors.
@@ -161,10 +167,13 @@ func (r *Repository) Settle(ctx context.Context, settlements []almanac.Settlemen
 
 func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 	stored, ok := s.events[one.Event.ID]
-	if ok && one.StoredAs(stored) {
+	if !ok {
+		return almanac.Settled{Err: &almanac.NotFoundError{Kind: "event", ID: one.Event.ID}}
+	}
+	if one.StoredAs(stored) {
 		return almanac.Settled{Event: copied(stored)}
 	}
-	if !ok || stored.Status != almanac.Processing || stored.Version != one.Event.Version || stored.LeaseToken != one.Event.LeaseToken {
+	if stored.Status != almanac.Processing || stored.Version != one.Event.Version || stored.LeaseToken != one.Event.LeaseToken {
 		return almanac.Settled{Err: almanac.ErrLeaseLost}
 	}
 	next, err := s.endOf(stored, one.Outcome).Apply(stored, now)

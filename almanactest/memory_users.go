@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -170,11 +171,11 @@ func (s *state) unclaimed(id uuid.UUID, version int) error {
 }
 
 // DeleteUser deletes a user, or hides them while something is in flight.
-func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID) (d almanac.Deletion, err error) {
+func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete) (d almanac.Deletion, err error) {
 	err = r.transact(ctx, func(time.Time) error {
-		u, err := r.visible(id)
-		if err != nil {
-			return err
+		u, ok := r.users[id]
+		if !ok || u.deleted && !how.AtOnce {
+			return &almanac.NotFoundError{Kind: "user", ID: id}
 		}
 		d = almanac.Deletion{}
 		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id }) {
@@ -187,7 +188,11 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID) (d almanac.De
 			default:
 			}
 		}
-		r.users[id] = user{u, true}
+		if how.AtOnce {
+			r.remove(id)
+			return nil
+		}
+		r.users[id] = user{u.User, true}
 		r.removeHidden()
 		return nil
 	})
@@ -196,21 +201,19 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID) (d almanac.De
 
 // removeHidden removes deleted users of whom nothing is in flight.
 func (s *state) removeHidden() {
-	for id, u := range s.users {
-		if !u.deleted {
-			continue
-		}
-		theirs := s.matching(func(e almanac.Event) bool { return e.UserID == id })
-		inFlight := false
-		for _, e := range theirs {
-			inFlight = inFlight || e.Status == almanac.Processing
-		}
-		if inFlight {
-			continue
-		}
-		for _, e := range theirs {
-			delete(s.events, e.ID)
-		}
-		delete(s.users, id)
+	busy := make(map[uuid.UUID]bool)
+	for _, e := range s.events {
+		busy[e.UserID] = busy[e.UserID] || e.Status == almanac.Processing
 	}
+	for id, u := range s.users {
+		if u.deleted && !busy[id] {
+			s.remove(id)
+		}
+	}
+}
+
+// remove deletes a user with all their events.
+func (s *state) remove(id uuid.UUID) {
+	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
+	delete(s.users, id)
 }

@@ -107,7 +107,7 @@ func (e *edited) change(ctx context.Context, planner almanac.Planner, id uuid.UU
 
 // part deletes a person.
 func (e *edited) part(id uuid.UUID) {
-	d, err := e.planner.DeleteUser(e.Context(), id)
+	d, err := e.planner.DeleteUser(e.Context(), id, almanac.Delete{})
 	if err != nil {
 		e.Errorf("DeleteUser: %v", err)
 	}

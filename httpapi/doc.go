@@ -4,7 +4,7 @@
 //	GET    /user/{id}            → 200 {user}
 //	PUT    /user/{id}            any of those fields → 200 {user, reschedule}
 //	PATCH  /user/{id}            the same as application/merge-patch+json → 200 {user, reschedule}
-//	DELETE /user/{id}            → 204
+//	DELETE /user/{id}            ?erase=now → 204
 //	GET    /user/{id}/events     ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events               ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events/{id}          → 200 {event}
@@ -16,6 +16,10 @@
 // that it names and removes those that it names null. Instants are RFC 3339 in UTC with milliseconds, as 2026-03-15T14:00:00.000Z;
 // wall times carry no offset, as 2026-03-15T09:00:00. A nextCursor that is not
 // null asks for the page that follows.
+//
+// Whoever is deleted cannot be found any more from then on. Their rows stay until
+// what is being delivered to them has ended, unless erase=now asks that nothing be
+// left of them when the answer comes; see [almanac.Delete].
 //
 // All but the last two routes ask the [Authenticator]. Whoever passes it may do
 // everything, as suits a host's own programs, unless [WithAuthorization] says who

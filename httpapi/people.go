@@ -172,7 +172,13 @@ func (a *api) complainOfChange(r *http.Request, id uuid.UUID, c almanac.ProfileC
 func (a *api) deleteUser(r *http.Request) (reply, error) {
 	var bad complaints
 	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
-	queryOf(r, &bad)
+	var how almanac.Delete
+	if erase, ok := queryOf(r, &bad, "erase")["erase"]; ok {
+		if erase != "now" {
+			bad.add("erase", "is not now")
+		}
+		how.AtOnce = true
+	}
 	if bad.any() {
 		return reply{}, bad.problem()
 	}
@@ -180,7 +186,7 @@ func (a *api) deleteUser(r *http.Request) (reply, error) {
 	if _, err := a.expected(r, id, conditions); err != nil {
 		return reply{}, err
 	}
-	if _, err := a.planner.DeleteUser(r.Context(), id); err != nil {
+	if _, err := a.planner.DeleteUser(r.Context(), id, how); err != nil {
 		return reply{}, err
 	}
 	return reply{status: http.StatusNoContent}, nil

@@ -135,6 +135,36 @@ func TestDeleteForgetsThePersonAndTheirEvents(t *testing.T) {
 	s.nothing()
 }
 
+// In flight, a person is hidden; erased, they are gone with what they were given.
+func TestDeleteErasesNowOrWhenTheLastDeliveryHasEnded(t *testing.T) {
+	t.Parallel()
+	for query, tt := range map[string]struct{ left, again int }{
+		"":           {1, http.StatusNoContent},
+		"?erase=now": {0, http.StatusNotFound},
+	} {
+		s := open(t)
+		user, event := s.create(grace)
+		stored, err := s.repository.Event(t.Context(), uuid.MustParse(event["id"].(string)))
+		require.NoError(t, err)
+		claimed, err := stored.Claim(uuid.New())
+		require.NoError(t, err)
+		_, err = s.repository.Update(t.Context(), claimed, stored.Version)
+		require.NoError(t, err)
+		path := "/user/" + user["id"].(string)
+
+		for _, wrong := range []string{"?erase=later", "?erase=", "?erase=now&erase=now", "?Erase=now"} {
+			s.problem(s.send("DELETE", path+wrong, ""), http.StatusBadRequest)
+		}
+		require.Equal(t, http.StatusOK, s.send("GET", path, "").status, "nothing was done")
+		require.Equal(t, http.StatusNoContent, s.send("DELETE", path+query, "").status)
+		s.problem(s.send("GET", path, ""), http.StatusNotFound)
+		n, err := s.repository.Count(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.left, n, query)
+		require.Equal(t, tt.again, s.send("DELETE", path+"?erase=now", "").status, query)
+	}
+}
+
 func TestBornTodayIsJudgedWhereThePersonLives(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -102,8 +102,12 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes 
 	if len(ids) == 0 {
 		return nil, nil
 	}
+	held, err := all(ctx, tx, s.statements["lock_held"], pgx.StrictNamedArgs{"tokens": uuids(tokens), "ids": uuids(ids)}, scanID)
+	if err != nil || len(held) == 0 {
+		return nil, err
+	}
 	return all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
-		"tokens": uuids(tokens), "ids": uuids(ids), "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
+		"ids": uuids(held), "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanEvent)
 }
 

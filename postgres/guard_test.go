@@ -14,15 +14,26 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// overdue stores a user whose birthday is n minutes overdue and returns the event.
+// overdue stores a user whose birthday was a minute ago and returns the event. It
+// is overdue by its wall time too, or new zone rules would put it right.
 func overdue(t *testing.T, pool *pgxpool.Pool, store *postgres.Store) almanac.Event {
 	t.Helper()
-	enrolment, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+	return overdueFor(t, pool, store, ada)
+}
+
+func overdueFor(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, p almanac.Profile) almanac.Event {
+	t.Helper()
+	enrolment, err := newScheduler(t, store).CreateUser(t.Context(), p)
 	require.NoError(t, err)
-	e := enrolment.Events[0]
+	e, zone := enrolment.Events[0], enrolment.User.Timezone
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	wall := zone.WallTime(now.Add(-time.Minute))
+	due, err := zone.Resolve(wall, e.Policies)
+	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), `
-		UPDATE almanac.events SET target_timestamp_utc = now() - interval '1 minute', available_at = now() - interval '1 minute', version = version + 1
-		WHERE id = $1`, e.ID)
+		UPDATE almanac.events SET target_timestamp_utc = $2, target_timestamp_local = $3, available_at = $2, version = version + 1
+		WHERE id = $1`, e.ID, due.Instant, wall.Labelled())
 	require.NoError(t, err)
 	e, err = store.Event(t.Context(), e.ID)
 	require.NoError(t, err)

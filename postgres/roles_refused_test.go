@@ -179,7 +179,7 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 		return err
 	}
 	remove := func(ctx context.Context, s *postgres.Store) error { // hides them, for something is in flight
-		_, err := s.DeleteUser(ctx, e.UserID)
+		_, err := s.DeleteUser(ctx, e.UserID, almanac.Delete{})
 		return err
 	}
 	find := func(ctx context.Context, s *postgres.Store) error {

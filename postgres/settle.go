@@ -195,7 +195,7 @@ func eventsByID(events []almanac.Event) map[uuid.UUID]almanac.Event {
 }
 
 // recognise tells the settlements that were stored before, by a commit whose
-// answer got lost, from those whose event belongs to another by now.
+// answer got lost, from those whose event belongs to another by now or is gone.
 func (b *batch) recognise(ctx context.Context, unanswered []int) error {
 	if len(unanswered) == 0 {
 		return nil
@@ -207,8 +207,13 @@ func (b *batch) recognise(ctx context.Context, unanswered []int) error {
 	}
 	byID := eventsByID(stored)
 	for _, i := range unanswered {
-		e, ok := byID[b.settlements[i].Event.ID]
-		if !ok || !b.settlements[i].StoredAs(e) {
+		id := b.settlements[i].Event.ID
+		e, ok := byID[id]
+		if !ok {
+			b.settled[i].Err = &almanac.NotFoundError{Kind: "event", ID: id}
+			continue
+		}
+		if !b.settlements[i].StoredAs(e) {
 			b.settled[i].Err = almanac.ErrLeaseLost
 			continue
 		}

@@ -62,10 +62,9 @@ func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	overdue(t, pool, store)
 	e := claimOne(t, store)
 	for name, forge := range map[string]func(*almanac.Event){
-		"another token":        func(e *almanac.Event) { e.LeaseToken = uuid.New() },
-		"an earlier version":   func(e *almanac.Event) { e.Version-- },
-		"a version to come":    func(e *almanac.Event) { e.Version++ },
-		"an event that is not": func(e *almanac.Event) { e.ID = uuid.New() },
+		"another token":      func(e *almanac.Event) { e.LeaseToken = uuid.New() },
+		"an earlier version": func(e *almanac.Event) { e.Version-- },
+		"a version to come":  func(e *almanac.Event) { e.Version++ },
 	} {
 		forged := e
 		forge(&forged)
@@ -157,7 +156,7 @@ func TestTheLastDeliveryOfADeletedUserRemovesThem(t *testing.T) {
 	require.NoError(t, err)
 	overdue(t, pool, store)
 	e := claimOne(t, store)
-	deletion, err := store.DeleteUser(t.Context(), e.UserID)
+	deletion, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{e.ID}, deletion.InFlight)
 

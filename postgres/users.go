@@ -134,34 +134,53 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, wanted almanac.Edit) (stor
 	return stored, err
 }
 
-// DeleteUser deletes a user, or hides them while something is in flight.
-func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID) (almanac.Deletion, error) {
+// DeleteUser deletes a user, or hides them while something is in flight. Leases
+// are left to who holds them: one that holds nothing is not renewed, and the
+// settlement that finds its event gone ends it, or the sweep does.
+func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete) (almanac.Deletion, error) {
 	var d almanac.Deletion
-	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) error {
-		args := pgx.StrictNamedArgs{"id": id}
-		if _, err := one(ctx, tx, s.statements["lock_user_for_deletion"], args, scanUser); err != nil {
+	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) (err error) {
+		lock := pgx.StrictNamedArgs{"id": id, "hidden": how.AtOnce}
+		if _, err := one(ctx, tx, s.statements["lock_user_for_deletion"], lock, scanID); err != nil {
 			return missing(err, "user", id)
 		}
-		removed, err := all(ctx, tx, s.statements["delete_pending"], args, scanID)
-		if err != nil {
+		args := pgx.StrictNamedArgs{"id": id}
+		if d, err = s.lockOpen(ctx, tx, args); err != nil {
 			return err
 		}
-		inFlight, err := all(ctx, tx, s.statements["processing_of_user"], args, scanID)
-		if err != nil {
+		if how.AtOnce || len(d.InFlight) == 0 {
+			_, err = tx.Exec(ctx, s.statements["delete_user"], args)
 			return err
 		}
-		d = almanac.Deletion{Removed: len(removed), InFlight: inFlight}
-		last := "delete_user"
-		if len(inFlight) > 0 {
-			last = "hide_user"
+		if _, err = tx.Exec(ctx, s.statements["delete_pending"], args); err != nil {
+			return err
 		}
-		_, err = tx.Exec(ctx, s.statements[last], args)
+		_, err = tx.Exec(ctx, s.statements["hide_user"], args)
 		return err
 	})
 	if err != nil {
 		return almanac.Deletion{}, err
 	}
 	return d, nil
+}
+
+// lockOpen locks a user's open events and says what they are.
+func (s *Store) lockOpen(ctx context.Context, tx pgx.Tx, args pgx.StrictNamedArgs) (d almanac.Deletion, err error) {
+	type open struct {
+		id     uuid.UUID
+		status almanac.Status
+	}
+	events, err := all(ctx, tx, s.statements["lock_open"], args, func(row pgx.CollectableRow) (e open, err error) {
+		return e, row.Scan(&e.id, &e.status)
+	})
+	for _, e := range events {
+		if e.status == almanac.Pending {
+			d.Removed++
+		} else {
+			d.InFlight = append(d.InFlight, e.id)
+		}
+	}
+	return d, err
 }
 
 func userArgs(u almanac.User) pgx.StrictNamedArgs {

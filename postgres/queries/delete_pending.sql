@@ -1,6 +1,5 @@
--- Delete what a user is still owed. A claim in progress is waited for, and its rows drop out.
+-- Delete what a user is still owed, of events that the transaction has locked.
 --   @id uuid
 DELETE FROM :"schema".events e
 WHERE e.user_id = @id
     AND e.status = 'PENDING'
-RETURNING e.id

@@ -1,7 +1,6 @@
--- Give back the events of leases that were taken away. One that was settled meanwhile is left alone: a settlement in
--- progress is waited for, and the condition checked again. The events of a deleted user end instead. None is available
--- before its target, though the clock may have been set back since it was claimed.
---   @tokens uuid[] · @ids uuid[] (parallel) · @crashes integer (what to add to crash_count) · @reason text · @deleted text (the reason to end)
+-- Give back events that the transaction has locked under leases that it took away. The events of a deleted user end instead.
+-- None is available before its target, though the clock may have been set back since it was claimed.
+--   @ids uuid[] · @crashes integer (what to add to crash_count) · @reason text · @deleted text (the reason to end)
 -- Returns the rows.
 UPDATE :"schema".events e
 SET status = CASE WHEN u.deleted_at IS NULL THEN 'PENDING' ELSE 'FAILED' END,
@@ -13,9 +12,7 @@ SET status = CASE WHEN u.deleted_at IS NULL THEN 'PENDING' ELSE 'FAILED' END,
     crash_count = CASE WHEN u.deleted_at IS NULL THEN e.crash_count + @crashes::integer ELSE e.crash_count END,
     version = e.version + 1,
     updated_at = clock_timestamp()
-FROM unnest(@tokens::uuid[], @ids::uuid[]) AS held (token, id), :"schema".users u
-WHERE e.id = held.id
-    AND e.lease_token = held.token
-    AND e.status = 'PROCESSING'
+FROM :"schema".users u
+WHERE e.id = ANY (@ids::uuid[])
     AND u.id = e.user_id
 RETURNING :event

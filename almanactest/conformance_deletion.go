@@ -1,0 +1,181 @@
+package almanactest
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var atOnce = almanac.Delete{AtOnce: true}
+
+// deletionCases say what a deletion at once leaves: nothing.
+var deletionCases = map[string]func(*kit){
+	"DeleteUser at once/takes along what has ended and what is in flight": func(k *kit) {
+		bystander := k.owe(DueIn(time.Hour))
+		u := User()
+		_, owed, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		k.ok(err)
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)} {
+			k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: o}).Err)
+		}
+		flying := k.claim(1)[0]
+		d, err := k.r.DeleteUser(k.Context(), u.ID, atOnce)
+		k.ok(err)
+		k.same("deletion", d, almanac.Deletion{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
+		_, err = k.r.User(k.Context(), u.ID)
+		k.gone(err)
+		for _, e := range owed {
+			_, err = k.r.Event(k.Context(), e.ID)
+			k.gone(err)
+		}
+		k.same("another's event", k.stored(bystander.ID), bystander)
+		_, err = k.r.User(k.Context(), bystander.UserID)
+		k.ok(err)
+	},
+	"DeleteUser at once/lets nothing be written afterwards": func(k *kit) {
+		e := k.owe()
+		claimed := k.claim(1)[0]
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce)
+		k.ok(err)
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0)} {
+			got := k.settle(almanac.Settlement{Event: claimed, Outcome: o, Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+				k.Error("a successor was planned for somebody who is not there")
+				return after(e)(u, now)
+			}})
+			var missing *almanac.NotFoundError
+			if !errors.As(got.Err, &missing) || *missing != (almanac.NotFoundError{Kind: "event", ID: e.ID}) {
+				k.Errorf("error = %v, want a *NotFoundError of event %s", got.Err, e.ID)
+			}
+			k.same("answer", got, almanac.Settled{Err: got.Err})
+		}
+		failed, err := claimed.Fail("by hand")
+		k.ok(err)
+		_, err = k.r.Update(k.Context(), failed, claimed.Version)
+		k.gone(err)
+		_, err = k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+			k.Error("edit was called for a deleted user")
+			return almanac.Edit{}, nil
+		})
+		k.gone(err)
+		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{later(e)})
+		k.ok(err)
+		k.same("moved", len(moved), 0)
+		n, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events", n, 0)
+	},
+	"DeleteUser at once/is known by a lease that holds nothing": func(k *kit) {
+		e := k.owe()
+		r := request(1)
+		_, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, atOnce)
+		k.ok(err)
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{r.Token}, time.Minute)
+		k.ok(err)
+		k.same("leases held", len(held), 0)
+		released, err := k.r.Release(k.Context(), r.Token)
+		k.ok(err)
+		k.same("released", len(released), 0)
+	},
+	"DeleteUser at once/leaves others their lease": func(k *kit) {
+		k.owe()
+		k.owe()
+		r := request(2)
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		deleted, other := claim.Events[0], claim.Events[1]
+		_, err = k.r.DeleteUser(k.Context(), deleted.UserID, atOnce)
+		k.ok(err)
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{r.Token}, time.Minute)
+		k.ok(err)
+		k.same("leases held", held, []uuid.UUID{r.Token})
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+			{Event: deleted, Outcome: almanac.Delivered(k.now), Next: after(deleted)},
+			{Event: other, Outcome: almanac.Delivered(k.now), Next: after(other)},
+		})
+		k.ok(err)
+		k.gone(settled[0].Err)
+		k.ok(errors.Join(settled[1].Err, settled[1].PlanErr))
+		k.same("status", k.stored(other.ID).Status, almanac.Completed)
+		k.same("successor", settled[1].Successor != nil, true)
+	},
+	"DeleteUser at once/leaves nothing to a dead worker's lease": func(k *kit) {
+		r := request(2)
+		r.Lease = time.Microsecond
+		k.owe()
+		k.owe()
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		_, err = k.r.DeleteUser(k.Context(), claim.Events[0].UserID, atOnce)
+		k.ok(err)
+		k.same("taken back", ids(k.expire(1, 10)), ids(claim.Events[1:]))
+	},
+	"DeleteUser at once/takes one who is hidden already": func(k *kit) {
+		e := k.owe()
+		k.claim(1)
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		k.ok(err)
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce)
+		k.ok(err)
+		k.same("deletion", d, almanac.Deletion{InFlight: []uuid.UUID{e.ID}})
+		_, err = k.r.Event(k.Context(), e.ID)
+		k.gone(err)
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, atOnce)
+		k.gone(err)
+	},
+	"DeleteUser at once/remembers nothing": func(k *kit) {
+		u := User()
+		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")))
+		k.ok(err)
+		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
+		_, err = k.r.DeleteUser(k.Context(), u.ID, atOnce)
+		k.ok(err)
+		_, owed, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")))
+		k.ok(err)
+		k.same("claimed", k.claim(1)[0].ID, owed[0].ID)
+	},
+	// Whoever comes second finds nothing, and nobody waits for ever.
+	"DeleteUser at once/in the middle of everything": func(k *kit) {
+		const n = 20
+		var racing sync.WaitGroup
+		for range n {
+			e := k.owe(ReadyFor(time.Hour))
+			racing.Go(func() {
+				claim, err := k.r.Claim(k.Context(), request(3))
+				if err != nil {
+					k.Errorf("claim: %v", err)
+				}
+				for _, e := range claim.Events {
+					settled, err := k.r.Settle(k.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}})
+					if err != nil || settled[0].Err != nil && !errors.Is(settled[0].Err, almanac.ErrNotFound) {
+						k.Errorf("settled %+v, error %v", settled, err)
+					}
+				}
+			})
+			racing.Go(func() {
+				_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+					changed := r.User
+					changed.Version++
+					return almanac.Edit{User: &changed}, nil
+				})
+				if err != nil && !errors.Is(err, almanac.ErrNotFound) {
+					k.Errorf("edit: %v", err)
+				}
+			})
+			racing.Go(func() {
+				if _, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce); err != nil {
+					k.Errorf("delete: %v", err)
+				}
+			})
+		}
+		racing.Wait()
+		left, err := k.r.Count(k.Context(), nil)
+		k.ok(err)
+		k.same("events left", left, 0)
+	},
+}

@@ -1,0 +1,221 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// deadlocks counts the transactions that PostgreSQL ended because they waited for
+// each other. The store repeats them, so nobody else would notice.
+type deadlocks struct{ n atomic.Int64 }
+
+func (d *deadlocks) count(err error) {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "40P01" {
+		d.n.Add(1)
+	}
+}
+
+func (d *deadlocks) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (d *deadlocks) TraceQueryEnd(_ context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	d.count(q.Err)
+}
+func (d *deadlocks) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+func (d *deadlocks) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	d.count(q.Err)
+}
+func (d *deadlocks) TraceBatchEnd(_ context.Context, _ *pgx.Conn, b pgx.TraceBatchEndData) {
+	d.count(b.Err)
+}
+
+// Two who lock the same rows must do it in the same order. Somebody holds the first
+// event of two, so that each has locked what it locks before when they meet.
+func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
+	t.Parallel()
+	met := new(deadlocks)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	for name, work := range map[string]func(almanac.Claim) error{
+		"a release": func(c almanac.Claim) error {
+			_, err := store.Release(t.Context(), c.Events[0].LeaseToken)
+			return err
+		},
+		"a settlement": func(c almanac.Claim) error {
+			var batch []almanac.Settlement
+			for _, e := range c.Events {
+				batch = append(batch, almanac.Settlement{Event: e, Outcome: almanac.Delivered(c.At)})
+			}
+			_, err := store.Settle(t.Context(), batch)
+			return err
+		},
+	} {
+		for _, how := range []almanac.Delete{{}, atOnce} {
+			for _, deletionFirst := range []bool{true, false} {
+				u := almanactest.User()
+				_, owed, err := store.CreateUser(t.Context(), u, // due against the order of their ids
+					almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Minute)), almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Hour)))
+				require.NoError(t, err)
+				claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 2, Lease: time.Minute})
+				require.NoError(t, err)
+				require.Len(t, claim.Events, 2)
+				tx, err := pool.Begin(t.Context())
+				require.NoError(t, err)
+				_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", owed[0].ID)
+				require.NoError(t, err)
+
+				both := []func() error{
+					func() error { _, err := store.DeleteUser(t.Context(), u.ID, how); return err },
+					func() error { return work(claim) },
+				}
+				if !deletionFirst {
+					slices.Reverse(both)
+				}
+				done := make(chan error, len(both))
+				for i, do := range both {
+					go func() { done <- do() }()
+					awaitLockWaiters(t, pool, i+1, done)
+				}
+				require.NoError(t, tx.Commit(t.Context()))
+				require.NoError(t, errors.Join(<-done, <-done))
+
+				require.Zero(t, met.n.Load(), "deadlocks of a deletion (%+v, first: %t) and %s", how, deletionFirst, name)
+				requireNothing(t, pool, store)
+			}
+		}
+	}
+}
+
+// Pruning meets those who delete a person in no order at all, so it waits for
+// nobody.
+func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	u := almanactest.User()
+	var owed []almanac.Event
+	for hours := 3; hours > 0; hours-- {
+		owed = append(owed, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(hours)*time.Hour)))
+	}
+	_, owed, err = store.CreateUser(t.Context(), u, owed...)
+	require.NoError(t, err)
+	for range owed {
+		e := claimOne(t, store)
+		_, err := store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(e.UpdatedAt)}})
+		require.NoError(t, err)
+	}
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", owed[0].ID)
+	require.NoError(t, err)
+
+	pruned, err := store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned.Count)
+	require.NoError(t, tx.Commit(t.Context()))
+	pruned, err = store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned.Count, "the next time")
+}
+
+// Everything at once: claims, deliveries that fail now and then, settlements,
+// sweeps of leases that are too short, edits, pruning, and deletions of both kinds.
+func TestDeletingPeopleInFullFlight(t *testing.T) {
+	t.Parallel()
+	const people = 40
+	met := new(deadlocks)
+	pool := pgtest.Pool(t, pgtest.MaxConns(20), func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	doomed := make(chan uuid.UUID, 10_000)
+	deliver := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+		doomed <- d.Event.UserID // deleted while it is being delivered
+		if rand.IntN(3) == 0 {
+			return errors.New("busy")
+		}
+		return nil
+	})
+	impatient := eager{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Millisecond}}}
+	options := []almanac.Option{almanac.WithWorkers(4), almanac.WithSweep(20 * time.Millisecond), almanac.WithPoll(20 * time.Millisecond), almanac.WithDeliverer("test", deliver)}
+	workers := []almanac.Scheduler{with(t, store, []almanac.EventHandler{impatient}, options...), with(t, store, []almanac.EventHandler{impatient}, options...)}
+	var ids []uuid.UUID
+	for range people {
+		enrolment, err := workers[0].CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC"})
+		require.NoError(t, err)
+		ids = append(ids, enrolment.User.ID)
+	}
+
+	var working sync.WaitGroup
+	for _, worker := range workers {
+		working.Go(func() { noError(t, worker.Run(ctx)) })
+	}
+	whileRunning := func(do func() error) {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				if err := do(); !errors.Is(err, almanac.ErrNotFound) {
+					noError(t, err)
+				}
+			}
+		})
+	}
+	whileRunning(func() error {
+		zone := sameClocks[rand.IntN(len(sameClocks))]
+		_, err := workers[0].UpdateUser(t.Context(), ids[rand.IntN(people)], almanac.ProfileChange{Timezone: &zone})
+		return err
+	})
+	whileRunning(func() error {
+		_, err := store.Prune(t.Context(), time.Now().Add(time.Hour), almanac.Page{Limit: 1000})
+		return err
+	})
+	whileRunning(func() error { // a worker that is never heard of again
+		_, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"HEARTBEAT"}, Limit: 1, Lease: time.Microsecond})
+		return err
+	})
+	deleted := make(map[uuid.UUID]bool)
+	for len(deleted) < people {
+		if id := <-doomed; !deleted[id] {
+			_, err := workers[1].DeleteUser(t.Context(), id, almanac.Delete{AtOnce: len(deleted)%2 == 0})
+			noError(t, err)
+			deleted[id] = true
+		}
+	}
+	stop()
+	working.Wait()
+
+	requireNothing(t, pool, store)
+	t.Logf("%d deadlocks", met.n.Load())
+}
+
+// eager is a heartbeat that is tried again at once.
+type eager struct {
+	almanac.Execution
+	heartbeat
+}

@@ -1,0 +1,217 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+var atOnce = almanac.Delete{AtOnce: true}
+
+// mentions counts the rows of each table, whatever tables there are, that have a
+// text anywhere in them.
+func mentions(t *testing.T, pool *pgxpool.Pool, text string) map[string]int {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'almanac'`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	found := make(map[string]int)
+	for _, table := range tables {
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac."+table+" AS r WHERE strpos(r::text, $1) > 0", text).Scan(&n))
+		if n > 0 {
+			found[table] = n
+		}
+	}
+	return found
+}
+
+// At every point of an event's life, a deletion at once leaves no row in which the
+// person can be found; and neither do those who were at work on it.
+func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	scheduler := newScheduler(t, store)
+	bystander := overdue(t, pool, store)
+	require.Equal(t, bystander.ID, claimOne(t, store).ID)
+	for name, hold := range map[string]func(almanac.Event) almanac.Event{ // what a worker holds, or would have held
+		"pending": func(e almanac.Event) almanac.Event {
+			claimed, err := e.Claim(uuid.New())
+			require.NoError(t, err)
+			return claimed
+		},
+		"in flight": func(almanac.Event) almanac.Event { return claimOne(t, store) },
+		"finished": func(almanac.Event) almanac.Event {
+			claimed := claimOne(t, store)
+			settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: nextBirthday}})
+			require.NoError(t, err)
+			require.NotNil(t, settled[0].Successor)
+			return claimed
+		},
+		"hidden": func(e almanac.Event) almanac.Event {
+			claimed := claimOne(t, store)
+			_, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
+			require.NoError(t, err)
+			return claimed
+		},
+	} {
+		p := ada
+		p.LastName = "Byron, who is " + name
+		e := overdueFor(t, pool, store, p)
+		held := hold(e)
+		for _, text := range []string{e.UserID.String(), p.LastName} {
+			found := mentions(t, pool, text)
+			require.NotZero(t, found["users"], name)
+			require.NotZero(t, found["events"], name)
+		}
+
+		_, err := scheduler.DeleteUser(t.Context(), e.UserID, atOnce)
+		require.NoError(t, err)
+
+		for _, text := range []string{e.UserID.String(), p.LastName, e.IdempotencyKey.String()} {
+			require.Empty(t, mentions(t, pool, text), name)
+		}
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: held, Outcome: almanac.Delivered(held.UpdatedAt), Next: nextBirthday}})
+		require.NoError(t, err)
+		require.ErrorIs(t, settled[0].Err, almanac.ErrNotFound, name)
+		for _, text := range []string{e.UserID.String(), p.LastName, e.IdempotencyKey.String(), e.ID.String()} {
+			require.Empty(t, mentions(t, pool, text), name)
+		}
+		requireLeasesMatchEvents(t, pool)
+	}
+	require.Equal(t, map[string]int{"users": 1, "events": 1}, mentions(t, pool, bystander.UserID.String()))
+}
+
+// race runs a deletion while a transaction holds its event, and ends the
+// transaction when the deletion waits for it, or has not waited.
+func race(t *testing.T, pool *pgxpool.Pool, deletion func() error, end func()) {
+	t.Helper()
+	deleted := make(chan error, 1)
+	go func() { deleted <- deletion() }()
+	awaitLockWaiter(t, pool, deleted)
+	end()
+	require.NoError(t, <-deleted)
+}
+
+func TestADeletionAtOnceWaitsForTheSuccessorThatItMustTake(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	e := overdue(t, pool, store)
+	claimed := claimOne(t, store)
+	deleted := make(chan error, 1)
+
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{
+		Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt),
+		Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			go func() {
+				_, err := store.DeleteUser(t.Context(), u.ID, atOnce)
+				deleted <- err
+			}()
+			awaitLockWaiter(t, pool, deleted)
+			return nextBirthday(u, now)
+		},
+	}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(settled[0].Err, settled[0].PlanErr, <-deleted))
+
+	require.NotNil(t, settled[0].Successor)
+	require.Empty(t, mentions(t, pool, e.UserID.String()))
+}
+
+func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]almanac.Delete{"at once": atOnce, "when it has ended": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store, err := postgres.New(pool)
+			require.NoError(t, err)
+			e := overdue(t, pool, store)
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			inside, err := postgres.New(tx)
+			require.NoError(t, err)
+			claimed := claimOne(t, inside)
+
+			var d almanac.Deletion
+			race(t, pool, func() (err error) {
+				d, err = store.DeleteUser(t.Context(), e.UserID, how)
+				return err
+			}, func() { require.NoError(t, tx.Commit(t.Context())) })
+
+			require.Equal(t, almanac.Deletion{InFlight: []uuid.UUID{e.ID}}, d, "it was claimed by then")
+			settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: nextBirthday}})
+			require.NoError(t, err)
+			require.Equal(t, how.AtOnce, errors.Is(settled[0].Err, almanac.ErrNotFound))
+			require.Nil(t, settled[0].Successor)
+			requireNothing(t, pool, store)
+		})
+	}
+}
+
+// A release looks at the user and then at the event. A deletion in between must
+// not leave the event to be claimed once more.
+func TestADeletionLeavesNothingToTheNextClaim(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]almanac.Delete{"at once": atOnce, "when it has ended": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store, err := postgres.New(pool)
+			require.NoError(t, err)
+			e := overdue(t, pool, store)
+			claimed := claimOne(t, store)
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", e.ID)
+			require.NoError(t, err)
+			released := make(chan error, 1)
+			go func() {
+				_, err := store.Release(t.Context(), claimed.LeaseToken)
+				released <- err
+			}()
+			awaitLockWaiter(t, pool, released)
+
+			deleted := make(chan error, 1)
+			go func() {
+				_, err := store.DeleteUser(t.Context(), e.UserID, how)
+				deleted <- err
+			}()
+			awaitLockWaiters(t, pool, 2, deleted)
+			require.NoError(t, tx.Commit(t.Context()))
+			require.NoError(t, errors.Join(<-released, <-deleted))
+
+			claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{e.Type}, Limit: 1, Lease: time.Minute})
+			require.NoError(t, err)
+			require.Empty(t, claim.Events, "nobody greets a person who was deleted")
+			requireNothing(t, pool, store)
+		})
+	}
+}
+
+// requireNothing sweeps until no user, no event and no lease is left. What somebody
+// has locked is passed over by a sweep.
+func requireNothing(t *testing.T, pool *pgxpool.Pool, store *postgres.Store) {
+	t.Helper()
+	left := -1
+	for deadline := time.Now().Add(10 * time.Second); left != 0 && time.Now().Before(deadline); {
+		_, err := store.ReleaseExpired(t.Context(), 1000)
+		require.NoError(t, err)
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM almanac.users) + (SELECT count(*) FROM almanac.events) + (SELECT count(*) FROM almanac.leases)").Scan(&left))
+	}
+	require.Zero(t, left)
+}
