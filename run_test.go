@@ -301,43 +301,6 @@ func TestRunAppliesTheHostsChecks(t *testing.T) {
 	require.Empty(t, r.deliveries())
 }
 
-func TestCatchUpDecidesWhatADowntimeOwes(t *testing.T) {
-	t.Parallel()
-	missed := ago(3*time.Hour, 2*time.Hour, time.Hour, nextYear)
-	tests := map[string]struct {
-		policy    almanac.CatchUp
-		delivered int
-		failed    int
-	}{
-		"the pending one fires, then the present": {almanac.CatchUp{}, 1, 0},
-		"each one fires":                         {almanac.CatchUp{All: true}, 3, 0},
-		"what is too old is missed":              {almanac.CatchUp{SkipOlder: 30 * time.Minute}, 0, 1},
-		"what is young enough of each one fires": {almanac.CatchUp{All: true, SkipOlder: 90 * time.Minute}, 1, 2},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, r := open(t), new(receiver)
-			handler := series{Execution: almanac.Execution{CatchUpPolicy: tt.policy}, eventType: "DIGEST", seconds: missed, execute: r.Deliver}
-			owe(t, w.store, handler)
-
-			w.run(t, handler)
-			for next := (almanac.Event{}); !next.Due.Equal(missed[3]); {
-				next = w.await(t, almanac.EventCreated)
-			}
-			require.NoError(t, w.stop())
-
-			require.Len(t, r.deliveries(), tt.delivered)
-			found, err := w.store.Find(t.Context(), almanac.InStatus(almanac.Failed), almanac.Page{})
-			require.NoError(t, err)
-			require.Len(t, found.Events, tt.failed)
-			for _, e := range found.Events {
-				require.Contains(t, e.FailureReason, "missed")
-			}
-		})
-	}
-}
-
 // The engine sleeps for an hour when it knows of nothing; whoever stores an event
 // in the same process wakes it.
 func TestRunWakesForAnEventThatIsStoredMeanwhile(t *testing.T) {

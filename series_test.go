@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -60,9 +61,9 @@ func owe(t *testing.T, r almanac.Repository, s series) almanac.Event {
 	return events[0]
 }
 
-// world is a database with a scheduler that runs until the test ends.
+// world is a repository with a scheduler that runs until the test ends.
 type world struct {
-	store   *postgres.Store
+	store   almanac.Repository
 	notices chan almanac.Notice
 	stop    func() error // stops the scheduler and returns what Run did
 }
@@ -70,9 +71,25 @@ type world struct {
 // open prepares a database; run starts a scheduler on it.
 func open(t *testing.T) *world {
 	t.Helper()
+	return openOn(openPostgres(t))
+}
+
+func openOn(r almanac.Repository) *world {
+	return &world{store: r, notices: make(chan almanac.Notice, 1000)}
+}
+
+func openPostgres(t *testing.T) almanac.Repository {
+	t.Helper()
 	store, err := postgres.New(pgtest.Pool(t))
 	require.NoError(t, err)
-	return &world{store: store, notices: make(chan almanac.Notice, 1000)}
+	return store
+}
+
+// onBoth are the repositories that must do the same: the one for production and
+// the one for tests.
+var onBoth = map[string]func(*testing.T) almanac.Repository{
+	"on Postgres": openPostgres,
+	"in memory":   func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) },
 }
 
 func (w *world) scheduler(t *testing.T, handler almanac.EventHandler, options ...almanac.Option) almanac.Scheduler {
