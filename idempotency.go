@@ -28,7 +28,9 @@ func NewIdempotencyKey(userID string, due time.Time, eventType string) Idempoten
 // NewLongIdempotencyKey derives the key that an event takes when its short key
 // already belongs to another occurrence: because 64 bits collided, or because the
 // user moved back to where the old key was made. It hashes the occurrence key as
-// well and keeps 32 digits.
+// well and keeps 32 digits. Where an event has it that was created for the same
+// occurrence and has moved away since, the 32 digits are those of the new event's
+// id.
 func NewLongIdempotencyKey(userID string, due time.Time, eventType, occurrenceKey string) IdempotencyKey {
 	return hashKey(userID+"-"+due.UTC().Format(keyInstant)+"-"+eventType+"-"+occurrenceKey, 32)
 }

@@ -2,6 +2,8 @@ package almanactest
 
 import (
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -62,6 +64,30 @@ var userCases = map[string]func(*kit){
 		k.same("key", events[0].IdempotencyKey, clash.LongKey())
 		k.same("key of another in the same call", events[1].IdempotencyKey, twin.LongKey())
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
+	},
+	"EditUser/loses no event to two that were created for its occurrence": func(k *kit) {
+		first := k.owe(DueIn(time.Hour))
+		edit := func(change func(almanac.Roster) almanac.Edit) almanac.Edit {
+			edit, err := k.r.EditUser(k.Context(), first.UserID, func(r almanac.Roster) (almanac.Edit, error) { return change(r), nil })
+			k.ok(err)
+			return edit
+		}
+		born := func() almanac.Event { // at the instant of the first, so that its key is taken
+			u, err := k.r.User(k.Context(), first.UserID)
+			k.ok(err)
+			e := Event(k.now, For(u), DueIn(time.Hour), Of("2027"))
+			e.IdempotencyKey = first.IdempotencyKey
+			return edit(func(almanac.Roster) almanac.Edit { return almanac.Edit{Added: []almanac.Event{e}} }).Added[0]
+		}
+		second := born()
+		k.same("key", second.IdempotencyKey, second.LongKey())
+		edit(func(almanac.Roster) almanac.Edit {
+			moved := later(second)
+			moved.OccurrenceKey = "2028"
+			return almanac.Edit{Moved: []almanac.Event{moved}}
+		})
+		third := born()
+		k.same("key of the third", third.IdempotencyKey.String(), "event-"+strings.ReplaceAll(third.ID.String(), "-", ""))
 	},
 	"User/tells who is not there": func(k *kit) {
 		id := uuid.New()

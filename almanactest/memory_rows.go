@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -30,7 +31,7 @@ func copied(e almanac.Event) almanac.Event {
 
 // insert stores a new event, PENDING and at version 1 whatever it says itself,
 // unless its occurrence is stored already. An event whose key belongs to another
-// occurrence takes its long one.
+// occurrence takes its long one, and where that is taken too, the digits of its id.
 func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
 	e = almanac.Event{
 		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
@@ -45,6 +46,9 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	}
 	if s.keyTaken(e) {
 		e.IdempotencyKey = e.LongKey()
+	}
+	if s.keyTaken(e) {
+		e.IdempotencyKey = almanac.IdempotencyKey("event-" + hex.EncodeToString(e.ID[:]))
 	}
 	_, owned := s.users[e.UserID]
 	if _, taken := s.events[e.ID]; taken || !owned || s.keyTaken(e) {

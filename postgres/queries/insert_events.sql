@@ -2,7 +2,8 @@
 --   @ids uuid[] · @user_ids uuid[] · @types text[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @short_keys text[] · @long_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
 -- An occurrence that is stored already is left alone and left out of the answer. An event whose short key belongs to
--- another occurrence, stored or in this very batch, takes its long one.
+-- another occurrence, stored or in this very batch, takes its long one, and where that belongs to one that was born for the
+-- same occurrence and has moved away since, the digits of its id.
 -- Returns the rows. Each takes a FOR KEY SHARE lock on its user (the foreign key).
 INSERT INTO :"schema".events AS e (
     id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
@@ -11,10 +12,12 @@ SELECT
     n.id, n.user_id, n.event_type, n.occurrence_key, n.due, n.wall, n.zone,
     n.policies,
     CASE
-        WHEN row_number() OVER (PARTITION BY n.short_key ORDER BY n.id) > 1
-            OR EXISTS (SELECT FROM :"schema".events t WHERE t.idempotency_key = n.short_key)
+        WHEN row_number() OVER (PARTITION BY n.short_key ORDER BY n.id) = 1
+            AND NOT EXISTS (SELECT FROM :"schema".events t WHERE t.idempotency_key = n.short_key)
+        THEN n.short_key
+        WHEN NOT EXISTS (SELECT FROM :"schema".events t WHERE t.idempotency_key = n.long_key)
         THEN n.long_key
-        ELSE n.short_key
+        ELSE 'event-' || replace(n.id::text, '-', '')
     END,
     n.payload::jsonb, n.user_version, n.due
 FROM unnest(
