@@ -85,6 +85,11 @@ type Delete struct {
 	// answers that its event is not there. Nothing is remembered of what they were
 	// given: whoever is created with that id again is a stranger.
 	AtOnce bool
+
+	// Version is the version of the user that the deletion is meant for. If they are at
+	// another by then, nothing is deleted and the error is an [*OptimisticLockError].
+	// Zero means whatever version they are at.
+	Version int
 }
 
 // Deletion says what deleting a user met.

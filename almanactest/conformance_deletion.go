@@ -139,6 +139,20 @@ var deletionCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("claimed", k.claim(1)[0].ID, owed[0].ID)
 	},
+	"DeleteUser/heeds the version that was seen": func(k *kit) {
+		e := k.owe(DueIn(time.Hour))
+		for _, atOnce := range []bool{false, true} {
+			_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{AtOnce: atOnce, Version: 2})
+			var conflict *almanac.OptimisticLockError
+			if !errors.As(err, &conflict) || *conflict != (almanac.OptimisticLockError{UserID: e.UserID, Expected: 2}) {
+				k.Errorf("error = %v, want an *OptimisticLockError of user %s, expected version 2", err, e.UserID)
+			}
+		}
+		k.same("event", k.stored(e.ID), e)
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{Version: 1})
+		k.ok(err)
+		k.same("removed", d.Removed, 1)
+	},
 	// Whoever comes second finds nothing, and nobody waits for ever.
 	"DeleteUser at once/in the middle of everything": func(k *kit) {
 		const n = 20

@@ -177,6 +177,9 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.D
 		if !ok || u.deleted && !how.AtOnce {
 			return &almanac.NotFoundError{Kind: "user", ID: id}
 		}
+		if how.Version != 0 && how.Version != u.Version {
+			return &almanac.OptimisticLockError{UserID: id, Expected: how.Version}
+		}
 		d = almanac.Deletion{}
 		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 			switch e.Status {

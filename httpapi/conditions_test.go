@@ -174,6 +174,26 @@ func TestAChangeAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 	}
 }
 
+func TestADeletionAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
+	t.Parallel()
+	l := &late{Repository: newRepository(), change: func(uuid.UUID) {}}
+	s := openOn(t, l, httpapi.NoAuthentication{})
+	path := s.send("POST", "/user", grace).header.Get("Location")
+	var once sync.Once
+	other := "Other"
+	l.change = func(id uuid.UUID) {
+		once.Do(func() {
+			_, err := s.scheduler.UpdateUser(t.Context(), id, almanac.ProfileChange{LastName: &other})
+			require.NoError(t, err)
+		})
+	}
+
+	s.problem(s.send("DELETE", path, "", `If-Match: "1"`), http.StatusPreconditionFailed)
+
+	require.Equal(t, http.StatusOK, s.send("GET", path, "").status)
+	require.Equal(t, http.StatusNoContent, s.send("DELETE", path, "", `If-Match: "2"`).status)
+}
+
 func TestWhereAConditionIsADutyItMustBeThere(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.RequireIfMatch())

@@ -34,8 +34,8 @@
 // A person's version is also the entity tag of GET /user/{id} and of the answers
 // to POST, PUT and PATCH, in ETag. A request to change or delete a person whose
 // If-Match header does not name the present one is answered 412, as is one whose
-// If-None-Match does (RFC 9110, section 13.1). A change is compared once more in the
-// transaction that stores it, so of two that are for one version only one is made.
+// If-None-Match does (RFC 9110, section 13.1). The version is compared once more in
+// the transaction, so of two changes that are for one version only one is made.
 // GET answers 304 to an If-None-Match that names the present tag. [RequireIfMatch]
 // makes the header a duty: without it the answer is 428.
 //

@@ -182,8 +182,8 @@ func (a *api) deleteUser(r *http.Request) (reply, error) {
 	if bad.any() {
 		return reply{}, bad.problem()
 	}
-	// A change between this look and the deletion goes unnoticed.
-	if _, err := a.expected(r, id, conditions); err != nil {
+	var err error
+	if how.Version, err = a.expected(r, id, conditions); err != nil {
 		return reply{}, err
 	}
 	if _, err := a.planner.DeleteUser(r.Context(), id, how); err != nil {

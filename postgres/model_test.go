@@ -40,7 +40,7 @@ func TestPostgresDoesWhatTheModelDoes(t *testing.T) {
 			"edit":    m.edit,
 			"delete":  m.delete,
 			"delete none": func(rt *rapid.T) {
-				m.same(rt, "delete nobody", func(r almanac.Repository) string { _, err := r.DeleteUser(t.Context(), uuid.Max); return kind(err) })
+				m.same(rt, "delete nobody", func(r almanac.Repository) string { _, err := r.DeleteUser(t.Context(), uuid.Max, almanac.Delete{}); return kind(err) })
 			},
 		})
 	})
@@ -303,9 +303,9 @@ func (m *model) delete(rt *rapid.T) {
 	if len(m.users) == 0 {
 		return
 	}
-	id := rapid.SampledFrom(m.users).Draw(rt, "user")
+	id, how := rapid.SampledFrom(m.users).Draw(rt, "user"), almanac.Delete{AtOnce: rapid.Bool().Draw(rt, "at once")}
 	m.same(rt, "delete", func(r almanac.Repository) string {
-		d, err := r.DeleteUser(m.Context(), id)
+		d, err := r.DeleteUser(m.Context(), id, how)
 		// The model removes at once whoever can be removed by now.
 		_, swept := r.ReleaseExpired(m.Context(), 1000)
 		return fmt.Sprint(kind(err), kind(swept), d.Removed, d.InFlight)

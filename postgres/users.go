@@ -141,8 +141,12 @@ func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete
 	var d almanac.Deletion
 	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) (err error) {
 		lock := pgx.StrictNamedArgs{"id": id, "hidden": how.AtOnce}
-		if _, err := one(ctx, tx, s.statements["lock_user_for_deletion"], lock, scanID); err != nil {
+		version, err := one(ctx, tx, s.statements["lock_user_for_deletion"], lock, pgx.RowTo[int])
+		if err != nil {
 			return missing(err, "user", id)
+		}
+		if how.Version != 0 && how.Version != version {
+			return asIs(&almanac.OptimisticLockError{UserID: id, Expected: how.Version})
 		}
 		args := pgx.StrictNamedArgs{"id": id}
 		if d, err = s.lockOpen(ctx, tx, args); err != nil {
