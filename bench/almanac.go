@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// almanacWorkers is how many events are in hand at once. Handlers that do nothing
+// need few; what counts is that a claim asks for many.
+const almanacWorkers = 2000
+
+// uuid7 makes ids in the order of their milliseconds. It belongs to a session.
+const uuid7 = `
+	CREATE OR REPLACE FUNCTION pg_temp.uuid7(millis bigint) RETURNS uuid LANGUAGE sql VOLATILE AS $$
+		SELECT (lpad(to_hex(millis), 12, '0') || '7' || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid
+	$$`
+
+//go:embed owe.sql
+var oweSQL string
+
+// owed is a number of events to store. They are overdue, unless there is a first
+// one: then each is due a step after the one before.
+type owed struct {
+	count int
+	first time.Time
+	step  time.Duration
+}
+
+// owePeople stores people with an event each.
+func owePeople(ctx context.Context, db database, o owed) error {
+	conn, err := db.pool.Acquire(ctx) // for the function is of the session
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, uuid7); err != nil {
+		return err
+	}
+	var first *time.Time
+	if !o.first.IsZero() {
+		first = &o.first
+	}
+	_, err = conn.Exec(ctx, oweSQL, o.count, first, o.step)
+	return err
+}
+
+// ears hear of what a system does.
+type ears struct {
+	started func(place uint64, due time.Time) // a handler begins
+	stored  func()                            // an outcome is committed
+}
+
+// system is a scheduler or a queue that runs in this process.
+type system struct {
+	name     string
+	contract string
+	template string // of a database with its tables
+	migrate  func(ctx context.Context, db database) error
+	owe      func(ctx context.Context, db database, o owed) error
+	start    func(ctx context.Context, db database, e ears) (*running, error)
+}
+
+// running is a system at work.
+type running struct {
+	plan func(ctx context.Context, due time.Time) error // stores one more event
+	stop func() error                                   // ends the work, and waits for its end
+}
+
+func almanacSystem() system {
+	return system{
+		name: "almanac", template: "almanac",
+		contract: "one process; the successor is stored in the transaction that ends an event",
+		migrate:  migrateAlmanac,
+		owe:      owePeople,
+		start:    startAlmanac,
+	}
+}
+
+// migrateAlmanac makes the tables, and brings them to where they are once a program
+// has run for a while: the zone rules are known, and no event is in doubt of them.
+// Otherwise a start looks at every pending event, and brings those to the second
+// whose instant no wall clock shows.
+func migrateAlmanac(ctx context.Context, db database) error {
+	if err := postgres.Migrate(ctx, db.pool); err != nil {
+		return err
+	}
+	scheduler, err := newScheduler(db.pool, ears{})
+	if err != nil {
+		return err
+	}
+	if _, err := scheduler.Reconcile(ctx, almanac.Reconcile{}); err != nil {
+		return err
+	}
+	_, err = db.pool.Exec(ctx, "UPDATE almanac.zone_rules SET recheck = NULL")
+	return err
+}
+
+// almanacElsewhere plans further events by a scheduler that does not run, as
+// another process would: nothing wakes the one that does.
+func almanacElsewhere() system {
+	s := almanacSystem()
+	s.name, s.contract = "almanac-elsewhere", "planned by another process than the one that runs"
+	s.start = func(ctx context.Context, db database, e ears) (*running, error) {
+		r, err := startAlmanac(ctx, db, e)
+		if err != nil {
+			return nil, err
+		}
+		idle, err := newScheduler(db.pool, ears{})
+		if err != nil {
+			return nil, fmt.Errorf("%w; %w", err, r.stop())
+		}
+		r.plan = planner(idle)
+		return r, nil
+	}
+	return s
+}
+
+func startAlmanac(ctx context.Context, db database, e ears) (*running, error) {
+	scheduler, err := newScheduler(db.pool, e)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- scheduler.Run(ctx) }()
+	stop := func() error {
+		cancel()
+		return <-ended
+	}
+	return &running{planner(scheduler), stop}, nil
+}
+
+// newScheduler returns a scheduler whose deliveries do nothing but tell.
+func newScheduler(pool *pgxpool.Pool, e ears) (almanac.Scheduler, error) {
+	store, err := postgres.New(pool)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, appointment{})
+	if err != nil {
+		return nil, err
+	}
+	deliver := func(_ context.Context, d almanac.Delivery) error {
+		if e.started != nil {
+			e.started(placeOf(d.Event), d.Event.Due)
+		}
+		return nil
+	}
+	observe := func(_ context.Context, n almanac.Notice) {
+		if n.Kind == almanac.EventCompleted && e.stored != nil {
+			e.stored()
+		}
+	}
+	return almanac.NewScheduler(store, registry, almanac.WithWorkers(almanacWorkers),
+		almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(deliver)),
+		almanac.WithObserver(almanac.ObserverFunc(observe)))
+}
+
+// placeOf orders events as they were stored: an id begins with its millisecond.
+func placeOf(e almanac.Event) uint64 { return binary.BigEndian.Uint64(e.ID[:8]) }
+
+// appointment is the handler of an event at a single instant, which is an
+// attribute of the person.
+type appointment struct{ almanac.Birthday }
+
+func (appointment) EventType() string { return "APPOINTMENT" }
+
+func (appointment) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
+	var facts struct{ At string }
+	if err := json.Unmarshal(u.Attributes, &facts); err != nil {
+		return almanac.Occurrence{}, err
+	}
+	if facts.At == "" {
+		return almanac.Occurrence{}, almanac.ErrNoOccurrence
+	}
+	at, err := almanac.ParseWallTime(facts.At)
+	if err != nil {
+		return almanac.Occurrence{}, err
+	}
+	return almanac.Next(almanac.Once{At: at}, u.Timezone, almanac.Policies{}, after)
+}
+
+// planner stores a person with an appointment.
+func planner(s almanac.Scheduler) func(context.Context, time.Time) error {
+	return func(ctx context.Context, due time.Time) error {
+		p := profile(due.Nanosecond())
+		p.Attributes = json.RawMessage(`{"at": "` + almanac.WallTimeOf(due.UTC()).String() + `"}`)
+		_, err := s.CreateUser(ctx, p)
+		return err
+	}
+}
+
+// profile is somebody whose birthday is far away.
+func profile(n int) almanac.Profile {
+	born := time.Now().UTC().AddDate(-30, -2, 0)
+	return almanac.Profile{FirstName: "Ada", LastName: "Lovelace " + strconv.Itoa(n), DateOfBirth: born.Format(time.DateOnly), Timezone: "UTC"}
+}
+
+// checkAlmanac makes sure that what was counted is what is stored: everything that
+// ended has its successor, and nothing is left in between.
+func checkAlmanac(ctx context.Context, db database, done int) error {
+	var completed, followed, processing int
+	err := db.pool.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE status = 'COMPLETED'),
+			count(*) FILTER (WHERE status = 'PENDING' AND available_at > now()),
+			count(*) FILTER (WHERE status = 'PROCESSING')
+		FROM almanac.events`).Scan(&completed, &followed, &processing)
+	if err != nil {
+		return err
+	}
+	if completed < done || completed != followed || processing != 0 {
+		return fmt.Errorf("counted %d events, but %d are COMPLETED, %d have a successor and %d are PROCESSING", done, completed, followed, processing)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"time"
+)
+
+// bench is one run of this program.
+type bench struct {
+	sizes
+	only    *regexp.Regexp
+	nodeDir string
+	cluster *cluster
+	report  *report
+	log     io.Writer
+}
+
+func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
+	b := &bench{sizes: o.sizes, only: o.only, nodeDir: o.nodeDir, log: log, report: &report{Began: time.Now().UTC(), Sizes: o.sizes}}
+	var err error
+	if b.report.Machine, err = describeMachine(); err != nil {
+		return nil, err
+	}
+	if b.cluster, err = startCluster(ctx, o.settings); err != nil {
+		return nil, err
+	}
+	if b.report.Versions, err = b.cluster.versions(ctx); err != nil {
+		return nil, err
+	}
+	b.report.Server, err = b.cluster.serverSettings(ctx)
+	b.logf("%s; a flush takes %.0f µs", b.cluster.server.Describe(), b.report.Machine.Flush)
+	return b, err
+}
+
+// run measures everything that was asked for.
+func (b *bench) run(ctx context.Context) error {
+	defer func() { b.report.Took = time.Since(b.report.Began).Seconds() }()
+	for _, measure := range []func(context.Context) error{
+		b.throughput, b.lateness, b.burst, b.wake, b.claims, b.horizon, b.writing, b.processes, b.idle,
+	} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen reports whether a row is to be measured.
+func (b *bench) chosen(section, name string) bool { return b.only.MatchString(section + "/" + name) }
+
+func (b *bench) leaveOut(section, name, reason string) {
+	b.report.LeftOut = append(b.report.LeftOut, absence{section + "/" + name, reason})
+	b.logf("%s/%s is left out: %s", section, name, reason)
+}
+
+// template prepares a database to copy, and says so, since it can take a while.
+func (b *bench) template(ctx context.Context, name string, fill func(context.Context, database) error) error {
+	began := time.Now()
+	if b.cluster.templates[name] {
+		return nil
+	}
+	err := b.cluster.template(ctx, name, fill)
+	b.logf("prepared %s in %.1f s", name, time.Since(began).Seconds())
+	return err
+}
+
+func (b *bench) logf(format string, args ...any) {
+	fmt.Fprintf(b.log, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tinySizes are enough for every row to have figures.
+func tinySizes() sizes {
+	return sizes{
+		Rounds: 1, Events: 300, Limit: 30 * time.Second, Warm: 10 * time.Millisecond,
+		Spread: 20, Over: time.Second, Burst: 200, Tries: 1,
+		Tables: []int{1000}, Aged: 2400, Processes: []int{1, 2}, Window: time.Second,
+	}
+}
+
+// A program that nobody runs rots; here it runs whole.
+func TestEveryRowHasFigures(t *testing.T) {
+	var log bytes.Buffer
+	// Without the peers in Node.js, which not every machine has.
+	o := options{sizes: tinySizes(), only: regexp.MustCompile(""), nodeDir: t.TempDir(), settings: smallSettings()}
+	b, err := newBench(t.Context(), o, &log)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.cluster.close(t.Context())) })
+
+	require.NoError(t, b.run(t.Context()), "%s", &log)
+
+	for name, count := range map[string]int{
+		"throughput": 5, "lateness": 3, "burst": 3, "wake": 4, "claims": 1, "horizon": 2 * agedSlices, "writing": 4, "processes": 2, "idle": 1,
+	} {
+		rows := slices.DeleteFunc(slices.Clone(b.report.Rows), func(r *row) bool { return r.Section != name })
+		require.Len(t, rows, count, name)
+		for _, r := range rows {
+			require.NotEmpty(t, r.Measures, "%s/%s", r.Section, r.Name)
+			require.NotEmpty(t, r.Contract, "%s/%s", r.Section, r.Name)
+			for _, m := range r.Measures {
+				require.Len(t, m.Rounds, 1, "%s/%s %s", r.Section, r.Name, m.Name)
+			}
+			if rate := r.rate(); rate != nil {
+				require.Positive(t, rate.Median, "%s/%s", r.Section, r.Name)
+			}
+		}
+	}
+	require.Len(t, b.report.LeftOut, 2)
+	checkWritten(t, b.report)
+}
+
+func checkWritten(t *testing.T, r *report) {
+	t.Helper()
+	var table bytes.Buffer
+	require.NoError(t, r.print(&table))
+	require.Regexp(t, `(?m)^THROUGHPUT +rate events/s +x river$`, table.String())
+	require.Contains(t, table.String(), "left out: throughput/pg-boss: ")
+
+	path := filepath.Join(t.TempDir(), "bench.json")
+	require.NoError(t, r.write(path))
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var read report
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, r.Rows, read.Rows)
+	require.Equal(t, "on", read.Server["fsync"])
+	require.NotEmpty(t, read.Versions["postgres"])
+	require.Equal(t, r.Sizes, read.Sizes)
+}
+
+// stored reads a row without what differs between any two.
+const stored = `
+	SELECT to_jsonb(e) - '{id,user_id,idempotency_key,created_at,updated_at}'::text[],
+		to_jsonb(u) - '{id,created_at,updated_at}'::text[], e.idempotency_key,
+		'event-' || left(encode(sha256(convert_to(u.id || '-' || to_char(e.target_timestamp_utc AT TIME ZONE 'UTC',
+			'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '-BIRTHDAY', 'UTF8')), 'hex'), 16),
+		substr(e.id::text, 15, 1) || substr(u.id::text, 15, 1)
+	FROM almanac.events e
+	JOIN almanac.users u ON u.id = e.user_id`
+
+func TestPeopleAreStoredAsCreateUserStoresThem(t *testing.T) {
+	made, owedTo := migrated(t), migrated(t)
+	scheduler, err := newScheduler(made.pool, ears{})
+	require.NoError(t, err)
+	// At nine, 28 years after the birth, as the statement has it.
+	due := time.Now().UTC().AddDate(0, 1, 0).Truncate(24 * time.Hour).Add(9 * time.Hour)
+	p := profile(0)
+	p.DateOfBirth = due.AddDate(-28, 0, 0).Format(time.DateOnly)
+	_, err = scheduler.CreateUser(t.Context(), p)
+	require.NoError(t, err)
+
+	require.NoError(t, owePeople(t.Context(), owedTo, owed{count: 1, first: due}))
+
+	var want, got [5]string
+	for db, row := range map[database]*[5]string{made: &want, owedTo: &got} {
+		require.NoError(t, db.pool.QueryRow(t.Context(), stored).Scan(&row[0], &row[1], &row[2], &row[3], &row[4]))
+		require.Equal(t, row[3], row[2], "the idempotency key")
+	}
+	require.JSONEq(t, want[0], got[0])
+	require.JSONEq(t, want[1], got[1])
+	require.Equal(t, "77", want[4])
+	require.Equal(t, "77", got[4], "versions of ids")
+}
+
+// The order in which events are due must say nothing of the order in which their
+// people were stored.
+func TestABacklogIsDueInAnotherOrderThanItsPeople(t *testing.T) {
+	db := migrated(t)
+	require.NoError(t, owePeople(t.Context(), db, owed{count: 1000}))
+
+	var overall, neighbours float64
+	var overdue, instants int
+	require.NoError(t, db.pool.QueryRow(t.Context(), `
+		SELECT corr(place, due), corr(before, due), count(*) FILTER (WHERE due < extract(epoch FROM now())), count(DISTINCT due)
+		FROM (
+			SELECT row_number() OVER people AS place, due, lag(due) OVER people AS before
+			FROM almanac.events, LATERAL (SELECT extract(epoch FROM available_at)::float8) d (due)
+			WINDOW people AS (ORDER BY user_id)
+		) e`).Scan(&overall, &neighbours, &overdue, &instants))
+
+	require.InDelta(t, 0, overall, 0.1)
+	require.InDelta(t, 0, neighbours, 0.1)
+	require.Equal(t, 1000, overdue)
+	require.Greater(t, instants, 250)
+}
+
+// What was counted and what is stored must agree, or a run fails.
+func TestARunThatCountsWrongFails(t *testing.T) {
+	db := migrated(t)
+	require.NoError(t, owePeople(t.Context(), db, owed{count: 10}))
+	_, err := runLoop(t.Context(), db, 10, time.Minute)
+	require.NoError(t, err)
+
+	require.NoError(t, checkAlmanac(t.Context(), db, 10))
+	require.ErrorContains(t, checkAlmanac(t.Context(), db, 11), "counted 11 events, but 10 are COMPLETED")
+
+	_, err = db.pool.Exec(t.Context(), "DELETE FROM almanac.events WHERE id IN (SELECT id FROM almanac.events WHERE status = 'PENDING' LIMIT 1)")
+	require.NoError(t, err)
+	require.ErrorContains(t, checkAlmanac(t.Context(), db, 10), "9 have a successor")
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	o, err := parse([]string{"-quick", "-rounds", "2", "-events", "7", "-burst", "9", "-only", "^idle/", "-out", "x"}, &strings.Builder{})
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 7, 9}, []int{o.sizes.Rounds, o.sizes.Events, o.sizes.Burst})
+	require.Equal(t, "x", o.out)
+	b := &bench{only: o.only}
+	require.True(t, b.chosen("idle", "1 row"))
+	require.False(t, b.chosen("claims", "idle/"))
+
+	for name, args := range map[string][]string{
+		"an argument":                 {"throughput"},
+		"an expression that is none":  {"-only", "("},
+		"a negative size":             {"-rounds", "-1"},
+		"a flag that nobody has made": {"-slow"},
+	} {
+		_, err := parse(args, &strings.Builder{})
+		require.Error(t, err, name)
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+const (
+	claimSize = 100 // events that a claim takes whose time is measured
+	maxClaims = 60  // of them
+	// agedSlices is into how many parts a backlog is cut that is worked off while a
+	// transaction grows old.
+	agedSlices = 6
+)
+
+// history stores people of whom each had a birthday that was COMPLETED, and has
+// another: due for some, ahead for one in ten, and COMPLETED too for the rest.
+//
+//	$1 bigint (rows) · $2 bigint (due)
+const history = `
+	WITH people AS (
+		INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+		SELECT pg_temp.uuid7(1600000000000 + n), 'Ada', 'Lovelace ' || n, '1990-01-01', 'UTC'
+		FROM generate_series(1, $1::bigint / 2) n
+		RETURNING id, substr(last_name, 10)::bigint AS n
+	), wanted AS (
+		SELECT people.id AS user_id, n, year, row_number() OVER (ORDER BY year, n) AS place,
+			CASE
+				WHEN year = 2019 THEN 'COMPLETED'
+				WHEN n * 7919 % ($1::bigint / 2) < $2::bigint THEN 'due'
+				WHEN n * 7919 % ($1::bigint / 2) < $2::bigint + $1::bigint / 20 THEN 'ahead'
+				ELSE 'COMPLETED'
+			END AS kind
+		FROM people, generate_series(2019, 2020) year
+	), timed AS (
+		SELECT *, timestamptz '2019-01-01 09:00Z' + (year - 2019) * interval '1 year'
+			+ CASE kind WHEN 'ahead' THEN interval '50 years' ELSE interval '0' END + n * 104729 % 3000000 * interval '10 seconds' AS due
+		FROM wanted
+	)
+	INSERT INTO almanac.events (
+		id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
+		policies, idempotency_key, delivery_payload, user_version, available_at, lease_token, executed_at, claim_count, version)
+	SELECT
+		pg_temp.uuid7(1600000000000 + place), user_id, 'BIRTHDAY', year, CASE kind WHEN 'COMPLETED' THEN kind ELSE 'PENDING' END,
+		due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || year), 16),
+		'{"message": "Hey, Ada Lovelace it''s your birthday"}', 1,
+		CASE WHEN kind <> 'COMPLETED' THEN due END,
+		CASE WHEN kind = 'COMPLETED' THEN gen_random_uuid() END,
+		CASE WHEN kind = 'COMPLETED' THEN due END,
+		CASE WHEN kind = 'COMPLETED' THEN 1 ELSE 0 END,
+		CASE WHEN kind = 'COMPLETED' THEN 3 ELSE 1 END
+	FROM timed
+	ORDER BY place`
+
+// historyOf prepares tables of a number of events.
+func (b *bench) historyOf(ctx context.Context, rows, due int) (template string, err error) {
+	template = fmt.Sprintf("history_%d_%d", rows, due)
+	return template, b.template(ctx, template, func(ctx context.Context, db database) error {
+		if err := migrateAlmanac(ctx, db); err != nil {
+			return err
+		}
+		conn, err := db.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		// The references are right, and looking each of them up takes as long again.
+		for _, sql := range []string{uuid7, "SET session_replication_role = replica"} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		if _, err := conn.Exec(ctx, history, rows, due); err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, "RESET session_replication_role")
+		return err
+	})
+}
+
+// claims measures how long it takes to claim from tables of several sizes.
+func (b *bench) claims(ctx context.Context) error {
+	const section = "claims"
+	for _, rows := range b.Tables {
+		name := fmt.Sprintf("%d rows", rows)
+		if !b.chosen(section, name) {
+			continue
+		}
+		template, err := b.historyOf(ctx, rows, min(20_000, rows*9/20))
+		if err != nil {
+			return err
+		}
+		run := func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, template, func(db database) error {
+				readings, err = claimInFront(ctx, db)
+				return err
+			})
+			return readings, err
+		}
+		contract := "the store's claim of 100 events; most other rows are COMPLETED"
+		if err := b.rounds(ctx, section, b.Rounds, []entry{{name, contract, run}}); err != nil {
+			return err
+		}
+		if err := b.cluster.drop(ctx, template); err != nil { // the large ones fill the disk
+			return err
+		}
+	}
+	return nil
+}
+
+func claimInFront(ctx context.Context, db database) ([]reading, error) {
+	store, err := postgres.New(db.pool)
+	if err != nil {
+		return nil, err
+	}
+	var took []float64
+	for len(took) < maxClaims {
+		began := time.Now()
+		claim, err := claimBatch(ctx, store, claimSize)
+		if err != nil {
+			return nil, err
+		}
+		if len(claim.Events) < claimSize {
+			break // nothing more is due
+		}
+		took = append(took, millis(time.Since(began)))
+	}
+	return claimTimes(took)
+}
+
+func claimTimes(took []float64) ([]reading, error) {
+	if len(took) == 0 {
+		return nil, errors.New("nothing was claimed")
+	}
+	slices.Sort(took)
+	return []reading{{"p50", "ms", quantile(took, 0.5)}, {"p95", "ms", quantile(took, 0.95)}, {"claims", "", float64(len(took))}}, nil
+}
+
+// horizon measures claims while a backlog is worked off, with and without an old
+// transaction that keeps vacuum from removing what was claimed before.
+func (b *bench) horizon(ctx context.Context) error {
+	const section = "horizon"
+	for _, old := range []struct {
+		name string
+		open bool
+	}{{"no old transaction", false}, {"an old transaction", true}} {
+		if !b.chosen(section, old.name) {
+			continue
+		}
+		s := almanacSystem()
+		err := b.template(ctx, "aged", s.backlog(b.Aged))
+		if err != nil {
+			return err
+		}
+		err = b.cluster.with(ctx, "aged", func(db database) error {
+			if !old.open {
+				return b.age(ctx, db, old.name)
+			}
+			return beside(ctx, db, func() error { return b.age(ctx, db, old.name) })
+		})
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", section, old.name, err)
+		}
+	}
+	return nil
+}
+
+// beside calls do while a REPEATABLE READ transaction holds its snapshot.
+func beside(ctx context.Context, db database, do func() error) error {
+	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT count(*) FROM almanac.leases"); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// age works a backlog off and reports on each slice of it. Every other claim is a
+// large one, which gets on; the time of the small ones between is measured.
+func (b *bench) age(ctx context.Context, db database, name string) error {
+	store, err := postgres.New(db.pool)
+	if err != nil {
+		return err
+	}
+	for slice := range agedSlices {
+		var took []float64
+		began, done, part := time.Now(), 0, b.Aged/agedSlices
+		for large := false; done < part; large = !large {
+			size := claimSize
+			if large {
+				size = min(loopBatch, part-done)
+			}
+			asked := time.Now()
+			claim, err := claimBatch(ctx, store, size)
+			if err != nil {
+				return err
+			}
+			if len(claim.Events) == 0 {
+				break
+			}
+			if !large {
+				took = append(took, millis(time.Since(asked)))
+			}
+			if err := settleBatch(ctx, store, claim); err != nil {
+				return err
+			}
+			done += len(claim.Events)
+		}
+		readings, err := claimTimes(took)
+		if err != nil {
+			return err
+		}
+		readings = append(readings, reading{"rate", "events/s", float64(done) / time.Since(began).Seconds()})
+		row := b.report.declare("horizon", fmt.Sprintf("%s, from %d on", name, slice*part),
+			"claims of 100 beside claims of 1,000, settled with successors one after the other")
+		row.add(readings)
+		b.logf("horizon/%s: %s", row.Name, said(readings))
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+// Command bench measures Almanac beside its peers, on one durable PostgreSQL
+// server of its own. README.md says what each row is, and what it does not say.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+	_ "time/tzdata"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := measureAll
+	if os.Getenv(ordersVariable) != "" {
+		run = work
+	}
+	if err := run(ctx); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// measureAll is the program as it is called by hand.
+func measureAll(ctx context.Context) error {
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		return err
+	}
+	b, err := newBench(ctx, o, os.Stderr)
+	if err != nil {
+		return err
+	}
+	err = b.run(ctx)
+	// What was measured before something failed is worth having.
+	return errors.Join(err, b.report.print(os.Stdout), b.report.write(o.out), b.cluster.close(ctx))
+}
+
+// options are what the flags say.
+type options struct {
+	sizes    sizes
+	only     *regexp.Regexp
+	out      string
+	nodeDir  string
+	settings map[string]string
+}
+
+// sizes say how much is measured. They are part of the report.
+type sizes struct {
+	Rounds    int           `json:"rounds"`
+	Events    int           `json:"events"`             // of a backlog
+	Limit     time.Duration `json:"limit_nanoseconds"`  // of working one off
+	Warm      time.Duration `json:"warm_nanoseconds"`   // for how long each runs before the rounds
+	Spread    int           `json:"spread"`             // events one after the other
+	Over      time.Duration `json:"over_nanoseconds"`   // from the first of them to the last
+	Burst     int           `json:"burst"`              // events due at one instant
+	Tries     int           `json:"tries"`              // events that are planned 50 ms ahead
+	Tables    []int         `json:"tables"`             // rows behind which is claimed
+	Aged      int           `json:"aged"`               // events worked off while an old transaction is open
+	Processes []int         `json:"processes"`          // how many work at once
+	Window    time.Duration `json:"window_nanoseconds"` // of writing, and of idling
+}
+
+func fullSizes() sizes {
+	return sizes{
+		Rounds: 3, Events: 60_000, Limit: 8 * time.Second, Warm: time.Second,
+		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 10,
+		Tables: []int{10_000, 1_000_000}, Aged: 300_000, Processes: []int{1, 2, 4, 8}, Window: 5 * time.Second,
+	}
+}
+
+// quickSizes are for looking whether it works: their figures mean little.
+func quickSizes() sizes {
+	return sizes{
+		Rounds: 1, Events: 10_000, Limit: 3 * time.Second, Warm: 200 * time.Millisecond,
+		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
+		Tables: []int{10_000, 100_000}, Aged: 30_000, Processes: []int{1, 2}, Window: 2 * time.Second,
+	}
+}
+
+func parse(args []string, out io.Writer) (options, error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(out)
+	quick := flags.Bool("quick", false, "take small sizes, to see that it works")
+	huge := flags.Bool("huge", false, "claim and idle also in front of ten million rows, which takes half an hour to prepare")
+	rounds := flags.Int("rounds", 0, "how many rounds of what is run in rounds; 0 means 3, or 1 with -quick")
+	events := flags.Int("events", 0, "the size of a backlog; 0 means 60,000, or 10,000 with -quick")
+	burst := flags.Int("burst", 0, "how many events are due at one instant; 0 means 100,000, or 10,000 with -quick")
+	only := flags.String("only", "", "run the rows whose section/name matches this expression")
+	path := flags.String("out", "bench.json", "where to write the report")
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if *rounds < 0 || *events < 0 || *burst < 0 {
+		return options{}, errors.New("a size is negative")
+	}
+	expression, err := regexp.Compile(*only)
+	if err != nil {
+		return options{}, fmt.Errorf("-only: %w", err)
+	}
+	o := options{sizes: fullSizes(), only: expression, out: *path, nodeDir: "node", settings: settings()}
+	if *quick {
+		o.sizes = quickSizes()
+	}
+	if *huge {
+		o.sizes.Tables = append(o.sizes.Tables, 10_000_000)
+	}
+	for _, given := range []struct{ flag, size *int }{
+		{rounds, &o.sizes.Rounds}, {events, &o.sizes.Events}, {burst, &o.sizes.Burst},
+	} {
+		if *given.flag > 0 {
+			*given.size = *given.flag
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// lead is how long before the first event is due the systems start: time to
+	// elect a leader and to find out what comes.
+	lead = 3 * time.Second
+	// patience is how long after the last event was due a system is given up.
+	patience = 20 * time.Second
+)
+
+// pick returns the systems that are asked for in a section, with their tables
+// prepared.
+func (b *bench) pick(ctx context.Context, section string, all ...system) ([]system, error) {
+	chosen := slices.DeleteFunc(all, func(s system) bool { return !b.chosen(section, s.name) })
+	for _, s := range chosen {
+		if err := b.template(ctx, s.template, s.migrate); err != nil {
+			return nil, err
+		}
+	}
+	return chosen, nil
+}
+
+// lateness measures how late handlers start when little is due at once. All systems
+// run at the same time, each on a database of its own.
+func (b *bench) lateness(ctx context.Context) error {
+	const section = "lateness"
+	systems, err := b.pick(ctx, section, almanacSystem(), riverSystem(), riverDefaults())
+	if err != nil || len(systems) == 0 {
+		return err
+	}
+	databases := make([]database, len(systems))
+	for i, s := range systems {
+		if databases[i], err = b.cluster.copy(ctx, s.template); err != nil {
+			return err
+		}
+	}
+	o := owed{count: b.Spread, first: time.Now().Add(lead), step: b.Over / time.Duration(b.Spread)}
+	results, errs := make([]punctuality, len(systems)), make([]error, len(systems))
+	var group sync.WaitGroup
+	for i, s := range systems {
+		group.Go(func() { results[i], errs[i] = s.keepTime(ctx, databases[i], o, patience) })
+	}
+	group.Wait()
+	for i, s := range systems {
+		if err := errors.Join(errs[i], b.cluster.discard(ctx, databases[i])); err != nil {
+			return fmt.Errorf("%s/%s: %w", section, s.name, err)
+		}
+		b.report.declare(section, s.name, s.contract).add(results[i].spread())
+		b.logf("%s/%s: %s", section, s.name, said(results[i].spread()))
+	}
+	return nil
+}
+
+// burst measures how a crowd is served that is due at one instant.
+func (b *bench) burst(ctx context.Context) error {
+	const section = "burst"
+	systems, err := b.pick(ctx, section, almanacSystem(), riverSystem(), riverDefaults())
+	if err != nil {
+		return err
+	}
+	var entries []entry
+	for _, s := range systems {
+		entries = append(entries, entry{s.name, s.contract, func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, s.template, func(db database) error {
+				// Storing so many takes a while itself.
+				o := owed{count: b.sizes.Burst, first: time.Now().Add(2*lead + time.Duration(b.sizes.Burst)*100*time.Microsecond)}
+				p, err := s.keepTime(ctx, db, o, patience)
+				readings = p.crowd()
+				return err
+			})
+			return readings, err
+		}})
+	}
+	return b.rounds(ctx, section, 1, entries)
+}
+
+// punctuality is how a system kept to a timetable.
+type punctuality struct {
+	starts *starts
+	tally  tally // of what was stored, from the first instant on
+}
+
+// keepTime stores events and lets the system run until they are done, or until
+// they should have been for longer than a limit.
+func (s system) keepTime(ctx context.Context, db database, o owed, limit time.Duration) (punctuality, error) {
+	if err := s.owe(ctx, db, o); err != nil {
+		return punctuality{}, err
+	}
+	if _, err := db.pool.Exec(ctx, "ANALYZE"); err != nil {
+		return punctuality{}, err
+	}
+	if left := time.Until(o.first); left < lead/2 {
+		return punctuality{}, fmt.Errorf("%d events were stored only %v before the first of them was due", o.count, left)
+	}
+	p := punctuality{starts: newStarts(o.count)}
+	m := newMeter(o.count)
+	m.began = o.first
+	r, err := s.start(ctx, db, ears{started: p.starts.note, stored: m.one})
+	if err != nil {
+		return p, err
+	}
+	last := o.first.Add(time.Duration(o.count) * o.step)
+	p.tally, err = m.wait(ctx, time.Until(last)+limit)
+	return p, errors.Join(err, r.stop())
+}
+
+// spread tells of events that were due one after the other.
+func (p punctuality) spread() []reading {
+	late := p.starts.seen()
+	if len(late) == 0 {
+		return nil
+	}
+	early, _ := slices.BinarySearch(late, 0)
+	return []reading{
+		{"p50", "ms", quantile(late, 0.50)}, {"p95", "ms", quantile(late, 0.95)}, {"p99", "ms", quantile(late, 0.99)},
+		{"max", "ms", late[len(late)-1]}, {"early", "", float64(early)}, {"started", "", float64(len(late))},
+	}
+}
+
+// crowd tells of events that were due at one instant.
+func (p punctuality) crowd() []reading {
+	late := p.starts.seen()
+	if len(late) == 0 {
+		return nil
+	}
+	early, _ := slices.BinarySearch(late, 0)
+	return []reading{
+		{"first start", "ms", late[0]}, {"rate", "events/s", p.tally.rate()}, {"early", "", float64(early)},
+		{"most ahead of its turn", "places", float64(p.starts.displacement())}, {"done", "", float64(p.tally.done)},
+	}
+}

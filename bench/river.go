@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// jobArgs are those of a job that does nothing, like those of River's own
+// benchmark.
+type jobArgs struct {
+	Num int `json:"num"`
+}
+
+func (jobArgs) Kind() string { return "benchmark" }
+
+type jobWorker struct {
+	river.WorkerDefaults[jobArgs]
+	started func(place uint64, due time.Time)
+}
+
+func (w *jobWorker) Work(_ context.Context, job *river.Job[jobArgs]) error {
+	if w.started != nil {
+		w.started(uint64(job.ID), job.ScheduledAt)
+	}
+	return nil
+}
+
+// riverSettings are how a client fetches.
+type riverSettings struct {
+	workers  int
+	cooldown time.Duration // zero is River's default
+	poll     time.Duration // zero is River's default
+}
+
+// benchSettings are those that "river bench" chooses for the highest throughput.
+func benchSettings() riverSettings {
+	return riverSettings{workers: 2000, cooldown: 2 * time.Millisecond, poll: 20 * time.Millisecond}
+}
+
+func riverSystem() system {
+	return system{
+		name: baseline, template: "river",
+		contract: "one client with the settings of its own benchmark; keeps the job; writes no successor",
+		migrate:  migrateRiver,
+		owe:      oweJobs,
+		start:    riverStarter(benchSettings()),
+	}
+}
+
+// riverDefaults is River as its documentation sets it up.
+func riverDefaults() system {
+	s := riverSystem()
+	s.name, s.contract = "river-defaults", "one client with River's defaults and 100 workers"
+	s.start = riverStarter(riverSettings{workers: 100})
+	return s
+}
+
+func migrateRiver(ctx context.Context, db database) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(db.pool), nil)
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+// oweJobs inserts jobs, five thousand at a time.
+func oweJobs(ctx context.Context, db database, o owed) error {
+	client, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	const batch = 5000
+	for from := 0; from < o.count; from += batch {
+		if err := insertJobs(ctx, client, o, from, min(from+batch, o.count)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func insertJobs(ctx context.Context, client *river.Client[pgx.Tx], o owed, from, to int) error {
+	jobs := make([]river.InsertManyParams, 0, to-from)
+	for n := from; n < to; n++ {
+		job := river.InsertManyParams{Args: jobArgs{n}}
+		if !o.first.IsZero() {
+			job.InsertOpts = &river.InsertOpts{ScheduledAt: o.first.Add(time.Duration(n) * o.step)}
+		}
+		jobs = append(jobs, job)
+	}
+	_, err := client.InsertManyFast(ctx, jobs)
+	return err
+}
+
+func riverStarter(s riverSettings) func(context.Context, database, ears) (*running, error) {
+	return func(ctx context.Context, db database, e ears) (*running, error) { return startRiver(ctx, db, s, e) }
+}
+
+func startRiver(ctx context.Context, db database, s riverSettings, e ears) (*running, error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &jobWorker{started: e.started})
+	client, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{
+		FetchCooldown: s.cooldown, FetchPollInterval: s.poll,
+		Logger:  slog.New(slog.DiscardHandler),
+		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: s.workers}},
+		Workers: workers,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A subscription hears of a job once its completion is stored. One that is too
+	// short for what is on its way drops events.
+	heard, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 200_000, Kinds: []river.EventKind{
+		river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobCancelled,
+	}})
+	var failed error
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		for event := range heard {
+			if event.Kind != river.EventKindJobCompleted {
+				failed = errors.Join(failed, fmt.Errorf("river: job %d: %s", event.Job.ID, event.Kind))
+			} else if e.stored != nil {
+				e.stored()
+			}
+		}
+	}()
+	if err := client.Start(ctx); err != nil {
+		unsubscribe()
+		return nil, err
+	}
+	stop := func() error {
+		err := client.Stop(context.WithoutCancel(ctx))
+		unsubscribe() // closes the channel
+		<-counted
+		return errors.Join(err, failed)
+	}
+	plan := func(ctx context.Context, due time.Time) error {
+		_, err := client.Insert(ctx, jobArgs{}, &river.InsertOpts{ScheduledAt: due})
+		return err
+	}
+	return &running{plan, stop}, nil
+}
+
+// checkRiver makes sure that what was counted is what is stored.
+func checkRiver(ctx context.Context, db database, done int) error {
+	var completed int
+	err := db.pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&completed)
+	if err == nil && completed < done {
+		err = fmt.Errorf("counted %d jobs, but %d are completed", done, completed)
+	}
+	return err
+}

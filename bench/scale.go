@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// processes measures how a backlog is shared by several processes.
+func (b *bench) processes(ctx context.Context) error {
+	const section = "processes"
+	var entries []entry
+	for _, count := range b.Processes {
+		name := fmt.Sprintf("%d", count)
+		if !b.chosen(section, name) {
+			continue
+		}
+		if err := b.template(ctx, "almanac_backlog", almanacSystem().backlog(b.Events)); err != nil {
+			return err
+		}
+		entries = append(entries, entry{name, "worker processes on one database", func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, "almanac_backlog", func(db database) error {
+				readings, err = b.share(ctx, db, count)
+				return err
+			})
+			return readings, err
+		}})
+	}
+	return b.rounds(ctx, section, b.Rounds, entries)
+}
+
+// crew is a number of workers on one database.
+type crew struct {
+	processes []*process
+	told      chan struct{}
+}
+
+func muster(db database, count int) (*crew, error) {
+	c := &crew{told: make(chan struct{}, 1)}
+	for range count {
+		p, err := launch(db)
+		if err != nil {
+			return nil, errors.Join(err, c.stop())
+		}
+		c.processes = append(c.processes, p)
+	}
+	return c, nil
+}
+
+func (c *crew) begin() error {
+	for _, p := range c.processes {
+		if err := p.begin(func() { hint(c.told) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop ends all workers, those that never began too.
+func (c *crew) stop() error {
+	var errs []error
+	for _, p := range c.processes {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// stored is what each worker has stored, and when the last of it was.
+func (c *crew) stored() (counts []float64, total int, last time.Time) {
+	for _, p := range c.processes {
+		now := p.latest.Load()
+		counts, total = append(counts, float64(now.Stored)), total+int(now.Stored)
+		if now.At.After(last) {
+			last = now.At
+		}
+	}
+	return counts, total, last
+}
+
+// share lets a crew work a backlog off.
+func (b *bench) share(ctx context.Context, db database, count int) (readings []reading, err error) {
+	c, err := muster(db, count)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	began := time.Now()
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	limit := time.NewTimer(2 * b.Limit)
+	defer limit.Stop()
+	for over := false; ; {
+		counts, total, last := c.stored()
+		if total >= b.Events || over {
+			if total == 0 {
+				return nil, errNothing
+			}
+			slices.Sort(counts)
+			return []reading{
+				{"rate", "events/s", float64(total) / last.Sub(began).Seconds()},
+				{"least share", "%", 100 * counts[0] / float64(total)},
+				{"greatest share", "%", 100 * counts[count-1] / float64(total)},
+				{"memory of one", "MiB", float64(c.processes[0].latest.Load().Memory) / 1024},
+			}, nil
+		}
+		select {
+		case <-c.told:
+		case <-limit.C:
+			over = true
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// idle measures what a process costs while nothing is due.
+func (b *bench) idle(ctx context.Context) error {
+	const section = "idle"
+	for _, rows := range b.Tables {
+		name := fmt.Sprintf("%d far-off events", rows)
+		if !b.chosen(section, name) {
+			continue
+		}
+		template := fmt.Sprintf("far_off_%d", rows)
+		s := almanacSystem()
+		err := b.template(ctx, template, func(ctx context.Context, db database) error {
+			if err := s.migrate(ctx, db); err != nil {
+				return err
+			}
+			return s.owe(ctx, db, owed{count: rows, first: time.Now().AddDate(1, 0, 0), step: time.Second})
+		})
+		if err != nil {
+			return err
+		}
+		run := func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, template, func(db database) error {
+				readings, err = b.idleFor(ctx, db)
+				return err
+			})
+			return readings, err
+		}
+		if err := b.rounds(ctx, section, 1, []entry{{name, "one process, nothing due", run}}); err != nil {
+			return err
+		}
+		if err := b.cluster.drop(ctx, template); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) idleFor(ctx context.Context, db database) (readings []reading, err error) {
+	c, err := muster(db, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil { // a start is not idle
+		return nil, err
+	}
+	transactions := func() (n int64, err error) {
+		const sum = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1"
+		return n, b.cluster.admin.QueryRow(ctx, sum, db.name).Scan(&n)
+	}
+	before, err := transactions()
+	if err != nil {
+		return nil, err
+	}
+	from := *c.processes[0].latest.Load()
+	if err := pause(ctx, 2*b.Window); err != nil {
+		return nil, err
+	}
+	after, err := transactions()
+	if err != nil {
+		return nil, err
+	}
+	to := *c.processes[0].latest.Load()
+	seconds := to.At.Sub(from.At).Seconds()
+	return []reading{
+		{"transactions", "/s", float64(after-before) / seconds},
+		{"CPU", "ms/s", millis(to.CPU-from.CPU) / seconds},
+		{"memory", "MiB", float64(to.Memory) / 1024},
+	}, nil
+}

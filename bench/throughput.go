@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+)
+
+// contestant is a row of the throughput section.
+type contestant struct {
+	name     string
+	contract string
+	template string
+	fill     func(ctx context.Context, db database) error
+	run      func(ctx context.Context, db database, want int, limit time.Duration) (tally, error)
+	check    func(ctx context.Context, db database, done int) error // nil for none
+}
+
+// throughput measures how fast a backlog is worked off.
+func (b *bench) throughput(ctx context.Context) error {
+	const section = "throughput"
+	var entries []entry
+	for _, c := range b.contestants() {
+		if !b.chosen(section, c.name) {
+			continue
+		}
+		if err := b.template(ctx, c.template, c.fill); err != nil {
+			return err
+		}
+		if _, err := b.race(ctx, c, b.Warm); err != nil && !errors.Is(err, errNothing) {
+			return fmt.Errorf("%s/%s, warming up: %w", section, c.name, err)
+		}
+		entries = append(entries, entry{c.name, c.contract, func(ctx context.Context) ([]reading, error) {
+			t, err := b.race(ctx, c, b.Limit)
+			return []reading{{"rate", "events/s", t.rate()}}, err
+		}})
+	}
+	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
+		return err
+	}
+	b.report.compare(section)
+	return nil
+}
+
+// race runs a contestant once, on a copy of its database.
+func (b *bench) race(ctx context.Context, c contestant, limit time.Duration) (t tally, err error) {
+	err = b.cluster.with(ctx, c.template, func(db database) error {
+		if t, err = c.run(ctx, db, b.Events, limit); err != nil || c.check == nil {
+			return err
+		}
+		return c.check(ctx, db, t.done)
+	})
+	return t, err
+}
+
+func (b *bench) contestants() []contestant {
+	ours, theirs := almanacSystem(), riverSystem()
+	list := []contestant{
+		{theirs.name, theirs.contract, "river_backlog", theirs.backlog(b.Events), theirs.workOff, checkRiver},
+		{"river-continuous", "the same, while jobs are inserted to keep the backlog as it is", "river_backlog", theirs.backlog(b.Events), runRiverContinuously, checkRiver},
+		{ours.name, ours.contract, "almanac_backlog", ours.backlog(b.Events), ours.workOff, checkAlmanac},
+		{"almanac-loop", "the store's claim and settle without the engine, 1,000 at a time: the library's own ceiling", "almanac_backlog", ours.backlog(b.Events), runLoop, checkAlmanac},
+		{"seeds", "the loop of the seeds on their tables; one transaction ends an event and inserts its successor", "seeds_backlog", fillSeeds(b.Events), runSeeds, nil},
+	}
+	return append(list, b.nodeContestants()...)
+}
+
+// backlog fills a database with events that are overdue.
+func (s system) backlog(events int) func(context.Context, database) error {
+	return func(ctx context.Context, db database) error {
+		if err := s.migrate(ctx, db); err != nil {
+			return err
+		}
+		return s.owe(ctx, db, owed{count: events})
+	}
+}
+
+// workOff starts the system on a backlog and waits until it is worked off.
+func (s system) workOff(ctx context.Context, db database, want int, limit time.Duration) (tally, error) {
+	m := newMeter(want)
+	r, err := s.start(ctx, db, ears{stored: m.one})
+	if err != nil {
+		return tally{}, err
+	}
+	t, err := m.wait(ctx, limit)
+	return t, errors.Join(err, r.stop())
+}
+
+// runRiverContinuously tops the backlog up four times a second, as River's own
+// benchmark does unless it is told a number of jobs. It ends when twice the backlog
+// is worked off.
+func runRiverContinuously(ctx context.Context, db database, want int, limit time.Duration) (tally, error) {
+	inserter, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return tally{}, err
+	}
+	m := newMeter(2 * want)
+	r, err := riverSystem().start(ctx, db, ears{stored: m.one})
+	if err != nil {
+		return tally{}, err
+	}
+	inserting, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- topUp(inserting, inserter, m, want) }()
+	t, err := m.wait(ctx, limit)
+	stop()
+	return t, errors.Join(err, <-ended, r.stop())
+}
+
+// topUp inserts jobs, five thousand at a time, whenever fewer than want are left.
+func topUp(ctx context.Context, client *river.Client[pgx.Tx], m *meter, want int) error {
+	const batch = 5000
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for inserted := want; ; {
+		for inserted-int(m.n.Load()) < want {
+			err := insertJobs(ctx, client, owed{}, inserted, inserted+batch)
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			inserted += batch
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

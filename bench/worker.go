@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ordersVariable makes a worker of a process: it holds the URL of a database.
+const ordersVariable = "ALMANAC_BENCH_WORKER"
+
+// progress is what a worker says of itself.
+type progress struct {
+	Stored int64     // outcomes
+	At     time.Time // when that was so
+	CPU    time.Duration
+	Memory int64 // resident, KiB
+}
+
+// work is the worker program. It says when it is ready, runs from a first line of
+// input until the input ends, and writes its progress a line.
+func work(ctx context.Context) error {
+	pool, err := pgxpool.New(ctx, os.Getenv(ordersVariable))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := pool.Ping(ctx); err != nil {
+		return err
+	}
+	var stored atomic.Int64
+	changed := make(chan struct{}, 1)
+	scheduler, err := newScheduler(pool, ears{stored: func() {
+		stored.Add(1)
+		hint(changed)
+	}})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(progress{At: time.Now()}); err != nil {
+		return err
+	}
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.ReadString('\n'); err != nil {
+		return nil // told to end before it began
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // its end is the message
+		stop()
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- scheduler.Run(ctx) }()
+	second := time.NewTicker(time.Second) // while nothing changes: saying it costs more than idling does
+	defer second.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return errors.Join(err, out.Encode(progressNow(stored.Load())))
+		case <-changed:
+		case <-second.C:
+		}
+		if err := out.Encode(progressNow(stored.Load())); err != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // what comes meanwhile is said together
+	}
+}
+
+// hint leaves a signal unless one waits already.
+func hint(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func progressNow(stored int64) progress {
+	p := progress{Stored: stored, At: time.Now()}
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
+		p.CPU = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	}
+	memory, _, _ := strings.Cut(field("/proc/self/status", "VmRSS"), " ")
+	p.Memory, _ = strconv.ParseInt(memory, 10, 64) // 0 where the kernel does not tell
+	return p
+}
+
+// process is a worker in a process of its own.
+type process struct {
+	command *exec.Cmd
+	input   io.WriteCloser
+	said    *json.Decoder
+	stderr  strings.Builder
+	latest  atomic.Pointer[progress]
+	begun   bool
+	heard   chan struct{} // closed when it says nothing more
+}
+
+// launch starts a worker, and returns when it is ready.
+func launch(db database) (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{command: exec.Command(program), heard: make(chan struct{})}
+	p.command.Env = append(os.Environ(), ordersVariable+"="+db.url)
+	p.command.Stderr = &p.stderr
+	if p.input, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.command.Start(); err != nil {
+		return nil, err
+	}
+	p.said = json.NewDecoder(out)
+	if err := p.hear(); err != nil {
+		return nil, errors.Join(err, p.end())
+	}
+	return p, nil
+}
+
+func (p *process) hear() error {
+	var now progress
+	if err := p.said.Decode(&now); err != nil {
+		return err
+	}
+	p.latest.Store(&now)
+	return nil
+}
+
+// begin lets the worker run. It calls told whenever the worker has said something.
+func (p *process) begin(told func()) error {
+	p.begun = true
+	go func() {
+		defer close(p.heard)
+		for p.hear() == nil {
+			told()
+		}
+	}()
+	_, err := io.WriteString(p.input, "go\n")
+	return err
+}
+
+// stop ends a worker, and waits for its end.
+func (p *process) stop() error {
+	err := p.input.Close()
+	if p.begun {
+		<-p.heard // Wait must not come before the last word is read
+	}
+	return errors.Join(err, p.end())
+}
+
+func (p *process) end() error {
+	if err := p.command.Wait(); err != nil {
+		return fmt.Errorf("worker: %w\n%s", err, p.stderr.String())
+	}
+	return nil
+}
