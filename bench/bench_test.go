@@ -17,9 +17,9 @@ import (
 // tinySizes are enough for every row to have figures.
 func tinySizes() sizes {
 	return sizes{
-		Rounds: 1, Events: 300, Limit: 30 * time.Second, Warm: 10 * time.Millisecond,
+		Rounds: 1, Events: 300, Limit: 30 * time.Second,
 		Spread: 20, Over: time.Second, Burst: 200, Tries: 1,
-		Tables: []int{1000}, Aged: 2400, Processes: []int{1, 2}, Window: time.Second,
+		Tables: []int{1000}, Idle: []int{1000}, Aged: 2400, Processes: []int{1, 2}, Window: time.Second,
 	}
 }
 

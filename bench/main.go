@@ -58,12 +58,12 @@ type sizes struct {
 	Rounds    int           `json:"rounds"`
 	Events    int           `json:"events"`             // of a backlog
 	Limit     time.Duration `json:"limit_nanoseconds"`  // of working one off
-	Warm      time.Duration `json:"warm_nanoseconds"`   // for how long each runs before the rounds
 	Spread    int           `json:"spread"`             // events one after the other
 	Over      time.Duration `json:"over_nanoseconds"`   // from the first of them to the last
 	Burst     int           `json:"burst"`              // events due at one instant
 	Tries     int           `json:"tries"`              // events that are planned 50 ms ahead
 	Tables    []int         `json:"tables"`             // rows behind which is claimed
+	Idle      []int         `json:"idle"`               // events far off, while nothing is due
 	Aged      int           `json:"aged"`               // events worked off while an old transaction is open
 	Processes []int         `json:"processes"`          // how many work at once
 	Window    time.Duration `json:"window_nanoseconds"` // of writing, and of idling
@@ -71,18 +71,18 @@ type sizes struct {
 
 func fullSizes() sizes {
 	return sizes{
-		Rounds: 3, Events: 60_000, Limit: 8 * time.Second, Warm: time.Second,
+		Rounds: 3, Events: 60_000, Limit: 8 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 10,
-		Tables: []int{10_000, 1_000_000}, Aged: 300_000, Processes: []int{1, 2, 4, 8}, Window: 5 * time.Second,
+		Tables: []int{10_000, 1_000_000}, Idle: []int{100_000}, Aged: 300_000, Processes: []int{1, 2, 4, 8}, Window: 5 * time.Second,
 	}
 }
 
 // quickSizes are for looking whether it works: their figures mean little.
 func quickSizes() sizes {
 	return sizes{
-		Rounds: 1, Events: 10_000, Limit: 3 * time.Second, Warm: 200 * time.Millisecond,
+		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{10_000, 100_000}, Aged: 30_000, Processes: []int{1, 2}, Window: 2 * time.Second,
+		Tables: []int{10_000, 100_000}, Idle: []int{10_000}, Aged: 30_000, Processes: []int{1, 2}, Window: 2 * time.Second,
 	}
 }
 
@@ -90,7 +90,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
 	quick := flags.Bool("quick", false, "take small sizes, to see that it works")
-	huge := flags.Bool("huge", false, "claim and idle also in front of ten million rows, which takes half an hour to prepare")
+	huge := flags.Bool("huge", false, "claim and idle also in front of ten million rows, which takes long to prepare")
 	rounds := flags.Int("rounds", 0, "how many rounds of what is run in rounds; 0 means 3, or 1 with -quick")
 	events := flags.Int("events", 0, "the size of a backlog; 0 means 60,000, or 10,000 with -quick")
 	burst := flags.Int("burst", 0, "how many events are due at one instant; 0 means 100,000, or 10,000 with -quick")
@@ -115,6 +115,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	}
 	if *huge {
 		o.sizes.Tables = append(o.sizes.Tables, 10_000_000)
+		o.sizes.Idle = append(o.sizes.Idle, 1_000_000, 10_000_000)
 	}
 	for _, given := range []struct{ flag, size *int }{
 		{rounds, &o.sizes.Rounds}, {events, &o.sizes.Events}, {burst, &o.sizes.Burst},

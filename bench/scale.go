@@ -119,7 +119,7 @@ func (b *bench) share(ctx context.Context, db database, count int) (readings []r
 // idle measures what a process costs while nothing is due.
 func (b *bench) idle(ctx context.Context) error {
 	const section = "idle"
-	for _, rows := range b.Tables {
+	for _, rows := range b.Idle {
 		name := fmt.Sprintf("%d far-off events", rows)
 		if !b.chosen(section, name) {
 			continue

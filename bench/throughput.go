@@ -33,7 +33,7 @@ func (b *bench) throughput(ctx context.Context) error {
 		if err := b.template(ctx, c.template, c.fill); err != nil {
 			return err
 		}
-		if _, err := b.race(ctx, c, b.Warm); err != nil && !errors.Is(err, errNothing) {
+		if _, err := b.race(ctx, c, b.Limit/8); err != nil && !errors.Is(err, errNothing) {
 			return fmt.Errorf("%s/%s, warming up: %w", section, c.name, err)
 		}
 		entries = append(entries, entry{c.name, c.contract, func(ctx context.Context) ([]reading, error) {
