@@ -138,15 +138,24 @@ func (b *batch) outcome(s almanac.Settlement) almanac.Outcome {
 
 // storeOutcomes writes what each event became, where it is still as it was claimed.
 func (b *batch) storeOutcomes(ctx context.Context) error {
+	type claim struct { // of an event, with what fences it
+		id, token uuid.UUID
+		version   int
+	}
 	var claimed, wanted []almanac.Event
 	var places []int
+	seen := make(map[claim]bool, len(b.settlements))
 	for i, s := range b.settlements {
 		next, err := b.outcome(s).Apply(s.Event, b.now)
 		if err != nil {
 			b.settled[i].Err = err
 			continue
 		}
-		claimed, wanted, places = append(claimed, s.Event), append(wanted, next), append(places, i)
+		places = append(places, i)
+		// An event that stands twice in a batch is settled once, and the first counts.
+		if c := (claim{s.Event.ID, s.Event.LeaseToken, s.Event.Version}); !seen[c] {
+			seen[c], claimed, wanted = true, append(claimed, s.Event), append(wanted, next)
+		}
 	}
 	stored, err := all(ctx, b.tx, b.statements["settle_events"], outcomeArgs(claimed, wanted), scanEvent)
 	if err != nil {
@@ -156,12 +165,12 @@ func (b *batch) storeOutcomes(ctx context.Context) error {
 	var unanswered []int
 	for _, i := range places {
 		e, ok := byID[b.settlements[i].Event.ID]
-		if !ok {
+		if !ok || !b.settlements[i].StoredAs(e) {
 			unanswered = append(unanswered, i)
 			continue
 		}
 		b.settled[i].Event = e
-		delete(byID, e.ID) // an event that stands twice in a batch is settled once
+		delete(byID, e.ID) // its successor is stored once
 	}
 	return b.recognise(ctx, unanswered)
 }
