@@ -215,7 +215,11 @@ func (w *worker) at(p Point) {
 	if !w.Freeze {
 		select {}
 	}
+	goOn := make(chan os.Signal, 1)
+	signal.Notify(goOn, syscall.SIGCONT)
+	defer signal.Stop(goOn)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // of ourselves, which is allowed
+	<-goOn                                         // this thread may be the last to be stopped
 }
 
 func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
