@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
@@ -18,11 +17,7 @@ import (
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// ErrNewerSchema reports that a database was migrated by a newer release. Errors
-// that match it are a [*SchemaVersionError].
-var ErrNewerSchema = errors.New("postgres: schema is newer than this program")
-
-// SchemaVersionError says how far a database is ahead of the program, or behind.
+// SchemaVersionError says how far a database is behind the program.
 type SchemaVersionError struct {
 	Schema string // the PostgreSQL schema
 	Found  int    // the version in the database; 0 when it was never migrated
@@ -30,18 +25,12 @@ type SchemaVersionError struct {
 }
 
 func (e *SchemaVersionError) Error() string {
-	advice := "migrate it, or run an older release"
-	if e.Found > e.Known {
-		advice = "run a newer release"
-	}
-	return fmt.Sprintf("postgres: schema %q is at version %d, and this program is of version %d: %s", e.Schema, e.Found, e.Known, advice)
+	return fmt.Sprintf("postgres: schema %q is at version %d, and this program is of version %d: migrate it, or run an older release",
+		e.Schema, e.Found, e.Known)
 }
 
-// Is makes errors.Is(err, ErrNewerSchema) hold for a database that is ahead, and
-// errors.Is(err, almanac.ErrOutdated) for one that is behind.
-func (e *SchemaVersionError) Is(target error) bool {
-	return target == ErrNewerSchema && e.Found > e.Known || target == almanac.ErrOutdated && e.Found < e.Known
-}
+// Is makes errors.Is(err, almanac.ErrOutdated) hold.
+func (e *SchemaVersionError) Is(target error) bool { return target == almanac.ErrOutdated }
 
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -56,16 +45,13 @@ type migration struct {
 // Migrate brings the database to the schema of this release: it creates the
 // PostgreSQL schema if need be and applies, in one transaction, the migrations that
 // are missing. Any number of processes may call it at once; one of them does the
-// work and the others wait. Where nothing is missing it changes nothing and needs
-// no more than the right to read.
+// work and the others wait. Where nothing is missing, as where a newer release has
+// migrated already, it changes nothing and needs no more than the right to read.
 //
 // Workers may go on meanwhile. A migration that does not get a lock within half a
 // second, since somebody uses a table for long, lets those pass who queue up behind
 // it, and tries again until ctx is done. In a transaction of the host's its
 // lock_timeout holds instead, and nothing is tried again.
-//
-// The error is a [*SchemaVersionError] when a newer release has migrated already.
-// A store of this release works on such a database all the same.
 func Migrate(ctx context.Context, db DB, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {
@@ -86,7 +72,7 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 
 func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error {
 	known := steps[len(steps)-1].version
-	if version, err := s.version(ctx, tx); err != nil || version == known {
+	if version, err := s.version(ctx, tx); err != nil || version >= known {
 		return err
 	}
 	// Released when the transaction ends; the lock is on the name, for the schema may
@@ -95,11 +81,8 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 		return err
 	}
 	version, err := s.version(ctx, tx)
-	if err != nil {
+	if err != nil || version >= known {
 		return err
-	}
-	if version > known {
-		return asIs(&SchemaVersionError{s.schema, version, known})
 	}
 	if version == 0 {
 		if err := s.prepare(ctx, tx); err != nil {

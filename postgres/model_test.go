@@ -40,7 +40,10 @@ func TestPostgresDoesWhatTheModelDoes(t *testing.T) {
 			"edit":    m.edit,
 			"delete":  m.delete,
 			"delete none": func(rt *rapid.T) {
-				m.same(rt, "delete nobody", func(r almanac.Repository) string { _, err := r.DeleteUser(t.Context(), uuid.Max, almanac.Delete{}); return kind(err) })
+				m.same(rt, "delete nobody", func(r almanac.Repository) string {
+					_, err := r.DeleteUser(t.Context(), uuid.Max, almanac.Delete{})
+					return kind(err)
+				})
 			},
 		})
 	})
