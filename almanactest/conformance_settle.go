@@ -87,6 +87,7 @@ var settleCases = map[string]func(*kit){
 		}
 		k.same("event", k.stored(e.ID), e)
 	},
+<<<<<<< HEAD
 	"Settle/tells which event is not there": func(k *kit) {
 		k.owe()
 		e := k.claim(1)[0]
@@ -98,6 +99,21 @@ var settleCases = map[string]func(*kit){
 			k.Errorf("error = %v, want a *NotFoundError of event %s", got.Err, unknown.ID)
 		}
 		k.same("event", k.stored(e.ID), e)
+=======
+	"Settle/tells a lost claim from the present one in a batch": func(k *kit) {
+		for _, first := range []int{0, 1} { // which of them stands first must not matter
+			k.owe()
+			lost, _ := k.crash(1)
+			batch := make([]almanac.Settlement, 2)
+			batch[first] = almanac.Settlement{Event: lost[0], Outcome: almanac.Delivered(k.now)}
+			batch[1-first] = almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour)}
+			settled, err := k.r.Settle(k.Context(), batch)
+			k.ok(err)
+			k.is(settled[first].Err, almanac.ErrLeaseLost)
+			k.ok(settled[1-first].Err)
+			k.same("status", settled[1-first].Event.Status, almanac.Pending)
+		}
+>>>>>>> e26ce4e (Tell a lost claim from the present one in a batch)
 	},
 	"Settle/answers again what it has stored": func(k *kit) {
 		for name, o := range map[string]almanac.Outcome{
