@@ -87,7 +87,6 @@ var settleCases = map[string]func(*kit){
 		}
 		k.same("event", k.stored(e.ID), e)
 	},
-<<<<<<< HEAD
 	"Settle/tells which event is not there": func(k *kit) {
 		k.owe()
 		e := k.claim(1)[0]
@@ -99,7 +98,7 @@ var settleCases = map[string]func(*kit){
 			k.Errorf("error = %v, want a *NotFoundError of event %s", got.Err, unknown.ID)
 		}
 		k.same("event", k.stored(e.ID), e)
-=======
+	},
 	"Settle/tells a lost claim from the present one in a batch": func(k *kit) {
 		for _, first := range []int{0, 1} { // which of them stands first must not matter
 			k.owe()
@@ -113,7 +112,14 @@ var settleCases = map[string]func(*kit){
 			k.ok(settled[1-first].Err)
 			k.same("status", settled[1-first].Event.Status, almanac.Pending)
 		}
->>>>>>> e26ce4e (Tell a lost claim from the present one in a batch)
+	},
+	"Settle/keeps why an earlier attempt came to nothing": func(k *kit) {
+		k.owe()
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0)})
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		k.ok(got.Err)
+		k.same("last error", got.Event.LastError, "HTTP 503")
+		k.same("as stored", k.stored(got.Event.ID), got.Event)
 	},
 	"Settle/answers again what it has stored": func(k *kit) {
 		for name, o := range map[string]almanac.Outcome{

@@ -238,9 +238,9 @@ func (r *Run) Within(d time.Duration) context.Context {
 func (r *Run) Drained(limit time.Duration) time.Time {
 	r.Helper()
 	ctx := r.Within(limit)
+	var open, ended int // as far as was seen
 	for {
 		r.Snapshot(ctx)
-		var open, ended int
 		err := r.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('PENDING', 'PROCESSING')),
 			count(*) FILTER (WHERE status IN ('COMPLETED', 'FAILED')) FROM almanac.events`).Scan(&open, &ended)
 		if err == nil && open == 0 && ended > 0 {

@@ -69,7 +69,7 @@ func Ticks(attempt time.Duration) almanac.EventHandler {
 // Channel is that of the receiver to whom the person's deliveries go.
 func (ticks) Channel(e almanac.Event) almanac.Channel {
 	switch m := mark(e); Poison(m) {
-	case "", Panics, Exits, Kills, Lingers:
+	case "", Panics, Exits, Kills, Ignores, Lingers:
 		return almanac.ChannelWebhook
 	default:
 		return almanac.Channel(m)

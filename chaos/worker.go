@@ -226,11 +226,13 @@ func (w *worker) delivering(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		w.at(BeforeSend)
 		swallow(d)
-		// The receiver says that it has the delivery before it answers.
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
-			w.at(MidSend)
-			return nil
-		}})
+		if w.StopAt == MidSend { // only then, for who listens to interim answers takes any number of them
+			// The receiver says that it has the delivery before it answers.
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+				w.at(MidSend)
+				return nil
+			}})
+		}
 		err := next.Deliver(ctx, d)
 		w.at(AfterSend)
 		return err
