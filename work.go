@@ -135,9 +135,11 @@ func safeToRetry(err error) bool {
 	return errors.As(err, &certain) && certain.SafeToRetry()
 }
 
-// disown gives back what a claim may have taken whose answer got lost. If that
-// fails too, the lease runs out by itself.
+// disown gives back what a claim may have taken whose answer got lost, also when
+// the claim used up its time. If that fails too, the lease runs out by itself.
 func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.lease/6)
+	defer cancel()
 	released, err := w.repository.Release(ctx, token)
 	w.tellEvents(ctx, EventReleased, released)
 	return err

@@ -104,9 +104,8 @@ func TestPoison(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				var keeper sync.WaitGroup
 				keeper.Go(func() { keep(ctx, r) })
+				defer func() { stop(); keeper.Wait() }() // not before the check: somebody has to sweep
 				r.Drained(120 * time.Second)
-				stop()
-				keeper.Wait()
 				var judged int
 				require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT count(*) FROM almanac.events WHERE delivery_payload->>'message' LIKE '%"+string(poison)+"' AND "+limit).Scan(&judged))
 				require.Equal(t, 1, judged, "the poisoned event")
