@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race bench fuzz chaos fmt lint check
+.PHONY: help demo test race bench micro fuzz chaos fmt lint check
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,7 +13,10 @@ test: ## Run every test against a real PostgreSQL
 race: ## Run every test under the race detector
 	go test -race ./...
 
-bench: ## Run the micro-benchmarks with allocation counts
+bench: ## Measure Almanac beside its peers; bench/README.md says what and how
+	cd bench && go run .
+
+micro: ## Run the micro-benchmarks with allocation counts
 	go test -run '^$$' -bench . -benchmem . ./internal/...
 
 fuzz: ## Run each fuzz target for a minute
