@@ -1,9 +1,13 @@
 package almanac
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // maxSteps bounds how many occurrences are passed over in search of one: enough
@@ -122,7 +126,31 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	if c, ok := h.(CatchUpper); !ok || !c.CatchUp().All {
 		after = later(after, now)
 	}
-	return plan(series, u, after, done.OccurrenceKey)
+	e, err := plan(series, u, after, done.OccurrenceKey)
+	if err != nil {
+		return Event{}, err
+	}
+	e.ID = successorID(done, e.OccurrenceKey)
+	return e, nil
+}
+
+// successorID returns the id of the event of an occurrence that follows another. It
+// is the same whenever it is asked for: a server that fails over may lose the
+// successor's birth after it was delivered, and what is delivered again says the
+// same as before. It is a UUIDv7 like any other (RFC 9562, section 5.7), of the time
+// of the event before or its instant, if that is later, with a hash where others
+// have random bits.
+func successorID(done Event, occurrenceKey string) (id uuid.UUID) {
+	sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + occurrenceKey))
+	copy(id[:], sum[:])
+	var born [8]byte
+	copy(born[2:], done.ID[:6])
+	at := max(binary.BigEndian.Uint64(born[:]), uint64(max(done.Due.UnixMilli(), 0)))
+	binary.BigEndian.PutUint64(born[:], at)
+	copy(id[:6], born[2:])
+	id[6] = id[6]&0x0f | 0x70 // version 7
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	return id
 }
 
 func later(a, b time.Time) time.Time {

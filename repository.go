@@ -104,7 +104,7 @@ type EventRepository interface {
 	Event(ctx context.Context, id uuid.UUID) (Event, error)
 
 	// Find returns the events that match spec in order of creation, a page at a time.
-	// The order is that of the ids, so an event that is rescheduled between two pages
+	// The order is that of the ids (see [Event]), so an event that is rescheduled between two pages
 	// is neither passed over nor shown twice. A nil spec matches every event.
 	Find(ctx context.Context, spec Spec, page Page) (Found, error)
 

@@ -27,7 +27,7 @@ CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
 
 -- What people are owed: one row per occurrence.
 CREATE TABLE :"schema".events (
-    id                     uuid         NOT NULL, -- UUIDv7: in order of creation
+    id                     uuid         NOT NULL, -- UUIDv7: in order of creation; of a successor, that of its series
     user_id                uuid         NOT NULL,
     event_type             varchar(50)  NOT NULL DEFAULT 'BIRTHDAY',
     -- Names the occurrence for ever, such as '2027': nominal and local, never an instant. Compared byte by byte.

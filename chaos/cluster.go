@@ -223,7 +223,8 @@ func childrenOf(parent int) ([]int, error) {
 
 func newProxy(name, upstream string) *toxiproxy.Proxy {
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	return toxiproxy.NewProxy(api, name, "127.0.0.1:0", upstream)
+	// On a loopback address that nobody else takes ports of: a proxy comes back to its own.
+	return toxiproxy.NewProxy(api, name, "127.0.0.2:0", upstream)
 }
 
 // pollEvery is how often something is looked at that is expected to happen.
