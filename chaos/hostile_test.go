@@ -32,20 +32,23 @@ type face struct {
 	act     chaos.Act
 	status  string
 	retries int
+	resent  bool   // net/http may send a failed attempt once more by itself, which is then none of ours
 	reason  string // which a FAILED event's begins with
 }
 
 // delivered is the end of events whose first so many attempts failed.
-func delivered(act chaos.Act, retries int) face { return face{"", act, "COMPLETED", retries, ""} }
+func delivered(act chaos.Act, retries int) face {
+	return face{act: act, status: "COMPLETED", retries: retries}
+}
 
 // refused is the end of events for which an attempt was enough.
 func refused(act chaos.Act, reason string) face {
-	return face{"", act, "FAILED", 1, "webhook: receiver answered " + reason}
+	return face{act: act, status: "FAILED", retries: 1, reason: "webhook: receiver answered " + reason}
 }
 
 // despaired is the end of events whose every attempt failed.
 func despaired(act chaos.Act, reason string) face {
-	return face{"", act, "FAILED", attempts, "webhook: " + reason}
+	return face{act: act, status: "FAILED", retries: attempts, reason: "webhook: " + reason}
 }
 
 // patient is for rows in which receivers take all the time that they are given: no
@@ -76,8 +79,8 @@ func confront(r *chaos.Run, faces map[string]face, change ...func(*chaos.Orders)
 	for name, f := range faces {
 		var wrong []string
 		rows, err := r.Pool().Query(r.Context(), `SELECT format('%s after %s: %s', status, retry_count, coalesce(failure_reason, last_error)) FROM almanac.events
-			WHERE delivery_payload->>'message' LIKE '% ' || $1 AND (status <> $2 OR retry_count <> $3 OR NOT starts_with(coalesce(failure_reason, ''), $4))`,
-			name, f.status, f.retries, f.reason)
+			WHERE delivery_payload->>'message' LIKE '% ' || $1 AND (status <> $2 OR retry_count NOT BETWEEN $3 - $5::integer AND $3 OR NOT starts_with(coalesce(failure_reason, ''), $4))`,
+			name, f.status, f.retries, f.reason, map[bool]int{true: 1}[f.resent])
 		require.NoError(r, err)
 		for rows.Next() {
 			var row string
@@ -278,10 +281,12 @@ func TestHostileReceivers(t *testing.T) {
 		const lost = "no answer: "
 		large := strings.Repeat("x", 64<<10)
 		faces := map[string]face{
-			"silent":           delivered(twice(words("", "", 0)), 2),
-			"slow-headers":     delivered(twice(words(ok+"X-Slow: ", "x", time.Second)), 2),
-			"interim":          delivered(twice(words("", "HTTP/1.1 103 Early Hints\r\n\r\n", time.Second)), 2),
-			"silent-later":     delivered(twice(hangsUp("")), 2), // it has done what it was asked, and nobody hears
+			"silent":       delivered(twice(words("", "", 0)), 2),
+			"slow-headers": delivered(twice(words(ok+"X-Slow: ", "x", time.Second)), 2),
+			"interim":      delivered(twice(words("", "HTTP/1.1 103 Early Hints\r\n\r\n", time.Second)), 2),
+			// It has done what it was asked, and nobody hears: of a connection that was used
+			// before, net/http takes that for one that had ended in between.
+			"silent-later":     {act: twice(hangsUp("")), status: "COMPLETED", retries: 2, resent: true},
 			"half-an-answer":   delivered(twice(hangsUp("HTTP/1.1 200 O")), 2),
 			"slow-body":        delivered(always(200, words(ok+"\r\n", "x", time.Second)), 0),
 			"slow-refusal":     refused(always(410, words("HTTP/1.1 410 Gone\r\n\r\n", "x", time.Second)), "410 Gone"),
