@@ -113,10 +113,23 @@ func (c *Cluster) Heal(ctx context.Context) { c.proxy.Toxics.ResetToxics(ctx) }
 
 // Cut breaks every connection through the proxy, and lets new ones in again.
 func (c *Cluster) Cut() error {
+	return c.comeBack(c.proxy.Upstream)
+}
+
+// comeBack lets the proxy begin anew at its address.
+func (c *Cluster) comeBack(upstream string) error {
 	address := c.proxy.Listen
 	c.proxy.Stop()
-	c.proxy.Listen = address
-	return c.proxy.Start()
+	c.proxy.Listen, c.proxy.Upstream = address, upstream
+	for began := time.Now(); ; {
+		err := c.proxy.Start()
+		// A process that is being started by another row has our files until it has
+		// become another program, the listener among them.
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > 5*time.Second {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 // Crash stops the server the hard way, as pg_ctl stop -m immediate does: nothing is
@@ -154,12 +167,7 @@ func (c *Cluster) Restart(ctx context.Context) error {
 }
 
 // Redirect lets the proxy lead to the cluster's present server.
-func (c *Cluster) Redirect() error {
-	address := c.proxy.Listen
-	c.proxy.Stop()
-	c.proxy.Listen, c.proxy.Upstream = address, c.upstream()
-	return c.proxy.Start()
-}
+func (c *Cluster) Redirect() error { return c.comeBack(c.upstream()) }
 
 // Freeze stops every process of the server where it stands.
 func (c *Cluster) Freeze() error { return c.signal(syscall.SIGSTOP) }
