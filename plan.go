@@ -137,15 +137,15 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 // successorID returns the id of the event of an occurrence that follows another. It
 // is the same whenever it is asked for: a server that fails over may lose the
 // successor's birth after it was delivered, and what is delivered again says the
-// same as before. It is a UUIDv7 like any other (RFC 9562, section 5.7), of the time
-// of the event before or its instant, if that is later, with a hash where others
-// have random bits.
+// same as before. It is a UUIDv7 like any other (RFC 9562, section 5.7), of the
+// instant of the event before, or of the millisecond after that one's own time if
+// that is later, with a hash where others have random bits.
 func successorID(done Event, occurrenceKey string) (id uuid.UUID) {
 	sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + occurrenceKey))
 	copy(id[:], sum[:])
 	var born [8]byte
 	copy(born[2:], done.ID[:6])
-	at := max(binary.BigEndian.Uint64(born[:]), uint64(max(done.Due.UnixMilli(), 0)))
+	at := max(binary.BigEndian.Uint64(born[:])+1, uint64(max(done.Due.UnixMilli(), 0)))
 	binary.BigEndian.PutUint64(born[:], at)
 	copy(id[:6], born[2:])
 	id[6] = id[6]&0x0f | 0x70 // version 7
