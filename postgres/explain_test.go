@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,10 +39,14 @@ const millionRows = `
 
 	ANALYZE almanac.users, almanac.events, almanac.leases;`
 
-// recorder is a pgx tracer that keeps the last statement of a store, to be
-// explained exactly as it was sent.
+// recorder is a pgx tracer that keeps the statements of a store, to be explained
+// exactly as they were sent.
 type recorder struct {
-	mu   sync.Mutex
+	mu    sync.Mutex
+	asked []statement
+}
+
+type statement struct {
 	sql  string
 	args []any
 }
@@ -50,9 +55,21 @@ func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tr
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if strings.Contains(data.SQL, "almanac") {
-		r.sql, r.args = data.SQL, data.Args
+		r.asked = append(r.asked, statement{data.SQL, data.Args})
 	}
 	return ctx
+}
+
+// last returns the last statement that begins with a text.
+func (r *recorder) last(text string) statement {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range slices.Backward(r.asked) {
+		if strings.HasPrefix(s.sql, text) {
+			return s
+		}
+	}
+	return statement{}
 }
 
 func (r *recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
@@ -92,8 +109,14 @@ func explain(t *testing.T, pool *pgxpool.Pool, r *recorder, ask func(*postgres.S
 	require.NoError(t, ask(store))
 	require.NoError(t, point.Rollback(t.Context()))
 
+	return planOf(t, tx, "ANALYZE, BUFFERS, ", r.last(""))
+}
+
+// planOf returns how a statement is executed, as EXPLAIN with more options has it.
+func planOf(t *testing.T, tx pgx.Tx, options string, s statement) (plan, string) {
+	t.Helper()
 	var text string
-	require.NoError(t, tx.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+r.sql, r.args...).Scan(&text))
+	require.NoError(t, tx.QueryRow(t.Context(), "EXPLAIN ("+options+"FORMAT JSON) "+s.sql, s.args...).Scan(&text))
 	var plans []struct{ Plan plan }
 	require.NoError(t, json.Unmarshal([]byte(text), &plans))
 	return plans[0].Plan, text
@@ -153,5 +176,39 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 			require.False(t, p.scansSequentially("events"), "the whole table is read:\n%s", text)
 			require.LessOrEqual(t, p.Hit+p.Read, query.blocks, "too much of the table is touched:\n%s", text)
 		})
+	}
+}
+
+// The statistics are from a moment at which nothing was in flight, as they usually
+// are, and the table is small enough to be tempting.
+func TestSettlingReadsNoWholeTable(t *testing.T) {
+	t.Parallel()
+	heard := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	_, err := pool.Exec(t.Context(), owePeople, 60_000)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), "ANALYZE almanac.users, almanac.events")
+	require.NoError(t, err)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{
+		Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1000, Lease: time.Minute,
+	})
+	require.NoError(t, err)
+	settlements := make([]almanac.Settlement, len(claim.Events))
+	for i, e := range claim.Events {
+		settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
+	}
+	_, err = store.Settle(t.Context(), settlements)
+	require.NoError(t, err)
+
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	for _, begins := range []string{"UPDATE", "INSERT"} {
+		asked := heard.last(begins)
+		require.NotEmpty(t, asked.sql, begins)
+		p, text := planOf(t, tx, "", asked)
+		require.False(t, p.scansSequentially("events"), "the whole table is read:\n%s", text)
 	}
 }
