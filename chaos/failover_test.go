@@ -37,10 +37,7 @@ func TestFailover(t *testing.T) {
 		require.NoError(t, r.Cluster.Promote(r.Within(30*time.Second), standby))
 		r.Reconnect()
 		r.Forget()
-		var kept int
-		require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT count(*) FROM almanac.events WHERE status = 'COMPLETED'").Scan(&kept))
-		r.Count("commits lost", max(finished-kept, 0))
-		r.Allow(max(finished-kept, 0) + len(workers)*chaos.Slots)
+		countLost(r, finished, len(workers))
 		require.NoError(t, r.Cluster.Redirect())
 
 		r.Drained(60 * time.Second)

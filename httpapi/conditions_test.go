@@ -136,6 +136,24 @@ func (l late) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
 	return u, err
 }
 
+// openLate opens a site with a person at the path returned, who is changed by
+// somebody else as soon as the API has looked at them for the first time.
+func openLate(t *testing.T) (*site, string) {
+	t.Helper()
+	l := &late{Repository: newRepository(), change: func(uuid.UUID) {}}
+	s := openOn(t, l, httpapi.NoAuthentication{})
+	path := s.send("POST", "/user", grace).header.Get("Location")
+	var once sync.Once
+	other := "Other"
+	l.change = func(id uuid.UUID) {
+		once.Do(func() {
+			_, err := s.scheduler.UpdateUser(t.Context(), id, almanac.ProfileChange{LastName: &other})
+			require.NoError(t, err)
+		})
+	}
+	return s, path
+}
+
 func TestAChangeAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -150,17 +168,7 @@ func TestAChangeAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := &late{Repository: newRepository(), change: func(uuid.UUID) {}}
-			s := openOn(t, l, httpapi.NoAuthentication{})
-			path := s.send("POST", "/user", grace).header.Get("Location")
-			var once sync.Once
-			other := "Other"
-			l.change = func(id uuid.UUID) {
-				once.Do(func() {
-					_, err := s.scheduler.UpdateUser(t.Context(), id, almanac.ProfileChange{LastName: &other})
-					require.NoError(t, err)
-				})
-			}
+			s, path := openLate(t)
 
 			a := s.send("PUT", path, `{"firstName":"A"}`, tt.header)
 
@@ -176,17 +184,7 @@ func TestAChangeAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 
 func TestADeletionAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 	t.Parallel()
-	l := &late{Repository: newRepository(), change: func(uuid.UUID) {}}
-	s := openOn(t, l, httpapi.NoAuthentication{})
-	path := s.send("POST", "/user", grace).header.Get("Location")
-	var once sync.Once
-	other := "Other"
-	l.change = func(id uuid.UUID) {
-		once.Do(func() {
-			_, err := s.scheduler.UpdateUser(t.Context(), id, almanac.ProfileChange{LastName: &other})
-			require.NoError(t, err)
-		})
-	}
+	s, path := openLate(t)
 
 	s.problem(s.send("DELETE", path, "", `If-Match: "1"`), http.StatusPreconditionFailed)
 
