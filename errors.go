@@ -215,8 +215,9 @@ func (e *permanentError) Unwrap() error        { return e.err }
 func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
 
 // RetryAfter marks err, returned by a delivery, as worth another attempt no
-// sooner than after d. The handler's retry policy still bounds how often, and may
-// wait longer. A d of zero or less asks for nothing.
+// sooner than after d, or the retry policy's Max where that is less. The policy
+// still bounds how often, may wait longer, and spreads by its Jitter what was told
+// the same d. A d of zero or less asks for nothing.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil

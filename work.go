@@ -191,10 +191,11 @@ func (j job) judge(err error) Outcome {
 		return GaveUp(err.Error())
 	}
 	exponential := backoff.Exponential{First: policy.First, Max: policy.Max, Factor: policy.Factor, Jitter: policy.Jitter}
-	delay := exponential.Delay(tried, rand.Float64())
+	random := rand.Float64()
+	delay := exponential.Delay(tried, random)
 	var asked *retryAfterError
 	if errors.As(err, &asked) {
-		delay = max(delay, min(asked.delay, policy.Max))
+		delay = max(delay, exponential.Asked(asked.delay, random))
 	}
 	return GaveBack(AfterFailure, err.Error(), delay)
 }

@@ -31,8 +31,8 @@ type Exponential struct {
 	Factor float64
 
 	// Jitter is the largest share of the delay that chance adds on top: 0.2 makes
-	// ten seconds into ten to twelve. It never shortens a delay, so that one asked
-	// for by a receiver is kept. Zero, less, or NaN means no jitter.
+	// ten seconds into ten to twelve. It never shortens a delay. Zero, less, or NaN
+	// means no jitter.
 	Jitter float64
 }
 
@@ -54,10 +54,28 @@ func (e Exponential) Delay(attempt int, random float64) time.Duration {
 
 	// Infinity is a fine intermediate: min brings it back.
 	delay := float64(e.First) * math.Pow(atLeast(e.Factor, 1), float64(max(attempt, 1)-1))
-	delay = min(delay, limit)
+	return e.spread(min(delay, limit), random)
+}
+
+// Asked returns how long to wait when somebody asked for d: at least d, or Max
+// where that is less, and what chance adds on top, so that thousands that were
+// told the same do not all come back in the same second. The random number is
+// that of Delay. A d of zero or less asks for nothing, and the answer is zero.
+func (e Exponential) Asked(d time.Duration, random float64) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	if e.Max > 0 {
+		d = min(d, e.Max)
+	}
+	return max(d, e.spread(float64(d), random)) // a float64 may be a little less
+}
+
+// spread adds the share that chance has chosen. What would not fit is the largest
+// duration.
+func (e Exponential) spread(delay, random float64) time.Duration {
 	share := e.Jitter * min(atLeast(random, 0), 1)
 	delay += delay * atLeast(share, 0)
-
 	return time.Duration(min(delay, float64(longest)))
 }
 

@@ -107,6 +107,39 @@ func TestDelay_staysBetweenItsBounds(t *testing.T) {
 	})
 }
 
+func TestAsked(t *testing.T) {
+	t.Parallel()
+
+	e := backoff.Exponential{First: time.Second, Max: time.Minute, Factor: 2, Jitter: 0.2}
+	boundless := backoff.Exponential{Jitter: 0.2}
+	tests := map[string]struct {
+		backoff backoff.Exponential
+		asked   time.Duration
+		random  float64
+		want    time.Duration
+	}{
+		"no earlier than asked":            {e, 10 * time.Second, 0, 10 * time.Second},
+		"and up to a fifth later":          {e, 10 * time.Second, 1, 12 * time.Second},
+		"no longer than the limit":         {e, time.Hour, 0, time.Minute},
+		"but for the jitter":               {e, time.Hour, 1, 72 * time.Second},
+		"without a limit, whatever is":     {boundless, 1000 * time.Hour, 0.5, 1100 * time.Hour},
+		"as long as can be":                {boundless, math.MaxInt64, 0.5, math.MaxInt64},
+		"exactly, where a float64 is less": {backoff.Exponential{}, 1<<60 + 1, 0, 1<<60 + 1},
+		"nothing is asked for":             {e, 0, 0.9, 0},
+		"less than nothing":                {e, -time.Hour, 0.9, 0},
+		"jitter that is no number":         {backoff.Exponential{Jitter: math.NaN()}, time.Second, 0.9, time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			if got := tt.backoff.Asked(tt.asked, tt.random); got != tt.want {
+				t.Errorf("%+v.Asked(%v, %v) = %v, want %v", tt.backoff, tt.asked, tt.random, got, tt.want)
+			}
+		})
+	}
+}
+
 // The third failure in a row waits four seconds, and chance adds up to a
 // quarter of that; half way through its range it adds an eighth.
 func ExampleExponential_Delay() {

@@ -9,7 +9,8 @@ import (
 )
 
 // FuzzDelay asks for any delay, under limits and jitters of every kind: it keeps
-// its bounds, grows with the attempts and with chance, and never overflows.
+// its bounds, grows with the attempts and with chance, and never overflows. What
+// somebody asks for is kept likewise.
 func FuzzDelay(f *testing.F) {
 	f.Add(int64(time.Second), 2.0, 3, 0.5)
 	f.Add(int64(10*time.Second), 30.0, 2, 0.999)
@@ -22,6 +23,7 @@ func FuzzDelay(f *testing.F) {
 			for _, jitter := range []float64{math.NaN(), math.Inf(-1), 0, 0.2, 1, math.Inf(1)} {
 				e := backoff.Exponential{First: time.Duration(first), Max: most, Factor: factor, Jitter: jitter}
 				checkDelay(t, e, attempt, random)
+				checkAsked(t, e, time.Duration(first), random)
 			}
 		}
 	})
@@ -55,5 +57,20 @@ func checkDelay(t *testing.T, e backoff.Exponential, attempt int, random float64
 		t.Errorf("%+v.Delay(%d, %v) = %v, more than its share beyond %v", e, attempt, random, jittered, bare)
 	case attempt < math.MaxInt && e.Delay(attempt+1, 0) < bare:
 		t.Errorf("%+v.Delay(%d, 0) = %v, less than the one before, %v", e, attempt+1, e.Delay(attempt+1, 0), bare)
+	}
+}
+
+func checkAsked(t *testing.T, e backoff.Exponential, d time.Duration, random float64) {
+	t.Helper()
+	want := max(d, 0)
+	if e.Max > 0 {
+		want = min(want, e.Max)
+	}
+	got, share := e.Asked(d, random), max(e.Jitter, 0)*min(max(random, 0), 1)
+	if math.IsNaN(share) {
+		share = 0
+	}
+	if got < want || want == 0 && got != 0 || float64(got) > float64(want)*(1+share)*(1+1e-9)+1 {
+		t.Errorf("%+v.Asked(%v, %v) = %v, want %v and no more than its share beyond", e, d, random, got, want)
 	}
 }
