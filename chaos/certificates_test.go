@@ -8,12 +8,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,10 +122,12 @@ func TestAReceiverInside(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		target, contacted := elsewhere(t)
-		_, port, err := net.SplitHostPort(strings.TrimPrefix(target, "http://"))
+		to, err := netip.ParseAddrPort(strings.TrimPrefix(target, "http://"))
 		require.NoError(t, err)
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
-		r.Work("one", unhurried, func(o *chaos.Orders) { o.Public, o.Receiver = true, "https://localhost:"+port })
+		r.Work("one", unhurried, func(o *chaos.Orders) {
+			o.Public, o.Receiver = to.Port(), fmt.Sprintf("https://localhost:%d", to.Port())
+		})
 		r.Drained(60 * time.Second)
 		var refused int
 		require.NoError(t, r.Pool().QueryRow(t.Context(), `SELECT count(*) FROM almanac.events

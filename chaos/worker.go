@@ -56,8 +56,9 @@ type Orders struct {
 	Receivers map[string]string
 	// Roots is a file of certificates to trust, if the system's are not enough.
 	Roots string
-	// Public lets deliveries go to public addresses only.
-	Public   bool
+	// Public lets deliveries go to public addresses only, at this port or 443. Zero
+	// lets them go anywhere.
+	Public   uint16
 	Secret   string // that signs them
 	Slots    int
 	Lease    time.Duration
@@ -171,8 +172,10 @@ func (w *worker) senders() ([]almanac.Option, error) {
 		}
 	}
 	settings := []webhook.Option{webhook.WithSecrets(w.Secret), webhook.WithTimeout(w.Patience)}
-	if !w.Public {
+	if w.Public == 0 {
 		settings = append(settings, webhook.AllowPrivate())
+	} else {
+		settings = append(settings, webhook.AllowPorts(w.Public))
 	}
 	receivers := map[string]string{string(almanac.ChannelWebhook): w.Receiver}
 	maps.Copy(receivers, w.Receivers)

@@ -30,8 +30,10 @@ type Deliverer struct {
 var _ almanac.Deliverer = (*Deliverer)(nil)
 
 // New returns a deliverer to an absolute https URL, or http where AllowPrivate is
-// given, with any port, without userinfo or fragment and of at most 2,048 bytes. All
-// settings that are wrong are reported at once; the error repeats no secret.
+// given, to a port that may be dialled, without userinfo or fragment and of at most
+// 2,048 bytes. All settings that are wrong are reported at once; the error repeats
+// no secret, and matches [ErrProhibitedAddress] or [ErrProhibitedPort] where the URL
+// alone tells of one.
 func New(target string, options ...Option) (*Deliverer, error) {
 	s := settings{timeout: 15 * time.Second, header: http.Header{}}
 	for _, option := range options {
@@ -41,7 +43,7 @@ func New(target string, options ...Option) (*Deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Deliverer{url: target, keys: keys, header: s.header, timeout: s.timeout, transport: newTransport(s.private)}, nil
+	return &Deliverer{url: target, keys: keys, header: s.header, timeout: s.timeout, transport: newTransport(s.guard())}, nil
 }
 
 // Deliver posts the event. A nil error means that the receiver answered 2xx. An

@@ -26,9 +26,10 @@
 //
 // The address is judged when it is dialled, after every name was resolved, so
 // neither a name that points inside nor one that changes its mind gets through:
-// only public addresses are dialled, and no proxy of the environment is used.
-// [AllowPrivate] opens loopback and private networks. A refusal is final, for it
-// tells of a wrong setting or a hostile name, not of a bad moment.
+// only public addresses are dialled, at port 443, and no proxy of the environment
+// is used. [AllowPrivate] opens loopback and private networks, [AllowPorts] further
+// ports. A refusal is final, for it tells of a wrong setting or a hostile name, not
+// of a bad moment.
 //
 // # At the receiver
 //

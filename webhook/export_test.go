@@ -8,5 +8,11 @@ import (
 // Transport is what d sends by, for tests that lead it elsewhere.
 func (d *Deliverer) Transport() *http.Transport { return d.transport }
 
-// NewDialer returns the dialer of a deliverer.
-func NewDialer(private bool) *net.Dialer { return newDialer(guard(private)) }
+// NewDialer returns the dialer of a deliverer with some options.
+func NewDialer(options ...Option) *net.Dialer {
+	var s settings
+	for _, option := range options {
+		option(&s)
+	}
+	return newDialer(s.guard())
+}

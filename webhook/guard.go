@@ -15,22 +15,29 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrProhibitedAddress reports that a receiver's name leads to an address that
-// must not be dialled from here.
-var ErrProhibitedAddress = errors.New("webhook: prohibited address")
+// Why a receiver must not be dialled from here.
+var (
+	// ErrProhibitedAddress reports that its name leads to an address that is not
+	// public; see [AllowPrivate].
+	ErrProhibitedAddress = errors.New("webhook: prohibited address")
+	// ErrProhibitedPort reports a port that is not 443; see [AllowPorts].
+	ErrProhibitedPort = errors.New("webhook: prohibited port")
+)
 
 const (
 	dialTimeout   = 5 * time.Second
 	headerTimeout = 10 * time.Second
 	maxHeader     = 64 << 10
+
+	httpPort, httpsPort = 80, 443
 )
 
 // newTransport returns a transport of our own: no proxy of the environment, which
 // would dial for us where the guard does not see it, and a bound on everything
 // that a receiver could make endless.
-func newTransport(private bool) *http.Transport {
+func newTransport(g guard) *http.Transport {
 	return &http.Transport{
-		DialContext:            newDialer(guard(private)).DialContext,
+		DialContext:            newDialer(g).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
 		ResponseHeaderTimeout:  headerTimeout,
@@ -64,23 +71,33 @@ func newDialer(g guard) *net.Dialer {
 	}
 }
 
-// guard says which addresses may be dialled: public ones, and private ones too
-// when it is true.
-type guard bool
+// guard says what may be dialled.
+type guard struct {
+	private bool // private addresses too, not only public ones
+	anyPort bool // and not only httpsPort and those that follow
+	ports   []uint16
+}
 
 // public knows the special-purpose registries of IANA.
 var public = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork())
 
-// check judges the address that is about to be dialled. An IPv4 address in IPv6
-// clothing is judged as what it is.
+// check judges the address that is about to be dialled, and its port. An IPv4
+// address in IPv6 clothing is judged as what it is.
 func (g guard) check(to netip.AddrPort) error {
 	ip := to.Addr().Unmap().WithZone("")
 	metadata := slices.ContainsFunc(cloudMetadata, func(p netip.Prefix) bool { return p.Contains(ip) })
 	inside := ip.IsLoopback() || ip.IsPrivate() || sharedSpace.Contains(ip)
-	if metadata || !(inside && bool(g)) && public.SafeAddr(ip) != nil {
+	if metadata || !(inside && g.private) && public.SafeAddr(ip) != nil {
 		return fmt.Errorf("%w: %s", ErrProhibitedAddress, ip)
 	}
-	return nil
+	return g.checkPort(to.Port())
+}
+
+func (g guard) checkPort(port uint16) error {
+	if g.anyPort || port == httpsPort || slices.Contains(g.ports, port) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d (others than 443 take AllowPorts)", ErrProhibitedPort, port)
 }
 
 // sharedSpace is what carriers and overlay networks use like private space (RFC 6598).

@@ -1,9 +1,13 @@
 package webhook_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,9 +66,8 @@ func TestDeliverDialsNoPrivateAddress(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
-	d, err := webhook.New("https://localhost:" + port)
+	port := portOf(listener)
+	d, err := webhook.New(fmt.Sprintf("https://localhost:%d", port), webhook.AllowPorts(port))
 	require.NoError(t, err, "a name alone tells nothing")
 
 	err = d.Deliver(t.Context(), greeting(time.Now()))
@@ -85,4 +88,60 @@ func TestDeliverTakesNoProxyFromTheEnvironment(t *testing.T) {
 	d := deliverer(t, "http://receiver.invalid/hook", webhook.WithTimeout(time.Second))
 	require.Error(t, d.Deliver(t.Context(), greeting(time.Now())))
 	require.Empty(t, proxy.heard())
+}
+
+// Which port a URL names is known at once. The dialler asks again: nobody but the
+// guard decides, whatever led there.
+func TestOnlyPortsThatAreAllowedAreDialled(t *testing.T) {
+	t.Parallel()
+	private, ports := webhook.AllowPrivate, webhook.AllowPorts
+	tests := map[string]struct {
+		url     string
+		options []webhook.Option
+		ok      bool
+	}{
+		"the one of https":                    {"https://93.184.216.34/", nil, true},
+		"the same, by number":                 {"https://93.184.216.34:443/", nil, true},
+		"another":                             {"https://93.184.216.34:8443/", nil, false},
+		"that of a mail server":               {"https://93.184.216.34:25/", nil, false},
+		"that of http":                        {"https://93.184.216.34:80/", nil, false},
+		"another one that is allowed":         {"https://93.184.216.34:8443/", []webhook.Option{ports(1, 8443)}, true},
+		"one allowed by itself":               {"https://93.184.216.34:8443/", []webhook.Option{ports(8443), ports(1)}, true},
+		"another one than is allowed":         {"https://93.184.216.34:8444/", []webhook.Option{ports(8443)}, false},
+		"443 although another is allowed":     {"https://93.184.216.34/", []webhook.Option{ports(8443)}, true},
+		"any, where private is":               {"https://93.184.216.34:25/", []webhook.Option{private()}, true},
+		"any, on loopback":                    {"http://127.0.0.1:9000/", []webhook.Option{private()}, true},
+		"private, but not the port":           {"http://127.0.0.1:9000/", []webhook.Option{private(), ports(9001)}, false},
+		"private, but not the port of http":   {"http://127.0.0.1/", []webhook.Option{private(), ports(9001)}, false},
+		"private, and the port":               {"http://127.0.0.1:9000/", []webhook.Option{ports(9000), private()}, true},
+		"in IPv6":                             {"https://[2606:4700::1111]:25/", nil, false},
+		"443 where no further one is allowed": {"https://93.184.216.34:80/", []webhook.Option{ports()}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := append([]webhook.Option{webhook.WithTimeout(10 * time.Second)}, tt.options...)
+			_, early := webhook.New(tt.url, options...)
+			require.Equal(t, tt.ok, early == nil, "%v", early)
+
+			// The same receiver by a name tells only its port, and so does one with leave for
+			// all of them, whose dialler is another's.
+			d, err := webhook.New(tt.url, private(), webhook.WithTimeout(10*time.Second))
+			require.NoError(t, err)
+			t.Cleanup(d.CloseIdleConnections)
+			dialer := webhook.NewDialer(tt.options...)
+			guarded := dialer.ControlContext
+			dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+				return errors.Join(guarded(ctx, network, address, conn), errOutside)
+			}
+			d.Transport().DialContext = dialer.DialContext
+			late := d.Deliver(t.Context(), greeting(time.Now()))
+
+			require.ErrorIs(t, late, errOutside)
+			for what, err := range map[string]error{"by its URL": early, "when it is dialled": late} {
+				require.Equal(t, !tt.ok, errors.Is(err, webhook.ErrProhibitedPort), "%s: %v", what, err)
+			}
+			require.Equal(t, !tt.ok, errors.Is(late, almanac.ErrPermanent), "asking again changes no setting")
+		})
+	}
 }

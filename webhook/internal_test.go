@@ -143,7 +143,8 @@ func FuzzGuard(f *testing.F) {
 			return
 		}
 		bare := ip.Unmap()
-		strict, lenient := guard(false).check(netip.AddrPortFrom(ip, 443)), guard(true).check(netip.AddrPortFrom(ip, 443))
+		closed, open := guard{}, guard{private: true, anyPort: true}
+		strict, lenient := closed.check(netip.AddrPortFrom(ip, 443)), open.check(netip.AddrPortFrom(ip, 80))
 		for _, network := range networks {
 			if network.Contains(bare) && strict == nil {
 				t.Errorf("%v may be dialled, which is in %v", ip, network)
@@ -152,11 +153,11 @@ func FuzzGuard(f *testing.F) {
 		if strict == nil && lenient != nil {
 			t.Errorf("%v may be dialled, but not where more is allowed: %v", ip, lenient)
 		}
-		if open := bare.IsLoopback() || bare.IsPrivate() || sharedSpace.Contains(bare); strict != nil && lenient == nil && !open {
+		if private := bare.IsLoopback() || bare.IsPrivate() || sharedSpace.Contains(bare); strict != nil && lenient == nil && !private {
 			t.Errorf("%v is neither public nor private, and may be dialled", ip)
 		}
 		clothed := netip.AddrFrom16(bare.As16()).WithZone(scope)
-		if again := guard(false).check(netip.AddrPortFrom(clothed, 80)); (again == nil) != (strict == nil) {
+		if again := closed.check(netip.AddrPortFrom(clothed, 443)); (again == nil) != (strict == nil) {
 			t.Errorf("%v and %v are judged differently: %v, %v", ip, clothed, strict, again)
 		}
 	})
@@ -176,7 +177,7 @@ func FuzzNew(f *testing.F) {
 			t.Fatalf("%q is accepted and makes no request: %v", target, err)
 		}
 		u := r.URL
-		if len(target) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		if len(target) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Port() != "" && portOf(u) != 443 {
 			t.Errorf("%q is accepted", target)
 		}
 		if ip, err := netip.ParseAddr(u.Hostname()); err == nil && (ip.Unmap().IsPrivate() || !ip.Unmap().IsGlobalUnicast()) {

@@ -22,11 +22,11 @@ import (
 
 // connected returns a deliverer whose every connection is one end of a pipe, with
 // the receiver at the other: in a bubble, nothing of it takes real time.
-func connected(t *testing.T, url string, receiver func(net.Conn)) *webhook.Deliverer {
+func connected(t *testing.T, url string, receiver func(net.Conn), options ...webhook.Option) *webhook.Deliverer {
 	t.Helper()
 	var receivers sync.WaitGroup
 	t.Cleanup(receivers.Wait)
-	d := deliverer(t, url)
+	d := deliverer(t, url, options...)
 	d.Transport().DialContext = func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		receivers.Go(func() { defer far.Close(); receiver(far) })
@@ -95,7 +95,7 @@ func TestDeliverWaitsForNoNameServer(t *testing.T) {
 	_, err := silent.LookupHost(t.Context(), "receiver.example")
 	require.Error(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		dialer := webhook.NewDialer(false)
+		dialer := webhook.NewDialer()
 		dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()

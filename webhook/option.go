@@ -21,7 +21,14 @@ type settings struct {
 	signed  bool
 	header  http.Header
 	private bool
+	ports   []uint16
+	listed  bool // ports are
 	timeout time.Duration
+}
+
+// guard is what the settings allow to be dialled.
+func (s settings) guard() guard {
+	return guard{private: s.private, anyPort: s.private && !s.listed, ports: s.ports}
 }
 
 // WithSecrets signs deliveries with each of the secrets; give the new and the old
@@ -43,10 +50,18 @@ func WithHeader(name, value string) Option {
 	return func(s *settings) { s.header.Add(name, value) }
 }
 
-// AllowPrivate lets deliveries go to loopback and private networks, and over plain
-// http. Link-local and multicast addresses and those where clouds keep a machine's
-// credentials stay forbidden.
+// AllowPrivate lets deliveries go to loopback and private networks, over plain http
+// too, and to any port unless [AllowPorts] names some. Link-local and multicast
+// addresses and those where clouds keep a machine's credentials stay forbidden.
 func AllowPrivate() Option { return func(s *settings) { s.private = true } }
+
+// AllowPorts lets deliveries go to the given ports besides 443; what is given more
+// than once adds up. Without it, and without [AllowPrivate], there is only 443: a
+// URL that somebody else may choose could otherwise knock at every port of a host,
+// and find out which are open. A port of zero is an error.
+func AllowPorts(ports ...uint16) Option {
+	return func(s *settings) { s.ports, s.listed = append(s.ports, ports...), true }
+}
 
 // WithTimeout bounds a delivery from the dialling to the end of the answer. It must
 // be positive. The default is 15 seconds.
@@ -64,6 +79,7 @@ func (s settings) check(target string) ([]key, error) {
 	}
 	errs = append(errs, s.checkURL(target))
 	refuse(s.timeout <= 0, "timeout of %v is not positive", s.timeout)
+	refuse(slices.Contains(s.ports, 0), "port 0 cannot be allowed: it is none")
 	for _, name := range slices.Sorted(maps.Keys(s.header)) {
 		refuse(name == "" || strings.ContainsFunc(name, notInName), "%q is no name for a header", name)
 		refuse(reserved(name), "the header %s is not the caller's to set", name)
@@ -97,11 +113,22 @@ func (s settings) checkURL(target string) error {
 			return fmt.Errorf("webhook: %q is no port", port)
 		}
 	}
-	// An address that can be judged now is judged now; the rest when it is dialled.
+	// What can be judged now is judged now; the rest when it is dialled.
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return guard(s.private).check(netip.AddrPortFrom(ip, 0))
+		return s.guard().check(netip.AddrPortFrom(ip, portOf(u)))
 	}
-	return nil
+	return s.guard().checkPort(portOf(u))
+}
+
+// portOf returns the port that a URL leads to, by its scheme where it names none.
+func portOf(u *url.URL) uint16 {
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		return uint16(n)
+	}
+	if u.Scheme == "http" {
+		return httpPort
+	}
+	return httpsPort
 }
 
 func notInName(r rune) bool {

