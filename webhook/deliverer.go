@@ -21,9 +21,11 @@ const maxAnswer = 16 << 10
 // Deliverer posts events to one URL. It is safe for concurrent use.
 type Deliverer struct {
 	url       string
+	receiver  string // its host and port
 	keys      []key
 	header    http.Header
 	timeout   time.Duration
+	bulkhead  *bulkhead
 	transport *http.Transport // without a client: it follows no redirect and keeps no cookie
 }
 
@@ -43,13 +45,18 @@ func New(target string, options ...Option) (*Deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Deliverer{url: target, keys: keys, header: s.header, timeout: s.timeout, transport: newTransport(s.guard())}, nil
+	to, _ := url.Parse(target) // parsed before
+	return &Deliverer{
+		url: target, receiver: receiverOf(to), keys: keys, header: s.header, timeout: s.timeout,
+		bulkhead: s.bulkhead, transport: newTransport(s.guard()),
+	}, nil
 }
 
 // Deliver posts the event. A nil error means that the receiver answered 2xx. An
 // error that matches [almanac.ErrPermanent] is final; any other is worth another
-// attempt. An answer that is no 2xx is a [*StatusError]. The text of an error repeats
-// neither the URL's path and query, nor a header, nor what the receiver answered.
+// attempt. An answer that is no 2xx is a [*StatusError], and a turn that did not come
+// is [ErrBusy]. The text of an error repeats neither the URL's path and query, nor a
+// header, nor what the receiver answered.
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -57,6 +64,11 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 	if err != nil {
 		return almanac.Permanent(err)
 	}
+	leave, err := d.bulkhead.enter(ctx, d.receiver)
+	if err != nil {
+		return unanswered(ctx, err)
+	}
+	defer leave()
 	response, err := d.transport.RoundTrip(request)
 	if err != nil {
 		return unanswered(ctx, err)

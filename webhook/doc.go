@@ -22,6 +22,13 @@
 // are worth another attempt, no sooner than a Retry-After header says. Any other
 // answer is final. Redirects are not followed.
 //
+// # How long it takes
+//
+// Five seconds to connect, five for the handshake of TLS, ten from the request to
+// the end of the answer's header, and 15 for all of it, or as [WithTimeout] says. A
+// receiver that is slow can take every worker for so long: [WithConcurrency] leaves
+// some to the others.
+//
 // # Where it may connect
 //
 // The address is judged when it is dialled, after every name was resolved, so

@@ -16,3 +16,12 @@ func NewDialer(options ...Option) *net.Dialer {
 	}
 	return newDialer(s.guard())
 }
+
+// Receivers is how many receivers an option of WithConcurrency keeps something of.
+func Receivers(option Option) int {
+	var s settings
+	option(&s)
+	s.bulkhead.mu.Lock()
+	defer s.bulkhead.mu.Unlock()
+	return len(s.bulkhead.receivers)
+}

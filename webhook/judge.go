@@ -72,6 +72,8 @@ func retryAfter(value string, at time.Time) time.Duration {
 // to dial is final: it tells of a wrong setting, and asking again changes none.
 func unanswered(ctx context.Context, err error) error {
 	switch {
+	case errors.Is(err, ErrBusy):
+		return err
 	case errors.Is(err, ErrProhibitedAddress), errors.Is(err, ErrProhibitedPort):
 		return almanac.Permanent(&silence{err, err.Error()})
 	case ctx.Err() != nil:

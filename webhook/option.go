@@ -17,13 +17,14 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	secrets []string
-	signed  bool
-	header  http.Header
-	private bool
-	ports   []uint16
-	listed  bool // ports are
-	timeout time.Duration
+	secrets  []string
+	signed   bool
+	header   http.Header
+	private  bool
+	ports    []uint16
+	listed   bool // ports are
+	timeout  time.Duration
+	bulkhead *bulkhead
 }
 
 // guard is what the settings allow to be dialled.
@@ -63,8 +64,23 @@ func AllowPorts(ports ...uint16) Option {
 	return func(s *settings) { s.ports, s.listed = append(s.ports, ports...), true }
 }
 
-// WithTimeout bounds a delivery from the dialling to the end of the answer. It must
-// be positive. The default is 15 seconds.
+// WithConcurrency bounds how many deliveries are under way to one receiver, a host
+// and port, at once, so that one that is slow does not take every worker. One more
+// waits for its turn, for at most half of the time that it has, and then returns
+// [ErrBusy], which counts as an attempt; nothing was sent.
+//
+// Deliverers that are given the same Option count together: make it once and hand
+// it to each of them where many URLs can lead to one host. What it keeps of a
+// receiver goes when the last delivery to it has ended.
+//
+// Zero means no bound, and so does its absence. A negative n is an error.
+func WithConcurrency(n int) Option {
+	b := &bulkhead{most: n, receivers: make(map[string]*berths)}
+	return func(s *settings) { s.bulkhead = b }
+}
+
+// WithTimeout bounds a delivery from the wait for its turn to the end of the answer.
+// It must be positive. The default is 15 seconds.
 func WithTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
 const maxURL = 2048
@@ -79,6 +95,7 @@ func (s settings) check(target string) ([]key, error) {
 	}
 	errs = append(errs, s.checkURL(target))
 	refuse(s.timeout <= 0, "timeout of %v is not positive", s.timeout)
+	refuse(s.bulkhead != nil && s.bulkhead.most < 0, "concurrency is negative")
 	refuse(slices.Contains(s.ports, 0), "port 0 cannot be allowed: it is none")
 	for _, name := range slices.Sorted(maps.Keys(s.header)) {
 		refuse(name == "" || strings.ContainsFunc(name, notInName), "%q is no name for a header", name)

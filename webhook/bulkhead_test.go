@@ -1,0 +1,240 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/webhook"
+)
+
+// slow is a receiver that takes its time over each delivery, and counts.
+type slow struct {
+	takes time.Duration
+	now   atomic.Int32
+	most  atomic.Int32
+	heard atomic.Int32
+}
+
+func (s *slow) receive(c net.Conn) {
+	if _, err := c.Read(make([]byte, 4<<10)); err != nil {
+		return
+	}
+	s.heard.Add(1)
+	now := s.now.Add(1)
+	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
+	}
+	gone := make(chan struct{})
+	go func() { defer close(gone); untilClosed(c) }()
+	select {
+	case <-time.After(s.takes):
+		s.now.Add(-1) // before it is told
+		_, _ = c.Write([]byte("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"))
+		<-gone
+	case <-gone:
+		s.now.Add(-1)
+	}
+}
+
+// crowd makes so many deliveries at once, by the deliverers in turn, and returns
+// what came of each, and when.
+func crowd(t *testing.T, many int, by ...*webhook.Deliverer) (results []error, took []time.Duration) {
+	t.Helper()
+	results, took = make([]error, many), make([]time.Duration, many)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range many {
+		all.Go(func() {
+			results[i] = by[i%len(by)].Deliver(t.Context(), greeting(began))
+			took[i] = time.Since(began)
+		})
+	}
+	all.Wait()
+	return results, took
+}
+
+func busy(results []error) int {
+	n := 0
+	for _, err := range results {
+		if errors.Is(err, webhook.ErrBusy) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		bound     int
+		takes     time.Duration
+		many      int
+		most      int32 // at once
+		delivered int
+		last      time.Duration // when the last result was known
+	}{
+		"without a bound":          {0, 4 * time.Second, 50, 50, 50, 4 * time.Second},
+		"one after the other":      {1, time.Second, 5, 1, 5, 5 * time.Second},
+		"some wait":                {10, 4 * time.Second, 20, 10, 20, 8 * time.Second},
+		"and some in vain":         {10, 4 * time.Second, 50, 10, 20, 8 * time.Second},
+		"the others in vain":       {2, 8 * time.Second, 12, 2, 2, 8 * time.Second},
+		"more than there ever are": {1 << 30, 4 * time.Second, 20, 20, 20, 4 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &slow{takes: tt.takes}
+				bound := webhook.WithConcurrency(tt.bound)
+				d := connected(t, "http://receiver.example/", s.receive, bound)
+
+				results, took := crowd(t, tt.many, d)
+
+				require.Equal(t, tt.most, s.most.Load(), "at once")
+				require.Equal(t, tt.many-tt.delivered, busy(results))
+				require.EqualValues(t, tt.delivered, s.heard.Load(), "who had no turn sent nothing")
+				for i, err := range results {
+					if err == nil {
+						require.LessOrEqual(t, took[i], tt.last)
+						continue
+					}
+					require.ErrorIs(t, err, webhook.ErrBusy)
+					require.NotErrorIs(t, err, almanac.ErrPermanent)
+					require.Equal(t, 7500*time.Millisecond, took[i], "half of the default timeout")
+				}
+				require.Zero(t, webhook.Receivers(bound), "nothing is kept of who is idle")
+				require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
+			})
+		})
+	}
+}
+
+// Two URLs of one receiver share its places, two receivers do not.
+func TestPlacesBelongToTheReceiver(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		one, other string
+		shared     bool
+	}{
+		"two paths":               {"http://receiver.example/a", "http://receiver.example/b?c", true},
+		"a port that goes unsaid": {"http://receiver.example/", "http://receiver.example:80/", true},
+		"another spelling":        {"http://receiver.example/", "http://Receiver.Example./", true},
+		"another host":            {"http://receiver.example/", "http://www.receiver.example/", false},
+		"another port":            {"http://receiver.example/", "http://receiver.example:8080/", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &slow{takes: time.Second}
+				bound := webhook.WithConcurrency(1)
+				one, other := connected(t, tt.one, s.receive, bound), connected(t, tt.other, s.receive, bound)
+
+				results, _ := crowd(t, 4, one, other)
+
+				require.NoError(t, errors.Join(results...))
+				require.Equal(t, map[bool]int32{true: 1, false: 2}[tt.shared], s.most.Load())
+				require.Zero(t, webhook.Receivers(bound))
+			})
+		})
+	}
+}
+
+func TestAnOptionOfItsOwnCountsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{takes: time.Second}
+		one := connected(t, "http://receiver.example/", s.receive, webhook.WithConcurrency(1))
+		other := connected(t, "http://receiver.example/", s.receive, webhook.WithConcurrency(1))
+		results, _ := crowd(t, 4, one, other)
+		require.NoError(t, errors.Join(results...))
+		require.EqualValues(t, 2, s.most.Load())
+	})
+}
+
+// Who waits stops waiting when it is told to, and for no longer than half of what
+// is left when that is less than the deliverer's own timeout.
+func TestWaitingForATurnEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	stopping := errors.New("the process stops")
+	tests := map[string]struct {
+		context func(context.Context) (context.Context, context.CancelFunc)
+		want    error
+		after   time.Duration
+	}{
+		"it is stopped": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(time.Second, func() { cancel(stopping) })
+			return ctx, func() { cancel(nil) }
+		}, stopping, time.Second},
+		"it has little time": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 3*time.Second)
+		}, webhook.ErrBusy, 1500 * time.Millisecond},
+		"it has none left": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 0)
+		}, context.DeadlineExceeded, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &slow{takes: 10 * time.Second}
+				bound := webhook.WithConcurrency(1)
+				d := connected(t, "http://receiver.example/", s.receive, bound)
+				var first sync.WaitGroup
+				first.Go(func() { _ = d.Deliver(t.Context(), greeting(time.Now())) })
+				synctest.Wait()
+				ctx, cancel := tt.context(t.Context())
+				defer cancel()
+				began := time.Now()
+
+				err := d.Deliver(ctx, greeting(began))
+
+				require.ErrorIs(t, err, tt.want)
+				require.Equal(t, tt.after, time.Since(began))
+				first.Wait()
+				require.EqualValues(t, 1, s.heard.Load(), "nothing was sent")
+				require.Zero(t, webhook.Receivers(bound))
+			})
+		})
+	}
+}
+
+// A place is given back however a delivery ends, and nothing races.
+func TestPlacesAreGivenBackByEveryEnd(t *testing.T) {
+	t.Parallel()
+	bound := webhook.WithConcurrency(3)
+	var now, most atomic.Int32
+	var turn atomic.Int32
+	r := listen(t, func(w http.ResponseWriter, r *http.Request) {
+		defer now.Add(-1)
+		for n, m := now.Add(1), most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		switch turn.Add(1) % 3 {
+		case 0:
+			w.WriteHeader(http.StatusGone)
+		case 1:
+			panic(http.ErrAbortHandler)
+		}
+	})
+	by := make([]*webhook.Deliverer, 4)
+	for i := range by {
+		by[i] = deliverer(t, fmt.Sprintf("%s/%d", r.URL, i), bound)
+	}
+	for range 5 {
+		results, _ := crowd(t, 60, by...)
+		require.Zero(t, busy(results))
+	}
+	require.LessOrEqual(t, most.Load(), int32(3))
+	require.Zero(t, webhook.Receivers(bound))
+}
