@@ -67,6 +67,7 @@ func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...
 	if err := a.check(); err != nil {
 		return nil, err
 	}
+	a.lost = a.answer(a.protected(unknownRoute))
 	a.mux = a.newMux()
 	return a, nil
 }
@@ -80,6 +81,8 @@ type api struct {
 	log *slog.Logger
 	bad []error // what is wrong with options
 	mux *http.ServeMux
+	// lost answers for paths that mux would redirect.
+	lost http.Handler
 	// A body is read as JSON whatever it says it is, so it is not its type that keeps
 	// pages in somebody's browser from posting here.
 	origins http.CrossOriginProtection
@@ -144,7 +147,7 @@ func (a *api) newMux() *http.ServeMux {
 	for path, allowed := range methods {
 		mux.Handle(path, a.answer(a.protected(wrongMethod(strings.Join(allowed, ", ")))))
 	}
-	mux.Handle("/", a.answer(a.protected(unknownRoute)))
+	mux.Handle("/", a.lost)
 	return mux
 }
 

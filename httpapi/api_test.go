@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,19 @@ type answer struct {
 func (s *site) send(method, target, body string, header ...string) answer {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), method, target, strings.NewReader(body))
+	return s.do(r, header...)
+}
+
+// ask sends a request for a URL that need not be of a form to send.
+func (s *site) ask(method string, target *url.URL, header ...string) answer {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "/", nil)
+	r.URL = target
+	return s.do(r, header...)
+}
+
+func (s *site) do(r *http.Request, header ...string) answer {
+	s.t.Helper()
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)

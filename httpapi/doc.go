@@ -27,7 +27,9 @@
 //
 // Errors are problem details of RFC 9457, as application/problem+json, with the
 // request id of the X-Request-Id header in requestId. Their type is about:blank
-// and their title says the status, except for those of two sections below.
+// and their title says the status, except for those of two sections below. A path
+// has one spelling: with empty or dotted segments it is not found, like any other
+// that is unknown, and nobody is sent on.
 //
 // # Changed by one at a time
 //
@@ -70,6 +72,6 @@
 //	  "requestId": "K5RMBQPN7QVFWEAFGTHXXWQWZC"
 //	}
 //
-// The body as a whole is the field "body", a query that cannot be read "query", and
-// a header goes by its name.
+// The body as a whole is the field "body", a query that cannot be read, or that has
+// a parameter without a name, "query", and a header goes by its name.
 package httpapi

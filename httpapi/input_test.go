@@ -160,6 +160,9 @@ func TestBadPathsAndQueriesAreRefused(t *testing.T) {
 		"a type that is not UTF-8":    {"GET", "/events?type=%ff", "", map[string]string{"type": "is not an event type: 1 to 50 bytes without control characters"}},
 		"everything twice":            {"GET", "/events?limit=1&limit=2&stauts=FAILED&type=", "", map[string]string{"limit": "is given more than once", "stauts": "is not a known parameter", "type": "is empty"}},
 		"a query that makes no sense": {"GET", "/events?%zz", "", map[string]string{"query": "cannot be read"}},
+		"a parameter without a name":  {"GET", "/events?=x", "", map[string]string{"query": "has a parameter without a name"}},
+		"two without a name":          {"GET", "/events?=&=x&limit=0", "", map[string]string{"query": "has a parameter without a name", "limit": "is not a whole number between 1 and 1000"}},
+		"one that is called query":    {"GET", "/user/" + id + "?query=x&=x", "", map[string]string{"query": "has a parameter without a name"}},
 		"a query where none is known": {"GET", "/user/" + id + "?full=1", "", map[string]string{"full": "is not a known parameter"}},
 	}
 	for name, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,30 @@ func TestTheUnknownIsNotFound(t *testing.T) {
 	} {
 		s.problem(s.send(request.method, request.target, request.body), http.StatusNotFound)
 	}
+}
+
+// net/http would send whoever asks on to a cleaner path, in its own words, before
+// asking who they are.
+func TestAPathHasOneSpelling(t *testing.T) {
+	t.Parallel()
+	s, guarded := open(t), openOn(t, newRepository(), httpapi.BearerToken("secret"))
+	for _, path := range []string{
+		"//", "/./", "/../", "/.", "//events", "/events//", "/user/../events", "/user//events", "/user/./x", "/events/..", "/healthz/../user",
+		"//example.com/events", "/%2e%2e//x", "/healthz//", "//readyz",
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "CONNECT", "DELETE"} {
+			// Not parsed, for a URL that begins with two slashes begins with a host.
+			ask := func(s *site, header ...string) answer {
+				return s.ask(method, &url.URL{Path: path, RawQuery: "x=y"}, header...)
+			}
+
+			s.problem(ask(s), http.StatusNotFound)
+			s.problem(ask(guarded), http.StatusUnauthorized)
+			s.problem(ask(guarded, "Authorization: Bearer secret"), http.StatusNotFound)
+		}
+	}
+	require.Equal(t, http.StatusOK, s.send("GET", "/events", "").status)
+	s.problem(s.send("GET", "/user/%2e%2e/events", ""), http.StatusBadRequest) // an id that is none
 }
 
 func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,8 +25,11 @@ func queryOf(r *http.Request, bad *complaints, known ...string) map[string]strin
 		return nil
 	}
 	query := make(map[string]string)
-	for name, given := range values {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		given := values[name]
 		switch {
+		case name == "":
+			bad.add("query", "has a parameter without a name")
 		case !slices.Contains(known, name):
 			bad.add(clip(strings.ToValidUTF8(name, "�")), "is not a known parameter")
 		case len(given) > 1:

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -55,7 +57,18 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, newProblem(http.StatusForbidden, "a page of another origin may not change anything here"))
 		return
 	}
+	if !clean(r.URL.EscapedPath()) {
+		a.lost.ServeHTTP(w, r)
+		return
+	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// clean reports whether a path is of the one form that ServeMux takes. It would
+// redirect any other, before anybody is asked who they are.
+func clean(p string) bool {
+	shortest := path.Clean(p)
+	return strings.HasPrefix(p, "/") && (p == shortest || shortest != "/" && p == shortest+"/")
 }
 
 const requestIDHeader = "X-Request-Id"
