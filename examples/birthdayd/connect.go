@@ -70,7 +70,7 @@ func open(ctx context.Context, url string, conns int32) (*pgxpool.Pool, error) {
 }
 
 // await returns when the server answers. It goes on asking one that cannot be
-// reached yet or is starting up, but not one that refuses.
+// reached yet, is starting up, or has no connection left, but not one that refuses.
 func await(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
@@ -91,10 +91,11 @@ func await(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 }
 
 // refused reports that the server answered and will not change its mind: every
-// SQLSTATE but that of a server which is starting or stopping (class 57).
+// SQLSTATE but those of a server which is starting or stopping (class 57) or has
+// no resources, connections above all, to spare (class 53).
 func refused(err error) bool {
 	var answer *pgconn.PgError
-	return errors.As(err, &answer) && answer.Code[:2] != "57"
+	return errors.As(err, &answer) && answer.Code[:2] != "57" && answer.Code[:2] != "53"
 }
 
 // describe says in one line which server the pool leads to, without the password.

@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgserver"
@@ -89,6 +93,51 @@ func TestADatabaseThatRefusesIsNotWaitedFor(t *testing.T) {
 	require.Contains(t, p.log.String(), "no_such_database")
 	require.NotContains(t, p.log.String(), password)
 }
+
+// A server that has no connection left for a role tells it in the words that it
+// has for all of them, and stands in for one that a rolling deploy has filled.
+func TestADatabaseWithoutAFreeConnectionIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	address := pgtest.EmptyURL(t)
+	admin, err := pgx.Connect(t.Context(), pgtest.Direct(t, address))
+	require.NoError(t, err)
+	there, err := url.Parse(pgtest.Direct(t, address))
+	require.NoError(t, err)
+	role := strings.TrimPrefix(there.Path, "/") + "_crowd"
+	do := func(sql string) {
+		_, err := admin.Exec(context.WithoutCancel(t.Context()), fmt.Sprintf(sql, pgx.Identifier{role}.Sanitize()))
+		require.NoError(t, err)
+	}
+	do("CREATE ROLE %s LOGIN PASSWORD 'crowd' CONNECTION LIMIT 0")
+	t.Cleanup(func() { do("DROP ROLE %s"); _ = admin.Close(context.WithoutCancel(t.Context())) })
+	there.User = url.UserPassword(role, "crowd")
+	pool, err := open(t.Context(), there.String(), 1)
+	require.NoError(t, err)
+	defer pool.Close()
+	refusal := new(pgconn.PgError)
+	require.ErrorAs(t, pool.Ping(t.Context()), &refusal)
+	require.Equal(t, "53300", refusal.Code)
+
+	told := make(chan string, 1)
+	log := slog.New(slog.NewTextHandler(writing(func(line string) { told <- line }), nil))
+	got := make(chan error, 1)
+	go func() { got <- await(t.Context(), pool, log) }()
+	select {
+	case line := <-told:
+		require.Contains(t, line, "the database does not answer yet")
+		require.Contains(t, line, "53300")
+	case err := <-got:
+		require.NoError(t, err, "it did not wait")
+	}
+	do("ALTER ROLE %s CONNECTION LIMIT -1")
+
+	require.NoError(t, <-got)
+}
+
+// writing makes a writer of what takes each line.
+type writing func(line string)
+
+func (w writing) Write(line []byte) (int, error) { w(string(line)); return len(line), nil }
 
 func TestAnAddressInUseIsTold(t *testing.T) {
 	t.Parallel()
