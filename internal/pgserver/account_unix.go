@@ -112,14 +112,19 @@ func (a account) disown(path string) error {
 	return os.Chown(path, os.Geteuid(), os.Getegid())
 }
 
-// run runs a program as the account and returns what it said.
+// run runs a program as the account and returns what it said. An error that comes
+// of the context's end says why that ended: of itself it is only a signal's name.
 func (a account) run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = "/"
 	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: a.credential()}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // its children too
-	return cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return out, err
 }
 
 // reach makes sure that the account can enter dir and run program. It asks by

@@ -1,6 +1,13 @@
 package pgserver
 
+import "context"
+
 // Search is Find with the machine in its arguments.
 func Search(path string, patterns []string) (Binaries, error) {
 	return search(path, patterns, func(Binaries) bool { return true })
+}
+
+// Run runs a program as the account that runs us.
+func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return account{}.run(ctx, name, args...)
 }

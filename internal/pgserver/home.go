@@ -166,7 +166,7 @@ func (h homeDir) create(ctx context.Context, b Binaries, durable bool) error {
 		args = append(args, "--no-sync")
 	}
 	if out, err := h.account.run(ctx, b.program("initdb"), args...); err != nil {
-		return fmt.Errorf("pgserver: initdb of %v: %w: %s", b, errors.Join(err, ctx.Err()), lastLines(string(out)))
+		return fmt.Errorf("pgserver: initdb of %v: %w: %s", b, err, lastLines(string(out)))
 	}
 
 	if err := h.account.disown(h.password()); err != nil {
