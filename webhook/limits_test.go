@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,16 +36,17 @@ func connected(t *testing.T, url string, receiver func(net.Conn), options ...web
 	return d
 }
 
-// says answers with some words, and then with a byte a second if there is one.
+// says answers with some words, and then with a byte a second if there is one, for
+// an hour: who has no limit of its own is found out, and does not hang.
 func says(words, drip string) func(net.Conn) {
 	return func(c net.Conn) {
-		buffer := make([]byte, 4<<10)
+		began, buffer := time.Now(), make([]byte, 4<<10)
 		if _, err := c.Read(buffer); err != nil {
 			return
 		}
 		go untilClosed(c)
 		_, err := io.WriteString(c, words)
-		for err == nil {
+		for err == nil && time.Since(began) < time.Hour {
 			time.Sleep(time.Second)
 			_, err = io.WriteString(c, drip)
 		}
@@ -60,7 +62,8 @@ func TestDeliverTakesNoLongerThanItsLimits(t *testing.T) {
 		want      time.Duration
 		delivered bool
 	}{
-		"a handshake that does not begin":    {secure, func(c net.Conn) { untilClosed(c) }, 5 * time.Second, false},
+		"a handshake that does not begin":    {secure, says("", ""), 5 * time.Second, false},
+		"a handshake that comes slowly":      {secure, says("\x16\x03\x03\x40\x00", "x"), 5 * time.Second, false},
 		"a request that nobody reads":        {plain, func(net.Conn) { time.Sleep(time.Hour) }, 15 * time.Second, false},
 		"headers that do not come":           {plain, says("", ""), 10 * time.Second, false},
 		"headers that come byte by byte":     {plain, says("HTTP/1.1 200 OK\r\nX-Slow: ", "x"), 10 * time.Second, false},
@@ -101,6 +104,35 @@ func TestDeliverWaitsForNoNameServer(t *testing.T) {
 			return nil, ctx.Err()
 		}}
 		d := deliverer(t, "https://receiver.example/")
+		d.Transport().DialContext = dialer.DialContext
+		began := time.Now()
+
+		err := d.Deliver(t.Context(), greeting(began))
+
+		require.Equal(t, 5*time.Second, time.Since(began), "%v", err)
+		require.NotErrorIs(t, err, almanac.ErrPermanent)
+	})
+}
+
+// The address is good, and nobody there says yes or no: what the guard let pass
+// waits for an answer as a connection does.
+func TestDeliverWaitsForNoConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dialer := webhook.NewDialer()
+		guarded := dialer.ControlContext
+		dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+			if err := guarded(ctx, network, address, conn); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Hour):
+				return errOutside
+			}
+		}
+		d := deliverer(t, "https://93.184.216.34/")
 		d.Transport().DialContext = dialer.DialContext
 		began := time.Now()
 
@@ -153,6 +185,22 @@ func (n *cables) dial(context.Context, string, string) (net.Conn, error) {
 	return cable{near, cut}, nil
 }
 
+// overHTTP2 returns a deliverer to a server that speaks HTTP/2, in a bubble.
+func overHTTP2(t *testing.T, network *cables, answer http.HandlerFunc) *webhook.Deliverer {
+	t.Helper()
+	server := httptest.NewUnstartedServer(answer)
+	require.NoError(t, server.Listener.Close())
+	server.Listener, server.EnableHTTP2 = network, true
+	server.TLS = &tls.Config{Time: certified}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	d := deliverer(t, "https://example.com/")
+	d.Transport().DialContext = network.dial
+	d.Transport().TLSClientConfig.RootCAs = rootsOf(server)
+	d.Transport().TLSClientConfig.Time = certified
+	return d
+}
+
 // A connection of HTTP/2 serves many deliveries, so it must not take all of them
 // down when it dies without a word.
 func TestDeliverLeavesAConnectionThatDied(t *testing.T) {
@@ -160,16 +208,7 @@ func TestDeliverLeavesAConnectionThatDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &cables{conns: make(chan net.Conn), closed: make(chan struct{})}
 		var version atomic.Value
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { version.Store(r.Proto) }))
-		require.NoError(t, server.Listener.Close())
-		server.Listener, server.EnableHTTP2 = network, true
-		server.TLS = &tls.Config{Time: certified}
-		server.StartTLS()
-		defer server.Close()
-		d := deliverer(t, "https://example.com/")
-		d.Transport().DialContext = network.dial
-		d.Transport().TLSClientConfig.RootCAs = rootsOf(server)
-		d.Transport().TLSClientConfig.Time = certified
+		d := overHTTP2(t, network, func(_ http.ResponseWriter, r *http.Request) { version.Store(r.Proto) })
 		require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
 		require.Equal(t, "HTTP/2.0", version.Load())
 
@@ -180,4 +219,42 @@ func TestDeliverLeavesAConnectionThatDied(t *testing.T) {
 		require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
 		require.Len(t, network.laid, 2)
 	})
+}
+
+func TestDeliverHasTheSameLimitsOverHTTP2(t *testing.T) {
+	t.Parallel()
+	hang := func(r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(time.Hour):
+		}
+	}
+	tests := map[string]struct {
+		answer    http.HandlerFunc
+		want      time.Duration
+		delivered bool
+	}{
+		"headers that do not come": {func(_ http.ResponseWriter, r *http.Request) { hang(r) }, 10 * time.Second, false},
+		"a body that does not come": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			hang(r)
+		}, 15 * time.Second, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				network := &cables{conns: make(chan net.Conn), closed: make(chan struct{})}
+				d := overHTTP2(t, network, tt.answer)
+				began := time.Now()
+
+				err := d.Deliver(t.Context(), greeting(began))
+
+				require.Equal(t, tt.want, time.Since(began), "%v", err)
+				require.Equal(t, tt.delivered, err == nil, "%v", err)
+				require.NotErrorIs(t, err, almanac.ErrPermanent)
+			})
+		})
+	}
 }
