@@ -42,7 +42,9 @@ func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d 
 
 // WithPoll sets the longest that Run sleeps before it looks at the database again.
 // Events are not late by it: Run sleeps until the next one is due. It bounds how
-// late an event can be that another process stores for a nearer instant. It must
+// late an event can be that another process stores for a nearer instant, where no
+// hint of that is heard (see [Listener]); package postgres gives hints of what is
+// less than a minute ahead, which is enough for polls of up to 50 seconds. It must
 // be positive. The default is a second.
 func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
 

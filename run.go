@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -40,12 +41,22 @@ func (s *scheduler) Run(ctx context.Context) error {
 	if _, err := s.Missed(ctx); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "missed events could not be counted", slog.Any("error", err))
 	}
-	err = e.Run(ctx)
+	err = s.runListening(ctx, e)
 	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", w.owner), slog.Any("error", err))
 	if err != nil {
 		return fmt.Errorf("almanac: run: %w", err)
 	}
 	return nil
+}
+
+// runListening runs the engine, and listens for as long as it claims.
+func (s *scheduler) runListening(ctx context.Context, e *machine) error {
+	hearing, stop := context.WithCancel(ctx)
+	var listener sync.WaitGroup
+	listener.Go(func() { s.listen(hearing) })
+	defer listener.Wait()
+	defer stop()
+	return e.Run(ctx)
 }
 
 // verify returns when the repository has said that this program can work on it, or

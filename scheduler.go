@@ -45,6 +45,9 @@ type Runner interface {
 	// goroutine that it started, except those of deliveries that ignore their
 	// context, of which the error tells.
 	//
+	// What other processes store it finds when they give a hint that the repository
+	// hears (see [Listener]), or else at the next poll (see [WithPoll]).
+	//
 	// A scheduler runs once at a time; a second concurrent Run returns [ErrRunning].
 	// Where the repository lacks a migration of this release, Run claims nothing and
 	// returns an error that matches [ErrOutdated]. One that a newer release has migrated
