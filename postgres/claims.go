@@ -106,9 +106,13 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes 
 	if err != nil || len(held) == 0 {
 		return nil, err
 	}
-	return all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
+	given, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
 		"ids": uuids(held), "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanEvent)
+	if err != nil {
+		return nil, err
+	}
+	return given, s.hint(ctx, tx, given)
 }
 
 // endLeases ends those of the given leases that hold nothing any more.

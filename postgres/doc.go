@@ -55,6 +55,7 @@
 // stored, and leases run out because nobody gets to renew them. Run needs few
 // connections, however many events it delivers at once: one each to claim, to
 // settle and to renew, and two or three for upkeep. It holds none while it delivers.
+// The one that listens is not the pool's and comes on top.
 //
 //	work, err := postgres.New(workerPool)
 //	…
@@ -89,10 +90,24 @@
 // are lost; deliveries that they recorded are made again with the same key, but an
 // edit that was acknowledged is gone unless the standby is synchronous.
 //
+// # Hints
+//
+// A store on a pool listens for what other processes store (LISTEN), while
+// Scheduler.Run runs, on a connection of its own beside those of the pool, so that an
+// event for the next moments is not late by a poll. What is stored and can be claimed
+// within a minute is told to the others (NOTIFY), in the transaction that stores it,
+// a host's included, once per transaction. Transactions that notify commit one after
+// the other, all over the server, since they hold a lock while they do (NOTIFY in the
+// PostgreSQL manual); those that store only what is further ahead do not notify.
+//
+// A hint that is lost costs nothing but the wait for the poll. A listener that hears
+// nothing, be it for a connection that died or for a pooler, notices within half a
+// minute, says so once, and tries again ever more rarely. [PollOnly] does without.
+//
 // # Poolers
 //
-// A store keeps nothing in a session: no setting, no lock that outlives its
-// transaction, no LISTEN. It works through a pooler that hands each transaction to
+// A store keeps nothing in a session of its pool: no setting, no lock that outlives
+// its transaction, no LISTEN. It works through a pooler that hands each transaction to
 // another session, such as PgBouncer in transaction mode. pgx does prepare
 // statements, which only PgBouncer 1.21 and later can carry along
 // (max_prepared_statements); before an older one add
@@ -101,6 +116,9 @@
 //
 // to the URL of the pool, and datestyle=ISO where a role or the database has
 // another, since values then travel as text. The tests are run that way too.
+//
+// Notifications do not come through it: use [PollOnly], or lead the connection that
+// listens past it, by a BeforeConnect of the pool that knows it by [ListenerName].
 //
 // Time spent in the queue of a pooler counts towards [WithTimeout]. Close the pool
 // before the program ends: that waits until a statement that was given up is

@@ -69,6 +69,9 @@ func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (alma
 		if stored, err = one(ctx, tx, s.statements["update_event"], updateArgs(e, expected), scanEvent); err != nil {
 			return err
 		}
+		if err := s.hint(ctx, tx, []almanac.Event{stored}); err != nil {
+			return err
+		}
 		return s.adjustLease(ctx, tx, was, stored)
 	})
 	return stored, err

@@ -258,6 +258,28 @@ func (b *batch) storeSuccessors(ctx context.Context) error {
 	return err
 }
 
+// endSpentLeases ends the leases of which nothing is left. A hint goes along.
 func (b *batch) endSpentLeases(ctx context.Context) error {
-	return b.endLeases(ctx, b.tx, column(b.settlements, func(s almanac.Settlement) uuid.UUID { return s.Event.LeaseToken }))
+	tokens := column(b.settlements, func(s almanac.Settlement) uuid.UUID { return s.Event.LeaseToken })
+	if !b.worthAHint(b.stored()) {
+		return b.endLeases(ctx, b.tx, tokens)
+	}
+	var statements pgx.Batch
+	statements.Queue(b.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(tokens)})
+	statements.Queue(b.statements["notify"], b.notification(hintPayload))
+	return b.tx.SendBatch(ctx, &statements).Close()
+}
+
+// stored returns the events as they are now, and their successors.
+func (b *batch) stored() []almanac.Event {
+	var stored []almanac.Event
+	for _, s := range b.settled {
+		if s.Err == nil {
+			stored = append(stored, s.Event)
+		}
+		if s.Successor != nil {
+			stored = append(stored, *s.Successor)
+		}
+	}
+	return stored
 }

@@ -32,6 +32,8 @@ type Store struct {
 	db         DB
 	schema     string
 	timeout    time.Duration
+	pollOnly   bool
+	hearing    hearing
 	statements map[string]string // by file name without .sql
 }
 
@@ -57,10 +59,17 @@ func WithSchema(name string) Option { return func(s *Store) { s.schema = name } 
 // Migrations are not bounded by it.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
+// PollOnly lets a store neither listen for hints of what other processes store (see
+// [Store.Listen]) nor give any. It is for stores behind a pooler in transaction mode,
+// which carries no notifications to who listens, and for hosts that prepare
+// transactions, since one that notifies cannot be prepared. Events that other
+// processes store wait for the poll then, as they do when a hint is lost.
+func PollOnly() Option { return func(s *Store) { s.pollOnly = true } }
+
 // New returns a store on db. It does not connect; [Migrate] must have been called
 // once on the database.
 func New(db DB, options ...Option) (*Store, error) {
-	s := &Store{db: db, schema: DefaultSchema, timeout: 5 * time.Second}
+	s := &Store{db: db, schema: DefaultSchema, timeout: 5 * time.Second, hearing: carefully}
 	for _, option := range options {
 		option(s)
 	}

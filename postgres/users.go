@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +31,7 @@ func (s *Store) CreateUser(ctx context.Context, u almanac.User, events ...almana
 		if len(stored) < len(events) {
 			return asIs(fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID))
 		}
-		return nil
+		return s.hint(ctx, tx, stored)
 	})
 	if err != nil {
 		return almanac.User{}, nil, err
@@ -130,8 +131,10 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, wanted almanac.Edit) (stor
 	if stored.Moved, err = s.move(ctx, tx, wanted.Moved); err != nil {
 		return stored, err
 	}
-	stored.Added, err = s.insert(ctx, tx, wanted.Added)
-	return stored, err
+	if stored.Added, err = s.insert(ctx, tx, wanted.Added); err != nil {
+		return stored, err
+	}
+	return stored, s.hint(ctx, tx, slices.Concat(stored.Moved, stored.Added))
 }
 
 // DeleteUser deletes a user, or hides them while something is in flight. Leases

@@ -86,7 +86,10 @@ func (s *Store) MoveEvents(ctx context.Context, events []almanac.Event) (moved [
 			"versions": column(events, func(e event) int { return e.Version }),
 			"due":      column(events, func(e event) time.Time { return e.Due }),
 		}, scanEvent)
-		return err
+		if err != nil {
+			return err
+		}
+		return s.hint(ctx, tx, moved)
 	})
 	return inOrderOf(events, moved), err
 }
