@@ -14,8 +14,8 @@ import (
 	"github.com/almanac-go/almanac/chaos"
 )
 
-// Two workers whose pools want four connections each may have three, together, and
-// for a while none.
+// Two workers whose pools want four connections each may have three, together, beside
+// the two on which they listen, and for a while none.
 func TestTooFewConnections(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
@@ -23,7 +23,7 @@ func TestTooFewConnections(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Pool().Exec(t.Context(), strings.ReplaceAll(string(roles), `:"schema"`, "almanac"))
 		require.NoError(t, err)
-		_, err = r.Pool().Exec(t.Context(), "CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 3 IN ROLE almanac_worker")
+		_, err = r.Pool().Exec(t.Context(), "CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 5 IN ROLE almanac_worker")
 		require.NoError(t, err)
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 10})
 		as, err := url.Parse(r.Cluster.URL(r.Database))
@@ -32,7 +32,7 @@ func TestTooFewConnections(t *testing.T) {
 		two(r, unhurried, func(o *chaos.Orders) { o.URL = as.String() })
 		between(r, time.Second, 2*time.Second)
 		few := refusals(r)
-		release := takeAll(r, as.String(), 3)
+		release := takeAll(r, as.String(), 5)
 		before := refusals(r)
 		time.Sleep(5 * time.Second)
 		none := refusals(r) - before
@@ -45,8 +45,8 @@ func TestTooFewConnections(t *testing.T) {
 		r.Count("refused for want of any", none)
 		r.Check("refused for want of enough", "refused for want of any")
 		logSettling(r)
-		// Each of their five actors waits twice as long each time, from a tenth of a second.
-		if most := 2 * 5 * 6; none > most {
+		// Each of their five actors, and whoever listens, waits twice as long each time, from a tenth of a second.
+		if most := 2 * 6 * 6; none > most {
 			t.Errorf("%d connections are refused, want at most %d", none, most)
 		}
 	})
@@ -67,7 +67,7 @@ func takeAll(r *chaos.Run, address string, connections int) (release func()) {
 	var taken []*pgx.Conn
 	for ctx := r.Within(30 * time.Second); len(taken) < connections; time.Sleep(5 * time.Millisecond) {
 		require.NoError(r, ctx.Err())
-		for _, pid := range r.Sessions(ctx) {
+		for _, pid := range append(r.Sessions(ctx), r.Listeners(ctx)...) {
 			_, err := r.Pool().Exec(ctx, "SELECT pg_terminate_backend($1, 1000)", pid)
 			require.NoError(r, err)
 		}
@@ -179,7 +179,7 @@ func TestPgBouncer(t *testing.T) {
 		t.Cleanup(func() { _ = bouncer.Kill() })
 		const occurrences = 10
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: occurrences})
-		workers := two(r, func(o *chaos.Orders) { o.URL = bouncer.URL(r.Database) })
+		workers := two(r, func(o *chaos.Orders) { o.URL, o.PollOnly = bouncer.URL(r.Database), true })
 		between(r, 500*time.Millisecond, 1500*time.Millisecond)
 		require.NoError(t, bouncer.Tell(r.Within(20*time.Second), "PAUSE"))
 		r.Count("paused", 1)

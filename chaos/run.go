@@ -206,8 +206,15 @@ func (r *Run) Pool() *pgxpool.Pool { return r.pool }
 
 // Sessions returns the processes of the server that serve the workers, in order;
 // none if it does not say.
-func (r *Run) Sessions(ctx context.Context) []int {
-	rows, err := r.pool.Query(ctx, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 ORDER BY pid", workerName)
+func (r *Run) Sessions(ctx context.Context) []int { return r.sessions(ctx, workerName) }
+
+// Listeners is Sessions for those on which workers only listen.
+func (r *Run) Listeners(ctx context.Context) []int {
+	return r.sessions(ctx, postgres.ListenerName+": "+workerName)
+}
+
+func (r *Run) sessions(ctx context.Context, name string) []int {
+	rows, err := r.pool.Query(ctx, "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1 ORDER BY pid", name)
 	if err != nil {
 		return nil
 	}

@@ -42,6 +42,13 @@ const (
 // Ready is what a worker reports when it is about to claim for the first time.
 const Ready Point = "ready"
 
+// What a worker reports of what it hears.
+const (
+	Listening Point = "listening" // it has begun to
+	Heard     Point = "heard"     // a hint, or its own sign of life
+	Deaf      Point = "deaf"      // it hears nothing any more
+)
+
 // Points are all points.
 func Points() []Point {
 	return []Point{BeforeClaim, AfterClaim, BeforeSend, MidSend, AfterSend, BeforeSettle, MidSettle, AfterSettle}
@@ -65,6 +72,11 @@ type Orders struct {
 	Drain    time.Duration
 	Patience time.Duration // with one call, to the database or to the receiver
 	Migrate  bool          // before anything else
+	// PollOnly keeps it from listening, and from giving hints.
+	PollOnly bool
+	// Ear is the address of the server for the connection that listens, if it is
+	// another; see [Line].
+	Ear string
 	// StopAt makes the worker stop dead when it comes to a point for the StopAfter-th
 	// time, counted from one. Empty lets it run.
 	StopAt    Point
@@ -99,7 +111,7 @@ func Work() (code int, ordered bool) {
 // Report is what a worker says of itself.
 type Report struct {
 	Worker string
-	Point  Point              `json:",omitempty"` // reached, and stopped at unless it is Ready
+	Point  Point              `json:",omitempty"` // reached, and stopped at if it is one of Points
 	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
 	Event  string             `json:",omitempty"`
 	Health string             `json:",omitempty"` // from now on: Well, or what is not
@@ -120,7 +132,12 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &w.Orders); err != nil {
 		return err
 	}
-	pool, err := pgxpool.New(ctx, w.URL)
+	config, err := pgxpool.ParseConfig(w.URL)
+	if err != nil {
+		return err
+	}
+	config.BeforeConnect = w.lead
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -130,7 +147,11 @@ func work(ctx context.Context, text string, out io.Writer) error {
 			return err
 		}
 	}
-	store, err := postgres.New(pool, postgres.WithTimeout(w.Patience))
+	settings := []postgres.Option{postgres.WithTimeout(w.Patience)}
+	if w.PollOnly {
+		settings = append(settings, postgres.PollOnly())
+	}
+	store, err := postgres.New(pool, settings...)
 	if err != nil {
 		return err
 	}
@@ -266,6 +287,19 @@ func swallow(d almanac.Delivery) {
 type stopping struct {
 	*postgres.Store
 	w *worker
+}
+
+func (s stopping) Listen(ctx context.Context, wake func()) error {
+	point := Listening
+	err := s.Store.Listen(ctx, func() {
+		s.w.say(Report{Point: point})
+		point = Heard
+		wake()
+	})
+	if err != nil {
+		s.w.say(Report{Point: Deaf})
+	}
+	return err
 }
 
 func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
