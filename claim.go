@@ -24,8 +24,9 @@ type ClaimRequest struct {
 
 // Claim is what a request was given.
 type Claim struct {
-	Events []Event   // PROCESSING, oldest due first
-	At     time.Time // when, by the repository's clock, UTC
+	Events []Event            // PROCESSING, oldest due first
+	Users  map[uuid.UUID]User // their users as they were then, by id
+	At     time.Time          // when, by the repository's clock, UTC
 }
 
 // Settlement is the outcome of one claimed event, to be stored.
@@ -34,13 +35,18 @@ type Settlement struct {
 	// still be the stored ones, or the settlement is refused: the work was somebody
 	// else's by then.
 	Event Event
+	// User is the event's user as the claim returned them. A repository can plan the
+	// successor from them without reading or locking anybody, if it makes sure that
+	// they have not changed since. The zero User is as good, and slower.
+	User User
 	// Outcome is what became of it.
 	Outcome Outcome
-	// Next plans the successor of an event that ends, from the user as stored at
-	// that moment. It is called inside the transaction that stores the outcome, while
-	// the user cannot change, so it must be quick and must not use the repository. An
-	// error that matches ErrNoOccurrence means that the series has ended; after any
-	// other error the outcome is stored all the same. Nil plans nothing.
+	// Next plans the successor of an event that ends, from the user as stored at the
+	// moment at which the plan takes effect. It is called inside a transaction, so it
+	// must be quick and must not use the repository, and is called again when the user
+	// turns out to have changed: what it answered before is dropped then. An error
+	// that matches ErrNoOccurrence means that the series has ended; after any other
+	// error the outcome is stored all the same. Nil plans nothing.
 	Next func(u User, now time.Time) (Event, error)
 }
 
@@ -84,7 +90,8 @@ type Settled struct {
 	// Event is the event as stored.
 	Event Event
 	// Successor is the event that was stored after it, nil if none was: the series
-	// has ended, the user is deleted, or the occurrence was stored before.
+	// has ended, the user is deleted, or the occurrence is used up. Its payload can be
+	// spelt as it was planned, where what is stored is the same JSON in another spelling.
 	Successor *Event
 	// PlanErr is why there is no successor although one was wanted. The outcome is
 	// stored; the series stands still until the user is rescheduled.

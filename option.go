@@ -67,7 +67,7 @@ func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
 
 // WithRetention lets Run delete events once they have ended longer than that ago,
-// in small steps, once an hour. The last of each series stays, so that no
+// in small steps, once an hour. What is used up is remembered, so that no
 // occurrence is ever given twice. It must not be negative. The default, zero, keeps
 // everything.
 func WithRetention(d time.Duration) Option { return func(s *settings) { s.retention = d } }

@@ -27,8 +27,10 @@ type Repository interface {
 
 // UserRepository keeps users, each together with what they are owed.
 type UserRepository interface {
-	// CreateUser stores a user and their first events, all or nothing, and returns
-	// them as stored. The error matches [ErrExists] when the id is taken.
+	// CreateUser stores a user and their first events, one of each series, all or
+	// nothing, and returns them as stored. A series is named by the type and the part
+	// of a key before its first slash. The error matches [ErrExists] when the id is
+	// taken or a series is there twice.
 	CreateUser(ctx context.Context, u User, events ...Event) (User, []Event, error)
 
 	// User returns a user, or a [*NotFoundError].
@@ -67,7 +69,7 @@ type Roster struct {
 type Edit struct {
 	User    *User   // the changed user, its version raised by one; nil leaves the row alone
 	Moved   []Event // pending events, their versions raised by one
-	Added   []Event // new events; one whose occurrence is stored already is left out of the answer
+	Added   []Event // new events; one whose series has an open event or used up its occurrence is left out of the answer
 	Removed []Event // pending events that are no longer owed
 }
 
@@ -185,8 +187,9 @@ type ClaimRepository interface {
 	// taken back, or every event under them has ended or is gone.
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
 
-	// Settle stores outcomes, each at most once, and the successors of the events
-	// that end, in one transaction. It answers in the order of the settlements. A
+	// Settle stores outcomes, each at most once and in one transaction with the
+	// successor of the event that ends. A series has at most one open event: a
+	// successor whose occurrence is not after the ended one's is none. It answers in the order of the settlements. A
 	// settlement that cannot be stored has its own error and does not hold up the
 	// others. An error of the call means that it is not known what was stored, and
 	// the same call may be repeated: what was stored before is answered again.
@@ -221,10 +224,10 @@ type ZoneRepository interface {
 
 // RetentionRepository forgets what is over.
 type RetentionRepository interface {
-	// Prune looks at a page of events in order of creation, and deletes those that
-	// ended before an instant. It keeps the last of each series that was ever claimed,
-	// which says what is used up: nothing that was pruned can come again. Events that
-	// were created after the instant are not looked at.
+	// Prune looks at a page of the events that have ended, in order of creation, and
+	// deletes those that ended before an instant. What is used up stays so: nothing
+	// that was pruned can come again. Events that were created after the instant are
+	// not looked at.
 	Prune(ctx context.Context, before time.Time, page Page) (Pruned, error)
 }
 

@@ -10,15 +10,15 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// Three birthdays with a month's memory: the last one stays, and says that it was
-// given; also when its person moves to where it is yet to come.
+// Three birthdays with a month's memory: none stays, and none is given again, also
+// when its person moves to where it is yet to come.
 func TestRunPrunesWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		options []almanac.Option
 		kept    int
 	}{
-		"after a month": {[]almanac.Option{almanac.WithRetention(30 * 24 * time.Hour)}, 1},
+		"after a month": {[]almanac.Option{almanac.WithRetention(30 * 24 * time.Hour)}, 0},
 		"never":         {nil, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,10 @@ func TestRunDeliversOnceAndStoresTheSuccessor(t *testing.T) {
 	require.Equal(t, almanac.Completed, done.Status)
 	require.Equal(t, 3, done.Version)
 	require.False(t, done.ExecutedAt.Before(done.Due), "never early")
-	require.Equal(t, next, w.event(t, next))
+	stored := w.event(t, next)
+	require.JSONEq(t, string(stored.Payload), string(next.Payload))
+	next.Payload = stored.Payload // a database spells JSON its own way
+	require.Equal(t, stored, next)
 	require.Equal(t, almanac.Pending, next.Status)
 	require.Equal(t, 1, next.Version)
 	require.Equal(t, handler.seconds[1], next.Due)

@@ -25,62 +25,111 @@ CREATE TABLE :"schema".users (
 -- The few users who are deleted and not yet removed.
 CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
 
--- What people are owed: one row per occurrence.
-CREATE TABLE :"schema".events (
-    id                     uuid         NOT NULL, -- UUIDv7: in order of creation; of a successor, that of its series
+-- What people are owed, one row per series of a person, with its open event. The event's successor takes its place in the row, which
+-- no index names, so that the row stays on its page.
+CREATE TABLE :"schema".series (
+    id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     user_id                uuid         NOT NULL,
-    event_type             varchar(50)  NOT NULL DEFAULT 'BIRTHDAY',
+    event_type             varchar(50)  NOT NULL,
+    -- What the keys of its occurrences begin with, slash included; empty where a type has one series.
+    name                   varchar(100) COLLATE "C" NOT NULL,
+    current_user_version   integer      NOT NULL, -- of the user as they are now: who planned from another plans again
+    -- The greatest key of an event that has ended: it and those before it are used up for ever.
+    used_key               varchar(100) COLLATE "C" NOT NULL DEFAULT '',
+    event_id               uuid,                  -- of the open event: UUIDv7. NULL while there is none, and what follows is of the last
     -- Names the occurrence for ever, such as '2027': nominal and local, never an instant. Compared byte by byte.
     occurrence_key         varchar(100) COLLATE "C" NOT NULL,
-    status                 varchar(20)  NOT NULL DEFAULT 'PENDING',
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
     target_timezone        varchar(100) NOT NULL,
     policies               varchar(100) NOT NULL, -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        varchar(255) NOT NULL, -- fixed at birth, sent with every attempt
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
-    user_version           integer      NOT NULL, -- the version of the user that the row was planned from
-    available_at           timestamptz,           -- while PENDING: when it can be claimed; later than the target after a release
-    lease_token            uuid,                  -- of the claim that holds the row or that ended it
-    executed_at            timestamptz,           -- when it was delivered
-    failure_reason         varchar(1100),         -- why it is FAILED
+    user_version           integer      NOT NULL, -- the version of the user that the event was planned from
     last_error             varchar(1100),         -- why the last attempt came to nothing
-    -- Limits on counters are enforced where a row is released, never by a CHECK: a claim that violates one stops the queue.
+    -- Limits on counters are enforced where an event is released, never by a CHECK: a claim that violates one stops the queue.
     retry_count            integer      NOT NULL DEFAULT 0, -- attempts that failed
-    claim_count            integer      NOT NULL DEFAULT 0, -- claims; a row once claimed keeps its target
+    claim_count            integer      NOT NULL DEFAULT 0, -- claims that were given back; an event once claimed keeps its target
     crash_count            integer      NOT NULL DEFAULT 0, -- leases that ran out
-    version                integer      NOT NULL DEFAULT 1,
+    version                integer      NOT NULL DEFAULT 1, -- while PENDING; the lease that holds the event makes it one more
     created_at             timestamptz  NOT NULL DEFAULT now(),
     updated_at             timestamptz  NOT NULL DEFAULT now(),
-    CONSTRAINT events_pkey PRIMARY KEY (id),
-    CONSTRAINT events_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id) ON DELETE CASCADE,
-    -- An occurrence exists once, whatever becomes of zones, birthdays and clocks. Also finds the events of a user.
-    CONSTRAINT events_occurrence_key UNIQUE (user_id, event_type, occurrence_key),
-    CONSTRAINT events_idempotency_key UNIQUE (idempotency_key),
-    CONSTRAINT events_status_check CHECK (status IN ('PENDING', 'PROCESSING', 'COMPLETED', 'FAILED')),
-    CONSTRAINT events_available_check CHECK ((status = 'PENDING') = (available_at IS NOT NULL)),
-    CONSTRAINT events_lease_check CHECK ((status = 'PENDING') = (lease_token IS NULL)),
-    CONSTRAINT events_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
-    CONSTRAINT events_failure_check CHECK ((status = 'FAILED') = (failure_reason IS NOT NULL)),
-    CONSTRAINT events_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0)
+    CONSTRAINT series_pkey PRIMARY KEY (id),
+    CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id),
+    -- Finds the series of a user too.
+    CONSTRAINT series_name_key UNIQUE (user_id, event_type, name),
+    CONSTRAINT series_occurrence_check CHECK (name = left(occurrence_key, strpos(occurrence_key, '/'))),
+    CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0)
 )
--- Room on each page for the next version of its rows: the terminal update touches no indexed column and stays on the page.
-WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+-- Room on each page for the next version of its rows.
+WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
--- What a claim walks. The status is not in it: the claim empties available_at, and that takes the row out.
-CREATE INDEX events_available ON :"schema".events (available_at, id) WHERE available_at IS NOT NULL;
+-- The open events that are PENDING: what a claim walks and deletes from. Rows are never updated, so that a claim which has read the
+-- series as it was before a change does not find the row that it began with any more.
+CREATE TABLE :"schema".queue (
+    available_at timestamptz NOT NULL, -- when it can be claimed: its target, or later after a release
+    event_id     uuid        NOT NULL,
+    series_id    bigint      NOT NULL,
+    event_type   varchar(50) NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor = 0.02);
 
--- Pages of pending events in order of creation, however long the history before them.
-CREATE INDEX events_pending ON :"schema".events (id) WHERE available_at IS NOT NULL;
+-- Oldest first.
+CREATE INDEX queue_available ON :"schema".queue (available_at, event_id);
 
--- Failures, which are few among many. The predicate avoids the status, which would make every terminal update move in all indexes.
-CREATE INDEX events_failed ON :"schema".events (id) WHERE failure_reason IS NOT NULL;
+-- One event, and pages of pending events in order of creation, however long the history.
+CREATE UNIQUE INDEX queue_event ON :"schema".queue (event_id);
 
--- One row per claimed batch. An event is held by the lease whose token it carries.
+-- What has ended, COMPLETED or FAILED. It is written once, pruned, and never changed.
+CREATE TABLE :"schema".history (
+    id                     uuid         NOT NULL, -- in order of creation; of a successor, that of its series
+    user_id                uuid         NOT NULL, -- no foreign key: to check it, each event that ends would write to its user
+    event_type             varchar(50)  NOT NULL,
+    occurrence_key         varchar(100) COLLATE "C" NOT NULL,
+    status                 varchar(20)  NOT NULL,
+    target_timestamp_utc   timestamptz  NOT NULL,
+    target_timestamp_local timestamp    NOT NULL,
+    target_timezone        varchar(100) NOT NULL,
+    policies               varchar(100) NOT NULL,
+    idempotency_key        varchar(255) NOT NULL,
+    delivery_payload       jsonb        NOT NULL,
+    user_version           integer      NOT NULL,
+    lease_token            uuid         NOT NULL, -- of the claim that ended it
+    executed_at            timestamptz,           -- when it was delivered
+    failure_reason         varchar(1100),         -- why it is FAILED
+    last_error             varchar(1100),
+    retry_count            integer      NOT NULL,
+    claim_count            integer      NOT NULL,
+    crash_count            integer      NOT NULL,
+    version                integer      NOT NULL,
+    created_at             timestamptz  NOT NULL,
+    updated_at             timestamptz  NOT NULL, -- when it ended
+    CONSTRAINT history_pkey PRIMARY KEY (id),
+    CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED')),
+    CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
+    CONSTRAINT history_failure_check CHECK ((status = 'FAILED') = (failure_reason IS NOT NULL))
+);
+
+CREATE INDEX history_user ON :"schema".history (user_id);
+
+-- Failures, which are few among many.
+CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
+
+-- The idempotency keys of all events, open and ended: each belongs to one.
+CREATE TABLE :"schema".keys (
+    idempotency_key varchar(255) COLLATE "C" NOT NULL,
+    CONSTRAINT keys_pkey PRIMARY KEY (idempotency_key)
+);
+
+-- One row per claimed batch: it makes the events that it lists PROCESSING, as long as they are at the version at which they were
+-- claimed.
 CREATE TABLE :"schema".leases (
     token      uuid        NOT NULL,
     owner      varchar(200) NOT NULL, -- who holds it, for people who look; decides nothing
-    event_ids  uuid[]      NOT NULL,  -- what was claimed, so that no index on lease_token is needed
+    -- What was claimed, in parallel, the last to be delivered first: what is held still is found soon.
+    series_ids bigint[]    NOT NULL,
+    event_ids  uuid[]      NOT NULL,
+    versions   integer[]   NOT NULL,
     claimed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
     CONSTRAINT leases_pkey PRIMARY KEY (token)
@@ -96,38 +145,121 @@ CREATE TABLE :"schema".zone_rules (
     CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
 );
 
--- The last line of defence against old programs and statements by hand. It never runs on the normal path: the trigger's
--- condition is false there.
-CREATE FUNCTION :"schema".refuse_event_change() RETURNS trigger LANGUAGE plpgsql AS $$
+-- What people are owed and what became of it, one row per event: in three parts of the same shape, and all.
+-- BETWEEN, because to a planner a second equality would say that next to no row has both.
+CREATE VIEW :"schema".pending_events AS
+SELECT
+    q.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
+    s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
+    NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
+    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at
+FROM :"schema".queue q
+JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
+
+-- OFFSET 0 has each series looked up by its id: nobody knows how many a lease lists, and statistics would have the table read.
+CREATE VIEW :"schema".processing_events AS
+SELECT
+    held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSING'::varchar(20) AS status, s.target_timestamp_utc,
+    s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version,
+    NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason,
+    s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
+    l.claimed_at AS updated_at
+FROM :"schema".leases l
+CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
+CROSS JOIN LATERAL (
+    SELECT x.*
+    FROM :"schema".series x
+    WHERE x.id = held.series_id
+        AND x.event_id = held.event_id
+        AND x.version = held.version
+    OFFSET 0
+) s;
+
+CREATE VIEW :"schema".ended_events AS
+SELECT
+    h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_timestamp_utc,
+    h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
+    NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
+    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at
+FROM :"schema".history h;
+
+CREATE VIEW :"schema".events AS
+SELECT * FROM :"schema".pending_events
+UNION ALL
+SELECT * FROM :"schema".processing_events
+UNION ALL
+SELECT * FROM :"schema".ended_events;
+
+-- The last line of defence against old programs and statements by hand. It never runs on the normal path: the triggers' conditions
+-- are false there.
+CREATE FUNCTION :"schema".refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'event % may not change from % at version % to % at version %',
-        OLD.id, OLD.status, OLD.version, NEW.status, NEW.version
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'events_guard',
-              HINT = 'Terminal events never change, versions rise by one, and an event keeps its identity and, once claimed, its target.';
+    RAISE EXCEPTION 'row % of % may not change so', coalesce(to_jsonb(OLD) ->> 'event_id', to_jsonb(OLD) ->> 'id'), TG_TABLE_NAME
+        USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME,
+              HINT = 'What has ended never changes, versions rise, and an event keeps its identity and, once claimed, its target.';
 END
 $$;
 
-CREATE TRIGGER events_guard BEFORE UPDATE ON :"schema".events FOR EACH ROW
+CREATE TRIGGER history_guard BEFORE UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+
+CREATE TRIGGER queue_guard BEFORE UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+
+CREATE TRIGGER series_guard BEFORE UPDATE ON :"schema".series FOR EACH ROW
 WHEN (
-    OLD.status IN ('COMPLETED', 'FAILED')
-    OR (OLD.status = 'PENDING' AND NEW.status NOT IN ('PENDING', 'PROCESSING'))
-    OR (OLD.status = 'PROCESSING' AND NEW.status = 'PROCESSING')
-    OR NEW.version <> OLD.version + 1
-    OR NEW.id <> OLD.id
+    NEW.id <> OLD.id
     OR NEW.user_id <> OLD.user_id
     OR NEW.event_type <> OLD.event_type
-    OR NEW.idempotency_key <> OLD.idempotency_key
-    OR (OLD.claim_count > 0 AND (
-        NEW.target_timestamp_utc <> OLD.target_timestamp_utc
-        OR NEW.target_timestamp_local <> OLD.target_timestamp_local
-        OR NEW.target_timezone <> OLD.target_timezone
-        OR NEW.occurrence_key <> OLD.occurrence_key))
+    OR NEW.name <> OLD.name
+    OR NEW.used_key < OLD.used_key
+    -- Another event takes the place of one: it is new.
+    OR (NEW.event_id IS DISTINCT FROM OLD.event_id AND NEW.event_id IS NOT NULL
+        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.occurrence_key <= NEW.used_key))
+    OR (NEW.event_id = OLD.event_id AND (
+        -- A claim, a release, or both at once. What concerns the user alone raises nothing.
+        NEW.version NOT BETWEEN OLD.version AND OLD.version + 2
+        OR NEW.idempotency_key <> OLD.idempotency_key
+        OR ((NEW.version = OLD.version OR OLD.claim_count > 0) AND (
+            NEW.target_timestamp_utc <> OLD.target_timestamp_utc
+            OR NEW.target_timestamp_local <> OLD.target_timestamp_local
+            OR NEW.target_timezone <> OLD.target_timezone
+            OR NEW.occurrence_key <> OLD.occurrence_key))))
 )
-EXECUTE FUNCTION :"schema".refuse_event_change();
+EXECUTE FUNCTION :"schema".refuse_change();
+
+-- Every series knows the version of its user, so that whoever settles need not lock the user to know whether they have changed.
+CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+BEGIN
+    UPDATE :"schema".series SET current_user_version = NEW.version WHERE user_id = NEW.id;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER users_followed AFTER UPDATE ON :"schema".users FOR EACH ROW
+WHEN (NEW.version <> OLD.version)
+EXECUTE FUNCTION :"schema".follow_user();
+
+-- A user goes with everything about them. Series come first: a settlement that is under way is waited for, and what it wrote is seen.
+CREATE FUNCTION :"schema".forget_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+BEGIN
+    PERFORM FROM :"schema".series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
+    DELETE FROM :"schema".queue q USING :"schema".series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
+    WITH gone AS (DELETE FROM :"schema".history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key)
+    DELETE FROM :"schema".keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
+    WITH gone AS (DELETE FROM :"schema".series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key, s.event_id)
+    DELETE FROM :"schema".keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
+    RETURN OLD;
+END
+$$;
+
+CREATE TRIGGER users_forgotten BEFORE DELETE ON :"schema".users FOR EACH ROW EXECUTE FUNCTION :"schema".forget_user();
 
 COMMENT ON TABLE :"schema".users IS 'People whom events are for';
-COMMENT ON TABLE :"schema".events IS 'What people are owed, one row per occurrence';
-COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch';
+COMMENT ON TABLE :"schema".series IS 'What people are owed, one row per series of a person, with its open event';
+COMMENT ON TABLE :"schema".queue IS 'The events that are PENDING';
+COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch: the events that are PROCESSING';
+COMMENT ON TABLE :"schema".history IS 'The events that have ended';
+COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
 COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
-COMMENT ON COLUMN :"schema".events.version IS 'Optimistic locking: raised by one by every change';
-COMMENT ON COLUMN :"schema".events.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';
+COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
+COMMENT ON COLUMN :"schema".series.version IS 'Optimistic locking: raised by one by every change of the event';
+COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';

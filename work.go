@@ -62,6 +62,7 @@ func neverTried(check Check) Check {
 // job is one claimed event on its way.
 type job struct {
 	event Event
+	user  User
 	route route
 	clock clock
 }
@@ -123,7 +124,7 @@ func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
 	w.tellEvents(ctx, EventClaimed, claimed.Events)
 	jobs := make([]job, len(claimed.Events))
 	for i, e := range claimed.Events {
-		jobs[i] = job{e, w.routes[e.Type], read}
+		jobs[i] = job{e, claimed.Users[e.UserID], w.routes[e.Type], read}
 	}
 	return jobs, nil
 }
@@ -209,7 +210,7 @@ func (w *worker) settlement(j job, o Outcome) Settlement {
 	if o.Status == Pending {
 		next = nil
 	}
-	return Settlement{Event: j.event, Outcome: o, Next: next}
+	return Settlement{Event: j.event, User: j.user, Outcome: o, Next: next}
 }
 
 // settle stores a batch of outcomes and tells what was stored.

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"reflect"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,11 +19,20 @@ import (
 // It runs parallel subtests, each on a fresh repository that open returns; open
 // registers its own cleanup. Nothing in it waits for more than moments.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	cases := make(map[string]func(*kit))
-	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, claimCases, leaseCases, settleCases, eventCases, specCases, rowCases, rosterCases, turnCases, raceCases, zoneCases, retentionCases} {
-		maps.Copy(cases, chapter)
+	for _, chapter := range []map[string]func(*kit){claimCases, leaseCases, eventCases, specCases, rowCases, zoneCases, retentionCases} {
+		run(t, chapter, open)
 	}
-	for name, check := range cases {
+	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, turnCases, raceCases} {
+		run(t, chapter, open)
+		t.Run("with users as they were claimed", func(t *testing.T) {
+			run(t, chapter, func(t *testing.T) almanac.Repository { return &remembering{Repository: open(t)} })
+		})
+	}
+}
+
+// run runs the cases of a chapter.
+func run(t *testing.T, chapter map[string]func(*kit), open func(t *testing.T) almanac.Repository) {
+	for name, check := range chapter {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := &kit{T: t, r: open(t)}
@@ -32,6 +42,36 @@ func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
 			check(k)
 		})
 	}
+}
+
+// remembering settles with the users that its claims returned, as the engine does.
+type remembering struct {
+	almanac.Repository
+	mu    sync.Mutex
+	users map[uuid.UUID]almanac.User // by event, as the last claim had them
+}
+
+func (r *remembering) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.Claim, error) {
+	claim, err := r.Repository.Claim(ctx, request)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users == nil {
+		r.users = make(map[uuid.UUID]almanac.User)
+	}
+	for _, e := range claim.Events {
+		r.users[e.ID] = claim.Users[e.UserID]
+	}
+	return claim, err
+}
+
+func (r *remembering) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
+	r.mu.Lock()
+	settlements = slices.Clone(settlements)
+	for i := range settlements {
+		settlements[i].User = r.users[settlements[i].Event.ID]
+	}
+	r.mu.Unlock()
+	return r.Repository.Settle(ctx, settlements)
 }
 
 // kit is one case of the suite on its way.
@@ -154,6 +194,11 @@ func (k *kit) expire(n, limit int) (released []almanac.Event) {
 		released = append(released, events...)
 	}
 	return released
+}
+
+// planned returns a planner of one event.
+func planned(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, error) {
+	return func(almanac.User, time.Time) (almanac.Event, error) { return e, nil }
 }
 
 // after returns a planner of successors: an occurrence a year later.

@@ -24,9 +24,9 @@ var errRefused = errors.New("refused by the edit")
 var editCases = map[string]func(*kit){
 	"EditUser/shows the roster": func(k *kit) {
 		u := User()
-		used := Event(k.now, For(u), Of("2026"), ReadyFor(2*time.Hour))
-		tried := Event(k.now, For(u), Of("2027"), ReadyFor(time.Hour))
-		open := Event(k.now, For(u), Of("2028"), DueIn(time.Hour))
+		used := Event(k.now, For(u), Of("a/2026"), ReadyFor(2*time.Hour))
+		tried := Event(k.now, For(u), Of("b/2027"), ReadyFor(time.Hour))
+		open := Event(k.now, For(u), Of("c/2028"), DueIn(time.Hour))
 		_, _, err := k.r.CreateUser(k.Context(), u, used, tried, open)
 		k.ok(err)
 		claimed := k.claim(2)
@@ -36,7 +36,7 @@ var editCases = map[string]func(*kit){
 			k.same("user", r.User.ID, u.ID)
 			k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
 			k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
-			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2027"}})
+			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"a/2026", "b/2027"}})
 			k.same("time", r.Now.Before(k.now), false)
 			return almanac.Edit{}, nil
 		})

@@ -15,29 +15,29 @@ var rosterCases = map[string]func(*kit){
 		u := User()
 		owed := []almanac.Event{
 			Event(k.now, For(u), Of("2027"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), Of("2026"), ReadyFor(3*time.Hour)),
-			Event(k.now, For(u), Of("2029"), DueIn(time.Hour)),
-			Event(k.now, For(u), Of("9999"), OfType("OTHER")),
+			Event(k.now, For(u), Of("2026"), OfType("CLAIMED"), ReadyFor(3*time.Hour)),
+			Event(k.now, For(u), Of("9999"), OfType("RELEASED"), ReadyFor(2*time.Hour)),
 			Event(k.now, For(u), Of("3000"), OfType("UNCLAIMED")),
 		}
 		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
 		k.ok(err)
 		r := request(3)
-		r.Types = append(r.Types, "OTHER")
+		r.Types = append(r.Types, "CLAIMED", "RELEASED")
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
+		next := Event(k.now, For(u), Of("2029"), DueIn(time.Hour))
 		for _, e := range claim.Events { // in every status a claimed event can have
 			switch e.OccurrenceKey {
 			case "2027":
-				k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveUp("HTTP 404")})
+				k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveUp("HTTP 404"), Next: planned(next)})
 			case "9999":
 				k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stop", 0)})
 			}
 		}
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2027"}, "OTHER": {"9999"}})
-			k.same("pending", ids(r.Pending), []uuid.UUID{owed[2].ID, owed[4].ID})
-			k.same("in flight", ids(r.InFlight), []uuid.UUID{owed[1].ID, owed[3].ID})
+			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2027"}, "CLAIMED": {"2026"}, "RELEASED": {"9999"}})
+			k.same("pending", ids(r.Pending), []uuid.UUID{owed[3].ID, next.ID})
+			k.same("in flight", ids(r.InFlight), []uuid.UUID{owed[1].ID, owed[2].ID})
 			return almanac.Edit{}, nil
 		})
 		k.ok(err)
@@ -46,13 +46,15 @@ var rosterCases = map[string]func(*kit){
 		u := User()
 		owed := []almanac.Event{
 			Event(k.now, For(u), Of("dentist/2026-05-01"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), Of("dentist/2026-11-01"), ReadyFor(3*time.Hour)),
 			Event(k.now, For(u), Of("barber/2026-06-01"), ReadyFor(2*time.Hour)),
 			Event(k.now, For(u), Of("plumber/2027-01-01"), DueIn(time.Hour)),
 		}
 		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
 		k.ok(err)
-		k.claim(3)
+		first := k.claim(2)[0]
+		next := Event(k.now, For(u), Of("dentist/2026-11-01"), ReadyFor(3*time.Hour))
+		k.settle(almanac.Settlement{Event: first, Outcome: almanac.Delivered(k.now), Next: planned(next)})
+		k.claim(1)
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"barber/2026-06-01", "dentist/2026-11-01"}})
 			return almanac.Edit{}, nil
@@ -100,19 +102,23 @@ var rosterCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 2)
 	},
-	"EditUser/moves no event onto another's occurrence": func(k *kit) {
-		u := User()
-		_, owed, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027")))
-		k.ok(err)
-		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			moved := later(r.Pending[0])
-			moved.OccurrenceKey = "2027"
-			return almanac.Edit{Moved: []almanac.Event{moved}}, nil
-		})
-		if err == nil {
-			k.Error("two events of one occurrence are stored")
+	"EditUser/moves no event onto an occurrence that is used up, or into another series": func(k *kit) {
+		e := k.owe(Of("2026"))
+		next := Event(k.now, DueIn(time.Hour), Of("2027"))
+		next.UserID = e.UserID
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
+		next = k.stored(next.ID)
+		for _, key := range []string{"2026", "2025", "dentist/2028"} {
+			_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+				moved := later(r.Pending[0])
+				moved.OccurrenceKey = key
+				return almanac.Edit{Moved: []almanac.Event{moved}}, nil
+			})
+			if err == nil {
+				k.Errorf("moved onto %q, after 2026", key)
+			}
 		}
-		k.same("event", k.stored(owed[0].ID), owed[0])
+		k.same("event", k.stored(next.ID), next)
 	},
 	"Settle/plans from the user as stored then": func(k *kit) {
 		owed := k.owe()

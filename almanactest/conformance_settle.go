@@ -169,24 +169,25 @@ var settleCases = map[string]func(*kit){
 	},
 	"Settle/stores an occurrence once": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027"), DueIn(time.Hour)))
+		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("a/2027"), DueIn(time.Hour)), Event(k.now, For(u), Of("b/2027")))
 		k.ok(err)
-		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
-			return Event(now, For(u), Of("2027")), nil
-		}})
-		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("successor", got.Successor == nil, true)
+		for _, e := range k.claim(2) {
+			used := map[string]string{"2026": "2026", "b/2027": "a/2028"}[e.OccurrenceKey] // its own, or one of a series that has an open event
+			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: planned(Event(k.now, For(u), Of(used)))})
+			k.ok(errors.Join(got.Err, got.PlanErr))
+			k.same("successor", got.Successor == nil, true)
+		}
 	},
 	"Settle/loses no successor to a key": func(k *kit) {
 		other := k.owe(DueIn(time.Hour))
-		k.owe()
-		var planned almanac.Event
-		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
-			planned = Event(now, For(u), DueIn(time.Hour))
-			planned.IdempotencyKey = other.IdempotencyKey
-			return planned, nil
-		}})
-		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("key", k.stored(planned.ID).IdempotencyKey, planned.LongKey())
+		for _, series := range []string{"", "dentist/"} { // that of the event, and another
+			e := k.owe(Of("2026"))
+			next := Event(k.now, DueIn(time.Hour), Of(series+"2027"))
+			next.UserID, next.IdempotencyKey = e.UserID, other.IdempotencyKey
+			got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
+			k.ok(errors.Join(got.Err, got.PlanErr))
+			k.same("successor", *got.Successor, k.stored(next.ID))
+			k.same("key", got.Successor.IdempotencyKey, next.LongKey())
+		}
 	},
 }

@@ -3,7 +3,6 @@ package almanactest
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -13,7 +12,7 @@ import (
 var userCases = map[string]func(*kit){
 	"CreateUser/stores the user with their events": func(k *kit) {
 		u := User(WithAttributes(`{"hired": "2020-02-29"}`))
-		first, second := Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027"))
+		first, second := Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("dentist/2026"))
 		user, events, err := k.r.CreateUser(k.Context(), u, first, second)
 		k.ok(err)
 		again, err := k.r.User(k.Context(), u.ID)
@@ -32,7 +31,7 @@ var userCases = map[string]func(*kit){
 	},
 	"CreateUser/is all or nothing": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2026")))
+		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027")))
 		k.is(err, almanac.ErrExists)
 		_, err = k.r.User(k.Context(), u.ID)
 		k.gone(err)
@@ -66,7 +65,7 @@ var userCases = map[string]func(*kit){
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
 	},
 	"EditUser/loses no event to two that were created for its occurrence": func(k *kit) {
-		first := k.owe(DueIn(time.Hour))
+		first := k.owe()
 		edit := func(change func(almanac.Roster) almanac.Edit) almanac.Edit {
 			edit, err := k.r.EditUser(k.Context(), first.UserID, func(r almanac.Roster) (almanac.Edit, error) { return change(r), nil })
 			k.ok(err)
@@ -75,17 +74,20 @@ var userCases = map[string]func(*kit){
 		born := func() almanac.Event { // at the instant of the first, so that its key is taken
 			u, err := k.r.User(k.Context(), first.UserID)
 			k.ok(err)
-			e := Event(k.now, For(u), DueIn(time.Hour), Of("2027"))
+			e := Event(k.now, For(u), Of("2027"))
 			e.IdempotencyKey = first.IdempotencyKey
 			return edit(func(almanac.Roster) almanac.Edit { return almanac.Edit{Added: []almanac.Event{e}} }).Added[0]
 		}
 		second := born()
 		k.same("key", second.IdempotencyKey, second.LongKey())
 		edit(func(almanac.Roster) almanac.Edit {
-			moved := later(second)
-			moved.OccurrenceKey = "2028"
-			return almanac.Edit{Moved: []almanac.Event{moved}}
+			second.OccurrenceKey = "2026"
+			second.Version++
+			return almanac.Edit{Moved: []almanac.Event{second}}
 		})
+		for _, e := range k.claim(2) {
+			k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)})
+		}
 		third := born()
 		k.same("key of the third", third.IdempotencyKey.String(), "event-"+strings.ReplaceAll(third.ID.String(), "-", ""))
 	},

@@ -110,12 +110,12 @@ func InStatus(s almanac.Status) EventOption {
 	}
 }
 
-// Event returns a valid pending event with an id, a user id and a key of its own:
-// a birthday that has been ready for five minutes at now.
+// Event returns a valid pending event with an id, a user id, a series and a key of
+// its own: a birthday that has been ready for five minutes at now.
 func Event(now time.Time, options ...EventOption) almanac.Event {
 	id := uuid.Must(uuid.NewV7())
 	e := almanac.Event{
-		ID: id, UserID: uuid.New(), Type: almanac.TypeBirthday, OccurrenceKey: id.String(), Status: almanac.Pending,
+		ID: id, UserID: uuid.New(), Type: almanac.TypeBirthday, OccurrenceKey: id.String() + "/1", Status: almanac.Pending,
 		Zone: "UTC", Policies: almanac.Policies{}.WithDefaults(), Payload: json.RawMessage(`{"message": "Hey"}`),
 		UserVersion: 1, Version: 1,
 	}

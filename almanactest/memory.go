@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,8 +29,20 @@ type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
+	used   map[series]string            // the greatest key of an event that has ended
 	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
 }
+
+// series is what a user's events of a type belong to whose keys have the same name.
+type series struct {
+	user            uuid.UUID
+	eventType, name string
+}
+
+func seriesOf(e almanac.Event) series { return series{e.UserID, e.Type, seriesName(e.OccurrenceKey)} }
+
+// seriesName is the part of a key that names its series, with the slash, or "".
+func seriesName(key string) string { return key[:strings.IndexByte(key, '/')+1] }
 
 type user struct {
 	almanac.User
@@ -53,6 +66,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		users:  make(map[uuid.UUID]user),
 		events: make(map[uuid.UUID]almanac.Event),
 		leases: make(map[uuid.UUID]lease),
+		used:   make(map[series]string),
 		zones:  make(map[string]almanac.ZoneRules),
 	}}
 }
@@ -70,7 +84,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases), r.zones}, false
+	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases), maps.Clone(r.used), r.zones}, false
 	defer func() {
 		if !done { // an error, or a panic of the caller's code
 			r.state = before

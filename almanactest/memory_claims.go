@@ -26,7 +26,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 		if _, used := r.leases[request.Token]; used || request.Limit < 0 {
 			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
 		}
-		claim = almanac.Claim{At: now}
+		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User), At: now}
 		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool { return e.AvailableAt.After(now) })
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
 		held := lease{claimed: now, expires: now.Add(request.Lease)}
@@ -36,6 +36,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 				return err
 			}
 			claim.Events = append(claim.Events, r.put(claimed, now))
+			claim.Users[e.UserID] = r.users[e.UserID].User
 			held.ids = append(held.ids, e.ID)
 		}
 		if len(held.ids) > 0 {

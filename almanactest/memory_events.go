@@ -3,7 +3,6 @@ package almanactest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,8 +71,8 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		if err := storable(e); err != nil {
 			return err
 		}
-		if r.repeats(e) {
-			return fmt.Errorf("almanactest: occurrence %q of %s for user %s is stored already", e.OccurrenceKey, e.Type, e.UserID)
+		if seriesOf(e) != seriesOf(was) || r.usedUp(e) {
+			return &almanac.OptimisticLockError{EventID: e.ID, Expected: expected}
 		}
 		e.Version, e.CreatedAt = expected+1, was.CreatedAt
 		stored = r.put(e, now)

@@ -3,7 +3,6 @@ package almanactest
 import (
 	"bytes"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -18,12 +17,12 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 	err = r.transact(ctx, func(time.Time) error {
 		pruned = almanac.Pruned{}
 		events := r.matching(func(e almanac.Event) bool {
-			return bytes.Compare(e.ID[:], after[:]) > 0 && e.CreatedAt.Before(before)
+			return e.Status.Terminal() && bytes.Compare(e.ID[:], after[:]) > 0 && e.CreatedAt.Before(before)
 		})
 		found := almanac.PageOf(events, limit)
 		pruned.Next = found.Next
 		for _, e := range found.Events {
-			if e.Status.Terminal() && e.UpdatedAt.Before(before) && r.followed(e) {
+			if e.UpdatedAt.Before(before) {
 				delete(r.events, e.ID)
 				pruned.Count++
 			}
@@ -32,17 +31,3 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 	})
 	return pruned, err
 }
-
-// followed reports whether a later event of e's series was ever claimed.
-func (s *state) followed(e almanac.Event) bool {
-	for _, later := range s.events {
-		if later.UserID == e.UserID && later.Type == e.Type && later.ClaimCount > 0 &&
-			later.OccurrenceKey > e.OccurrenceKey && series(later.OccurrenceKey) == series(e.OccurrenceKey) {
-			return true
-		}
-	}
-	return false
-}
-
-// series is the part of a key that names its series, with the slash, or "".
-func series(key string) string { return key[:strings.IndexByte(key, '/')+1] }

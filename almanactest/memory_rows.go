@@ -21,6 +21,9 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 	}
 	e.UpdatedAt = now
 	s.events[e.ID] = copied(e)
+	if e.Status.Terminal() {
+		s.used[seriesOf(e)] = e.OccurrenceKey
+	}
 	return e
 }
 
@@ -30,7 +33,7 @@ func copied(e almanac.Event) almanac.Event {
 }
 
 // insert stores a new event, PENDING and at version 1 whatever it says itself,
-// unless its occurrence is stored already. An event whose key belongs to another
+// unless its series has an open one or has used up the occurrence. An event whose key belongs to another
 // occurrence takes its long one, and where that is taken too, the digits of its id.
 func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
 	e = almanac.Event{
@@ -41,7 +44,7 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	if err := storable(e); err != nil {
 		return almanac.Event{}, false, err
 	}
-	if s.repeats(e) {
+	if s.hasOpen(seriesOf(e)) || s.usedUp(e) {
 		return almanac.Event{}, false, nil
 	}
 	if s.keyTaken(e) {
@@ -57,15 +60,18 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	return s.put(e, now), true, nil
 }
 
-// repeats reports whether another event is of the same occurrence.
-func (s *state) repeats(e almanac.Event) bool {
-	for _, other := range s.events {
-		if other.ID != e.ID && other.UserID == e.UserID && other.Type == e.Type && other.OccurrenceKey == e.OccurrenceKey {
+// hasOpen reports whether a series has an event that is pending or in flight.
+func (s *state) hasOpen(one series) bool {
+	for _, e := range s.events {
+		if !e.Status.Terminal() && seriesOf(e) == one {
 			return true
 		}
 	}
 	return false
 }
+
+// usedUp reports whether an occurrence, or one after it, has ended before.
+func (s *state) usedUp(e almanac.Event) bool { return e.OccurrenceKey <= s.used[seriesOf(e)] }
 
 func (s *state) keyTaken(e almanac.Event) bool {
 	for _, other := range s.events {

@@ -92,12 +92,17 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 			roster.Used[e.Type] = use(roster.Used[e.Type], e.OccurrenceKey)
 		}
 	}
+	for one, key := range s.used {
+		if one.user == id {
+			roster.Used[one.eventType] = use(roster.Used[one.eventType], key)
+		}
+	}
 	return roster, nil
 }
 
 // use adds a key to the greatest ones of each series.
 func use(greatest []string, key string) []string {
-	i := slices.IndexFunc(greatest, func(other string) bool { return series(other) == series(key) })
+	i := slices.IndexFunc(greatest, func(other string) bool { return seriesName(other) == seriesName(key) })
 	if i < 0 {
 		greatest = append(greatest, key)
 	} else {
@@ -155,8 +160,8 @@ func (s *state) move(to almanac.Event, now time.Time) (almanac.Event, error) {
 	if err := storable(e); err != nil {
 		return e, err
 	}
-	if s.repeats(e) {
-		return e, fmt.Errorf("almanactest: occurrence %q of %s for user %s is stored already", e.OccurrenceKey, e.Type, e.UserID)
+	if seriesOf(e) != seriesOf(s.events[e.ID]) || s.usedUp(e) {
+		return e, &almanac.OptimisticLockError{EventID: e.ID, Expected: e.Version - 1}
 	}
 	return s.put(e, now), nil
 }
@@ -218,5 +223,6 @@ func (s *state) removeHidden() {
 // remove deletes a user with all their events.
 func (s *state) remove(id uuid.UUID) {
 	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
+	maps.DeleteFunc(s.used, func(one series, _ string) bool { return one.user == id })
 	delete(s.users, id)
 }

@@ -218,6 +218,7 @@ func TestEdits(t *testing.T) {
 		for _, id := range leaving {
 			between(e.Run, 100*time.Millisecond, 500*time.Millisecond)
 			e.part(id)
+			oneOpen(e.Run, owed)
 		}
 		for ctx.Err() == nil {
 			oneOpen(e.Run, owed)

@@ -27,9 +27,9 @@
 --
 --   sed 's/almanac_/other_/g' docs/roles.sql | psql -v ON_ERROR_STOP=1 -v schema=other
 --
--- What grants cannot say, since they know columns but not rows: a worker, who removes deleted users, could delete others, and
--- either program could delete events that are in flight or have ended. Who may connect to the database is left to it; by default
--- PUBLIC may.
+-- What grants cannot say, since they know columns but not rows: a worker, who removes deleted users and prunes what ended long
+-- ago, could delete others, and what ended just now, and either program could forget events that are in flight, and keys of
+-- events that are still there. Who may connect to the database is left to it; by default PUBLIC may.
 
 BEGIN;
 
@@ -81,14 +81,25 @@ BEGIN
     -- Tables that somebody else has migrated before there were roles.
     ALTER TABLE migrations OWNER TO almanac_owner;
     ALTER TABLE users OWNER TO almanac_owner;
-    ALTER TABLE events OWNER TO almanac_owner;
+    ALTER TABLE series OWNER TO almanac_owner;
+    ALTER TABLE queue OWNER TO almanac_owner;
+    ALTER TABLE history OWNER TO almanac_owner;
+    ALTER TABLE keys OWNER TO almanac_owner;
     ALTER TABLE leases OWNER TO almanac_owner;
     ALTER TABLE zone_rules OWNER TO almanac_owner;
-    ALTER FUNCTION refuse_event_change() OWNER TO almanac_owner;
+    ALTER VIEW pending_events OWNER TO almanac_owner;
+    ALTER VIEW processing_events OWNER TO almanac_owner;
+    ALTER VIEW ended_events OWNER TO almanac_owner;
+    ALTER VIEW events OWNER TO almanac_owner;
+    ALTER FUNCTION refuse_change() OWNER TO almanac_owner;
+    ALTER FUNCTION follow_user() OWNER TO almanac_owner;
+    ALTER FUNCTION forget_user() OWNER TO almanac_owner;
 
     -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
-    REVOKE ALL ON migrations, users, events, leases, zone_rules FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_event_change() FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, pending_events, processing_events,
+        ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+    REVOKE ALL ON SEQUENCE series_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user() FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
     GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_reader;
@@ -100,21 +111,31 @@ BEGIN
     -- Settling locks people FOR SHARE, replanning FOR NO KEY UPDATE and removing FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least.
     GRANT UPDATE (updated_at) ON users TO almanac_worker;
-    -- The sweep removes people who were deleted while something was in flight. Their events go with them, by the foreign key,
-    -- which acts as the owner.
+    -- The sweep removes people who were deleted while something was in flight. What is about them goes with them, by a trigger,
+    -- which acts as the owner, and so does the one that tells series of an edit.
     GRANT DELETE ON users TO almanac_worker;
-    -- Claims return whole rows.
-    GRANT SELECT ON events TO almanac_worker;
-    -- Successors, as they are born: pending, with no lease and no outcome.
-    GRANT INSERT (id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, available_at) ON events TO almanac_worker;
-    -- Claims, outcomes and releases.
-    GRANT UPDATE (status, available_at, lease_token, executed_at, failure_reason, last_error, retry_count, claim_count, crash_count,
-        version, updated_at) ON events TO almanac_worker;
-    -- Zone rules that are new move instants. Where they skip a wall time that a policy will not have moved, the person is
-    -- rescheduled: events get another occurrence, or go when there is none.
-    GRANT UPDATE (occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, delivery_payload,
-        user_version), DELETE ON events TO almanac_worker;
+    -- What is owed, what is being delivered and what has ended, whole.
+    GRANT SELECT ON series, queue, history, keys, pending_events, processing_events, ended_events, events TO almanac_worker;
+    -- A successor may begin another series, and rules that are new too. Whom and what a series is for never changes, and the
+    -- version of the user is told by the trigger.
+    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
+        target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version) ON series
+        TO almanac_worker;
+    -- Outcomes and releases, and what puts a successor in the place of what ended. Zone rules that are new move instants. Where
+    -- they skip a wall time that a policy will not have moved, the person is rescheduled: events get another occurrence, or go
+    -- when there is none.
+    GRANT UPDATE (used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
+        updated_at) ON series TO almanac_worker;
+    -- A claim takes what is pending out of the queue, and a release puts it back.
+    GRANT INSERT (available_at, event_id, series_id, event_type), DELETE ON queue TO almanac_worker;
+    -- Claiming locks what it takes, and pruning too: both want the right to update some column. The guards let nobody use it.
+    GRANT UPDATE (available_at) ON queue TO almanac_worker;
+    GRANT UPDATE (updated_at) ON history TO almanac_worker;
+    -- What ended is written once, and pruned.
+    GRANT INSERT, DELETE ON history TO almanac_worker;
+    -- A key is taken with the event, and freed when the event is forgotten or pruned.
+    GRANT INSERT, DELETE ON keys TO almanac_worker;
     -- A lease is made with the claim, renewed, moved when the clock was set back, and ended; who holds what never changes.
     GRANT SELECT, INSERT, UPDATE (claimed_at, expires_at), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which rights on columns do not do.
@@ -127,31 +148,41 @@ BEGIN
     -- Edits, and hiding who is deleted while something is in flight. The id and the day of creation stay.
     GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, version, deleted_at, updated_at) ON users
         TO almanac_api;
-    -- Their events go with them, by the foreign key, which acts as the owner.
+    -- What is about them goes with them, by a trigger, which acts as the owner, and so does the one that tells series of an edit.
     GRANT DELETE ON users TO almanac_api;
-    GRANT SELECT ON events TO almanac_api;
-    -- Events as they are born, as the worker's successors.
-    GRANT INSERT (id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, available_at) ON events TO almanac_api;
-    -- Another target for what is pending. Without the status, the token, the counters and the outcome, nothing can be claimed
-    -- or settled.
-    GRANT UPDATE (occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, delivery_payload,
-        user_version, available_at, version, updated_at) ON events TO almanac_api;
-    -- Of what is pending and no longer owed.
-    GRANT DELETE ON events TO almanac_api;
-
-    -- To look for what is being delivered is to look at what is leased. The rest of a lease is the workers' own.
-    GRANT SELECT (event_ids) ON leases TO almanac_api;
+    -- What is being delivered and what has ended is looked at through the views, which act as the owner: without leases and
+    -- history, nothing can be claimed or settled.
+    GRANT SELECT ON series, queue, keys, pending_events, processing_events, ended_events, events TO almanac_api;
+    -- The series of one event is looked for among what is leased too. The rest of a lease is the workers' own.
+    GRANT SELECT (series_ids, event_ids) ON leases TO almanac_api;
+    -- Series as they begin, as the worker's.
+    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
+        target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version) ON series
+        TO almanac_api;
+    -- Another target for what is pending, another event where there is none any more, for which the counters begin again, and
+    -- none where nothing is owed any longer. What is used up stays so.
+    GRANT UPDATE (event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
+        updated_at) ON series TO almanac_api;
+    -- What is pending and moves leaves its place in the queue for another. It is locked before, for which the right to update
+    -- some column is wanted; the guard lets nobody use it.
+    GRANT INSERT (available_at, event_id, series_id, event_type), UPDATE (available_at), DELETE ON queue TO almanac_api;
+    -- A key is taken with the event, and freed when the event is forgotten.
+    GRANT INSERT, DELETE ON keys TO almanac_api;
 
     -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
 
     -- Without names, date of birth and attributes. The zone is known from the events anyway.
     GRANT SELECT (id, timezone, version, deleted_at, created_at, updated_at) ON users TO almanac_reader;
     -- Without payloads, which are words to a person. The target of a birthday still tells day and month of the person with that
-    -- id: a queue cannot be watched without its times.
+    -- id: a queue cannot be watched without its times. A count looks at the parts, each by itself.
     GRANT SELECT (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
         policies, idempotency_key, user_version, available_at, lease_token, executed_at, failure_reason, last_error, retry_count,
-        claim_count, crash_count, version, created_at, updated_at) ON events TO almanac_reader;
+        claim_count, crash_count, version, created_at, updated_at) ON events, pending_events, processing_events, ended_events
+        TO almanac_reader;
+    -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
+    GRANT SELECT (available_at, event_id, series_id, event_type) ON queue TO almanac_reader;
+    GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
 END

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,19 +15,21 @@ import (
 func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
 	var claim almanac.Claim
 	err := s.transact(ctx, "claim", func(ctx context.Context, tx pgx.Tx) error {
-		claim = almanac.Claim{}
+		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
 		rows, err := query(ctx, tx, s.statements["claim"], pgx.StrictNamedArgs{
 			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease,
 		})
 		if err != nil {
 			return err
 		}
-		claim.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (almanac.Event, error) {
-			var e eventRow
-			err := row.Scan(append([]any{&claim.At}, e.targets()...)...)
-			return e.value(), err
+		var row claimedRow
+		_, err = pgx.ForEachRow(rows, row.targets(), func() error {
+			claim.Events = append(claim.Events, row.value(r.Token))
+			user, err := row.user.value()
+			claim.Users[user.ID] = user
+			return err
 		})
-		claim.At = claim.At.UTC()
+		claim.At = row.at.UTC()
 		return err
 	})
 	return claim, err
@@ -79,40 +82,64 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	})
 }
 
-// lease is one that was taken away.
+// lease is what a token was given, in parallel lists.
 type lease struct {
-	token uuid.UUID
-	ids   []uuid.UUID
+	token    uuid.UUID
+	series   []int64
+	ids      []uuid.UUID
+	versions []int // of the events while they were PENDING
 }
 
 func scanLease(row pgx.CollectableRow) (lease, error) {
 	var l lease
-	err := row.Scan(&l.token, &l.ids)
+	err := row.Scan(&l.token, &l.series, &l.ids, &l.versions)
 	return l, err
 }
 
 // giveBack releases what is still held under leases that the transaction took.
 func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes int, reason string) ([]almanac.Event, error) {
 	var tokens, ids []uuid.UUID
+	var series []int64
+	var versions []int
 	for _, l := range taken {
-		for _, id := range l.ids {
-			tokens, ids = append(tokens, l.token), append(ids, id)
-		}
+		tokens = append(tokens, slices.Repeat([]uuid.UUID{l.token}, len(l.ids))...)
+		series, ids, versions = append(series, l.series...), append(ids, l.ids...), append(versions, l.versions...)
 	}
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	held, err := all(ctx, tx, s.statements["lock_held"], pgx.StrictNamedArgs{"tokens": uuids(tokens), "ids": uuids(ids)}, scanID)
+	held, err := all(ctx, tx, s.statements["lock_held"], pgx.StrictNamedArgs{
+		"tokens": uuids(tokens), "series": series, "ids": uuids(ids), "versions": versions,
+	}, scanHeld)
 	if err != nil || len(held) == 0 {
 		return nil, err
 	}
-	given, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
-		"ids": uuids(held), "crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
-	}, scanEvent)
+	released, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
+		"series":  column(held, func(h heldSeries) int64 { return h.series }),
+		"tokens":  uuids(column(held, func(h heldSeries) uuid.UUID { return h.token })),
+		"crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
+	}, scanID)
+	if err != nil {
+		return nil, err
+	}
+	given, err := all(ctx, tx, s.statements["events"], pgx.StrictNamedArgs{"ids": uuids(released)}, scanEvent)
 	if err != nil {
 		return nil, err
 	}
 	return given, s.hint(ctx, tx, given)
+}
+
+// heldSeries is one that the transaction has locked, with the token that was taken
+// away.
+type heldSeries struct {
+	series int64
+	token  uuid.UUID
+}
+
+func scanHeld(row pgx.CollectableRow) (heldSeries, error) {
+	var h heldSeries
+	err := row.Scan(&h.series, &h.token)
+	return h, err
 }
 
 // endLeases ends those of the given leases that hold nothing any more.

@@ -63,7 +63,7 @@ func (c *cuttable) Read(p []byte) (int, error) {
 // The statements after which connections break, each in a transaction of its own.
 const (
 	claiming  = `INSERT INTO "almanac".leases`
-	settling  = "FOR SHARE"
+	settling  = `INSERT INTO "almanac".history`
 	enrolling = `INSERT INTO "almanac".users`
 )
 
@@ -91,8 +91,10 @@ func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
 			require.NoError(t, err)
 			e := enrolment.Events[0]
 			// Its wall time too, so that comparing zone rules does not set it right.
-			_, err = pool.Exec(t.Context(), `UPDATE almanac.events SET target_timestamp_utc = date_trunc('second', now()), version = version + 1,
-				target_timestamp_local = date_trunc('second', now()) AT TIME ZONE 'UTC', available_at = now()`)
+			now, err := store.Now(t.Context())
+			require.NoError(t, err)
+			e.Due, e.Wall = now.Truncate(time.Second), almanac.WallTimeOf(now.Truncate(time.Second))
+			_, err = store.Update(t.Context(), e, e.Version)
 			require.NoError(t, err)
 			var deliveries atomic.Int64
 			deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { deliveries.Add(1); return nil })

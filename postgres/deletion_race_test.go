@@ -84,7 +84,7 @@ func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
 				require.Len(t, claim.Events, 2)
 				tx, err := pool.Begin(t.Context())
 				require.NoError(t, err)
-				_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", owed[0].ID)
+				_, err = tx.Exec(t.Context(), "SELECT FROM almanac.series WHERE event_id = $1 FOR UPDATE", owed[0].ID)
 				require.NoError(t, err)
 
 				both := []func() error{
@@ -132,12 +132,12 @@ func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
 	}
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", owed[0].ID)
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.history WHERE id = $1 FOR UPDATE", owed[0].ID)
 	require.NoError(t, err)
 
 	pruned, err := store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
 	require.NoError(t, err)
-	require.Equal(t, 1, pruned.Count)
+	require.Equal(t, 2, pruned.Count)
 	require.NoError(t, tx.Commit(t.Context()))
 	pruned, err = store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
 	require.NoError(t, err)

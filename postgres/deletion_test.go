@@ -21,7 +21,7 @@ var atOnce = almanac.Delete{AtOnce: true}
 // text anywhere in them.
 func mentions(t *testing.T, pool *pgxpool.Pool, text string) map[string]int {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'almanac'`)
+	rows, err := pool.Query(t.Context(), `SELECT quote_ident(table_name) FROM information_schema.tables WHERE table_schema = 'almanac' AND table_type = 'BASE TABLE'`)
 	require.NoError(t, err)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	scheduler := newScheduler(t, store)
-	bystander := overdue(t, pool, store)
+	bystander := overdue(t, store)
 	require.Equal(t, bystander.ID, claimOne(t, store).ID)
 	for name, hold := range map[string]func(almanac.Event) almanac.Event{ // what a worker holds, or would have held
 		"pending": func(e almanac.Event) almanac.Event {
@@ -69,12 +69,12 @@ func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 	} {
 		p := ada
 		p.LastName = "Byron, who is " + name
-		e := overdueFor(t, pool, store, p)
+		e := overdueFor(t, store, p)
 		held := hold(e)
 		for _, text := range []string{e.UserID.String(), p.LastName} {
 			found := mentions(t, pool, text)
 			require.NotZero(t, found["users"], name)
-			require.NotZero(t, found["events"], name)
+			require.NotZero(t, found["series"]+found["history"], name)
 		}
 
 		_, err := scheduler.DeleteUser(t.Context(), e.UserID, atOnce)
@@ -91,7 +91,7 @@ func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 		}
 		requireLeasesMatchEvents(t, pool)
 	}
-	require.Equal(t, map[string]int{"users": 1, "events": 1}, mentions(t, pool, bystander.UserID.String()))
+	require.Equal(t, map[string]int{"users": 1, "series": 1}, mentions(t, pool, bystander.UserID.String()))
 }
 
 // race runs a deletion while a transaction holds its event, and ends the
@@ -110,7 +110,7 @@ func TestADeletionAtOnceWaitsForTheSuccessorThatItMustTake(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	e := overdue(t, pool, store)
+	e := overdue(t, store)
 	claimed := claimOne(t, store)
 	deleted := make(chan error, 1)
 
@@ -140,7 +140,7 @@ func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
 			pool := pgtest.Pool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
-			e := overdue(t, pool, store)
+			e := overdue(t, store)
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
 			inside, err := postgres.New(tx)
@@ -173,11 +173,11 @@ func TestADeletionLeavesNothingToTheNextClaim(t *testing.T) {
 			pool := pgtest.Pool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
-			e := overdue(t, pool, store)
+			e := overdue(t, store)
 			claimed := claimOne(t, store)
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
-			_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", e.ID)
+			_, err = tx.Exec(t.Context(), "SELECT FROM almanac.series WHERE event_id = $1 FOR UPDATE", e.ID)
 			require.NoError(t, err)
 			released := make(chan error, 1)
 			go func() {

@@ -15,22 +15,37 @@
 // # Statements
 //
 // Each statement is a file under queries, with a header that says what it takes,
-// what it returns and what it locks. Three things stand for text that is filled in
-// when a store is made: :"schema" for the quoted PostgreSQL schema, :event and
-// :user for the columns of a row, in the order in which it is scanned. Nothing
-// relies on the search_path.
+// what it returns and what it locks. Some things stand for text that is filled in
+// when a store is made: :"schema" for the quoted PostgreSQL schema, :event, :claimed
+// and :user for the columns of a row, in the order in which it is scanned, :holds
+// for a condition on leases; or when a specification is asked for: :pending,
+// :processing and :ended. Nothing relies on the search_path.
+//
+// # Tables
+//
+// An event that is open is a row of series, which its successor takes over in place.
+// While it is PENDING it is in the queue, too; a claim deletes it there and writes
+// one lease for all that it took, which makes them PROCESSING. What has ended is
+// appended to the history. The view events is all of them, with the columns of an
+// event; it is for reading. Counters and versions of a series are those of its event
+// while it is PENDING, so a lease lists the versions that it claimed: it holds an
+// event that is still at that version, and nothing else needs to be written when an
+// event is claimed.
 //
 // # Locks
 //
 // Claims and sweeps pass over rows that others hold (SKIP LOCKED), so they never
-// wait for each other. Whatever changes a user or ends an event locks users first
-// and events second, each in the order of their ids; leases are taken away before
-// the events that they hold, and a settlement never waits for a lease. No cycle is
+// wait for each other. Everything else locks users first, then series, each in the
+// order of their ids, and then what is in the queue; leases are taken away before the
+// series that they hold, and a settlement never waits for a lease. No cycle is
 // left for a deadlock; one that a host's own transaction closes is retried.
 //
-// Settling locks the users FOR SHARE, and an edit locks its user FOR NO KEY
-// UPDATE (PostgreSQL manual, section 13.3.2): the two exclude each other, so that a
-// successor is never planned from a user who is being changed.
+// A settlement plans successors from the users as their events' claim returned them
+// and locks none of them. Each series knows the version of its user, and an outcome
+// takes effect where that is still the one that was planned from. What is left is
+// settled in a second transaction, which locks users FOR SHARE, while an edit locks
+// its user FOR NO KEY UPDATE (PostgreSQL manual, section 13.3.2): a successor never
+// comes from a user who is being changed, or has been.
 //
 // # Isolation
 //

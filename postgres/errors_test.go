@@ -21,7 +21,7 @@ func raise(code string) string { return "RAISE EXCEPTION 'no' USING ERRCODE = '"
 
 const endSession = "PERFORM pg_terminate_backend(pg_backend_pid())"
 
-// sabotage makes the first statements that update events fail, so many of them.
+// sabotage makes the first statements fail that claim or store outcomes, so many of them.
 func sabotage(t *testing.T, pool *pgxpool.Pool, how string, times int) (attempts func() int) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
@@ -31,7 +31,8 @@ func sabotage(t *testing.T, pool *pgxpool.Pool, how string, times int) (attempts
 			IF nextval('public.attempts') <= %d THEN %s; END IF;
 			RETURN NULL;
 		END $$;
-		CREATE TRIGGER fail BEFORE UPDATE ON almanac.events FOR EACH STATEMENT EXECUTE FUNCTION public.fail()`, times, how))
+		CREATE TRIGGER fail BEFORE DELETE ON almanac.queue FOR EACH STATEMENT EXECUTE FUNCTION public.fail();
+		CREATE TRIGGER fail BEFORE UPDATE ON almanac.series FOR EACH STATEMENT EXECUTE FUNCTION public.fail()`, times, how))
 	require.NoError(t, err)
 	return func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM public.attempts").Scan(&n))
@@ -74,7 +75,7 @@ func TestAFailedClaimIsRepeatedWhereThatMayHelp(t *testing.T) {
 			pool := pgtest.Pool(t)
 			store, err := postgres.New(pool, postgres.WithTimeout(time.Minute))
 			require.NoError(t, err)
-			overdue(t, pool, store)
+			overdue(t, store)
 			attempts := sabotage(t, pool, tt.how, tt.times)
 
 			claim, err := store.Claim(t.Context(), birthdays(1))
@@ -168,14 +169,14 @@ func TestWhatBelongsToTheHostIsLeftToIt(t *testing.T) {
 func inHand(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) []almanac.Settlement {
 	t.Helper()
 	for range n {
-		overdue(t, pool, store)
+		overdue(t, store)
 	}
 	claim, err := store.Claim(t.Context(), birthdays(n))
 	require.NoError(t, err)
 	require.Len(t, claim.Events, n)
 	settlements := make([]almanac.Settlement, n)
 	for i, e := range claim.Events {
-		settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
+		settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), User: claim.Users[e.UserID], Next: nextBirthday}
 	}
 	return settlements
 }
@@ -192,7 +193,7 @@ func TestABatchThatTakesTooLongIsSettledInParts(t *testing.T) {
 			IF (SELECT count(*) FROM updated) > 2 THEN RAISE EXCEPTION 'canceling statement' USING ERRCODE = '57014'; END IF;
 			RETURN NULL;
 		END $$;
-		CREATE TRIGGER dawdle AFTER UPDATE ON almanac.events REFERENCING NEW TABLE AS updated FOR EACH STATEMENT EXECUTE FUNCTION public.dawdle()`)
+		CREATE TRIGGER dawdle AFTER UPDATE ON almanac.series REFERENCING NEW TABLE AS updated FOR EACH STATEMENT EXECUTE FUNCTION public.dawdle()`)
 	require.NoError(t, err)
 
 	settled, err := store.Settle(t.Context(), settlements)
@@ -238,7 +239,7 @@ func TestARowThatATriggerRefusesDoesNotHoldUpTheOthers(t *testing.T) {
 				BEGIN
 					%s;
 				END $$;
-				CREATE TRIGGER audit BEFORE UPDATE ON almanac.events FOR EACH ROW WHEN (NEW.id = '%s') EXECUTE FUNCTION public.audit()`, raise(code), refused))
+				CREATE TRIGGER audit BEFORE UPDATE ON almanac.series FOR EACH ROW WHEN (OLD.event_id = '%s') EXECUTE FUNCTION public.audit()`, raise(code), refused))
 			require.NoError(t, err)
 
 			settled, err := store.Settle(t.Context(), settlements)

@@ -56,50 +56,77 @@ const updateLease = time.Minute
 func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (almanac.Event, error) {
 	var stored almanac.Event
 	err := s.transact(ctx, "update event", func(ctx context.Context, tx pgx.Tx) error {
-		was, err := one(ctx, tx, s.statements["lock_event"], pgx.StrictNamedArgs{"id": e.ID}, scanEvent)
+		id := pgx.StrictNamedArgs{"id": e.ID}
+		series, err := all(ctx, tx, s.statements["lock_event"], id, pgx.RowTo[int64])
+		if err != nil {
+			return err
+		}
+		was, err := one(ctx, tx, s.statements["event"], id, scanEvent)
 		if err != nil {
 			return missing(err, "event", e.ID)
 		}
-		if was.Version != expected {
+		if was.Version == expected {
+			if err := almanac.CheckChange(was, e); err != nil {
+				return asIs(err)
+			}
+		}
+		if was.Version != expected || len(series) == 0 {
 			return asIs(&almanac.OptimisticLockError{EventID: e.ID, Expected: expected})
 		}
-		if err := almanac.CheckChange(was, e); err != nil {
-			return asIs(err)
-		}
-		if stored, err = one(ctx, tx, s.statements["update_event"], updateArgs(e, expected), scanEvent); err != nil {
+		if err := s.replace(ctx, tx, change{series: series[0], was: was, is: e}); err != nil {
 			return err
 		}
-		if err := s.hint(ctx, tx, []almanac.Event{stored}); err != nil {
+		if stored, err = one(ctx, tx, s.statements["event"], id, scanEvent); err != nil {
 			return err
 		}
-		return s.adjustLease(ctx, tx, was, stored)
+		return s.hint(ctx, tx, []almanac.Event{stored})
 	})
 	return stored, err
 }
 
-// adjustLease keeps it true that an event is leased exactly while it is PROCESSING.
-func (s *Store) adjustLease(ctx context.Context, tx pgx.Tx, was, is almanac.Event) error {
-	if is.Status == almanac.Processing {
-		_, err := tx.Exec(ctx, s.statements["insert_lease"], pgx.StrictNamedArgs{
-			"token": is.LeaseToken, "owner": "update", "id": is.ID, "lease": updateLease,
-		})
-		return err
+// replace stores what an open event becomes, whose series the transaction has
+// locked.
+func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change) error {
+	switch {
+	case c.was.Status == almanac.Processing:
+		return s.end(ctx, tx, c)
+	case c.is.Status == almanac.Processing:
+		return s.lease(ctx, tx, c)
 	}
-	if was.Status == almanac.Processing {
-		return s.endLeases(ctx, tx, []uuid.UUID{was.LeaseToken})
-	}
-	return nil
+	c.is.Version = c.was.Version + 1
+	_, err := s.move(ctx, tx, []almanac.Event{c.is})
+	return err
 }
 
-func updateArgs(e almanac.Event, expected int) pgx.StrictNamedArgs {
-	return pgx.StrictNamedArgs{
-		"id": e.ID, "version": expected, "occurrence_key": e.OccurrenceKey, "status": string(e.Status),
-		"due": e.Due, "wall": e.Wall.Labelled(), "zone": e.Zone, "policies": formatPolicies(e.Policies),
-		"payload": string(e.Payload), "user_version": e.UserVersion,
-		"available_at": orNull(e.AvailableAt), "lease_token": orNull(e.LeaseToken), "executed_at": orNull(e.ExecutedAt),
-		"failure_reason": orNull(e.FailureReason), "last_error": orNull(e.LastError),
-		"retry_count": e.RetryCount, "claim_count": e.ClaimCount, "crash_count": e.CrashCount,
+// end stores the outcome of an event that is PROCESSING.
+func (s *Store) end(ctx context.Context, tx pgx.Tx, c change) error {
+	now, err := one(ctx, tx, s.statements["now"], nil, scanTime)
+	if err != nil {
+		return err
 	}
+	statement, args := "settle_released", releasedArgs
+	if c.is.Status.Terminal() {
+		statement, args = "settle_ended", endedArgs
+	}
+	if _, err := tx.Exec(ctx, s.statements[statement], args([]change{c}, now)); err != nil {
+		return err
+	}
+	return s.endLeases(ctx, tx, []uuid.UUID{c.was.LeaseToken})
+}
+
+// lease takes a pending event as a claim does.
+func (s *Store) lease(ctx context.Context, tx pgx.Tx, c change) error {
+	taken, err := all(ctx, tx, s.statements["take_pending"], pgx.StrictNamedArgs{"id": c.was.ID}, scanID)
+	if err != nil {
+		return err
+	}
+	if len(taken) == 0 { // it was claimed meanwhile
+		return asIs(&almanac.OptimisticLockError{EventID: c.was.ID, Expected: c.was.Version})
+	}
+	_, err = tx.Exec(ctx, s.statements["insert_lease"], pgx.StrictNamedArgs{
+		"token": c.is.LeaseToken, "owner": "update", "series": c.series, "id": c.was.ID, "version": c.was.Version, "lease": updateLease,
+	})
+	return err
 }
 
 // Missed counts what has been ready for longer than grace.

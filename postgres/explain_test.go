@@ -25,19 +25,28 @@ const millionRows = `
 	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
 	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC' FROM generate_series(1, 100000) u;
 
-	INSERT INTO almanac.events (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local,
-		target_timezone, policies, idempotency_key, delivery_payload, user_version, available_at, lease_token, executed_at, failure_reason, claim_count, version)
-	SELECT (lpad(to_hex((1500000000::bigint + y * 31536000 + u) * 1000), 12, '0') || '7' || substr(md5(u::text), 1, 3) || '8' || substr(md5((u * 10 + y)::text), 1, 15))::uuid,
-		md5(u::text)::uuid, 'BIRTHDAY', (2017 + y)::text,
-		CASE WHEN y = 10 THEN 'PENDING' WHEN u % 100 = y THEN 'FAILED' ELSE 'COMPLETED' END,
-		due, due, 'UTC', 'forward,first,feb28', 'event-' || u || '-' || y, '{"message": "Hey"}', 1,
-		CASE WHEN y = 10 THEN due END, CASE WHEN y < 10 THEN md5('token')::uuid END,
-		CASE WHEN y < 10 AND u % 100 <> y THEN due END, CASE WHEN y < 10 AND u % 100 = y THEN 'HTTP 404' END,
-		CASE WHEN y < 10 THEN 1 ELSE 0 END, CASE WHEN y < 10 THEN 3 ELSE 1 END
-	FROM generate_series(1, 10) y, generate_series(1, 100000) u,
-		LATERAL (SELECT CASE WHEN y = 10 AND u > 1000 THEN now() + u * interval '5 minutes' ELSE now() - u * interval '1 minute' - (10 - y) * interval '1 year' END) d (due);
+	WITH owed AS (
+		SELECT (lpad(to_hex((1500000000::bigint + 10 * 31536000 + u) * 1000), 12, '0') || '7' || substr(md5(u::text), 1, 3) || '8' || substr(md5((u * 10 + 10)::text), 1, 15))::uuid AS id,
+			md5(u::text)::uuid AS user_id, '2027' AS occurrence_key,
+			CASE WHEN u > 1000 THEN now() + u * interval '5 minutes' ELSE now() - u * interval '1 minute' END AS due, 'UTC' AS zone, 'event-' || u || '-10' AS key
+		FROM generate_series(1, 100000) u
+	)` + storeOwed + `;
 
-	ANALYZE almanac.users, almanac.events, almanac.leases;`
+	WITH ended AS (
+		INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local,
+			target_timezone, policies, idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count,
+			claim_count, crash_count, version, created_at, updated_at)
+		SELECT (lpad(to_hex((1500000000::bigint + y * 31536000 + u) * 1000), 12, '0') || '7' || substr(md5(u::text), 1, 3) || '8' || substr(md5((u * 10 + y)::text), 1, 15))::uuid,
+			md5(u::text)::uuid, 'BIRTHDAY', (2017 + y)::text, CASE WHEN u % 100 = y THEN 'FAILED' ELSE 'COMPLETED' END,
+			due, due, 'UTC', 'forward,first,feb28,clamp', 'event-' || u || '-' || y, '{"message": "Hey"}', 1, md5('token')::uuid,
+			CASE WHEN u % 100 <> y THEN due END, CASE WHEN u % 100 = y THEN 'HTTP 404' END, 0, 1, 0, 3, due, due
+		FROM generate_series(1, 9) y, generate_series(1, 100000) u,
+			LATERAL (SELECT now() - u * interval '1 minute' - (10 - y) * interval '1 year') d (due)
+		RETURNING idempotency_key
+	)
+	INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM ended;
+
+	ANALYZE almanac.users, almanac.series, almanac.queue, almanac.history, almanac.leases, almanac.keys;`
 
 // recorder is a pgx tracer that keeps the statements of a store, to be explained
 // exactly as they were sent.
@@ -72,6 +81,16 @@ func (r *recorder) last(text string) statement {
 	return statement{}
 }
 
+func (r *recorder) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (r *recorder) TraceBatchQuery(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchQueryData) {
+	r.TraceQueryStart(ctx, conn, pgx.TraceQueryStartData{SQL: data.SQL, Args: data.Args})
+}
+
+func (r *recorder) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
 func (r *recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // plan is what EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) says of a node.
@@ -83,12 +102,13 @@ type plan struct {
 	Plans    []plan `json:"Plans"`
 }
 
-func (p plan) scansSequentially(relation string) bool {
-	if p.NodeType == "Seq Scan" && p.Relation == relation {
+// scansSequentially reports whether a whole table is read that grows.
+func (p plan) scansSequentially() bool {
+	if p.NodeType == "Seq Scan" && p.Relation != "leases" {
 		return true
 	}
 	for _, child := range p.Plans {
-		if child.scansSequentially(relation) {
+		if child.scansSequentially() {
 			return true
 		}
 	}
@@ -143,7 +163,7 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 			return err
 		}, 6000},
 		"next due":             {func(s *postgres.Store) error { _, _, err := s.Until(t.Context(), types); return err }, 50},
-		"missed":               {func(s *postgres.Store) error { _, err := s.Missed(t.Context(), types, time.Second); return err }, 2500},
+		"missed":               {func(s *postgres.Store) error { _, err := s.Missed(t.Context(), types, time.Second); return err }, 6000},
 		"by user":              {find(almanac.ForUser(someone)), 50},
 		"pending":              {find(almanac.InStatus(almanac.Pending)), 300},
 		"processing":           {find(almanac.InStatus(almanac.Processing)), 1000},
@@ -173,7 +193,7 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, text := explain(t, pool, heard, query.ask)
 
-			require.False(t, p.scansSequentially("events"), "the whole table is read:\n%s", text)
+			require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
 			require.LessOrEqual(t, p.Hit+p.Read, query.blocks, "too much of the table is touched:\n%s", text)
 		})
 	}
@@ -187,7 +207,7 @@ func TestSettlingReadsNoWholeTable(t *testing.T) {
 	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
 	_, err := pool.Exec(t.Context(), owePeople, 60_000)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), "ANALYZE almanac.users, almanac.events")
+	_, err = pool.Exec(t.Context(), "ANALYZE almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys")
 	require.NoError(t, err)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
@@ -197,7 +217,7 @@ func TestSettlingReadsNoWholeTable(t *testing.T) {
 	require.NoError(t, err)
 	settlements := make([]almanac.Settlement, len(claim.Events))
 	for i, e := range claim.Events {
-		settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
+		settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), User: claim.Users[e.UserID], Next: nextBirthday}
 	}
 	_, err = store.Settle(t.Context(), settlements)
 	require.NoError(t, err)
@@ -205,10 +225,8 @@ func TestSettlingReadsNoWholeTable(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	for _, begins := range []string{"UPDATE", "INSERT"} {
-		asked := heard.last(begins)
-		require.NotEmpty(t, asked.sql, begins)
-		p, text := planOf(t, tx, "", asked)
-		require.False(t, p.scansSequentially("events"), "the whole table is read:\n%s", text)
-	}
+	asked := heard.last("WITH n AS")
+	require.NotEmpty(t, asked.sql)
+	p, text := planOf(t, tx, "", asked)
+	require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
 }

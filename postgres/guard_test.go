@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -16,12 +15,12 @@ import (
 
 // overdue stores a user whose birthday was a minute ago and returns the event. It
 // is overdue by its wall time too, or new zone rules would put it right.
-func overdue(t *testing.T, pool *pgxpool.Pool, store *postgres.Store) almanac.Event {
+func overdue(t *testing.T, store *postgres.Store) almanac.Event {
 	t.Helper()
-	return overdueFor(t, pool, store, ada)
+	return overdueFor(t, store, ada)
 }
 
-func overdueFor(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, p almanac.Profile) almanac.Event {
+func overdueFor(t *testing.T, store *postgres.Store, p almanac.Profile) almanac.Event {
 	t.Helper()
 	enrolment, err := newScheduler(t, store).CreateUser(t.Context(), p)
 	require.NoError(t, err)
@@ -31,11 +30,8 @@ func overdueFor(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, p alman
 	wall := zone.WallTime(now.Add(-time.Minute))
 	due, err := zone.Resolve(wall, e.Policies)
 	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `
-		UPDATE almanac.events SET target_timestamp_utc = $2, target_timestamp_local = $3, available_at = $2, version = version + 1
-		WHERE id = $1`, e.ID, due.Instant, wall.Labelled())
-	require.NoError(t, err)
-	e, err = store.Event(t.Context(), e.ID)
+	e.Due, e.Wall = due.Instant, wall
+	e, err = store.Update(t.Context(), e, e.Version)
 	require.NoError(t, err)
 	return e
 }
@@ -50,48 +46,53 @@ func claimOne(t *testing.T, store *postgres.Store) almanac.Event {
 	return claim.Events[0]
 }
 
-// Statements by hand and programs of an older release meet the database's own guard.
+// Statements by hand meet the database's own guard.
 func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 
-	pending := overdue(t, pool, store)
+	pending := overdue(t, store)
 	finished := claimOne(t, store)
 	_, err = store.Settle(t.Context(), []almanac.Settlement{{Event: finished, Outcome: almanac.Delivered(finished.UpdatedAt)}})
 	require.NoError(t, err)
 	require.Equal(t, pending.ID, finished.ID)
-	pending = overdue(t, pool, store)
-	claimed := overdue(t, pool, store)
-	_, err = pool.Exec(t.Context(), `UPDATE almanac.events SET available_at = now() - interval '1 hour', version = version + 1 WHERE id = $1`, claimed.ID)
+	claimed := overdue(t, store)
+	_, err = store.Settle(t.Context(), []almanac.Settlement{{Event: claimOne(t, store), Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour)}})
 	require.NoError(t, err)
-	require.Equal(t, claimed.ID, claimOne(t, store).ID)
+	pending = overdue(t, store)
 
 	refused := map[string]struct {
-		id  uuid.UUID
-		set string
+		table, set string
+		id         uuid.UUID
 	}{
-		"a finished event changes":                {finished.ID, "last_error = 'x', version = version + 1"},
-		"a finished event starts again":           {finished.ID, "status = 'PENDING', executed_at = NULL, lease_token = NULL, available_at = now(), version = version + 1"},
-		"a pending event completes":               {pending.ID, "status = 'COMPLETED', executed_at = now(), available_at = NULL, lease_token = gen_random_uuid(), version = version + 1"},
-		"a pending event fails":                   {pending.ID, "status = 'FAILED', failure_reason = 'x', available_at = NULL, lease_token = gen_random_uuid(), version = version + 1"},
-		"a claimed event is claimed again":        {claimed.ID, "lease_token = gen_random_uuid(), version = version + 1"},
-		"a claimed event moves":                   {claimed.ID, "status = 'PENDING', lease_token = NULL, available_at = now(), target_timestamp_utc = now(), version = version + 1"},
-		"the version stays":                       {pending.ID, "last_error = 'x'"},
-		"the version jumps":                       {pending.ID, "last_error = 'x', version = version + 2"},
-		"the idempotency key changes":             {pending.ID, "idempotency_key = 'event-x', version = version + 1"},
-		"a pending event holds a lease":           {pending.ID, "lease_token = gen_random_uuid(), version = version + 1"},
-		"a pending event is not available":        {pending.ID, "available_at = NULL, version = version + 1"},
-		"a status is not one of the four":         {pending.ID, "status = 'CANCELLED', version = version + 1"},
-		"a counter falls below zero":              {pending.ID, "retry_count = -1, version = version + 1"},
-		"a processing event has been executed":    {claimed.ID, "status = 'PENDING', lease_token = NULL, available_at = now(), executed_at = now(), version = version + 1"},
-		"a released event gives a failure reason": {claimed.ID, "status = 'PENDING', lease_token = NULL, available_at = now(), failure_reason = 'x', version = version + 1"},
+		"a finished event changes":                    {"history", "last_error = 'x', version = version + 1", finished.ID},
+		"a finished event changes its mind":           {"history", "status = 'FAILED', executed_at = NULL, failure_reason = 'x'", finished.ID},
+		"an event is queued for another time":         {"queue", "available_at = now()", pending.ID},
+		"an event is another series'":                 {"queue", "series_id = 0", pending.ID},
+		"a claimed event moves":                       {"series", "target_timestamp_utc = now(), version = version + 1", claimed.ID},
+		"a claimed event is another occurrence":       {"series", "occurrence_key = '9999', version = version + 1", claimed.ID},
+		"an event moves and its version stays":        {"series", "target_timestamp_utc = now()", pending.ID},
+		"the version falls":                           {"series", "version = version - 1", pending.ID},
+		"the version jumps":                           {"series", "version = version + 3", pending.ID},
+		"the idempotency key changes":                 {"series", "idempotency_key = 'event-x', version = version + 1", pending.ID},
+		"a series becomes another person's":           {"series", "user_id = gen_random_uuid()", pending.ID},
+		"a series becomes another type's":             {"series", "event_type = 'OTHER'", pending.ID},
+		"a series gets another name":                  {"series", "name = 'x/', occurrence_key = 'x/1', version = version + 1", pending.ID},
+		"an occurrence is of another series":          {"series", "occurrence_key = 'x/1', version = version + 1", pending.ID},
+		"a new event comes with a past":               {"series", "event_id = gen_random_uuid(), occurrence_key = '9999', version = 2", pending.ID},
+		"a new event is of a used occurrence":         {"series", "event_id = gen_random_uuid(), used_key = '9999', version = 1", pending.ID},
+		"an occurrence that was used is used no more": {"series", "used_key = ''", pending.ID},
+		"a counter falls below zero":                  {"series", "retry_count = -1, version = version + 1", pending.ID},
 	}
+	_, err = pool.Exec(t.Context(), "UPDATE almanac.series SET used_key = '1999' WHERE event_id = $1", pending.ID)
+	require.NoError(t, err)
 	for name, update := range refused {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := pool.Exec(t.Context(), "UPDATE almanac.events SET "+update.set+" WHERE id = $1", update.id)
+			id := map[string]string{"history": "id", "queue": "event_id", "series": "event_id"}[update.table]
+			_, err := pool.Exec(t.Context(), "UPDATE almanac."+update.table+" SET "+update.set+" WHERE "+id+" = $1", update.id)
 
 			var pg *pgconn.PgError
 			require.ErrorAs(t, err, &pg)

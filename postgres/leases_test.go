@@ -20,7 +20,7 @@ func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	take := func(lease time.Duration) almanac.Event {
-		overdue(t, pool, store)
+		overdue(t, store)
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: lease})
 		require.NoError(t, err)
 		require.Len(t, claim.Events, 1)

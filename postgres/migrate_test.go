@@ -34,7 +34,9 @@ var catalog = map[string]string{
 		SELECT pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 		WHERE c.relnamespace = $1::text::regnamespace AND NOT t.tgisinternal`,
 	"functions": `
-		SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = $1::text::regnamespace`,
+		SELECT replace(pg_get_functiondef(oid), '"' || $1 || '".', $1 || '.') FROM pg_proc WHERE pronamespace = $1::text::regnamespace`,
+	"views": `
+		SELECT pg_get_viewdef(oid) FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'v'`,
 	"comments": `
 		SELECT format('%s.%s: %s', c.relname, d.objsubid, d.description) FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
 		WHERE c.relnamespace = $1::text::regnamespace AND d.classoid = 'pg_class'::regclass`,

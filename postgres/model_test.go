@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,13 +58,14 @@ type model struct {
 	made          int
 	users         []uuid.UUID
 	tokens        []uuid.UUID
-	claims        []almanac.Event // each as it was claimed, also those that are settled since
+	claims        []almanac.Event            // each as it was claimed, also those that are settled since
+	claimants     map[uuid.UUID]almanac.User // by event, as they were when it was claimed last
 }
 
 func newModel(t *testing.T, rt *rapid.T, pool *pgxpool.Pool, store almanac.Repository) *model {
-	_, err := pool.Exec(t.Context(), "TRUNCATE almanac.events, almanac.users, almanac.leases")
+	_, err := pool.Exec(t.Context(), "TRUNCATE almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.users, almanac.leases")
 	require.NoError(rt, err)
-	return &model{T: t, memory: almanactest.NewRepository(nil), store: store, base: time.Now().Add(-time.Hour).UTC().Truncate(time.Second)}
+	return &model{T: t, memory: almanactest.NewRepository(nil), store: store, claimants: make(map[uuid.UUID]almanac.User), base: time.Now().Add(-time.Hour).UTC().Truncate(time.Second)}
 }
 
 // same does something to both and compares what they say.
@@ -130,7 +132,7 @@ func (m *model) owed(rt *rapid.T, u almanac.User) almanac.Event {
 		due = due.Add(24 * time.Hour)
 	}
 	e := almanactest.Event(due, almanactest.For(u), almanactest.DueIn(0), almanactest.OfType(rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "type")),
-		almanactest.Of(fmt.Sprintf("k%02d", rapid.IntRange(0, 20).Draw(rt, "occurrence"))))
+		almanactest.Of(fmt.Sprintf("%sk%02d", rapid.SampledFrom([]string{"", "a/", "b/", "c/"}).Draw(rt, "series"), rapid.IntRange(0, 20).Draw(rt, "occurrence"))))
 	e.UserVersion = u.Version
 	e.IdempotencyKey = almanac.IdempotencyKey(fmt.Sprintf("event-%016x", rapid.IntRange(0, 50).Draw(rt, "key")))
 	return e
@@ -164,12 +166,19 @@ func (m *model) request(rt *rapid.T) almanac.ClaimRequest {
 func (m *model) claim(rt *rapid.T) {
 	request := m.request(rt)
 	var claimed []almanac.Event
+	users := make(map[uuid.UUID]almanac.User)
 	m.same(rt, "claim", func(r almanac.Repository) string {
 		claim, err := r.Claim(m.Context(), request)
 		claimed = claim.Events
-		return m.all(claim.Events, err)
+		text := m.all(claim.Events, err)
+		for _, e := range claim.Events {
+			users[e.ID] = claim.Users[e.UserID]
+			text += fmt.Sprintln(users[e.ID].ID, users[e.ID].FirstName, users[e.ID].Version)
+		}
+		return text
 	})
 	m.claims = append(m.claims, claimed...)
+	maps.Copy(m.claimants, users)
 }
 
 // crash claims for a moment and lets the lease run out. Other leases last.
@@ -203,7 +212,13 @@ func (m *model) settle(rt *rapid.T) {
 			almanac.Delivered(m.base), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0),
 			almanac.GaveBack(almanac.AfterFailure, "HTTP 429", 24*time.Hour), almanac.GaveBack(almanac.AfterShutdown, "stopped", 0),
 		}).Draw(rt, "outcome")
+		if rapid.Bool().Draw(rt, "with the user") {
+			s.User = m.claimants[s.Event.ID]
+		}
 		successor := m.owed(rt, almanac.User{ID: s.Event.UserID, Version: 1})
+		if rapid.Bool().Draw(rt, "follows") {
+			successor.Type, successor.OccurrenceKey = s.Event.Type, s.Event.OccurrenceKey+"x"
+		}
 		plan := rapid.SampledFrom([]error{nil, nil, almanac.ErrNoOccurrence, errUnplanned}).Draw(rt, "plan")
 		s.Next = func(almanac.User, time.Time) (almanac.Event, error) { return successor, plan }
 		batch[i] = s

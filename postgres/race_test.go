@@ -128,7 +128,7 @@ func TestAnEditWaitsForTheSuccessorThatItMustMove(t *testing.T) {
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	scheduler := newScheduler(t, store)
-	overdue(t, pool, store)
+	overdue(t, store)
 	e := claimOne(t, store)
 	edited := make(chan error, 1)
 
@@ -150,6 +150,43 @@ func TestAnEditWaitsForTheSuccessorThatItMustMove(t *testing.T) {
 	successor, err := store.Event(t.Context(), settled[0].Successor.ID)
 	require.NoError(t, err)
 	require.Equal(t, "Asia/Tokyo", successor.Zone)
+}
+
+// While a successor is planned from a user as they were claimed, nobody is locked: the
+// edit passes, and the successor is planned again.
+func TestAnEditPassesASuccessorThatIsPlannedFromAClaim(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]almanac.Outcome{"delivered": almanac.Delivered(time.Now()), "given up": almanac.GaveUp("HTTP 404")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newStore(t)
+			scheduler := newScheduler(t, store)
+			e := overdue(t, store)
+			claim, err := store.Claim(t.Context(), birthdays(1))
+			require.NoError(t, err)
+			plans := 0
+
+			settled, err := store.Settle(t.Context(), []almanac.Settlement{{
+				Event: claim.Events[0], User: claim.Users[e.UserID], Outcome: outcome,
+				Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+					if plans++; plans == 1 {
+						zone := "Asia/Tokyo"
+						_, err := scheduler.UpdateUser(t.Context(), u.ID, almanac.ProfileChange{Timezone: &zone})
+						noError(t, err)
+					}
+					return nextBirthday(u, now)
+				},
+			}})
+
+			require.NoError(t, err)
+			require.NoError(t, errors.Join(settled[0].Err, settled[0].PlanErr))
+			require.Equal(t, 2, plans)
+			successor, err := store.Event(t.Context(), settled[0].Successor.ID)
+			require.NoError(t, err)
+			require.Equal(t, "Asia/Tokyo", successor.Zone)
+			require.Equal(t, 2, successor.UserVersion)
+		})
+	}
 }
 
 // awaitLockWaiter returns when somebody in the database waits for a lock, or when
@@ -178,11 +215,11 @@ func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
-	held, free := overdue(t, pool, store), overdue(t, pool, store)
+	held, free := overdue(t, store), overdue(t, store)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events WHERE id = $1 FOR UPDATE", held.ID)
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.queue WHERE event_id = $1 FOR UPDATE", held.ID)
 	require.NoError(t, err)
 
 	claimed := claimOne(t, store)

@@ -22,7 +22,8 @@ func TestRolesAreGivenTheSameHoweverOften(t *testing.T) {
 	want := c.privileges(t)
 	c.exec(t, "owner", `
 		GRANT CREATE ON SCHEMA almanac TO PUBLIC;
-		GRANT ALL ON almanac.leases TO PUBLIC, `+c.prefix+"reader; GRANT UPDATE (status) ON almanac.events TO "+c.prefix+"api")
+		GRANT ALL ON almanac.leases TO PUBLIC, `+c.prefix+`reader; GRANT UPDATE (used_key) ON almanac.series TO `+c.prefix+`api;
+		GRANT ALL ON almanac.events, almanac.ended_events, almanac.history, almanac.series_id_seq TO PUBLIC, `+c.prefix+`reader`)
 	require.NotEqual(t, want, c.privileges(t))
 
 	c.run(t, "admin")
@@ -63,11 +64,11 @@ func TestTheOwnerOwnsAndLaterMigrationsAreReadable(t *testing.T) {
 
 	c.exec(t, "owner", `
 		CREATE TABLE almanac.later (id integer);
-		ALTER TABLE almanac.events ADD COLUMN later integer;
+		ALTER TABLE almanac.series ADD COLUMN later integer;
 		CREATE FUNCTION almanac.later() RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
 
 	for _, program := range []string{"worker", "api"} {
-		c.exec(t, program, "SELECT FROM almanac.later; SELECT later FROM almanac.events")
+		c.exec(t, program, "SELECT FROM almanac.later; SELECT later FROM almanac.series")
 	}
 	for _, role := range []string{"worker", "api", "reader"} {
 		_, err := c.pools[role].Exec(t.Context(), "INSERT INTO almanac.later VALUES (1)")
@@ -75,7 +76,7 @@ func TestTheOwnerOwnsAndLaterMigrationsAreReadable(t *testing.T) {
 		_, err = c.pools[role].Exec(t.Context(), "SELECT almanac.later()")
 		requireRefused(t, err, role+" calls what it does not know")
 	}
-	for _, sql := range []string{"SELECT FROM almanac.later", "SELECT later FROM almanac.events"} {
+	for _, sql := range []string{"SELECT FROM almanac.later", "SELECT later FROM almanac.series"} {
 		_, err := c.pools["reader"].Exec(t.Context(), sql)
 		requireRefused(t, err, "the reader: "+sql)
 	}
@@ -124,7 +125,7 @@ func TestTheAPIRoleKeepsPeople(t *testing.T) {
 	store, worker := c.store(t, "api"), c.store(t, "worker")
 	birthdays := newScheduler(t, store)
 
-	first := overdue(t, c.pools[""], store)
+	first := overdue(t, store)
 	second, err := birthdays.CreateUser(t.Context(), ada)
 	require.NoError(t, err)
 	require.Equal(t, first.ID, claimOne(t, worker).ID)
@@ -177,7 +178,7 @@ func TestTheWorkerRoleRunsAScheduler(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	store, planner := c.store(t, "worker"), newScheduler(t, c.store(t, "api"))
-	due := func() almanac.Event { return overdue(t, c.pools[""], c.store(t, "api")) }
+	due := func() almanac.Event { return overdue(t, c.store(t, "api")) }
 	take := func(lease time.Duration) almanac.Event {
 		e := due()
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Owner: "dead", Types: []string{e.Type}, Limit: 1, Lease: lease})
@@ -238,6 +239,12 @@ func TestTheWorkerRoleRunsAScheduler(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n, "its successor")
 	}
+
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	pruned, err := store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 4, pruned.Count)
 }
 
 // What a worker does when zone rules change: instants move, and where a wall time is

@@ -17,6 +17,10 @@ const (
 	eventColumns = "e.id, e.user_id, e.event_type, e.occurrence_key, e.status, e.target_timestamp_utc, e.target_timestamp_local, " +
 		"e.target_timezone, e.policies, e.idempotency_key, e.delivery_payload::text, e.user_version, e.available_at, e.lease_token, " +
 		"e.executed_at, e.failure_reason, e.last_error, e.retry_count, e.claim_count, e.crash_count, e.version, e.created_at, e.updated_at"
+	// Of a series whose event is being claimed: what the claim makes of it is known.
+	claimedColumns = "s.event_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local, s.target_timezone, " +
+		"s.policies, s.idempotency_key, s.delivery_payload::text, s.user_version, s.last_error, s.retry_count, s.claim_count, s.crash_count, " +
+		"s.version, s.created_at"
 	userColumns = "u.id, u.first_name, u.last_name, u.date_of_birth, u.timezone, u.attributes::text, u.version, u.created_at, u.updated_at"
 )
 
@@ -74,6 +78,32 @@ func scanEvent(row pgx.CollectableRow) (almanac.Event, error) {
 		return almanac.Event{}, err
 	}
 	return r.value(), nil
+}
+
+// claimedRow receives an event that is being claimed, with its user.
+type claimedRow struct {
+	at    time.Time
+	event eventRow
+	user  userRow
+}
+
+func (r *claimedRow) targets() []any {
+	e := &r.event.event
+	return append([]any{
+		&r.at, &e.ID, &e.Type, &e.OccurrenceKey, &e.Due, &r.event.wall, &e.Zone,
+		&r.event.policies, &r.event.key, &r.event.payload, &e.UserVersion, &r.event.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount,
+		&e.Version, &e.CreatedAt,
+	}, r.user.targets()...)
+}
+
+// value returns the event as its claim made it.
+func (r *claimedRow) value(token uuid.UUID) almanac.Event {
+	r.event.status = string(almanac.Processing)
+	e := r.event.value()
+	e.UserID, e.LeaseToken, e.UpdatedAt = r.user.user.ID, token, r.at.UTC()
+	e.ClaimCount++
+	e.Version++
+	return e
 }
 
 // userRow receives the columns that are no plain fields of a user.

@@ -12,14 +12,15 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Settle stores outcomes and successors in one transaction. When the database
-// refuses a row of the batch for good, each settlement is stored by itself, so that
-// one cannot hold up the others; a successor that is refused is left out. When a
-// statement takes longer than the database allows, each half is stored by itself.
+// Settle stores outcomes, each in one transaction with its successor. When the
+// database refuses a row of the batch for good, each settlement is stored by
+// itself, so that one cannot hold up the others; a successor that is refused is
+// left out. When a statement takes longer than the database allows, each half is
+// stored by itself.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
 	settled, err := s.settleTogether(ctx, settlements)
 	switch {
-	case refused(err):
+	case refused(err), errors.Is(err, errApart):
 		return inParts(settlements, 1, func(one []almanac.Settlement) ([]almanac.Settled, error) {
 			settled, err := s.settleAlone(ctx, one[0])
 			return []almanac.Settled{settled}, err
@@ -66,220 +67,189 @@ func (s *Store) settleAlone(ctx context.Context, one almanac.Settlement) (almana
 	return almanac.Settled{}, err
 }
 
+// settleTogether stores a batch in at most two transactions. The first plans from
+// the users as they were when their events were claimed, and locks none: what it
+// stores takes effect where the series say that they are still the same. The
+// second sees to the rest, with their users locked.
 func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
-	if len(settlements) == 0 {
-		return nil, nil
+	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.Settled, len(settlements))}
+	places := make([]int, len(settlements))
+	for i := range places {
+		places[i] = i
 	}
-	var settled []almanac.Settled
-	err := s.transact(ctx, "settle", func(ctx context.Context, tx pgx.Tx) error {
-		b := &batch{Store: s, tx: tx, settlements: slices.Clone(settlements), settled: make([]almanac.Settled, len(settlements))}
-		settled = b.settled
-		for _, step := range []func(context.Context) error{b.lockUsers, b.storeOutcomes, b.storeSuccessors, b.endSpentLeases} {
-			if err := step(ctx); err != nil {
-				return err
-			}
+	for _, locked := range []bool{false, true} {
+		if len(places) == 0 {
+			break
 		}
-		return nil
-	})
+		var rest []int
+		err := s.transactKeys(ctx, "settle", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
+			t := &turn{batch: b, tx: tx, keys: keys, locked: locked}
+			rest, err = t.take(ctx, places)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		places = rest
+	}
+	return b.settled, nil
+}
+
+// batch is what Settle was given, and what it answers.
+type batch struct {
+	*Store
+	settlements []almanac.Settlement
+	settled     []almanac.Settled
+}
+
+// turn is one settling transaction on its way through its steps.
+type turn struct {
+	*batch
+	tx     pgx.Tx
+	keys   keys
+	locked bool                       // whether users are locked
+	users  map[uuid.UUID]almanac.User // those who are locked and not deleted
+	series map[claimed]int64          // of the events that are still leased as they were claimed
+	now    time.Time
+}
+
+// claimed is an event with what fences it.
+type claimed struct {
+	id, token uuid.UUID
+	version   int // while it was PENDING
+}
+
+func claimedAs(e almanac.Event) claimed { return claimed{e.ID, e.LeaseToken, e.Version - 1} }
+
+// take settles the settlements at the given places, and returns the places of those
+// that it could not.
+func (t *turn) take(ctx context.Context, places []int) (rest []int, err error) {
+	for _, i := range places {
+		t.settled[i] = almanac.Settled{} // the transaction may be repeated
+	}
+	if err := t.look(ctx, places); err != nil {
+		return nil, err
+	}
+	changes, rest, err := t.plan(places)
+	if err != nil {
+		return nil, asIs(err)
+	}
+	if err := t.name(ctx, changes); err != nil {
+		return nil, err
+	}
+	stored, err := t.store(ctx, changes, places)
 	if err != nil {
 		return nil, err
 	}
-	return settled, nil
+	for _, c := range changes {
+		if !stored[c.was.ID] {
+			rest = append(rest, c.place)
+			continue
+		}
+		t.settled[c.place] = almanac.Settled{Event: c.is, Successor: c.next, PlanErr: c.planErr}
+		if err := t.storeApart(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(rest)
+	if t.locked {
+		return nil, t.recognise(ctx, rest)
+	}
+	return rest, nil
 }
 
-// batch is one settling transaction on its way through its steps.
-type batch struct {
-	*Store
-	tx          pgx.Tx
-	settlements []almanac.Settlement
-	settled     []almanac.Settled
-	users       map[uuid.UUID]almanac.User // those who are not deleted
-	now         time.Time
-}
-
-// lockUsers locks the users of all events, so that none can change before their
-// successors are stored, and reads the clock.
-func (b *batch) lockUsers(ctx context.Context) (err error) {
+// look locks users, where it is time for that, and reads what the tokens hold and
+// the clock.
+func (t *turn) look(ctx context.Context, places []int) (err error) {
+	wanted := make(map[claimed]bool, len(places))
+	var users, tokens []uuid.UUID
+	for _, i := range places {
+		e := t.settlements[i].Event
+		wanted[claimedAs(e)] = true
+		users, tokens = append(users, e.UserID), append(tokens, e.LeaseToken)
+	}
 	var statements pgx.Batch
-	statements.Queue(b.statements["settle_users"], pgx.StrictNamedArgs{
-		"ids": uuids(column(b.settlements, func(s almanac.Settlement) uuid.UUID { return s.Event.UserID })),
-	})
-	statements.Queue(b.statements["now"])
-	results := b.tx.SendBatch(ctx, &statements)
+	if t.locked {
+		statements.Queue(t.statements["settle_users"], pgx.StrictNamedArgs{"ids": uuids(users)})
+	}
+	statements.Queue(t.statements["leases"], pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	results := t.tx.SendBatch(ctx, &statements)
 	defer func() { err = errors.Join(err, results.Close()) }()
 
-	b.users = make(map[uuid.UUID]almanac.User, len(b.settlements))
-	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (struct{}, error) {
+	if t.locked {
+		if t.users, err = lockedUsers(results); err != nil {
+			return err
+		}
+	}
+	t.series = make(map[claimed]int64, len(places))
+	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
+		var l lease
+		if err := row.Scan(&t.now, &l.token, &l.series, &l.ids, &l.versions); err != nil {
+			return none, err
+		}
+		for i, id := range l.ids {
+			if c := (claimed{id, l.token, l.versions[i]}); wanted[c] {
+				t.series[c] = l.series[i]
+			}
+		}
+		return none, nil
+	})
+	t.now = t.now.UTC()
+	return err
+}
+
+func lockedUsers(results pgx.BatchResults) (map[uuid.UUID]almanac.User, error) {
+	users := make(map[uuid.UUID]almanac.User)
+	_, err := next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
 		var deleted bool
 		var u userRow
 		if err := row.Scan(append([]any{&deleted}, u.targets()...)...); err != nil || deleted {
-			return struct{}{}, err
+			return none, err
 		}
 		user, err := u.value()
-		b.users[user.ID] = user
-		return struct{}{}, err
+		users[user.ID] = user
+		return none, err
 	})
-	if err != nil {
-		return err
-	}
-	b.now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
-	return err
+	return users, err
 }
 
-// outcome returns what is to be stored for a settlement: nothing is tried again
-// for a user who was deleted, and a failure has a reason.
-func (b *batch) outcome(s almanac.Settlement) almanac.Outcome {
-	o := s.Outcome
-	if _, exists := b.users[s.Event.UserID]; !exists && o.Status == almanac.Pending {
-		o = almanac.GaveUp(almanac.ReasonUserDeleted)
-	}
-	return o
+// distinct returns each of the values once, in order of their first appearance.
+func distinct(ids []uuid.UUID) []uuid.UUID {
+	seen := make(map[uuid.UUID]bool, 1)
+	return slices.DeleteFunc(ids, func(id uuid.UUID) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
 }
 
-// storeOutcomes writes what each event became, where it is still as it was claimed.
-func (b *batch) storeOutcomes(ctx context.Context) error {
-	type claim struct { // of an event, with what fences it
-		id, token uuid.UUID
-		version   int
-	}
-	var claimed, wanted []almanac.Event
-	var places []int
-	seen := make(map[claim]bool, len(b.settlements))
-	for i, s := range b.settlements {
-		next, err := b.outcome(s).Apply(s.Event, b.now)
-		if err != nil {
-			b.settled[i].Err = err
-			continue
-		}
-		places = append(places, i)
-		// An event that stands twice in a batch is settled once, and the first counts.
-		if c := (claim{s.Event.ID, s.Event.LeaseToken, s.Event.Version}); !seen[c] {
-			seen[c], claimed, wanted = true, append(claimed, s.Event), append(wanted, next)
-		}
-	}
-	stored, err := all(ctx, b.tx, b.statements["settle_events"], outcomeArgs(claimed, wanted), scanEvent)
-	if err != nil {
-		return err
-	}
-	byID := eventsByID(stored)
-	var unanswered []int
-	for _, i := range places {
-		e, ok := byID[b.settlements[i].Event.ID]
-		if !ok || !b.settlements[i].StoredAs(e) {
-			unanswered = append(unanswered, i)
-			continue
-		}
-		b.settled[i].Event = e
-		delete(byID, e.ID) // its successor is stored once
-	}
-	return b.recognise(ctx, unanswered)
-}
-
-func outcomeArgs(claimed, wanted []almanac.Event) pgx.StrictNamedArgs {
-	retries, crashes := make([]int, len(wanted)), make([]int, len(wanted))
-	for i, e := range wanted {
-		retries[i], crashes[i] = e.RetryCount-claimed[i].RetryCount, e.CrashCount-claimed[i].CrashCount
-	}
-	type event = almanac.Event
-	return pgx.StrictNamedArgs{
-		"ids":       uuids(column(claimed, func(e event) uuid.UUID { return e.ID })),
-		"versions":  column(claimed, func(e event) int { return e.Version }),
-		"tokens":    uuids(column(claimed, func(e event) uuid.UUID { return e.LeaseToken })),
-		"statuses":  column(wanted, func(e event) string { return string(e.Status) }),
-		"available": column(wanted, func(e event) *time.Time { return orNull(e.AvailableAt) }),
-		"executed":  column(wanted, func(e event) *time.Time { return orNull(e.ExecutedAt) }),
-		"failures":  column(wanted, func(e event) *string { return orNull(e.FailureReason) }),
-		"errors":    column(wanted, func(e event) *string { return orNull(e.LastError) }),
-		"retries":   retries,
-		"crashes":   crashes,
-	}
-}
-
-func eventsByID(events []almanac.Event) map[uuid.UUID]almanac.Event {
-	byID := make(map[uuid.UUID]almanac.Event, len(events))
-	for _, e := range events {
-		byID[e.ID] = e
-	}
-	return byID
-}
-
-// recognise tells the settlements that were stored before, by a commit whose
-// answer got lost, from those whose event belongs to another by now or is gone.
-func (b *batch) recognise(ctx context.Context, unanswered []int) error {
+// recognise answers what could not be stored: it tells the settlements that were
+// stored before, by a commit whose answer got lost, from those whose event belongs
+// to another by now or is gone.
+func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 	if len(unanswered) == 0 {
 		return nil
 	}
-	ids := column(unanswered, func(i int) uuid.UUID { return b.settlements[i].Event.ID })
-	stored, err := all(ctx, b.tx, b.statements["events"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
+	ids := column(unanswered, func(i int) uuid.UUID { return t.settlements[i].Event.ID })
+	stored, err := all(ctx, t.tx, t.statements["events"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
 	if err != nil {
 		return err
 	}
-	byID := eventsByID(stored)
+	byID := make(map[uuid.UUID]almanac.Event, len(stored))
+	for _, e := range stored {
+		byID[e.ID] = e
+	}
 	for _, i := range unanswered {
-		id := b.settlements[i].Event.ID
+		id := t.settlements[i].Event.ID
 		e, ok := byID[id]
-		if !ok {
-			b.settled[i].Err = &almanac.NotFoundError{Kind: "event", ID: id}
-			continue
+		switch {
+		case !ok:
+			t.settled[i].Err = &almanac.NotFoundError{Kind: "event", ID: id}
+		case !t.settlements[i].StoredAs(e):
+			t.settled[i].Err = almanac.ErrLeaseLost
+		default:
+			t.settled[i].Event = e // its successor was stored with it
 		}
-		if !b.settlements[i].StoredAs(e) {
-			b.settled[i].Err = almanac.ErrLeaseLost
-			continue
-		}
-		b.settled[i].Event = e
-		b.settlements[i].Next = nil // its successor was stored with it
 	}
 	return nil
-}
-
-// storeSuccessors plans what follows the events that ended just now, and stores it.
-func (b *batch) storeSuccessors(ctx context.Context) error {
-	var successors []almanac.Event
-	owner := make(map[uuid.UUID]int)
-	for i, s := range b.settlements {
-		user, exists := b.users[s.Event.UserID]
-		if b.settled[i].Err != nil || s.Next == nil || !exists || !b.settled[i].Event.Status.Terminal() {
-			continue
-		}
-		e, err := s.Next(user, b.now)
-		switch {
-		case errors.Is(err, almanac.ErrNoOccurrence):
-		case err != nil:
-			b.settled[i].PlanErr = err
-		default:
-			successors = append(successors, e)
-			owner[e.ID] = i
-		}
-	}
-	stored, err := b.insert(ctx, b.tx, successors)
-	for _, e := range stored {
-		b.settled[owner[e.ID]].Successor = &e
-	}
-	return err
-}
-
-// endSpentLeases ends the leases of which nothing is left. A hint goes along.
-func (b *batch) endSpentLeases(ctx context.Context) error {
-	tokens := column(b.settlements, func(s almanac.Settlement) uuid.UUID { return s.Event.LeaseToken })
-	if !b.worthAHint(b.stored()) {
-		return b.endLeases(ctx, b.tx, tokens)
-	}
-	var statements pgx.Batch
-	statements.Queue(b.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(tokens)})
-	statements.Queue(b.statements["notify"], b.notification(hintPayload))
-	return b.tx.SendBatch(ctx, &statements).Close()
-}
-
-// stored returns the events as they are now, and their successors.
-func (b *batch) stored() []almanac.Event {
-	var stored []almanac.Event
-	for _, s := range b.settled {
-		if s.Err == nil {
-			stored = append(stored, s.Event)
-		}
-		if s.Successor != nil {
-			stored = append(stored, *s.Successor)
-		}
-	}
-	return stored
 }

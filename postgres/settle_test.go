@@ -37,7 +37,7 @@ func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
 	require.NoError(t, err)
 	var settlements []almanac.Settlement
 	for range 3 {
-		overdue(t, pool, store)
+		overdue(t, store)
 		e := claimOne(t, store)
 		settlements = append(settlements, almanac.Settlement{Event: e, Outcome: almanac.Delivered(e.UpdatedAt), Next: nextBirthday})
 	}
@@ -59,7 +59,7 @@ func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	overdue(t, pool, store)
+	overdue(t, store)
 	e := claimOne(t, store)
 	for name, forge := range map[string]func(*almanac.Event){
 		"another token":      func(e *almanac.Event) { e.LeaseToken = uuid.New() },
@@ -121,7 +121,7 @@ func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	for range 4 {
-		overdue(t, pool, store)
+		overdue(t, store)
 	}
 	token := uuid.New()
 	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: token, Types: []string{almanac.TypeBirthday}, Limit: 4, Lease: time.Minute})
@@ -154,7 +154,7 @@ func TestTheLastDeliveryOfADeletedUserRemovesThem(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	overdue(t, pool, store)
+	overdue(t, store)
 	e := claimOne(t, store)
 	deletion, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
 	require.NoError(t, err)

@@ -10,22 +10,36 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// where fills a specification into a statement. Values are always bound; only the
-// shape becomes text. now() is the moment for which a specification is read.
+// where fills a specification into a statement, once for each part of the events.
+// Values are always bound; only the shape becomes text. now() is the moment for
+// which a specification is read.
 func (s *Store) where(statement string, spec almanac.Spec) (string, pgx.StrictNamedArgs) {
-	r := renderer{schema: quoted(s.schema), args: pgx.StrictNamedArgs{}}
-	return strings.Replace(s.statements[statement], ":where", r.render(spec), 1), r.args
+	args := pgx.StrictNamedArgs{}
+	sql := s.statements[statement]
+	for _, p := range []part{pending, processing, ended} {
+		r := renderer{part: p, args: args}
+		sql = strings.Replace(sql, string(p), r.render(spec), 1)
+	}
+	return sql, args
 }
 
+// part is a part of the events, by what stands for its condition in a statement.
+type part string
+
+const (
+	pending    part = ":pending"
+	processing part = ":processing"
+	ended      part = ":ended"
+)
+
+// renderer writes a specification as a condition on one part of the events.
 type renderer struct {
-	schema string
-	args   pgx.StrictNamedArgs
+	part part
+	args pgx.StrictNamedArgs
 }
 
 // render writes a specification as a condition that is true or false for every
-// row and never NULL, for NOT of NULL would match neither way. Where a column that
-// is filled exactly in one status says the same as the status, it is named
-// instead, because the indexes are made on it.
+// row and never NULL, for NOT of NULL would match neither way.
 func (r *renderer) render(spec almanac.Spec) string {
 	switch spec := spec.(type) {
 	case nil:
@@ -47,11 +61,22 @@ func (r *renderer) render(spec almanac.Spec) string {
 	case almanac.InZone:
 		return "e.target_timezone = ANY (" + r.bind([]string(spec)) + "::text[])"
 	case almanac.Ready:
-		return "(e.available_at IS NOT NULL AND e.available_at <= now())"
+		return r.only(pending, "e.available_at <= now()")
 	case almanac.Overdue:
-		return "(e.available_at IS NOT NULL AND e.target_timestamp_utc < now() - " + r.bind(spec.By) + "::interval)"
+		if r.part != pending {
+			return "false"
+		}
+		return "e.target_timestamp_utc < now() - " + r.bind(spec.By) + "::interval"
 	}
 	panic(fmt.Sprintf("postgres: specification %T is not one of package almanac", spec))
+}
+
+// only returns a condition that no other part of the events meets.
+func (r *renderer) only(p part, condition string) string {
+	if r.part != p {
+		return "false"
+	}
+	return condition
 }
 
 func (r *renderer) join(parts []almanac.Spec, operator, none string) string {
@@ -68,13 +93,15 @@ func (r *renderer) join(parts []almanac.Spec, operator, none string) string {
 func (r *renderer) status(s almanac.Status) string {
 	switch s {
 	case almanac.Pending:
-		return "(e.available_at IS NOT NULL)"
+		return r.only(pending, "true")
 	case almanac.Processing:
-		return "(e.status = 'PROCESSING' AND e.id = ANY (ARRAY (SELECT unnest(l.event_ids) FROM " + r.schema + ".leases l)))"
+		return r.only(processing, "true")
+	case almanac.Completed:
+		return r.only(ended, "e.failure_reason IS NULL")
 	case almanac.Failed:
-		return "(e.failure_reason IS NOT NULL)"
+		return r.only(ended, "e.failure_reason IS NOT NULL")
 	default:
-		return "e.status = " + r.bind(string(s))
+		return "false"
 	}
 }
 

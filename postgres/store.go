@@ -102,6 +102,21 @@ func checkSchemaName(name string) error {
 	return nil
 }
 
+// leaseHolds is a condition: lease l still holds something. OFFSET 0 has the series
+// looked up one by one, by their ids, until one is found.
+const leaseHolds = `EXISTS (
+	SELECT
+	FROM unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
+	CROSS JOIN LATERAL (
+		SELECT
+		FROM :"schema".series s
+		WHERE s.id = held.series_id
+			AND s.event_id = held.event_id
+			AND s.version = held.version
+		OFFSET 0
+	) s
+)`
+
 //go:embed queries/*.sql
 var queries embed.FS
 
@@ -112,7 +127,8 @@ func (s *Store) load() (map[string]string, error) {
 		return nil, fmt.Errorf("postgres: load statements: %w", err)
 	}
 	statements := make(map[string]string, len(files))
-	fill := strings.NewReplacer(`:"schema"`, quoted(s.schema), ":event", eventColumns, ":user", userColumns)
+	fill := strings.NewReplacer(`:"schema"`, quoted(s.schema), ":event", eventColumns, ":claimed", claimedColumns, ":user", userColumns,
+		":holds", strings.ReplaceAll(leaseHolds, `:"schema"`, quoted(s.schema)))
 	for _, file := range files {
 		text, err := queries.ReadFile("queries/" + file.Name())
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 func (s *Store) CreateUser(ctx context.Context, u almanac.User, events ...almanac.Event) (almanac.User, []almanac.Event, error) {
 	var user almanac.User
 	var stored []almanac.Event
-	err := s.transact(ctx, "create user", func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.transactKeys(ctx, "create user", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
 		user, err = one(ctx, tx, s.statements["insert_user"], userArgs(u), scanUser)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return asIs(fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID))
@@ -25,7 +25,7 @@ func (s *Store) CreateUser(ctx context.Context, u almanac.User, events ...almana
 		if err != nil {
 			return err
 		}
-		if stored, err = s.insert(ctx, tx, events); err != nil {
+		if stored, err = s.insert(ctx, tx, keys, events); err != nil {
 			return err
 		}
 		if len(stored) < len(events) {
@@ -52,7 +52,7 @@ func (s *Store) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
 // EditUser changes a user and their open events.
 func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	var stored almanac.Edit
-	err := s.transact(ctx, "edit user", func(ctx context.Context, tx pgx.Tx) error {
+	err := s.transactKeys(ctx, "edit user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		roster, err := s.roster(ctx, tx, id)
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		if err != nil {
 			return asIs(err)
 		}
-		stored, err = s.apply(ctx, tx, wanted)
+		stored, err = s.apply(ctx, tx, keys, wanted)
 		return err
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 // in one round trip. Each statement sees what was committed before it began.
 func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, err error) {
 	var batch pgx.Batch
-	for _, name := range []string{"lock_user", "lock_pending", "in_flight", "used_keys"} {
+	for _, name := range []string{"lock_user", "lock_series", "lock_pending", "in_flight", "used_keys"} {
 		batch.Queue(s.statements[name], pgx.StrictNamedArgs{"id": id})
 	}
 	batch.Queue(s.statements["now"])
@@ -83,6 +83,9 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 
 	if r.User, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUser); err != nil {
 		return r, missing(err, "user", id)
+	}
+	if _, err = next(results, pgx.CollectRows[*uuid.UUID], pgx.RowTo[*uuid.UUID]); err != nil {
+		return r, err
 	}
 	if r.Pending, err = next(results, pgx.CollectRows[almanac.Event], scanEvent); err != nil {
 		return r, err
@@ -115,7 +118,7 @@ func next[T, R any](results pgx.BatchResults, collect func(pgx.Rows, pgx.RowToFu
 }
 
 // apply stores an edit of a roster that the transaction has locked.
-func (s *Store) apply(ctx context.Context, tx pgx.Tx, wanted almanac.Edit) (stored almanac.Edit, err error) {
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit) (stored almanac.Edit, err error) {
 	if wanted.User != nil {
 		args := userArgs(*wanted.User)
 		args["version"] = wanted.User.Version
@@ -131,7 +134,7 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, wanted almanac.Edit) (stor
 	if stored.Moved, err = s.move(ctx, tx, wanted.Moved); err != nil {
 		return stored, err
 	}
-	if stored.Added, err = s.insert(ctx, tx, wanted.Added); err != nil {
+	if stored.Added, err = s.insert(ctx, tx, keys, wanted.Added); err != nil {
 		return stored, err
 	}
 	return stored, s.hint(ctx, tx, slices.Concat(stored.Moved, stored.Added))
@@ -152,14 +155,11 @@ func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete
 			return asIs(&almanac.OptimisticLockError{UserID: id, Expected: how.Version})
 		}
 		args := pgx.StrictNamedArgs{"id": id}
-		if d, err = s.lockOpen(ctx, tx, args); err != nil {
+		if d, err = s.dropPending(ctx, tx, args); err != nil {
 			return err
 		}
 		if how.AtOnce || len(d.InFlight) == 0 {
 			_, err = tx.Exec(ctx, s.statements["delete_user"], args)
-			return err
-		}
-		if _, err = tx.Exec(ctx, s.statements["delete_pending"], args); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, s.statements["hide_user"], args)
@@ -171,22 +171,16 @@ func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete
 	return d, nil
 }
 
-// lockOpen locks a user's open events and says what they are.
-func (s *Store) lockOpen(ctx context.Context, tx pgx.Tx, args pgx.StrictNamedArgs) (d almanac.Deletion, err error) {
-	type open struct {
-		id     uuid.UUID
-		status almanac.Status
+// dropPending forgets what a user is still owed and says what is in flight. Whoever
+// claims, settles or gives back something of theirs is waited for.
+func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamedArgs) (d almanac.Deletion, err error) {
+	if _, err = tx.Exec(ctx, s.statements["lock_series"], args); err != nil {
+		return d, err
 	}
-	events, err := all(ctx, tx, s.statements["lock_open"], args, func(row pgx.CollectableRow) (e open, err error) {
-		return e, row.Scan(&e.id, &e.status)
-	})
-	for _, e := range events {
-		if e.status == almanac.Pending {
-			d.Removed++
-		} else {
-			d.InFlight = append(d.InFlight, e.id)
-		}
+	if d.Removed, err = one(ctx, tx, s.statements["delete_pending"], args, pgx.RowTo[int]); err != nil {
+		return d, err
 	}
+	d.InFlight, err = all(ctx, tx, s.statements["open_events"], args, scanID)
 	return d, err
 }
 

@@ -68,23 +68,23 @@ func TestMigrateLetsClaimsPassWhileItWaits(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
 	require.NoError(t, err)
-	owed := overdue(t, pool, store)
+	owed := overdue(t, store)
 	stepDown(t, pool)
 	_, err = pool.Exec(t.Context(), `
-		CREATE FUNCTION want() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN LOCK TABLE almanac.events; END';
+		CREATE FUNCTION want() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN LOCK TABLE almanac.series; END';
 		CREATE EVENT TRIGGER want ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION want()`)
 	require.NoError(t, err)
 	reader, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = reader.Rollback(t.Context()) }()
-	_, err = reader.Exec(t.Context(), "SELECT count(*) FROM almanac.events")
+	_, err = reader.Exec(t.Context(), "SELECT count(*) FROM almanac.series")
 	require.NoError(t, err)
 
 	migrated := make(chan error, 1)
 	go func() { migrated <- postgres.Migrate(t.Context(), pool) }()
 	require.Eventually(t, func() bool {
 		var waits bool
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.events'::regclass AND NOT granted
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.series'::regclass AND NOT granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
 		return err == nil && waits
 	}, 20*time.Second, time.Millisecond)

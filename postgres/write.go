@@ -12,27 +12,60 @@ import (
 )
 
 // insert stores new events and returns them in the order given, without those
-// whose occurrence was stored before.
-func (s *Store) insert(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+// whose series has an open event or has used up the occurrence.
+func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
+	events = firstOfEachSeries(events)
+	names, err := keys.choose(ctx, tx, events)
+	if err != nil {
+		return nil, err
+	}
 	type event = almanac.Event
-	stored, err := all(ctx, tx, s.statements["insert_events"], pgx.StrictNamedArgs{
-		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
-		"user_ids":      uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
-		"types":         column(events, func(e event) string { return e.Type }),
-		"keys":          column(events, func(e event) string { return e.OccurrenceKey }),
-		"due":           column(events, func(e event) time.Time { return e.Due }),
-		"wall":          column(events, func(e event) time.Time { return e.Wall.Labelled() }),
-		"zones":         column(events, func(e event) string { return e.Zone }),
-		"policies":      column(events, func(e event) string { return formatPolicies(e.Policies) }),
-		"short_keys":    column(events, func(e event) string { return e.IdempotencyKey.String() }),
-		"long_keys":     column(events, func(e event) string { return e.LongKey().String() }),
-		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
-		"user_versions": column(events, func(e event) int { return e.UserVersion }),
-	}, scanEvent)
-	return inOrderOf(events, stored), err
+	_, err = tx.Exec(ctx, s.statements["insert_events"], pgx.StrictNamedArgs{
+		"ids":              uuids(column(events, func(e event) uuid.UUID { return e.ID })),
+		"user_ids":         uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
+		"types":            column(events, func(e event) string { return e.Type }),
+		"names":            column(events, func(e event) string { return seriesName(e.OccurrenceKey) }),
+		"keys":             column(events, func(e event) string { return e.OccurrenceKey }),
+		"due":              column(events, func(e event) time.Time { return e.Due }),
+		"wall":             column(events, func(e event) time.Time { return e.Wall.Labelled() }),
+		"zones":            column(events, func(e event) string { return e.Zone }),
+		"policies":         column(events, func(e event) string { return formatPolicies(e.Policies) }),
+		"idempotency_keys": names,
+		"payloads":         column(events, func(e event) string { return string(e.Payload) }),
+		"user_versions":    column(events, func(e event) int { return e.UserVersion }),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.waiting(ctx, tx, events, column(events, func(e event) uuid.UUID { return e.ID }))
+}
+
+// firstOfEachSeries leaves out events whose series has one before them.
+func firstOfEachSeries(events []almanac.Event) []almanac.Event {
+	type series struct {
+		user            uuid.UUID
+		eventType, name string
+	}
+	seen := make(map[series]bool, len(events))
+	return slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool {
+		one := series{e.UserID, e.Type, seriesName(e.OccurrenceKey)}
+		again := seen[one]
+		seen[one] = true
+		return again
+	})
+}
+
+// waiting returns those of the events that are pending under the given ids, as
+// stored and in the order of the list.
+func (s *Store) waiting(ctx context.Context, tx pgx.Tx, list []almanac.Event, ids []uuid.UUID) ([]almanac.Event, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	stored, err := all(ctx, tx, s.statements["waiting"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
+	return inOrderOf(list, stored), err
 }
 
 // move gives pending events another target, all or none.
@@ -41,7 +74,7 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		return nil, nil
 	}
 	type event = almanac.Event
-	stored, err := all(ctx, tx, s.statements["move_events"], pgx.StrictNamedArgs{
+	moved, err := all(ctx, tx, s.statements["move_events"], pgx.StrictNamedArgs{
 		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"versions":      column(events, func(e event) int { return e.Version }),
 		"keys":          column(events, func(e event) string { return e.OccurrenceKey }),
@@ -51,39 +84,46 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		"policies":      column(events, func(e event) string { return formatPolicies(e.Policies) }),
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions": column(events, func(e event) int { return e.UserVersion }),
-	}, scanEvent)
+	}, scanID)
 	if err != nil {
 		return nil, err
 	}
-	return complete(events, stored, -1)
+	if err := complete(events, moved, -1); err != nil {
+		return nil, err
+	}
+	return s.waiting(ctx, tx, events, moved)
 }
 
-// remove deletes pending events, all or none.
+// remove forgets pending events, all or none, and returns them as they were.
 func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	stored, err := all(ctx, tx, s.statements["remove_events"], pgx.StrictNamedArgs{
-		"ids":      uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID })),
-		"versions": column(events, func(e almanac.Event) int { return e.Version }),
-	}, scanEvent)
+	ids := column(events, func(e almanac.Event) uuid.UUID { return e.ID })
+	were, err := s.waiting(ctx, tx, events, ids)
 	if err != nil {
 		return nil, err
 	}
-	return complete(events, stored, 0)
+	removed, err := all(ctx, tx, s.statements["remove_events"], pgx.StrictNamedArgs{
+		"ids":      uuids(ids),
+		"versions": column(events, func(e almanac.Event) int { return e.Version }),
+	}, scanID)
+	if err != nil {
+		return nil, err
+	}
+	return were, complete(events, removed, 0)
 }
 
-// complete returns the stored events in the order of the wanted ones, or says
-// which of them had moved on; before is how the version that the statement
+// complete returns an error that says which of the wanted events had moved on when
+// not all of them were stored; before is how the version that the statement
 // replaced differs from the wanted one.
-func complete(wanted, stored []almanac.Event, before int) ([]almanac.Event, error) {
-	ordered := inOrderOf(wanted, stored)
-	for i, e := range wanted {
-		if i >= len(ordered) || ordered[i].ID != e.ID {
-			return nil, asIs(&almanac.OptimisticLockError{EventID: e.ID, Expected: e.Version + before})
+func complete(wanted []almanac.Event, stored []uuid.UUID, before int) error {
+	for _, e := range wanted {
+		if !slices.Contains(stored, e.ID) {
+			return asIs(&almanac.OptimisticLockError{EventID: e.ID, Expected: e.Version + before})
 		}
 	}
-	return ordered, nil
+	return nil
 }
 
 // inOrderOf sorts events as they stand in a list that has them all.

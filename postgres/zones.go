@@ -81,15 +81,18 @@ func (s *Store) MoveEvents(ctx context.Context, events []almanac.Event) (moved [
 	}
 	type event = almanac.Event
 	err = s.transact(ctx, "move events", func(ctx context.Context, tx pgx.Tx) (err error) {
-		moved, err = all(ctx, tx, s.statements["move_instants"], pgx.StrictNamedArgs{
+		ids, err := all(ctx, tx, s.statements["move_instants"], pgx.StrictNamedArgs{
 			"ids":      uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 			"versions": column(events, func(e event) int { return e.Version }),
 			"due":      column(events, func(e event) time.Time { return e.Due }),
-		}, scanEvent)
+		}, scanID)
 		if err != nil {
+			return err
+		}
+		if moved, err = s.waiting(ctx, tx, events, ids); err != nil {
 			return err
 		}
 		return s.hint(ctx, tx, moved)
 	})
-	return inOrderOf(events, moved), err
+	return moved, err
 }

@@ -1,34 +1,37 @@
 -- Claim due events, oldest first, and lease them as one batch.
 --   @token uuid · @owner text · @types text[] · @limit integer · @lease interval
--- Only PENDING rows have available_at. now() is when the transaction began, so nothing is claimed early. Rows that another
--- claim holds are passed over; row locks last until the surrounding transaction ends. The lock is taken in a
--- materialized step, since a plan that repeats the limited scan would take more than the limit.
--- Returns the rows, PROCESSING, in the order of their targets (UPDATE … RETURNING promises none), with the clock: never
--- earlier than what made them due, even if it is set back meanwhile.
+-- now() is when the transaction began, so nothing is claimed early. What another claim or an edit holds is passed over; row locks
+-- last until the surrounding transaction ends. The lock is taken in a materialized step, since a plan that repeats the limited
+-- scan would take more than the limit. Whoever changes a pending event puts another row in the place of the one in the queue, so
+-- that the series, which this reads as they were when it began, are those of the rows that it holds.
+-- Returns the events with their users, in the order of their targets, and the clock: never earlier than what made them due, even if
+-- it is set back meanwhile.
 WITH due AS MATERIALIZED (
-    SELECT e.id
-    FROM :"schema".events e
-    WHERE e.available_at <= now()
-        AND e.event_type = ANY (@types::text[])
-    ORDER BY e.available_at, e.id
+    SELECT q.ctid AS place, q.series_id
+    FROM :"schema".queue q
+    WHERE q.available_at <= now()
+        AND q.event_type = ANY (@types::text[])
+    ORDER BY q.available_at, q.event_id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED
+), taken AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
+), claimed AS MATERIALIZED (
+    SELECT s.*
+    FROM :"schema".series s
+    WHERE s.id = ANY (ARRAY (SELECT due.series_id FROM due))
+    ORDER BY s.target_timestamp_utc DESC, s.event_id DESC
+), clock AS MATERIALIZED (
+    SELECT greatest(clock_timestamp(), now()) AS read
 ), lease AS (
-    INSERT INTO :"schema".leases (token, owner, event_ids, claimed_at, expires_at)
-    SELECT @token::uuid, @owner::text, array_agg(due.id), clock_timestamp(), clock_timestamp() + @lease::interval
-    FROM due
+    INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
+    SELECT @token::uuid, @owner::text, array_agg(c.id), array_agg(c.event_id), array_agg(c.version),
+        min(clock.read), min(clock.read) + @lease::interval
+    FROM claimed c, clock
     HAVING count(*) > 0
-), claimed AS (
-    UPDATE :"schema".events e
-    SET status = 'PROCESSING',
-        available_at = NULL,
-        lease_token = @token::uuid,
-        claim_count = e.claim_count + 1,
-        version = e.version + 1,
-        updated_at = clock_timestamp()
-    WHERE e.id = ANY (ARRAY (SELECT due.id FROM due))
-    RETURNING e.*
 )
-SELECT greatest(clock_timestamp(), now()), :event
-FROM claimed e
-ORDER BY e.target_timestamp_utc, e.id
+SELECT clock.read, :claimed, :user
+FROM clock, claimed s
+JOIN :"schema".users u ON u.id = s.user_id
+ORDER BY s.target_timestamp_utc, s.event_id

@@ -1,4 +1,6 @@
--- Count events. :where is a specification rendered as a condition.
-SELECT count(*)
-FROM :"schema".events e
-WHERE :where
+-- Count events. :pending, :processing and :ended are a specification rendered as a condition on the events of that status.
+--   the specification's own
+SELECT
+    (SELECT count(*) FROM :"schema".pending_events e WHERE :pending)
+    + (SELECT count(*) FROM :"schema".processing_events e WHERE :processing)
+    + (SELECT count(*) FROM :"schema".ended_events e WHERE :ended)

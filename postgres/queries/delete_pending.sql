@@ -1,5 +1,21 @@
--- Delete what a user is still owed, of events that the transaction has locked.
+-- Forget what a user is still owed, of series that the transaction has locked. A claim in progress is waited for, and its rows
+-- drop out.
 --   @id uuid
-DELETE FROM :"schema".events e
-WHERE e.user_id = @id
-    AND e.status = 'PENDING'
+-- Returns how many events that were.
+WITH taken AS (
+    DELETE FROM :"schema".queue q
+    USING :"schema".series s
+    WHERE s.user_id = @id
+        AND q.event_id = s.event_id
+    RETURNING q.series_id, s.idempotency_key
+), emptied AS (
+    UPDATE :"schema".series s
+    SET event_id = NULL
+    FROM taken
+    WHERE s.id = taken.series_id
+), freed AS (
+    DELETE FROM :"schema".keys k
+    WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
+)
+SELECT count(*)
+FROM taken

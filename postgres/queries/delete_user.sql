@@ -1,4 +1,4 @@
--- Delete a user and, by the foreign key, their events.
+-- Delete a user and, by the trigger, everything about them.
 --   @id uuid
 DELETE FROM :"schema".users
 WHERE id = @id

@@ -6,11 +6,6 @@ WHERE token IN (
     SELECT l.token
     FROM :"schema".leases l
     WHERE l.token = ANY (@tokens::uuid[])
-        AND NOT EXISTS (
-            SELECT FROM :"schema".events e
-            WHERE e.id = ANY (l.event_ids)
-                AND e.lease_token = l.token
-                AND e.status = 'PROCESSING'
-        )
+        AND NOT :holds
     FOR UPDATE SKIP LOCKED
 )

@@ -1,18 +1,40 @@
 -- Give back events that the transaction has locked under leases that it took away. The events of a deleted user end instead.
 -- None is available before its target, though the clock may have been set back since it was claimed.
---   @ids uuid[] · @crashes integer (what to add to crash_count) · @reason text · @deleted text (the reason to end)
--- Returns the rows.
-UPDATE :"schema".events e
-SET status = CASE WHEN u.deleted_at IS NULL THEN 'PENDING' ELSE 'FAILED' END,
-    available_at = CASE WHEN u.deleted_at IS NULL THEN greatest(clock_timestamp(), e.target_timestamp_utc) END,
-    lease_token = CASE WHEN u.deleted_at IS NOT NULL THEN e.lease_token END,
-    failure_reason = CASE WHEN u.deleted_at IS NOT NULL THEN @deleted::text END,
-    last_error = CASE WHEN u.deleted_at IS NULL THEN @reason::text ELSE e.last_error END,
-    retry_count = CASE WHEN u.deleted_at IS NULL THEN e.retry_count ELSE e.retry_count + 1 END,
-    crash_count = CASE WHEN u.deleted_at IS NULL THEN e.crash_count + @crashes::integer ELSE e.crash_count END,
-    version = e.version + 1,
-    updated_at = clock_timestamp()
-FROM :"schema".users u
-WHERE e.id = ANY (@ids::uuid[])
-    AND u.id = e.user_id
-RETURNING :event
+--   @series bigint[] · @tokens uuid[] (parallel) · @crashes integer (what to add to crash_count) · @reason text
+--   @deleted text (the reason to end)
+-- Returns the ids of the events that it gave back, and of those that ended.
+WITH held AS MATERIALIZED (
+    SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over
+    FROM unnest(@series::bigint[], @tokens::uuid[]) AS n (id, token)
+    JOIN :"schema".series s ON s.id = n.id
+    JOIN :"schema".users u ON u.id = s.user_id
+), changed AS (
+    UPDATE :"schema".series s
+    SET event_id = CASE WHEN NOT held.over THEN s.event_id END,
+        used_key = CASE WHEN held.over THEN s.occurrence_key ELSE s.used_key END,
+        last_error = @reason::text,
+        claim_count = s.claim_count + 1,
+        crash_count = s.crash_count + @crashes::integer,
+        version = s.version + 2,
+        updated_at = clock_timestamp()
+    FROM held
+    WHERE s.id = held.id
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+    SELECT greatest(clock_timestamp(), held.target_timestamp_utc), held.event_id, held.id, held.event_type
+    FROM held
+    WHERE NOT held.over
+), ended AS (
+    INSERT INTO :"schema".history (
+        id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, lease_token, failure_reason, last_error, retry_count, claim_count, crash_count,
+        version, created_at, updated_at)
+    SELECT
+        event_id, user_id, event_type, occurrence_key, 'FAILED', target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, token, @deleted::text, last_error, retry_count + 1, claim_count + 1, crash_count,
+        version + 2, created_at, clock_timestamp()
+    FROM held
+    WHERE over
+)
+SELECT held.event_id
+FROM held

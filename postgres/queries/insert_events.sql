@@ -1,35 +1,45 @@
--- Store new events. Parallel arrays, one element per event:
---   @ids uuid[] · @user_ids uuid[] · @types text[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
---   @policies text[] · @short_keys text[] · @long_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
--- An occurrence that is stored already is left alone and left out of the answer. An event whose short key belongs to
--- another occurrence, stored or in this very batch, takes its long one, and where that belongs to one that was born for the
--- same occurrence and has moved away since, the digits of its id. Stored keys are looked up by an array whose length the planner
--- does not know: from a list it would read the whole table.
--- Returns the rows. Each takes a FOR KEY SHARE lock on its user (the foreign key).
-INSERT INTO :"schema".events AS e (
-    id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
-    policies, idempotency_key, delivery_payload, user_version, available_at)
-SELECT
-    n.id, n.user_id, n.event_type, n.occurrence_key, n.due, n.wall, n.zone,
-    n.policies,
-    CASE
-        WHEN row_number() OVER (PARTITION BY n.short_key ORDER BY n.id) = 1
-            AND n.short_key NOT IN (
-                SELECT t.idempotency_key
-                FROM :"schema".events t
-                WHERE t.idempotency_key = ANY (ARRAY (SELECT unnest(@short_keys::text[]))))
-        THEN n.short_key
-        WHEN n.long_key NOT IN (
-            SELECT t.idempotency_key
-            FROM :"schema".events t
-            WHERE t.idempotency_key = ANY (ARRAY (SELECT unnest(@long_keys::text[]))))
-        THEN n.long_key
-        ELSE 'event-' || replace(n.id::text, '-', '')
-    END,
-    n.payload::jsonb, n.user_version, n.due
-FROM unnest(
-    @ids::uuid[], @user_ids::uuid[], @types::text[], @keys::text[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
-    @policies::text[], @short_keys::text[], @long_keys::text[], @payloads::text[], @user_versions::integer[]
-) AS n (id, user_id, event_type, occurrence_key, due, wall, zone, policies, short_key, long_key, payload, user_version)
-ON CONFLICT (user_id, event_type, occurrence_key) DO NOTHING
-RETURNING :event
+-- Store new events, each in its series, which is made where there is none. Parallel arrays, one element per event:
+--   @ids uuid[] · @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[] · @due timestamptz[]
+--   @wall timestamp[] · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
+-- Where a series has an open event, or has used up the occurrence, the event is left out. A key that belongs to another event is
+-- an error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
+WITH stored AS (
+    INSERT INTO :"schema".series AS s (
+        user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
+        target_timezone, policies, idempotency_key, delivery_payload, user_version)
+    SELECT
+        n.user_id, n.event_type, n.name, coalesce(u.version, 0), n.id, n.occurrence_key, n.due, n.wall,
+        n.zone, n.policies, n.idempotency_key, n.payload::jsonb, n.user_version
+    FROM unnest(
+        @ids::uuid[], @user_ids::uuid[], @types::text[], @names::text[], @keys::text[], @due::timestamptz[], @wall::timestamp[],
+        @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
+    ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version)
+    LEFT JOIN :"schema".users u ON u.id = n.user_id -- where there is none, the foreign key says so
+    ON CONFLICT (user_id, event_type, name) DO UPDATE
+    SET event_id = excluded.event_id,
+        occurrence_key = excluded.occurrence_key,
+        target_timestamp_utc = excluded.target_timestamp_utc,
+        target_timestamp_local = excluded.target_timestamp_local,
+        target_timezone = excluded.target_timezone,
+        policies = excluded.policies,
+        idempotency_key = excluded.idempotency_key,
+        delivery_payload = excluded.delivery_payload,
+        user_version = excluded.user_version,
+        last_error = NULL,
+        retry_count = 0,
+        claim_count = 0,
+        crash_count = 0,
+        version = 1,
+        created_at = now(),
+        updated_at = now()
+    WHERE s.event_id IS NULL
+        AND excluded.occurrence_key > s.used_key
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+    SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type
+    FROM stored
+)
+INSERT INTO :"schema".keys (idempotency_key)
+SELECT stored.idempotency_key
+FROM stored

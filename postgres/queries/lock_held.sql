@@ -1,10 +1,12 @@
--- Lock what is still held under leases that were taken away, in the order of the ids, as whoever deletes a user does. It is a
+-- Lock the series of what is still held under leases that were taken away, in order, as whoever deletes a user does. It is a
 -- statement of its own, so that the next one sees users who were deleted while this one waited.
---   @tokens uuid[] · @ids uuid[] (parallel)
-SELECT e.id
-FROM unnest(@tokens::uuid[], @ids::uuid[]) AS held (token, id)
-JOIN :"schema".events e ON e.id = held.id
-WHERE e.lease_token = held.token
-    AND e.status = 'PROCESSING'
-ORDER BY e.id
-FOR UPDATE OF e
+--   @tokens uuid[] · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
+-- Returns the series and the token.
+SELECT s.id, held.token
+FROM unnest(@tokens::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[]) AS held (token, series_id, event_id, version)
+JOIN :"schema".series s ON s.id = held.series_id
+WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    AND s.event_id = held.event_id
+    AND s.version = held.version
+ORDER BY s.id
+FOR UPDATE OF s

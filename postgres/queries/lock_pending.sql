@@ -1,10 +1,11 @@
--- Lock a user's events that were never claimed, in the order of their ids. A claim in progress is waited for, and its
--- rows drop out when the condition is checked again.
+-- Lock a user's events that were never claimed, of series that the transaction has locked, in the order of their ids. A claim in
+-- progress is waited for, and its rows drop out.
 --   @id uuid
 SELECT :event
-FROM :"schema".events e
-WHERE e.user_id = @id
-    AND e.status = 'PENDING'
-    AND e.claim_count = 0
-ORDER BY e.id
-FOR UPDATE
+FROM :"schema".series s
+JOIN :"schema".queue q ON q.event_id = s.event_id
+CROSS JOIN LATERAL (SELECT * FROM :"schema".pending_events p WHERE p.id = q.event_id) e
+WHERE s.user_id = @id
+    AND s.claim_count = 0
+ORDER BY q.event_id
+FOR UPDATE OF q

@@ -1,6 +1,8 @@
 -- Count what has been ready to be claimed for longer than a grace.
 --   @types text[] · @grace interval
-SELECT count(*), min(e.target_timestamp_utc), max(e.target_timestamp_utc)
-FROM :"schema".events e
-WHERE e.available_at < now() - @grace::interval
-    AND e.event_type = ANY (@types::text[])
+-- OFFSET 0 has the series looked up by their ids: to join them would be to read them all.
+SELECT count(*), min(s.target_timestamp_utc), max(s.target_timestamp_utc)
+FROM :"schema".queue q
+CROSS JOIN LATERAL (SELECT x.target_timestamp_utc FROM :"schema".series x WHERE x.id = q.series_id OFFSET 0) s
+WHERE q.available_at < now() - @grace::interval
+    AND q.event_type = ANY (@types::text[])

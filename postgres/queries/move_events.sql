@@ -1,24 +1,41 @@
 -- Give pending events another target. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
--- Returns the rows that were at the version before, PENDING and never claimed; the idempotency key stays.
-UPDATE :"schema".events e
-SET occurrence_key = n.occurrence_key,
-    target_timestamp_utc = n.due,
-    target_timestamp_local = n.wall,
-    target_timezone = n.zone,
-    policies = n.policies,
-    delivery_payload = n.payload::jsonb,
-    user_version = n.user_version,
-    available_at = n.due,
-    version = e.version + 1,
-    updated_at = clock_timestamp()
-FROM unnest(
-    @ids::uuid[], @versions::integer[], @keys::text[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
-    @policies::text[], @payloads::text[], @user_versions::integer[]
-) AS n (id, version, occurrence_key, due, wall, zone, policies, payload, user_version)
-WHERE e.id = n.id
-    AND e.version = n.version - 1
-    AND e.status = 'PENDING'
-    AND e.claim_count = 0
-RETURNING :event
+-- Returns the ids of those that were at the version before, PENDING and never claimed; the idempotency key stays. The transaction
+-- has locked their series, and is undone when one is missing.
+WITH n AS MATERIALIZED (
+    SELECT *
+    FROM unnest(
+        @ids::uuid[], @versions::integer[], @keys::text[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
+        @policies::text[], @payloads::text[], @user_versions::integer[]
+    ) AS n (id, version, occurrence_key, due, wall, zone, policies, payload, user_version)
+), taken AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
+    RETURNING q.series_id, q.event_id
+), moved AS (
+    UPDATE :"schema".series s
+    SET occurrence_key = n.occurrence_key,
+        target_timestamp_utc = n.due,
+        target_timestamp_local = n.wall,
+        target_timezone = n.zone,
+        policies = n.policies,
+        delivery_payload = n.payload::jsonb,
+        user_version = n.user_version,
+        version = s.version + 1,
+        updated_at = clock_timestamp()
+    FROM taken
+    JOIN n ON n.id = taken.event_id
+    WHERE s.id = taken.series_id
+        AND s.version = n.version - 1
+        AND s.claim_count = 0
+        AND n.occurrence_key > s.used_key
+        AND left(n.occurrence_key, strpos(n.occurrence_key, '/')) = s.name
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type
+    FROM moved
+)
+SELECT moved.event_id
+FROM moved

@@ -1,20 +1,36 @@
 -- Give pending events another instant for the same wall time. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @due timestamptz[]
--- Returns the rows that were at the version before, PENDING, never claimed and not locked by anybody. No user is locked: the
--- instant follows from the row alone, and the version keeps edits apart.
-UPDATE :"schema".events e
-SET target_timestamp_utc = n.due,
-    available_at = n.due,
-    version = e.version + 1,
-    updated_at = clock_timestamp()
-FROM unnest(@ids::uuid[], @versions::integer[], @due::timestamptz[]) AS n (id, version, due)
-WHERE e.id = n.id
-    AND e.id IN (
-        SELECT f.id
-        FROM :"schema".events f
-        JOIN unnest(@ids::uuid[], @versions::integer[]) AS m (id, version) ON f.id = m.id AND f.version = m.version - 1
-        WHERE f.status = 'PENDING'
-            AND f.claim_count = 0
-        ORDER BY f.id
-        FOR NO KEY UPDATE OF f SKIP LOCKED)
-RETURNING :event
+-- Returns the ids of those that were at the version before, PENDING, never claimed and not locked by anybody. No user is locked: the
+-- instant follows from the event alone, and the version keeps edits apart.
+WITH n AS MATERIALIZED (
+    SELECT *
+    FROM unnest(@ids::uuid[], @versions::integer[], @due::timestamptz[]) AS n (id, version, due)
+), free AS MATERIALIZED (
+    SELECT q.ctid AS place
+    FROM :"schema".queue q
+    JOIN :"schema".series s ON s.id = q.series_id
+    JOIN n ON n.id = q.event_id
+    WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
+        AND s.version = n.version - 1
+        AND s.claim_count = 0
+    FOR UPDATE OF s, q SKIP LOCKED
+), taken AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.ctid = ANY (ARRAY (SELECT free.place FROM free))
+    RETURNING q.series_id, q.event_id
+), moved AS (
+    UPDATE :"schema".series s
+    SET target_timestamp_utc = n.due,
+        version = s.version + 1,
+        updated_at = clock_timestamp()
+    FROM taken
+    JOIN n ON n.id = taken.event_id
+    WHERE s.id = taken.series_id
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type
+    FROM moved
+)
+SELECT moved.event_id
+FROM moved

@@ -1,10 +1,25 @@
--- Delete pending events that are no longer owed.
+-- Forget pending events that are no longer owed, of series that the transaction has locked. It is undone when one is missing.
 --   @ids uuid[] · @versions integer[]
--- Returns the rows that were at that version, PENDING and never claimed.
-DELETE FROM :"schema".events e
-USING unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
-WHERE e.id = n.id
-    AND e.version = n.version
-    AND e.status = 'PENDING'
-    AND e.claim_count = 0
-RETURNING :event
+-- Returns the ids of those that were at that version, PENDING and never claimed.
+WITH n AS MATERIALIZED (
+    SELECT *
+    FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
+), taken AS (
+    DELETE FROM :"schema".queue q
+    WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
+    RETURNING q.series_id, q.event_id
+), emptied AS (
+    UPDATE :"schema".series s
+    SET event_id = NULL
+    FROM taken
+    JOIN n ON n.id = taken.event_id
+    WHERE s.id = taken.series_id
+        AND s.version = n.version
+        AND s.claim_count = 0
+    RETURNING taken.event_id, s.idempotency_key
+), freed AS (
+    DELETE FROM :"schema".keys k
+    WHERE k.idempotency_key IN (SELECT emptied.idempotency_key FROM emptied)
+)
+SELECT emptied.event_id
+FROM emptied

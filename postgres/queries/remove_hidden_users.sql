@@ -5,7 +5,7 @@ WHERE id IN (
     SELECT u.id
     FROM :"schema".users u
     WHERE u.deleted_at IS NOT NULL
-        AND NOT EXISTS (SELECT FROM :"schema".events e WHERE e.user_id = u.id AND e.status = 'PROCESSING')
+        AND NOT EXISTS (SELECT FROM :"schema".series s WHERE s.user_id = u.id AND s.event_id IS NOT NULL)
     ORDER BY u.id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED

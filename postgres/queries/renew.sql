@@ -6,10 +6,5 @@ UPDATE :"schema".leases l
 SET claimed_at = least(l.claimed_at, clock_timestamp()),
     expires_at = clock_timestamp() + @lease::interval
 WHERE l.token = ANY (@tokens::uuid[])
-    AND EXISTS (
-        SELECT FROM :"schema".events e
-        WHERE e.id = ANY (l.event_ids)
-            AND e.lease_token = l.token
-            AND e.status = 'PROCESSING'
-    )
+    AND :holds
 RETURNING l.token

@@ -2,4 +2,4 @@
 --   @token uuid
 DELETE FROM :"schema".leases l
 WHERE l.token = @token
-RETURNING l.token, l.event_ids
+RETURNING l.token, l.series_ids, l.event_ids, l.versions

@@ -1,8 +1,7 @@
 -- How long it is until the next event can be claimed, in microseconds; no row when none is pending.
 --   @types text[]
-SELECT (extract(epoch FROM e.available_at - clock_timestamp()) * 1000000)::bigint
-FROM :"schema".events e
-WHERE e.available_at IS NOT NULL
-    AND e.event_type = ANY (@types::text[])
-ORDER BY e.available_at, e.id
+SELECT (extract(epoch FROM q.available_at - clock_timestamp()) * 1000000)::bigint
+FROM :"schema".queue q
+WHERE q.event_type = ANY (@types::text[])
+ORDER BY q.available_at, q.event_id
 LIMIT 1

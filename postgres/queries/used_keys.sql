@@ -1,9 +1,15 @@
--- The greatest occurrence key of each type and series that a user was ever claimed for. A key names its series before its
--- first slash. The column compares byte by byte.
+-- The greatest occurrence key of each of a user's series that was ever claimed, in order. The column compares byte by byte.
 --   @id uuid
-SELECT e.event_type, max(e.occurrence_key)
-FROM :"schema".events e
-WHERE e.user_id = @id
-    AND e.claim_count > 0
-GROUP BY e.event_type, CASE WHEN strpos(e.occurrence_key, '/') > 0 THEN split_part(e.occurrence_key, '/', 1) END
-ORDER BY 2
+SELECT s.event_type, used.key
+FROM :"schema".series s
+CROSS JOIN LATERAL (
+    SELECT CASE
+        WHEN s.event_id IS NOT NULL
+            AND (s.claim_count > 0 OR NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id))
+        THEN s.occurrence_key
+        ELSE s.used_key
+    END
+) AS used (key)
+WHERE s.user_id = @id
+    AND used.key <> ''
+ORDER BY used.key

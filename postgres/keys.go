@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/almanac-go/almanac"
+)
+
+// keys chooses the idempotency keys of new events.
+type keys struct {
+	*Store
+	lookUp bool // whether to look which keys are taken; otherwise those of the first choice are taken to be free
+}
+
+// transactKeys runs a transaction that stores new events. That their keys are free
+// is taken for granted, since all but one in billions are; where one is not, the
+// transaction is repeated with keys that were looked up.
+func (s *Store) transactKeys(ctx context.Context, what string, operation func(context.Context, pgx.Tx, keys) error) error {
+	k := keys{Store: s}
+	for failures := 0; ; failures++ {
+		err := s.transact(ctx, what, func(ctx context.Context, tx pgx.Tx) error { return operation(ctx, tx, k) })
+		if !keyTaken(err) || failures == retries {
+			return err
+		}
+		k.lookUp = true
+	}
+}
+
+// keyTaken reports whether an error says that an idempotency key belongs to another
+// event.
+func keyTaken(err error) bool {
+	var refusal *pgconn.PgError
+	return errors.As(err, &refusal) && refusal.ConstraintName == "keys_pkey"
+}
+
+// choose returns a key for each event: the short one, or, where that belongs to
+// another occurrence, stored or in this very list, the long one, and where that
+// belongs to one that was born for the same occurrence and has moved away since,
+// the digits of the event's id.
+func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]string, error) {
+	taken := make(map[string]bool, len(events))
+	if k.lookUp {
+		var candidates []string
+		for _, e := range events {
+			candidates = append(candidates, e.IdempotencyKey.String(), e.LongKey().String())
+		}
+		stored, err := all(ctx, tx, k.statements["taken_keys"], pgx.StrictNamedArgs{"keys": candidates}, pgx.RowTo[string])
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range stored {
+			taken[key] = true
+		}
+	}
+	chosen := make([]string, len(events))
+	for i, e := range events {
+		chosen[i] = e.IdempotencyKey.String()
+		if taken[chosen[i]] {
+			chosen[i] = e.LongKey().String()
+		}
+		if taken[chosen[i]] {
+			chosen[i] = "event-" + hex.EncodeToString(e.ID[:])
+		}
+		taken[chosen[i]] = true
+	}
+	return chosen, nil
+}

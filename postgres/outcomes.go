@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// change is what an event becomes.
+type change struct {
+	place   int
+	series  int64
+	was, is almanac.Event
+	user    *int           // the version that its user must still be at; nil where it does not matter
+	next    *almanac.Event // the successor, which takes its place
+	apart   *almanac.Event // a successor in another series
+	planErr error
+}
+
+// errApart says that a successor belongs to another series than the event before it.
+// In a batch it could meet what another settlement does to that series, so each
+// is then stored by itself.
+var errApart = errors.New("postgres: a successor in another series")
+
+// plan makes changes of the settlements at the given places, and returns the places
+// of those that there is nothing to change for, or not yet.
+func (t *turn) plan(places []int) (changes []change, rest []int, err error) {
+	seen := make(map[uuid.UUID]bool, len(places))
+	for _, i := range places {
+		s := t.settlements[i]
+		series, held := t.series[claimedAs(s.Event)]
+		user, known := t.userOf(s)
+		// An event that stands twice in a batch is settled once, and the first counts.
+		if !held || seen[s.Event.ID] || !known {
+			rest = append(rest, i)
+			seen[s.Event.ID] = held
+			continue
+		}
+		seen[s.Event.ID] = true
+		outcome := s.Outcome
+		if user == nil && t.locked && outcome.Status == almanac.Pending {
+			outcome = almanac.GaveUp(almanac.ReasonUserDeleted) // nothing is tried again for a user who was deleted
+		}
+		is, err := outcome.Apply(s.Event, t.now)
+		if err != nil {
+			t.settled[i].Err = err
+			continue
+		}
+		c := change{place: i, series: series, was: s.Event, is: asStored(is, t.now)}
+		if user != nil && !t.locked {
+			c.user = &user.Version
+		}
+		if user != nil && s.Next != nil && is.Status.Terminal() {
+			c.follow(s.Next(*user, t.now))
+		}
+		if c.apart != nil && len(t.settlements) > 1 {
+			return nil, nil, errApart
+		}
+		changes = append(changes, c)
+	}
+	return changes, rest, nil
+}
+
+// userOf returns the user of an event, nil where none is asked for or they were
+// deleted, and whether that is known: before users are locked it is as they were
+// when the event was claimed.
+func (t *turn) userOf(s almanac.Settlement) (*almanac.User, bool) {
+	if t.locked {
+		u, exists := t.users[s.Event.UserID]
+		if !exists {
+			return nil, true
+		}
+		return &u, true
+	}
+	if s.Next == nil && s.Outcome.Status != almanac.Pending {
+		return nil, true
+	}
+	return &s.User, s.User.ID == s.Event.UserID
+}
+
+// follow takes what was planned as a successor. One whose occurrence is used up is
+// none.
+func (c *change) follow(e almanac.Event, err error) {
+	switch {
+	case errors.Is(err, almanac.ErrNoOccurrence):
+	case err != nil:
+		c.planErr = err
+	case e.UserID != c.was.UserID || e.Type != c.was.Type || seriesName(e.OccurrenceKey) != seriesName(c.was.OccurrenceKey):
+		c.apart = &e
+	case e.OccurrenceKey > c.was.OccurrenceKey:
+		c.next = &e
+	}
+}
+
+// seriesName is the part of a key that names its series, with the slash, or "".
+func seriesName(key string) string { return key[:strings.IndexByte(key, '/')+1] }
+
+// asStored returns an event as the database keeps it that stores it at now.
+func asStored(e almanac.Event, now time.Time) almanac.Event {
+	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
+		*t = t.UTC().Truncate(time.Microsecond)
+	}
+	e.UpdatedAt = now
+	return e
+}
+
+// born returns a new event as the database keeps it.
+func born(e almanac.Event, key string, now time.Time) *almanac.Event {
+	e = asStored(almanac.Event{
+		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending, Due: e.Due, Wall: e.Wall,
+		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: almanac.IdempotencyKey(key), Payload: e.Payload,
+		UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
+	}, now)
+	return &e
+}
+
+// name gives the successors their idempotency keys.
+func (t *turn) name(ctx context.Context, changes []change) error {
+	var successors []almanac.Event
+	for _, c := range changes {
+		if c.next != nil {
+			successors = append(successors, *c.next)
+		}
+	}
+	keys, err := t.keys.choose(ctx, t.tx, successors)
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		if c := &changes[i]; c.next != nil {
+			c.next, keys = born(*c.next, keys[0], t.now), keys[1:]
+		}
+	}
+	return nil
+}
+
+// store writes changes where events are still as they were claimed, ends the leases
+// that hold nothing any more, and returns which took effect.
+func (t *turn) store(ctx context.Context, changes []change, places []int) (stored map[uuid.UUID]bool, err error) {
+	var ended, released []change
+	users := make(map[uuid.UUID]bool, len(changes))
+	for _, c := range changes {
+		if c.is.Status.Terminal() {
+			ended = append(ended, c)
+		} else {
+			released = append(released, c)
+		}
+		users[c.was.UserID] = true
+	}
+	var statements pgx.Batch
+	if len(users) < len(changes) {
+		series := column(changes, func(c change) int64 { return c.series })
+		statements.Queue(t.statements["lock_settled"], pgx.StrictNamedArgs{"series": series})
+	}
+	stored = make(map[uuid.UUID]bool, len(changes))
+	note := func(rows pgx.Rows) error {
+		ids, err := pgx.CollectRows(rows, scanID)
+		for _, id := range ids {
+			stored[id] = true
+		}
+		return err
+	}
+	if len(ended) > 0 {
+		statements.Queue(t.statements["settle_ended"], endedArgs(ended, t.now)).Query(note)
+	}
+	if len(released) > 0 {
+		statements.Queue(t.statements["settle_released"], releasedArgs(released, t.now)).Query(note)
+	}
+	tokens := column(places, func(i int) uuid.UUID { return t.settlements[i].Event.LeaseToken })
+	statements.Queue(t.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	if t.worthAHint(pendingAfter(changes)) {
+		statements.Queue(t.statements["notify"], t.notification(hintPayload))
+	}
+	return stored, t.tx.SendBatch(ctx, &statements).Close()
+}
+
+// pendingAfter returns the events that are PENDING after the changes.
+func pendingAfter(changes []change) []almanac.Event {
+	var events []almanac.Event
+	for _, c := range changes {
+		switch {
+		case c.next != nil:
+			events = append(events, *c.next)
+		case c.is.Status == almanac.Pending:
+			events = append(events, c.is)
+		}
+	}
+	return events
+}
+
+func endedArgs(changes []change, now time.Time) pgx.StrictNamedArgs {
+	args := fenceArgs(changes, now)
+	args["tokens"] = uuids(column(changes, func(c change) uuid.UUID { return c.was.LeaseToken }))
+	args["statuses"] = column(changes, func(c change) string { return string(c.is.Status) })
+	args["executed"] = column(changes, func(c change) *time.Time { return orNull(c.is.ExecutedAt) })
+	args["failures"] = column(changes, func(c change) *string { return orNull(c.is.FailureReason) })
+	args["next_ids"] = ofNext(changes, func(e *almanac.Event) string { return e.ID.String() })
+	args["keys"] = ofNext(changes, func(e *almanac.Event) string { return e.OccurrenceKey })
+	args["due"] = ofNext(changes, func(e *almanac.Event) time.Time { return e.Due })
+	args["wall"] = ofNext(changes, func(e *almanac.Event) time.Time { return e.Wall.Labelled() })
+	args["zones"] = ofNext(changes, func(e *almanac.Event) string { return e.Zone })
+	args["policies"] = ofNext(changes, func(e *almanac.Event) string { return formatPolicies(e.Policies) })
+	args["idempotency_keys"] = ofNext(changes, func(e *almanac.Event) string { return e.IdempotencyKey.String() })
+	args["payloads"] = ofNext(changes, func(e *almanac.Event) string { return string(e.Payload) })
+	args["user_versions"] = ofNext(changes, func(e *almanac.Event) int { return e.UserVersion })
+	return args
+}
+
+func releasedArgs(changes []change, now time.Time) pgx.StrictNamedArgs {
+	args := fenceArgs(changes, now)
+	args["available"] = column(changes, func(c change) time.Time { return c.is.AvailableAt })
+	args["errors"] = column(changes, func(c change) *string { return orNull(c.is.LastError) })
+	args["crashes"] = column(changes, func(c change) int { return c.is.CrashCount - c.was.CrashCount })
+	return args
+}
+
+// fenceArgs are the arguments that say which events are meant.
+func fenceArgs(changes []change, now time.Time) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"series":   column(changes, func(c change) int64 { return c.series }),
+		"ids":      uuids(column(changes, func(c change) uuid.UUID { return c.was.ID })),
+		"versions": column(changes, func(c change) int { return claimedAs(c.was).version }),
+		"users":    column(changes, func(c change) *int { return c.user }),
+		"retries":  column(changes, func(c change) int { return c.is.RetryCount - c.was.RetryCount }),
+		"now":      now,
+	}
+}
+
+// ofNext is a column of the successors, NULL where there is none.
+func ofNext[V any](changes []change, value func(*almanac.Event) V) []*V {
+	return column(changes, func(c change) *V {
+		if c.next == nil {
+			return nil
+		}
+		v := value(c.next)
+		return &v
+	})
+}
+
+// storeApart stores a successor that begins or goes on with another series than the
+// event before it.
+func (t *turn) storeApart(ctx context.Context, c change) error {
+	if c.apart == nil {
+		return nil
+	}
+	stored, err := t.insert(ctx, t.tx, t.keys, []almanac.Event{*c.apart})
+	if err != nil || len(stored) == 0 {
+		return err
+	}
+	t.settled[c.place].Successor = &stored[0]
+	return t.hint(ctx, t.tx, stored)
+}

@@ -1,0 +1,72 @@
+-- End events, and put their successors in their place. Parallel arrays, one element per event:
+--   @series bigint[] · @ids uuid[] · @versions integer[]: the fence, with the lease, which was read before; an event that is not as it was
+--   when it was claimed is left alone · @users integer[]: the version that its user must still be at, NULL where it does not matter
+--   @tokens uuid[] · @statuses text[] · @executed timestamptz[] · @failures text[] · @retries integer[]
+--   of the successor, where there is one: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
+--   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
+--   @now timestamptz timestamptz
+-- The series stand there once more as an array whose length the planner does not know, which keeps it from reading the whole table;
+-- "was" is each row as it was before, which goes to the history. A key that belongs to another event is an error (keys_pkey).
+-- Returns the ids of the events that ended.
+WITH n AS MATERIALIZED (
+    SELECT *
+    FROM unnest(
+        @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @tokens::uuid[], @statuses::text[],
+        @executed::timestamptz[], @failures::text[], @retries::integer[], @next_ids::uuid[], @keys::text[], @due::timestamptz[],
+        @wall::timestamp[], @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
+    ) AS n (
+        series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, next_id, occurrence_key, due,
+        wall, zone, policies, idempotency_key, payload, user_version)
+), ended AS (
+    UPDATE :"schema".series s
+    SET used_key = was.occurrence_key,
+        event_id = n.next_id,
+        occurrence_key = coalesce(n.occurrence_key, s.occurrence_key),
+        target_timestamp_utc = coalesce(n.due, s.target_timestamp_utc),
+        target_timestamp_local = coalesce(n.wall, s.target_timestamp_local),
+        target_timezone = coalesce(n.zone, s.target_timezone),
+        policies = coalesce(n.policies, s.policies),
+        idempotency_key = coalesce(n.idempotency_key, s.idempotency_key),
+        delivery_payload = coalesce(n.payload::jsonb, s.delivery_payload),
+        user_version = coalesce(n.user_version, s.user_version),
+        last_error = NULL,
+        retry_count = 0,
+        claim_count = 0,
+        crash_count = 0,
+        version = 1,
+        created_at = @now::timestamptz,
+        updated_at = @now::timestamptz
+    FROM n
+    JOIN :"schema".series was ON was.id = n.series_id
+    WHERE was.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+        AND s.id = was.id
+        AND s.event_id = n.id
+        AND s.version = n.version
+        AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
+    RETURNING
+        n.*, was.user_id, was.event_type, was.occurrence_key AS was_key, was.target_timestamp_utc, was.target_timestamp_local,
+        was.target_timezone, was.policies AS was_policies, was.idempotency_key AS was_idempotency_key, was.delivery_payload,
+        was.user_version AS was_user_version, was.last_error, was.retry_count, was.claim_count, was.crash_count, was.created_at
+), kept AS (
+    INSERT INTO :"schema".history (
+        id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, last_error, retry_count,
+        claim_count, crash_count, version, created_at, updated_at)
+    SELECT
+        id, user_id, event_type, was_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, was_policies,
+        was_idempotency_key, delivery_payload, was_user_version, token, executed_at, failure_reason, last_error, retry_count + retries,
+        claim_count + 1, crash_count, version + 2, created_at, @now::timestamptz
+    FROM ended
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+    SELECT ended.due, ended.next_id, ended.series_id, ended.event_type
+    FROM ended
+    WHERE ended.next_id IS NOT NULL
+), named AS (
+    INSERT INTO :"schema".keys (idempotency_key)
+    SELECT ended.idempotency_key
+    FROM ended
+    WHERE ended.next_id IS NOT NULL
+)
+SELECT ended.id
+FROM ended

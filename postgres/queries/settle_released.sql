@@ -1,0 +1,29 @@
+-- Give events back, to be claimed again. Parallel arrays, one element per event:
+--   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
+--   @available timestamptz[] · @errors text[] · @retries integer[] · @crashes integer[] · @now timestamptz timestamptz
+-- Returns the ids of the events that were given back.
+WITH released AS (
+    UPDATE :"schema".series s
+    SET last_error = coalesce(n.last_error, s.last_error),
+        retry_count = s.retry_count + n.retries,
+        claim_count = s.claim_count + 1,
+        crash_count = s.crash_count + n.crashes,
+        version = s.version + 2,
+        updated_at = @now::timestamptz
+    FROM unnest(
+        @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @available::timestamptz[], @errors::text[],
+        @retries::integer[], @crashes::integer[]
+    ) AS n (series_id, id, version, current_user_version, available_at, last_error, retries, crashes)
+    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+        AND s.id = n.series_id
+        AND s.event_id = n.id
+        AND s.version = n.version
+        AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
+    RETURNING s.id, s.event_id, s.event_type, n.available_at
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+    SELECT released.available_at, released.event_id, released.id, released.event_type
+    FROM released
+)
+SELECT released.event_id
+FROM released
