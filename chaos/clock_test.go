@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/chaos"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // timed is a run on a server with a clock of its own, by which the receiver goes.
@@ -67,12 +70,22 @@ func stale(r *chaos.Run) (n int) {
 // occurrence that they are owed, and has waited since.
 func backdate(r *chaos.Run, owed chaos.Owed, ids []uuid.UUID) int {
 	r.Helper()
-	tag, err := r.Pool().Exec(r.Context(), `UPDATE almanac.events SET occurrence_key = $1::text, target_timestamp_local = $1::text::timestamp,
-		target_timestamp_utc = $1::text::timestamp AT TIME ZONE 'UTC', available_at = $1::text::timestamp AT TIME ZONE 'UTC', version = version + 1,
-		delivery_payload = jsonb_build_object('message', user_id::text || ' ' || $1::text, 'occurrence', $1::text)
-		WHERE user_id = ANY ($2)`, owed.Start, ids)
+	store, err := postgres.New(r.Pool())
 	require.NoError(r, err)
-	return int(tag.RowsAffected())
+	wall, err := almanac.ParseWallTime(owed.Start)
+	require.NoError(r, err)
+	for _, id := range ids {
+		found, err := store.Find(r.Context(), almanac.ForUser(id), almanac.Page{})
+		require.NoError(r, err)
+		require.Len(r, found.Events, 1)
+		e := found.Events[0]
+		e.OccurrenceKey, e.Wall, e.Due = owed.Start, wall, wall.Labelled()
+		e.Payload, err = json.Marshal(map[string]string{"message": id.String() + " " + owed.Start, "occurrence": owed.Start})
+		require.NoError(r, err)
+		_, err = store.Update(r.Context(), e, e.Version)
+		require.NoError(r, err)
+	}
+	return len(ids)
 }
 
 // The database's clock is set two hours forward. Every lease is over by it, so what

@@ -26,26 +26,48 @@ const editors = 16
 
 // watch lets the database itself look at each event that is planned, moved or claimed
 // for the first time, in the transaction that does it, and note those that do not
-// follow their person as they are at that moment.
+// follow their person as they are at that moment, and those that are claimed as they
+// are not any more.
 const watch = `
 CREATE SEQUENCE looks;
 CREATE TABLE stale (event uuid, what text);
-CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION look(one almanac.series, doing text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	person almanac.users;
 BEGIN
 	PERFORM nextval('looks');
-	SELECT * INTO STRICT person FROM almanac.users WHERE id = NEW.user_id;
-	IF person.deleted_at IS NOT NULL OR (person.version, person.timezone) <> (NEW.user_version, NEW.target_timezone)
-		OR NEW.target_timestamp_utc <> NEW.target_timestamp_local AT TIME ZONE NEW.target_timezone THEN
-		INSERT INTO stale VALUES (NEW.id, format('%s of %s, %s: planned for version %s in %s, and the person is at version %s in %s%s',
-			TG_OP, NEW.occurrence_key, NEW.status, NEW.user_version, NEW.target_timezone, person.version, person.timezone,
-			', deleted at ' || person.deleted_at));
+	SELECT * INTO STRICT person FROM almanac.users WHERE id = one.user_id;
+	IF person.deleted_at IS NOT NULL OR (person.version, person.timezone) <> (one.user_version, one.target_timezone)
+		OR one.target_timestamp_utc <> one.target_timestamp_local AT TIME ZONE one.target_timezone THEN
+		INSERT INTO stale VALUES (one.event_id, format('%s of %s: planned for version %s in %s, and the person is at version %s in %s%s',
+			doing, one.occurrence_key, one.user_version, one.target_timezone, person.version, person.timezone, ', deleted at ' || person.deleted_at));
 	END IF;
+END $$;
+CREATE FUNCTION look_at_plan() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM look(NEW, TG_OP);
 	RETURN NULL;
 END $$;
-CREATE TRIGGER look AFTER INSERT OR UPDATE ON almanac.events FOR EACH ROW
-WHEN (NEW.claim_count = 0 OR NEW.claim_count = 1 AND NEW.status = 'PROCESSING') EXECUTE FUNCTION look()`
+CREATE TRIGGER look AFTER INSERT OR UPDATE OF event_id, occurrence_key, target_timestamp_utc, user_version ON almanac.series FOR EACH ROW
+WHEN (NEW.event_id IS NOT NULL AND NEW.claim_count = 0) EXECUTE FUNCTION look_at_plan();
+CREATE FUNCTION look_at_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+	held record;
+BEGIN
+	FOR held IN
+		SELECT h.event_id, (s.event_id, s.version) IS NOT DISTINCT FROM (h.event_id, h.version) AS current, s AS one, s.claim_count
+		FROM unnest(NEW.series_ids, NEW.event_ids, NEW.versions) AS h (series_id, event_id, version)
+		LEFT JOIN almanac.series s ON s.id = h.series_id
+	LOOP
+		IF NOT held.current THEN
+			INSERT INTO stale VALUES (held.event_id, 'claimed as it was before');
+		ELSIF held.claim_count = 0 THEN
+			PERFORM look(held.one, 'CLAIM');
+		END IF;
+	END LOOP;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER look AFTER INSERT ON almanac.leases FOR EACH ROW EXECUTE FUNCTION look_at_claim()`
 
 // edited is a run in which people are edited, and what was made of each of them.
 type edited struct {

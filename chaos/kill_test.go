@@ -51,7 +51,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 // occurrences: most points once for each, some once for as many as there are.
 func times(p chaos.Point) int {
 	switch p {
-	case chaos.BeforeClaim, chaos.AfterClaim, chaos.BeforeSettle, chaos.AfterSettle:
+	case chaos.BeforeClaim, chaos.AfterClaim, chaos.BeforeSettle, chaos.MidSettle, chaos.AfterSettle:
 		return 3
 	default:
 		return 10

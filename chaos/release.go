@@ -18,10 +18,12 @@ type Release struct {
 }
 
 // migration adds what a migration may: columns with a default, wanted or not, to the
-// tables that workers are busy with. It takes the locks in the opposite order of
-// theirs, which is the worst that it could do.
+// tables that workers are busy with. It takes the locks in the opposite order of a
+// settlement's, which is the worst that it could do.
 const migration = `
-ALTER TABLE :"schema".events ADD COLUMN claimed_by varchar(200), ADD COLUMN priority integer NOT NULL DEFAULT 0;
+ALTER TABLE :"schema".queue ADD COLUMN priority integer NOT NULL DEFAULT 0;
+ALTER TABLE :"schema".history ADD COLUMN delivered_by varchar(200);
+ALTER TABLE :"schema".series ADD COLUMN occurrences integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".leases ADD COLUMN renewals integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".users ADD COLUMN locale varchar(35) NOT NULL DEFAULT 'en';
 `
@@ -29,7 +31,9 @@ ALTER TABLE :"schema".users ADD COLUMN locale varchar(35) NOT NULL DEFAULT 'en';
 // Undo takes the migration of [FollowingRelease] back, as an administrator would who
 // wants the release before.
 const Undo = `
-ALTER TABLE almanac.events DROP COLUMN claimed_by, DROP COLUMN priority;
+ALTER TABLE almanac.queue DROP COLUMN priority;
+ALTER TABLE almanac.history DROP COLUMN delivered_by;
+ALTER TABLE almanac.series DROP COLUMN occurrences;
 ALTER TABLE almanac.leases DROP COLUMN renewals;
 ALTER TABLE almanac.users DROP COLUMN locale;
 DELETE FROM almanac.migrations WHERE name LIKE '%_following';
@@ -38,9 +42,9 @@ DELETE FROM almanac.migrations WHERE name LIKE '%_following';
 // uses are the statements of the following release that use what its migration adds:
 // what stands in them, and what follows it.
 var uses = map[string][2]string{
-	"claim.sql":         {"claim_count = e.claim_count + 1,", "\n        claimed_by = @owner::text,"},
-	"settle_events.sql": {"crash_count = e.crash_count + n.crashes,", "\n    priority = e.priority + 1,"},
-	"renew.sql":         {"clock_timestamp() + @lease::interval", ",\n    renewals = l.renewals + 1"},
+	"claim.sql":        {"AND q.event_type = ANY (@types::text[])", "\n        AND q.priority >= 0"},
+	"settle_ended.sql": {"SET used_key = was.occurrence_key,", "\n        occurrences = s.occurrences + 1,"},
+	"renew.sql":        {"clock_timestamp() + @lease::interval", ",\n    renewals = l.renewals + 1"},
 }
 
 // Present is the release that the running program is of. The directory is the

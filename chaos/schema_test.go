@@ -66,7 +66,7 @@ func TestTheFollowingReleaseMigrates(t *testing.T) {
 		require.NoError(t, err)
 
 		newer := []*chaos.Process{r.WorkBy(next.Program, "newer one", unhurried, migrating), r.WorkBy(next.Program, "newer two", unhurried, migrating)}
-		until(r, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.events'::regclass AND NOT granted
+		until(r, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.queue'::regclass AND NOT granted
 			AND mode = 'AccessExclusiveLock' AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
 		r.Count("migrations that waited", 1)
 		r.Count("delivered while a migration waits", goOn(r))
@@ -76,7 +76,7 @@ func TestTheFollowingReleaseMigrates(t *testing.T) {
 		}
 		until(r, fmt.Sprintf("SELECT max(version) = %d FROM almanac.migrations", next.Version))
 		// What no transaction can hold, an administrator does beside it.
-		_, err = r.Pool().Exec(t.Context(), "CREATE INDEX CONCURRENTLY events_claimed_by ON almanac.events (claimed_by)")
+		_, err = r.Pool().Exec(t.Context(), "CREATE INDEX CONCURRENTLY queue_priority ON almanac.queue (priority)")
 		require.NoError(t, err)
 		r.Count("delivered by both", goOn(r))
 
@@ -173,7 +173,7 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		before := rows()
 		answer()
 		for _, w := range workers {
-			complains(r, w, "settle: ERROR: column") // is not there, on the way back from a delivery
+			complains(r, w, "column s.occurrences does not exist") // which settling needs, on the way back from a delivery
 		}
 		require.Equal(t, before, rows(), "the events, while nothing can be stored")
 

@@ -166,9 +166,9 @@ func TestHostileSettings(t *testing.T) {
 				_, err := r.Pool().Exec(t.Context(), "ALTER DATABASE "+r.Database+" SET "+setting)
 				require.NoError(t, err)
 				two(r, unhurried)
-				blocked, err := r.Pool().Begin(t.Context()) // somebody who holds on to people
+				blocked, err := r.Pool().Begin(t.Context()) // somebody who holds on to people, and to what they are owed
 				require.NoError(t, err)
-				_, err = blocked.Exec(t.Context(), "SELECT FROM almanac.users LIMIT 5 FOR UPDATE")
+				_, err = blocked.Exec(t.Context(), "SELECT FROM almanac.users u JOIN almanac.series s ON s.user_id = u.id LIMIT 5 FOR UPDATE")
 				require.NoError(t, err)
 				r.Count("held", 1)
 				time.Sleep(time.Second)

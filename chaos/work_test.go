@@ -160,7 +160,7 @@ func TestDueEventsThatSomebodyHolds(t *testing.T) {
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1})
 		tx, err := r.Pool().Begin(t.Context())
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), "SELECT FROM almanac.events ORDER BY available_at, id LIMIT 5 FOR UPDATE")
+		_, err = tx.Exec(t.Context(), "SELECT FROM almanac.queue ORDER BY available_at, event_id LIMIT 5 FOR UPDATE")
 		require.NoError(t, err)
 		r.Work("one", unhurried)
 		delivered, _ := r.Receiver.Ledger()
@@ -183,11 +183,13 @@ func TestClaimStorm(t *testing.T) {
 	r := alone(t, *seed, nil)
 	_, err := r.Pool().Exec(t.Context(), `
 		INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone) VALUES (gen_random_uuid(), 'Ada', 'Lovelace', '1990-01-01', 'UTC');
-		INSERT INTO almanac.events (id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
-			policies, idempotency_key, delivery_payload, user_version, available_at)
-		SELECT gen_random_uuid(), u.id, 'TICK', n::text, now() - interval '1 hour', now() - interval '1 hour', 'UTC', 'forward,first,feb28,clamp',
-			'event-' || n, '{}', 1, now() - interval '1 hour' + n * interval '1 millisecond'
-		FROM almanac.users u, generate_series(1, 100000) n`)
+		INSERT INTO almanac.series (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
+			target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
+		SELECT u.id, 'TICK', n || '/', 1, gen_random_uuid(), n || '/1', due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp',
+			'event-' || n, '{}', 1
+		FROM almanac.users u, generate_series(1, 100000) n, LATERAL (SELECT now() - interval '1 hour' + n * interval '1 millisecond') AS d (due);
+		INSERT INTO almanac.queue SELECT target_timestamp_utc, event_id, id, event_type FROM almanac.series;
+		INSERT INTO almanac.keys SELECT idempotency_key FROM almanac.series`)
 	require.NoError(t, err)
 	config, err := pgxpool.ParseConfig(r.Cluster.Direct(r.Database))
 	require.NoError(t, err)

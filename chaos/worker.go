@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
@@ -35,7 +36,7 @@ const (
 	MidSend      Point = "mid send"      // the receiver has it, and has not answered
 	AfterSend    Point = "after send"    // accepted, and nobody here knows
 	BeforeSettle Point = "before settle" // known, and not stored
-	MidSettle    Point = "mid settle"    // half stored, in a transaction
+	MidSettle    Point = "mid settle"    // stored, in a transaction that is not committed
 	AfterSettle  Point = "after settle"  // stored, and nobody was told
 )
 
@@ -137,6 +138,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		return err
 	}
 	config.BeforeConnect = w.lead
+	config.ConnConfig.Tracer = committing{w}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
@@ -319,15 +321,22 @@ func (s stopping) Settle(ctx context.Context, batch []almanac.Settlement) ([]alm
 		// for the database to say.
 		ctx = context.WithoutCancel(ctx)
 	}
-	for i, one := range batch {
-		if plan := one.Next; plan != nil {
-			batch[i].Next = func(u almanac.User, now time.Time) (almanac.Event, error) {
-				s.w.at(MidSettle)
-				return plan(u, now)
-			}
-		}
-	}
-	settled, err := s.Store.Settle(ctx, batch)
+	settled, err := s.Store.Settle(context.WithValue(ctx, settling{}, true), batch)
 	s.w.at(AfterSettle)
 	return settled, err
 }
+
+// settling marks the context of a settlement.
+type settling struct{}
+
+// committing sees the commits of settlements.
+type committing struct{ w *worker }
+
+func (c committing) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if q.SQL == "commit" && ctx.Value(settling{}) != nil {
+		c.w.at(MidSettle)
+	}
+	return ctx
+}
+
+func (committing) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
