@@ -40,24 +40,42 @@ const history = `
 			END AS kind
 		FROM people, generate_series(2019, 2020) year
 	), timed AS (
-		SELECT *, timestamptz '2019-01-01 09:00Z' + (year - 2019) * interval '1 year'
-			+ CASE kind WHEN 'ahead' THEN interval '50 years' ELSE interval '0' END + n * 104729 % 3000000 * interval '10 seconds' AS due
+		SELECT *, pg_temp.uuid7(1600000000000 + place) AS id, 'event-' || left(md5(user_id::text || year), 16) AS key,
+			timestamptz '2019-01-01 09:00Z' + (year - 2019) * interval '1 year'
+				+ CASE kind WHEN 'ahead' THEN interval '50 years' ELSE interval '0' END + n * 104729 % 3000000 * interval '10 seconds' AS due
 		FROM wanted
+	), ended AS (
+		INSERT INTO almanac.history (
+			id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+			idempotency_key, delivery_payload, user_version, lease_token, executed_at, retry_count, claim_count, crash_count, version,
+			created_at, updated_at)
+		SELECT
+			id, user_id, 'BIRTHDAY', year, kind, due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp',
+			key, '{"message": "Hey, Ada Lovelace it''s your birthday"}', 1, gen_random_uuid(), due, 0, 1, 0, 3, now(), now()
+		FROM timed
+		WHERE kind = 'COMPLETED'
+		ORDER BY place
+	), named AS (
+		INSERT INTO almanac.keys (idempotency_key)
+		SELECT key
+		FROM timed
+	), begun AS (
+		INSERT INTO almanac.series (
+			user_id, event_type, name, current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc,
+			target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
+		SELECT
+			user_id, 'BIRTHDAY', '', 1, CASE kind WHEN 'COMPLETED' THEN '2020' ELSE '2019' END, CASE WHEN kind <> 'COMPLETED' THEN id END,
+			year, due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp', key,
+			'{"message": "Hey, Ada Lovelace it''s your birthday"}', 1
+		FROM timed
+		WHERE year = 2020
+		ORDER BY place
+		RETURNING id, event_id, event_type, target_timestamp_utc
 	)
-	INSERT INTO almanac.events (
-		id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
-		policies, idempotency_key, delivery_payload, user_version, available_at, lease_token, executed_at, claim_count, version)
-	SELECT
-		pg_temp.uuid7(1600000000000 + place), user_id, 'BIRTHDAY', year, CASE kind WHEN 'COMPLETED' THEN kind ELSE 'PENDING' END,
-		due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || year), 16),
-		'{"message": "Hey, Ada Lovelace it''s your birthday"}', 1,
-		CASE WHEN kind <> 'COMPLETED' THEN due END,
-		CASE WHEN kind = 'COMPLETED' THEN gen_random_uuid() END,
-		CASE WHEN kind = 'COMPLETED' THEN due END,
-		CASE WHEN kind = 'COMPLETED' THEN 1 ELSE 0 END,
-		CASE WHEN kind = 'COMPLETED' THEN 3 ELSE 1 END
-	FROM timed
-	ORDER BY place`
+	INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+	SELECT target_timestamp_utc, event_id, id, event_type
+	FROM begun
+	WHERE event_id IS NOT NULL`
 
 // historyOf prepares tables of a number of events.
 func (b *bench) historyOf(ctx context.Context, rows, due int) (template string, err error) {

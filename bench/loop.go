@@ -66,7 +66,7 @@ func claimBatch(ctx context.Context, store *postgres.Store, limit int) (almanac.
 func settleBatch(ctx context.Context, store *postgres.Store, claim almanac.Claim) error {
 	settlements := make([]almanac.Settlement, len(claim.Events))
 	for i, e := range claim.Events {
-		settlements[i] = almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
+		settlements[i] = almanac.Settlement{Event: e, User: claim.Users[e.UserID], Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
 	}
 	settled, err := store.Settle(ctx, settlements)
 	if err != nil {

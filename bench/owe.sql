@@ -15,14 +15,23 @@ WITH owed AS MATERIALIZED (
     -- The years of 28 are those in which a 29 February comes again.
     SELECT user_id, first_name, last_name, (due AT TIME ZONE 'UTC' - interval '28 years')::date, 'UTC'
     FROM owed
+), series AS (
+    INSERT INTO almanac.series (
+        user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
+        target_timezone, policies, idempotency_key, delivery_payload, user_version)
+    SELECT
+        user_id, 'BIRTHDAY', '', 1, id, to_char(due AT TIME ZONE 'UTC', 'YYYY'), due, due AT TIME ZONE 'UTC',
+        'UTC', 'forward,first,feb28,clamp',
+        'event-' || left(encode(sha256(convert_to(
+            user_id || '-' || to_char(due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '-BIRTHDAY', 'UTF8')), 'hex'), 16),
+        jsonb_build_object('message', 'Hey, ' || first_name || ' ' || last_name || ' it''s your birthday'), 1
+    FROM owed
+    RETURNING id, event_id, event_type, target_timestamp_utc, idempotency_key
+), queued AS (
+    INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+    SELECT target_timestamp_utc, event_id, id, event_type
+    FROM series
 )
-INSERT INTO almanac.events (
-    id, user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
-    policies, idempotency_key, delivery_payload, user_version, available_at)
-SELECT
-    id, user_id, 'BIRTHDAY', to_char(due AT TIME ZONE 'UTC', 'YYYY'), due, due AT TIME ZONE 'UTC', 'UTC',
-    'forward,first,feb28,clamp',
-    'event-' || left(encode(sha256(convert_to(
-        user_id || '-' || to_char(due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '-BIRTHDAY', 'UTF8')), 'hex'), 16),
-    jsonb_build_object('message', 'Hey, ' || first_name || ' ' || last_name || ' it''s your birthday'), 1, due
-FROM owed
+INSERT INTO almanac.keys (idempotency_key)
+SELECT idempotency_key
+FROM series

@@ -300,15 +300,18 @@ func (w *witness) keep() {
 func (w *witness) forbidSuccessor(s somebody) {
 	w.t.Helper()
 	key := w.column("SELECT e.occurrence_key FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id WHERE u.last_name = '" + s.last + "'")[0]
-	w.exec("ALTER TABLE almanac.events ADD CONSTRAINT childless CHECK (delivery_payload::text NOT LIKE '%" + s.last + "%' OR occurrence_key = '" + key + "')")
+	w.exec("ALTER TABLE almanac.series ADD CONSTRAINT childless CHECK (delivery_payload::text NOT LIKE '%" + s.last + "%' OR occurrence_key = '" + key + "')")
 }
 
 // letAllBeDue moves the wall times too, or the zone rules would put the instants
 // right again.
 func (w *witness) letAllBeDue() {
 	w.t.Helper()
-	w.exec(`UPDATE almanac.events SET target_timestamp_utc = date_trunc('second', now()), available_at = date_trunc('second', now()),
-		target_timestamp_local = date_trunc('second', now()) AT TIME ZONE target_timezone, version = version + 1`)
+	w.exec(`
+		UPDATE almanac.series SET target_timestamp_utc = date_trunc('second', now()),
+			target_timestamp_local = date_trunc('second', now()) AT TIME ZONE target_timezone, version = version + 1;
+		DELETE FROM almanac.queue;
+		INSERT INTO almanac.queue SELECT target_timestamp_utc, event_id, id, event_type FROM almanac.series`)
 }
 
 // awaitEnds waits until nothing is due any more.
