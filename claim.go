@@ -20,6 +20,11 @@ type ClaimRequest struct {
 	Limit int
 	// Lease is how long they are held before others may take them back.
 	Lease time.Duration
+	// Mark is where to begin: events that became available before it are left alone,
+	// as if there were none. It spares walking over what is known to be claimed. Zero
+	// is the beginning, and so is a mark in the future of the repository's clock, which
+	// was set back then.
+	Mark time.Time
 }
 
 // Claim is what a request was given.
@@ -27,6 +32,10 @@ type Claim struct {
 	Events []Event            // PROCESSING, oldest due first
 	Users  map[uuid.UUID]User // their users as they were then, by id
 	At     time.Time          // when, by the repository's clock, UTC
+	// Reached is when the last of the events became available, UTC; zero when there are
+	// none. What became available before it, from the mark on, is claimed by now, or
+	// was held by others.
+	Reached time.Time
 }
 
 // Settlement is the outcome of one claimed event, to be stored.

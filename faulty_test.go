@@ -156,9 +156,9 @@ func (f *faulty) ReleaseExpired(ctx context.Context, limit int) (released []alma
 	return answered(released, err)
 }
 
-func (f *faulty) Until(ctx context.Context, types []string) (wait time.Duration, known bool, err error) {
+func (f *faulty) Until(ctx context.Context, types []string, mark time.Time) (wait time.Duration, known bool, err error) {
 	err = f.call(ctx, "until", func() (err error) {
-		wait, known, err = f.Repository.Until(ctx, types)
+		wait, known, err = f.Repository.Until(ctx, types, mark)
 		return err
 	})
 	return wait, known, err

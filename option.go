@@ -44,12 +44,16 @@ func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d 
 // Events are not late by it: Run sleeps until the next one is due. It bounds how
 // late an event can be that another process stores for a nearer instant, where no
 // hint of that is heard (see [Listener]); package postgres gives hints of what is
-// less than a minute ahead, which is enough for polls of up to 50 seconds. It must
-// be positive. The default is a second.
+// less than a minute ahead, which is enough for polls of up to 50 seconds. What was
+// due already when it was stored is another matter, see [WithSweep]. It must be
+// positive. The default is a second.
 func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
 
-// WithSweep sets how often leases are looked over for those that ran out. It must
-// be positive. The default is five seconds.
+// WithSweep sets how often leases are looked over for those that ran out, and how
+// often claims begin at the very beginning instead of where the last one ended: it is
+// the longest that an event waits which another process stores when its instant is
+// past already, or held locked and let go. It must be positive. The default is five
+// seconds.
 func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d } }
 
 // WithMissedGrace sets for how long an event must have been ready to count as

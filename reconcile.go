@@ -208,7 +208,7 @@ func (s *scheduler) movePage(ctx context.Context, how Reconcile, zones map[strin
 			return err
 		}
 		s.tellEvents(ctx, EventRescheduled, stored)
-		s.running.wake()
+		s.running.wakeFor(stored...)
 		moved = stored
 	}
 	for _, e := range moved {

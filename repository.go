@@ -244,8 +244,9 @@ type Timekeeper interface {
 
 	// Until returns how long it is until the next event of the given types can be
 	// claimed, by the repository's clock; zero or less when one can be now. It
-	// reports false when none is pending.
-	Until(ctx context.Context, types []string) (time.Duration, bool, error)
+	// reports false when none is pending. The mark is as in a [ClaimRequest]: events
+	// that became available before it are not looked at.
+	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
 // Verifier is the ability of a repository to tell whether a program of this

@@ -13,9 +13,25 @@ import (
 )
 
 // running lets planners wake the engine that runs in the same process.
-type running struct{ engine atomic.Pointer[machine] }
+type running struct {
+	engine atomic.Pointer[machine]
+	mark   mark
+}
 
+// wake has the engine look again, everywhere: nothing is known of what there is.
 func (r *running) wake() {
+	r.mark.reset()
+	r.hint()
+}
+
+// wakeFor has the engine look again after events were stored: those that are
+// PENDING are what there is.
+func (r *running) wakeFor(events ...Event) {
+	r.mark.tell(events...)
+	r.hint()
+}
+
+func (r *running) hint() {
 	if e := r.engine.Load(); e != nil {
 		e.Wake()
 	}

@@ -156,7 +156,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 	}
 	s.tell(ctx, Notice{Kind: UserCreated, User: u})
 	s.tellEvents(ctx, EventCreated, events)
-	s.running.wake()
+	s.running.wakeFor(events...)
 	return Enrolment{u, events}, nil
 }
 
@@ -190,7 +190,7 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	}
 	result := s.summarize(before, stored)
 	s.tellEdit(ctx, before.User, stored)
-	s.running.wake()
+	s.running.wakeFor(slices.Concat(stored.Moved, stored.Added)...)
 	return result, nil
 }
 
@@ -278,7 +278,7 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 		return nil, err
 	}
 	s.tellEvents(ctx, EventCreated, stored.Added)
-	s.running.wake()
+	s.running.wakeFor(stored.Added...)
 	events := slices.Concat(existing, stored.Added)
 	if len(events) == 0 {
 		return nil, fmt.Errorf("%w: user %s is owed no %s", ErrNoOccurrence, id, eventType)

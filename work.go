@@ -86,10 +86,8 @@ var tryAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.
 
 func (w *worker) engine() *machine {
 	return &machine{
-		Claim: w.claim,
-		Until: func(ctx context.Context) (time.Duration, bool, error) {
-			return w.repository.Until(ctx, w.types)
-		},
+		Claim:  w.claim,
+		Until:  w.until,
 		Do:     w.do,
 		Limit:  func(j job) time.Duration { return j.route.execution.AttemptTimeout },
 		Exited: w.exited,
@@ -112,14 +110,17 @@ func (w *worker) engine() *machine {
 
 // claim takes due events for the free slots.
 func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
-	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease}
+	mark := &w.running.mark
+	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: mark.look()}
 	claimed, err := w.repository.Claim(ctx, request)
 	if err != nil {
+		mark.reset()
 		if !safeToRetry(err) {
 			err = errors.Join(err, w.disown(ctx, request.Token))
 		}
 		return nil, err
 	}
+	mark.advance(request, claimed)
 	read := clock{claimed.At, time.Now()}
 	w.tellEvents(ctx, EventClaimed, claimed.Events)
 	jobs := make([]job, len(claimed.Events))
@@ -127,6 +128,17 @@ func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
 		jobs[i] = job{e, claimed.Users[e.UserID], w.routes[e.Type], read}
 	}
 	return jobs, nil
+}
+
+// until says how long it is until the next event is due. What a look everywhere has
+// found is for a claim that looks there too.
+func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
+	from := w.running.mark.look()
+	wait, known, err := w.repository.Until(ctx, w.types, from)
+	if from.IsZero() && (err != nil || known && wait <= 0) {
+		w.running.mark.reset()
+	}
+	return wait, known, err
 }
 
 // safeToRetry reports whether a call that failed certainly stored nothing: asking
@@ -217,26 +229,31 @@ func (w *worker) settlement(j job, o Outcome) Settlement {
 func (w *worker) settle(ctx context.Context, batch []Settlement) error {
 	settled, err := w.repository.Settle(ctx, batch)
 	if err != nil {
+		w.running.mark.reset() // some of it may be available again
 		return err
 	}
 	for i, r := range settled {
 		w.report(ctx, batch[i].Event, r)
-		if r.Err == nil && w.soon(r) {
-			w.running.wake()
+		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
+			w.running.wakeFor(next)
 		}
 	}
 	w.tellSettled(ctx, settled)
 	return nil
 }
 
-// soon reports whether what a settlement stored may be due before the engine
-// looks again by itself.
-func (w *worker) soon(r Settled) bool {
-	next := r.Event.AvailableAt
+// next is what a settlement stored that may be PENDING.
+func (r Settled) next() Event {
 	if r.Successor != nil {
-		next = r.Successor.AvailableAt
+		return *r.Successor
 	}
-	return !next.IsZero() && next.Sub(r.Event.UpdatedAt) < 2*w.poll
+	return r.Event
+}
+
+// soon reports whether an event may be due before the engine looks again by itself.
+// One that may not is not left of the mark either.
+func (w *worker) soon(e Event, now time.Time) bool {
+	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
 }
 
 func (w *worker) report(ctx context.Context, e Event, r Settled) {
@@ -260,10 +277,12 @@ func (w *worker) releaseExpired(ctx context.Context) error {
 		for _, e := range events {
 			w.tell(ctx, Notice{Kind: kindOf(e.Status), Event: e})
 		}
+		if len(events) > 0 {
+			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
+			w.running.wakeFor(events...)
+		}
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
-		w.running.wake()
 	}
 }

@@ -19,7 +19,7 @@ import (
 // It runs parallel subtests, each on a fresh repository that open returns; open
 // registers its own cleanup. Nothing in it waits for more than moments.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	for _, chapter := range []map[string]func(*kit){claimCases, leaseCases, eventCases, specCases, rowCases, zoneCases, retentionCases} {
+	for _, chapter := range []map[string]func(*kit){claimCases, leaseCases, markCases, eventCases, specCases, rowCases, zoneCases, retentionCases} {
 		run(t, chapter, open)
 	}
 	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, turnCases, raceCases} {

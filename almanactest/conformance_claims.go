@@ -205,22 +205,22 @@ var leaseCases = map[string]func(*kit){
 	},
 	"Until/tells how long the next event is away": func(k *kit) {
 		types := []string{almanac.TypeBirthday}
-		_, known, err := k.r.Until(k.Context(), types)
+		_, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("known", known, false)
 		k.owe(DueIn(2 * time.Hour))
 		k.owe(DueIn(time.Hour))
 		k.owe(OfType("OTHER"))
-		wait, known, err := k.r.Until(k.Context(), types)
+		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("known", known, true)
 		k.same("about an hour", wait > 59*time.Minute && wait <= time.Hour, true)
 		k.owe()
-		wait, _, err = k.r.Until(k.Context(), types)
+		wait, _, err = k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("due", wait <= 0, true)
 		k.claim(1)
-		wait, _, err = k.r.Until(k.Context(), types)
+		wait, _, err = k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("claimed events are out of the way", wait > 0, true)
 	},

@@ -42,7 +42,7 @@ var turnCases = map[string]func(*kit){
 		k.owe(ReadyFor(48 * time.Hour))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
 		types := []string{almanac.TypeBirthday}
-		wait, known, err := k.r.Until(k.Context(), types)
+		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("about an hour", known && wait > 59*time.Minute && wait <= time.Hour, true)
 		m, err := k.r.Missed(k.Context(), types, time.Minute)
@@ -75,6 +75,64 @@ var turnCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("released", ids(released), ids(claim.Events[1:]))
 		k.same("another's", k.stored(others.ID), others)
+	},
+}
+
+// markCases say what a mark leaves out.
+var markCases = map[string]func(*kit){
+	"Claim/takes nothing from before the mark, and everything from it on": func(k *kit) {
+		left, at, right := k.owe(ReadyFor(3*time.Hour)), k.owe(ReadyFor(2*time.Hour)), k.owe(ReadyFor(time.Hour))
+		r := request(10)
+		r.Mark = at.AvailableAt
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.same("claimed", ids(claim.Events), []uuid.UUID{at.ID, right.ID})
+		k.same("left alone", k.stored(left.ID), left)
+		again := request(10)
+		again.Mark = r.Mark
+		claim, err = k.r.Claim(k.Context(), again)
+		k.ok(err)
+		k.same("left", len(claim.Events), 0)
+		k.same("claimed without a mark", ids(k.claim(1)), []uuid.UUID{left.ID})
+	},
+	"Claim/takes a mark in the future for none": func(k *kit) {
+		owed := k.owe(ReadyFor(time.Minute))
+		r := request(10)
+		r.Mark = k.now.Add(time.Hour)
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.same("claimed", ids(claim.Events), []uuid.UUID{owed.ID})
+	},
+	"Claim/tells how far it came": func(k *kit) {
+		k.owe(ReadyFor(3 * time.Hour))
+		retried := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)}).Event
+		k.owe(ReadyFor(2 * time.Hour))
+		young := k.owe(ReadyFor(time.Hour))
+		claim, err := k.r.Claim(k.Context(), request(2))
+		k.ok(err)
+		k.same("reached", claim.Reached, young.AvailableAt)
+		r := request(2)
+		r.Mark = claim.Reached
+		claim, err = k.r.Claim(k.Context(), r)
+		k.ok(err)
+		k.same("reached by what was due long before", claim.Reached, retried.AvailableAt)
+		k.same("before the claim", claim.Reached.After(claim.At), false)
+		claim, err = k.r.Claim(k.Context(), request(2))
+		k.ok(err)
+		k.same("reached by nothing", claim.Reached, time.Time{})
+	},
+	"Until/looks from the mark on": func(k *kit) {
+		types := []string{almanac.TypeBirthday}
+		left := k.owe(ReadyFor(2 * time.Hour))
+		wait, known, err := k.r.Until(k.Context(), types, left.AvailableAt)
+		k.ok(err)
+		k.same("at the mark", known && wait <= -time.Hour, true)
+		_, known, err = k.r.Until(k.Context(), types, left.AvailableAt.Add(time.Microsecond))
+		k.ok(err)
+		k.same("known right of it", known, false)
+		wait, known, err = k.r.Until(k.Context(), types, k.now.Add(time.Hour))
+		k.ok(err)
+		k.same("with a mark in the future", known && wait <= -time.Hour, true)
 	},
 }
 

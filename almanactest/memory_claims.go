@@ -20,6 +20,15 @@ func pending(types []string) func(almanac.Event) bool {
 	return func(e almanac.Event) bool { return e.Status == almanac.Pending && slices.Contains(types, e.Type) }
 }
 
+// since puts the mark of a request where it counts: one that lies in the future is
+// none, and the clock was set back.
+func since(mark, now time.Time) time.Time {
+	if mark.After(now) {
+		return time.Time{}
+	}
+	return mark
+}
+
 // Claim takes events that are due.
 func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (claim almanac.Claim, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
@@ -27,7 +36,9 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
 		}
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User), At: now}
-		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool { return e.AvailableAt.After(now) })
+		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool {
+			return e.AvailableAt.After(now) || e.AvailableAt.Before(since(request.Mark, now))
+		})
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
 		held := lease{claimed: now, expires: now.Add(request.Lease)}
 		for _, e := range due[:min(request.Limit, len(due))] {
@@ -35,7 +46,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			if err != nil {
 				return err
 			}
-			claim.Events = append(claim.Events, r.put(claimed, now))
+			claim.Events, claim.Reached = append(claim.Events, r.put(claimed, now)), e.AvailableAt
 			claim.Users[e.UserID] = r.users[e.UserID].User
 			held.ids = append(held.ids, e.ID)
 		}
@@ -202,10 +213,11 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 }
 
 // Until returns how long it is until the next event can be claimed.
-func (r *Repository) Until(ctx context.Context, types []string) (wait time.Duration, known bool, err error) {
+func (r *Repository) Until(ctx context.Context, types []string, mark time.Time) (wait time.Duration, known bool, err error) {
 	err = r.read(ctx, func(now time.Time) error {
 		for _, e := range r.matching(pending(types)) {
-			if left := e.AvailableAt.Sub(now); !known || left < wait {
+			left := e.AvailableAt.Sub(now)
+			if !e.AvailableAt.Before(since(mark, now)) && (!known || left < wait) {
 				wait, known = left, true
 			}
 		}

@@ -17,7 +17,7 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 	err := s.transact(ctx, "claim", func(ctx context.Context, tx pgx.Tx) error {
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
 		rows, err := query(ctx, tx, s.statements["claim"], pgx.StrictNamedArgs{
-			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease,
+			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark,
 		})
 		if err != nil {
 			return err
@@ -29,7 +29,7 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 			claim.Users[user.ID] = user
 			return err
 		})
-		claim.At = row.at.UTC()
+		claim.At, claim.Reached = row.at.UTC(), row.reached.UTC()
 		return err
 	})
 	return claim, err
@@ -149,10 +149,10 @@ func (s *Store) endLeases(ctx context.Context, tx pgx.Tx, tokens []uuid.UUID) er
 }
 
 // Until returns how long it is until the next event can be claimed.
-func (s *Store) Until(ctx context.Context, types []string) (time.Duration, bool, error) {
+func (s *Store) Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error) {
 	var waits []int64
 	err := s.do(ctx, "look for the next event", func(ctx context.Context, db DB) (err error) {
-		waits, err = all(ctx, db, s.statements["until"], pgx.StrictNamedArgs{"types": types}, pgx.RowTo[int64])
+		waits, err = all(ctx, db, s.statements["until"], pgx.StrictNamedArgs{"types": types, "mark": mark}, pgx.RowTo[int64])
 		return err
 	})
 	if err != nil || len(waits) == 0 {

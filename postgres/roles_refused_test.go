@@ -274,7 +274,7 @@ func TestTheReaderRoleSeesHowThingsStand(t *testing.T) {
 	missed, err := store.Missed(t.Context(), []string{almanac.TypeBirthday}, time.Second)
 	require.NoError(t, err)
 	require.Equal(t, 1, missed.Count)
-	_, waiting, err := store.Until(t.Context(), []string{almanac.TypeBirthday})
+	_, waiting, err := store.Until(t.Context(), []string{almanac.TypeBirthday}, time.Time{})
 	require.NoError(t, err)
 	require.True(t, waiting)
 }

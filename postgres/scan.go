@@ -82,15 +82,16 @@ func scanEvent(row pgx.CollectableRow) (almanac.Event, error) {
 
 // claimedRow receives an event that is being claimed, with its user.
 type claimedRow struct {
-	at    time.Time
-	event eventRow
-	user  userRow
+	at      time.Time
+	reached time.Time
+	event   eventRow
+	user    userRow
 }
 
 func (r *claimedRow) targets() []any {
 	e := &r.event.event
 	return append([]any{
-		&r.at, &e.ID, &e.Type, &e.OccurrenceKey, &e.Due, &r.event.wall, &e.Zone,
+		&r.at, &r.reached, &e.ID, &e.Type, &e.OccurrenceKey, &e.Due, &r.event.wall, &e.Zone,
 		&r.event.policies, &r.event.key, &r.event.payload, &e.UserVersion, &r.event.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount,
 		&e.Version, &e.CreatedAt,
 	}, r.user.targets()...)

@@ -1,15 +1,18 @@
 -- Claim due events, oldest first, and lease them as one batch.
---   @token uuid · @owner text · @types text[] · @limit integer · @lease interval
+--   @token uuid · @owner text · @types text[] · @limit integer · @lease interval · @mark timestamptz
 -- now() is when the transaction began, so nothing is claimed early. What another claim or an edit holds is passed over; row locks
 -- last until the surrounding transaction ends. The lock is taken in a materialized step, since a plan that repeats the limited
 -- scan would take more than the limit. Whoever changes a pending event puts another row in the place of the one in the queue, so
 -- that the series, which this reads as they were when it began, are those of the rows that it holds.
--- Returns the events with their users, in the order of their targets, and the clock: never earlier than what made them due, even if
--- it is set back meanwhile.
+-- The mark bounds the scan of the index, whose entries left of it are dead, and stay as long as somebody has an old
+-- transaction. One that lies in the future is none: the clock was set back.
+-- Returns the events with their users, in the order of their targets, with the clock, never earlier than what made them due, even if
+-- it is set back meanwhile, and with when the last of them became available.
 WITH due AS MATERIALIZED (
-    SELECT q.ctid AS place, q.series_id
+    SELECT q.ctid AS place, q.series_id, q.available_at
     FROM :"schema".queue q
     WHERE q.available_at <= now()
+        AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END
         AND q.event_type = ANY (@types::text[])
     ORDER BY q.available_at, q.event_id
     LIMIT @limit
@@ -31,7 +34,7 @@ WITH due AS MATERIALIZED (
     FROM claimed c, clock
     HAVING count(*) > 0
 )
-SELECT clock.read, :claimed, :user
+SELECT clock.read, (SELECT max(due.available_at) FROM due), :claimed, :user
 FROM clock, claimed s
 JOIN :"schema".users u ON u.id = s.user_id
 ORDER BY s.target_timestamp_utc, s.event_id
