@@ -52,6 +52,7 @@ type Run struct {
 	forgetful bool            // the server lost commits that it had acknowledged
 	allowed   int             // repeats that the faults explain
 	seen      map[uuid.UUID]string
+	stood     func() stalls // of the machine, since Pulse was called
 }
 
 // NewRun prepares a run on a cluster: a migrated database of its own.
@@ -116,7 +117,12 @@ func (r *Run) PlannerOn(db postgres.DB) almanac.Scheduler {
 // are not owed.
 func (r *Run) Enrol(people int, o Owed) (ids []uuid.UUID) {
 	r.Helper()
-	scheduler := r.Planner()
+	return r.EnrolBy(r.Planner(), people, o)
+}
+
+// EnrolBy is Enrol by a planner, which may be in a transaction.
+func (r *Run) EnrolBy(planner almanac.Planner, people int, o Owed) (ids []uuid.UUID) {
+	r.Helper()
 	keys, err := o.Keys()
 	require.NoError(r, err)
 	attributes, err := json.Marshal(map[string]Owed{"owed": o})
@@ -124,7 +130,7 @@ func (r *Run) Enrol(people int, o Owed) (ids []uuid.UUID) {
 	asked := From(0) // what is older is owed, since somebody sees to it
 	for range people {
 		began := From(0)
-		enrolment, err := scheduler.CreateUser(r.Context(), almanac.Profile{
+		enrolment, err := planner.CreateUser(r.Context(), almanac.Profile{
 			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes,
 		})
 		require.NoError(r, err)
@@ -168,7 +174,7 @@ func (r *Run) Work(name string, change ...func(*Orders)) *Process {
 // WorkBy starts a worker of another program, as another release has it.
 func (r *Run) WorkBy(program, name string, change ...func(*Orders)) *Process {
 	r.Helper()
-	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Drain: Drain, Patience: Patience}
+	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Sweep: Sweep, Drain: Drain, Patience: Patience}
 	for _, f := range change {
 		f(&o)
 	}

@@ -70,6 +70,7 @@ type Orders struct {
 	Secret   string // that signs them
 	Slots    int
 	Lease    time.Duration
+	Sweep    time.Duration
 	Drain    time.Duration
 	Patience time.Duration // with one call, to the database or to the receiver
 	Migrate  bool          // before anything else
@@ -116,6 +117,7 @@ type Report struct {
 	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
 	Event  string             `json:",omitempty"`
 	Health string             `json:",omitempty"` // from now on: Well, or what is not
+	Mark   time.Time          `json:",omitzero"`  // at which it claims from now on
 	At     time.Time
 }
 
@@ -126,6 +128,7 @@ type worker struct {
 	mu      sync.Mutex
 	reports *json.Encoder
 	reached int
+	mark    time.Time // as it was reported last; for the one goroutine that claims
 }
 
 func work(ctx context.Context, text string, out io.Writer) error {
@@ -169,7 +172,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		almanac.WithObserver(almanac.ObserverFunc(w.observe)),
 		almanac.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		almanac.WithWorkers(w.Slots), almanac.WithLease(w.Lease), almanac.WithDrain(w.Drain),
-		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(200*time.Millisecond))...)
+		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(w.Sweep))...)
 	if err != nil {
 		return err
 	}
@@ -307,6 +310,10 @@ func (s stopping) Listen(ctx context.Context, wake func()) error {
 func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
 	s.w.ready.Do(func() { s.w.say(Report{Point: Ready}) })
 	s.w.at(BeforeClaim)
+	if !r.Mark.IsZero() && !r.Mark.Equal(s.w.mark) {
+		s.w.mark = r.Mark
+		s.w.say(Report{Mark: r.Mark})
+	}
 	claim, err := s.Store.Claim(ctx, r)
 	if len(claim.Events) > 0 {
 		s.w.at(AfterClaim)
