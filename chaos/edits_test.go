@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"syscall"
@@ -279,6 +280,7 @@ func oneOpen(r *chaos.Run, owed chaos.Owed) {
 func TestEditsInReversedOrder(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		e := newEdited(calm(t, seed))
+		e.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return http.StatusOK }) // long enough to be met
 		ids := e.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
 		two(e.Run, unhurried)
 		for round, began := 0, time.Now(); round < len(ids) || time.Since(began) < 3*time.Second; round++ {
