@@ -47,7 +47,7 @@ func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 	held := r.Enrol(5, owed)
 	holding, err := r.Pool().Begin(r.Context())
 	require.NoError(r, err)
-	_, err = holding.Exec(r.Context(), "SELECT FROM almanac.events WHERE user_id = ANY ($1) FOR UPDATE", held)
+	_, err = holding.Exec(r.Context(), "SELECT FROM almanac.queue q JOIN almanac.series s ON s.id = q.series_id WHERE s.user_id = ANY ($1) FOR UPDATE OF q", held)
 	require.NoError(r, err)
 	past(r, workers, due)
 
