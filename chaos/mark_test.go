@@ -24,7 +24,7 @@ func TestLeftOfTheMark(t *testing.T) {
 		r := calm(t, seed)
 		r.Pulse()
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 25})
-		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots = sweep, chaos.Slots/4 }) // so that both have to claim
+		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots, o.PollOnly = sweep, chaos.Slots/4, true }) // so that both have to claim, and nobody tells them
 		between(r, 0, sweep)
 		left := append([]chaos.Left{claimedInVain(r, workers)}, storedLate(r, workers)...)
 
