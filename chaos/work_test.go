@@ -136,7 +136,7 @@ func TestBacklog(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		// The last is still to come when everybody is enrolled, or there would be nothing to backdate.
-		owed := chaos.Owed{Start: chaos.From(5*lead - 24*time.Hour), Interval: 3600, Count: 25}
+		owed := chaos.Owed{Start: chaos.From(3*lead - 24*time.Hour), Interval: 3600, Count: 25}
 		r.Count("late", backdate(r, owed, r.Enrol(people, owed)))
 		r.Work("back", unhurried)
 		r.Drained(90 * time.Second)
