@@ -191,7 +191,7 @@ UNION ALL
 SELECT * FROM :"schema".ended_events;
 
 -- The last line of defence against old programs and statements by hand. It never runs on the normal path: the triggers' conditions
--- are false there.
+-- are false there. They come after the change, which they undo: before it, each row would be locked first, for nothing.
 CREATE FUNCTION :"schema".refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'row % of % may not change so', coalesce(to_jsonb(OLD) ->> 'event_id', to_jsonb(OLD) ->> 'id'), TG_TABLE_NAME
@@ -200,11 +200,11 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER history_guard BEFORE UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
-CREATE TRIGGER queue_guard BEFORE UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
-CREATE TRIGGER series_guard BEFORE UPDATE ON :"schema".series FOR EACH ROW
+CREATE TRIGGER series_guard AFTER UPDATE ON :"schema".series FOR EACH ROW
 WHEN (
     NEW.id <> OLD.id
     OR NEW.user_id <> OLD.user_id

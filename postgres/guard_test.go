@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -63,6 +64,9 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 	require.NoError(t, err)
 	pending = overdue(t, store)
 
+	stranger, _, err := store.CreateUser(t.Context(), almanactest.User())
+	require.NoError(t, err)
+
 	refused := map[string]struct {
 		table, set string
 		id         uuid.UUID
@@ -77,7 +81,7 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 		"the version falls":                           {"series", "version = version - 1", pending.ID},
 		"the version jumps":                           {"series", "version = version + 3", pending.ID},
 		"the idempotency key changes":                 {"series", "idempotency_key = 'event-x', version = version + 1", pending.ID},
-		"a series becomes another person's":           {"series", "user_id = gen_random_uuid()", pending.ID},
+		"a series becomes another person's":           {"series", "user_id = '" + stranger.ID.String() + "'", pending.ID},
 		"a series becomes another type's":             {"series", "event_type = 'OTHER'", pending.ID},
 		"a series gets another name":                  {"series", "name = 'x/', occurrence_key = 'x/1', version = version + 1", pending.ID},
 		"an occurrence is of another series":          {"series", "occurrence_key = 'x/1', version = version + 1", pending.ID},

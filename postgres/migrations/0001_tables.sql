@@ -162,11 +162,11 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER history_guard BEFORE UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+CREATE TRIGGER history_guard AFTER UPDATE ON :"schema".history FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
-CREATE TRIGGER queue_guard BEFORE UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
+CREATE TRIGGER queue_guard AFTER UPDATE ON :"schema".queue FOR EACH ROW EXECUTE FUNCTION :"schema".refuse_change();
 
-CREATE TRIGGER series_guard BEFORE UPDATE ON :"schema".series FOR EACH ROW
+CREATE TRIGGER series_guard AFTER UPDATE ON :"schema".series FOR EACH ROW
 WHEN (
     NEW.id <> OLD.id
     OR NEW.user_id <> OLD.user_id

@@ -4,9 +4,10 @@
 --   @tokens uuid[] · @statuses text[] · @executed timestamptz[] · @failures text[] · @retries integer[]
 --   of the successor, where there is one: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
---   @now timestamptz timestamptz
+--   @now timestamptz
 -- The series stand there once more as an array whose length the planner does not know, which keeps it from reading the whole table;
--- "was" is each row as it was before, which goes to the history. A key that belongs to another event is an error (keys_pkey).
+-- "was" is each row as it was before, which goes to the history, and is found again by its place: a row that somebody has changed
+-- meanwhile is elsewhere, and left alone. A key that belongs to another event is an error (keys_pkey).
 -- Returns the ids of the events that ended.
 WITH n AS MATERIALIZED (
     SELECT *
@@ -39,7 +40,7 @@ WITH n AS MATERIALIZED (
     FROM n
     JOIN :"schema".series was ON was.id = n.series_id
     WHERE was.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
-        AND s.id = was.id
+        AND s.ctid = was.ctid
         AND s.event_id = n.id
         AND s.version = n.version
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)

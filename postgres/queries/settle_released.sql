@@ -1,6 +1,6 @@
 -- Give events back, to be claimed again. Parallel arrays, one element per event:
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
---   @available timestamptz[] · @errors text[] · @retries integer[] · @crashes integer[] · @now timestamptz timestamptz
+--   @available timestamptz[] · @errors text[] · @retries integer[] · @crashes integer[] · @now timestamptz
 -- Returns the ids of the events that were given back.
 WITH released AS (
     UPDATE :"schema".series s
