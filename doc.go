@@ -39,6 +39,9 @@
 //
 //	err = scheduler.Run(ctx) // until ctx is done; then it drains
 //
+// Many people at a time come by [Scheduler].Enrol, and a type of event that is
+// introduced later comes to all of them by [Scheduler].Backfill.
+//
 // # What is promised
 //
 // Exactly one terminal transition of each event is accepted. Delivery is at least

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -15,6 +16,7 @@ import (
 // on one database.
 type Scheduler interface {
 	Planner
+	BulkPlanner
 	Runner
 
 	// Preview returns the next n occurrences of a type for a person, 1 to 1,000 of
@@ -138,6 +140,22 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 	if err != nil {
 		return Enrolment{}, err
 	}
+	planned, err := s.planFirst(p, now)
+	if err != nil {
+		return Enrolment{}, err
+	}
+	u, events, err := s.repository.CreateUser(ctx, planned.User, planned.Events...)
+	if err != nil {
+		return Enrolment{}, err
+	}
+	s.tell(ctx, Notice{Kind: UserCreated, User: u})
+	s.tellEvents(ctx, EventCreated, events)
+	s.running.wakeFor(events...)
+	return Enrolment{u, events}, nil
+}
+
+// planFirst makes a user of a profile, and plans their first events.
+func (s *scheduler) planFirst(p Profile, now time.Time) (Enrolment, error) {
 	u, err := NewUser(p, now)
 	if err != nil {
 		return Enrolment{}, err
@@ -147,17 +165,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 		return Enrolment{}, err
 	}
 	events, err := firsts(all, nil, Roster{User: u, Now: now})
-	if err != nil {
-		return Enrolment{}, err
-	}
-	u, events, err = s.repository.CreateUser(ctx, u, events...)
-	if err != nil {
-		return Enrolment{}, err
-	}
-	s.tell(ctx, Notice{Kind: UserCreated, User: u})
-	s.tellEvents(ctx, EventCreated, events)
-	s.running.wakeFor(events...)
-	return Enrolment{u, events}, nil
+	return Enrolment{u, events}, err
 }
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error) {

@@ -17,9 +17,11 @@ import (
 
 // TestRepository checks that a repository does what [almanac.Repository] promises.
 // It runs parallel subtests, each on a fresh repository that open returns; open
-// registers its own cleanup. Nothing in it waits for more than moments.
+// registers its own cleanup. Nothing in it waits for more than moments. What a
+// repository is able to do beyond that, as an [almanac.BulkRepository], is checked
+// too.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	for _, chapter := range []map[string]func(*kit){claimCases, leaseCases, markCases, eventCases, specCases, rowCases, zoneCases, retentionCases} {
+	for _, chapter := range []map[string]func(*kit){claimCases, leaseCases, markCases, eventCases, specCases, rowCases, zoneCases, retentionCases, bulkCases} {
 		run(t, chapter, open)
 	}
 	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, turnCases, raceCases} {

@@ -54,7 +54,10 @@ type lease struct {
 	ids              []uuid.UUID
 }
 
-var _ almanac.Repository = (*Repository)(nil)
+var (
+	_ almanac.Repository     = (*Repository)(nil)
+	_ almanac.BulkRepository = (*Repository)(nil)
+)
 
 // NewRepository returns an empty repository. Its clock decides what is due; nil
 // means time.Now.

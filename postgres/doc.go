@@ -45,7 +45,9 @@
 // takes effect where that is still the one that was planned from. What is left is
 // settled in a second transaction, which locks users FOR SHARE, while an edit locks
 // its user FOR NO KEY UPDATE (PostgreSQL manual, section 13.3.2): a successor never
-// comes from a user who is being changed, or has been.
+// comes from a user who is being changed, or has been. A backfill locks a page of
+// users FOR SHARE in the order of their ids, so that edits of these wait for it, for as
+// long as it takes to store a thousand events, and settlements do not.
 //
 // # Isolation
 //

@@ -212,6 +212,7 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 			require.LessOrEqual(t, p.Hit+p.Read, query.blocks, "too much of the table is touched:\n%s", text)
 		})
 	}
+	t.Run("a page to backfill", func(t *testing.T) { requireBulkReadsNoWholeTable(t, pool, heard) })
 }
 
 // The statistics are from a moment at which nothing was in flight, as they usually

@@ -139,6 +139,19 @@ func scanUser(row pgx.CollectableRow) (almanac.User, error) {
 	return r.value()
 }
 
+// made is what the database made of a new row.
+type made struct {
+	id   uuid.UUID
+	json string // in the form in which it keeps it
+	at   time.Time
+}
+
+func scanMade(row pgx.CollectableRow) (m made, err error) {
+	err = row.Scan(&m.id, &m.json, &m.at)
+	m.at = m.at.UTC()
+	return m, err
+}
+
 func scanTime(row pgx.CollectableRow) (time.Time, error) {
 	var t time.Time
 	err := row.Scan(&t)

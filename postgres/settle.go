@@ -33,17 +33,17 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 	return settled, err
 }
 
-// inParts settles parts of a batch one after the other, up to the first error.
-func inParts(batch []almanac.Settlement, size int, settle func([]almanac.Settlement) ([]almanac.Settled, error)) ([]almanac.Settled, error) {
-	var settled []almanac.Settled
+// inParts stores parts of a batch one after the other, up to the first error.
+func inParts[T, A any](batch []T, size int, store func([]T) ([]A, error)) ([]A, error) {
+	var answers []A
 	for part := range slices.Chunk(batch, size) {
-		stored, err := settle(part)
+		stored, err := store(part)
 		if err != nil {
 			return nil, err
 		}
-		settled = append(settled, stored...)
+		answers = append(answers, stored...)
 	}
-	return settled, nil
+	return answers, nil
 }
 
 func (s *Store) settleAlone(ctx context.Context, one almanac.Settlement) (almanac.Settled, error) {

@@ -38,8 +38,9 @@ type Store struct {
 }
 
 var (
-	_ almanac.Repository = (*Store)(nil)
-	_ almanac.Verifier   = (*Store)(nil)
+	_ almanac.Repository     = (*Store)(nil)
+	_ almanac.BulkRepository = (*Store)(nil)
+	_ almanac.Verifier       = (*Store)(nil)
 )
 
 // Option is a setting of [New] and of [Migrate].

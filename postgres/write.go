@@ -18,12 +18,21 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 		return nil, nil
 	}
 	events = firstOfEachSeries(events)
-	names, err := keys.choose(ctx, tx, events)
+	args, err := keys.eventArgs(ctx, tx, events)
 	if err != nil {
 		return nil, err
 	}
+	if _, err = tx.Exec(ctx, s.statements["insert_events"], args); err != nil {
+		return nil, err
+	}
+	return s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
+}
+
+// eventArgs are the parallel arrays of new events.
+func (k keys) eventArgs(ctx context.Context, tx pgx.Tx, events []almanac.Event) (pgx.StrictNamedArgs, error) {
 	type event = almanac.Event
-	_, err = tx.Exec(ctx, s.statements["insert_events"], pgx.StrictNamedArgs{
+	chosen, err := k.choose(ctx, tx, events)
+	return pgx.StrictNamedArgs{
 		"ids":              uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"user_ids":         uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
 		"types":            column(events, func(e event) string { return e.Type }),
@@ -33,14 +42,10 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 		"wall":             column(events, func(e event) time.Time { return e.Wall.Labelled() }),
 		"zones":            column(events, func(e event) string { return e.Zone }),
 		"policies":         column(events, func(e event) string { return formatPolicies(e.Policies) }),
-		"idempotency_keys": names,
+		"idempotency_keys": chosen,
 		"payloads":         column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions":    column(events, func(e event) int { return e.UserVersion }),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.waiting(ctx, tx, events, column(events, func(e event) uuid.UUID { return e.ID }))
+	}, err
 }
 
 // firstOfEachSeries leaves out events whose series has one before them.

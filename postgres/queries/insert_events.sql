@@ -8,13 +8,14 @@ WITH stored AS (
         user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
         target_timezone, policies, idempotency_key, delivery_payload, user_version)
     SELECT
-        n.user_id, n.event_type, n.name, coalesce(u.version, 0), n.id, n.occurrence_key, n.due, n.wall,
+        n.user_id, n.event_type, n.name,
+        -- Looked up one by one, however many there are. Where there is no user, the foreign key says so.
+        coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), n.id, n.occurrence_key, n.due, n.wall,
         n.zone, n.policies, n.idempotency_key, n.payload::jsonb, n.user_version
     FROM unnest(
         @ids::uuid[], @user_ids::uuid[], @types::text[], @names::text[], @keys::text[], @due::timestamptz[], @wall::timestamp[],
         @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
     ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version)
-    LEFT JOIN :"schema".users u ON u.id = n.user_id -- where there is none, the foreign key says so
     ON CONFLICT (user_id, event_type, name) DO UPDATE
     SET event_id = excluded.event_id,
         occurrence_key = excluded.occurrence_key,

@@ -1,0 +1,282 @@
+package almanactest
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// inBulk makes a case of what a repository does that is a BulkRepository.
+func inBulk(check func(*kit, almanac.BulkRepository)) func(*kit) {
+	return func(k *kit) {
+		if r, able := k.r.(almanac.BulkRepository); able {
+			check(k, r)
+		}
+	}
+}
+
+var bulkCases = map[string]func(*kit){
+	"CreateUsers/stores people with their events": inBulk(func(k *kit, r almanac.BulkRepository) {
+		var people []almanac.Enrolment
+		for n := range 3 {
+			u := User(WithAttributes(`{"hired": "2020-02-29"}`))
+			events := []almanac.Event{Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("dentist/2026"))}
+			people = append(people, almanac.Enrolment{User: u, Events: events[:n]})
+		}
+		stored, err := r.CreateUsers(k.Context(), people)
+		k.ok(err)
+		for i, want := range people {
+			k.ok(stored[i].Err)
+			u, err := k.r.User(k.Context(), want.User.ID)
+			k.ok(err)
+			k.same("user found", u, stored[i].User)
+			want.User.CreatedAt, want.User.UpdatedAt, want.User.Attributes = u.CreatedAt, u.UpdatedAt, u.Attributes
+			k.same("user", u, want.User)
+			k.same("events", len(stored[i].Events), len(want.Events))
+			for j, want := range want.Events {
+				e := k.stored(want.ID)
+				k.same("event found", e, stored[i].Events[j])
+				want.CreatedAt, want.UpdatedAt = e.CreatedAt, e.UpdatedAt
+				k.same("event", e, want)
+			}
+		}
+	}),
+	"CreateUsers/leaves out whose id is taken": inBulk(func(k *kit, r almanac.BulkRepository) {
+		there := k.owe()
+		again, twin := User(Named("Grace", "Hopper")), User(Named("Grace", "Hopper"))
+		again.ID = there.UserID
+		other := User()
+		twin.ID = other.ID
+		people := []almanac.Enrolment{k.enrolment(again), k.enrolment(other), k.enrolment(twin)}
+		people[2].Events[0].Type = almanac.TypeAnniversary // so that it is no event of the other's series
+		stored, err := r.CreateUsers(k.Context(), people)
+		k.ok(err)
+		k.is(stored[0].Err, almanac.ErrExists)
+		k.ok(stored[1].Err)
+		k.is(stored[2].Err, almanac.ErrExists)
+		for _, id := range []uuid.UUID{again.ID, other.ID} {
+			u, err := k.r.User(k.Context(), id)
+			k.ok(err)
+			k.same("name", u.FirstName, "Ada")
+			k.same("events", k.openOf(id), 1)
+		}
+	}),
+	"CreateUsers/stores the others where one is refused": inBulk(func(k *kit, r almanac.BulkRepository) {
+		people := make([]almanac.Enrolment, 7)
+		for i := range people {
+			people[i] = k.enrolment(User())
+		}
+		people[2].Events[0].Type = strings.Repeat("T", 51)
+		people[5].Events = append(people[5].Events, Event(k.now, For(people[5].User), Of(people[5].Events[0].OccurrenceKey)))
+		stored, err := r.CreateUsers(k.Context(), people)
+		k.ok(err)
+		for i, p := range people {
+			_, err := k.r.User(k.Context(), p.User.ID)
+			switch i {
+			case 2, 5:
+				k.gone(err)
+				k.same("refused", stored[i].Err != nil, true)
+				k.same("as one who exists", errors.Is(stored[i].Err, almanac.ErrExists), i == 5)
+			default:
+				k.ok(err)
+				k.ok(stored[i].Err)
+				k.same("user", stored[i].User.ID, p.User.ID)
+				k.same("event", stored[i].Events[0].ID, p.Events[0].ID)
+			}
+		}
+	}),
+	"CreateUsers/gives a key that is taken its long form": inBulk(func(k *kit, r almanac.BulkRepository) {
+		first := k.owe()
+		people := []almanac.Enrolment{k.enrolment(User()), k.enrolment(User())}
+		for i := range people {
+			people[i].Events[0].IdempotencyKey = first.IdempotencyKey
+		}
+		stored, err := r.CreateUsers(k.Context(), people)
+		k.ok(err)
+		for i, p := range people {
+			k.ok(stored[i].Err)
+			k.same("key", stored[i].Events[0].IdempotencyKey, p.Events[0].LongKey())
+		}
+	}),
+	"CreateUsers/lets two store the same people": inBulk(func(k *kit, r almanac.BulkRepository) {
+		const n = 50
+		people := make([]almanac.Enrolment, n)
+		for i := range people {
+			people[i] = k.enrolment(User())
+		}
+		var racing sync.WaitGroup
+		var stored [4][]almanac.Enrolled
+		for i := range stored {
+			racing.Go(func() {
+				mine := slices.Clone(people)
+				if i%2 == 1 {
+					slices.Reverse(mine)
+				}
+				var err error
+				if stored[i], err = r.CreateUsers(k.Context(), mine); err != nil {
+					k.Errorf("create: %v", err)
+				}
+			})
+		}
+		racing.Wait()
+		created := make(map[uuid.UUID]int)
+		for _, one := range slices.Concat(stored[:]...) {
+			if one.Err == nil {
+				created[one.User.ID]++
+			}
+		}
+		for _, p := range people {
+			k.same("times created", created[p.User.ID], 1)
+			k.same("events", k.openOf(p.User.ID), 1)
+		}
+	}),
+	"AddEvents/looks at each user once, a page at a time": inBulk(func(k *kit, r almanac.BulkRepository) {
+		const n = 5
+		var want []uuid.UUID
+		for range n {
+			want = append(want, k.owe().UserID)
+		}
+		hidden := k.owe(ReadyFor(time.Hour))
+		k.claim(1)
+		_, err := k.r.DeleteUser(k.Context(), hidden.UserID, almanac.Delete{})
+		k.ok(err)
+		slices.SortFunc(want, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		var seen []uuid.UUID
+		page := almanac.Page{Limit: 2}
+		for {
+			added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.Standing, _ time.Time) ([]almanac.Event, error) {
+				for _, one := range users {
+					seen = append(seen, one.User.ID)
+				}
+				return nil, nil
+			})
+			k.ok(err)
+			k.same("users of the page", added.Users, min(2, n-len(seen)+added.Users))
+			if page.After = added.Next; page.After == "" {
+				break
+			}
+		}
+		k.same("users", seen, want)
+	}),
+	"AddEvents/shows what a user has of the type": inBulk(func(k *kit, r almanac.BulkRepository) {
+		u := User()
+		keys := []string{"a/2026", "b/2026", "c/2026", "d/2026"}
+		var events []almanac.Event
+		for i, key := range keys[:3] {
+			events = append(events, Event(k.now, For(u), Of(key), ReadyFor(time.Hour-time.Duration(i)*time.Minute)))
+		}
+		other := Event(k.now, For(u), OfType(almanac.TypeAnniversary), Of(keys[3]))
+		_, _, err := k.r.CreateUser(k.Context(), u, append(events, other)...)
+		k.ok(err)
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		k.claim(1) // a has ended, b is in flight, c is pending
+		_, err = r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+			k.same("users", len(users), 1)
+			k.same("user", users[0].User.Name(), u.Name())
+			k.same("open", users[0].Open, keys[1:3])
+			k.same("used", users[0].Used, keys[:1])
+			k.same("now is early", now.Before(k.now), false)
+			return nil, nil
+		})
+		k.ok(err)
+	}),
+	"AddEvents/stores what no series has": inBulk(func(k *kit, r almanac.BulkRepository) {
+		open, ended, fresh := k.owe(Of("2026")), k.owe(Of("2026"), ReadyFor(time.Hour)), User()
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		_, _, err := k.r.CreateUser(k.Context(), fresh)
+		k.ok(err)
+		want := Event(k.now, For(fresh), Of("2026"))
+		want.IdempotencyKey = open.IdempotencyKey
+		add := func() almanac.Added {
+			added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, _ time.Time) ([]almanac.Event, error) {
+				var events []almanac.Event
+				for _, one := range users {
+					switch one.User.ID {
+					case open.UserID:
+						events = append(events, Event(k.now, For(one.User), Of("2027")))
+					case ended.UserID:
+						events = append(events, Event(k.now, For(one.User), Of("2026")))
+					default:
+						events = append(events, want)
+					}
+				}
+				return events, nil
+			})
+			k.ok(err)
+			return added
+		}
+		added := add()
+		k.same("events", len(added.Events), 1)
+		k.same("as stored", k.stored(want.ID), added.Events[0])
+		k.same("key", added.Events[0].IdempotencyKey, want.LongKey())
+		want = Event(k.now, For(fresh), Of("2026"))
+		k.same("events of the next time", len(add().Events), 0)
+	}),
+	"AddEvents/stores nothing where the plan fails": inBulk(func(k *kit, r almanac.BulkRepository) {
+		k.owe()
+		failed := errors.New("no plan")
+		_, err := r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.Standing, time.Time) ([]almanac.Event, error) { return nil, failed })
+		k.same("error", err, failed)
+	}),
+	// An edit comes before the page, which then plans from the edited user, or after
+	// it, and then finds the event among what is pending.
+	"AddEvents/leaves nothing behind an edit, and nothing twice": inBulk(func(k *kit, r almanac.BulkRepository) {
+		const n = 20
+		var people []almanac.User
+		for range n {
+			u, _, err := k.r.CreateUser(k.Context(), User())
+			k.ok(err)
+			people = append(people, u)
+		}
+		var racing sync.WaitGroup
+		for range 2 {
+			racing.Go(func() {
+				for page := (almanac.Page{Limit: 3}); ; {
+					added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+						var events []almanac.Event
+						for _, one := range users {
+							events = append(events, Event(now, For(one.User), Of("2026"), DueIn(time.Hour)))
+						}
+						return events, nil
+					})
+					if err != nil {
+						k.Errorf("add: %v", err)
+					}
+					if page.After = added.Next; err != nil || page.After == "" {
+						return
+					}
+				}
+			})
+		}
+		for _, u := range people {
+			racing.Go(func() { k.raise(u.ID) })
+		}
+		racing.Wait()
+		found, err := k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
+		k.ok(err)
+		k.same("events", len(found.Events), n)
+		for _, e := range found.Events {
+			k.same("version of the user that the event was planned from", e.UserVersion, 2)
+		}
+	}),
+}
+
+// enrolment is a user with one event, not stored yet.
+func (k *kit) enrolment(u almanac.User) almanac.Enrolment {
+	return almanac.Enrolment{User: u, Events: []almanac.Event{Event(k.now, For(u))}}
+}
+
+// openOf counts a user's events.
+func (k *kit) openOf(id uuid.UUID) int {
+	k.Helper()
+	n, err := k.r.Count(k.Context(), almanac.ForUser(id))
+	k.ok(err)
+	return n
+}

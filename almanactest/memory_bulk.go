@@ -1,0 +1,84 @@
+package almanactest
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// CreateUsers stores people with their first events.
+func (r *Repository) CreateUsers(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
+	answers := make([]almanac.Enrolled, len(people))
+	for i, p := range people {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		answers[i].User, answers[i].Events, answers[i].Err = r.CreateUser(ctx, p.User, p.Events...)
+	}
+	return answers, nil
+}
+
+// AddEvents stores events for a page of users.
+func (r *Repository) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) (added almanac.Added, err error) {
+	limit, after, err := page.Bounds()
+	if err != nil {
+		return almanac.Added{}, err
+	}
+	err = r.transact(ctx, func(now time.Time) error {
+		ids := slices.DeleteFunc(slices.Collect(maps.Keys(r.users)), func(id uuid.UUID) bool {
+			return r.users[id].deleted || bytes.Compare(id[:], after[:]) <= 0
+		})
+		slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		added = almanac.Added{}
+		if len(ids) >= limit {
+			ids = ids[:limit]
+			added.Next = almanac.Cursor(ids[limit-1].String())
+		}
+		added.Users = len(ids)
+		list := make([]almanac.Standing, len(ids))
+		for i, id := range ids {
+			list[i] = r.standing(id, eventType)
+		}
+		wanted, err := plan(list, now)
+		if err != nil {
+			return err
+		}
+		for _, e := range wanted {
+			e, inserted, err := r.insert(e, now)
+			if err != nil {
+				return err
+			}
+			if inserted {
+				added.Events = append(added.Events, e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return almanac.Added{}, err
+	}
+	return added, nil
+}
+
+// standing is what a user has of a type of event.
+func (s *state) standing(id uuid.UUID, eventType string) almanac.Standing {
+	var one almanac.Standing
+	one.User, _ = s.visible(id)
+	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id && e.Type == eventType && !e.Status.Terminal() }) {
+		one.Open = append(one.Open, e.OccurrenceKey)
+	}
+	for of, key := range s.used {
+		if of.user == id && of.eventType == eventType && !s.hasOpen(of) {
+			one.Used = append(one.Used, key)
+		}
+	}
+	slices.Sort(one.Open)
+	slices.Sort(one.Used)
+	return one
+}

@@ -1,0 +1,168 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/binary"
+	"iter"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// folk are n people with ids and names of their own, told by their position.
+func folk(n int) iter.Seq2[almanac.Profile, error] {
+	return func(yield func(almanac.Profile, error) bool) {
+		for i := range n {
+			p := ada
+			p.ID, p.LastName = uuid.NewSHA1(uuid.NameSpaceOID, binary.BigEndian.AppendUint64(nil, uint64(i))), strconv.Itoa(i)
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+func requireEvents(t *testing.T, store almanac.Repository, want int) {
+	t.Helper()
+	n, err := store.Count(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, want, n)
+}
+
+func TestAnEnrolmentSurvivesABrokenConnection(t *testing.T) {
+	t.Parallel()
+	c := &cutter{after: enrolling}
+	store := newStore(t, c.option)
+	done, err := newScheduler(t, store).Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
+	require.NoError(t, err, "a batch is repeated by itself")
+	require.EqualValues(t, 1, c.cuts.Load())
+	require.Equal(t, 100, done.Created)
+	requireEvents(t, store, 100)
+
+	c = &cutter{after: enrolling, commit: true}
+	store = newStore(t, c.option)
+	scheduler := newScheduler(t, store)
+	done, err = scheduler.Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
+	require.Error(t, err)
+	require.False(t, pgconn.SafeToRetry(err), "the COMMIT was sent")
+	again, err := scheduler.Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
+	require.NoError(t, err)
+	require.Equal(t, done.Created+10, again.Existing, "and it took effect")
+	requireEvents(t, store, 100)
+}
+
+func TestABackfillSurvivesABrokenConnection(t *testing.T) {
+	t.Parallel()
+	c := &cutter{after: "FOR SHARE"}
+	store := newStore(t, c.option)
+	_, err := newScheduler(t, store).Enrol(t.Context(), folk(30), almanac.Enrol{})
+	require.NoError(t, err)
+
+	done, err := with(t, store, []almanac.EventHandler{party{}}).Backfill(t.Context(), "PARTY", almanac.Backfill{})
+
+	require.NoError(t, err)
+	require.EqualValues(t, 1, c.cuts.Load())
+	require.Equal(t, 30, done.Events)
+	requireEvents(t, store, 60)
+}
+
+func TestEnrolStoresTheOthersWhereTheDatabaseRefusesARow(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		ALTER TABLE almanac.users ADD CONSTRAINT hosts_own CHECK (last_name <> '13');
+		CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+		CREATE TRIGGER fail BEFORE INSERT ON almanac.series FOR EACH ROW
+		WHEN (NEW.user_id = '`+uuid.NewSHA1(uuid.NameSpaceOID, binary.BigEndian.AppendUint64(nil, 77)).String()+`') EXECUTE FUNCTION public.fail()`)
+	require.NoError(t, err)
+
+	done, err := newScheduler(t, store).Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 50})
+
+	require.NoError(t, err)
+	require.Equal(t, 98, done.Created)
+	require.Len(t, done.Refused, 2)
+	require.Equal(t, 13, done.Refused[0].Position)
+	require.ErrorContains(t, done.Refused[0].Err, "hosts_own")
+	require.Equal(t, 77, done.Refused[1].Position)
+	_, err = store.User(t.Context(), done.Refused[1].UserID)
+	require.ErrorIs(t, err, almanac.ErrNotFound, "nobody is stored by half")
+	requireEvents(t, store, 98)
+}
+
+func TestBulkInTheHostsTransaction(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	outside, err := postgres.New(pool)
+	require.NoError(t, err)
+	told := 0
+	scheduler := with(t, outside, []almanac.EventHandler{almanac.Birthday{}, party{}},
+		almanac.WithObserver(almanac.ObserverFunc(func(context.Context, almanac.Notice) { told++ })))
+
+	store := func(finish func(pgx.Tx, context.Context) error) {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		inside, err := postgres.New(tx)
+		require.NoError(t, err)
+		done, err := with(t, inside, []almanac.EventHandler{almanac.Birthday{}}).Enrol(t.Context(), folk(95), almanac.Enrol{Batch: 10, Writers: 8})
+		require.NoError(t, err)
+		require.Equal(t, 95, done.Created)
+		filled, err := scheduler.With(inside).Backfill(t.Context(), "PARTY", almanac.Backfill{})
+		require.NoError(t, err)
+		require.Equal(t, 95, filled.Events)
+		requireEvents(t, outside, 0)
+		require.NoError(t, finish(tx, t.Context()))
+	}
+	store(pgx.Tx.Rollback)
+	requireEvents(t, outside, 0)
+	store(pgx.Tx.Commit)
+	requireEvents(t, outside, 190)
+	require.Zero(t, told)
+}
+
+// requireBulkReadsNoWholeTable looks at a page of a backfill among many people.
+func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, heard *recorder) {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	store, err := postgres.New(tx)
+	require.NoError(t, err)
+	var middle almanac.Cursor = "7fffffff-0000-0000-0000-000000000000"
+	_, err = store.AddEvents(t.Context(), "PARTY", almanac.Page{Limit: 1000, After: middle}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+		events := make([]almanac.Event, len(users))
+		for i, one := range users {
+			var err error
+			if events[i], err = nextParty(one.User, now); err != nil {
+				return nil, err
+			}
+		}
+		return events, nil
+	})
+	require.NoError(t, err)
+	for what, begin := range map[string]string{"users": "SELECT u.id", "standings": "SELECT s.user_id", "events": "WITH stored"} {
+		asked := heard.last(begin)
+		require.NotEmpty(t, asked.sql, what)
+		p, text := planOf(t, tx, "", asked)
+		require.False(t, p.scansSequentially(), "a whole table is read for %s:\n%s", what, text)
+	}
+}
+
+func nextParty(u almanac.User, now time.Time) (almanac.Event, error) {
+	o, err := party{}.Next(u, now)
+	if err != nil {
+		return almanac.Event{}, err
+	}
+	return almanac.NewEvent(u, party{}, o)
+}
