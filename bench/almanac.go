@@ -142,11 +142,15 @@ func startAlmanac(ctx context.Context, db database, e ears) (*running, error) {
 
 // newScheduler returns a scheduler whose deliveries do nothing but tell.
 func newScheduler(pool *pgxpool.Pool, e ears) (almanac.Scheduler, error) {
+	return newSchedulerOf(pool, e, almanac.Birthday{}, appointment{})
+}
+
+func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers ...almanac.EventHandler) (almanac.Scheduler, error) {
 	store, err := postgres.New(pool)
 	if err != nil {
 		return nil, err
 	}
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, appointment{})
+	registry, err := almanac.NewRegistry(handlers...)
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/almanac-go/almanac"
 )
 
 // writer stores one thing after the other, each in a transaction of its own.
@@ -42,7 +45,7 @@ func insertJob(db database) (func(context.Context, int) error, error) {
 }
 
 // writing measures how fast single things are stored, by one connection and by
-// eight.
+// eight, and many things at a time.
 func (b *bench) writing(ctx context.Context) error {
 	const section = "writing"
 	var entries []entry
@@ -69,7 +72,81 @@ func (b *bench) writing(ctx context.Context) error {
 			}})
 		}
 	}
+	for _, w := range bulkWriters() {
+		if !b.chosen(section, w.name) {
+			continue
+		}
+		if err := b.template(ctx, almanacSystem().template, migrateAlmanac); err != nil {
+			return err
+		}
+		entries = append(entries, entry{w.name, w.contract, func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, almanacSystem().template, func(db database) error {
+				t, err := w.write(ctx, db, b.Events)
+				readings = []reading{{"rate", "users/s", t.rate()}}
+				return err
+			})
+			return readings, err
+		}})
+	}
 	return b.rounds(ctx, section, b.Rounds, entries)
+}
+
+// bulkWriter stores what many people are owed.
+type bulkWriter struct {
+	name     string
+	contract string
+	write    func(ctx context.Context, db database, people int) (tally, error)
+}
+
+func bulkWriters() []bulkWriter {
+	return []bulkWriter{
+		{"Enrol", "people with their first event, 1,000 in a transaction, on two connections", enrol},
+		{"Backfill", "the first event of a type for people who are there, 1,000 in a transaction, on one connection", backfill},
+	}
+}
+
+func enrol(ctx context.Context, db database, people int) (tally, error) {
+	scheduler, err := newScheduler(db.pool, ears{})
+	if err != nil {
+		return tally{}, err
+	}
+	began := time.Now()
+	done, err := scheduler.Enrol(ctx, profiles(people), almanac.Enrol{})
+	if err == nil && done.Events != people {
+		err = fmt.Errorf("%d of %d people have an event", done.Events, people)
+	}
+	return tally{done.Created, time.Since(began)}, err
+}
+
+func backfill(ctx context.Context, db database, people int) (tally, error) {
+	idle, err := newSchedulerOf(db.pool, ears{}, appointment{})
+	if err != nil {
+		return tally{}, err
+	}
+	if _, err := idle.Enrol(ctx, profiles(people), almanac.Enrol{}); err != nil {
+		return tally{}, err
+	}
+	scheduler, err := newScheduler(db.pool, ears{})
+	if err != nil {
+		return tally{}, err
+	}
+	began := time.Now()
+	done, err := scheduler.Backfill(ctx, almanac.TypeBirthday, almanac.Backfill{})
+	if err == nil && done.Events != people {
+		err = fmt.Errorf("%d of %d people have an event", done.Events, people)
+	}
+	return tally{done.Users, time.Since(began)}, err
+}
+
+// profiles are people whose birthdays are far away.
+func profiles(n int) iter.Seq2[almanac.Profile, error] {
+	return func(yield func(almanac.Profile, error) bool) {
+		for i := range n {
+			if !yield(profile(i), nil) {
+				return
+			}
+		}
+	}
 }
 
 // writeFor lets several write at once for a time.
