@@ -25,6 +25,9 @@ type ClaimRequest struct {
 	// is the beginning, and so is a mark in the future of the repository's clock, which
 	// was set back then.
 	Mark time.Time
+	// Ahead, if it is positive, asks besides for events that were never claimed and will
+	// be due within that time. Only a [Confirmer] grants it; others ignore it.
+	Ahead time.Duration
 }
 
 // Claim is what a request was given.

@@ -15,6 +15,7 @@ type settings struct {
 	lease      time.Duration
 	drain      time.Duration
 	poll       time.Duration
+	lookAhead  time.Duration
 	sweep      time.Duration
 	grace      time.Duration
 	crashes    int
@@ -48,6 +49,15 @@ func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d 
 // due already when it was stored is another matter, see [WithSweep]. It must be
 // positive. The default is a second.
 func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
+
+// WithLookAhead sets how long before their instants Run claims events, so that at the
+// instant itself it only has to ask whether they are still as they were. An edit or a
+// deletion made before the instant wins all the same, and no event begins before the
+// repository's clock has reached it. At most half of the workers are taken up by events
+// that are not due yet. Zero claims at the instant, as does a repository that is no
+// [Confirmer]: a few milliseconds later. It must not be negative, and be at most a
+// third of the lease. The default is half a second.
+func WithLookAhead(d time.Duration) Option { return func(s *settings) { s.lookAhead = d } }
 
 // WithSweep sets how often leases are looked over for those that ran out, and how
 // often claims begin at the very beginning instead of where the last one ended: it is
@@ -105,6 +115,7 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 		lease:      time.Minute,
 		drain:      25 * time.Second,
 		poll:       time.Second,
+		lookAhead:  500 * time.Millisecond,
 		sweep:      5 * time.Second,
 		grace:      5 * time.Second,
 		crashes:    5,
@@ -132,6 +143,7 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.lease < 3*time.Second, "lease of %v is under three seconds", s.lease)
 	refuse(s.drain < 0, "drain of %v is negative", s.drain)
 	refuse(s.poll <= 0, "poll of %v is not positive", s.poll)
+	refuse(s.lookAhead < 0 || s.lookAhead > s.lease/3, "look-ahead of %v is not between 0 and a third of the lease", s.lookAhead)
 	refuse(s.sweep <= 0, "sweep of %v is not positive", s.sweep)
 	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
 	refuse(s.crashes < 1, "crash limit of %d", s.crashes)

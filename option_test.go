@@ -29,6 +29,7 @@ func optionCases() map[string]optionCase {
 		"WithLease":       {almanac.WithLease(3 * time.Second), almanac.WithLease(3*time.Second - 1), "lease of 2.999999999s is under three seconds"},
 		"WithDrain":       {almanac.WithDrain(0), almanac.WithDrain(-1), "drain of -1ns is negative"},
 		"WithPoll":        {almanac.WithPoll(1), almanac.WithPoll(0), "poll of 0s is not positive"},
+		"WithLookAhead":   {almanac.WithLookAhead(20 * time.Second), almanac.WithLookAhead(-1), "look-ahead of -1ns is not between 0 and a third of the lease"},
 		"WithSweep":       {almanac.WithSweep(1), almanac.WithSweep(0), "sweep of 0s is not positive"},
 		"WithMissedGrace": {almanac.WithMissedGrace(0), almanac.WithMissedGrace(-1), "missed grace of -1ns is negative"},
 		"WithCrashLimit":  {almanac.WithCrashLimit(1), almanac.WithCrashLimit(0), "crash limit of 0"},

@@ -179,7 +179,8 @@ func PageOf(events []Event, limit int) Found {
 type ClaimRepository interface {
 	// Claim takes events that are due, oldest first, and makes them PROCESSING under
 	// the request's token. Concurrent claims never share an event and never wait for
-	// each other. An event is never taken before it is due.
+	// each other. An event is never taken before it is due, unless the request looks
+	// ahead: see [Confirmer].
 	Claim(ctx context.Context, r ClaimRequest) (Claim, error)
 
 	// Renew lets the leases of the given tokens run for another lease from now, and

@@ -47,6 +47,12 @@ type Runner interface {
 	// goroutine that it started, except those of deliveries that ignore their
 	// context, of which the error tells.
 	//
+	// An event begins at its instant by the repository's clock, never before. Where the
+	// repository is a [Confirmer], Run claims it a moment ahead, so that it is PROCESSING
+	// before it begins, and asks at its instant whether it is still as it was: what was
+	// edited or deleted until then begins as edited, or not at all (see
+	// [WithLookAhead]).
+	//
 	// What other processes store it finds when they give a hint that the repository
 	// hears (see [Listener]), or else at the next poll (see [WithPoll]).
 	//

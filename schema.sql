@@ -132,6 +132,9 @@ CREATE TABLE :"schema".leases (
     versions   integer[]   NOT NULL,
     claimed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
+    -- When it was claimed, if events were that were not due yet: until the target of such an event nobody has begun it, and an edit
+    -- takes it back. NULL when everything was due.
+    ahead_since timestamptz,
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 

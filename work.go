@@ -65,13 +65,8 @@ type job struct {
 	user  User
 	route route
 	clock clock
+	early bool // whether it was claimed ahead of its instant
 }
-
-// clock carries the database's time forward by this machine's monotonic clock,
-// so that moments within an attempt are told in the time that decides.
-type clock struct{ database, read time.Time }
-
-func (c clock) now() time.Time { return c.database.Add(time.Since(c.read)) }
 
 // worker hands the stages of an event's way to the engine: claim, do, settle.
 type worker struct {
@@ -79,6 +74,7 @@ type worker struct {
 	routes map[string]route
 	types  []string
 	owner  string
+	watch  watch
 }
 
 // tryAgain is how long to wait after calls to the repository have failed.
@@ -86,7 +82,8 @@ var tryAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.
 
 func (w *worker) engine() *machine {
 	return &machine{
-		Claim:  w.claim,
+		Claim:  func(ctx context.Context, free int) ([]job, error) { return w.claim(ctx, free, 0) },
+		Ahead:  w.ahead(),
 		Until:  w.until,
 		Do:     w.do,
 		Limit:  func(j job) time.Duration { return j.route.execution.AttemptTimeout },
@@ -108,10 +105,13 @@ func (w *worker) engine() *machine {
 	}
 }
 
-// claim takes due events for the free slots.
-func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
+// claim takes events for the free slots that are due, or will be within ahead.
+func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]job, error) {
 	mark := &w.running.mark
-	request := ClaimRequest{Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: mark.look()}
+	request := ClaimRequest{
+		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: mark.look(), Ahead: ahead,
+	}
+	asked := time.Now()
 	claimed, err := w.repository.Claim(ctx, request)
 	if err != nil {
 		mark.reset()
@@ -121,11 +121,13 @@ func (w *worker) claim(ctx context.Context, free int) ([]job, error) {
 		return nil, err
 	}
 	mark.advance(request, claimed)
-	read := clock{claimed.At, time.Now()}
-	w.tellEvents(ctx, EventClaimed, claimed.Events)
+	read := w.watch.set(claimed.At, asked)
 	jobs := make([]job, len(claimed.Events))
 	for i, e := range claimed.Events {
-		jobs[i] = job{e, claimed.Users[e.UserID], w.routes[e.Type], read}
+		jobs[i] = job{e, claimed.Users[e.UserID], w.routes[e.Type], read, e.Due.After(claimed.At)}
+		if !jobs[i].early {
+			w.tell(ctx, Notice{Kind: EventClaimed, Event: e})
+		}
 	}
 	return jobs, nil
 }

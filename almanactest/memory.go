@@ -51,12 +51,14 @@ type user struct {
 
 type lease struct {
 	claimed, expires time.Time
+	ahead            time.Time // since when events may be ahead of their instant; zero when all were due
 	ids              []uuid.UUID
 }
 
 var (
 	_ almanac.Repository     = (*Repository)(nil)
 	_ almanac.BulkRepository = (*Repository)(nil)
+	_ almanac.Confirmer      = (*Repository)(nil)
 )
 
 // NewRepository returns an empty repository. Its clock decides what is due; nil

@@ -37,10 +37,17 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 		}
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User), At: now}
 		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool {
-			return e.AvailableAt.After(now) || e.AvailableAt.Before(since(request.Mark, now))
+			ahead := max(request.Ahead, 0)
+			if e.ClaimCount > 0 {
+				ahead = 0
+			}
+			return e.AvailableAt.After(now.Add(ahead)) || e.AvailableAt.Before(since(request.Mark, now))
 		})
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
 		held := lease{claimed: now, expires: now.Add(request.Lease)}
+		if request.Ahead > 0 {
+			held.ahead = now
+		}
 		for _, e := range due[:min(request.Limit, len(due))] {
 			claimed, err := e.Claim(request.Token)
 			if err != nil {
@@ -131,14 +138,27 @@ func (s *state) giveBack(token uuid.UUID, outcome almanac.Outcome, now time.Time
 		if !ok || e.Status != almanac.Processing || e.LeaseToken != token {
 			continue
 		}
-		next, err := s.endOf(e, outcome).Apply(e, now)
+		given, err := s.giveBackOne(e, outcome, now)
 		if err != nil {
 			return nil, err
 		}
-		released = append(released, s.put(next, now))
+		released = append(released, given)
 	}
 	delete(s.leases, token)
 	return released, nil
+}
+
+// giveBackOne releases an event. What was claimed ahead of its instant, and is not
+// due yet, was not begun, and nothing is counted.
+func (s *state) giveBackOne(e almanac.Event, outcome almanac.Outcome, now time.Time) (almanac.Event, error) {
+	if s.isAhead(e, now) {
+		return s.takeBack(e, now), nil
+	}
+	next, err := s.endOf(e, outcome).Apply(e, now)
+	if err != nil {
+		return e, err
+	}
+	return s.put(next, now), nil
 }
 
 // endOf is the outcome to store: nothing is tried again for a deleted user.

@@ -58,6 +58,7 @@ func (r *Repository) User(ctx context.Context, id uuid.UUID) (u almanac.User, er
 // EditUser changes a user and their open events.
 func (r *Repository) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (stored almanac.Edit, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
+		r.takeBackAll(id, now)
 		roster, err := r.roster(id, now)
 		if err != nil {
 			return err
@@ -177,7 +178,7 @@ func (s *state) unclaimed(id uuid.UUID, version int) error {
 
 // DeleteUser deletes a user, or hides them while something is in flight.
 func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete) (d almanac.Deletion, err error) {
-	err = r.transact(ctx, func(time.Time) error {
+	err = r.transact(ctx, func(now time.Time) error {
 		u, ok := r.users[id]
 		if !ok || u.deleted && !how.AtOnce {
 			return &almanac.NotFoundError{Kind: "user", ID: id}
@@ -185,6 +186,7 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.D
 		if how.Version != 0 && how.Version != u.Version {
 			return &almanac.OptimisticLockError{UserID: id, Expected: how.Version}
 		}
+		r.takeBackAll(id, now)
 		d = almanac.Deletion{}
 		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 			switch e.Status {

@@ -153,8 +153,9 @@ BEGIN
     -- What is being delivered and what has ended is looked at through the views, which act as the owner: without leases and
     -- history, nothing can be claimed or settled.
     GRANT SELECT ON series, queue, keys, pending_events, processing_events, ended_events, events TO almanac_api;
-    -- The series of one event is looked for among what is leased too. The rest of a lease is the workers' own.
-    GRANT SELECT (series_ids, event_ids) ON leases TO almanac_api;
+    -- The series of one event is looked for among what is leased too, and an edit takes back what was claimed ahead of its instant.
+    -- The rest of a lease is the workers' own.
+    GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
     -- Series as they begin, as the worker's.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version) ON series

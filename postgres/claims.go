@@ -16,9 +16,12 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 	var claim almanac.Claim
 	err := s.transact(ctx, "claim", func(ctx context.Context, tx pgx.Tx) error {
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
-		rows, err := query(ctx, tx, s.statements["claim"], pgx.StrictNamedArgs{
-			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark,
-		})
+		args := pgx.StrictNamedArgs{"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark}
+		statement := "claim"
+		if r.Ahead > 0 {
+			statement, args["ahead"] = "claim_ahead", r.Ahead
+		}
+		rows, err := query(ctx, tx, s.statements[statement], args)
 		if err != nil {
 			return err
 		}
@@ -87,12 +90,13 @@ type lease struct {
 	token    uuid.UUID
 	series   []int64
 	ids      []uuid.UUID
-	versions []int // of the events while they were PENDING
+	versions []int      // of the events while they were PENDING
+	ahead    *time.Time // since when they may be ahead of their target; nil when all were due
 }
 
 func scanLease(row pgx.CollectableRow) (lease, error) {
 	var l lease
-	err := row.Scan(&l.token, &l.series, &l.ids, &l.versions)
+	err := row.Scan(&l.token, &l.series, &l.ids, &l.versions, &l.ahead)
 	return l, err
 }
 
@@ -101,7 +105,9 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes 
 	var tokens, ids []uuid.UUID
 	var series []int64
 	var versions []int
+	ahead := make(map[uuid.UUID]*time.Time, len(taken))
 	for _, l := range taken {
+		ahead[l.token] = l.ahead
 		tokens = append(tokens, slices.Repeat([]uuid.UUID{l.token}, len(l.ids))...)
 		series, ids, versions = append(series, l.series...), append(ids, l.ids...), append(versions, l.versions...)
 	}
@@ -117,6 +123,7 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes 
 	released, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
 		"series":  column(held, func(h heldSeries) int64 { return h.series }),
 		"tokens":  uuids(column(held, func(h heldSeries) uuid.UUID { return h.token })),
+		"ahead":   column(held, func(h heldSeries) *time.Time { return ahead[h.token] }),
 		"crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanID)
 	if err != nil {

@@ -49,6 +49,15 @@
 // users FOR SHARE in the order of their ids, so that edits of these wait for it, for as
 // long as it takes to store a thousand events, and settlements do not.
 //
+// # Ahead
+//
+// A lease may hold events that are not due yet (its ahead_since says since when). Until
+// their target nobody has begun them: an edit or a deletion, which has locked their
+// series and waited for claims in progress, puts them back into the queue at another
+// version, before it looks at what is pending. Whoever holds them asks at the target
+// whether their versions still stand ([Store.Confirm]). An edit reads the clock after it
+// has locked, and a confirmation before it reads, so one of the two sees the other.
+//
 // # Isolation
 //
 // Transactions that the store begins are READ COMMITTED, whatever the role's

@@ -82,7 +82,7 @@ var (
 		"executed_at", "failure_reason"})
 	history = without(events, "available_at")
 	queue   = []string{"available_at", "event_id", "series_id", "event_type"}
-	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at"}
+	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since"}
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
 	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at"}
 )
@@ -103,7 +103,7 @@ func forbidden(c *cast) map[string][]string {
 			inserts("series", unborn...), updates("series", append([]string{"used_key"}, names...)...),
 			updates("queue", without(queue, "available_at")...),
 			selects("history", history...), inserts("history", history...), updates("history", history...), updates("keys", "idempotency_key"),
-			selects("leases", without(leases, "series_ids", "event_ids")...), inserts("leases", leases...), updates("leases", leases...),
+			selects("leases", without(leases, "series_ids", "event_ids", "versions", "ahead_since")...), inserts("leases", leases...), updates("leases", leases...),
 			selects("zone_rules", rules...), inserts("zone_rules", rules...), updates("zone_rules", rules...),
 			[]string{
 				"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.history WHERE false",
@@ -141,7 +141,7 @@ func unreadable() []string {
 	statements := slices.Concat(
 		selects("users", "first_name", "last_name", "date_of_birth", "attributes", "*", "users", "to_jsonb(users)"),
 		selects("series", without(series, "id", "target_timestamp_utc")...), selects("series", "*", "series", "to_jsonb(series)"),
-		selects("history", history...), selects("keys", "idempotency_key"), selects("leases", "series_ids", "versions", "*"),
+		selects("history", history...), selects("keys", "idempotency_key"), selects("leases", "series_ids", "versions", "ahead_since", "*"),
 		[]string{"SELECT id FROM almanac.users WHERE first_name = 'Ada'", "SELECT id FROM almanac.users ORDER BY date_of_birth"})
 	for _, view := range []string{"events", "pending_events", "processing_events", "ended_events"} {
 		statements = append(statements, selects(view, "delivery_payload", "*", view, "delivery_payload->>'message'")...)
@@ -261,7 +261,7 @@ func TestTheReaderRoleSeesHowThingsStand(t *testing.T) {
 		selects("users", "id", "timezone", "version", "deleted_at", "created_at", "updated_at"),
 		selects("events", without(events, "delivery_payload")...), selects("pending_events", without(events, "delivery_payload")...),
 		selects("processing_events", without(events, "delivery_payload")...), selects("ended_events", without(events, "delivery_payload")...),
-		selects("leases", without(leases, "series_ids", "versions")...), selects("zone_rules", rules...), selects("migrations", "*"),
+		selects("leases", without(leases, "series_ids", "versions", "ahead_since")...), selects("zone_rules", rules...), selects("migrations", "*"),
 	} {
 		for _, sql := range statements {
 			c.exec(t, "reader", sql)

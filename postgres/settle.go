@@ -184,7 +184,7 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 	t.series = make(map[claimed]int64, len(places))
 	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
 		var l lease
-		if err := row.Scan(&t.now, &l.token, &l.series, &l.ids, &l.versions); err != nil {
+		if err := row.Scan(&t.now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead); err != nil {
 			return none, err
 		}
 		for i, id := range l.ids {

@@ -53,7 +53,7 @@ func (s *Store) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
 func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	var stored almanac.Edit
 	err := s.transactKeys(ctx, "edit user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		roster, err := s.roster(ctx, tx, id)
+		roster, taken, err := s.roster(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -61,8 +61,10 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		if err != nil {
 			return asIs(err)
 		}
-		stored, err = s.apply(ctx, tx, keys, wanted)
-		return err
+		if stored, err = s.apply(ctx, tx, keys, wanted); err != nil {
+			return err
+		}
+		return s.hintTaken(ctx, tx, taken)
 	})
 	if err != nil {
 		return almanac.Edit{}, err
@@ -71,10 +73,11 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 }
 
 // roster locks a user and their pending events and reads the rest of the picture,
-// in one round trip. Each statement sees what was committed before it began.
-func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, err error) {
+// in one round trip, and returns the events that it took back from claims ahead of
+// their instant. Each statement sees what was committed before it began.
+func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, taken []uuid.UUID, err error) {
 	var batch pgx.Batch
-	for _, name := range []string{"lock_user", "lock_series", "lock_pending", "in_flight", "used_keys"} {
+	for _, name := range []string{"lock_user", "lock_series", "lock_queue", "take_back", "lock_pending", "in_flight", "used_keys"} {
 		batch.Queue(s.statements[name], pgx.StrictNamedArgs{"id": id})
 	}
 	batch.Queue(s.statements["now"])
@@ -82,29 +85,34 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	defer func() { err = errors.Join(err, results.Close()) }()
 
 	if r.User, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUser); err != nil {
-		return r, missing(err, "user", id)
+		return r, nil, missing(err, "user", id)
 	}
-	if _, err = next(results, pgx.CollectRows[*uuid.UUID], pgx.RowTo[*uuid.UUID]); err != nil {
-		return r, err
+	for range 2 { // locks
+		if _, err = next(results, pgx.CollectRows[*uuid.UUID], pgx.RowTo[*uuid.UUID]); err != nil {
+			return r, nil, err
+		}
+	}
+	if taken, err = next(results, pgx.CollectRows[uuid.UUID], scanID); err != nil {
+		return r, nil, err
 	}
 	if r.Pending, err = next(results, pgx.CollectRows[almanac.Event], scanEvent); err != nil {
-		return r, err
+		return r, nil, err
 	}
 	if r.InFlight, err = next(results, pgx.CollectRows[almanac.Event], scanEvent); err != nil {
-		return r, err
+		return r, nil, err
 	}
 	used, err := next(results, pgx.CollectRows[[2]string], func(row pgx.CollectableRow) (pair [2]string, err error) {
 		return pair, row.Scan(&pair[0], &pair[1])
 	})
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	r.Used = make(map[string][]string, len(used))
 	for _, pair := range used {
 		r.Used[pair[0]] = append(r.Used[pair[0]], pair[1])
 	}
 	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
-	return r, err
+	return r, taken, err
 }
 
 // next collects the rows of a batch's next statement.
@@ -174,8 +182,10 @@ func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete
 // dropPending forgets what a user is still owed and says what is in flight. Whoever
 // claims, settles or gives back something of theirs is waited for.
 func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamedArgs) (d almanac.Deletion, err error) {
-	if _, err = tx.Exec(ctx, s.statements["lock_series"], args); err != nil {
-		return d, err
+	for _, name := range []string{"lock_series", "lock_queue", "take_back"} {
+		if _, err = tx.Exec(ctx, s.statements[name], args); err != nil {
+			return d, err
+		}
 	}
 	if d.Removed, err = one(ctx, tx, s.statements["delete_pending"], args, pgx.RowTo[int]); err != nil {
 		return d, err

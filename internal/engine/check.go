@@ -27,6 +27,14 @@ func (e *Engine[T, R, K]) check() error {
 	require(l.Renew != nil, "no Leases.Renew")
 	require(l.TTL >= time.Millisecond, "Leases.TTL of %v is under a millisecond", l.TTL)
 
+	if a := e.Ahead; a.Window != 0 {
+		require(a.Window > 0 && a.Window <= l.TTL/3, "Ahead.Window of %v is not between 0 and a third of Leases.TTL", a.Window)
+		require(a.Claim != nil, "no Ahead.Claim")
+		require(a.Wait != nil, "no Ahead.Wait")
+		require(a.Confirm != nil, "no Ahead.Confirm")
+		require(a.Return != nil, "no Ahead.Return")
+	}
+
 	s := e.Settings
 	require(s.Slots > 0, "%d Slots", s.Slots)
 	require(s.Batch > 0, "Batch of %d", s.Batch)

@@ -33,6 +33,7 @@ func (s *slots) release(n int) {
 // what it got.
 type claimer[T, R any, K comparable] struct {
 	r      *run[T, R, K]
+	holder *holder[T, R, K]
 	claims int // calls of Claim that failed in a row
 	looks  int // calls of Until that failed in a row
 	vain   int // claims in a row that got nothing although something was due
@@ -53,18 +54,8 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 			continue
 		}
 
-		got, err := c.claim(work, free)
-		if err != nil {
-			c.claims++
-			wait := c.r.backoff(c.claims)
-			if ctx.Err() == nil {
-				c.r.log.WarnContext(ctx, "claim failed", "err", err, "retry_in", wait)
-			}
-			pause(ctx, wait, nil) // hints must not hurry a store in trouble
-			continue
-		}
-		c.claims = 0
-		if got >= free {
+		got, ok := c.claim(ctx, work, free, c.r.Claim)
+		if !ok || got >= free {
 			continue // there may be more
 		}
 		if got == 0 && expecting {
@@ -72,42 +63,67 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 		} else {
 			c.vain = 0
 		}
-		expecting = c.rest(ctx)
+		expecting = c.rest(ctx, work)
 	}
 }
 
-// claim takes at most free items and starts them. It returns how many it got,
-// which may be some even with an error.
-func (c *claimer[T, R, K]) claim(work context.Context, free int) (int, error) {
+// claim takes at most n items, and starts those that are due. It returns how many it
+// got. When it fails, it waits until it is time to try again, and returns false.
+func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
+	got, err := c.take(work, n, take)
+	if err == nil {
+		c.claims = 0
+		return got, true
+	}
+	c.claims++
+	wait := c.r.backoff(c.claims)
+	if ctx.Err() == nil {
+		c.r.log.WarnContext(ctx, "claim failed", "err", err, "retry_in", wait)
+	}
+	pause(ctx, wait, nil) // hints must not hurry a store in trouble
+	return got, false
+}
+
+// take claims at most n items. It returns how many it got, which may be some even
+// with an error.
+func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.Context, int) ([]T, error)) (int, error) {
 	asked := time.Now() // before the call: the lease cannot have begun earlier
 	ctx, cancel := context.WithTimeout(work, c.r.call())
 	defer cancel()
 	c.r.claiming.try()
-	items, err := c.r.Claim(ctx, free)
+	items, err := take(ctx, n)
 	c.r.claiming.tried(err)
 
-	if excess := len(items) - free; excess > 0 {
+	if excess := len(items) - n; excess > 0 {
 		c.r.log.ErrorContext(work, "items given up, more were claimed than asked for", "count", excess)
-		items = items[:free]
+		items = items[:n]
 	}
 	late := 0
+	var early []held[T, K]
 	for _, item := range items {
-		if !c.r.start(work, asked, item) {
+		h, ok := c.r.hold(work, asked, item)
+		switch {
+		case !ok:
 			late++
+		case h.due.IsZero():
+			go c.r.do(h.ctx, h.item, h.hold)
+		default:
+			early = append(early, h)
 		}
 	}
 	if late > 0 {
 		c.r.log.ErrorContext(work, "items given up, their lease was over before they could start", "count", late)
 	}
+	c.holder.keep(early)
 	return len(items), err
 }
 
-// rest sleeps until it is time to claim, and reports whether something is known
-// to be due then.
-func (c *claimer[T, R, K]) rest(ctx context.Context) bool {
+// rest sleeps until it is time to claim what is due, and reports whether something is
+// known to be due then. Meanwhile it claims ahead.
+func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
 	for {
 		// What a hint given until now speaks of, Until sees.
-		c.r.wake.forget()
+		c.r.live.wake.forget()
 		asked := time.Now()
 		wait, known, err := c.until(ctx)
 		if err != nil {
@@ -121,19 +137,36 @@ func (c *claimer[T, R, K]) rest(ctx context.Context) bool {
 		}
 		c.looks = 0
 
+		// Half a window before it is due, so that a claim takes half a window's items
+		// and not each as it comes into sight.
+		head, room := c.r.Ahead.Window/2, c.holder.room()
+		if known && room > 0 && 0 < wait && wait <= head {
+			got, ok := c.claim(ctx, work, room, c.r.Ahead.Claim)
+			if !ok {
+				return false
+			}
+			if got > 0 {
+				continue
+			}
+			wait -= time.Since(asked)
+		}
+		if room == 0 || wait <= head {
+			head = 0
+		}
 		poll := jitter(c.r.Settings.Poll)
+		wait -= head
 		due := known && wait <= poll
 		if !due {
 			wait, c.vain = poll, 0
 		}
-		switch pause(ctx, max(wait, c.reluctance(poll)), c.r.wake.given()) {
+		switch pause(ctx, max(wait, c.reluctance(poll)), c.r.live.wake.given()) {
 		case stopped:
 			return false
 		case hinted:
 			c.vain = 0
 			pause(ctx, hush-time.Since(asked), nil)
 		case elapsed:
-			if due {
+			if due && head == 0 {
 				return true
 			}
 		}

@@ -3,27 +3,12 @@ package engine
 import (
 	"context"
 	"runtime/debug"
-	"time"
 )
 
 // outcome is a result on its way to the store.
 type outcome[R any, K comparable] struct {
 	result R
 	hold   *hold[K]
-}
-
-// start gives a claimed item a slot and a goroutine, unless its lease, asked for
-// at asked, is over already: somebody else may have begun it. It reports
-// whether it did.
-func (r *run[T, R, K]) start(work context.Context, asked time.Time, item T) bool {
-	ctx, hold, ok := r.ledger.take(work, r.Leases.Key(item), asked, r.Limit(item))
-	if !ok {
-		return false
-	}
-	r.slots.take()
-	r.busy.join()
-	go r.do(ctx, item, hold)
-	return true
 }
 
 // do does item and hands on its result. Run waits for it through r.busy, up to

@@ -12,6 +12,11 @@
 //	        are free slots
 //	      └───────────────── one slot, one lease ─────────────┘
 //
+// Items can also be claimed before they are due ([Ahead]). Such an item has its slot
+// and its lease, and is held until it is due; then the store is asked whether it is
+// still ours, and only what it confirms is done. What is gone by then, or given back
+// because Run was asked to stop, leads to no result.
+//
 // A slot is held from the claim until the result is stored. A store that cannot
 // settle therefore stops the claiming by itself, and memory stays bounded.
 // Each item claimed leads to one result that is settled. The exceptions are
@@ -26,6 +31,8 @@
 //	actor    file       number     does                             ends
 //	Run      engine.go  1          starts the rest, waits, drains   when all below have
 //	claimer  claim.go   1          sleeps until due; claims         when Run's context does
+//	holder   ahead.go   1          keeps what is not due yet, and   when the claimer has ended
+//	                               begins it when confirmed
 //	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
 //	settler  settle.go  1          stores batches                   when Run says that no result is to come,
 //	                                                                and those that came are dealt with
@@ -40,7 +47,7 @@
 // Settle and Renew get a third, which nobody cancels, with a deadline for each
 // call.
 //
-//	Run's context done ──▶ no claim begins, no chore goes on
+//	Run's context done ──▶ no claim begins, no chore goes on, what is not begun is given back
 //	          │ until the items in hand are done, at most Drain
 //	work context cancelled: ErrDraining
 //	          │ until the items in hand are done, at most Abandon
@@ -57,7 +64,7 @@
 //
 // # Callbacks
 //
-// Claim, Until, Settle, Renew and chores must return when their context ends,
+// Claim, Until, Settle, Renew, those of Ahead and chores must return when their context ends,
 // or Run cannot. Each is called by one goroutine at a time, but they overlap
 // with each other and with Do. A panic in any of them, or in Exited, Limit or Key,
 // is a fault of the program and crashes it; only a panic in Do becomes a result.

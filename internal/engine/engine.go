@@ -32,7 +32,7 @@ var (
 
 // Engine claims items of type T when they are due, does each in a goroutine of
 // its own, and settles results of type R in batches. K names a lease. All
-// fields but Chores and Log are required, and none may change while Run runs.
+// fields but Ahead, Chores and Log are required, and none may change while Run runs.
 // An Engine must not be copied once used.
 type Engine[T, R any, K comparable] struct {
 	// Claim takes at most free items that are due now, the most urgent first, and
@@ -45,6 +45,10 @@ type Engine[T, R any, K comparable] struct {
 	// Until says how long it is until the next item is due, zero or less when one
 	// is due already, and false when none is known.
 	Until func(ctx context.Context) (time.Duration, bool, error)
+
+	// Ahead says how items are claimed before they are due. The zero Ahead claims
+	// none.
+	Ahead Ahead[T]
 
 	// Do does one item. It is never called for more than Settings.Slots at once,
 	// and must return soon after its context ends; [context.Cause] says why it did.
@@ -83,6 +87,11 @@ type Engine[T, R any, K comparable] struct {
 	// something was given up. Nil discards.
 	Log *slog.Logger
 
+	live live[T, R, K]
+}
+
+// live is what an engine has besides its fields.
+type live[T, R any, K comparable] struct {
 	wake    hint
 	current atomic.Pointer[run[T, R, K]] // nil unless it runs
 }
@@ -158,10 +167,10 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		return err
 	}
 	r := newRun(e, ctx.Done())
-	if !e.current.CompareAndSwap(nil, r) {
+	if !e.live.current.CompareAndSwap(nil, r) {
 		return ErrRunning
 	}
-	defer e.current.Store(nil)
+	defer e.live.current.Store(nil)
 
 	outliving := context.WithoutCancel(ctx) // bounded by drain, and by a deadline for each call
 	work, endWork := context.WithCancelCause(outliving)
@@ -171,10 +180,13 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 
 	settler := &settler[T, R, K]{r: r}
 	var actors sync.WaitGroup
+	holder := newHolder(r)
 	actors.Go(func() {
 		defer r.busy.leave()
-		(&claimer[T, R, K]{r: r}).run(ctx, work)
+		defer close(holder.incoming)
+		(&claimer[T, R, K]{r: r, holder: holder}).run(ctx, work)
 	})
+	actors.Go(func() { holder.run(ctx, outliving) })
 	actors.Go(func() {
 		defer stopRenewing()
 		settler.run(outliving)
@@ -193,7 +205,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 // Wake hints that an item may be due earlier than the engine knows. It never
 // blocks, hints that come together are merged, and one too many costs a call of
 // Until. It is safe for concurrent use, before, during and after Run.
-func (e *Engine[T, R, K]) Wake() { e.wake.give() }
+func (e *Engine[T, R, K]) Wake() { e.live.wake.give() }
 
 // run is what the actors of one Run share.
 type run[T, R any, K comparable] struct {
@@ -228,7 +240,7 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 	}
 }
 
-// call is the deadline of one call of Claim, Until, Settle or Renew.
+// call is the deadline of one call of Claim, Until, Settle, Renew, or of Ahead.
 func (r *run[T, R, K]) call() time.Duration { return r.Leases.TTL / 3 }
 
 // backoff is Settings.Backoff, kept from spinning.

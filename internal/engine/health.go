@@ -42,7 +42,7 @@ type Trouble struct {
 // Health returns how the engine does. It is cheap, and safe for concurrent use,
 // before, during and after Run.
 func (e *Engine[T, R, K]) Health() Health {
-	r := e.current.Load()
+	r := e.live.current.Load()
 	if r == nil {
 		return Health{}
 	}

@@ -10,10 +10,13 @@ import (
 // decided by the database's clock; a worker's own clock measures durations.
 func clockReaders() map[string]string {
 	return map[string]string{
-		"work.go":                         "pairs the database's time of a claim with the worker's own",
+		"watch.go":                        "pairs the database's time with the worker's own",
+		"work.go":                         "a claim's answer is as old as the question",
+		"ahead.go":                        "a confirmation is as old as the question",
 		"webhook/verify.go":               "a delivery arrives now",
 		"httpapi/limit.go":                "a rate is counted by whoever keeps it",
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
+		"internal/engine/ahead.go":        "what was claimed ahead is kept until it is due",
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
 		"internal/engine/health.go":       "for how long something has failed",
 		"internal/engine/lease.go":        "a lease that is over is not worked on",

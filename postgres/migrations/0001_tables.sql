@@ -109,6 +109,7 @@ CREATE TABLE :"schema".leases (
     versions   integer[]   NOT NULL,
     claimed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
+    ahead_since timestamptz,
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 

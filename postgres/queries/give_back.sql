@@ -1,20 +1,25 @@
 -- Give back events that the transaction has locked under leases that it took away. The events of a deleted user end instead.
--- None is available before its target, though the clock may have been set back since it was claimed.
---   @series bigint[] · @tokens uuid[] (parallel) · @crashes integer (what to add to crash_count) · @reason text
+-- None is available before its target, though the clock may have been set back since it was claimed. What was claimed ahead of its target
+-- and is not due yet was not begun, so nothing is counted.
+--   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may be ahead, or NULL) · @crashes integer (what to add to crash_count) · @reason text
 --   @deleted text (the reason to end)
 -- Returns the ids of the events that it gave back, and of those that ended.
 WITH held AS MATERIALIZED (
-    SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over
-    FROM unnest(@series::bigint[], @tokens::uuid[]) AS n (id, token)
+    SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over,
+        CASE
+            WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since AND clock_timestamp() < s.target_timestamp_utc THEN 0
+            ELSE 1
+        END AS begun
+    FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[]) AS n (id, token, ahead_since)
     JOIN :"schema".series s ON s.id = n.id
     JOIN :"schema".users u ON u.id = s.user_id
 ), changed AS (
     UPDATE :"schema".series s
     SET event_id = CASE WHEN NOT held.over THEN s.event_id END,
         used_key = CASE WHEN held.over THEN s.occurrence_key ELSE s.used_key END,
-        last_error = @reason::text,
-        claim_count = s.claim_count + 1,
-        crash_count = s.crash_count + @crashes::integer,
+        last_error = CASE WHEN held.begun = 1 THEN @reason::text ELSE s.last_error END,
+        claim_count = s.claim_count + held.begun,
+        crash_count = s.crash_count + @crashes::integer * held.begun,
         version = s.version + 2,
         updated_at = clock_timestamp()
     FROM held

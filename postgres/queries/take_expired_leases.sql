@@ -25,4 +25,4 @@ USING (
     FOR UPDATE SKIP LOCKED
 ) expired
 WHERE l.token = expired.token
-RETURNING l.token, l.series_ids, l.event_ids, l.versions
+RETURNING l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since

@@ -2,4 +2,4 @@
 --   @token uuid
 DELETE FROM :"schema".leases l
 WHERE l.token = @token
-RETURNING l.token, l.series_ids, l.event_ids, l.versions
+RETURNING l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since

@@ -1,0 +1,117 @@
+package almanac
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+// Confirmer is the ability of a repository to hand out events before they are due, so
+// that nothing but a glance is left to be done at their instant. Run, where its
+// repository has it, looks ahead: see [WithLookAhead].
+//
+// An event that was claimed ahead (see [ClaimRequest.Ahead]) is PROCESSING, but until
+// its instant it has not begun: whoever edits or deletes its user finds it among what
+// is pending and may do as they please with it, an edit that leaves it alone puts it
+// back into the queue, and one that is given back, or whose lease runs out, was not
+// claimed as far as its counters tell. Whoever holds it has to ask at its instant
+// whether they still do, and may not begin before the answer. From the instant on it
+// is in flight like any other.
+type Confirmer interface {
+	// Confirm says which of the events are still held as they were claimed. For those,
+	// if its At has reached their instant, every edit that has not taken effect yet
+	// finds them in flight. It changes nothing and waits for nobody.
+	Confirm(ctx context.Context, events []Event) (Confirmed, error)
+
+	// Return gives back those of the events that are still held as they were claimed,
+	// as after a shutdown, and returns them. What else their tokens hold stays; a token
+	// that holds nothing any more is forgotten.
+	Return(ctx context.Context, events []Event) ([]Event, error)
+}
+
+// Confirmed is the answer to [Confirmer.Confirm]. An event that it does not name
+// belongs to another by now, or is gone.
+type Confirmed struct {
+	Held []uuid.UUID // still held
+	Busy []uuid.UUID // somebody is changing them at this moment, or their user: to be asked again
+	At   time.Time   // the repository's clock before it looked, UTC
+}
+
+// ahead lets the engine claim events before they are due, where the repository can.
+func (w *worker) ahead() engine.Ahead[job] {
+	c, able := w.repository.(Confirmer)
+	if !able {
+		return engine.Ahead[job]{}
+	}
+	return engine.Ahead[job]{
+		Window:  w.lookAhead,
+		Claim:   func(ctx context.Context, n int) ([]job, error) { return w.claim(ctx, n, w.lookAhead) },
+		Wait:    job.wait,
+		Confirm: func(ctx context.Context, jobs []job) ([]engine.Verdict, error) { return w.confirm(ctx, c, jobs) },
+		Return: func(ctx context.Context, jobs []job) error {
+			_, err := c.Return(ctx, eventsOf(jobs))
+			return err
+		},
+	}
+}
+
+// wait is how long it is until the instant of a job that was claimed ahead, and zero
+// for others.
+func (j job) wait() time.Duration {
+	if !j.early {
+		return 0
+	}
+	return max(j.event.Due.Sub(j.clock.now()), 1)
+}
+
+// confirm asks at their instant whether events that were claimed ahead are still held,
+// and tells of those that are that they are claimed.
+func (w *worker) confirm(ctx context.Context, c Confirmer, jobs []job) ([]engine.Verdict, error) {
+	asked := time.Now()
+	confirmed, err := c.Confirm(ctx, eventsOf(jobs))
+	if err != nil {
+		return nil, err
+	}
+	read := w.watch.set(confirmed.At, asked)
+	held := make(map[uuid.UUID]bool, len(jobs))
+	for _, id := range confirmed.Held {
+		held[id] = true
+	}
+	busy := make(map[uuid.UUID]bool, len(confirmed.Busy))
+	for _, id := range confirmed.Busy {
+		busy[id] = true
+	}
+	verdicts := make([]engine.Verdict, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		j.clock = read
+		switch {
+		case busy[j.event.ID]:
+			verdicts[i].Wait = j.patience()
+		case !held[j.event.ID]:
+			verdicts[i].Gone = true
+		case confirmed.At.Before(j.event.Due):
+			verdicts[i].Wait = j.wait()
+		default:
+			w.tell(ctx, Notice{Kind: EventClaimed, Event: j.event})
+		}
+	}
+	return verdicts, nil
+}
+
+// patience is how long to wait for who has the event's user locked: a quarter of the
+// time that it has taken, so that long transactions are not asked after too often.
+func (j job) patience() time.Duration {
+	return min(max(j.clock.now().Sub(j.event.Due)/4, 2*time.Millisecond), time.Second)
+}
+
+func eventsOf(jobs []job) []Event {
+	events := make([]Event, len(jobs))
+	for i, j := range jobs {
+		events[i] = j.event
+	}
+	return events
+}

@@ -1,0 +1,224 @@
+package almanactest
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// aheadCases say what a repository owes that is an [almanac.Confirmer]. Of others they
+// ask nothing.
+var aheadCases = map[string]func(*kit){
+	"Claim ahead/takes what will be due soon, and what is due": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		due, soon := k.owe(), k.owe(DueIn(10*time.Minute))
+		k.owe(DueIn(2 * time.Hour))
+		claim := k.ahead(10)
+		k.same("claimed", ids(claim.Events), []uuid.UUID{due.ID, soon.ID})
+		e := claim.Events[1]
+		k.same("status", e.Status, almanac.Processing)
+		k.same("claims", e.ClaimCount, 1)
+		k.same("due", e.Due, soon.Due)
+		k.same("as stored", k.stored(e.ID), e)
+		k.same("left", len(k.ahead(10).Events), 0)
+	}),
+	"Claim ahead/leaves what was claimed before until it is available": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		k.owe()
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Minute)})
+		fresh := k.owe(DueIn(time.Minute * 5))
+		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{fresh.ID})
+	}),
+	"Confirm/names what is still held": ifAhead(func(k *kit, c almanac.Confirmer) {
+		for range 3 {
+			k.owe(DueIn(10 * time.Minute))
+		}
+		events := k.ahead(3).Events
+		k.edit(events[1], func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		_, err := k.r.DeleteUser(k.Context(), events[2].UserID, almanac.Delete{AtOnce: true})
+		k.ok(err)
+		forged := events[0]
+		forged.Version--
+		confirmed, err := c.Confirm(k.Context(), append(events, forged))
+		k.ok(err)
+		k.same("held", confirmed.Held, []uuid.UUID{events[0].ID})
+		k.same("busy", len(confirmed.Busy), 0)
+		k.same("time", confirmed.At.Before(k.now), false)
+		confirmed, err = c.Confirm(k.Context(), events[1:])
+		k.ok(err)
+		k.same("held of none", len(confirmed.Held), 0)
+		k.same("time without any", confirmed.At.IsZero(), false)
+	}),
+	"Confirm/tells so however often a user was edited before": ifAhead(func(k *kit, c almanac.Confirmer) {
+		e := k.owe(DueIn(10 * time.Minute))
+		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{Moved: moved(r, time.Minute)} })
+		for range 2 {
+			events := k.ahead(1).Events
+			confirmed, err := c.Confirm(k.Context(), events)
+			k.ok(err)
+			k.same("held", confirmed.Held, ids(events))
+			_, err = c.Return(k.Context(), events)
+			k.ok(err)
+		}
+	}),
+	"EditUser/takes back what is ahead of its instant": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		owed := k.owe(DueIn(10 * time.Minute))
+		claim := k.ahead(1)
+		e := claim.Events[0]
+		stored := k.edit(e, func(r almanac.Roster) almanac.Edit {
+			k.same("pending", ids(r.Pending), []uuid.UUID{e.ID})
+			k.same("claims", r.Pending[0].ClaimCount, 0)
+			k.same("in flight", len(r.InFlight), 0)
+			k.same("used", len(r.Used), 0)
+			return almanac.Edit{Moved: moved(r, time.Hour)}
+		})
+		is := k.stored(owed.ID)
+		k.same("moved", ids(stored.Moved), []uuid.UUID{owed.ID})
+		k.same("status", is.Status, almanac.Pending)
+		k.same("due", is.Due, owed.Due.Add(time.Hour))
+		k.same("available", is.AvailableAt, is.Due)
+		k.same("claims", is.ClaimCount, 0)
+		k.same("the version rises", is.Version > e.Version, true)
+		k.is(k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At)}).Err, almanac.ErrLeaseLost)
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{e.LeaseToken}, time.Minute)
+		k.ok(err)
+		k.same("leases held", len(held), 0)
+	}),
+	"EditUser/that leaves it alone puts it back into the queue": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		owed := k.owe(DueIn(10 * time.Minute))
+		k.ahead(1)
+		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		is := k.stored(owed.ID)
+		k.same("status", is.Status, almanac.Pending)
+		k.same("available", is.AvailableAt, owed.Due)
+		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
+	}),
+	"EditUser/that fails takes nothing back": ifAhead(func(k *kit, c almanac.Confirmer) {
+		owed := k.owe(DueIn(10 * time.Minute))
+		claim := k.ahead(1)
+		_, err := k.r.EditUser(k.Context(), owed.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
+		k.is(err, errRefused)
+		confirmed, err := c.Confirm(k.Context(), claim.Events)
+		k.ok(err)
+		k.same("held", confirmed.Held, []uuid.UUID{owed.ID})
+	}),
+	"EditUser/finds in flight what was due when it was claimed, or by another way": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		due, byHand := k.owe(), k.owe(DueIn(time.Hour))
+		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{due.ID})
+		claimed, err := byHand.Claim(uuid.New())
+		k.ok(err)
+		_, err = k.r.Update(k.Context(), claimed, byHand.Version)
+		k.ok(err)
+		for _, e := range []almanac.Event{due, byHand} {
+			k.edit(e, func(r almanac.Roster) almanac.Edit {
+				k.same("in flight", ids(r.InFlight), []uuid.UUID{e.ID})
+				return almanac.Edit{}
+			})
+		}
+	}),
+	"DeleteUser/removes what is ahead of its instant": ifAhead(func(k *kit, c almanac.Confirmer) {
+		owed := k.owe(DueIn(10 * time.Minute))
+		claim := k.ahead(1)
+		d, err := k.r.DeleteUser(k.Context(), owed.UserID, almanac.Delete{})
+		k.ok(err)
+		k.same("removed", d.Removed, 1)
+		k.same("in flight", len(d.InFlight), 0)
+		_, err = k.r.User(k.Context(), owed.UserID)
+		k.gone(err)
+		_, err = k.r.Event(k.Context(), owed.ID)
+		k.gone(err)
+		confirmed, err := c.Confirm(k.Context(), claim.Events)
+		k.ok(err)
+		k.same("held", len(confirmed.Held), 0)
+	}),
+	"Return/gives back what has not begun and counts nothing": ifAhead(func(k *kit, c almanac.Confirmer) {
+		kept, owed, settled := k.owe(DueIn(10*time.Minute)), k.owe(DueIn(11*time.Minute)), k.owe(DueIn(12*time.Minute))
+		events := k.ahead(3).Events
+		k.settle(almanac.Settlement{Event: events[2], Outcome: almanac.Delivered(k.now)})
+		returned, err := c.Return(k.Context(), events[1:])
+		k.ok(err)
+		k.same("returned", ids(returned), []uuid.UUID{owed.ID})
+		is := k.stored(owed.ID)
+		k.same("as stored", returned[0], is)
+		k.same("status", is.Status, almanac.Pending)
+		k.same("available", is.AvailableAt, owed.Due)
+		k.same("claims", is.ClaimCount, 0)
+		k.same("kept", k.stored(kept.ID), events[0])
+		k.same("settled", k.stored(settled.ID).Status, almanac.Completed)
+		held, err := k.r.Renew(k.Context(), []uuid.UUID{events[0].LeaseToken}, time.Minute)
+		k.ok(err)
+		k.same("leases held", held, []uuid.UUID{events[0].LeaseToken})
+	}),
+	"Release/counts nothing that has not begun": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		due, soon := k.owe(), k.owe(DueIn(10*time.Minute))
+		claim := k.ahead(2)
+		_, err := k.r.Release(k.Context(), claim.Events[0].LeaseToken)
+		k.ok(err)
+		k.same("claims of what was due", k.stored(due.ID).ClaimCount, 1)
+		k.same("claims of what was not", k.stored(soon.ID).ClaimCount, 0)
+		k.same("available", k.stored(soon.ID).AvailableAt, soon.Due)
+	}),
+	"ReleaseExpired/counts no crash of what has not begun": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		owed := k.owe(DueIn(10 * time.Minute))
+		r := aheadRequest(1)
+		r.Lease = time.Microsecond
+		_, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		e := k.expire(1, 10)[0]
+		k.same("released", e.ID, owed.ID)
+		k.same("crashes", e.CrashCount, 0)
+		k.same("claims", e.ClaimCount, 0)
+		k.same("available", e.AvailableAt, owed.Due)
+		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
+	}),
+	"Until/does not wait for what is claimed ahead": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		k.owe(DueIn(10 * time.Minute))
+		k.ahead(1)
+		_, known, err := k.r.Until(k.Context(), []string{almanac.TypeBirthday}, time.Time{})
+		k.ok(err)
+		k.same("known", known, false)
+	}),
+}
+
+// ifAhead is a case for repositories that can look ahead.
+func ifAhead(check func(*kit, almanac.Confirmer)) func(*kit) {
+	return func(k *kit) {
+		if c, able := k.r.(almanac.Confirmer); able {
+			check(k, c)
+		}
+	}
+}
+
+// aheadRequest asks for what is due within an hour.
+func aheadRequest(n int) almanac.ClaimRequest {
+	r := request(n)
+	r.Ahead = time.Hour
+	return r
+}
+
+func (k *kit) ahead(n int) almanac.Claim {
+	k.Helper()
+	claim, err := k.r.Claim(k.Context(), aheadRequest(n))
+	k.ok(err)
+	return claim
+}
+
+// edit edits the user of an event.
+func (k *kit) edit(e almanac.Event, edit func(almanac.Roster) almanac.Edit) almanac.Edit {
+	k.Helper()
+	stored, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) { return edit(r), nil })
+	k.ok(err)
+	return stored
+}
+
+// moved is what is pending in a roster, later by d.
+func moved(r almanac.Roster, d time.Duration) []almanac.Event {
+	var events []almanac.Event
+	for _, e := range r.Pending {
+		place(&e, e.Due.Add(d))
+		e.Version++
+		events = append(events, e)
+	}
+	return events
+}

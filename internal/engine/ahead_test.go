@@ -1,0 +1,345 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+// foresight is a store whose items can be claimed ahead, and changed until they are
+// due.
+type foresight struct {
+	*store
+	held     map[int]item      // claimed ahead and not confirmed
+	moved    map[int]time.Time // to when
+	mostHeld int
+	aheads   []time.Duration // when items were claimed ahead
+	confirms []batch
+	returned []int
+	early    time.Duration // how far its clock is behind at the first confirmation
+
+	failConfirm, failReturn func(call int) error
+}
+
+const window = 500 * time.Millisecond
+
+func newForesight(items ...item) *foresight {
+	return &foresight{store: newStore(items...), held: map[int]item{}, moved: map[int]time.Time{}}
+}
+
+func (f *foresight) engine() *machine {
+	e := f.store.engine()
+	e.Ahead = engine.Ahead[item]{
+		Window: window, Claim: f.claimAhead, Confirm: f.confirm, Return: f.giveBack,
+		Wait: func(it item) time.Duration { return time.Until(it.due) },
+	}
+	return e
+}
+
+func (f *foresight) claimAhead(_ context.Context, n int) ([]item, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aheads = append(f.aheads, f.now())
+	slices.SortStableFunc(f.waiting, func(a, b item) int { return a.due.Compare(b.due) })
+	var taken []item
+	for len(f.waiting) > 0 && len(taken) < n && time.Until(f.waiting[0].due) <= window {
+		it := f.waiting[0]
+		it.lease = 1000 + len(f.aheads)
+		f.held[it.id] = it
+		taken, f.waiting = append(taken, it), f.waiting[1:]
+	}
+	f.inHand += len(taken)
+	f.mostHeld = max(f.mostHeld, len(f.held))
+	return taken, nil
+}
+
+func (f *foresight) confirm(_ context.Context, items []item) ([]engine.Verdict, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ids []int
+	for _, it := range items {
+		ids = append(ids, it.id)
+	}
+	f.confirms = append(f.confirms, batch{f.now(), ids})
+	if f.failConfirm != nil {
+		if err := f.failConfirm(len(f.confirms)); err != nil {
+			return nil, err
+		}
+	}
+	verdicts := make([]engine.Verdict, len(items))
+	for i, it := range items {
+		is, held := f.held[it.id]
+		switch {
+		case !held || is != it:
+			verdicts[i].Gone = true
+		case f.early > 0 && len(f.confirms) == 1:
+			verdicts[i].Wait = f.early
+		default:
+			delete(f.held, it.id)
+		}
+	}
+	return verdicts, nil
+}
+
+func (f *foresight) giveBack(_ context.Context, items []item) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, it := range items {
+		f.returned = append(f.returned, it.id)
+		f.inHand--
+	}
+	if f.failReturn != nil {
+		if err := f.failReturn(1); err != nil {
+			return err
+		}
+	}
+	for _, it := range items {
+		if is, held := f.held[it.id]; held && is == it {
+			f.waiting = append(f.waiting, it)
+			delete(f.held, it.id)
+		}
+	}
+	return nil
+}
+
+// move gives an item another moment, unless it is due or was begun.
+func (f *foresight) move(id int, due time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if it, held := f.held[id]; held && time.Now().Before(it.due) {
+		delete(f.held, id)
+		f.waiting = append(f.waiting, it)
+	}
+	i := slices.IndexFunc(f.waiting, func(it item) bool { return it.id == id })
+	if i >= 0 && time.Now().Before(f.waiting[i].due) {
+		f.waiting[i].due, f.moved[id] = due, due
+	}
+}
+
+func (f *foresight) foresee(t *testing.T, check func(*testing.T, *foresight, *machine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f.store.start = time.Now()
+		check(t, f, f.engine())
+	})
+}
+
+func TestAhead_itemsAreInHandBeforeTheyAreDueAndBeginWhenTheyAre(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		f.add(soon(1, 3*time.Second, 0), soon(2, 3100*time.Millisecond, 0), soon(3, 3100*time.Millisecond, 0), soon(4, time.Hour, 0))
+		stop := begin(t, e)
+		f.pass(2900 * time.Millisecond)
+		if f.inHand != 3 || len(f.aheads) != 1 || len(f.begun) != 0 {
+			t.Errorf("%d in hand by %d claims, %d begun; want 3 by one, and none", f.inHand, len(f.aheads), len(f.begun))
+		}
+		f.pass(time.Second)
+		for id, due := range map[int]time.Duration{1: 3 * time.Second, 2: 3100 * time.Millisecond, 3: 3100 * time.Millisecond} {
+			if f.begun[id] != due || f.settled[id] != "done" {
+				t.Errorf("item %d begun at %v and settled as %q, want at %v", id, f.begun[id], f.settled[id], due)
+			}
+		}
+		want := []batch{{3 * time.Second, []int{1}}, {3100 * time.Millisecond, []int{2, 3}}}
+		if !slices.EqualFunc(f.confirms, want, func(a, b batch) bool { return a.At == b.At && slices.Equal(a.IDs, b.IDs) }) {
+			t.Errorf("confirmed %v, want %v", f.confirms, want)
+		}
+		stopClean(t, stop)
+	})
+}
+
+func TestAhead_nothingBeginsUnlessItIsConfirmed(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		prepare func(*foresight)
+		begun   time.Duration // zero for never
+	}{
+		"because it is gone":                {func(f *foresight) { f.move(1, time.Now().Add(time.Hour)) }, 0},
+		"because the clock is behind":       {func(f *foresight) { f.early = 7 * time.Millisecond }, 1007 * time.Millisecond},
+		"because the store is down":         {func(f *foresight) { f.failConfirm = always }, 0},
+		"because the store is down a while": {func(f *foresight) { f.failConfirm = failing([]bool{true}) }, 1100 * time.Millisecond},
+		"before it is due, moved nearer":    {func(f *foresight) { f.move(1, time.Now().Add(50*time.Millisecond)) }, 850 * time.Millisecond},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+				f.add(soon(1, time.Second, 0))
+				stop := begin(t, e)
+				f.pass(800 * time.Millisecond)
+				f.mu.Lock()
+				if len(f.held) != 1 {
+					t.Error("the item is not in hand")
+				}
+				f.mu.Unlock()
+				tt.prepare(f)
+				e.Wake()
+				f.pass(20 * time.Second)
+
+				if at, begun := f.begun[1]; begun != (tt.begun > 0) || at != tt.begun {
+					t.Errorf("begun at %v, want %v", at, tt.begun)
+				}
+				stopClean(t, stop)
+				if f.inHand != 0 {
+					t.Errorf("%d in hand after Run", f.inHand)
+				}
+			})
+		})
+	}
+}
+
+func TestAhead_stoppingGivesBackAtOnceWhatWasNotBegun(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		f.add(soon(1, 0, time.Minute), soon(2, time.Second, 0), soon(3, 1100*time.Millisecond, 0))
+		e.Settings.Drain = 10 * time.Second
+		stop := begin(t, e)
+		f.pass(900 * time.Millisecond)
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		f.pass(time.Millisecond)
+
+		if !slices.Equal(f.returned, []int{2, 3}) || len(f.waiting) != 2 {
+			t.Errorf("returned %v, %d waiting; want 2 and 3 back", f.returned, len(f.waiting))
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		if _, begun := f.begun[2]; begun {
+			t.Error("an item was begun that was given back")
+		}
+	})
+}
+
+func TestAhead_stoppingGivesBackDuringAClaimThatHangs(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		f.add(soon(1, time.Second, 0))
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			if time.Since(f.start) > 800*time.Millisecond {
+				<-ctx.Done()
+			}
+			return f.claim(ctx, free)
+		}
+		stop := begin(t, e)
+		f.pass(850 * time.Millisecond)
+		f.add(soon(2, 0, 0))
+		e.Wake()
+		f.pass(50 * time.Millisecond)
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		f.pass(time.Millisecond)
+
+		if !slices.Equal(f.returned, []int{1}) {
+			t.Errorf("returned %v, want 1", f.returned)
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAhead_whatCannotBeGivenBackIsLeftToItsLease(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		f.add(soon(1, time.Second, 0))
+		f.failReturn = always
+		stop := begin(t, e)
+		f.pass(900 * time.Millisecond)
+		stopClean(t, stop)
+		if len(f.begun) != 0 || f.log.count("could not be given back") != 1 {
+			t.Errorf("%d begun, log:\n%s", len(f.begun), f.log.text.String())
+		}
+	})
+}
+
+func TestAhead_leasesAreRenewedAndTheLostAreForgotten(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		e.Leases.TTL = 900 * time.Millisecond
+		e.Ahead.Window = 300 * time.Millisecond
+		f.add(soon(1, time.Second, 0), soon(2, 1490*time.Millisecond, 0))
+		f.failConfirm = func(call int) error { // holds on to what it cannot begin, and others have taken it meanwhile
+			for key := range 2000 {
+				f.lost[key] = true
+			}
+			return failing([]bool{true, true, true, true})(call)
+		}
+		stop := begin(t, e)
+		f.pass(10 * time.Second)
+		if len(f.renewed) == 0 {
+			t.Error("no lease was renewed")
+		}
+		if _, begun := f.begun[1]; begun {
+			t.Error("an item was begun whose lease was lost")
+		}
+		if h := e.Health(); h.InHand != 0 {
+			t.Errorf("%d in hand", h.InHand)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// Ten thousand items within a second, and slots for twenty: at most half of these are
+// taken ahead, and all begin in order, none early.
+func TestAhead_isBoundedAndInOrder(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		const n = 10_000
+		e.Settings.Slots = 20
+		for id := range n {
+			f.add(soon(id, 2*time.Second+time.Duration(id/10)*time.Millisecond, 0))
+		}
+		stop := begin(t, e)
+		f.pass(20 * time.Second)
+		stopClean(t, stop)
+
+		if len(f.settled) != n {
+			t.Errorf("%d settled, want %d", len(f.settled), n)
+		}
+		if f.mostHeld != 10 {
+			t.Errorf("%d held ahead at most, want 10", f.mostHeld)
+		}
+		ahead := 0
+		for _, c := range f.confirms {
+			ahead += len(c.IDs)
+			if !slices.IsSorted(c.IDs) {
+				t.Fatalf("confirmed out of order: %v", c.IDs)
+			}
+		}
+		if ahead < n/10 {
+			t.Errorf("%d of %d were claimed ahead", ahead, n)
+		}
+		for id, at := range f.begun {
+			if due := 2*time.Second + time.Duration(id/10)*time.Millisecond; at < due || at > due+10*time.Millisecond {
+				t.Fatalf("item %d begun at %v, due at %v", id, at, due)
+			}
+		}
+	})
+}
+
+// Claims come by half windows, not by items.
+func TestAhead_aSteadyStreamIsClaimedInBatches(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		e.Settings.Slots = 1000
+		const n = 1000
+		for id := range n {
+			f.add(soon(id, 2*time.Second+time.Duration(id)*10*time.Millisecond, 0))
+		}
+		stop := begin(t, e)
+		f.pass(20 * time.Second)
+		stopClean(t, stop)
+		if claims := len(f.aheads) + len(f.claims); claims > 60 {
+			t.Errorf("%d claims in ten seconds", claims)
+		}
+		for id, at := range f.begun {
+			if due := 2*time.Second + time.Duration(id)*10*time.Millisecond; at != due {
+				t.Fatalf("item %d begun at %v, due at %v", id, at, due)
+			}
+		}
+	})
+}

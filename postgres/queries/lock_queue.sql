@@ -1,0 +1,8 @@
+-- Lock what is pending of series that the transaction has locked. A claim in progress is waited for, and then found in its lease.
+--   @id uuid (of the user)
+SELECT q.event_id
+FROM :"schema".series s
+JOIN :"schema".queue q ON q.event_id = s.event_id
+WHERE s.user_id = @id
+ORDER BY q.event_id
+FOR UPDATE OF q

@@ -1,0 +1,34 @@
+-- Put a user's events back into the queue that were claimed ahead of their instant and are not due yet: nobody has begun them. The
+-- transaction has locked their series and what is pending of them, so that the clock is read after the lock was taken, as confirm.sql
+-- counts on. The lease that held them still lists them, at a version that is no more.
+--   @id uuid (of the user)
+-- Returns their ids.
+WITH ahead AS MATERIALIZED (
+    SELECT s.id, s.event_id, s.version
+    FROM :"schema".series s
+    WHERE s.user_id = @id
+        AND s.event_id IS NOT NULL
+        AND s.claim_count = 0
+        AND s.target_timestamp_utc > clock_timestamp()
+        AND NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)
+), taken AS (
+    UPDATE :"schema".series s
+    SET version = s.version + 2,
+        updated_at = clock_timestamp()
+    FROM ahead
+    WHERE s.id = ahead.id
+        AND EXISTS (
+            SELECT
+            FROM :"schema".leases l
+            CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
+            WHERE l.ahead_since <= clock_timestamp()
+                AND held.series_id = ahead.id
+                AND held.event_id = ahead.event_id
+                AND held.version = ahead.version
+        )
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
+)
+INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
+SELECT taken.target_timestamp_utc, taken.event_id, taken.id, taken.event_type
+FROM taken
+RETURNING event_id
