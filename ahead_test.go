@@ -38,6 +38,9 @@ func (d *dial) adjust(by time.Duration) {
 	d.set += by
 }
 
+// window is how far these tests look ahead.
+const window = 500 * time.Millisecond
+
 // Whatever the database's clock does, nothing begins before it has come to the
 // instant, or has been there.
 func TestNothingIsEarlyByTheDatabasesClock(t *testing.T) {
@@ -154,8 +157,8 @@ func TestEditsAroundTheInstantWinOrComeTooLate(t *testing.T) {
 			store, got := repository(t), new(deliveries)
 			handler := whenever{execute: got.Deliver}
 			first, second := openOn(store), openOn(store)
-			scheduler := first.run(t, handler, almanac.WithPoll(50*time.Millisecond), almanac.WithSweep(time.Hour))
-			second.run(t, handler, almanac.WithPoll(50*time.Millisecond), almanac.WithSweep(time.Hour))
+			scheduler := first.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), almanac.WithSweep(time.Hour))
+			second.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), almanac.WithSweep(time.Hour))
 			start := time.Now().Truncate(time.Second).Add(3 * time.Second)
 			due := make(map[uuid.UUID]time.Time, people)
 			var mu sync.Mutex
@@ -214,12 +217,12 @@ func TestAProcessThatStopsLeavesWhatItHeldAheadToOthersInTime(t *testing.T) {
 		handler := dueSoon(got.Deliver)
 		owed := owe(t, store, handler)
 		one, other := openOn(store), openOn(store)
-		one.run(t, handler)
+		one.run(t, handler, almanac.WithLookAhead(window))
 		time.Sleep(time.Until(owed.Due) - 100*time.Millisecond)
 		e := one.event(t, owed)
 		require.Equal(t, almanac.Processing, e.Status, "it is held")
 		require.NoError(t, one.stop())
-		other.run(t, handler)
+		other.run(t, handler, almanac.WithLookAhead(window))
 		time.Sleep(time.Second)
 
 		require.Len(t, got.of(owed.UserID), 1)
@@ -243,7 +246,7 @@ func TestWhatTheDeadHeldAheadIsDeliveredWhenTheirLeaseIsOver(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, claim.Events, 1)
 		w := openOn(store)
-		w.run(t, handler, almanac.WithSweep(time.Second))
+		w.run(t, handler, almanac.WithLookAhead(window), almanac.WithSweep(time.Second))
 		time.Sleep(time.Minute)
 
 		require.Len(t, got.of(owed.UserID), 1)
