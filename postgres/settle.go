@@ -18,19 +18,30 @@ import (
 // left out. When a statement takes longer than the database allows, each half is
 // stored by itself.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
-	settled, err := s.settleTogether(ctx, settlements)
+	settled, left, err := s.settleTogether(ctx, settlements)
+	settle, size := s.Settle, 0
 	switch {
-	case refused(err), errors.Is(err, errApart):
-		return inParts(settlements, 1, func(one []almanac.Settlement) ([]almanac.Settled, error) {
-			settled, err := s.settleAlone(ctx, one[0])
-			return []almanac.Settled{settled}, err
-		})
-	case stateOf(err) == queryCanceled && len(settlements) > 1:
-		return inParts(settlements, (len(settlements)+1)/2, func(half []almanac.Settlement) ([]almanac.Settled, error) {
-			return s.Settle(ctx, half)
-		})
+	case refused(err):
+		settle, size = s.settleAlone, 1
+	case errors.Is(err, errApart):
+		size = 1
+	case stateOf(err) == queryCanceled && len(left) > 1:
+		size = (len(left) + 1) / 2
+	case err != nil:
+		return nil, err
+	default:
+		return settled, nil
 	}
-	return settled, err
+	stored, err := inParts(left, size, func(part []int) ([]almanac.Settled, error) {
+		return settle(ctx, column(part, func(place int) almanac.Settlement { return settlements[place] }))
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, place := range left {
+		settled[place] = stored[i]
+	}
+	return settled, nil
 }
 
 // inParts stores parts of a batch one after the other, up to the first error.
@@ -46,53 +57,52 @@ func inParts[T, A any](batch []T, size int, store func([]T) ([]A, error)) ([]A, 
 	return answers, nil
 }
 
-func (s *Store) settleAlone(ctx context.Context, one almanac.Settlement) (almanac.Settled, error) {
-	settled, err := s.settleTogether(ctx, []almanac.Settlement{one})
-	if err == nil {
-		return settled[0], nil
-	}
+// settleAlone stores a settlement that was refused in a batch of one, without its
+// successor if need be.
+func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]almanac.Settled, error) {
+	settled, _, err := s.settleTogether(ctx, one)
 	if !refused(err) {
-		return almanac.Settled{}, err
+		return settled, err
 	}
 	cause := err
-	one.Next = nil
-	settled, err = s.settleTogether(ctx, []almanac.Settlement{one})
+	one[0].Next = nil
+	settled, _, err = s.settleTogether(ctx, one)
 	switch {
 	case err == nil:
 		settled[0].PlanErr = cause
-		return settled[0], nil
 	case refused(err):
-		return almanac.Settled{Err: err}, nil
+		return []almanac.Settled{{Err: err}}, nil
 	}
-	return almanac.Settled{}, err
+	return settled, err
 }
 
 // settleTogether stores a batch in at most two transactions. The first plans from
 // the users as they were when their events were claimed, and locks none: what it
 // stores takes effect where the series say that they are still the same. The
-// second sees to the rest, with their users locked.
-func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
+// second sees to the rest, with their users locked. An error comes with the places
+// of the settlements that are not stored, and with the answers to the others.
+func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.Settled, left []int, err error) {
 	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.Settled, len(settlements))}
-	places := make([]int, len(settlements))
-	for i := range places {
-		places[i] = i
+	left = make([]int, len(settlements))
+	for i := range left {
+		left[i] = i
 	}
 	for _, locked := range []bool{false, true} {
-		if len(places) == 0 {
+		if len(left) == 0 {
 			break
 		}
 		var rest []int
 		err := s.transactKeys(ctx, "settle", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
 			t := &turn{batch: b, tx: tx, keys: keys, locked: locked}
-			rest, err = t.take(ctx, places)
+			rest, err = t.take(ctx, left)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return b.settled, left, err
 		}
-		places = rest
+		left = rest
 	}
-	return b.settled, nil
+	return b.settled, nil, nil
 }
 
 // batch is what Settle was given, and what it answers.
