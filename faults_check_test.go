@@ -126,22 +126,24 @@ func (s *stage) checkTold(rows map[string]almanac.Event) {
 		}
 	}
 	for who := range rows {
-		// Who dies between storing and telling does not tell, nor who loses the answer and
-		// then the lease, so that there is no trying again.
-		if n := ended[who]; n > 1 || n == 0 && (s.harmless() || !s.silenced()) {
+		if n := ended[who]; n > 1 || n == 0 && !s.silenced() {
 			s.complain("I11: the end of %s was told %d times", who, n)
 		}
 	}
 }
 
-// silenced reports whether a process may have stored something without hearing of it.
+// silenced reports whether a process may have stored something without ever hearing of it:
+// when it dies in between, or when it loses the answer and then the lease, which what it
+// stored has ended, before a try is answered.
 func (s *stage) silenced() bool {
+	lost := false
 	for f, times := range s.bit {
-		if times > 0 && (f.Answer == dies || f.Answer == diesAfter || f.Call == "settle" && f.Answer == loses) {
+		if times > 0 && (f.Answer == dies || f.Answer == diesAfter) {
 			return true
 		}
+		lost = lost || times > 0 && f.Call == "settle" && f.Answer == loses
 	}
-	return false
+	return lost && (!s.harmless() || s.longestSettling() > faultLease/3)
 }
 
 // checkLeases checks that no lease is left of the claims that anybody heard of.

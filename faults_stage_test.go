@@ -66,6 +66,21 @@ func (c course) harmless() bool {
 	return len(c.Jumps) == 0
 }
 
+// longestSettling is for how long settling fails at most, in one way or another.
+func (c course) longestSettling() time.Duration {
+	longest := time.Duration(0)
+	for _, faults := range c.Processes {
+		all := time.Duration(0)
+		for _, f := range faults {
+			if f.Call == "settle" {
+				all += f.For
+			}
+		}
+		longest = max(longest, all)
+	}
+	return longest
+}
+
 // stage is a repository in memory, the processes on it, and the receiver's ledger.
 type stage struct {
 	course

@@ -35,7 +35,7 @@ func TestEveryRowHasFigures(t *testing.T) {
 	require.NoError(t, b.run(t.Context()), "%s", &log)
 
 	for name, count := range map[string]int{
-		"throughput": 5, "lateness": 3, "burst": 3, "wake": 4, "claims": 1, "horizon": 2 * agedSlices, "writing": 4, "processes": 2, "idle": 1,
+		"throughput": 5, "lateness": 3, "burst": 3, "wake": 4, "claims": 1, "horizon": 2 * agedSlices, "writing": 6, "processes": 2, "idle": 1,
 	} {
 		rows := slices.DeleteFunc(slices.Clone(b.report.Rows), func(r *row) bool { return r.Section != name })
 		require.Len(t, rows, count, name)
