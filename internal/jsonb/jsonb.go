@@ -23,31 +23,61 @@ func Problem(text []byte) string {
 	if !utf8.Valid(text) || HalfCharacter(text) {
 		return "characters that cannot be stored"
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
 	var within nesting
-	for {
-		token, err := d.Token()
-		if err != nil { // the end: the text is valid
-			return ""
-		}
-		switch token := token.(type) {
-		case json.Number:
-			if !inRange(token) {
-				return "a number that is out of range"
-			}
-		case string:
-			if strings.ContainsRune(token, 0) {
+	for len(text) > 0 {
+		token := text[:tokenLength(text)]
+		text = text[len(token):]
+		switch c := token[0]; {
+		case c == '"':
+			word := unquoted(token)
+			if strings.ContainsRune(word, 0) {
 				return "characters that cannot be stored"
 			}
-		}
-		if within.repeats(token) {
-			return "a member more than once"
+			if within.repeats(word) {
+				return "a member more than once"
+			}
+		case c == '-' || '0' <= c && c <= '9':
+			if !inRange(json.Number(token)) {
+				return "a number that is out of range"
+			}
+		default:
+			within.pass(c)
 		}
 		if len(within) > maxDepth {
 			return "more than " + strconv.Itoa(maxDepth) + " levels of nesting"
 		}
 	}
+	return ""
+}
+
+// tokenLength is how long the string or the number is with which the text begins,
+// and 1 for anything else.
+func tokenLength(text []byte) int {
+	n := 1
+	switch c := text[0]; {
+	case c == '"':
+		for ; text[n] != '"'; n++ {
+			if text[n] == '\\' {
+				n++
+			}
+		}
+		return n + 1
+	case c == '-' || '0' <= c && c <= '9':
+		for n < len(text) && strings.IndexByte("0123456789.eE+-", text[n]) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// unquoted is what a string means.
+func unquoted(token []byte) string {
+	if bytes.IndexByte(token, '\\') < 0 {
+		return string(token[1 : len(token)-1])
+	}
+	var meant string
+	_ = json.Unmarshal(token, &meant) // a part of a text that is valid
+	return meant
 }
 
 // nesting is the objects and lists that a token lies within, the innermost last.
@@ -55,43 +85,35 @@ type nesting []level
 
 // level is an object or a list, and what was seen of it.
 type level struct {
-	names map[string]bool // of an object; nil for a list
-	named bool            // a value must follow before the next name
+	object bool
+	named  bool // of an object: what comes next is a value
+	names  map[string]bool
 }
 
-// repeats takes the next token, and reports whether it is the name of a member
-// that its object has already.
-func (n *nesting) repeats(token json.Token) bool {
-	delim, isDelim := token.(json.Delim)
-	if delim == '}' || delim == ']' {
+// pass takes a token of one character.
+func (n *nesting) pass(c byte) {
+	switch c {
+	case '{', '[':
+		*n = append(*n, level{object: c == '{'})
+	case '}', ']':
 		*n = (*n)[:len(*n)-1]
-		return false
+	case ':', ',':
+		(*n)[len(*n)-1].named = c == ':'
 	}
-	repeated := false
-	if len(*n) > 0 {
-		repeated = (*n)[len(*n)-1].repeats(token)
-	}
-	if isDelim {
-		l := level{}
-		if delim == '{' {
-			l.names = make(map[string]bool)
-		}
-		*n = append(*n, l)
-	}
-	return repeated
 }
 
-// repeats is that of nesting, for a token that is directly within l.
-func (l *level) repeats(token json.Token) bool {
-	if l.names == nil {
+// repeats takes a string, and reports whether it is the name of a member that its
+// object has already.
+func (n nesting) repeats(word string) bool {
+	if len(n) == 0 || !n[len(n)-1].object || n[len(n)-1].named {
 		return false
 	}
-	if l.named = !l.named; !l.named {
-		return false // a value
+	l := &n[len(n)-1]
+	repeated := l.names[word]
+	if l.names == nil {
+		l.names = make(map[string]bool)
 	}
-	name, _ := token.(string)
-	repeated := l.names[name]
-	l.names[name] = true
+	l.names[word] = true
 	return repeated
 }
 
