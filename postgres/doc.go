@@ -79,8 +79,8 @@
 // out connections in the order in which they are asked for: behind a hundred calls
 // of an API that wait for a slow statement, claims come late, outcomes cannot be
 // stored, and leases run out because nobody gets to renew them. Run needs few
-// connections, however many events it delivers at once: one each to claim, to
-// settle and to renew, and two or three for upkeep. It holds none while it delivers.
+// connections, however many events it delivers at once: one each to claim and to
+// renew, two to settle, and two or three for upkeep. It holds none while it delivers.
 // The one that listens is not the pool's and comes on top.
 //
 //	work, err := postgres.New(workerPool)

@@ -38,6 +38,7 @@ func (e *Engine[T, R, K]) check() error {
 	s := e.Settings
 	require(s.Slots > 0, "%d Slots", s.Slots)
 	require(s.Batch > 0, "Batch of %d", s.Batch)
+	require(s.Settlers >= 0, "%d Settlers", s.Settlers)
 	require(s.Linger >= 0, "Linger of %v", s.Linger)
 	require(s.Poll >= time.Millisecond, "Poll of %v is under a millisecond", s.Poll)
 	require(s.Drain >= 0, "Drain of %v", s.Drain)

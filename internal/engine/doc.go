@@ -34,9 +34,9 @@
 //	holder   ahead.go   1          keeps what is not due yet, and   when the claimer has ended
 //	                               begins it when confirmed
 //	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
-//	settler  settle.go  1          stores batches                   when Run says that no result is to come,
+//	settler  settle.go  Settlers   stores batches                   when Run says that no result is to come,
 //	                                                                and those that came are dealt with
-//	renewer  renew.go   1          keeps leases, reports lost ones, when the settler has ended
+//	renewer  renew.go   1          keeps leases, reports lost ones, when the settlers have ended
 //	                               lets go those of stuck items
 //	chore    every.go   per Chore  upkeep at an interval            when Run's context does
 //
@@ -51,7 +51,7 @@
 //	          │ until the items in hand are done, at most Drain
 //	work context cancelled: ErrDraining
 //	          │ until the items in hand are done, at most Abandon
-//	settler told that no more is to come
+//	settlers told that no more is to come
 //	          │ until all is stored, at most one TTL after the last success
 //	renewer stopped ──▶ Run returns
 //
@@ -65,7 +65,7 @@
 // # Callbacks
 //
 // Claim, Until, Settle, Renew, those of Ahead and chores must return when their context ends,
-// or Run cannot. Each is called by one goroutine at a time, but they overlap
-// with each other and with Do. A panic in any of them, or in Exited, Limit or Key,
+// or Run cannot. Each is called by one goroutine at a time, Settle by one for each
+// settler, but they overlap with each other and with Do. A panic in any of them, or in Exited, Limit or Key,
 // is a fault of the program and crashes it; only a panic in Do becomes a result.
 package engine

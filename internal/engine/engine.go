@@ -66,8 +66,8 @@ type Engine[T, R any, K comparable] struct {
 	Exited func(item T, cause any, stack []byte) R
 
 	// Settle stores a batch. An error means that it is to be tried again as it is,
-	// after Settings.Backoff, while its leases last, and that nothing behind it is
-	// stored before. A result that the store will never take is therefore for
+	// after Settings.Backoff, while its leases last; with a single settler nothing
+	// behind it is stored before. A result that the store will never take is therefore for
 	// Settle to put aside, returning nil. So is one whose lease has passed to
 	// somebody else: results arrive here also after their lease is lost. An error
 	// may hide a success (a connection that broke during the commit), so storing
@@ -125,6 +125,10 @@ type Settings struct {
 	// Batch is how many results one call of Settle gets at most.
 	Batch int
 
+	// Settlers is how many batches may be on their way to the store at once. Zero
+	// means one.
+	Settlers int
+
 	// Linger is how long a result waits for others to fill its batch. Zero takes
 	// only what is there.
 	Linger time.Duration
@@ -178,7 +182,6 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	renewing, stopRenewing := context.WithCancel(outliving)
 	defer stopRenewing()
 
-	settler := &settler[T, R, K]{r: r}
 	var actors sync.WaitGroup
 	holder := newHolder(r)
 	actors.Go(func() {
@@ -187,9 +190,15 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		(&claimer[T, R, K]{r: r, holder: holder}).run(ctx, work)
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
+	settlers := make([]settler[T, R, K], len(r.settling))
+	var settling sync.WaitGroup
+	for i := range settlers {
+		settlers[i] = settler[T, R, K]{r: r, vigil: &r.settling[i]}
+		settling.Go(func() { settlers[i].run(outliving) })
+	}
 	actors.Go(func() {
 		defer stopRenewing()
-		settler.run(outliving)
+		settling.Wait()
 	})
 	actors.Go(func() { r.renew(renewing) })
 	for i, c := range e.Chores {
@@ -199,7 +208,10 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	<-ctx.Done()
 	err := r.drain(ctx, endWork)
 	actors.Wait()
-	return errors.Join(err, settler.err)
+	for i := range settlers {
+		err = errors.Join(err, settlers[i].err)
+	}
+	return err
 }
 
 // Wake hints that an item may be due earlier than the engine knows. It never
@@ -218,8 +230,10 @@ type run[T, R any, K comparable] struct {
 	last    chan struct{}      // closed when no result is to come
 	stopped <-chan struct{}    // closed when Run was asked to stop
 
-	claiming, settling, renewing vigil
-	chores                       []vigil // one for each
+	gathering chan struct{} // taken by the settler who gathers
+
+	claiming, renewing vigil
+	settling, chores   []vigil // one for each settler, and for each chore
 }
 
 func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{}) *run[T, R, K] {
@@ -237,6 +251,9 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 		last:    make(chan struct{}),
 		stopped: stopped,
 		chores:  make([]vigil, len(e.Chores)),
+
+		gathering: make(chan struct{}, 1),
+		settling:  make([]vigil, max(e.Settings.Settlers, 1)),
 	}
 }
 

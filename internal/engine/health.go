@@ -50,7 +50,6 @@ func (e *Engine[T, R, K]) Health() Health {
 	h := Health{
 		Running: true,
 		Claim:   r.claiming.trouble(now),
-		Settle:  r.settling.trouble(now),
 		Renew:   r.renewing.trouble(now),
 		InHand:  int(r.slots.inHand.Load()),
 		Chores:  make(map[string]Trouble),
@@ -59,6 +58,11 @@ func (e *Engine[T, R, K]) Health() Health {
 	case <-r.stopped:
 		h.Running = false
 	default:
+	}
+	for i := range r.settling {
+		if trouble := r.settling[i].trouble(now); trouble.For > h.Settle.For {
+			h.Settle = trouble
+		}
 	}
 	h.Stuck, h.Lost = r.ledger.health(now)
 	for i, c := range e.Chores {

@@ -15,6 +15,7 @@ import (
 // world is one random course of events.
 type world struct {
 	slots, batch   int
+	settlers       int
 	linger         time.Duration
 	offsets, takes []time.Duration // of each item
 	announced      []bool          // whether a hint tells of it
@@ -32,6 +33,7 @@ func drawWorld(t *rapid.T) world {
 	return world{
 		slots:     rapid.IntRange(1, 6).Draw(t, "slots"),
 		batch:     rapid.IntRange(1, 8).Draw(t, "batch"),
+		settlers:  rapid.IntRange(0, 3).Draw(t, "settlers"),
 		linger:    ms(5).Draw(t, "linger"),
 		offsets:   rapid.SliceOfN(ms(5000), n, n).Draw(t, "offsets"),
 		takes:     rapid.SliceOfN(ms(2000), n, n).Draw(t, "takes"),
@@ -58,7 +60,7 @@ func (w world) live(t *testing.T) (faults []string) {
 	s := newStore()
 	s.failClaim, s.failSettle = failing(w.claims), failing(w.stores)
 	e := s.engine()
-	e.Settings.Slots, e.Settings.Batch, e.Settings.Linger = w.slots, w.batch, w.linger
+	e.Settings.Slots, e.Settings.Batch, e.Settings.Linger, e.Settings.Settlers = w.slots, w.batch, w.linger, w.settlers
 
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	done := make([]atomic.Int64, len(w.offsets))

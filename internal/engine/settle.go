@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// settler gathers results into batches and stores them, one batch at a time and
-// in the order in which they came.
+// settler gathers results into batches and stores them, one batch at a time. There
+// are Settings.Settlers of them, of whom one gathers while the others store.
 type settler[T, R any, K comparable] struct {
 	r     *run[T, R, K]
+	vigil *vigil
 	limit time.Time // when to stop trying, once no more results are to come; zero before
 	err   error     // what Run reports: results given up since it was asked to stop
 }
@@ -18,7 +19,9 @@ type settler[T, R any, K comparable] struct {
 // run ends once r.last is closed and what came before is dealt with.
 func (s *settler[T, R, K]) run(ctx context.Context) {
 	for {
+		s.r.gathering <- struct{}{}
 		batch := s.gather()
+		<-s.r.gathering
 		if len(batch) == 0 {
 			return
 		}
@@ -68,7 +71,7 @@ func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
 // settle stores batch, trying again while there is a point in it, and frees its
 // slots.
 func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
-	defer s.r.settling.rest() // it is stored or given up
+	defer s.vigil.rest() // it is stored or given up
 	for failures := 1; ; failures++ {
 		s.watch()
 		err := s.try(ctx, batch)
@@ -104,9 +107,9 @@ func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) error
 	for i, o := range batch {
 		results[i] = o.result
 	}
-	s.r.settling.try()
+	s.vigil.try()
 	err := s.r.Settle(ctx, results)
-	s.r.settling.tried(err)
+	s.vigil.tried(err)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -71,6 +72,40 @@ func TestSettle_triesTheSameBatchAgain(t *testing.T) {
 		}
 		if got := s.log.count("level=WARN msg=\"settle failed\""); got != 3 {
 			t.Errorf("%d warnings, want 3", got)
+		}
+		stopClean(t, stop)
+	})
+}
+
+// One batch that takes its time, or cannot be stored, does not hold up the next, as
+// long as there are settlers; and the trouble of one is not hidden by the other.
+func TestSettle_storesSeveralBatchesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		second := time.Second
+		s := newStore(soon(1, 0, 0), soon(2, 1*second, 0), soon(3, 2*second, 0), soon(4, 3*second, 0))
+		e := s.engine()
+		e.Settings.Settlers = 2
+		e.Settle = func(ctx context.Context, results []result) error {
+			switch results[0].id {
+			case 1:
+				if s.now() < 10*second {
+					return errStore
+				}
+			case 3:
+				time.Sleep(5 * second)
+			}
+			return s.settle(ctx, results)
+		}
+		stop := begin(t, e)
+		s.pass(4 * second)
+		if h := e.Health(); h.Settle.Err == nil || h.Settle.For != 4*second {
+			t.Errorf("after four seconds settling fails with %v for %v", h.Settle.Err, h.Settle.For)
+		}
+		s.pass(second * 60)
+
+		if got, want := fmt.Sprint(s.batches), "[{1s [2]} {7s [3]} {7s [4]} {11.3s [1]}]"; got != want {
+			t.Errorf("batches %v, want %v", got, want)
 		}
 		stopClean(t, stop)
 	})
