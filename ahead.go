@@ -41,17 +41,17 @@ type Confirmed struct {
 }
 
 // ahead lets the engine claim events before they are due, where the repository can.
-func (w *worker) ahead() engine.Ahead[job] {
+func (w *worker) ahead() engine.Ahead[*job] {
 	c, able := w.repository.(Confirmer)
 	if !able {
-		return engine.Ahead[job]{}
+		return engine.Ahead[*job]{}
 	}
-	return engine.Ahead[job]{
+	return engine.Ahead[*job]{
 		Window:  w.lookAhead,
-		Claim:   func(ctx context.Context, n int) ([]job, error) { return w.claim(ctx, n, w.lookAhead) },
-		Wait:    job.wait,
-		Confirm: func(ctx context.Context, jobs []job) ([]engine.Verdict, error) { return w.confirm(ctx, c, jobs) },
-		Return: func(ctx context.Context, jobs []job) error {
+		Claim:   func(ctx context.Context, n int) ([]*job, error) { return w.claim(ctx, n, w.lookAhead) },
+		Wait:    (*job).wait,
+		Confirm: func(ctx context.Context, jobs []*job) ([]engine.Verdict, error) { return w.confirm(ctx, c, jobs) },
+		Return: func(ctx context.Context, jobs []*job) error {
 			_, err := c.Return(ctx, eventsOf(jobs))
 			return err
 		},
@@ -60,7 +60,7 @@ func (w *worker) ahead() engine.Ahead[job] {
 
 // wait is how long it is until the instant of a job that was claimed ahead, and zero
 // for others.
-func (j job) wait() time.Duration {
+func (j *job) wait() time.Duration {
 	if !j.early {
 		return 0
 	}
@@ -69,7 +69,7 @@ func (j job) wait() time.Duration {
 
 // confirm asks at their instant whether events that were claimed ahead are still held,
 // and tells of those that are that they are claimed.
-func (w *worker) confirm(ctx context.Context, c Confirmer, jobs []job) ([]engine.Verdict, error) {
+func (w *worker) confirm(ctx context.Context, c Confirmer, jobs []*job) ([]engine.Verdict, error) {
 	asked := time.Now()
 	confirmed, err := c.Confirm(ctx, eventsOf(jobs))
 	if err != nil {
@@ -85,8 +85,7 @@ func (w *worker) confirm(ctx context.Context, c Confirmer, jobs []job) ([]engine
 		busy[id] = true
 	}
 	verdicts := make([]engine.Verdict, len(jobs))
-	for i := range jobs {
-		j := &jobs[i]
+	for i, j := range jobs {
 		j.clock = read
 		switch {
 		case busy[j.event.ID]:
@@ -104,11 +103,11 @@ func (w *worker) confirm(ctx context.Context, c Confirmer, jobs []job) ([]engine
 
 // patience is how long to wait for who has the event's user locked: a quarter of the
 // time that it has taken, so that long transactions are not asked after too often.
-func (j job) patience() time.Duration {
+func (j *job) patience() time.Duration {
 	return min(max(j.clock.now().Sub(j.event.Due)/4, 2*time.Millisecond), time.Second)
 }
 
-func eventsOf(jobs []job) []Event {
+func eventsOf(jobs []*job) []Event {
 	events := make([]Event, len(jobs))
 	for i, j := range jobs {
 		events[i] = j.event

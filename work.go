@@ -16,13 +16,14 @@ import (
 
 const (
 	settleBatch  = 500              // outcomes in one transaction at most
+	settlers     = 2                // transactions that store outcomes at once: while one waits, the other works
 	settleLinger = time.Millisecond // how long an outcome waits for company
 	stuckAfter   = 5 * time.Second  // for deliveries that ignore the end of their context
 	sweepLeases  = 100              // expired leases that are given back in one transaction
 )
 
 // machine is the engine that runs events.
-type machine = engine.Engine[job, Settlement, uuid.UUID]
+type machine = engine.Engine[*job, Settlement, uuid.UUID]
 
 // route is what a worker knows of an event type: looked up once, used per event.
 type route struct {
@@ -82,15 +83,15 @@ var tryAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.
 
 func (w *worker) engine() *machine {
 	return &machine{
-		Claim:  func(ctx context.Context, free int) ([]job, error) { return w.claim(ctx, free, 0) },
+		Claim:  func(ctx context.Context, free int) ([]*job, error) { return w.claim(ctx, free, 0) },
 		Ahead:  w.ahead(),
 		Until:  w.until,
 		Do:     w.do,
-		Limit:  func(j job) time.Duration { return j.route.execution.AttemptTimeout },
+		Limit:  func(j *job) time.Duration { return j.route.execution.AttemptTimeout },
 		Exited: w.exited,
 		Settle: w.settle,
-		Leases: engine.Leases[job, uuid.UUID]{
-			Key: func(j job) uuid.UUID { return j.event.LeaseToken },
+		Leases: engine.Leases[*job, uuid.UUID]{
+			Key: func(j *job) uuid.UUID { return j.event.LeaseToken },
 			Renew: func(ctx context.Context, tokens []uuid.UUID) ([]uuid.UUID, error) {
 				return w.repository.Renew(ctx, tokens, w.lease)
 			},
@@ -98,7 +99,7 @@ func (w *worker) engine() *machine {
 		},
 		Chores: w.chores(),
 		Settings: engine.Settings{
-			Slots: w.workers, Batch: settleBatch, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
+			Slots: w.workers, Batch: settleBatch, Settlers: settlers, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
 			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
 		},
 		Log: w.log,
@@ -106,7 +107,7 @@ func (w *worker) engine() *machine {
 }
 
 // claim takes events for the free slots that are due, or will be within ahead.
-func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]job, error) {
+func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*job, error) {
 	mark := &w.running.mark
 	request := ClaimRequest{
 		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: mark.look(), Ahead: ahead,
@@ -122,9 +123,9 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]jo
 	}
 	mark.advance(request, claimed)
 	read := w.watch.set(claimed.At, asked)
-	jobs := make([]job, len(claimed.Events))
+	jobs := make([]*job, len(claimed.Events))
 	for i, e := range claimed.Events {
-		jobs[i] = job{e, claimed.Users[e.UserID], w.routes[e.Type], read, e.Due.After(claimed.At)}
+		jobs[i] = &job{e, claimed.Users[e.UserID], w.routes[e.Type], read, e.Due.After(claimed.At)}
 		if !jobs[i].early {
 			w.tell(ctx, Notice{Kind: EventClaimed, Event: e})
 		}
@@ -162,7 +163,7 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 
 // do checks and delivers one event and judges what came of it. Its context ends
 // when the attempt has taken too long.
-func (w *worker) do(ctx context.Context, j job) Settlement {
+func (w *worker) do(ctx context.Context, j *job) Settlement {
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		return w.settlement(j, GaveUp(err.Error()))
 	}
@@ -187,7 +188,7 @@ func (w *worker) deliver(ctx context.Context, h EventHandler, d Delivery) error 
 }
 
 // exited judges an event whose delivery ended its goroutine.
-func (w *worker) exited(j job, cause any, stack []byte) Settlement {
+func (w *worker) exited(j *job, cause any, stack []byte) Settlement {
 	err := errors.New("delivery ended its goroutine")
 	if cause != nil {
 		err = fmt.Errorf("delivery panicked: %v", cause)
@@ -197,7 +198,7 @@ func (w *worker) exited(j job, cause any, stack []byte) Settlement {
 }
 
 // judge turns the result of an attempt into an outcome.
-func (j job) judge(err error) Outcome {
+func (j *job) judge(err error) Outcome {
 	if err == nil {
 		return Delivered(j.clock.now())
 	}
@@ -215,7 +216,7 @@ func (j job) judge(err error) Outcome {
 	return GaveBack(AfterFailure, err.Error(), delay)
 }
 
-func (w *worker) settlement(j job, o Outcome) Settlement {
+func (w *worker) settlement(j *job, o Outcome) Settlement {
 	next := func(u User, now time.Time) (Event, error) {
 		return guarded("planning the successor of "+j.event.Type, func() (Event, error) {
 			return successor(j.route.handler, j.event, u, now)
