@@ -108,7 +108,7 @@ func (s *Store) end(ctx context.Context, tx pgx.Tx, c change) error {
 	if c.is.Status.Terminal() {
 		statement, args = "settle_ended", endedArgs
 	}
-	if _, err := tx.Exec(ctx, s.statements[statement], args([]change{c}, now)); err != nil {
+	if _, err := tx.Exec(ctx, s.statements[statement], args([]*change{&c}, now)); err != nil {
 		return err
 	}
 	return s.endLeases(ctx, tx, []uuid.UUID{c.was.LeaseToken})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 )
@@ -17,7 +18,7 @@ type change struct {
 	place   int
 	series  int64
 	was, is almanac.Event
-	user    *int           // the version that its user must still be at; nil where it does not matter
+	user    pgtype.Int4    // the version that its user must still be at; NULL where it does not matter
 	next    *almanac.Event // the successor, which takes its place
 	apart   *almanac.Event // a successor in another series
 	planErr error
@@ -30,10 +31,11 @@ var errApart = errors.New("postgres: a successor in another series")
 
 // plan makes changes of the settlements at the given places, and returns the places
 // of those that there is nothing to change for, or not yet.
-func (t *turn) plan(places []int) (changes []change, rest []int, err error) {
+func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
 	seen := make(map[uuid.UUID]bool, len(places))
+	changes = make([]*change, 0, len(places))
 	for _, i := range places {
-		s := t.settlements[i]
+		s := &t.settlements[i]
 		series, held := t.series[claimedAs(s.Event)]
 		user, known := t.userOf(s)
 		// An event that stands twice in a batch is settled once, and the first counts.
@@ -52,9 +54,9 @@ func (t *turn) plan(places []int) (changes []change, rest []int, err error) {
 			t.settled[i].Err = err
 			continue
 		}
-		c := change{place: i, series: series, was: s.Event, is: asStored(is, t.now)}
+		c := &change{place: i, series: series, was: s.Event, is: asStored(is, t.now)}
 		if user != nil && !t.locked {
-			c.user = &user.Version
+			c.user = int4(user.Version)
 		}
 		if user != nil && s.Next != nil && is.Status.Terminal() {
 			c.follow(s.Next(*user, t.now))
@@ -70,7 +72,7 @@ func (t *turn) plan(places []int) (changes []change, rest []int, err error) {
 // userOf returns the user of an event, nil where none is asked for or they were
 // deleted, and whether that is known: before users are locked it is as they were
 // when the event was claimed.
-func (t *turn) userOf(s almanac.Settlement) (*almanac.User, bool) {
+func (t *turn) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 	if t.locked {
 		u, exists := t.users[s.Event.UserID]
 		if !exists {
@@ -121,7 +123,7 @@ func born(e almanac.Event, key string, now time.Time) *almanac.Event {
 }
 
 // name gives the successors their idempotency keys.
-func (t *turn) name(ctx context.Context, changes []change) error {
+func (t *turn) name(ctx context.Context, changes []*change) error {
 	var successors []almanac.Event
 	for _, c := range changes {
 		if c.next != nil {
@@ -132,8 +134,8 @@ func (t *turn) name(ctx context.Context, changes []change) error {
 	if err != nil {
 		return err
 	}
-	for i := range changes {
-		if c := &changes[i]; c.next != nil {
+	for _, c := range changes {
+		if c.next != nil {
 			c.next, keys = born(*c.next, keys[0], t.now), keys[1:]
 		}
 	}
@@ -142,8 +144,8 @@ func (t *turn) name(ctx context.Context, changes []change) error {
 
 // store writes changes where events are still as they were claimed, ends the leases
 // that hold nothing any more, and returns which took effect.
-func (t *turn) store(ctx context.Context, changes []change, places []int) (stored map[uuid.UUID]bool, err error) {
-	var ended, released []change
+func (t *turn) store(ctx context.Context, changes []*change, places []int) (stored map[uuid.UUID]bool, err error) {
+	var ended, released []*change
 	users := make(map[uuid.UUID]bool, len(changes))
 	for _, c := range changes {
 		if c.is.Status.Terminal() {
@@ -155,7 +157,7 @@ func (t *turn) store(ctx context.Context, changes []change, places []int) (store
 	}
 	var statements pgx.Batch
 	if len(users) < len(changes) {
-		series := column(changes, func(c change) int64 { return c.series })
+		series := column(changes, func(c *change) int64 { return c.series })
 		statements.Queue(t.statements["lock_settled"], pgx.StrictNamedArgs{"series": series})
 	}
 	stored = make(map[uuid.UUID]bool, len(changes))
@@ -181,7 +183,7 @@ func (t *turn) store(ctx context.Context, changes []change, places []int) (store
 }
 
 // pendingAfter returns the events that are PENDING after the changes.
-func pendingAfter(changes []change) []almanac.Event {
+func pendingAfter(changes []*change) []almanac.Event {
 	var events []almanac.Event
 	for _, c := range changes {
 		switch {
@@ -194,58 +196,59 @@ func pendingAfter(changes []change) []almanac.Event {
 	return events
 }
 
-func endedArgs(changes []change, now time.Time) pgx.StrictNamedArgs {
+func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args := fenceArgs(changes, now)
-	args["tokens"] = uuids(column(changes, func(c change) uuid.UUID { return c.was.LeaseToken }))
-	args["statuses"] = column(changes, func(c change) string { return string(c.is.Status) })
-	args["executed"] = column(changes, func(c change) *time.Time { return orNull(c.is.ExecutedAt) })
-	args["failures"] = column(changes, func(c change) *string { return orNull(c.is.FailureReason) })
-	args["next_ids"] = ofNext(changes, func(e *almanac.Event) string { return e.ID.String() })
-	args["keys"] = ofNext(changes, func(e *almanac.Event) string { return e.OccurrenceKey })
-	args["due"] = ofNext(changes, func(e *almanac.Event) time.Time { return e.Due })
-	args["wall"] = ofNext(changes, func(e *almanac.Event) time.Time { return e.Wall.Labelled() })
-	args["zones"] = ofNext(changes, func(e *almanac.Event) string { return e.Zone })
-	args["policies"] = ofNext(changes, func(e *almanac.Event) string { return formatPolicies(e.Policies) })
-	args["idempotency_keys"] = ofNext(changes, func(e *almanac.Event) string { return e.IdempotencyKey.String() })
-	args["payloads"] = ofNext(changes, func(e *almanac.Event) string { return string(e.Payload) })
-	args["user_versions"] = ofNext(changes, func(e *almanac.Event) int { return e.UserVersion })
+	args["tokens"] = uuids(column(changes, func(c *change) uuid.UUID { return c.was.LeaseToken }))
+	args["statuses"] = column(changes, func(c *change) string { return string(c.is.Status) })
+	args["executed"] = column(changes, func(c *change) pgtype.Timestamptz { return timeOrNull(c.is.ExecutedAt) })
+	args["failures"] = column(changes, func(c *change) pgtype.Text { return textOrNull(c.is.FailureReason) })
+	args["next_ids"] = ofNext(changes, func(e *almanac.Event) pgtype.UUID { return pgtype.UUID{Bytes: e.ID, Valid: true} })
+	args["keys"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.OccurrenceKey) })
+	args["due"] = ofNext(changes, func(e *almanac.Event) pgtype.Timestamptz { return pgtype.Timestamptz{Time: e.Due, Valid: true} })
+	args["wall"] = ofNext(changes, func(e *almanac.Event) pgtype.Timestamp {
+		return pgtype.Timestamp{Time: e.Wall.Labelled(), Valid: true}
+	})
+	args["zones"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.Zone) })
+	args["policies"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(formatPolicies(e.Policies)) })
+	args["idempotency_keys"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.IdempotencyKey.String()) })
+	args["payloads"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(string(e.Payload)) })
+	args["user_versions"] = ofNext(changes, func(e *almanac.Event) pgtype.Int4 { return int4(e.UserVersion) })
 	return args
 }
 
-func releasedArgs(changes []change, now time.Time) pgx.StrictNamedArgs {
+func releasedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args := fenceArgs(changes, now)
-	args["available"] = column(changes, func(c change) time.Time { return c.is.AvailableAt })
-	args["errors"] = column(changes, func(c change) *string { return orNull(c.is.LastError) })
-	args["crashes"] = column(changes, func(c change) int { return c.is.CrashCount - c.was.CrashCount })
+	args["available"] = column(changes, func(c *change) time.Time { return c.is.AvailableAt })
+	args["errors"] = column(changes, func(c *change) pgtype.Text { return textOrNull(c.is.LastError) })
+	args["crashes"] = column(changes, func(c *change) int { return c.is.CrashCount - c.was.CrashCount })
 	return args
 }
 
 // fenceArgs are the arguments that say which events are meant.
-func fenceArgs(changes []change, now time.Time) pgx.StrictNamedArgs {
+func fenceArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
-		"series":   column(changes, func(c change) int64 { return c.series }),
-		"ids":      uuids(column(changes, func(c change) uuid.UUID { return c.was.ID })),
-		"versions": column(changes, func(c change) int { return claimedAs(c.was).version }),
-		"users":    column(changes, func(c change) *int { return c.user }),
-		"retries":  column(changes, func(c change) int { return c.is.RetryCount - c.was.RetryCount }),
+		"series":   column(changes, func(c *change) int64 { return c.series }),
+		"ids":      uuids(column(changes, func(c *change) uuid.UUID { return c.was.ID })),
+		"versions": column(changes, func(c *change) int { return claimedAs(c.was).version }),
+		"users":    column(changes, func(c *change) pgtype.Int4 { return c.user }),
+		"retries":  column(changes, func(c *change) int { return c.is.RetryCount - c.was.RetryCount }),
 		"now":      now,
 	}
 }
 
 // ofNext is a column of the successors, NULL where there is none.
-func ofNext[V any](changes []change, value func(*almanac.Event) V) []*V {
-	return column(changes, func(c change) *V {
-		if c.next == nil {
-			return nil
+func ofNext[V any](changes []*change, value func(*almanac.Event) V) pgtype.FlatArray[V] {
+	return column(changes, func(c *change) (v V) {
+		if c.next != nil {
+			v = value(c.next)
 		}
-		v := value(c.next)
-		return &v
+		return v
 	})
 }
 
 // storeApart stores a successor that begins or goes on with another series than the
 // event before it.
-func (t *turn) storeApart(ctx context.Context, c change) error {
+func (t *turn) storeApart(ctx context.Context, c *change) error {
 	if c.apart == nil {
 		return nil
 	}

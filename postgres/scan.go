@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 )
@@ -181,18 +182,22 @@ func parsePolicies(s string) almanac.Policies {
 	}.WithDefaults()
 }
 
-// orNull returns nil for the zero value, which the database keeps as NULL.
-func orNull[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
+// textOrNull is a text that may be NULL, which is what "" is.
+func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
+
+// timeOrNull is an instant that may be NULL, which is what the zero time is.
+func timeOrNull(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }
 
-// column makes one parallel array of many rows, for unnest.
-func column[T, V any](rows []T, value func(T) V) []V {
-	values := make([]V, len(rows))
+// text and int4 are values among which others may be NULL.
+func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: true} }
+func int4(n int) pgtype.Int4 { return pgtype.Int4{Int32: int32(n), Valid: true} }
+
+// column makes one parallel array of many rows, for unnest. pgx sends a FlatArray
+// without reflection, whatever it is an array of.
+func column[T, V any](rows []T, value func(T) V) pgtype.FlatArray[V] {
+	values := make(pgtype.FlatArray[V], len(rows))
 	for i, row := range rows {
 		values[i] = value(row)
 	}
@@ -204,6 +209,6 @@ func dateArg(d almanac.Date) time.Time { return almanac.WallTime{Date: d}.Labell
 
 // uuids is a list of ids as every mode of pgx can send it. A []uuid.UUID it can
 // send only when the server has told the type of the parameter.
-func uuids(ids []uuid.UUID) []string {
-	return column(ids, func(id uuid.UUID) string { return id.String() })
+func uuids(ids []uuid.UUID) pgtype.FlatArray[pgtype.UUID] {
+	return column(ids, func(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} })
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 )
@@ -42,7 +43,7 @@ func (s *Store) putZoneRules(ctx context.Context, tx pgx.Tx, changed []almanac.Z
 		"fingerprints": column(changed, func(r rules) int64 { return r.Fingerprint }),
 		"since":        column(changed, func(r rules) int { return r.Since }),
 		"versions":     column(changed, func(r rules) string { return r.Version }),
-		"recheck":      column(changed, func(r rules) *time.Time { return orNull(r.Recheck) }),
+		"recheck":      column(changed, func(r rules) pgtype.Timestamptz { return timeOrNull(r.Recheck) }),
 	})
 	return err
 }
