@@ -113,6 +113,12 @@ CREATE TABLE :"schema".leases (
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 
+-- Lists of ids hardly get smaller, and trying it takes a sixth of the time of a claim.
+ALTER TABLE :"schema".leases
+    ALTER COLUMN series_ids SET STORAGE EXTERNAL,
+    ALTER COLUMN event_ids SET STORAGE EXTERNAL,
+    ALTER COLUMN versions SET STORAGE EXTERNAL;
+
 CREATE VIEW :"schema".pending_events AS
 SELECT
     q.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,

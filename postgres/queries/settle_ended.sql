@@ -7,7 +7,8 @@
 --   @now timestamptz
 -- The series stand there once more as an array whose length the planner does not know, which keeps it from reading the whole table;
 -- "was" is each row as it was before, which goes to the history, and is found again by its place: a row that somebody has changed
--- meanwhile is elsewhere, and left alone. A key that belongs to another event is an error (keys_pkey).
+-- meanwhile is elsewhere, and left alone. A key that belongs to another event is an error (keys_pkey). Leases all of whose events end
+-- here end too, which spares end_leases the looking.
 -- Returns the ids of the events that ended.
 WITH n AS MATERIALIZED (
     SELECT *
@@ -68,6 +69,15 @@ WITH n AS MATERIALIZED (
     SELECT ended.idempotency_key
     FROM ended
     WHERE ended.next_id IS NOT NULL
+), spent AS (
+    DELETE FROM :"schema".leases
+    WHERE token IN (
+        SELECT l.token
+        FROM :"schema".leases l
+        JOIN (SELECT ended.token, count(*) AS here FROM ended GROUP BY ended.token) e ON e.token = l.token
+        WHERE cardinality(l.series_ids) = e.here
+        FOR UPDATE OF l SKIP LOCKED
+    )
 )
 SELECT ended.id
 FROM ended
