@@ -192,7 +192,7 @@ func timeOrNull(t time.Time) pgtype.Timestamptz {
 
 // text and int4 are values among which others may be NULL.
 func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: true} }
-func int4(n int) pgtype.Int4 { return pgtype.Int4{Int32: int32(n), Valid: true} }
+func int4(n int) pgtype.Int4    { return pgtype.Int4{Int32: int32(n), Valid: true} }
 
 // column makes one parallel array of many rows, for unnest. pgx sends a FlatArray
 // without reflection, whatever it is an array of.
