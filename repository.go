@@ -81,11 +81,11 @@ type Delete struct {
 	// AtOnce is for erasure, as the law may ask for it: the user and all their events,
 	// finished ones and those in flight included, go in one transaction, and when it
 	// is committed no row has anything of them any more. A lease may still list the
-	// ids of their events, which lead nowhere, until its other events have ended. A
-	// user who is hidden already is deleted too. A delivery that is under way cannot
-	// be called back and may still arrive; its outcome is not stored, since Settle
-	// answers that its event is not there. Nothing is remembered of what they were
-	// given: whoever is created with that id again is a stranger.
+	// ids of their events, which lead nowhere, until its others have ended, and a sweep
+	// has come by. A user who is hidden already is deleted too. A delivery that is under
+	// way cannot be called back and may still arrive; its outcome is not stored, since
+	// Settle answers that its event is not there. Nothing is remembered of what they
+	// were given: whoever is created with that id again is a stranger.
 	AtOnce bool
 
 	// Version is the version of the user that the deletion is meant for. If they are at
@@ -203,7 +203,8 @@ type ClaimRepository interface {
 	// ReleaseExpired gives back the events of up to limit leases that ran out, as
 	// after a crash, and returns them. When the clock was set back, a lease lasts from
 	// then on as long as it would have lasted from its claim on, unless it is renewed.
-	// ReleaseExpired also removes deleted users of whom nothing is in flight any more.
+	// ReleaseExpired also removes deleted users of whom nothing is in flight any more,
+	// and forgets tokens that hold nothing any more.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
 }
 

@@ -172,6 +172,14 @@ var aheadCases = map[string]func(*kit){
 		k.same("available", e.AvailableAt, owed.Due)
 		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
 	}),
+	"ReleaseExpired/forgets a token whose events were taken back": ifAhead(func(k *kit, _ almanac.Confirmer) {
+		owed := k.owe(DueIn(10 * time.Minute))
+		e := k.ahead(1).Events[0]
+		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		_, err := k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		k.forgotten(e.LeaseToken)
+	}),
 	"Until/does not wait for what is claimed ahead": ifAhead(func(k *kit, _ almanac.Confirmer) {
 		k.owe(DueIn(10 * time.Minute))
 		k.ahead(1)

@@ -141,6 +141,17 @@ var leaseCases = map[string]func(*kit){
 		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)
 	},
+	"ReleaseExpired/forgets a token that holds nothing any more": func(k *kit) {
+		k.owe()
+		emptied, kept := k.claim(1)[0], k.owe()
+		k.same("claimed", ids(k.claim(1)), []uuid.UUID{kept.ID})
+		_, err := k.r.DeleteUser(k.Context(), emptied.UserID, almanac.Delete{AtOnce: true})
+		k.ok(err)
+		_, err = k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		k.forgotten(emptied.LeaseToken)
+		k.same("what is held", k.stored(kept.ID).Status, almanac.Processing)
+	},
 	"Renew/keeps a lease from running out": func(k *kit) {
 		k.owe()
 		r := request(1)
@@ -236,4 +247,14 @@ var leaseCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("missed of no type", m, almanac.Missed{})
 	},
+}
+
+// forgotten checks that a token is as good as one that was never used.
+func (k *kit) forgotten(token uuid.UUID) {
+	k.Helper()
+	owed, r := k.owe(), request(1)
+	r.Token = token
+	claim, err := k.r.Claim(k.Context(), r)
+	k.ok(err)
+	k.same("claimed under a token that was forgotten", ids(claim.Events), []uuid.UUID{owed.ID})
 }

@@ -97,8 +97,8 @@ func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []a
 	return released, err
 }
 
-// ReleaseExpired gives back the events of leases that ran out, and removes deleted
-// users of whom nothing is in flight any more.
+// ReleaseExpired gives back the events of leases that ran out, ends leases that hold
+// nothing, and removes deleted users of whom nothing is in flight any more.
 func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		released = nil
@@ -111,6 +111,9 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []
 				return err
 			}
 			released = append(released, events...)
+		}
+		for token := range r.leases {
+			r.endLease(token)
 		}
 		r.removeHidden()
 		return nil

@@ -62,8 +62,8 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 	return released, err
 }
 
-// ReleaseExpired gives back the events of leases that ran out, and removes deleted
-// users of whom nothing is in flight any more.
+// ReleaseExpired gives back the events of leases that ran out, ends leases that hold
+// nothing, and removes deleted users of whom nothing is in flight any more.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
 	var released []almanac.Event
 	err := s.transact(ctx, "release expired leases", func(ctx context.Context, tx pgx.Tx) error {
@@ -78,10 +78,14 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	if err != nil {
 		return nil, err
 	}
-	// On its own, because it locks users, who come before events.
+	// On its own, because it locks users, who come before events. Of leases it waits for none.
 	return released, s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.statements["remove_hidden_users"], pgx.StrictNamedArgs{"limit": limit})
-		return err
+		for _, name := range []string{"remove_hidden_users", "end_empty_leases"} {
+			if _, err := tx.Exec(ctx, s.statements[name], pgx.StrictNamedArgs{"limit": limit}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

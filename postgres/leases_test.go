@@ -47,3 +47,40 @@ func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
 		WHERE claimed_at <= clock_timestamp() AND expires_at > clock_timestamp() AND expires_at <= clock_timestamp() + interval '1 hour'`).Scan(&kept))
 	require.ElementsMatch(t, []uuid.UUID{alive.LeaseToken, renewed.LeaseToken}, kept)
 }
+
+// A settlement passes over a lease that is just being renewed, which then holds nothing.
+// The next sweep ends it, and passes over those that somebody else holds just then.
+func TestALeaseThatWasRenewedWhileItEndedIsSweptAway(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	overdue(t, store)
+	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Hour})
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	renewing, err := postgres.New(tx)
+	require.NoError(t, err)
+	held, err := renewing.Renew(t.Context(), []uuid.UUID{claim.Events[0].LeaseToken}, time.Hour)
+	require.NoError(t, err)
+	require.Len(t, held, 1)
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)}})
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	leases := func() (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.leases").Scan(&n))
+		return n
+	}
+
+	_, err = store.ReleaseExpired(t.Context(), 10)
+	require.NoError(t, err)
+	during := leases()
+	require.NoError(t, tx.Commit(t.Context()))
+	_, err = store.ReleaseExpired(t.Context(), 10)
+	require.NoError(t, err)
+
+	require.Equal(t, 1, during)
+	require.Zero(t, leases())
+}
