@@ -23,7 +23,9 @@ import (
 type Confirmer interface {
 	// Confirm says which of the events are still held as they were claimed. For those,
 	// if its At has reached their instant, every edit that has not taken effect yet
-	// finds them in flight. It changes nothing and waits for nobody.
+	// finds them in flight. An event may be among them as it was claimed before it was
+	// taken back, and as it was claimed again: only the later can be held. It changes
+	// nothing and waits for nobody.
 	Confirm(ctx context.Context, events []Event) (Confirmed, error)
 
 	// Return gives back those of the events that are still held as they were claimed,
@@ -84,13 +86,21 @@ func (w *worker) confirm(ctx context.Context, c Confirmer, jobs []*job) ([]engin
 	for _, id := range confirmed.Busy {
 		busy[id] = true
 	}
+	// One that was taken back may have been claimed again by this very process: an
+	// answer that names the event means the latest claim, and the others are over.
+	latest := make(map[uuid.UUID]int, len(jobs))
+	for _, j := range jobs {
+		latest[j.event.ID] = max(latest[j.event.ID], j.event.Version)
+	}
 	verdicts := make([]engine.Verdict, len(jobs))
 	for i, j := range jobs {
 		j.clock = read
-		switch {
-		case busy[j.event.ID]:
+		switch id := j.event.ID; {
+		case j.event.Version < latest[id]:
+			verdicts[i].Gone = true
+		case busy[id]:
 			verdicts[i].Wait = j.patience()
-		case !held[j.event.ID]:
+		case !held[id]:
 			verdicts[i].Gone = true
 		case confirmed.At.Before(j.event.Due):
 			verdicts[i].Wait = j.wait()

@@ -234,6 +234,36 @@ func TestAProcessThatStopsLeavesWhatItHeldAheadToOthersInTime(t *testing.T) {
 	})
 }
 
+// The process that held it is the one that claims it again, twice, and has it three
+// times in hand when its instant comes.
+func TestWhatWasTakenBackAndClaimedAgainIsBegunOnceAsItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, got := almanactest.NewRepository(nil), new(deliveries)
+		handler := dueSoon(got.Deliver)
+		owed := owe(t, store, handler)
+		w := openOn(store)
+		scheduler := w.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep(time.Until(owed.Due) - window*2/5)
+		claims := []almanac.Event{w.event(t, owed)}
+		for _, name := range []string{"Grace", "Amazing Grace"} {
+			_, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: &name})
+			require.NoError(t, err)
+			time.Sleep(window / 10)
+			claims = append(claims, w.event(t, owed))
+		}
+		time.Sleep(time.Second)
+
+		for i, e := range claims {
+			require.Equal(t, almanac.Processing, e.Status)
+			require.Equal(t, 1+i, e.UserVersion)
+		}
+		require.Len(t, got.of(owed.UserID), 1)
+		require.Equal(t, claims[2], got.of(owed.UserID)[0].Event)
+		require.NoError(t, w.stop())
+	})
+}
+
 func TestWhatTheDeadHeldAheadIsDeliveredWhenTheirLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
