@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -237,6 +238,32 @@ func TestAhead_stoppingGivesBackDuringAClaimThatHangs(t *testing.T) {
 			t.Errorf("returned %v, want 1", f.returned)
 		}
 		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// As a call does that fails a test from within.
+func TestAhead_aClaimThatEndsItsGoroutineKeepsNothing(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		f.add(soon(1, time.Second, 0))
+		e.Claim = func(ctx context.Context, free int) ([]item, error) {
+			if time.Since(f.start) > 800*time.Millisecond {
+				runtime.Goexit()
+			}
+			return f.claim(ctx, free)
+		}
+		stop := begin(t, e)
+		f.pass(850 * time.Millisecond)
+		f.add(soon(2, 0, 0))
+		e.Wake()
+		f.pass(50 * time.Millisecond)
+
+		if !slices.Equal(f.returned, []int{1}) {
+			t.Errorf("returned %v, want 1", f.returned)
+		}
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
