@@ -349,6 +349,9 @@ func TestEditsAtEachPoint(t *testing.T) {
 				ids := e.Enrol(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 5})
 				worker := e.Work("worker", unhurried, func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Freeze = point, 1+e.Random.IntN(times(point)), true
+					if point == chaos.AfterClaim {
+						o.LookAhead = 0 // or nothing that was claimed had begun
+					}
 				})
 				arrive(e.Run, worker, point)
 				require.Eventually(t, worker.Still, 20*time.Second, time.Millisecond)

@@ -248,7 +248,7 @@ func TestRetryAfter(t *testing.T) {
 		confront(r, faces, unhurried)
 
 		asked := make(map[string]bool)
-		rows, err := r.Pool().Query(t.Context(), "SELECT user_id::text, split_part(delivery_payload->>'message', ' ', 3) FROM almanac.events")
+		rows, err := r.Pool().Query(t.Context(), "SELECT user_id::text, split_part(delivery_payload->>'message', ' ', 4) FROM almanac.events")
 		require.NoError(t, err)
 		for rows.Next() {
 			var person, name string

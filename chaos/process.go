@@ -99,6 +99,9 @@ func (p *Process) Await(ctx context.Context, matches func(Report) bool) (Report,
 // and what it ended of.
 func (p *Process) Complaints() string { return p.stderr.String() }
 
+// PID is the worker's id of a process, which is part of the name of its leases' owner.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
 // Signal sends a signal.
 func (p *Process) Signal(s syscall.Signal) error { return p.command.Process.Signal(s) }
 

@@ -23,11 +23,12 @@ import (
 // The workers' settings. A lease is as short as the library allows, so that a run
 // takes seconds.
 const (
-	Lease    = 3 * time.Second
-	Sweep    = 200 * time.Millisecond
-	Drain    = 2 * time.Second
-	Patience = 2 * time.Second
-	Slots    = 20
+	Lease     = 3 * time.Second
+	Sweep     = 200 * time.Millisecond
+	Drain     = 2 * time.Second
+	Patience  = 2 * time.Second
+	LookAhead = 500 * time.Millisecond
+	Slots     = 20
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -127,16 +128,16 @@ func (r *Run) EnrolBy(planner almanac.Planner, people int, o Owed) (ids []uuid.U
 	require.NoError(r, err)
 	attributes, err := json.Marshal(map[string]Owed{"owed": o})
 	require.NoError(r, err)
-	asked := From(0) // what is older is owed, since somebody sees to it
+	asked := r.From(0) // what is older is owed, since somebody sees to it
 	for range people {
-		began := From(0)
+		began := r.From(0)
 		enrolment, err := planner.CreateUser(r.Context(), almanac.Profile{
 			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes,
 		})
 		require.NoError(r, err)
 		ids = append(ids, enrolment.User.ID)
 		for _, key := range keys {
-			if key <= asked || !passed(key, began, enrolment) {
+			if key <= asked || !r.passed(key, began, enrolment) {
 				r.owed[enrolment.User.ID.String()+" "+key] = true
 			}
 		}
@@ -145,9 +146,11 @@ func (r *Run) EnrolBy(planner almanac.Planner, people int, o Owed) (ids []uuid.U
 }
 
 // passed reports whether an occurrence was over when a person was stored, after a
-// moment: of what comes between this moment and now, the first event says it.
-func passed(key, began string, e almanac.Enrolment) bool {
-	return key <= began || key <= From(0) && (len(e.Events) == 0 || key < e.Events[0].OccurrenceKey)
+// moment: of what comes between this moment and now, the first event says it. All of
+// it is by the database's clock, which decides what is over.
+func (r *Run) passed(key, began string, e almanac.Enrolment) bool {
+	r.Helper()
+	return key <= began || key <= r.From(0) && (len(e.Events) == 0 || key < e.Events[0].OccurrenceKey)
 }
 
 // Release forgets what somebody is owed who is deleted.
@@ -174,7 +177,7 @@ func (r *Run) Work(name string, change ...func(*Orders)) *Process {
 // WorkBy starts a worker of another program, as another release has it.
 func (r *Run) WorkBy(program, name string, change ...func(*Orders)) *Process {
 	r.Helper()
-	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Sweep: Sweep, Drain: Drain, Patience: Patience}
+	o := Orders{Name: name, URL: r.Cluster.URL(r.Database), Receiver: r.Receiver.URL(), Secret: secret, Slots: Slots, Lease: Lease, Sweep: Sweep, Drain: Drain, Patience: Patience, LookAhead: LookAhead}
 	for _, f := range change {
 		f(&o)
 	}

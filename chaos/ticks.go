@@ -61,7 +61,7 @@ func Ticks(attempt time.Duration) almanac.EventHandler {
 		Rule: rule,
 		Message: func(u almanac.User, o almanac.Occurrence) string {
 			owed := owedTo(u)
-			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + string(owed.Poison) + owed.To)
+			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + u.DateOfBirth.String() + " " + string(owed.Poison) + owed.To)
 		},
 	}}
 }
@@ -76,13 +76,13 @@ func (ticks) Channel(e almanac.Event) almanac.Channel {
 	}
 }
 
-// mark is what an event's message says besides the person and the occurrence: a
-// poison, or a receiver.
+// mark is what an event's message says besides the person, the occurrence and when
+// they were born: a poison, or a receiver.
 func mark(e almanac.Event) string {
 	var payload struct{ Message string }
 	_ = json.Unmarshal(e.Payload, &payload) // no mark, then
-	if fields := strings.Fields(payload.Message); len(fields) == 3 {
-		return fields[2]
+	if fields := strings.Fields(payload.Message); len(fields) == 4 {
+		return fields[3]
 	}
 	return ""
 }

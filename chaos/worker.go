@@ -73,7 +73,9 @@ type Orders struct {
 	Sweep    time.Duration
 	Drain    time.Duration
 	Patience time.Duration // with one call, to the database or to the receiver
-	Migrate  bool          // before anything else
+	// LookAhead is how long before their instants it claims events.
+	LookAhead time.Duration
+	Migrate   bool // before anything else
 	// PollOnly keeps it from listening, and from giving hints.
 	PollOnly bool
 	// Ear is the address of the server for the connection that listens, if it is
@@ -116,6 +118,7 @@ type Report struct {
 	Point  Point              `json:",omitempty"` // reached, and stopped at if it is one of Points
 	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
 	Event  string             `json:",omitempty"`
+	Reason string             `json:",omitempty"` // why the event failed
 	Health string             `json:",omitempty"` // from now on: Well, or what is not
 	Mark   time.Time          `json:",omitzero"`  // at which it claims from now on
 	At     time.Time
@@ -172,7 +175,7 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		almanac.WithObserver(almanac.ObserverFunc(w.observe)),
 		almanac.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))),
 		almanac.WithWorkers(w.Slots), almanac.WithLease(w.Lease), almanac.WithDrain(w.Drain),
-		almanac.WithPoll(200*time.Millisecond), almanac.WithSweep(w.Sweep))...)
+		almanac.WithPoll(200*time.Millisecond), almanac.WithLookAhead(w.LookAhead), almanac.WithSweep(w.Sweep))...)
 	if err != nil {
 		return err
 	}
@@ -224,7 +227,7 @@ func (w *worker) say(r Report) {
 }
 
 func (w *worker) observe(_ context.Context, n almanac.Notice) {
-	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String()})
+	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String(), Reason: n.Event.FailureReason})
 }
 
 // at stops dead if the orders say so: this goroutine, and with it whatever it
