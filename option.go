@@ -53,10 +53,10 @@ func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } 
 // WithLookAhead sets how long before their instants Run claims events, so that at the
 // instant itself it only has to ask whether they are still as they were. An edit or a
 // deletion made before the instant wins all the same, and no event begins before the
-// repository's clock has reached it. At most half of the workers are taken up by events
-// that are not due yet. Zero claims at the instant, as does a repository that is no
-// [Confirmer]: a few milliseconds later. It must not be negative, and be at most a
-// third of the lease; half a second is plenty. The default is zero.
+// repository's clock has reached it, though it is PROCESSING before. At most half of the
+// workers are taken up by events that are not due yet. Zero claims at the instant, as
+// does a repository that is no [Confirmer]: a few milliseconds later. It must not be
+// negative, and be at most a third of the lease. The default is half a second.
 func WithLookAhead(d time.Duration) Option { return func(s *settings) { s.lookAhead = d } }
 
 // WithSweep sets how often leases are looked over for those that ran out, and how
@@ -115,6 +115,7 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 		lease:      time.Minute,
 		drain:      25 * time.Second,
 		poll:       time.Second,
+		lookAhead:  500 * time.Millisecond,
 		sweep:      5 * time.Second,
 		grace:      5 * time.Second,
 		crashes:    5,
