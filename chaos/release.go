@@ -43,7 +43,6 @@ DELETE FROM almanac.migrations WHERE name LIKE '%_following';
 // what stands in them, and what follows it.
 var uses = map[string][2]string{
 	"claim.sql":        {"AND q.event_type = ANY (@types::text[])", "\n        AND q.priority >= 0"},
-	"claim_ahead.sql":  {"AND q.event_type = ANY (@types::text[])", "\n        AND q.priority >= 0"},
 	"settle_ended.sql": {"SET used_key = was.occurrence_key,", "\n        occurrences = s.occurrences + 1,"},
 	"renew.sql":        {"clock_timestamp() + @lease::interval", ",\n    renewals = l.renewals + 1"},
 }

@@ -16,12 +16,9 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 	var claim almanac.Claim
 	err := s.transact(ctx, "claim", func(ctx context.Context, tx pgx.Tx) error {
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
-		args := pgx.StrictNamedArgs{"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark}
-		statement := "claim"
-		if r.Ahead > 0 {
-			statement, args["ahead"] = "claim_ahead", r.Ahead
-		}
-		rows, err := query(ctx, tx, s.statements[statement], args)
+		rows, err := query(ctx, tx, s.statements["claim"], pgx.StrictNamedArgs{
+			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
+		})
 		if err != nil {
 			return err
 		}

@@ -1,19 +1,21 @@
--- Claim due events, oldest first, and lease them as one batch.
---   @token uuid · @owner text · @types text[] · @limit integer · @lease interval · @mark timestamptz
+-- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch.
+--   @token uuid · @owner text · @types text[] · @limit integer · @lease interval · @mark timestamptz · @ahead interval (how soon)
 -- now() is when the transaction began, so nothing is claimed early. What another claim or an edit holds is passed over; row locks
 -- last until the surrounding transaction ends. The lock is taken in a materialized step, since a plan that repeats the limited
 -- scan would take more than the limit. Whoever changes a pending event puts another row in the place of the one in the queue, so
 -- that the series, which this reads as they were when it began, are those of the rows that it holds.
 -- The mark bounds the scan of the index, whose entries left of it are dead, and stay as long as somebody has an old
 -- transaction. One that lies in the future is none: the clock was set back.
+-- A lease of events that may be ahead of their target says since when: see take_back.sql and give_back.sql.
 -- Returns the events with their users, in the order of their targets, with the clock, never earlier than what made them due, even if
 -- it is set back meanwhile, and with when the last of them became available.
 WITH due AS MATERIALIZED (
     SELECT q.ctid AS place, q.series_id, q.available_at
     FROM :"schema".queue q
-    WHERE q.available_at <= now()
+    WHERE q.available_at <= now() + @ahead::interval
         AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END
         AND q.event_type = ANY (@types::text[])
+        AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) = 0)
     ORDER BY q.available_at, q.event_id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED
@@ -28,9 +30,10 @@ WITH due AS MATERIALIZED (
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read
 ), lease AS (
-    INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
+    INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since)
     SELECT @token::uuid, @owner::text, array_agg(c.id), array_agg(c.event_id), array_agg(c.version),
-        min(clock.read), min(clock.read) + @lease::interval
+        min(clock.read), min(clock.read) + @lease::interval,
+        min(clock.read) FILTER (WHERE @ahead::interval > interval '0')
     FROM claimed c, clock
     HAVING count(*) > 0
 )
