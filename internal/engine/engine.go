@@ -190,10 +190,10 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		(&claimer[T, R, K]{r: r, holder: holder}).run(ctx, work)
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
-	settlers := make([]settler[T, R, K], len(r.settling))
+	settlers, turn := make([]settler[T, R, K], len(r.settling)), make(chan struct{}, 1)
 	var settling sync.WaitGroup
 	for i := range settlers {
-		settlers[i] = settler[T, R, K]{r: r, vigil: &r.settling[i]}
+		settlers[i] = settler[T, R, K]{r: r, vigil: &r.settling[i], turn: turn}
 		settling.Go(func() { settlers[i].run(outliving) })
 	}
 	actors.Go(func() {
@@ -230,8 +230,6 @@ type run[T, R any, K comparable] struct {
 	last    chan struct{}      // closed when no result is to come
 	stopped <-chan struct{}    // closed when Run was asked to stop
 
-	gathering chan struct{} // taken by the settler who gathers
-
 	claiming, renewing vigil
 	settling, chores   []vigil // one for each settler, and for each chore
 }
@@ -250,10 +248,9 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 		results: make(chan outcome[R, K], e.Settings.Slots),
 		last:    make(chan struct{}),
 		stopped: stopped,
-		chores:  make([]vigil, len(e.Chores)),
 
-		gathering: make(chan struct{}, 1),
-		settling:  make([]vigil, max(e.Settings.Settlers, 1)),
+		settling: make([]vigil, max(e.Settings.Settlers, 1)),
+		chores:   make([]vigil, len(e.Chores)),
 	}
 }
 

@@ -12,16 +12,17 @@ import (
 type settler[T, R any, K comparable] struct {
 	r     *run[T, R, K]
 	vigil *vigil
-	limit time.Time // when to stop trying, once no more results are to come; zero before
-	err   error     // what Run reports: results given up since it was asked to stop
+	turn  chan struct{} // full while one of the settlers gathers
+	limit time.Time     // when to stop trying, once no more results are to come; zero before
+	err   error         // what Run reports: results given up since it was asked to stop
 }
 
 // run ends once r.last is closed and what came before is dealt with.
 func (s *settler[T, R, K]) run(ctx context.Context) {
 	for {
-		s.r.gathering <- struct{}{}
+		s.turn <- struct{}{}
 		batch := s.gather()
-		<-s.r.gathering
+		<-s.turn
 		if len(batch) == 0 {
 			return
 		}
