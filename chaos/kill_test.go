@@ -139,3 +139,23 @@ func TestZombieWhileAnotherWorks(t *testing.T) {
 		r.Check("both at it")
 	})
 }
+
+// A worker falls silent in the middle of a transaction, and its connection stays: what
+// it has locked is passed over until the server ends its session.
+func TestSilentInATransaction(t *testing.T) {
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.Enrol(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		silent := r.Work("silent", func(o *chaos.Orders) { o.StopAt, o.StopAfter = chaos.MidSettle, 1+r.Random.IntN(3) })
+		arrive(r, silent, chaos.MidSettle)
+		require.NoError(t, silent.Signal(syscall.SIGSTOP))
+		r.Count("frozen", 1)
+		r.Allow(chaos.Slots)
+
+		r.Work("survivor")
+		r.Drained(40 * time.Second)
+		r.Kill(silent)
+
+		r.Check("frozen")
+	})
+}

@@ -63,7 +63,7 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	}
 	// READ COMMITTED whatever the role's default is: under a snapshot from before the
 	// wait for the lock, the work of whoever held it would be done again.
-	err = inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrate(ctx, tx, steps) })
+	err = s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrate(ctx, tx, steps) })
 	if err != nil {
 		return wrap("migrate schema "+s.schema, err)
 	}

@@ -56,8 +56,9 @@ const DefaultSchema = "almanac"
 func WithSchema(name string) Option { return func(s *Store) { s.schema = name } }
 
 // WithTimeout sets how long one operation may take before it is given up, however
-// long its context would last. It must be positive. The default is five seconds.
-// Migrations are not bounded by it.
+// long its context would last. For as long a transaction may be silent before the
+// server ends it, in case its process is frozen. It must be positive. The default is
+// five seconds. Migrations are not bounded by it, but may not be silent either.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
 // PollOnly lets a store neither listen for hints of what other processes store (see

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -62,11 +63,11 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 // statements too: under a role whose default is serializable they would fail for
 // the sake of each other.
 func (s *Store) transact(ctx context.Context, what string, operation func(context.Context, pgx.Tx) error) error {
-	return s.do(ctx, what, func(ctx context.Context, db DB) error { return inTransaction(ctx, db, operation) })
+	return s.do(ctx, what, func(ctx context.Context, db DB) error { return s.inTransaction(ctx, db, operation) })
 }
 
-func inTransaction(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
-	tx, err := begin(ctx, db)
+func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
+	tx, err := s.begin(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -86,11 +87,17 @@ func inTransaction(ctx context.Context, db DB, operation func(context.Context, p
 	return nil
 }
 
-func begin(ctx context.Context, db DB) (pgx.Tx, error) {
+// begin has the server end a transaction whose client falls silent, as a process does
+// that is frozen with its connection open: what it has locked, everybody else would
+// pass over for as long as it sleeps (PostgreSQL manual, section 20.11.1). Who is
+// alive has given up by then.
+func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
 	if b, ok := db.(interface {
 		BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
 	}); ok {
-		return b.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		const begin = "begin isolation level read committed; set local idle_in_transaction_session_timeout = %d"
+		patience := max(s.timeout.Milliseconds(), 1) // zero would be without end
+		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, patience)})
 	}
 	return db.Begin(ctx)
 }

@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -90,4 +92,27 @@ func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 	require.NoError(t, err)
 	_, err = outside.User(t.Context(), enrolment.User.ID)
 	require.NoError(t, err)
+}
+
+// A process may be frozen in the middle of a transaction, with its connection open: to
+// the server it is just silent.
+func TestWhoFallsSilentInATransactionHoldsNothingForLong(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	e := overdue(t, store)
+	silent, err := postgres.New(pool, postgres.WithTimeout(time.Second))
+	require.NoError(t, err)
+
+	free := errors.New("nobody called")
+	_, err = silent.EditUser(t.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, free = pool.Exec(ctx, "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE", e.UserID)
+		return almanac.Edit{}, nil
+	})
+
+	require.Error(t, err)
+	require.NoError(t, free, "the person is held for as long as the silence lasts")
 }
