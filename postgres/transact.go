@@ -90,12 +90,14 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 // begin has the server end a transaction whose client falls silent, as a process does
 // that is frozen with its connection open: what it has locked, everybody else would
 // pass over for as long as it sleeps (PostgreSQL manual, section 20.11.1). Who is
-// alive has given up by then.
+// alive has given up by then. Nor is anything compiled, which takes a fifth of a second
+// and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
 	if b, ok := db.(interface {
 		BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
 	}); ok {
-		const begin = "begin isolation level read committed; set local idle_in_transaction_session_timeout = %d"
+		const begin = "begin isolation level read committed; set local jit = off; " +
+			"set local idle_in_transaction_session_timeout = %d"
 		patience := max(s.timeout.Milliseconds(), 1) // zero would be without end
 		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, patience)})
 	}

@@ -15,7 +15,7 @@ WITH due AS MATERIALIZED (
     WHERE q.available_at <= now() + @ahead::interval
         AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END
         AND q.event_type = ANY (@types::text[])
-        AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) = 0)
+        AND (q.available_at <= now() OR NOT EXISTS (SELECT FROM :"schema".series s WHERE s.id = q.series_id AND s.claim_count > 0))
     ORDER BY q.available_at, q.event_id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED
