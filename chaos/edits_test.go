@@ -389,15 +389,3 @@ func TestEditsAtEachPoint(t *testing.T) {
 		})
 	}
 }
-
-// bites are the counters that tell whether edits met a worker at a point.
-func bites(p chaos.Point) []string {
-	switch p {
-	case chaos.BeforeClaim, chaos.AfterSettle: // nothing is in hand, perhaps
-		return []string{"deletions", "landed meanwhile"}
-	case chaos.MidSettle:
-		return []string{"deletions", "waited for the worker"}
-	default:
-		return []string{"deletions", "landed meanwhile", "met a delivery"}
-	}
-}
