@@ -38,7 +38,7 @@ func TestSettle_flushesByAge(t *testing.T) {
 		ms := time.Millisecond
 		s := newStore(soon(1, 0, 0), soon(2, 0, 1*ms), soon(3, 0, 5*ms))
 		e := s.engine()
-		e.Settings.Linger = 2 * ms
+		e.Settings.Settlers, e.Settings.Linger = 2, 2*ms // who gather one after the other
 		stop := begin(t, e)
 		s.pass(time.Second)
 
