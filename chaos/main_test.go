@@ -84,6 +84,16 @@ func row(t *testing.T, run func(t *testing.T, seed uint64)) {
 	}
 }
 
+// rowInTurn is row for one that counts on punctual workers: it runs its seeds one after
+// the other, beside other rows.
+func rowInTurn(t *testing.T, run func(t *testing.T, seed uint64)) {
+	t.Helper()
+	t.Parallel()
+	for n := range *seeds {
+		t.Run(fmt.Sprintf("seed %d", *seed+uint64(n)), func(t *testing.T) { run(t, *seed+uint64(n)) })
+	}
+}
+
 // until waits until the database says that something is so.
 func until(r *chaos.Run, query string, args ...any) {
 	r.Helper()
