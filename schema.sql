@@ -138,6 +138,12 @@ CREATE TABLE :"schema".leases (
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 
+-- Lists of ids hardly get smaller, and trying it takes a sixth of the time of a claim.
+ALTER TABLE :"schema".leases
+    ALTER COLUMN series_ids SET STORAGE EXTERNAL,
+    ALTER COLUMN event_ids SET STORAGE EXTERNAL,
+    ALTER COLUMN versions SET STORAGE EXTERNAL;
+
 -- Which rules the instants of pending events follow, one row per zone. Not every host has the same zone data.
 CREATE TABLE :"schema".zone_rules (
     zone        varchar(100) NOT NULL, -- an IANA name; a link has a row of its own
