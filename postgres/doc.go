@@ -71,7 +71,13 @@
 // programs of two releases work side by side while the newer takes over, and the
 // older can come back. Migrations therefore only add what the releases before can
 // do without; what a release no longer uses goes with a later one, when no program
-// is left that uses it. There is no way down.
+// is left that uses it. [MigrateDown] undoes one migration after the other, which none
+// of this needs; it loses nothing for good unless it is told that it may.
+//
+// [Export] is the migrations as SQL, for people who apply them by hand, or in the
+// files of goose, tern or golang-migrate, up and down. [Store.Examine] says in what a
+// database is not as the migrations make it. The command almanac has all of it, and
+// with almanac doctor more of what can be wrong.
 //
 // # Pools
 //

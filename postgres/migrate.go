@@ -2,13 +2,8 @@ package postgres
 
 import (
 	"context"
-	"embed"
 	"fmt"
-	"hash/fnv"
-	"io/fs"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,29 +12,30 @@ import (
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// SchemaVersionError says how far a database is behind the program.
-type SchemaVersionError struct {
+// SchemaVersion is how far a database is migrated, and how far this program would
+// take it.
+type SchemaVersion struct {
 	Schema string // the PostgreSQL schema
 	Found  int    // the version in the database; 0 when it was never migrated
 	Known  int    // the newest version that this program knows
 }
 
+// SchemaVersionError says that a program and a database do not fit together, or that
+// the program does not know the way back from where the database is.
+type SchemaVersionError SchemaVersion
+
 func (e *SchemaVersionError) Error() string {
+	if e.Found > e.Known {
+		return fmt.Sprintf("postgres: schema %q is at version %d, and this program knows none after %d: the release that migrated it knows the way down",
+			e.Schema, e.Found, e.Known)
+	}
 	return fmt.Sprintf("postgres: schema %q is at version %d, and this program is of version %d: migrate it, or run an older release",
 		e.Schema, e.Found, e.Known)
 }
 
-// Is makes errors.Is(err, almanac.ErrOutdated) hold.
-func (e *SchemaVersionError) Is(target error) bool { return target == almanac.ErrOutdated }
-
-//go:embed migrations/*.sql
-var migrations embed.FS
-
-// migration is one step from a version to the next.
-type migration struct {
-	version int
-	name    string
-	sql     string
+// Is makes errors.Is(err, almanac.ErrOutdated) hold where the database is behind.
+func (e *SchemaVersionError) Is(target error) bool {
+	return target == almanac.ErrOutdated && e.Found < e.Known
 }
 
 // Migrate brings the database to the schema of this release: it creates the
@@ -57,7 +53,7 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	steps, err := s.migrations()
+	steps, err := migrations(s.schema)
 	if err != nil {
 		return err
 	}
@@ -71,13 +67,13 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 }
 
 func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error {
-	known := steps[len(steps)-1].version
+	known := len(steps)
 	if version, err := s.version(ctx, tx); err != nil || version >= known {
 		return err
 	}
 	// Released when the transaction ends; the lock is on the name, for the schema may
 	// not exist yet.
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", s.lockKey()); err != nil {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(s.schema)); err != nil {
 		return err
 	}
 	version, err := s.version(ctx, tx)
@@ -85,7 +81,7 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 		return err
 	}
 	if version == 0 {
-		if err := s.prepare(ctx, tx); err != nil {
+		if _, err := tx.Exec(ctx, preparation(s.schema)); err != nil {
 			return err
 		}
 	}
@@ -102,7 +98,7 @@ func (s *Store) applySteps(ctx context.Context, tx pgx.Tx, steps []migration) er
 		if _, err := tx.Exec(ctx, step.sql); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
-		if _, err := tx.Exec(ctx, "INSERT INTO "+s.migrationsTable()+" (version, name) VALUES ($1, $2)", step.version, step.name); err != nil {
+		if _, err := tx.Exec(ctx, "INSERT INTO "+migrationsTable(s.schema)+" (version, name) VALUES ($1, $2)", step.version, step.name); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
@@ -135,17 +131,28 @@ func givingWay(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) err
 // that a newer release has migrated is accepted: what migrations add does not
 // disturb the statements of the releases before.
 func (s *Store) Verify(ctx context.Context) error {
-	steps, err := s.migrations()
-	if err != nil {
-		return err
+	v, err := s.SchemaVersion(ctx)
+	if err == nil && v.Found < v.Known {
+		outdated := SchemaVersionError(v)
+		return &outdated
 	}
-	return s.do(ctx, "verify schema "+s.schema, func(ctx context.Context, db DB) error {
-		version, err := s.version(ctx, db)
-		if known := steps[len(steps)-1].version; err == nil && version < known {
-			return asIs(&SchemaVersionError{s.schema, version, known})
-		}
+	return err
+}
+
+// SchemaVersion returns the version that the database is at, and the newest that
+// this program knows. It reads one table.
+func (s *Store) SchemaVersion(ctx context.Context) (SchemaVersion, error) {
+	v := SchemaVersion{Schema: s.schema}
+	steps, err := migrations(s.schema)
+	if err != nil {
+		return v, err
+	}
+	v.Known = len(steps)
+	err = s.do(ctx, "verify schema "+s.schema, func(ctx context.Context, db DB) (err error) {
+		v.Found, err = s.version(ctx, db)
 		return err
 	})
+	return v, err
 }
 
 // version returns the version that the database is at, 0 before the first. It
@@ -157,58 +164,5 @@ func (s *Store) version(ctx context.Context, db DB) (int, error) {
 	if err != nil || !exists {
 		return 0, err
 	}
-	return one(ctx, db, "SELECT coalesce(max(version), 0) FROM "+s.migrationsTable(), nil, pgx.RowTo[int])
-}
-
-// prepare creates what the migrations stand on.
-func (s *Store) prepare(ctx context.Context, tx pgx.Tx) error {
-	// IF NOT EXISTS would ask for the right to create one also where it exists.
-	exists, err := one(ctx, tx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = @schema)", pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])
-	if err != nil {
-		return err
-	}
-	if !exists {
-		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+quoted(s.schema)); err != nil {
-			return err
-		}
-	}
-	_, err = tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+s.migrationsTable()+` (
-		version    integer     PRIMARY KEY,
-		name       text        NOT NULL,
-		applied_at timestamptz NOT NULL DEFAULT now()
-	)`)
-	return err
-}
-
-func (s *Store) migrationsTable() string { return quoted(s.schema) + ".migrations" }
-
-// lockKey is the advisory lock of the schema's migrations.
-func (s *Store) lockKey() int64 {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte("almanac migrations of " + s.schema))
-	return int64(hash.Sum64())
-}
-
-// migrations reads the embedded steps, in order. Their files are named by a
-// version and a word: 0001_tables.sql.
-func (s *Store) migrations() ([]migration, error) {
-	files, err := fs.Glob(migrations, "migrations/*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("postgres: read migrations: %w", err)
-	}
-	steps := make([]migration, len(files))
-	for i, file := range files {
-		text, err := migrations.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("postgres: read migrations: %w", err)
-		}
-		name := strings.TrimSuffix(strings.TrimPrefix(file, "migrations/"), ".sql")
-		number, _, _ := strings.Cut(name, "_")
-		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("postgres: migration %q is not number %d", name, i+1)
-		}
-		steps[i] = migration{version, name, strings.ReplaceAll(string(text), `:"schema"`, quoted(s.schema))}
-	}
-	return steps, nil
+	return one(ctx, db, "SELECT coalesce(max(version), 0) FROM "+migrationsTable(s.schema), nil, pgx.RowTo[int])
 }

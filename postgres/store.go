@@ -43,7 +43,7 @@ var (
 	_ almanac.Verifier       = (*Store)(nil)
 )
 
-// Option is a setting of [New] and of [Migrate].
+// Option is a setting of [New], [Migrate] and [MigrateDown].
 type Option func(*Store)
 
 // DefaultSchema is the PostgreSQL schema that holds the tables unless another is

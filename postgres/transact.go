@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -85,6 +86,22 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 		return &commitError{err}
 	}
 	return nil
+}
+
+// look runs an operation in a transaction that is undone in the end, so that what it
+// sets for its statements goes with it.
+func (s *Store) look(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
+	errDone := errors.New("it has looked")
+	err := s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
+		if err := operation(ctx, tx); err != nil {
+			return err
+		}
+		return errDone
+	})
+	if errors.Is(err, errDone) {
+		return nil
+	}
+	return err
 }
 
 // begin has the server end a transaction whose client falls silent, as a process does
