@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,13 +58,27 @@ const comparedYears = 10
 // compare asks a database for its offsets in ten years, once a week and around each
 // change that z knows.
 func compare(ctx context.Context, url string, z almanac.Timezone, now time.Time) *comparison {
+	conn, err := connect(ctx, url)
+	if err != nil {
+		return &comparison{State: unavailable, Error: oneLine(err)}
+	}
+	defer disconnect(ctx, conn)
+	store, err := postgres.New(conn)
+	if err != nil {
+		return &comparison{State: unavailable, Error: oneLine(err)}
+	}
+	return compareOn(ctx, store, z, now)
+}
+
+// compareOn is compare for a database that one is connected to.
+func compareOn(ctx context.Context, store *postgres.Store, z almanac.Timezone, now time.Time) *comparison {
 	instants := samples(z, now)
-	theirs, err := offsets(ctx, url, z.String(), instants)
+	theirs, err := store.Offsets(ctx, z.String(), instants)
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == invalidParameterValue {
 		return &comparison{State: unknownZone}
 	}
 	if err != nil {
-		return &comparison{State: unavailable, Error: strings.Join(strings.Fields(err.Error()), " ")}
+		return &comparison{State: unavailable, Error: oneLine(err)}
 	}
 	for i, instant := range instants {
 		if here := offsetAt(z, instant); here != theirs[i] {
@@ -96,19 +109,6 @@ func samples(z almanac.Timezone, now time.Time) []time.Time {
 	}
 	slices.SortFunc(instants, time.Time.Compare)
 	return instants
-}
-
-func offsets(ctx context.Context, url, zone string, instants []time.Time) ([]time.Duration, error) {
-	conn, err := connect(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	defer disconnect(ctx, conn)
-	store, err := postgres.New(conn)
-	if err != nil {
-		return nil, err
-	}
-	return store.Offsets(ctx, zone, instants)
 }
 
 // offsetAt returns how far clocks in z stand east of UTC.

@@ -1,8 +1,12 @@
-// Command almanac looks at wall times, zones and what a database plans by them.
+// Command almanac looks at wall times, zones and what a database plans by them, and
+// looks after that database.
 //
 //	almanac when --zone America/New_York --at 02:30 --from 2026-03-07 --rule daily
 //	almanac zone Europe/Dublin
 //	almanac zones reconcile --dry-run
+//	almanac migrate up
+//	almanac doctor
+//	almanac stats
 //
 // It exits with 0 when all went well, 1 when something went wrong, and 2 when it
 // was not understood.
@@ -35,6 +39,9 @@ type commands struct {
 	When    when             `cmd:"" help:"Show when a rule happens in a zone, and why then."`
 	Zone    zone             `cmd:"" help:"Explain a time zone."`
 	Zones   zones            `cmd:"" help:"Look after the zone rules that a database follows."`
+	Migrate migrate          `cmd:"" help:"Bring a database to a version of the schema, or write how."`
+	Doctor  doctor           `cmd:"" help:"Look for what is wrong with a database."`
+	Stats   stats            `cmd:"" help:"Show what a database holds, and what waits."`
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
@@ -47,6 +54,9 @@ const description = `Almanac makes things happen at a local time of day.
     almanac when --zone America/New_York --at 02:30 --from 2026-03-07
     almanac zone Europe/Dublin
     almanac zones reconcile --dry-run
+    almanac migrate up
+    almanac doctor
+    almanac stats
 
 It exits with 0 when all went well, 1 when something went wrong, and 2 when it was not understood.`
 

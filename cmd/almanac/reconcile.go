@@ -2,27 +2,22 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/postgres"
 )
 
 // reconcile brings pending events into step with zone rules.
 type reconcile struct {
-	DatabaseURL string `help:"The PostgreSQL database; required." placeholder:"URL" env:"DATABASE_URL" required:"" default:""`
-	Schema      string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"almanac"`
-	Zoneinfo    string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
-	DryRun      bool   `help:"Change nothing; show what would move, whether the rules are newer or not."`
-	Trust       bool   `help:"Use the rules also where they are not known to be newer than those that the database follows."`
-	JSON        bool   `help:"Write JSON." name:"json"`
+	target
+	Zoneinfo string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
+	DryRun   bool   `help:"Change nothing; show what would move, whether the rules are newer or not."`
+	Trust    bool   `help:"Use the rules also where they are not known to be newer than those that the database follows."`
+	JSON     bool   `help:"Write JSON." name:"json"`
 }
 
 // Help is shown below the command's line.
@@ -43,15 +38,11 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	conn, err := connect(ctx, c.DatabaseURL)
+	conn, store, err := c.open(ctx, reconcileLimit)
 	if err != nil {
 		return err
 	}
 	defer disconnect(ctx, conn)
-	store, err := postgres.New(conn, postgres.WithSchema(c.Schema), postgres.WithTimeout(reconcileLimit))
-	if err != nil {
-		return err
-	}
 	registry, err := almanac.NewRegistry() // events move by their stored wall times; no handler is asked
 	if err != nil {
 		return err
@@ -72,16 +63,9 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 }
 
 func (c *reconcile) understand() (almanac.Reconcile, error) {
-	var errURL error
-	if c.DatabaseURL == "" {
-		errURL = errors.New("--database-url or DATABASE_URL is required")
-	} else if _, err := pgx.ParseConfig(c.DatabaseURL); err != nil {
-		errURL = about("--database-url", err)
-	}
-	_, errSchema := postgres.New(new(pgx.Conn), postgres.WithSchema(c.Schema)) // which does not connect
 	data, errData := openData(c.Zoneinfo)
 	return almanac.Reconcile{Data: data, DryRun: c.DryRun, Trust: c.Trust},
-		misused(errURL, about("--schema", errSchema), errData)
+		misused(c.check(), errData)
 }
 
 // reconciliation is what there is to say about a run.

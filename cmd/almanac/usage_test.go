@@ -11,6 +11,7 @@ func TestHelpIsNoFailure(t *testing.T) {
 		"of the program": {[]string{"--help"}, []string{
 			"\n    almanac when --zone ", "\n    almanac zone Europe/Dublin\n", "\n    almanac zones reconcile --dry-run\n",
 			"\n  when --zone=ZONE [flags]\n", "\n  zone <name> [flags]\n", "\n  zones reconcile --database-url=URL [flags]\n",
+			"\n    almanac migrate up\n    almanac doctor\n    almanac stats\n", "\n  doctor --database-url=URL [flags]\n",
 			"exits with 0",
 		}},
 		"of when": {[]string{"when", "-h"}, []string{
@@ -19,6 +20,13 @@ func TestHelpIsNoFailure(t *testing.T) {
 		}},
 		"of zone":            {[]string{"zone", "--help"}, []string{"\n    almanac zone ", "<name>", "--zoneinfo=PATH", "($DATABASE_URL)", "(default 4)"}},
 		"of zones reconcile": {[]string{"zones", "reconcile", "-h"}, []string{"\n    almanac zones reconcile ", "required ($DATABASE_URL)", "(default almanac)", "--dry-run", "--trust"}},
+		"of migrate":         {[]string{"migrate", "-h"}, []string{"migrate up --database-url=URL", "migrate down ", "migrate version ", "migrate export "}},
+		"of migrate up":      {[]string{"migrate", "up", "-h"}, []string{"\n    almanac migrate up\n", "required ($DATABASE_URL)", "(default almanac)", "exits with 0"}},
+		"of migrate down":    {[]string{"migrate", "down", "-h"}, []string{"--lose-data", "exits with 0"}},
+		"of migrate version": {[]string{"migrate", "version", "-h"}, []string{"--json", "exits with 0"}},
+		"of migrate export":  {[]string{"migrate", "export", "-h"}, []string{"--layout=LAYOUT", "plain, goose, tern, golang-migrate (default", "-table public.almanac_goose", "x-migrations-table=almanac_migrate", "exits with 0"}},
+		"of doctor":          {[]string{"doctor", "-h"}, []string{"--patience=DURATION", "(default 10m)", "\"warning\"", "exits with 0"}},
+		"of stats":           {[]string{"stats", "-h"}, []string{"--exact", "16 MB", "exits with 0"}},
 		"asked for twice":    {[]string{"zones", "-h", "--help"}, []string{"zones reconcile"}},
 	}
 	for name, tt := range tests {

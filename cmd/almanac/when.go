@@ -54,6 +54,7 @@ var choices = kong.Vars{
 	"fold":      "first, second, reject",
 	"leap_day":  "feb28, mar1, skip",
 	"month_end": "clamp, skip",
+	"layout":    "plain, goose, tern, golang-migrate",
 }
 
 func (p *policies) understand() (almanac.Policies, error) {

@@ -1,0 +1,39 @@
+-- What this role may do, by the parts for which docs/roles.sql has rights. A right on some column counts as the right.
+--   @schema text
+-- Returns each part, whether the role has what marks it, and what of its rights it lacks.
+WITH needs (part, relation, privileges, mark) AS (
+    VALUES
+        ('worker', 'users', ARRAY['SELECT', 'UPDATE', 'DELETE'], NULL),
+        ('worker', 'series', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
+        ('worker', 'queue', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
+        ('worker', 'history', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], 'INSERT'),
+        ('worker', 'keys', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
+        ('worker', 'leases', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
+        ('worker', 'zone_rules', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
+        ('api', 'users', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], 'INSERT'),
+        ('api', 'series', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
+        ('api', 'queue', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
+        ('api', 'keys', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
+        ('api', 'leases', ARRAY['SELECT'], NULL),
+        ('api', 'events', ARRAY['SELECT'], NULL),
+        ('reader', 'events', ARRAY['SELECT'], 'SELECT'),
+        ('reader', 'queue', ARRAY['SELECT'], NULL),
+        ('reader', 'leases', ARRAY['SELECT'], NULL)
+), rights AS (
+    SELECT n.part, n.relation, p.privilege, p.privilege = n.mark AS marks,
+        coalesce(CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(c.oid, 'DELETE') ELSE has_any_column_privilege(c.oid, p.privilege) END, false) AS held
+    FROM needs n
+    CROSS JOIN LATERAL unnest(n.privileges) AS p (privilege)
+    LEFT JOIN pg_catalog.pg_class c ON c.relname = n.relation
+        AND c.relnamespace = (SELECT s.oid FROM pg_catalog.pg_namespace s WHERE s.nspname = @schema::text)
+    UNION ALL
+    SELECT 'owner', c.relname, 'ownership', true, pg_has_role(c.relowner, 'USAGE')
+    FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
+    WHERE s.nspname = @schema::text AND c.relkind IN ('r', 'v')
+)
+SELECT part, coalesce(bool_or(held) FILTER (WHERE marks), false),
+    coalesce(array_agg(privilege || CASE privilege WHEN 'ownership' THEN ' of ' ELSE ' on ' END || relation ORDER BY relation, privilege) FILTER (WHERE NOT held), '{}')
+FROM rights
+GROUP BY part
+ORDER BY array_position(ARRAY['owner', 'worker', 'api', 'reader'], part)
