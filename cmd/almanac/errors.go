@@ -70,7 +70,7 @@ func number(argument, text string, low, high int) (int, error) {
 
 // oneOf refuses a value that is none of those that choices lists.
 func oneOf(argument, value string) error {
-	known := choices[strings.ReplaceAll(strings.TrimPrefix(argument, "--"), "-", "_")]
+	known := choices[strings.ReplaceAll(strings.Trim(argument, "-<>"), "-", "_")]
 	if !slices.Contains(strings.Split(known, ", "), value) {
 		return fmt.Errorf("%s: %q is not one of %s", argument, value, known)
 	}

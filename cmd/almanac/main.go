@@ -7,9 +7,19 @@
 //	almanac migrate up
 //	almanac doctor
 //	almanac stats
+//	almanac users import people.csv --id-from email
+//	almanac events list --overdue 5m
+//	almanac bench
+//	source <(almanac completion bash)
 //
-// It exits with 0 when all went well, 1 when something went wrong, and 2 when it
-// was not understood.
+// It exits with
+//
+//	0    when all went well
+//	1    when something went wrong; an import in which a row was refused is such a case
+//	2    when the arguments were not understood
+//	130  when it was interrupted, by ^C or SIGTERM, and could end in good order
+//
+// A second signal ends it at once, as signals do (143 in a shell for SIGTERM).
 package main
 
 import (
@@ -29,19 +39,22 @@ import (
 
 // The exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
 )
 
 // commands is what the command line can say.
 type commands struct {
-	When    when             `cmd:"" help:"Show when a rule happens in a zone, and why then."`
-	Zone    zone             `cmd:"" help:"Explain a time zone."`
-	Zones   zones            `cmd:"" help:"Look after the zone rules that a database follows."`
-	Migrate migrate          `cmd:"" help:"Bring a database to a version of the schema, or write how."`
-	Doctor  doctor           `cmd:"" help:"Look for what is wrong with a database."`
-	Stats   stats            `cmd:"" help:"Show what a database holds, and what waits."`
+	When    when    `cmd:"" help:"Show when a rule happens in a zone, and why then."`
+	Zone    zone    `cmd:"" help:"Explain a time zone."`
+	Zones   zones   `cmd:"" help:"Look after the zone rules that a database follows."`
+	Migrate migrate `cmd:"" help:"Bring a database to a version of the schema, or write how."`
+	Doctor  doctor  `cmd:"" help:"Look for what is wrong with a database."`
+	Stats   stats   `cmd:"" help:"Show what a database holds, and what waits."`
+	Users   users   `cmd:"" help:"Look after people."`
+
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
@@ -57,8 +70,10 @@ const description = `Almanac makes things happen at a local time of day.
     almanac migrate up
     almanac doctor
     almanac stats
+    almanac users import people.csv --id-from email
+    almanac events list --overdue 5m
 
-It exits with 0 when all went well, 1 when something went wrong, and 2 when it was not understood.`
+It exits with 0 when all went well, 1 when something went wrong, 2 when it was not understood, and 130 when it was interrupted.`
 
 // environment is what a command sees of the world.
 type environment struct {
@@ -102,6 +117,10 @@ func run(ctx context.Context, args []string, env environment) (code int) {
 	}
 	if err == nil {
 		err = chosen.Run()
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintln(env.errs, prefix+"interrupted")
+		return exitInterrupted
 	}
 	return fail(env.errs, chosen, err)
 }

@@ -55,6 +55,9 @@ var choices = kong.Vars{
 	"leap_day":  "feb28, mar1, skip",
 	"month_end": "clamp, skip",
 	"layout":    "plain, goose, tern, golang-migrate",
+	"format":    "csv, jsonl",
+	"status":    "pending, processing, completed, failed",
+	"shell":     "bash, zsh, fish",
 }
 
 func (p *policies) understand() (almanac.Policies, error) {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// importing is an import on its way. It goes stretch by stretch, so that it keeps in
+// mind no more of a file than the lines of one.
+type importing struct {
+	name     string // of the file
+	rows     rows
+	most     int  // bad rows after which it gives up
+	quiet    bool // refusals are kept, instead of told at once
+	progress *progress
+	// stretch is how many rows are enrolled together. Between two stretches nothing is
+	// on its way, for a moment, so it should be many batches.
+	stretch int
+
+	scheduler almanac.Scheduler
+	now       time.Time // the repository's, at the beginning
+	done      tally
+	refusals  []refusal
+}
+
+// tally counts rows by what became of them.
+type tally struct {
+	Created  int `json:"created"`
+	Events   int `json:"events"` // that they are owed first
+	Existing int `json:"existing"`
+	Refused  int `json:"refused"`
+}
+
+func (t tally) rows() int { return t.Created + t.Existing + t.Refused }
+
+// plus adds what an enrolment has come to.
+func (t tally) plus(e almanac.Enrolments) tally {
+	return tally{t.Created + e.Created, t.Events + e.Events, t.Existing + e.Existing, t.Refused + len(e.Refused)}
+}
+
+// refusal is a row that could not be stored.
+type refusal struct {
+	Line     int       `json:"line"`
+	Problems []problem `json:"problems"`
+}
+
+func (r refusal) String() string {
+	clauses := make([]string, len(r.Problems))
+	for i, p := range r.Problems {
+		clauses[i] = p.String()
+	}
+	return fmt.Sprintf("%d: %s", r.Line, strings.Join(clauses, "; "))
+}
+
+// run enrols the people of the file.
+func (i *importing) run(ctx context.Context, repository almanac.Repository, registry almanac.Registry) (err error) {
+	if i.scheduler, err = almanac.NewScheduler(repository, registry); err != nil {
+		return err
+	}
+	if i.now, err = repository.Now(ctx); err != nil {
+		return err
+	}
+	for more := true; more && err == nil; {
+		more, err = i.enrolStretch(ctx)
+	}
+	return err
+}
+
+// enrolStretch enrols the next people, and reports whether there may be more.
+func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
+	s := &stretchOfRows{importing: i}
+	before := i.done
+	enrolled, err := i.scheduler.Enrol(ctx, s.people, almanac.Enrol{Progress: func(e almanac.Enrolments) {
+		s.late.Store(int64(len(e.Refused)))
+		t := before.plus(e)
+		t.Refused += int(s.early.Load())
+		i.progress.update(t)
+	}})
+	for _, r := range enrolled.Refused {
+		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err)})
+	}
+	slices.SortFunc(s.refused, func(a, b refusal) int { return a.Line - b.Line })
+	i.done = before.plus(enrolled)
+	i.done.Refused = before.Refused + len(s.refused)
+	for _, r := range s.refused {
+		if i.quiet {
+			i.refusals = append(i.refusals, r)
+			continue
+		}
+		i.progress.say(i.name + ":" + r.String())
+	}
+	i.progress.update(i.done)
+	switch {
+	case err != nil:
+		return false, err
+	case s.full:
+		return true, nil
+	case s.broken != nil && !errors.Is(s.broken, io.EOF):
+		return false, fmt.Errorf("%s: after line %d: %w", i.name, s.last, s.broken)
+	case s.broken == nil:
+		return false, fmt.Errorf("given up after %s; see --max-errors", counted(i.done.Refused, "bad row"))
+	}
+	return false, nil
+}
+
+// stretchOfRows is a stretch as it is read.
+type stretchOfRows struct {
+	*importing
+	lines       []int // of those who are enrolled, by their positions
+	last        int   // the line that was read last
+	refused     []refusal
+	early, late atomic.Int64 // rows that were refused before they were enrolled, and then
+	full        bool
+	broken      error // that no more can be read; io.EOF at the end
+}
+
+// people yields those who can be enrolled.
+func (s *stretchOfRows) people(yield func(almanac.Profile, error) bool) {
+	for s.done.Refused+len(s.refused)+int(s.late.Load()) < s.most {
+		if s.full = len(s.lines)+len(s.refused) == s.stretch; s.full {
+			return
+		}
+		read, err := s.rows.next()
+		if err != nil {
+			s.broken = err
+			return
+		}
+		s.last = read.line
+		if len(read.problems) > 0 {
+			s.refused = append(s.refused, refusal{read.line, s.problemsOf(read)})
+			s.early.Add(1)
+			continue
+		}
+		s.lines = append(s.lines, read.line)
+		if !yield(read.profile, nil) {
+			return
+		}
+	}
+}
+
+// problemsOf adds what else is wrong with a row that could not be read, so that
+// everything is said at once.
+func (i *importing) problemsOf(read row) []problem {
+	if i.unread(read) {
+		return read.problems
+	}
+	list := read.problems
+	if _, err := almanac.NewUser(read.profile, i.now); err != nil {
+		for _, p := range problemsOf(err) {
+			said := func(other problem) bool { return other.Field == p.Field }
+			if !slices.ContainsFunc(read.problems, said) {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// unread reports that nothing of a row could be read.
+func (i *importing) unread(read row) bool {
+	return slices.ContainsFunc(read.problems, func(p problem) bool { return p.Field == "" })
+}
+
+// nowhere is a repository that stores nothing. It knows what an enrolment asks of one,
+// and nothing else.
+type nowhere struct {
+	almanac.Repository
+	now time.Time
+}
+
+// Now returns the program's time.
+func (n nowhere) Now(context.Context) (time.Time, error) { return n.now.UTC(), nil }
+
+// CreateUsers answers as if it had stored them.
+func (n nowhere) CreateUsers(_ context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
+	answers := make([]almanac.Enrolled, len(people))
+	for i, p := range people {
+		answers[i].Enrolment = p
+	}
+	return answers, nil
+}
+
+// AddEvents is not asked by an enrolment.
+func (n nowhere) AddEvents(context.Context, string, almanac.Page, func([]almanac.Standing, time.Time) ([]almanac.Event, error)) (almanac.Added, error) {
+	return almanac.Added{}, errors.ErrUnsupported
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// server says which database a command works on.
+type server struct {
+	DatabaseURL string `help:"The PostgreSQL database; required." placeholder:"URL" env:"DATABASE_URL" required:"" default:""`
+}
+
+func (s *server) understand() error {
+	if s.DatabaseURL == "" {
+		return errors.New("--database-url or DATABASE_URL is required")
+	}
+	_, err := pgx.ParseConfig(s.DatabaseURL)
+	return about("--database-url", err)
+}
+
+// pool connects, with so many connections at most.
+func (s *server) pool(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(s.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	trying, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	if err := pool.Ping(trying); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// tables says where people and events are that a command is about.
+type tables struct {
+	Server server `embed:""`
+	Schema string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"almanac"`
+}
+
+func (t *tables) understand() error {
+	return errors.Join(t.Server.understand(), t.understandSchema())
+}
+
+func (t *tables) understandSchema() error {
+	_, err := postgres.New(new(pgx.Conn), postgres.WithSchema(t.Schema)) // which does not connect
+	return about("--schema", err)
+}
+
+// statementLimit is patience with one statement: what a command asks for may be
+// rare, and found by looking at everything.
+const statementLimit = time.Minute
+
+// open returns a store on a database that this release can work on, and what closes
+// it.
+func (t *tables) open(ctx context.Context, connections int32) (*postgres.Store, func(), error) {
+	pool, err := t.Server.pool(ctx, connections)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := postgres.New(pool, postgres.WithSchema(t.Schema), postgres.WithTimeout(statementLimit))
+	if err == nil {
+		err = store.Verify(ctx)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, nil, err
+	}
+	return store, pool.Close, nil
+}
