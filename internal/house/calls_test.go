@@ -24,6 +24,7 @@ func clockReaders() map[string]string {
 		"internal/engine/settle.go":       "settling is tried again until a deadline",
 		"internal/pgserver/postmaster.go": "patience with a server that starts or stops",
 		"cmd/almanac/main.go":             "what comes next is seen from now",
+		"cmd/almanac/measure.go":          "measures a database",
 		"cmd/almanac/progress.go":         "says how fast an import goes",
 		"examples/birthdayd/clock.go":     "compares this machine's clock with the database's",
 		"examples/birthdayd/receiver.go":  "notes when a greeting arrived",
