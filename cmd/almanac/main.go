@@ -55,6 +55,7 @@ type commands struct {
 	Stats   stats     `cmd:"" help:"Show what a database holds, and what waits."`
 	Users   users     `cmd:"" help:"Look after people."`
 	Bench   benchmark `cmd:"" help:"Measure a database."`
+	Events  events    `cmd:"" help:"Look at events."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// eventReport is what there is to say about an event.
+type eventReport struct {
+	eventTarget
+	eventOutcome
+	eventRecord
+}
+
+// eventTarget says what happens to whom, and when.
+type eventTarget struct {
+	ID            uuid.UUID      `json:"id"`
+	UserID        uuid.UUID      `json:"userId"`
+	Type          string         `json:"type"`
+	OccurrenceKey string         `json:"occurrenceKey"`
+	Status        almanac.Status `json:"status"`
+	Due           time.Time      `json:"due"`  // UTC
+	Wall          string         `json:"wall"` // when it is due, as the person's clock shows it
+	Zone          string         `json:"zone"`
+	Policies      eventPolicies  `json:"policies"`
+}
+
+type eventPolicies struct {
+	Gap      almanac.GapPolicy      `json:"gap"`
+	Fold     almanac.FoldPolicy     `json:"fold"`
+	LeapDay  almanac.LeapDayPolicy  `json:"leapDay"`
+	MonthEnd almanac.MonthEndPolicy `json:"monthEnd"`
+}
+
+// eventOutcome says what has become of it so far.
+type eventOutcome struct {
+	AvailableAt   *time.Time `json:"availableAt,omitempty"` // while it waits: not claimed before
+	ExecutedAt    *time.Time `json:"executedAt,omitempty"`
+	Lateness      *float64   `json:"latenessSeconds,omitempty"` // once it was delivered
+	FailureReason string     `json:"failureReason,omitempty"`   // why it was given up
+	LastError     string     `json:"lastError,omitempty"`       // why the last attempt came to nothing
+	RetryCount    int        `json:"retryCount"`                // attempts that failed
+	ClaimCount    int        `json:"claimCount"`                // how often it was claimed
+	CrashCount    int        `json:"crashCount"`                // how often its worker died
+	LeaseToken    *uuid.UUID `json:"leaseToken,omitempty"`      // of the claim that holds it, or that ended it
+}
+
+// eventRecord is how it is stored.
+type eventRecord struct {
+	IdempotencyKey almanac.IdempotencyKey `json:"idempotencyKey"`
+	UserVersion    int                    `json:"userVersion"` // the version of the person that it was planned from
+	Version        int                    `json:"version"`
+	CreatedAt      time.Time              `json:"createdAt"`
+	UpdatedAt      time.Time              `json:"updatedAt"`
+	Payload        json.RawMessage        `json:"payload,omitempty"` // if it was asked for
+}
+
+func eventReportOf(e almanac.Event, payload bool) eventReport {
+	p := e.Policies.WithDefaults()
+	r := eventReport{
+		eventTarget{e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}},
+		eventOutcome{
+			AvailableAt: unlessZero(e.AvailableAt), ExecutedAt: unlessZero(e.ExecutedAt), FailureReason: e.FailureReason, LastError: e.LastError,
+			RetryCount: e.RetryCount, ClaimCount: e.ClaimCount, CrashCount: e.CrashCount, LeaseToken: unlessZero(e.LeaseToken),
+		},
+		eventRecord{IdempotencyKey: e.IdempotencyKey, UserVersion: e.UserVersion, Version: e.Version, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt},
+	}
+	if r.ExecutedAt != nil {
+		late := e.Lateness().Seconds()
+		r.Lateness = &late
+	}
+	if payload {
+		r.Payload = e.Payload
+	}
+	return r
+}
+
+// unlessZero returns a pointer to what is not zero.
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func (r eventReport) write(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("event", "%s", r.ID)
+	row("user", "%s, planned from version %d", r.UserID, r.UserVersion)
+	row("type", "%s", printable(r.Type))
+	row("occurrence", "%s", printable(r.OccurrenceKey))
+	row("status", "%s", r.Status)
+	row("due", "%s", instantText(r.Due))
+	row("wall time", "%s in %s", r.Wall, r.Zone)
+	row("policies", "gap %s, fold %s, leap day %s, month end %s", r.Policies.Gap, r.Policies.Fold, r.Policies.LeapDay, r.Policies.MonthEnd)
+	if r.AvailableAt != nil {
+		row("available", "%s", instantText(*r.AvailableAt))
+	}
+	if r.ExecutedAt != nil {
+		row("executed", "%s, %.3f s late", instantText(*r.ExecutedAt), *r.Lateness)
+	}
+	row("attempts", "%s, %d failed, %d crashed", counted(r.ClaimCount, "claim"), r.RetryCount, r.CrashCount)
+	if r.FailureReason != "" {
+		row("given up", "%s", printable(r.FailureReason))
+	}
+	if r.LastError != "" {
+		row("last error", "%s", printable(r.LastError))
+	}
+	if r.LeaseToken != nil {
+		row("lease", "%s", *r.LeaseToken)
+	}
+	row("key", "%s", r.IdempotencyKey)
+	row("version", "%d, created %s, updated %s", r.Version, instantText(r.CreatedAt), instantText(r.UpdatedAt))
+	if r.Payload != nil {
+		row("payload", "%s", printable(string(r.Payload)))
+	}
+	return table.Flush()
+}
+
+// printable writes in one line what others have written, and keeps what could steer
+// a terminal away from it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
