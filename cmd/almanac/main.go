@@ -47,15 +47,16 @@ const (
 
 // commands is what the command line can say.
 type commands struct {
-	When    when      `cmd:"" help:"Show when a rule happens in a zone, and why then."`
-	Zone    zone      `cmd:"" help:"Explain a time zone."`
-	Zones   zones     `cmd:"" help:"Look after the zone rules that a database follows."`
-	Migrate migrate   `cmd:"" help:"Bring a database to a version of the schema, or write how."`
-	Doctor  doctor    `cmd:"" help:"Look for what is wrong with a database."`
-	Stats   stats     `cmd:"" help:"Show what a database holds, and what waits."`
-	Users   users     `cmd:"" help:"Look after people."`
-	Bench   benchmark `cmd:"" help:"Measure a database."`
-	Events  events    `cmd:"" help:"Look at events."`
+	When       when       `cmd:"" help:"Show when a rule happens in a zone, and why then."`
+	Zone       zone       `cmd:"" help:"Explain a time zone."`
+	Zones      zones      `cmd:"" help:"Look after the zone rules that a database follows."`
+	Migrate    migrate    `cmd:"" help:"Bring a database to a version of the schema, or write how."`
+	Doctor     doctor     `cmd:"" help:"Look for what is wrong with a database."`
+	Stats      stats      `cmd:"" help:"Show what a database holds, and what waits."`
+	Users      users      `cmd:"" help:"Look after people."`
+	Bench      benchmark  `cmd:"" help:"Measure a database."`
+	Events     events     `cmd:"" help:"Look at events."`
+	Completion completion `cmd:"" help:"Print a script for completion in a shell."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
