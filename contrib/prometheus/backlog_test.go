@@ -1,0 +1,195 @@
+package almanacprom_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+)
+
+// store is a database with given answers, which notes how often it was asked.
+type store struct {
+	mu     sync.Mutex
+	asked  int
+	atOnce int
+	most   int
+	takes  time.Duration // each answer
+	ahead  time.Duration // its clock
+	wait   time.Duration
+	known  bool
+	count  int
+	err    error // of all answers
+}
+
+// answer waits for as long as an answer takes, or until ctx is done.
+func (s *store) answer(ctx context.Context) error {
+	s.mu.Lock()
+	s.asked++
+	s.atOnce++
+	s.most = max(s.most, s.atOnce)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.atOnce--
+		s.mu.Unlock()
+	}()
+	select {
+	case <-time.After(s.takes):
+		return s.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *store) Now(ctx context.Context) (time.Time, error) {
+	halfway := time.Now().Add(s.takes / 2)
+	return halfway.Add(s.ahead), s.answer(ctx)
+}
+
+func (s *store) Until(ctx context.Context, types []string, _ time.Time) (time.Duration, bool, error) {
+	return s.wait, s.known && len(types) == 1, s.answer(ctx)
+}
+
+func (s *store) Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error) {
+	return almanac.Missed{Count: s.count * len(types)}, errors.Join(s.answer(ctx), graceless(grace))
+}
+
+func graceless(d time.Duration) error {
+	if d != 0 {
+		return errors.New("some that wait are not counted")
+	}
+	return nil
+}
+
+func backlogOf(t *testing.T, s almanacprom.Store, options ...almanacprom.BacklogOption) *almanacprom.Backlog {
+	t.Helper()
+	b, err := almanacprom.NewBacklog(s, registryOf(t, almanac.Birthday{}), options...)
+	require.NoError(t, err)
+	return b
+}
+
+func TestBacklogIsReadFromTheDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{takes: 100 * time.Millisecond, ahead: -3 * time.Second, wait: -90 * time.Second, known: true, count: 12}
+		shows(t, backlogOf(t, s), `
+			almanac_backlog_events 12
+			almanac_backlog_oldest_age_seconds 90
+			almanac_database_clock_offset_seconds -3
+			almanac_reading_errors_total{reading="backlog"} 0
+		`)
+		for name, s := range map[string]*store{"none pending": {}, "none due": {wait: time.Hour, known: true}} {
+			t.Log(name)
+			shows(t, backlogOf(t, s), `
+				almanac_backlog_events 0
+				almanac_backlog_oldest_age_seconds 0
+			`)
+		}
+	})
+}
+
+func TestBacklogOfARepository(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := almanactest.NewRepository(nil)
+		for _, ready := range []time.Duration{time.Hour, 2 * time.Second, -time.Minute} {
+			u := almanactest.User()
+			_, _, err := r.CreateUser(t.Context(), u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.ReadyFor(ready)))
+			require.NoError(t, err)
+		}
+		shows(t, backlogOf(t, r), `
+			almanac_backlog_events 2
+			almanac_backlog_oldest_age_seconds 3600
+			almanac_database_clock_offset_seconds 0
+		`)
+	})
+}
+
+func TestScrapesCannotLoadTheDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{takes: 100 * time.Millisecond, count: 1}
+		b := backlogOf(t, s)
+		var scrapes sync.WaitGroup
+		for range 50 {
+			scrapes.Go(func() { testutil.CollectAndCount(b) })
+		}
+		scrapes.Wait()
+		require.Equal(t, 3, s.asked, "each question once")
+		require.Equal(t, 1, s.most, "one after the other")
+
+		time.Sleep(10*time.Second - time.Millisecond)
+		s.count = 2
+		shows(t, b, "almanac_backlog_events 1")
+		time.Sleep(time.Millisecond)
+		shows(t, b, "almanac_backlog_events 2")
+		require.Equal(t, 6, s.asked)
+
+		s.takes = 600 * time.Millisecond // together 1.8 s, and twenty times that is 36 s
+		time.Sleep(10 * time.Second)
+		shows(t, b, "almanac_backlog_events 2")
+		time.Sleep(36*time.Second - time.Millisecond)
+		shows(t, b, "almanac_backlog_events 2")
+		require.Equal(t, 9, s.asked)
+		time.Sleep(time.Millisecond)
+		shows(t, b, "almanac_backlog_events 2")
+		require.Equal(t, 12, s.asked)
+	})
+}
+
+func TestWhatCannotBeReadIsAbsentAndCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gauges := []string{"almanac_backlog_events", "almanac_backlog_oldest_age_seconds", "almanac_database_clock_offset_seconds"}
+		s := &store{err: errors.New("away")}
+		b := backlogOf(t, s, almanacprom.WithAge(0))
+		require.Zero(t, testutil.CollectAndCount(b, gauges...))
+		shows(t, b, `
+			almanac_reading_errors_total{reading="clock"} 2
+			almanac_reading_errors_total{reading="oldest"} 2
+			almanac_reading_errors_total{reading="backlog"} 2
+		`)
+
+		s.err = nil
+		require.Equal(t, 3, testutil.CollectAndCount(b, gauges...))
+
+		s.takes = 800 * time.Millisecond // two answers fit into the deadline
+		began := time.Now()
+		require.Equal(t, 2, testutil.CollectAndCount(b, gauges...))
+		require.Equal(t, 2*time.Second, time.Since(began))
+		shows(t, b, `
+			almanac_reading_errors_total{reading="clock"} 2
+			almanac_reading_errors_total{reading="oldest"} 2
+			almanac_reading_errors_total{reading="backlog"} 3
+		`)
+	})
+}
+
+func TestErrorsAreKeptLikeAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{err: errors.New("away")}
+		b := backlogOf(t, s, almanacprom.WithAge(time.Minute), almanacprom.WithDeadline(time.Second))
+		for range 60 {
+			testutil.CollectAndCount(b)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 3, s.asked)
+	})
+}
+
+func TestBadSettingsOfABacklogAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	_, err := almanacprom.NewBacklog(new(store), registryOf(t, almanac.Birthday{}), almanacprom.WithAge(-1), almanacprom.WithDeadline(0))
+	require.ErrorContains(t, err, "age of -1ns is negative")
+	require.ErrorContains(t, err, "deadline of 0s is not positive")
+}

@@ -1,0 +1,148 @@
+package almanacprom
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/almanac-go/almanac"
+)
+
+// unregistered is the label of the types that the registry does not have.
+const unregistered = "unregistered"
+
+// Events counts the changes that its process stores and measures the deliveries that
+// it makes. It is an [almanac.Observer], has a Middleware for deliverers, and is a
+// [prometheus.Collector]. It is safe for concurrent use and asks nobody anything.
+type Events struct {
+	types      map[string]bool
+	changes    *prometheus.CounterVec   // by type, change
+	users      *prometheus.CounterVec   // by change
+	lateness   *prometheus.HistogramVec // by type
+	deliveries *prometheus.HistogramVec // by type, outcome
+	inFlight   *prometheus.GaugeVec     // by type
+}
+
+var (
+	_ almanac.Observer     = (*Events)(nil)
+	_ prometheus.Collector = (*Events)(nil)
+)
+
+// NewEvents returns the Events of the registry's types. What can be told beforehand
+// is there from the beginning, at zero, so that the first failure is an increase. The
+// histograms are classic and native at once; a server that knows native ones may
+// drop the buckets.
+func NewEvents(registry almanac.Registry) *Events {
+	e := &Events{
+		types: make(map[string]bool),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "almanac_event_changes_total", Help: "Changes to events that this process stored.",
+		}, []string{"type", "change"}),
+		users: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "almanac_user_changes_total", Help: "Changes to people that this process stored.",
+		}, []string{"change"}),
+		lateness: newHistogram("almanac_event_lateness_seconds",
+			"How long after its due instant an event was delivered, by the database's clock.", latenessBuckets(), "type"),
+		deliveries: newHistogram("almanac_delivery_duration_seconds",
+			"How long an attempt at a delivery took.", durationBuckets(), "type", "outcome"),
+		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "almanac_deliveries_in_flight", Help: "Attempts at deliveries that have not returned yet.",
+		}, []string{"type"}),
+	}
+	for _, eventType := range registry.EventTypes() {
+		e.types[eventType] = true
+		e.lateness.WithLabelValues(eventType)
+		e.inFlight.WithLabelValues(eventType)
+		for _, o := range []outcome{accepted, failed, permanent} {
+			e.deliveries.WithLabelValues(eventType, string(o))
+		}
+		for _, kind := range eventKinds() {
+			e.changes.WithLabelValues(eventType, changeOf(kind))
+		}
+	}
+	for _, kind := range userKinds() {
+		e.users.WithLabelValues(changeOf(kind))
+	}
+	return e
+}
+
+func newHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
+}
+
+// latenessBuckets go from a millisecond, which is what a healthy process is late by,
+// to an hour, which is an outage.
+func latenessBuckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+}
+
+// durationBuckets go to a minute: an attempt may take 20 seconds unless its handler
+// says otherwise.
+func durationBuckets() []float64 {
+	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 60}
+}
+
+func eventKinds() []almanac.NoticeKind {
+	return []almanac.NoticeKind{
+		almanac.EventCreated, almanac.EventClaimed, almanac.EventReleased, almanac.EventRescheduled,
+		almanac.EventRemoved, almanac.EventCompleted, almanac.EventFailed,
+	}
+}
+
+func userKinds() []almanac.NoticeKind {
+	return []almanac.NoticeKind{
+		almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserDeleted,
+	}
+}
+
+// changeOf is the part of a kind after the dot, "claimed" of "event.claimed".
+func changeOf(k almanac.NoticeKind) string {
+	_, change, _ := strings.Cut(string(k), ".")
+	return change
+}
+
+// Observe counts one stored change.
+func (e *Events) Observe(_ context.Context, n almanac.Notice) {
+	if strings.HasPrefix(string(n.Kind), "user.") {
+		e.users.WithLabelValues(changeOf(n.Kind)).Inc()
+		return
+	}
+	eventType := e.label(n.Event.Type)
+	e.changes.WithLabelValues(eventType, changeOf(n.Kind)).Inc()
+	if n.Kind == almanac.EventCompleted {
+		e.lateness.WithLabelValues(eventType).Observe(n.Event.Lateness().Seconds())
+	}
+}
+
+// label keeps what others have stored from making labels here.
+func (e *Events) label(eventType string) string {
+	if e.types[eventType] {
+		return eventType
+	}
+	return unregistered
+}
+
+// Describe describes every metric of e.
+func (e *Events) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range e.collectors() {
+		c.Describe(ch)
+	}
+}
+
+// Collect tells every metric of e.
+func (e *Events) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range e.collectors() {
+		c.Collect(ch)
+	}
+}
+
+func (e *Events) collectors() []prometheus.Collector {
+	return []prometheus.Collector{e.changes, e.users, e.lateness, e.deliveries, e.inFlight}
+}

@@ -1,0 +1,58 @@
+package almanacprom_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+)
+
+// condition is a scheduler in a given condition.
+type condition struct{ health almanac.Health }
+
+func (c *condition) Health() almanac.Health { return c.health }
+
+func TestHealthIsThatOfTheMoment(t *testing.T) {
+	t.Parallel()
+	runner := &condition{almanac.Health{Workers: 10, Patience: 30 * time.Second}}
+	health := almanacprom.NewHealth(runner)
+	shows(t, health, `
+		almanac_running 0
+		almanac_ready 0
+		almanac_workers 10
+		almanac_events_in_hand 0
+		almanac_trouble_seconds{part="claim"} 0
+	`)
+
+	runner.health = almanac.Health{
+		Running: true, Workers: 10, InHand: 7, Stuck: 2, Patience: 30 * time.Second,
+		Claim: almanac.Trouble{For: 10 * time.Second},
+	}
+	shows(t, health, `
+		almanac_running 1
+		almanac_ready 1
+		almanac_workers 10
+		almanac_events_in_hand 7
+		almanac_deliveries_stuck 2
+		almanac_events_lost 0
+		almanac_trouble_seconds{part="claim"} 10
+		almanac_trouble_seconds{part="settle"} 0
+		almanac_trouble_seconds{part="renew"} 0
+	`)
+	require.Equal(t, 3, testutil.CollectAndCount(health, "almanac_trouble_seconds"))
+
+	runner.health.Lost, runner.health.Settle, runner.health.Renew = 3, almanac.Trouble{For: time.Minute}, almanac.Trouble{For: time.Second}
+	runner.health.Chores = map[string]almanac.Trouble{"prune ended events": {For: time.Hour}}
+	shows(t, health, `
+		almanac_running 1
+		almanac_ready 0
+		almanac_events_lost 3
+		almanac_trouble_seconds{part="settle"} 60
+		almanac_trouble_seconds{part="renew"} 1
+		almanac_trouble_seconds{part="prune ended events"} 3600
+	`)
+}
