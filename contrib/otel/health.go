@@ -1,0 +1,84 @@
+package almanacotel
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Runner is what WatchHealth asks: a scheduler.
+type Runner interface {
+	// Health returns how Run does at the moment.
+	Health() almanac.Health
+}
+
+// gauge is an instrument, and what it shows of a scheduler's health.
+type gauge struct {
+	name, unit, description string
+	show                    func(almanac.Health) float64
+}
+
+// WatchHealth has the provider, or the global one if it is nil, observe what
+// [almanac.Health] says of a scheduler that the process runs, until the registration
+// is undone. The error is the provider's.
+func WatchHealth(p metric.MeterProvider, r Runner) (metric.Registration, error) {
+	meter, gauges := meterOf(p), healthGauges()
+	trouble, err := meter.Float64ObservableGauge("almanac.scheduler.trouble", metric.WithUnit("s"),
+		metric.WithDescription("For how long a part has not succeeded, since the first try after the last success; 0 when all is well. The chores are there only while they fail."))
+	instruments, errs := make([]metric.Float64ObservableGauge, len(gauges)), []error{err}
+	watched := []metric.Observable{trouble}
+	for i, g := range gauges {
+		instruments[i], err = meter.Float64ObservableGauge(g.name, metric.WithUnit(g.unit), metric.WithDescription(g.description))
+		watched, errs = append(watched, instruments[i]), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		is := r.Health()
+		for i, g := range gauges {
+			o.ObserveFloat64(instruments[i], g.show(is))
+		}
+		for part, t := range partsOf(is) {
+			o.ObserveFloat64(trouble, t.For.Seconds(), metric.WithAttributes(attribute.String("almanac.scheduler.part", part)))
+		}
+		return nil
+	}, watched...)
+}
+
+func healthGauges() []gauge {
+	return []gauge{
+		{"almanac.scheduler.running", "1", "Whether Run runs and was not told to stop: 1 or 0.",
+			func(h almanac.Health) float64 { return number(h.Running) }},
+		{"almanac.scheduler.ready", "1", "Whether all is well, as a readiness probe sees it: 1 or 0.",
+			func(h almanac.Health) float64 { return number(h.Err() == nil) }},
+		{"almanac.scheduler.workers", "{worker}", "How many events can be delivered at once.",
+			func(h almanac.Health) float64 { return float64(h.Workers) }},
+		{"almanac.scheduler.in_hand", "{event}", "Events that are claimed and whose outcome is not stored yet.",
+			func(h almanac.Health) float64 { return float64(h.InHand) }},
+		{"almanac.scheduler.stuck", "{delivery}", "Deliveries that have not returned for five seconds after their context ended; each takes up a worker.",
+			func(h almanac.Health) float64 { return float64(h.Stuck) }},
+		{"almanac.scheduler.lost", "{event}", "Events that lost their lease lately, so that others may deliver them too.",
+			func(h almanac.Health) float64 { return float64(h.Lost) }},
+	}
+}
+
+// partsOf are the parts that can be in trouble, by name.
+func partsOf(h almanac.Health) map[string]almanac.Trouble {
+	parts := map[string]almanac.Trouble{"claim": h.Claim, "settle": h.Settle, "renew": h.Renew}
+	for chore, t := range h.Chores {
+		parts[chore] = t
+	}
+	return parts
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
