@@ -25,6 +25,7 @@ type config struct {
 	databaseURL string
 	dataDir     string
 	delay       time.Duration // between saying that it stops and stopping to listen
+	metrics     metricsConfig
 	hook        hookConfig
 	greeting    greetingConfig
 	log         logConfig
@@ -65,6 +66,10 @@ func (c *config) settings() []setting {
 			usage: "bearer token that the API asks for; without one it listens on loopback only"},
 		{name: "api-rate", arg: "N", preset: "1000", take: takeNumber(&c.apiRate, 0, 1_000_000),
 			usage: "requests a second that the API answers, all clients together; 0 sets no limit"},
+		{name: "metrics", preset: "true", take: takeSwitch(&c.metrics.on),
+			usage: "serve metrics for Prometheus at /metrics, beside the API"},
+		{name: "metrics-token", arg: "TOKEN", take: take(&c.metrics.token),
+			usage: "bearer token that opens /metrics and nothing else; that of the API opens it too"},
 		{name: "shutdown-delay", arg: "DURATION", preset: "0s", take: takeDuration(&c.delay, 0),
 			usage: "how long /readyz says no before the API stops listening, for a load balancer to notice"},
 		{name: "database-url", arg: "URL", also: "DATABASE_URL", take: take(&c.databaseURL),

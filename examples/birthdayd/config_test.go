@@ -35,6 +35,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 		apiRate:     1000,
 		databaseURL: "postgres://flag/db",
 		dataDir:     defaultDataDir(),
+		metrics:     metricsConfig{on: true},
 		hook:        hookConfig{url: "https://example.com/hook", allowPrivate: true},
 		greeting: greetingConfig{
 			at: almanac.Clock{Hour: 7, Minute: 30, Second: 15}, workers: 7, attempts: 3,
@@ -176,7 +177,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
 	flags := []string{"addr", "api-rate", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
-		"retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
+		"metrics", "metrics-token", "retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
 	for _, flag := range flags {
 		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 		named := flag == "version" || strings.Contains(out.String(), " "+variable)

@@ -84,6 +84,7 @@ func stopDatabase(ctx context.Context, db database) error {
 // deployment is the parts of the program, put together.
 type deployment struct {
 	scheduler almanac.Scheduler
+	metrics   metrics
 	planner   almanac.Planner // the scheduler, on the API's connections
 	store     *postgres.Store // on the API's connections
 	server    *http.Server
@@ -112,26 +113,31 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err != nil {
 		return nil, err
 	}
+	d := &deployment{delay: c.delay, metrics: newMetrics(registry)}
 	options := []almanac.Option{
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
 		almanac.WithSweep(min(5*time.Second, c.greeting.lease/3)),
-		almanac.WithDeliverer(almanac.ChannelWebhook, deliverer),
+		almanac.WithDeliverer(almanac.ChannelWebhook, d.metrics.events.Middleware(deliverer)),
 		almanac.WithObserver(almanac.LogObserver(log)),
+		almanac.WithObserver(d.metrics.events),
 		almanac.WithLogger(log),
 	}
 	if show != nil {
 		options = append(options, almanac.WithObserver(show.observer()))
 	}
-	d := &deployment{delay: c.delay}
 	if d.scheduler, err = almanac.NewScheduler(work, registry, options...); err != nil {
 		return nil, err
 	}
-	return d, d.addAPI(c, p, log)
+	if err := d.addAPI(c, p, log); err != nil {
+		return nil, err
+	}
+	return d, d.metrics.watch(d.scheduler, d.store, registry)
 }
 
-// addAPI adds the HTTP server, on connections of its own. Its scheduler is the
-// same one, so that a person who is due soon wakes the workers.
+// addAPI adds the HTTP server, on connections of its own, which also serve the
+// metrics. Its scheduler is the same one, so that a person who is due soon wakes the
+// workers.
 func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	if d.store, err = postgres.New(p.api); err != nil {
 		return err
@@ -144,6 +150,9 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	api, err := httpapi.New(d.planner, d.store, c.authenticator(), options...)
 	if err != nil {
 		return err
+	}
+	if c.metrics.on {
+		api = d.metrics.beside(api, c.metricsAuthenticator(), log)
 	}
 	d.server = httpapi.Server(c.addr, api)
 	d.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)

@@ -26,6 +26,10 @@ func clockReaders() map[string]string {
 		"cmd/almanac/main.go":             "what comes next is seen from now",
 		"cmd/almanac/measure.go":          "measures a database",
 		"cmd/almanac/progress.go":         "says how fast an import goes",
+		"contrib/prometheus/backlog.go":   "compares this machine's clock with the database's, and answers grow old",
+		"contrib/prometheus/delivery.go":  "a delivery takes its time",
+		"contrib/otel/backlog.go":         "compares this machine's clock with the database's, and answers grow old",
+		"contrib/otel/metrics.go":         "a delivery takes its time",
 		"examples/birthdayd/clock.go":     "compares this machine's clock with the database's",
 		"examples/birthdayd/receiver.go":  "notes when a greeting arrived",
 	}

@@ -39,8 +39,11 @@ func (f file) checkImports(t *testing.T) {
 func (f file) wrongRoom(name string) string {
 	room, ours := strings.CutPrefix(name+"/", module+"/")
 	room = strings.TrimSuffix(room, "/") // "" is the root package
-	if ours && within(room, "examples", "cmd", "contrib") && !f.in(room) {
-		return "nothing imports examples, cmd or contrib"
+	if ours && within(room, "examples", "cmd") && !f.in(room) {
+		return "nothing imports examples or cmd"
+	}
+	if ours && within(room, "contrib") && !f.in(room, "examples") {
+		return "only examples import contrib"
 	}
 	if f.test {
 		return ""
@@ -55,6 +58,10 @@ func (f file) wrongRoom(name string) string {
 		nouns := []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron"}
 		if !standard(name) && name != "github.com/google/uuid" && !(ours && slices.Contains(nouns, room)) {
 			return "the root imports the standard library, uuid and " + strings.Join(nouns, ", ") + " only"
+		}
+	case f.in("contrib"):
+		if ours && room != "" && !f.in(room) {
+			return "of ours, contrib imports the root only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
 		algorithms := []string{"internal/backoff", "internal/jsonb"}
@@ -73,12 +80,16 @@ func (f file) wrongHome(name string) string {
 		right bool
 		rule  string
 	}{
-		"time/tzdata":                  {f.Name.Name == "main", "only in package main"},
-		"github.com/jackc/pgx/v5":      {f.in("postgres", "internal/pgtest", "examples", "cmd"), "only in postgres, internal/pgtest, examples and cmd"},
-		"code.dny.dev/ssrf":            {f.in("webhook"), "only in webhook"},
-		"github.com/testcontainers":    {f.in("internal/pgtest"), "only in internal/pgtest"},
-		"github.com/fergusstrange":     {f.in("examples/birthdayd"), "only in examples/birthdayd"},
-		"github.com/alecthomas/kong":   {f.in("cmd"), "only in cmd"},
+		"time/tzdata":                {f.Name.Name == "main", "only in package main"},
+		"github.com/jackc/pgx/v5":    {f.in("postgres", "internal/pgtest", "examples", "cmd"), "only in postgres, internal/pgtest, examples and cmd"},
+		"code.dny.dev/ssrf":          {f.in("webhook"), "only in webhook"},
+		"github.com/testcontainers":  {f.in("internal/pgtest"), "only in internal/pgtest"},
+		"github.com/fergusstrange":   {f.in("examples/birthdayd"), "only in examples/birthdayd"},
+		"github.com/alecthomas/kong": {f.in("cmd"), "only in cmd"},
+		"github.com/prometheus":      {f.in("contrib/prometheus", "examples/birthdayd"), "only in contrib/prometheus and examples/birthdayd"},
+		"go.opentelemetry.io/otel": {f.in("contrib/otel") && (tests || !within(name, "go.opentelemetry.io/otel/sdk")),
+			"only in contrib/otel, and the SDK only in its tests"},
+		"go.yaml.in/yaml/v3":           {tests, "only in tests and internal/pgtest"},
 		"github.com/teambition":        {tests, "only in tests and internal/pgtest"},
 		"github.com/robfig":            {tests, "only in tests and internal/pgtest"},
 		"github.com/stretchr/testify":  {tests, "only in tests and internal/pgtest"},
