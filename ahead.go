@@ -45,7 +45,7 @@ type Confirmed struct {
 // ahead lets the engine claim events before they are due, where the repository can.
 func (w *worker) ahead() engine.Ahead[*job] {
 	c, able := w.repository.(Confirmer)
-	if !able {
+	if !able || w.tokens != nil { // those that wait for their turn would be held
 		return engine.Ahead[*job]{}
 	}
 	return engine.Ahead[*job]{

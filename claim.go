@@ -60,6 +60,10 @@ type Settlement struct {
 	// that matches ErrNoOccurrence means that the series has ended; after any other
 	// error the outcome is stored all the same. Nil plans nothing.
 	Next func(u User, now time.Time) (Event, error)
+	// Follow plans what is stored besides the successor, each in a series of its own,
+	// under the conditions of Next; what has a series with an open event, or one that
+	// used up the occurrence, is left out. Nil plans nothing.
+	Follow func(u User, now time.Time) ([]Event, error)
 }
 
 // Outcome is how one attempt at an event ended. Make it with [Delivered],
@@ -105,8 +109,11 @@ type Settled struct {
 	// has ended, the user is deleted, or the occurrence is used up. Its payload can be
 	// spelt as it was planned, where what is stored is the same JSON in another spelling.
 	Successor *Event
-	// PlanErr is why there is no successor although one was wanted. The outcome is
-	// stored; the series stands still until the user is rescheduled.
+	// Followed are the events that were stored besides.
+	Followed []Event
+	// PlanErr is why there is no successor although one was wanted, and then the series
+	// stands still until the user is rescheduled, or why nothing followed. The outcome
+	// is stored.
 	PlanErr error
 	// Err is why nothing was stored. It matches ErrLeaseLost when the event belongs
 	// to another by now, and is a [*NotFoundError] when there is no such event any

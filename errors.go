@@ -232,3 +232,20 @@ type retryAfterError struct {
 
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
+
+// Snooze returns an error by which a delivery puts its event off for d, at least a
+// second: no attempt is counted, so it can be done any number of times. The reason, for
+// people, can be empty. What [CatchUp].SkipOlder says still holds, and counts from
+// the event's instant.
+func Snooze(d time.Duration, reason string) error {
+	return &snoozeError{max(d, time.Second), reason}
+}
+
+type snoozeError struct {
+	delay  time.Duration
+	reason string
+}
+
+func (e *snoozeError) Error() string {
+	return strings.TrimSuffix(fmt.Sprintf("snoozed for %v: %s", e.delay, e.reason), ": ")
+}

@@ -114,6 +114,9 @@ func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
 	if o.Zone.IsZero() {
 		o.Zone = u.Timezone
 	}
+	if isApart(o.name()) {
+		return Event{}, &ValidationError{[]FieldError{{Field: "occurrence key", Problem: "begins with a tilde"}}}
+	}
 	r, err := o.Zone.Resolve(o.Wall, o.Policies)
 	if err != nil {
 		return Event{}, err
@@ -212,6 +215,7 @@ const (
 	AfterFailure  ReleaseCause = "failure"  // an attempt failed and another is worth it: counted in RetryCount
 	AfterCrash    ReleaseCause = "crash"    // the lease ran out, so the worker is taken for dead: counted in CrashCount
 	AfterShutdown ReleaseCause = "shutdown" // the worker stopped before it was done: counted nowhere
+	AfterSnooze   ReleaseCause = "snooze"   // the handler asked for a later moment: counted nowhere
 )
 
 // Release returns e as given back, to be claimed again from the given instant on, or
@@ -234,7 +238,7 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 		next.RetryCount++
 	case AfterCrash:
 		next.CrashCount++
-	case AfterShutdown:
+	case AfterShutdown, AfterSnooze:
 	}
 	return next, nil
 }

@@ -70,6 +70,11 @@ type DelivererFunc func(ctx context.Context, d Delivery) error
 // Deliver calls f.
 func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f(ctx, d) }
 
+// Middleware wraps what delivers events, whether a channel's [Deliverer] or a handler
+// that is an [Executor], by another with the same contract: to measure, to trace, to
+// refuse. It is called once per event type when Run begins.
+type Middleware func(next Deliverer) Deliverer
+
 // Executor is the ability of a handler to do its work itself instead of leaving
 // the delivery to a channel. The contract is that of [Deliverer].
 type Executor interface {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/almanac-go/almanac/internal/engine"
 )
 
 // Health is how the Run of a scheduler does at a moment, by what this process has
@@ -95,17 +97,36 @@ func (t Trouble) overdue(what string) error {
 }
 
 func (s *scheduler) Health() Health {
-	h := Health{Workers: s.workers, Patience: s.lease / 2}
-	e := s.running.engine.Load()
-	if e == nil {
+	lanes := s.running.lanes.Load()
+	if lanes == nil {
+		h := Health{Patience: s.lease / 2}
+		for _, l := range s.lanes() {
+			h.Workers += l.workers
+		}
 		return h
 	}
-	was := e.Health()
-	h.Running, h.InHand, h.Stuck, h.Lost = was.Running, was.InHand, was.Stuck, was.Lost
-	h.Claim, h.Settle, h.Renew = Trouble(was.Claim), Trouble(was.Settle), Trouble(was.Renew)
-	h.Chores = make(map[string]Trouble, len(was.Chores))
+	h := Health{Running: true, Patience: s.lease / 2, Chores: make(map[string]Trouble)}
+	for _, l := range *lanes {
+		h.add(l)
+	}
+	return h
+}
+
+// add adds a lane to the picture: all have to run, and the worst trouble counts.
+func (h *Health) add(l *lane) {
+	was := l.engine.Health()
+	h.Running = h.Running && was.Running
+	h.Workers += l.workers
+	h.InHand, h.Stuck, h.Lost = h.InHand+was.InHand, h.Stuck+was.Stuck, h.Lost+was.Lost
+	h.Claim, h.Settle, h.Renew = worse(h.Claim, was.Claim), worse(h.Settle, was.Settle), worse(h.Renew, was.Renew)
 	for name, trouble := range was.Chores {
 		h.Chores[name] = Trouble(trouble)
 	}
-	return h
+}
+
+func worse(a Trouble, b engine.Trouble) Trouble {
+	if a.For >= b.For {
+		return a
+	}
+	return Trouble(b)
 }

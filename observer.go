@@ -27,6 +27,8 @@ const (
 	EventRemoved        NoticeKind = "event.removed"
 	EventCompleted      NoticeKind = "event.completed"
 	EventFailed         NoticeKind = "event.failed"
+	EventCancelled      NoticeKind = "event.cancelled" // FAILED, by Operator.Cancel
+	EventRequeued       NoticeKind = "event.requeued"  // the new event, of Operator.Requeue
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
@@ -50,8 +52,9 @@ func (f ObserverFunc) Observe(ctx context.Context, n Notice) { f(ctx, n) }
 // Hooks is an Observer made of the functions that you care about; nil ones hear
 // nothing. The zero Hooks is deaf.
 type Hooks struct {
-	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed func(ctx context.Context, e Event)
-	TimezoneChanged, BirthdayChanged                                    func(ctx context.Context, was, is User)
+	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed, Cancelled, Requeued func(ctx context.Context, e Event)
+
+	TimezoneChanged, BirthdayChanged func(ctx context.Context, was, is User)
 }
 
 // Observe calls the function for the kind of n, if there is one.
@@ -59,7 +62,7 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 	events := map[NoticeKind]func(context.Context, Event){
 		EventCreated: h.Created, EventClaimed: h.Claimed, EventReleased: h.Released,
 		EventRescheduled: h.Rescheduled, EventRemoved: h.Removed,
-		EventCompleted: h.Completed, EventFailed: h.Failed,
+		EventCompleted: h.Completed, EventFailed: h.Failed, EventCancelled: h.Cancelled, EventRequeued: h.Requeued,
 	}
 	if hook := events[n.Kind]; hook != nil {
 		hook(ctx, n.Event)
@@ -96,7 +99,7 @@ func LogObserver(log *slog.Logger) Observer {
 		switch n.Kind {
 		case EventCompleted:
 			attrs = append(attrs, slog.Duration("lateness", n.Event.Lateness().Round(time.Microsecond)))
-		case EventFailed:
+		case EventFailed, EventCancelled:
 			attrs = append(attrs, slog.String("reason", n.Event.FailureReason), slog.Int("retry_count", n.Event.RetryCount))
 		case EventReleased:
 			attrs = append(attrs, slog.String("reason", n.Event.LastError), slog.Time("available_at", n.Event.AvailableAt))
@@ -110,7 +113,7 @@ func levelOf(k NoticeKind) slog.Level {
 	switch k {
 	case EventCompleted:
 		return slog.LevelInfo
-	case EventReleased:
+	case EventReleased, EventCancelled:
 		return slog.LevelWarn
 	case EventFailed:
 		return slog.LevelError

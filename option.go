@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -22,7 +24,9 @@ type settings struct {
 	zoneCheck  time.Duration
 	retention  time.Duration
 	checks     Checks
+	limits     map[string]Limit
 	deliverers map[Channel]Deliverer
+	middleware []Middleware
 	observers  []Observer
 	log        *slog.Logger
 }
@@ -93,6 +97,19 @@ func WithChecks(checks ...Check) Option {
 	return func(s *settings) { s.checks = append(s.checks, checks...) }
 }
 
+// WithLimit bounds how the events of a type are delivered by this process. Limits are
+// each process's own: ten processes with a rate of 5 make 50 in a second. Each
+// limited type takes up to four connections more at a time.
+func WithLimit(eventType string, l Limit) Option {
+	return func(s *settings) { s.limits[eventType] = l }
+}
+
+// WithMiddleware wraps every delivery. The first is outermost: it sees a delivery
+// first and its error last.
+func WithMiddleware(around ...Middleware) Option {
+	return func(s *settings) { s.middleware = append(s.middleware, around...) }
+}
+
 // WithDeliverer sets who delivers the events of a channel.
 func WithDeliverer(c Channel, d Deliverer) Option {
 	return func(s *settings) { s.deliverers[c] = d }
@@ -120,6 +137,7 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 		grace:      5 * time.Second,
 		crashes:    5,
 		zoneCheck:  24 * time.Hour,
+		limits:     make(map[string]Limit),
 		deliverers: make(map[Channel]Deliverer),
 		log:        slog.New(slog.DiscardHandler),
 	}
@@ -152,6 +170,20 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.log == nil, "logger is nil")
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)
+	}
+	for _, eventType := range slices.Sorted(maps.Keys(s.limits)) {
+		known := false
+		if registry != nil {
+			_, err := registry.Handler(eventType)
+			known = err == nil
+		}
+		refuse(!known, "limit for event type %q, which has no handler", eventType)
+		if err := s.limits[eventType].check(); err != nil {
+			errs = append(errs, fmt.Errorf("almanac: limit for event type %q: %w", eventType, err))
+		}
+	}
+	for i, around := range s.middleware {
+		refuse(around == nil, "middleware %d is nil", i)
 	}
 	for i, o := range s.observers {
 		refuse(o == nil, "observer %d is nil", i)

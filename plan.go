@@ -115,6 +115,9 @@ func replan(h oneSeries, r Roster, u User, e Event) (Event, error) {
 
 // successor plans what follows an event that has ended.
 func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
+	if isApart(done.OccurrenceKey) {
+		return Event{}, fmt.Errorf("%w: the event stood apart", ErrNoOccurrence)
+	}
 	series, ok, err := seriesOfEvent(h, u, done)
 	if err != nil {
 		return Event{}, err

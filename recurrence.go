@@ -36,7 +36,8 @@ type Occurrence struct {
 	// Key names the occurrence among those of its user and event type, for ever: it
 	// is what keeps a person from being greeted twice. It is nominal and local, such
 	// as "2027" for a birthday or "2027-03-15" for a daily digest, never an instant.
-	// Later occurrences have greater keys, compared byte by byte. 1 to 100 bytes.
+	// Later occurrences have greater keys, compared byte by byte. 1 to 100 bytes,
+	// not beginning with a tilde.
 	Key string
 	// Wall is when the occurrence happens on the clocks of Zone.
 	Wall WallTime

@@ -95,7 +95,7 @@ func (r Reminder) Appointments(u User) (map[string]Appointment, error) {
 	appointments := make(map[string]Appointment, len(raw))
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
 		field := fmt.Sprintf("attributes.%s.%s", name, clip(key, maxSeriesName))
-		if problem := seriesProblem(key); problem != "" {
+		if problem := seriesProblem(key, maxSeriesName); problem != "" {
 			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "has a name that " + problem})
 		}
 		var a Appointment

@@ -68,9 +68,21 @@ type Roster struct {
 // Edit is a change to a roster: what to store, and then what was stored.
 type Edit struct {
 	User    *User   // the changed user, its version raised by one; nil leaves the row alone
-	Moved   []Event // pending events, their versions raised by one
+	Moved   []Event // pending events that were never claimed, their versions raised by one
 	Added   []Event // new events; one whose series has an open event or used up its occurrence is left out of the answer
 	Removed []Event // pending events that are no longer owed
+
+	// Cancelled are pending events that end, as [Event.Cancel] returns them. They end
+	// before anything is added, so what is added can succeed them.
+	Cancelled []Event
+
+	// Hurried are pending events that were claimed before, their versions raised by one:
+	// they can be claimed again at another moment, and nothing else about them changes.
+	Hurried []Event
+
+	// Requeued are events to begin again, as [Event.Requeue] returns them. One whose
+	// series has an open event or used up its occurrence is left out of the answer.
+	Requeued []Event
 }
 
 // Delete says how a user is deleted. The zero Delete lets what is being delivered

@@ -12,28 +12,32 @@ import (
 	"time"
 )
 
-// running lets planners wake the engine that runs in the same process.
+// running lets planners wake the engines that run in the same process.
 type running struct {
-	engine atomic.Pointer[machine]
-	mark   mark
+	lanes atomic.Pointer[[]*lane] // nil unless they run
 }
 
-// wake has the engine look again, everywhere: nothing is known of what there is.
+// wake has the engines look again, everywhere: nothing is known of what there is.
 func (r *running) wake() {
-	r.mark.reset()
-	r.hint()
+	r.each(func(l *lane) { l.mark.reset() })
 }
 
-// wakeFor has the engine look again after events were stored: those that are
+// wakeFor has the engines look again after events were stored: those that are
 // PENDING are what there is.
 func (r *running) wakeFor(events ...Event) {
-	r.mark.tell(events...)
-	r.hint()
+	r.each(func(l *lane) { l.mark.tell(events...) })
 }
 
-func (r *running) hint() {
-	if e := r.engine.Load(); e != nil {
-		e.Wake()
+// each hints to every engine that something may be due, after what is to be said of
+// its mark.
+func (r *running) each(say func(*lane)) {
+	lanes := r.lanes.Load()
+	if lanes == nil {
+		return
+	}
+	for _, l := range *lanes {
+		say(l)
+		l.engine.Wake()
 	}
 }
 
@@ -42,37 +46,48 @@ func (s *scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &worker{scheduler: s, routes: routes, types: s.registry.EventTypes(), owner: owner()}
-	e := w.engine()
-	if !s.running.engine.CompareAndSwap(nil, e) {
+	lanes, owner := s.lanes(), owner()
+	for i, l := range lanes {
+		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner}
+		l.engine = w.newEngine()
+		if i == 0 {
+			l.engine.Chores = w.chores()
+		}
+	}
+	if !s.running.lanes.CompareAndSwap(nil, &lanes) {
 		return ErrRunning
 	}
-	defer s.running.engine.Store(nil)
+	defer s.running.lanes.Store(nil)
 	if err := s.verify(ctx); err != nil {
 		return fmt.Errorf("almanac: run: %w", err)
 	}
 
-	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", w.owner),
-		slog.Any("event_types", w.types), slog.Int("workers", s.workers))
+	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", owner),
+		slog.Any("event_types", s.registry.EventTypes()), slog.Int("workers", s.workers))
 	if _, err := s.Missed(ctx); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "missed events could not be counted", slog.Any("error", err))
 	}
-	err = s.runListening(ctx, e)
-	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", w.owner), slog.Any("error", err))
+	err = s.runListening(ctx, lanes)
+	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", owner), slog.Any("error", err))
 	if err != nil {
 		return fmt.Errorf("almanac: run: %w", err)
 	}
 	return nil
 }
 
-// runListening runs the engine, and listens for as long as it claims.
-func (s *scheduler) runListening(ctx context.Context, e *machine) error {
+// runListening runs the engines, and listens for as long as they claim.
+func (s *scheduler) runListening(ctx context.Context, lanes []*lane) error {
 	hearing, stop := context.WithCancel(ctx)
-	var listener sync.WaitGroup
+	var listener, engines sync.WaitGroup
 	listener.Go(func() { s.listen(hearing) })
 	defer listener.Wait()
 	defer stop()
-	return e.Run(ctx)
+	errs := make([]error, len(lanes))
+	for i, l := range lanes {
+		engines.Go(func() { errs[i] = l.engine.Run(ctx) })
+	}
+	engines.Wait()
+	return errors.Join(errs...)
 }
 
 // verify returns when the repository has said that this program can work on it, or

@@ -17,6 +17,8 @@ import (
 type Scheduler interface {
 	Planner
 	BulkPlanner
+	Operator
+	Pauser
 	Runner
 
 	// Preview returns the next n occurrences of a type for a person, 1 to 1,000 of
@@ -222,6 +224,14 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 		h, err := s.registry.Handler(e.Type)
 		if err != nil {
 			continue // another program's type: its own handler will see to it
+		}
+		if isApart(e.OccurrenceKey) {
+			moved, err := guarded("replanning "+e.Type, func() (Event, error) { return followAgain(h, r.User, u, e) })
+			if err != nil {
+				return Edit{}, err
+			}
+			edit.Moved = append(edit.Moved, moved)
+			continue
 		}
 		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == idOf(h, e) })
 		if i < 0 {

@@ -154,6 +154,32 @@ CREATE TABLE :"schema".zone_rules (
     CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
 );
 
+-- Types of events that nobody delivers for the time being.
+CREATE TABLE :"schema".pauses (
+    event_type varchar(50) NOT NULL,
+    since      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT pauses_pkey PRIMARY KEY (event_type)
+);
+
+-- What became of events, step by step, while the trail is kept: triggers write it then, in the transaction of the step, whatever program
+-- takes it. They are made when the trail is switched on, so that it costs nothing before.
+CREATE TABLE :"schema".audit (
+    id         bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
+    at         timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    kind       varchar(20)  NOT NULL, -- created, rescheduled, removed, claimed, returned (before it began), released, completed, failed, cancelled
+    event_id   uuid         NOT NULL,
+    user_id    uuid         NOT NULL,
+    event_type varchar(50)  NOT NULL,
+    version    integer      NOT NULL, -- of the event after the step
+    detail     varchar(1100),         -- why it failed, was released or was cancelled
+    actor      varchar(200) NOT NULL DEFAULT left(session_user || ' ' || current_setting('application_name'), 200),
+    CONSTRAINT audit_pkey PRIMARY KEY (id)
+);
+
+CREATE INDEX audit_event ON :"schema".audit (event_id);
+
+CREATE INDEX audit_user ON :"schema".audit (user_id);
+
 -- What people are owed and what became of it, one row per event: in three parts of the same shape, and all.
 -- BETWEEN, because to a planner a second equality would say that next to no row has both.
 CREATE VIEW :"schema".pending_events AS
@@ -256,11 +282,60 @@ BEGIN
     DELETE FROM :"schema".keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
     WITH gone AS (DELETE FROM :"schema".series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key, s.event_id)
     DELETE FROM :"schema".keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
+    DELETE FROM :"schema".audit a WHERE a.user_id = OLD.id;
     RETURN OLD;
 END
 $$;
 
 CREATE TRIGGER users_forgotten BEFORE DELETE ON :"schema".users FOR EACH ROW EXECUTE FUNCTION :"schema".forget_user();
+
+-- Writes the steps of open events to the trail.
+CREATE FUNCTION :"schema".audit_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+DECLARE
+    step text;
+BEGIN
+    IF TG_OP = 'INSERT' OR NEW.event_id IS DISTINCT FROM OLD.event_id THEN
+        IF NEW.event_id IS NOT NULL THEN
+            step := 'created';
+        ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key THEN
+            step := 'removed';
+        END IF;
+    ELSIF NEW.claim_count > OLD.claim_count THEN
+        step := 'released';
+    ELSIF NEW.version > OLD.version + 1 THEN
+        step := 'returned';
+    ELSIF NEW.version > OLD.version THEN
+        step := 'rescheduled';
+    END IF;
+    IF step IS NOT NULL THEN
+        INSERT INTO :"schema".audit (kind, event_id, user_id, event_type, version, detail)
+        VALUES (step, coalesce(NEW.event_id, OLD.event_id), NEW.user_id, NEW.event_type, NEW.version,
+            CASE WHEN step = 'released' THEN NEW.last_error END);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Writes the ends of events to the trail.
+CREATE FUNCTION :"schema".audit_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+BEGIN
+    INSERT INTO :"schema".audit (kind, event_id, user_id, event_type, version, detail)
+    VALUES (CASE WHEN NEW.failure_reason ~ '^cancelled($|:)' THEN 'cancelled' ELSE lower(NEW.status) END,
+        NEW.id, NEW.user_id, NEW.event_type, NEW.version, NEW.failure_reason);
+    RETURN NULL;
+END
+$$;
+
+-- Writes claims to the trail.
+CREATE FUNCTION :"schema".audit_lease() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+BEGIN
+    INSERT INTO :"schema".audit (kind, event_id, user_id, event_type, version)
+    SELECT 'claimed', s.event_id, s.user_id, s.event_type, s.version + 1
+    FROM unnest(NEW.series_ids) AS held (id)
+    JOIN :"schema".series s ON s.id = held.id;
+    RETURN NULL;
+END
+$$;
 
 COMMENT ON TABLE :"schema".users IS 'People whom events are for';
 COMMENT ON TABLE :"schema".series IS 'What people are owed, one row per series of a person, with its open event';
@@ -269,6 +344,8 @@ COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch
 COMMENT ON TABLE :"schema".history IS 'The events that have ended';
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
 COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
+COMMENT ON TABLE :"schema".pauses IS 'Types of events that nobody delivers for the time being';
+COMMENT ON TABLE :"schema".audit IS 'What became of events, step by step, while the trail is kept';
 COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
 COMMENT ON COLUMN :"schema".series.version IS 'Optimistic locking: raised by one by every change of the event';
 COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';

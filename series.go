@@ -14,7 +14,7 @@ import (
 // instant.
 type MultiSeries interface {
 	// Series returns the names of the series that u has now: each 1 to 50 bytes,
-	// without a slash, none twice. A pending event of a series that is not among them
+	// without a slash, not beginning with a tilde, none twice. A pending event of a series that is not among them
 	// any more is removed when the user is next edited or rescheduled.
 	Series(u User) ([]string, error)
 
@@ -61,7 +61,7 @@ func seriesOf(h EventHandler, u User) (list []oneSeries, err error) {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	for i, name := range names {
-		problem := seriesProblem(name)
+		problem := seriesProblem(name, maxSeriesName)
 		if i > 0 && name == names[i-1] {
 			problem = "is there twice"
 		}
@@ -74,11 +74,14 @@ func seriesOf(h EventHandler, u User) (list []oneSeries, err error) {
 }
 
 // seriesProblem says what is wrong with the name of a series, or "".
-func seriesProblem(name string) string {
+func seriesProblem(name string, most int) string {
 	if strings.Contains(name, "/") {
 		return "contains a slash"
 	}
-	return tokenProblem(name, maxSeriesName)
+	if isApart(name) {
+		return "begins with a tilde"
+	}
+	return tokenProblem(name, most)
 }
 
 // seriesOfEvent returns the series that e belongs to, and whether u still has it.
@@ -94,7 +97,7 @@ func seriesOfEvent(h EventHandler, u User, e Event) (oneSeries, bool, error) {
 
 // idOf tells the series of an event by its key.
 func idOf(h EventHandler, e Event) seriesID {
-	if _, ok := h.(MultiSeries); !ok {
+	if _, ok := h.(MultiSeries); !ok && !isApart(e.OccurrenceKey) {
 		return seriesID{e.Type, ""}
 	}
 	return seriesID{e.Type, seriesName(e.OccurrenceKey)}
@@ -122,7 +125,7 @@ func (o Occurrence) name() string {
 func (r Roster) used(s oneSeries) string {
 	greatest := ""
 	for _, key := range r.Used[s.EventType()] {
-		if s.multi == nil || seriesName(key) == s.name {
+		if !isApart(key) && (s.multi == nil || seriesName(key) == s.name) {
 			greatest = max(greatest, key)
 		}
 	}

@@ -44,8 +44,11 @@ func (s *scheduler) tellEdit(ctx context.Context, was User, stored Edit) {
 			s.tell(ctx, Notice{Kind: UserBirthdayChanged, User: *is, Was: was})
 		}
 	}
+	s.tellEvents(ctx, EventCancelled, stored.Cancelled)
 	s.tellEvents(ctx, EventRescheduled, stored.Moved)
+	s.tellEvents(ctx, EventRescheduled, stored.Hurried)
 	s.tellEvents(ctx, EventCreated, stored.Added)
+	s.tellEvents(ctx, EventRequeued, stored.Requeued)
 	s.tellEvents(ctx, EventRemoved, stored.Removed)
 }
 
@@ -59,6 +62,7 @@ func (s *scheduler) tellSettled(ctx context.Context, settled []Settled) {
 		if r.Successor != nil {
 			s.tell(ctx, Notice{Kind: EventCreated, Event: *r.Successor})
 		}
+		s.tellEvents(ctx, EventCreated, r.Followed)
 	}
 }
 

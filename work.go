@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,7 @@ type route struct {
 	handler   EventHandler
 	execution Execution
 	checks    Checks
+	deliver   Deliverer // the middleware around the handler or its channel
 }
 
 func (s *scheduler) routes() (map[string]route, error) {
@@ -44,7 +46,7 @@ func (s *scheduler) routes() (map[string]route, error) {
 		if age := x.CatchUpPolicy.SkipOlder; age > 0 {
 			checks = append(checks, neverTried(NotOlderThan(age)))
 		}
-		routes[eventType] = route{h, x, append(checks, s.checks...)}
+		routes[eventType] = route{h, x, append(checks, s.checks...), s.deliverer(h)}
 	}
 	return routes, nil
 }
@@ -72,8 +74,8 @@ type job struct {
 // worker hands the stages of an event's way to the engine: claim, do, settle.
 type worker struct {
 	*scheduler
+	*lane
 	routes map[string]route
-	types  []string
 	owner  string
 	watch  watch
 }
@@ -81,7 +83,7 @@ type worker struct {
 // tryAgain is how long to wait after calls to the repository have failed.
 var tryAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
 
-func (w *worker) engine() *machine {
+func (w *worker) newEngine() *machine {
 	return &machine{
 		Claim:  func(ctx context.Context, free int) ([]*job, error) { return w.claim(ctx, free, 0) },
 		Ahead:  w.ahead(),
@@ -97,9 +99,8 @@ func (w *worker) engine() *machine {
 			},
 			TTL: w.lease,
 		},
-		Chores: w.chores(),
 		Settings: engine.Settings{
-			Slots: w.workers, Batch: settleBatch, Settlers: settlers, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
+			Slots: w.lane.workers, Batch: settleBatch, Settlers: settlers, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
 			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
 		},
 		Log: w.log,
@@ -108,20 +109,24 @@ func (w *worker) engine() *machine {
 
 // claim takes events for the free slots that are due, or will be within ahead.
 func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*job, error) {
-	mark := &w.running.mark
-	request := ClaimRequest{
-		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: mark.look(), Ahead: ahead,
-	}
 	asked := time.Now()
+	free = w.allowance(free, asked)
+	if len(w.types) == 0 || free == 0 {
+		return nil, nil
+	}
+	request := ClaimRequest{
+		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
+	}
 	claimed, err := w.repository.Claim(ctx, request)
 	if err != nil {
-		mark.reset()
+		w.mark.reset()
 		if !safeToRetry(err) {
 			err = errors.Join(err, w.disown(ctx, request.Token))
 		}
 		return nil, err
 	}
-	mark.advance(request, claimed)
+	w.mark.advance(request, claimed)
+	w.spend(len(claimed.Events), asked)
 	read := w.watch.set(claimed.At, asked)
 	jobs := make([]*job, len(claimed.Events))
 	for i, e := range claimed.Events {
@@ -136,12 +141,15 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 // until says how long it is until the next event is due. What a look everywhere has
 // found is for a claim that looks there too.
 func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
-	from := w.running.mark.look()
+	if len(w.types) == 0 {
+		return 0, false, nil
+	}
+	from := w.mark.look()
 	wait, known, err := w.repository.Until(ctx, w.types, from)
 	if from.IsZero() && (err != nil || known && wait <= 0) {
-		w.running.mark.reset()
+		w.mark.reset()
 	}
-	return wait, known, err
+	return max(wait, w.untilAllowed(time.Now())), known, err
 }
 
 // safeToRetry reports whether a call that failed certainly stored nothing: asking
@@ -167,7 +175,7 @@ func (w *worker) do(ctx context.Context, j *job) Settlement {
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		return w.settlement(j, GaveUp(err.Error()))
 	}
-	err := w.deliver(ctx, j.route.handler, Delivery{j.event, j.event.RetryCount + 1, j.clock.now()})
+	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.event.RetryCount + 1, j.clock.now()})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		// Not the event's fault: the process stops, or the lease is another's by now.
 		return w.settlement(j, GaveBack(AfterShutdown, cause.Error(), 0))
@@ -175,16 +183,23 @@ func (w *worker) do(ctx context.Context, j *job) Settlement {
 	return w.settlement(j, j.judge(err))
 }
 
-func (w *worker) deliver(ctx context.Context, h EventHandler, d Delivery) error {
+// deliverer returns who makes the attempts at a handler's events.
+func (s *scheduler) deliverer(h EventHandler) Deliverer {
+	var d Deliverer = DelivererFunc(func(ctx context.Context, d Delivery) error {
+		channel := h.Channel(d.Event)
+		deliverer, ok := s.deliverers[channel]
+		if !ok {
+			return fmt.Errorf("almanac: no deliverer for channel %q", channel)
+		}
+		return deliverer.Deliver(ctx, d)
+	})
 	if x, ok := h.(Executor); ok {
-		return x.Execute(ctx, d)
+		d = DelivererFunc(x.Execute)
 	}
-	channel := h.Channel(d.Event)
-	deliverer, ok := w.deliverers[channel]
-	if !ok {
-		return fmt.Errorf("almanac: no deliverer for channel %q", channel)
+	for _, around := range slices.Backward(s.middleware) {
+		d = around(d)
 	}
-	return deliverer.Deliver(ctx, d)
+	return d
 }
 
 // exited judges an event whose delivery ended its goroutine.
@@ -201,6 +216,10 @@ func (w *worker) exited(j *job, cause any, stack []byte) Settlement {
 func (j *job) judge(err error) Outcome {
 	if err == nil {
 		return Delivered(j.clock.now())
+	}
+	var snoozed *snoozeError
+	if errors.As(err, &snoozed) {
+		return GaveBack(AfterSnooze, snoozed.Error(), snoozed.delay)
 	}
 	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
 	if errors.Is(err, ErrPermanent) || tried >= policy.Attempts {
@@ -225,20 +244,23 @@ func (w *worker) settlement(j *job, o Outcome) Settlement {
 	if o.Status == Pending {
 		next = nil
 	}
-	return Settlement{Event: j.event, User: j.user, Outcome: o, Next: next}
+	return Settlement{Event: j.event, User: j.user, Outcome: o, Next: next, Follow: w.followWith(j.route.handler, j.event, o)}
 }
 
 // settle stores a batch of outcomes and tells what was stored.
 func (w *worker) settle(ctx context.Context, batch []Settlement) error {
 	settled, err := w.repository.Settle(ctx, batch)
 	if err != nil {
-		w.running.mark.reset() // some of it may be available again
+		w.mark.reset() // some of it may be available again
 		return err
 	}
 	for i, r := range settled {
 		w.report(ctx, batch[i].Event, r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(next)
+		}
+		if len(r.Followed) > 0 {
+			w.running.wakeFor(r.Followed...)
 		}
 	}
 	w.tellSettled(ctx, settled)

@@ -31,6 +31,7 @@ type state struct {
 	leases map[uuid.UUID]lease
 	used   map[series]string            // the greatest key of an event that has ended
 	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
+	pauses map[string]time.Time         // since when, by event type
 }
 
 // series is what a user's events of a type belong to whose keys have the same name.
@@ -59,6 +60,8 @@ var (
 	_ almanac.Repository     = (*Repository)(nil)
 	_ almanac.BulkRepository = (*Repository)(nil)
 	_ almanac.Confirmer      = (*Repository)(nil)
+
+	_ almanac.PauseRepository = (*Repository)(nil)
 )
 
 // NewRepository returns an empty repository. Its clock decides what is due; nil
@@ -73,6 +76,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		leases: make(map[uuid.UUID]lease),
 		used:   make(map[series]string),
 		zones:  make(map[string]almanac.ZoneRules),
+		pauses: make(map[string]time.Time),
 	}}
 }
 
@@ -89,7 +93,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, done := state{maps.Clone(r.users), maps.Clone(r.events), maps.Clone(r.leases), maps.Clone(r.used), r.zones}, false
+	before, done := r.state.cloned(), false
 	defer func() {
 		if !done { // an error, or a panic of the caller's code
 			r.state = before
@@ -98,6 +102,13 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	err := operation(r.now())
 	done = err == nil
 	return err
+}
+
+// cloned returns a copy that shares nothing that is changed in place.
+func (s state) cloned() state {
+	s.users, s.events, s.leases = maps.Clone(s.users), maps.Clone(s.events), maps.Clone(s.leases)
+	s.used, s.pauses = maps.Clone(s.used), maps.Clone(s.pauses)
+	return s
 }
 
 // read runs an operation that changes nothing.

@@ -36,7 +36,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
 		}
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User), At: now}
-		due := slices.DeleteFunc(r.matching(pending(request.Types)), func(e almanac.Event) bool {
+		due := slices.DeleteFunc(r.matching(pending(r.unpaused(request.Types))), func(e almanac.Event) bool {
 			ahead := max(request.Ahead, 0)
 			if e.ClaimCount > 0 {
 				ahead = 0
@@ -216,9 +216,17 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 		return almanac.Settled{Err: err}
 	}
 	result := almanac.Settled{Event: s.put(next, now)}
-	u, err := s.visible(stored.UserID)
-	if err != nil || one.Next == nil || !next.Status.Terminal() {
-		return result
+	if u, err := s.visible(stored.UserID); err == nil && next.Status.Terminal() {
+		s.succeed(&result, one, u, now)
+		s.follow(&result, one, u, now)
+	}
+	return result
+}
+
+// succeed stores the successor of an event that ended.
+func (s *state) succeed(result *almanac.Settled, one almanac.Settlement, u almanac.User, now time.Time) {
+	if one.Next == nil {
+		return
 	}
 	successor, err := one.Next(u, now)
 	switch {
@@ -232,13 +240,28 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 			result.Successor = &e
 		}
 	}
-	return result
+}
+
+// follow stores what follows an event that ended, besides the successor.
+func (s *state) follow(result *almanac.Settled, one almanac.Settlement, u almanac.User, now time.Time) {
+	if one.Follow == nil {
+		return
+	}
+	list, err := one.Follow(u, now)
+	for _, e := range list {
+		e, inserted, refused := s.insert(e, now)
+		err = errors.Join(err, refused)
+		if inserted {
+			result.Followed = append(result.Followed, e)
+		}
+	}
+	result.PlanErr = errors.Join(result.PlanErr, err)
 }
 
 // Until returns how long it is until the next event can be claimed.
 func (r *Repository) Until(ctx context.Context, types []string, mark time.Time) (wait time.Duration, known bool, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		for _, e := range r.matching(pending(types)) {
+		for _, e := range r.matching(pending(r.unpaused(types))) {
 			left := e.AvailableAt.Sub(now)
 			if !e.AvailableAt.Before(since(mark, now)) && (!known || left < wait) {
 				wait, known = left, true

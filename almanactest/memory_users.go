@@ -131,6 +131,13 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		stored.Removed = append(stored.Removed, s.events[e.ID])
 		delete(s.events, e.ID)
 	}
+	for _, e := range wanted.Cancelled {
+		e, err := s.cancel(e, now)
+		if err != nil {
+			return stored, err
+		}
+		stored.Cancelled = append(stored.Cancelled, e)
+	}
 	for _, e := range wanted.Moved {
 		if err := s.unclaimed(e.ID, e.Version-1); err != nil {
 			return stored, err
@@ -141,6 +148,13 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		}
 		stored.Moved = append(stored.Moved, e)
 	}
+	for _, e := range wanted.Hurried {
+		e, err := s.hurry(e, now)
+		if err != nil {
+			return stored, err
+		}
+		stored.Hurried = append(stored.Hurried, e)
+	}
 	for _, e := range wanted.Added {
 		e, inserted, err := s.insert(e, now)
 		if err != nil {
@@ -148,6 +162,11 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		}
 		if inserted {
 			stored.Added = append(stored.Added, e)
+		}
+	}
+	for _, e := range wanted.Requeued {
+		if e, inserted := s.requeue(e, now); inserted {
+			stored.Requeued = append(stored.Requeued, e)
 		}
 	}
 	return stored, nil

@@ -119,7 +119,7 @@ func TestAWorkerBeforeItsMigration(t *testing.T) {
 		down    string
 	}{
 		"of the following release":             {next, present.Version, ""},
-		"on a database of the first migration": {present, 1, "DROP TABLE almanac.zone_rules; DELETE FROM almanac.migrations WHERE version > 1"},
+		"on a database of the first migration": {present, 1, "DROP TABLE almanac.zone_rules, almanac.pauses, almanac.audit; DROP FUNCTION almanac.audit_series, almanac.audit_history, almanac.audit_lease; DELETE FROM almanac.migrations WHERE version > 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {

@@ -5,6 +5,7 @@
 -- almanac_owner    owns the PostgreSQL schema and migrates it
 -- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
 -- almanac_api      keeps people and plans for them, and looks at events; it neither claims nor settles
+-- almanac_operator changes single events: cancels, runs now, requeues and pauses; it may do what worker and api may
 -- almanac_reader   looks at how things stand, without names, dates of birth, attributes and payloads
 --
 -- Run it before the first migration, to make the roles and the schema, and again after each migration, to grant what the tables
@@ -37,11 +38,16 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['almanac_owner', 'almanac_worker', 'almanac_api', 'almanac_reader'] LOOP
+    FOREACH name IN ARRAY ARRAY['almanac_owner', 'almanac_worker', 'almanac_api', 'almanac_operator', 'almanac_reader'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN', name);
         END IF;
     END LOOP;
+
+    -- What an operator does to an event is what a worker and the API do, by hand.
+    IF NOT (pg_has_role('almanac_operator', 'almanac_worker', 'MEMBER') AND pg_has_role('almanac_operator', 'almanac_api', 'MEMBER')) THEN
+        GRANT almanac_worker, almanac_api TO almanac_operator;
+    END IF;
 
     -- To hand over the schema and to grant in the owner's stead, one has to be a member of the owner.
     IF current_user <> 'almanac_owner' AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
@@ -59,8 +65,8 @@ CREATE SCHEMA IF NOT EXISTS :"schema";
 ALTER SCHEMA :"schema" OWNER TO almanac_owner;
 
 -- To name a table, everybody needs USAGE. Nobody but the owner creates anything.
-REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
-GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_reader;
+REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
+GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_operator, almanac_reader;
 
 -- What later migrations add: the programs may read it, which makes new columns and tables no obstacle to them, and may write it when
 -- this file has been run again. The reader sees nothing of it before, for a new table may hold what is personal. Functions
@@ -87,6 +93,8 @@ BEGIN
     ALTER TABLE keys OWNER TO almanac_owner;
     ALTER TABLE leases OWNER TO almanac_owner;
     ALTER TABLE zone_rules OWNER TO almanac_owner;
+    ALTER TABLE pauses OWNER TO almanac_owner;
+    ALTER TABLE audit OWNER TO almanac_owner;
     ALTER VIEW pending_events OWNER TO almanac_owner;
     ALTER VIEW processing_events OWNER TO almanac_owner;
     ALTER VIEW ended_events OWNER TO almanac_owner;
@@ -94,12 +102,15 @@ BEGIN
     ALTER FUNCTION refuse_change() OWNER TO almanac_owner;
     ALTER FUNCTION follow_user() OWNER TO almanac_owner;
     ALTER FUNCTION forget_user() OWNER TO almanac_owner;
+    ALTER FUNCTION audit_series() OWNER TO almanac_owner;
+    ALTER FUNCTION audit_history() OWNER TO almanac_owner;
+    ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
 
     -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, pending_events, processing_events,
-        ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
-    REVOKE ALL ON SEQUENCE series_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user() FROM PUBLIC, almanac_worker, almanac_api, almanac_reader;
+    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, pauses, audit, pending_events, processing_events,
+        ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
+    REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
+    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
     GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_reader;
@@ -141,6 +152,11 @@ BEGIN
     -- Comparing rules locks the table, for which rights on columns do not do.
     GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
 
+    -- What is paused is left out of claims.
+    GRANT SELECT ON pauses TO almanac_worker;
+    -- The trail is written by triggers, which act as the owner.
+    GRANT SELECT ON audit TO almanac_worker, almanac_api;
+
     -- The API.
 
     GRANT SELECT ON users TO almanac_api;
@@ -171,6 +187,12 @@ BEGIN
     -- A key is taken with the event, and freed when the event is forgotten.
     GRANT INSERT, DELETE ON keys TO almanac_api;
 
+    -- The operator, besides what the worker and the API may.
+
+    -- What failed begins again with its counters.
+    GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
+    GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
+
     -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
 
     -- Without names, date of birth and attributes. The zone is known from the events anyway.
@@ -186,6 +208,8 @@ BEGIN
     GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
+    GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
+    GRANT SELECT (id, at, kind, event_id, user_id, event_type, version, detail, actor) ON audit TO almanac_reader;
 END
 $$;
 

@@ -119,7 +119,7 @@ func (p plan) bound(index string) string {
 
 // scansSequentially reports whether a whole table is read that grows.
 func (p plan) scansSequentially() bool {
-	if p.NodeType == "Seq Scan" && p.Relation != "leases" {
+	if p.NodeType == "Seq Scan" && p.Relation != "leases" && p.Relation != "pauses" {
 		return true
 	}
 	for _, child := range p.Plans {

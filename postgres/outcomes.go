@@ -18,15 +18,16 @@ type change struct {
 	place   int
 	series  int64
 	was, is almanac.Event
-	user    pgtype.Int4    // the version that its user must still be at; NULL where it does not matter
-	next    *almanac.Event // the successor, which takes its place
-	apart   *almanac.Event // a successor in another series
+	user    pgtype.Int4     // the version that its user must still be at; NULL where it does not matter
+	next    *almanac.Event  // the successor, which takes its place
+	apart   *almanac.Event  // a successor in another series
+	follow  []almanac.Event // what is stored besides
 	planErr error
 }
 
-// errApart says that a successor belongs to another series than the event before it.
-// In a batch it could meet what another settlement does to that series, so each
-// is then stored by itself.
+// errApart says that an event is followed by one in another series. In a batch it
+// could meet what another settlement does to that series, so each is then stored by
+// itself.
 var errApart = errors.New("postgres: a successor in another series")
 
 // plan makes changes of the settlements at the given places, and returns the places
@@ -58,10 +59,10 @@ func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
 		if user != nil && !t.locked {
 			c.user = int4(user.Version)
 		}
-		if user != nil && s.Next != nil && is.Status.Terminal() {
-			c.follow(s.Next(*user, t.now))
+		if user != nil && is.Status.Terminal() {
+			c.plan(s, *user, t.now)
 		}
-		if c.apart != nil && len(t.settlements) > 1 {
+		if (c.apart != nil || len(c.follow) > 0) && len(t.settlements) > 1 {
 			return nil, nil, errApart
 		}
 		changes = append(changes, c)
@@ -80,15 +81,29 @@ func (t *turn) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 		}
 		return &u, true
 	}
-	if s.Next == nil && s.Outcome.Status != almanac.Pending {
+	if s.Next == nil && s.Follow == nil && s.Outcome.Status != almanac.Pending {
 		return nil, true
 	}
 	return &s.User, s.User.ID == s.Event.UserID
 }
 
-// follow takes what was planned as a successor. One whose occurrence is used up is
+// plan asks what follows an event that ends.
+func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
+	if s.Next != nil {
+		c.succeed(s.Next(u, now))
+	}
+	if s.Follow == nil {
+		return
+	}
+	var err error
+	if c.follow, err = s.Follow(u, now); err != nil {
+		c.follow, c.planErr = nil, errors.Join(c.planErr, err)
+	}
+}
+
+// succeed takes what was planned as a successor. One whose occurrence is used up is
 // none.
-func (c *change) follow(e almanac.Event, err error) {
+func (c *change) succeed(e almanac.Event, err error) {
 	switch {
 	case errors.Is(err, almanac.ErrNoOccurrence):
 	case err != nil:
@@ -246,16 +261,21 @@ func ofNext[V any](changes []*change, value func(*almanac.Event) V) pgtype.FlatA
 	})
 }
 
-// storeApart stores a successor that begins or goes on with another series than the
-// event before it.
+// storeApart stores what begins or goes on with another series than the event before
+// it.
 func (t *turn) storeApart(ctx context.Context, c *change) error {
-	if c.apart == nil {
-		return nil
+	wanted := c.follow
+	if c.apart != nil {
+		wanted = append([]almanac.Event{*c.apart}, wanted...)
 	}
-	stored, err := t.insert(ctx, t.tx, t.keys, []almanac.Event{*c.apart})
+	stored, err := t.insert(ctx, t.tx, t.keys, wanted)
 	if err != nil || len(stored) == 0 {
 		return err
 	}
-	t.settled[c.place].Successor = &stored[0]
+	one := &t.settled[c.place]
+	one.Followed = stored
+	if c.apart != nil && stored[0].ID == c.apart.ID {
+		one.Successor, one.Followed = &stored[0], stored[1:]
+	}
 	return t.hint(ctx, t.tx, stored)
 }

@@ -65,7 +65,7 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 		return settled, err
 	}
 	cause := err
-	one[0].Next = nil
+	one[0].Next, one[0].Follow = nil, nil
 	settled, _, err = s.settleTogether(ctx, one)
 	switch {
 	case err == nil:

@@ -41,6 +41,8 @@ var (
 	_ almanac.Repository     = (*Store)(nil)
 	_ almanac.BulkRepository = (*Store)(nil)
 	_ almanac.Verifier       = (*Store)(nil)
+
+	_ almanac.PauseRepository = (*Store)(nil)
 )
 
 // Option is a setting of [New], [Migrate] and [MigrateDown].
@@ -119,6 +121,14 @@ const leaseHolds = `EXISTS (
 	) s
 )`
 
+// claimable is a condition: row q of the queue is of one of @types, and that is not
+// paused. What is paused is looked up once a statement.
+const claimable = `q.event_type = ANY (ARRAY (
+	SELECT t.name
+	FROM unnest(@types::text[]) AS t (name)
+	WHERE t.name NOT IN (SELECT p.event_type FROM :"schema".pauses p)
+))`
+
 //go:embed queries/*.sql
 var queries embed.FS
 
@@ -130,7 +140,8 @@ func (s *Store) load() (map[string]string, error) {
 	}
 	statements := make(map[string]string, len(files))
 	fill := strings.NewReplacer(`:"schema"`, quoted(s.schema), ":event", eventColumns, ":claimed", claimedColumns, ":user", userColumns,
-		":holds", strings.ReplaceAll(leaseHolds, `:"schema"`, quoted(s.schema)))
+		":holds", strings.ReplaceAll(leaseHolds, `:"schema"`, quoted(s.schema)),
+		":types", strings.ReplaceAll(claimable, `:"schema"`, quoted(s.schema)))
 	for _, file := range files {
 		text, err := queries.ReadFile("queries/" + file.Name())
 		if err != nil {

@@ -139,13 +139,22 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.
 	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
 		return stored, err
 	}
+	if stored.Cancelled, err = s.cancel(ctx, tx, wanted.Cancelled); err != nil {
+		return stored, err
+	}
 	if stored.Moved, err = s.move(ctx, tx, wanted.Moved); err != nil {
+		return stored, err
+	}
+	if stored.Hurried, err = s.hurry(ctx, tx, wanted.Hurried); err != nil {
 		return stored, err
 	}
 	if stored.Added, err = s.insert(ctx, tx, keys, wanted.Added); err != nil {
 		return stored, err
 	}
-	return stored, s.hint(ctx, tx, slices.Concat(stored.Moved, stored.Added))
+	if stored.Requeued, err = s.requeue(ctx, tx, wanted.Requeued); err != nil {
+		return stored, err
+	}
+	return stored, s.hint(ctx, tx, slices.Concat(stored.Moved, stored.Hurried, stored.Added, stored.Requeued))
 }
 
 // DeleteUser deletes a user, or hides them while something is in flight. Leases

@@ -56,8 +56,9 @@ func (f file) wrongRoom(name string) string {
 		}
 	case f.in("."):
 		nouns := []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron"}
-		if !standard(name) && name != "github.com/google/uuid" && !(ours && slices.Contains(nouns, room)) {
-			return "the root imports the standard library, uuid and " + strings.Join(nouns, ", ") + " only"
+		foreign := []string{"github.com/google/uuid", "golang.org/x/time/rate"}
+		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, room)) {
+			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("contrib"):
 		if ours && room != "" && !f.in(room) {
@@ -90,6 +91,7 @@ func (f file) wrongHome(name string) string {
 		"go.opentelemetry.io/otel": {f.in("contrib/otel") && (tests || !within(name, "go.opentelemetry.io/otel/sdk")),
 			"only in contrib/otel, and the SDK only in its tests"},
 		"go.yaml.in/yaml/v3":           {tests, "only in tests and internal/pgtest"},
+		"golang.org/x/time/rate":       {f.in("."), "only in the root"},
 		"github.com/teambition":        {tests, "only in tests and internal/pgtest"},
 		"github.com/robfig":            {tests, "only in tests and internal/pgtest"},
 		"github.com/stretchr/testify":  {tests, "only in tests and internal/pgtest"},

@@ -4,6 +4,7 @@
 -- last until the surrounding transaction ends. The lock is taken in a materialized step, since a plan that repeats the limited
 -- scan would take more than the limit. Whoever changes a pending event puts another row in the place of the one in the queue, so
 -- that the series, which this reads as they were when it began, are those of the rows that it holds.
+-- Types that are paused are left out: :types.
 -- The mark bounds the scan of the index, whose entries left of it are dead, and stay as long as somebody has an old
 -- transaction. One that lies in the future is none: the clock was set back.
 -- "< 1", of which the planner expects a third to be true, and not "= 0", of which it expects one in two hundred: nearly all are.
@@ -15,7 +16,7 @@ WITH due AS MATERIALIZED (
     FROM :"schema".queue q
     WHERE q.available_at <= now() + @ahead::interval
         AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END
-        AND q.event_type = ANY (@types::text[])
+        AND :types
         AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
     ORDER BY q.available_at, q.event_id
     LIMIT @limit

@@ -1,0 +1,286 @@
+package almanac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// Operator changes what became of single events, as people who operate a program
+// have to now and then. In a host's transaction it is part of that.
+type Operator interface {
+	// Cancel ends a pending event before it is delivered: it is FAILED for a reason that
+	// begins with [ReasonCancelled], its occurrence is used up, and its series goes on
+	// with the next one. The error is a [*NotFoundError] when there is no such event, and
+	// an [*InvalidStateTransitionError] when it has begun or ended.
+	Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cancelled, error)
+
+	// RunNow makes a pending event due at once, whatever its instant was, or available at
+	// once where it rests before another attempt. Its identity and its idempotency key
+	// stay, and the series goes on from the next occurrence. A profile edit that comes
+	// before it is claimed puts it back. Errors are those of Cancel.
+	RunNow(ctx context.Context, id uuid.UUID) (Event, error)
+
+	// Requeue delivers a FAILED event once more: as a new event, see [Event.Requeue],
+	// since what has ended never changes. The error is a [*NotFoundError] when there is
+	// no such event, an [*InvalidStateTransitionError] when it has not failed, and
+	// matches [ErrExists] when it was requeued already: then the event that came of it
+	// is the one to requeue.
+	Requeue(ctx context.Context, id uuid.UUID) (Event, error)
+
+	// Operate does one of these to the events that match spec, each in a transaction of
+	// its own, in order of creation. Only events in a status that the operation is for
+	// are looked at. Those that cannot be changed are reported and hold up nobody; an
+	// error of the repository ends it, and comes back with the count of what is done.
+	Operate(ctx context.Context, what Operation, spec Spec, how Operate) (Operated, error)
+}
+
+// Cancel says how an event is cancelled.
+type Cancel struct {
+	// Reason is what the failure reason says besides, up to some 990 bytes.
+	Reason string
+	// Version is the version of the event that is meant. If it is at another by then,
+	// nothing is cancelled and the error is an [*OptimisticLockError]. Zero means
+	// whatever version it is at.
+	Version int
+	// EndSeries lets the series end with the event, so that no handler is needed. It
+	// goes on when the person is next edited, rescheduled or backfilled by a program
+	// that has the handler. Otherwise, without a handler, the error is an
+	// [*UnsupportedEventTypeError].
+	EndSeries bool
+}
+
+// Cancelled is what cancelling an event did.
+type Cancelled struct {
+	Event     Event  // as stored, FAILED
+	Successor *Event // the next of its series; nil if there is none
+}
+
+// Operation is something to do to many events.
+type Operation string
+
+// The operations.
+const (
+	OperationCancel  Operation = "cancel"  // see [Operator].Cancel
+	OperationRunNow  Operation = "run-now" // see [Operator].RunNow
+	OperationRequeue Operation = "requeue" // see [Operator].Requeue
+)
+
+// of returns the status of the events that an operation is for.
+func (o Operation) of() (Status, error) {
+	switch o {
+	case OperationCancel, OperationRunNow:
+		return Pending, nil
+	case OperationRequeue:
+		return Failed, nil
+	}
+	return "", &ValidationError{[]FieldError{{Field: "operation", Problem: "is none of cancel, run-now and requeue"}}}
+}
+
+// Operate says how an operation is done to many events.
+type Operate struct {
+	// Limit is the most events to look at, 1 to 1,000,000. Zero means 1,000.
+	Limit int
+	// DryRun changes nothing and answers with the events that would be tried.
+	DryRun bool
+	// Cancel says how events are cancelled; its Version does not count.
+	Cancel Cancel
+	// Progress, if not nil, hears after each page of events what is done so far.
+	Progress func(Operated)
+}
+
+// Operated says what an operation has come to.
+type Operated struct {
+	Events  []Event // as stored; in a dry run, as they are
+	Refused []EventRefusal
+	More    bool // whether the limit was reached, so that there may be more
+}
+
+// EventRefusal says which event could not be changed, and why.
+type EventRefusal struct {
+	EventID uuid.UUID
+	Err     error
+}
+
+const (
+	defaultOperate = 1000
+	maxOperate     = 1_000_000
+)
+
+func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cancelled, error) {
+	edit, err := s.editEvent(ctx, id, Failed, func(r Roster, e Event) (Edit, error) {
+		if how.Version != 0 && how.Version != e.Version {
+			return Edit{}, &OptimisticLockError{EventID: id, Expected: how.Version}
+		}
+		done, err := e.Cancel(uuid.New(), how.Reason)
+		if err != nil || how.EndSeries || isApart(e.OccurrenceKey) {
+			return Edit{Cancelled: []Event{done}}, err
+		}
+		h, err := s.registry.Handler(e.Type)
+		if err != nil {
+			return Edit{}, err
+		}
+		next, err := guarded("planning the successor of "+e.Type, func() (Event, error) { return successor(h, done, r.User, r.Now) })
+		if errors.Is(err, ErrNoOccurrence) {
+			return Edit{Cancelled: []Event{done}}, nil
+		}
+		return Edit{Cancelled: []Event{done}, Added: []Event{next}}, err
+	})
+	if err != nil {
+		return Cancelled{}, err
+	}
+	c := Cancelled{Event: edit.Cancelled[0]}
+	if len(edit.Added) > 0 {
+		c.Successor = &edit.Added[0]
+	}
+	return c, nil
+}
+
+func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID) (Event, error) {
+	var as Event
+	edit, err := s.editEvent(ctx, id, Processing, func(r Roster, e Event) (Edit, error) {
+		next, err := e.RunNow(r.Now)
+		if as = next; err != nil || next.Version == e.Version {
+			return Edit{}, err
+		}
+		if next.ClaimCount > 0 {
+			return Edit{Hurried: []Event{next}}, nil
+		}
+		return Edit{Moved: []Event{next}}, nil
+	})
+	for _, e := range slices.Concat(edit.Moved, edit.Hurried) {
+		as = e
+	}
+	return as, err
+}
+
+// editEvent edits one open event, and tells of it. The roster shows it as it is once
+// nobody holds it ahead of its instant any more.
+func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit func(Roster, Event) (Edit, error)) (Edit, error) {
+	e, err := s.repository.Event(ctx, id)
+	if err != nil {
+		return Edit{}, err
+	}
+	if e.Status.Terminal() {
+		return Edit{}, &InvalidStateTransitionError{id, e.Status, to}
+	}
+	var was User
+	stored, err := s.repository.EditUser(ctx, e.UserID, func(r Roster) (Edit, error) {
+		was = r.User
+		open := slices.Concat(r.Pending, r.InFlight)
+		i := slices.IndexFunc(open, func(one Event) bool { return one.ID == id })
+		switch {
+		case i < 0: // it ended since it was looked at
+			return Edit{}, &OptimisticLockError{EventID: id, Expected: e.Version}
+		case open[i].Status != Pending:
+			return Edit{}, &InvalidStateTransitionError{id, open[i].Status, to}
+		}
+		return edit(r, open[i])
+	})
+	if err != nil {
+		return Edit{}, err
+	}
+	s.tellEdit(ctx, was, stored)
+	s.running.wakeFor(slices.Concat(stored.Moved, stored.Hurried, stored.Added)...)
+	return stored, nil
+}
+
+func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID) (Event, error) {
+	e, err := s.repository.Event(ctx, id)
+	if err != nil {
+		return Event{}, err
+	}
+	fresh, err := uuid.NewV7()
+	if err != nil {
+		return Event{}, fmt.Errorf("almanac: new event id: %w", err)
+	}
+	var was User
+	stored, err := s.repository.EditUser(ctx, e.UserID, func(r Roster) (Edit, error) {
+		was = r.User
+		again, err := e.Requeue(fresh, r.Now)
+		return Edit{Requeued: []Event{again}}, err
+	})
+	if err != nil {
+		return Event{}, err
+	}
+	if len(stored.Requeued) == 0 {
+		return Event{}, fmt.Errorf("%w: event %s was requeued before", ErrExists, id)
+	}
+	s.tellEdit(ctx, was, stored)
+	s.running.wakeFor(stored.Requeued...)
+	return stored.Requeued[0], nil
+}
+
+func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, how Operate) (Operated, error) {
+	status, err := what.of()
+	if err != nil {
+		return Operated{}, err
+	}
+	if how.Limit < 0 || how.Limit > maxOperate {
+		return Operated{}, &ValidationError{[]FieldError{{Field: "limit", Problem: "is not between 1 and 1000000"}}}
+	}
+	if how.Limit == 0 {
+		how.Limit = defaultOperate
+	}
+	how.Cancel.Version = 0
+	picked := And{InStatus(status)}
+	if spec != nil {
+		picked = append(picked, spec)
+	}
+	var done Operated
+	for page := (Page{}); ; {
+		page.Limit = min(maxPage, how.Limit-len(done.Events)-len(done.Refused))
+		found, err := s.repository.Find(ctx, picked, page)
+		if err != nil {
+			return done, err
+		}
+		if err := s.operateOn(ctx, what, found.Events, how, &done); err != nil {
+			return done, err
+		}
+		if how.Progress != nil {
+			how.Progress(done)
+		}
+		done.More = found.Next != ""
+		if !done.More || len(done.Events)+len(done.Refused) >= how.Limit {
+			return done, nil
+		}
+		page.After = found.Next
+	}
+}
+
+// operateOn does something to a page of events, and notes what came of it.
+func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Event, how Operate, done *Operated) error {
+	for _, e := range events {
+		stored, err := e, error(nil)
+		if !how.DryRun {
+			stored, err = s.operate(ctx, what, e.ID, how.Cancel)
+		}
+		switch {
+		case err == nil:
+			done.Events = append(done.Events, stored)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidStateTransition) || errors.Is(err, ErrOptimisticLock) ||
+			errors.Is(err, ErrExists) || errors.Is(err, ErrUnsupportedEventType):
+			done.Refused = append(done.Refused, EventRefusal{e.ID, err})
+		default:
+			return fmt.Errorf("almanac: %s event %s: %w", what, e.ID, err)
+		}
+	}
+	return nil
+}
+
+func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, how Cancel) (Event, error) {
+	switch what {
+	case OperationCancel:
+		done, err := s.Cancel(ctx, id, how)
+		return done.Event, err
+	case OperationRunNow:
+		return s.RunNow(ctx, id)
+	default:
+		return s.Requeue(ctx, id)
+	}
+}

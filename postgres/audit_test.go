@@ -1,0 +1,147 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// kinds are the steps of an event in the trail.
+func kinds(t *testing.T, store *postgres.Store, id uuid.UUID) (kinds []string) {
+	t.Helper()
+	steps, err := store.Audit(t.Context(), id)
+	require.NoError(t, err)
+	for _, step := range steps {
+		kinds = append(kinds, step.Kind)
+		require.NotEmpty(t, step.Actor)
+		require.WithinDuration(t, time.Now(), step.At, time.Minute)
+	}
+	return kinds
+}
+
+func TestTheTrailHasEveryStep(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	scheduler := newScheduler(t, store)
+	before, err := scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool), "a second time")
+	require.Empty(t, kinds(t, store, before.Events[0].ID), "the trail was not kept")
+
+	person, err := scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	first := person.Events[0]
+	elsewhere := "Pacific/Kiritimati"
+	_, err = scheduler.UpdateUser(t.Context(), person.User.ID, almanac.ProfileChange{Timezone: &elsewhere})
+	require.NoError(t, err)
+	_, err = scheduler.RunNow(t.Context(), first.ID)
+	require.NoError(t, err)
+	settle := func(o almanac.Outcome) almanac.Settled {
+		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, claim.Events, 1)
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[0], Outcome: o, Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			return almanactest.Event(now, almanactest.For(u), almanactest.Of("3000"), almanactest.DueIn(time.Hour)), nil
+		}}})
+		require.NoError(t, err)
+		require.NoError(t, settled[0].Err)
+		return settled[0]
+	}
+	settle(almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0))
+	next := settle(almanac.Delivered(time.Now())).Successor
+	require.Equal(t, []string{"created", "rescheduled", "rescheduled", "claimed", "released", "claimed", "completed"}, kinds(t, store, first.ID))
+	steps, err := store.Audit(t.Context(), first.ID)
+	require.NoError(t, err)
+	require.Equal(t, "HTTP 503", steps[4].Detail)
+	versions := make([]int, len(steps))
+	for i, step := range steps {
+		versions[i] = step.Version
+	}
+	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7}, versions)
+
+	cancelled, err := scheduler.Cancel(t.Context(), next.ID, almanac.Cancel{Reason: "moved house", EndSeries: true})
+	require.NoError(t, err)
+	require.Equal(t, []string{"created", "cancelled"}, kinds(t, store, next.ID))
+	again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
+	require.NoError(t, err)
+	require.Equal(t, []string{"created"}, kinds(t, store, again.ID))
+
+	_, err = scheduler.DeleteUser(t.Context(), person.User.ID, almanac.Delete{AtOnce: true})
+	require.NoError(t, err)
+	for _, id := range []uuid.UUID{first.ID, next.ID, again.ID} {
+		require.Empty(t, kinds(t, store, id), "the trail goes with its person")
+	}
+}
+
+func TestTheTrailIsUndoneWithItsTransaction(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	bound, err := postgres.New(tx)
+	require.NoError(t, err)
+	person, err := newScheduler(t, bound).CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.Equal(t, []string{"created"}, kinds(t, bound, person.Events[0].ID))
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Empty(t, kinds(t, store, person.Events[0].ID))
+}
+
+func TestTheTrailEndsAndIsPruned(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	scheduler := newScheduler(t, store)
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	kept, err := scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.NoError(t, postgres.DisableAudit(t.Context(), pool))
+	require.NoError(t, postgres.DisableAudit(t.Context(), pool), "a second time")
+	other, err := scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.Empty(t, kinds(t, store, other.Events[0].ID))
+	require.Equal(t, []string{"created"}, kinds(t, store, kept.Events[0].ID), "what it holds stays")
+
+	pruned, err := store.PruneAudit(t.Context(), time.Now().Add(-time.Hour), 100)
+	require.NoError(t, err)
+	require.Zero(t, pruned)
+	pruned, err = store.PruneAudit(t.Context(), time.Now().Add(time.Hour), 100)
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned)
+	require.Empty(t, kinds(t, store, kept.Events[0].ID))
+}
+
+// Programs write the trail through triggers, which act as the owner; none of them may
+// write it by hand, or switch it off.
+func TestRolesKeepTheTrailAndCannotForgeIt(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	require.NoError(t, postgres.EnableAudit(t.Context(), c.pools["owner"]))
+	store := c.store(t, "api")
+	person, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.Equal(t, []string{"created"}, kinds(t, store, person.Events[0].ID))
+	for _, role := range []string{"worker", "api", "operator", "reader"} {
+		require.Error(t, postgres.DisableAudit(t.Context(), c.pools[role]), role)
+		for _, sql := range []string{"DELETE FROM almanac.audit", "UPDATE almanac.audit SET kind = 'created'",
+			"INSERT INTO almanac.audit (kind, event_id, user_id, event_type, version) SELECT 'created', user_id, user_id, 'X', 1 FROM almanac.audit"} {
+			_, err := c.pools[role].Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol)
+			requireRefused(t, err, role+": "+sql)
+		}
+	}
+}

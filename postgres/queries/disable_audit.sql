@@ -1,0 +1,8 @@
+-- Keep the trail no longer. What it holds stays.
+DO $$
+BEGIN
+    DROP TRIGGER IF EXISTS series_audit ON :"schema".series;
+    DROP TRIGGER IF EXISTS history_audit ON :"schema".history;
+    DROP TRIGGER IF EXISTS leases_audit ON :"schema".leases;
+END
+$$

@@ -1,0 +1,13 @@
+-- Keep the trail from now on. Waits for transactions that write to the tables, and holds others up meanwhile.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = ':"schema".series'::regclass AND tgname = 'series_audit') THEN
+        CREATE TRIGGER series_audit AFTER INSERT OR UPDATE ON :"schema".series
+        FOR EACH ROW EXECUTE FUNCTION :"schema".audit_series();
+        CREATE TRIGGER history_audit AFTER INSERT ON :"schema".history
+        FOR EACH ROW EXECUTE FUNCTION :"schema".audit_history();
+        CREATE TRIGGER leases_audit AFTER INSERT ON :"schema".leases
+        FOR EACH ROW EXECUTE FUNCTION :"schema".audit_lease();
+    END IF;
+END
+$$

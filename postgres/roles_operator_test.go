@@ -1,0 +1,38 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+)
+
+func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	operator := newScheduler(t, c.store(t, "operator"))
+
+	person, err := newScheduler(t, c.store(t, "api")).CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	cancelled, err := operator.Cancel(t.Context(), person.Events[0].ID, almanac.Cancel{Reason: "moved house"})
+	require.NoError(t, err)
+	require.NotNil(t, cancelled.Successor)
+	again, err := operator.Requeue(t.Context(), cancelled.Event.ID)
+	require.NoError(t, err)
+	require.Equal(t, cancelled.Event.IdempotencyKey, again.IdempotencyKey)
+	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID)
+	require.NoError(t, err)
+	require.False(t, now.Due.After(time.Now()))
+	require.NoError(t, operator.Pause(t.Context(), almanac.TypeBirthday))
+	require.NoError(t, operator.Resume(t.Context(), almanac.TypeBirthday))
+
+	for _, role := range []string{"worker", "api", "reader"} {
+		requireRefused(t, newScheduler(t, c.store(t, role)).Pause(t.Context(), almanac.TypeBirthday), role+" pauses")
+	}
+	other, err := newScheduler(t, c.store(t, "api")).RunNow(t.Context(), person.Events[0].ID)
+	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition, "%v", other)
+	_, err = newScheduler(t, c.store(t, "api")).Cancel(t.Context(), cancelled.Successor.ID, almanac.Cancel{})
+	requireRefused(t, err, "the API cancels")
+}
