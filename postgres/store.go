@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -30,6 +32,7 @@ type DB interface {
 // its DB is; a pool is, a connection and a transaction are not.
 type Store struct {
 	db         DB
+	host       *sql.Tx // instead of db
 	schema     string
 	timeout    time.Duration
 	pollOnly   bool
@@ -73,12 +76,16 @@ func PollOnly() Option { return func(s *Store) { s.pollOnly = true } }
 // New returns a store on db. It does not connect; [Migrate] must have been called
 // once on the database.
 func New(db DB, options ...Option) (*Store, error) {
-	s := &Store{db: db, schema: DefaultSchema, timeout: 5 * time.Second, hearing: carefully}
+	if db == nil {
+		return nil, errors.New("postgres: no database")
+	}
+	return open(&Store{db: db}, options)
+}
+
+func open(s *Store, options []Option) (*Store, error) {
+	s.schema, s.timeout, s.hearing = DefaultSchema, 5*time.Second, carefully
 	for _, option := range options {
 		option(s)
-	}
-	if db == nil {
-		return nil, fmt.Errorf("postgres: no database")
 	}
 	if s.timeout <= 0 {
 		return nil, fmt.Errorf("postgres: timeout of %v is not positive", s.timeout)
@@ -94,7 +101,7 @@ func New(db DB, options ...Option) (*Store, error) {
 // InTransaction reports whether the store is bound to a transaction.
 func (s *Store) InTransaction() bool {
 	_, ok := s.db.(pgx.Tx)
-	return ok
+	return ok || s.host != nil
 }
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)

@@ -37,6 +37,9 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 // know what becomes of that: the pool drops a closed one and has others. A
 // connection of the host's own is left to the host.
 func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB) error) error {
+	if s.host != nil {
+		return lend(ctx, s.host, operation)
+	}
 	pool, ok := s.db.(interface {
 		Acquire(ctx context.Context) (*pgxpool.Conn, error)
 	})
