@@ -25,9 +25,9 @@ import (
 // it would wait for itself, for ever. Rows that are still open keep operations out:
 // they fail, and the transaction goes on.
 //
-// Once the transaction has ended, operations fail with sql.ErrTxDone. A context that
-// ends in the middle of an operation, also by [WithTimeout], costs pgx the connection
-// and with it the transaction, which cannot be committed any more.
+// Once the transaction has ended, errors match sql.ErrTxDone. A context that ends in
+// the middle of a statement, also by [WithTimeout], costs pgx the connection and with
+// it the transaction, which cannot be committed any more.
 func NewSQL(tx *sql.Tx, options ...Option) (*Store, error) {
 	if tx == nil {
 		return nil, errors.New("postgres: no transaction")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -88,9 +89,11 @@ func TestWhatIsStoredInATransactionOfDatabaseSQLIsPartOfIt(t *testing.T) {
 		require.NoError(t, err)
 		_, err = scheduler.DeleteUser(t.Context(), guest.User.ID, almanac.Delete{})
 		require.NoError(t, err)
-		report, err := scheduler.CreateUsers(t.Context(), []almanac.Profile{ada, ada})
+		enrolments, err := scheduler.Enrol(t.Context(), func(yield func(almanac.Profile, error) bool) {
+			_ = yield(ada, nil) && yield(ada, nil)
+		}, almanac.Enrol{})
 		require.NoError(t, err)
-		require.Len(t, report, 2)
+		require.Equal(t, 2, enrolments.Created)
 		h.join(tx, "grace")
 		_, err = h.outside.User(t.Context(), enrolled.User.ID)
 		require.ErrorIs(t, err, almanac.ErrNotFound, "nobody sees what is not committed")
@@ -210,16 +213,11 @@ func TestTheEndOfATransactionOfDatabaseSQLWaitsForAnOperation(t *testing.T) {
 	require.Zero(t, h.events())
 }
 
-func TestAContextThatEndsInTheMiddleCostsTheTransactionOfDatabaseSQL(t *testing.T) {
+func TestAContextThatEndsBetweenStatementsUndoesTheOperationOnly(t *testing.T) {
 	t.Parallel()
 	h := newSQLHost(t)
 	tx, scheduler := h.begin()
-	h.join(tx, "ada")
 	enrolled, err := scheduler.CreateUser(t.Context(), ada)
-	require.NoError(t, err)
-	locker, err := h.db.BeginTx(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = locker.ExecContext(t.Context(), "LOCK TABLE almanac.keys")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -230,12 +228,32 @@ func TestAContextThatEndsInTheMiddleCostsTheTransactionOfDatabaseSQL(t *testing.
 	})
 
 	require.ErrorIs(t, err, context.Canceled)
+	_, err = scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	require.Equal(t, 2, h.events())
+}
+
+func TestAContextThatEndsInAStatementCostsTheTransactionOfDatabaseSQL(t *testing.T) {
+	t.Parallel()
+	h := newSQLHost(t)
+	tx, scheduler := h.begin()
+	h.join(tx, "ada")
+	enrolled, err := scheduler.CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	locker, err := h.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = locker.ExecContext(t.Context(), "LOCK TABLE almanac.leases")
+	require.NoError(t, err)
+	impatient, err := postgres.NewSQL(tx, postgres.WithTimeout(100*time.Millisecond))
+	require.NoError(t, err)
+
+	_, err = impatient.DeleteUser(t.Context(), enrolled.User.ID, almanac.Delete{})
+
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, locker.Rollback())
-	if _, err = scheduler.CreateUser(t.Context(), ada); err == nil {
-		require.NoError(t, tx.Commit())
-		require.Equal(t, 2, h.events(), "what was removed in the middle is back")
-		return
-	}
+	_, err = scheduler.CreateUser(t.Context(), ada)
+	require.Error(t, err)
 	require.Error(t, tx.Commit())
 	require.Zero(t, h.events())
 	require.Zero(t, h.members())
