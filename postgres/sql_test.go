@@ -48,6 +48,7 @@ func (h *sqlHost) begin() (*sql.Tx, almanac.Scheduler) {
 
 func bindSQL(t *testing.T, tx *sql.Tx) *postgres.Store {
 	t.Helper()
+	t.Cleanup(func() { _ = tx.Rollback() }) // of a test that failed
 	store, err := postgres.NewSQL(tx)
 	require.NoError(t, err)
 	require.True(t, store.InTransaction())
@@ -119,7 +120,7 @@ func TestAnErrorInATransactionOfDatabaseSQLCanBeSurvived(t *testing.T) {
 	h := newSQLHost(t)
 	conn, err := h.db.Conn(t.Context())
 	require.NoError(t, err)
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() }) // once the transaction has ended
 	tx, err := conn.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
 	require.NoError(t, err)
 	store := bindSQL(t, tx)
