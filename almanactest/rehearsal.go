@@ -32,9 +32,12 @@ type Rehearsal struct {
 //	letters := new(almanactest.Recorder)
 //	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer("letter", letters))
 //
-// Unless the options say otherwise, polls and sweeps are a day apart, so that years
-// of waiting cost nothing: nobody else stores anything, and events are delivered at
-// their instants all the same. What a [Rehearsal.Crash] leaves is found by a sweep.
+// Unless the options say otherwise, a lease lasts for a day, polls and sweeps are as
+// far apart, and zones are checked at the start only, so that years of waiting cost
+// next to nothing. Events are delivered at their instants all the same. What a
+// [Rehearsal.Crash] leaves is found when its lease has run out, by a sweep: to see how
+// long that takes, give the program's own [almanac.WithLease] and
+// [almanac.WithSweep], and rehearse hours instead of years.
 //
 // It fails t at once outside of a bubble, and where the options are refused.
 func Rehearse(t testing.TB, registry almanac.Registry, options ...almanac.Option) *Rehearsal {
@@ -44,7 +47,8 @@ func Rehearse(t testing.TB, registry almanac.Registry, options ...almanac.Option
 	}
 	r := &Rehearsal{Repository: NewRepository(nil), t: t}
 	r.store = &mortal{Repository: r.Repository}
-	unhurried := []almanac.Option{almanac.WithPoll(24 * time.Hour), almanac.WithSweep(24 * time.Hour)}
+	const day = 24 * time.Hour
+	unhurried := []almanac.Option{almanac.WithPoll(day), almanac.WithSweep(day), almanac.WithLease(day), almanac.WithZoneCheck(36500 * day)}
 	scheduler, err := almanac.NewScheduler(r.store, registry, append(unhurried, options...)...)
 	if err != nil {
 		t.Fatal(err)
