@@ -1,6 +1,8 @@
 package almanactest
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -8,17 +10,110 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
+// FindEvents returns the events that spec picks, in order of creation. It fails t at
+// once unless there are exactly n, and lists what there is instead.
+func FindEvents(t testing.TB, r almanac.Repository, spec almanac.Spec, n int) []almanac.Event {
+	t.Helper()
+	found := findAll(t, r, spec)
+	switch {
+	case len(found) == n:
+	case len(found) > 0:
+		t.Fatalf("want %d %s, found %d:%s", n, describe(spec), len(found), list(found))
+	default:
+		near := nearby(spec)
+		t.Fatalf("want %d %s, found none; there are these %s:%s", n, describe(spec), describe(near), list(findAll(t, r, near)))
+	}
+	return found
+}
+
 // PendingEvent returns the one pending event of a type that a user is owed. It
-// fails t at once if there is none, or more than one.
+// fails t at once if there is none, or more than one, and lists what there is.
 func PendingEvent(t testing.TB, r almanac.Repository, userID uuid.UUID, eventType string) almanac.Event {
 	t.Helper()
 	spec := almanac.And{almanac.ForUser(userID), almanac.OfType(eventType), almanac.InStatus(almanac.Pending)}
-	found, err := r.Find(t.Context(), spec, almanac.Page{Limit: 2})
-	if err != nil {
-		t.Fatalf("pending %s of user %s: %v", eventType, userID, err)
+	return FindEvents(t, r, spec, 1)[0]
+}
+
+// PendingAt is [PendingEvent], and fails t at once also if the event is not for the
+// wall time and the zone that are wanted, such as "2027-03-15T09:00 Europe/London".
+// Seconds may be left out where they are zero.
+func PendingAt(t testing.TB, r almanac.Repository, userID uuid.UUID, eventType, want string) almanac.Event {
+	t.Helper()
+	wall, zone, _ := strings.Cut(want, " ")
+	if len(wall) == len("2006-01-02T15:04") {
+		wall += ":00"
 	}
-	if n := len(found.Events); n != 1 {
-		t.Fatalf("user %s has %d pending %s events, or more; want 1", userID, n, eventType)
+	at, err := almanac.ParseWallTime(wall)
+	if err != nil || zone == "" {
+		t.Fatalf("almanactest: %q is no wall time and zone such as %q", want, "2027-03-15T09:00 Europe/London")
 	}
-	return found.Events[0]
+	e := PendingEvent(t, r, userID, eventType)
+	if e.Wall != at || e.Zone != zone {
+		t.Fatalf("want %s %s at %s %s, found:%s", eventType, almanac.Pending, at, zone, list([]almanac.Event{e}))
+	}
+	return e
+}
+
+func findAll(t testing.TB, r almanac.Repository, spec almanac.Spec) (all []almanac.Event) {
+	t.Helper()
+	page := almanac.Page{Limit: 1000}
+	for {
+		found, err := r.Find(t.Context(), spec, page)
+		if err != nil {
+			t.Fatalf("find %s: %v", describe(spec), err)
+		}
+		all = append(all, found.Events...)
+		if found.Next == "" {
+			return all
+		}
+		page.After = found.Next
+	}
+}
+
+// nearby is what to show when nothing was found: all of the user, or all there is.
+func nearby(spec almanac.Spec) almanac.Spec {
+	parts, _ := spec.(almanac.And)
+	for _, part := range append(parts, spec) {
+		if user, ok := part.(almanac.ForUser); ok {
+			return user
+		}
+	}
+	return nil
+}
+
+// list writes a line for each event, as many as one likes to read.
+func list(events []almanac.Event) string {
+	const most = 20
+	if len(events) == 0 {
+		return "\n\tnothing"
+	}
+	var text strings.Builder
+	for _, e := range events[:min(most, len(events))] {
+		text.WriteString("\n\t" + line(e))
+	}
+	if left := len(events) - most; left > 0 {
+		fmt.Fprintf(&text, "\n\tand %d more", left)
+	}
+	return text.String()
+}
+
+func line(e almanac.Event) string {
+	text := fmt.Sprintf("%s %s %s at %s %s (%s)", e.Type, e.OccurrenceKey, e.Status, e.Wall, e.Zone, e.Due.UTC().Format("2006-01-02T15:04:05Z"))
+	if e.RetryCount > 0 {
+		text += fmt.Sprintf(", %d failed attempts", e.RetryCount)
+	}
+	if e.CrashCount > 0 {
+		text += fmt.Sprintf(", %d crashes", e.CrashCount)
+	}
+	switch e.Status {
+	case almanac.Completed:
+		text += fmt.Sprintf(", %v late", e.Lateness())
+	case almanac.Failed:
+		text += fmt.Sprintf(", %q", e.FailureReason)
+	default:
+		if e.LastError != "" {
+			text += fmt.Sprintf(", %q", e.LastError)
+		}
+	}
+	return text + fmt.Sprintf(", event %s of user %s", e.ID, e.UserID)
 }

@@ -64,9 +64,23 @@ func DueIn(d time.Duration) EventOption {
 // Tried makes an event of which n attempts have failed, ready for another.
 func Tried(n int) EventOption {
 	return func(e *almanac.Event, _ time.Time) {
-		e.RetryCount, e.ClaimCount, e.Version = n, n, e.Version+2*n
+		e.RetryCount, e.ClaimCount, e.Version = e.RetryCount+n, e.ClaimCount+n, e.Version+2*n
 		e.LastError = "receiver answered 503"
 	}
+}
+
+// Crashed makes an event whose workers died in n attempts, ready for another.
+func Crashed(n int) EventOption {
+	return func(e *almanac.Event, _ time.Time) {
+		e.CrashCount, e.ClaimCount, e.Version = e.CrashCount+n, e.ClaimCount+n, e.Version+2*n
+		e.LastError = "lease expired"
+	}
+}
+
+// RestingFor lets an event that was tried, or crashed, wait that long for its next
+// attempt.
+func RestingFor(d time.Duration) EventOption {
+	return func(e *almanac.Event, now time.Time) { e.AvailableAt = now.Add(d).UTC().Truncate(time.Second) }
 }
 
 // For gives the event to a user, in the user's zone.
@@ -91,22 +105,45 @@ func Of(occurrenceKey string) EventOption {
 // now. Give it after the options that say when the event is due and how often it
 // was tried.
 func InStatus(s almanac.Status) EventOption {
-	return func(e *almanac.Event, now time.Time) {
-		if s == almanac.Pending {
-			return
-		}
-		claimed, err := e.Claim(uuid.New())
-		switch {
-		case err != nil || s == almanac.Processing:
-		case s == almanac.Completed:
-			claimed, err = claimed.Complete(now)
-		default:
-			claimed, err = claimed.Fail("receiver answered 404")
+	switch s {
+	case almanac.Completed:
+		return func(e *almanac.Event, now time.Time) { deliverAt(e, now) }
+	case almanac.Failed:
+		return FailedBecause("receiver answered 404")
+	case almanac.Processing:
+		return claimed(func(e almanac.Event) (almanac.Event, error) { return e, nil })
+	default:
+		return func(*almanac.Event, time.Time) {}
+	}
+}
+
+// DeliveredLate makes an event that is COMPLETED, that long after its instant. Give
+// it last, as [InStatus].
+func DeliveredLate(by time.Duration) EventOption {
+	return func(e *almanac.Event, _ time.Time) { deliverAt(e, e.Due.Add(by)) }
+}
+
+// FailedBecause makes an event that is FAILED for a reason. Give it last, as
+// [InStatus].
+func FailedBecause(reason string) EventOption {
+	return claimed(func(e almanac.Event) (almanac.Event, error) { return e.Fail(reason) })
+}
+
+func deliverAt(e *almanac.Event, at time.Time) {
+	claimed(func(e almanac.Event) (almanac.Event, error) { return e.Complete(at) })(e, at)
+}
+
+// claimed makes an event of what becomes of it once it is claimed.
+func claimed(step func(almanac.Event) (almanac.Event, error)) EventOption {
+	return func(e *almanac.Event, _ time.Time) {
+		next, err := e.Claim(uuid.New())
+		if err == nil {
+			next, err = step(next)
 		}
 		if err != nil {
 			panic(fmt.Sprintf("almanactest: %v", err))
 		}
-		*e = claimed
+		*e = next
 	}
 }
 
