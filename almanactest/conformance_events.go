@@ -2,8 +2,8 @@ package almanactest
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -140,53 +140,70 @@ var specCases = map[string]func(*kit){
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		all := k.scatter(random)
-		for range 150 {
+		for i := range 150 {
 			spec := randomSpec(random, all, k.now, 3)
-			found, err := k.r.Find(k.Context(), spec, almanac.Page{Limit: 1000})
-			k.ok(err)
-			n, err := k.r.Count(k.Context(), spec)
-			k.ok(err)
-			k.same("count", n, len(found.Events))
-			var want []uuid.UUID
-			for _, e := range all {
-				if spec.Matches(e, k.now) {
-					want = append(want, e.ID)
-				}
+			k.picks(spec, all, 1+i%(len(all)+1))
+			if k.Failed() {
+				k.Fatalf("seed %d", seed)
 			}
-			if got := ids(found.Events); fmt.Sprint(got) != fmt.Sprint(want) {
-				k.Fatalf("seed %d: %#v finds %d events, and matches %d", seed, spec, len(got), len(want))
-			}
+		}
+	},
+	"Spec/reads the same whatever the size of a page": func(k *kit) {
+		all := k.scatter(rand.New(rand.NewPCG(0, 0)))
+		for limit := range len(all) + 1 {
+			k.picks(nil, all, limit+1)
+			k.picks(almanac.Not{Spec: almanac.And{almanac.OfType("OTHER"), nil}}, all, limit+1)
 		}
 	},
 }
 
-// scatter stores events in every status, of several users and types, some at one
-// instant, none within an hour of now, and returns them in order of creation.
+// picks reports that a specification does not find, in pages of a size, or does not
+// count exactly those events that it matches.
+func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
+	k.Helper()
+	var got, want []uuid.UUID
+	page := almanac.Page{Limit: limit}
+	for {
+		found, err := k.r.Find(k.Context(), spec, page)
+		k.ok(err)
+		got = append(got, ids(found.Events)...)
+		if page.After = found.Next; found.Next == "" {
+			break
+		}
+		k.same("events on a page that is not the last", len(found.Events), limit)
+	}
+	for _, e := range all {
+		if spec == nil || spec.Matches(e, k.now) {
+			want = append(want, e.ID)
+		}
+	}
+	n, err := k.r.Count(k.Context(), spec)
+	k.ok(err)
+	if !slices.Equal(got, want) || n != len(want) {
+		k.Errorf("%#v finds %d events by %d and counts %d, and matches %d", spec, len(got), limit, n, len(want))
+	}
+}
+
+// scatter stores events in every state, of several users, zones and types, some at
+// one instant, none within half an hour of now, and returns them in order of creation.
 func (k *kit) scatter(random *rand.Rand) []almanac.Event {
 	k.Helper()
-	for range 40 {
-		hours := time.Duration(1+random.IntN(4)) * time.Hour
-		options := []EventOption{ReadyFor(hours)}
-		if random.IntN(3) == 0 {
-			options = []EventOption{DueIn(hours)}
-		}
-		if random.IntN(3) == 0 {
-			options = append(options, OfType("OTHER"))
-		}
-		k.owe(options...)
+	zones := []string{"America/New_York", "Asia/Tokyo", "Pacific/Niue"}
+	states := [][]EventOption{
+		nil, nil, {Tried(1)}, {Tried(2), RestingFor(time.Hour)}, {Crashed(1)},
+		{InStatus(almanac.Processing)}, {DeliveredLate(time.Second)}, {Tried(2), FailedBecause("HTTP 404")},
 	}
-	r := request(20)
-	r.Types = append(r.Types, "OTHER")
-	claim, err := k.r.Claim(k.Context(), r)
-	k.ok(err)
-	outcomes := []almanac.Outcome{
-		almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"),
-		almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour), almanac.GaveBack(almanac.AfterShutdown, "", 0),
-	}
-	for i, e := range claim.Events {
-		if i%5 < len(outcomes) {
-			k.settle(almanac.Settlement{Event: e, Outcome: outcomes[i%5]})
+	for range 10 {
+		u := User(LivingIn(zones[random.IntN(len(zones))]))
+		events := make([]almanac.Event, 1+random.IntN(6))
+		for i := range events {
+			options := []EventOption{For(u), DueIn(time.Duration(random.IntN(9)-4)*time.Hour + time.Hour/2)}
+			if random.IntN(3) == 0 {
+				options = append(options, OfType("OTHER"))
+			}
+			events[i] = Event(k.now, append(options, states[random.IntN(len(states))]...)...)
 		}
+		Store(k.T, k.r, u, events...)
 	}
 	found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: 1000})
 	k.ok(err)
@@ -204,29 +221,35 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 		}
 		return list
 	}
-	kinds := 7
+	kinds := 9
 	if depth > 0 {
-		kinds = 10
+		kinds = 12
 	}
-	hours := func() time.Time { return now.Add(time.Duration(random.IntN(9)-4)*time.Hour + 30*time.Minute) }
+	someone := all[random.IntN(len(all))]
+	// Of an instant that several events have, or somewhere between two.
+	hours := func() time.Time { return someone.Due.Add(time.Duration(random.IntN(5)-2) * time.Hour / 2) }
 	switch random.IntN(kinds) {
 	case 0:
 		return almanac.OfType([]string{almanac.TypeBirthday, "OTHER", "NONE"}[random.IntN(3)])
 	case 1:
 		return almanac.InStatus([]almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed}[random.IntN(4)])
 	case 2:
-		return almanac.ForUser(all[random.IntN(len(all))].UserID)
+		return almanac.ForUser(someone.UserID)
 	case 3:
 		return []almanac.Spec{almanac.DueBetween{From: hours(), Until: hours()}, almanac.DueBetween{From: hours()}, almanac.DueBetween{Until: hours()}, almanac.DueBetween{}}[random.IntN(4)]
 	case 4:
 		return almanac.Ready{}
 	case 5:
-		return almanac.Overdue{By: time.Duration(random.IntN(5))*time.Hour + 30*time.Minute}
+		return almanac.Overdue{By: time.Duration(random.IntN(5)) * time.Hour}
 	case 6:
-		return almanac.InZone([]string{"America/New_York", "Asia/Tokyo", "UTC"}[random.IntN(3):])
+		return almanac.InZone([]string{"America/New_York", "Asia/Tokyo", "Pacific/Niue", "UTC"}[random.IntN(5):])
 	case 7:
-		return almanac.And(parts())
+		return nil
 	case 8:
+		return almanac.ForUser(uuid.New())
+	case 9:
+		return almanac.And(parts())
+	case 10:
 		return almanac.Or(parts())
 	}
 	return almanac.Not{Spec: randomSpec(random, all, now, depth-1)}

@@ -133,6 +133,24 @@ var rowCases = map[string]func(*kit){
 		k.same("due", got.Due, owed.Due.Add(time.Hour))
 		k.same("as stored", k.stored(owed.ID), got)
 	},
+	"Update/leads to every state that a fixture has": func(k *kit) {
+		u := User()
+		var given []almanac.Event
+		for _, options := range [][]EventOption{
+			{}, {DueIn(time.Hour)}, {Tried(2)}, {Tried(1), Crashed(3), RestingFor(time.Hour)},
+			{InStatus(almanac.Processing)}, {Tried(1), InStatus(almanac.Completed)}, {DeliveredLate(time.Second)},
+			{Crashed(4), FailedBecause("HTTP 404")},
+		} {
+			given = append(given, Event(k.now, append([]EventOption{For(u)}, options...)...))
+		}
+		for i, stored := range Store(k.T, k.r, u, given...) {
+			want := given[i]
+			want.LeaseToken, want.CreatedAt, want.UpdatedAt = stored.LeaseToken, stored.CreatedAt, stored.UpdatedAt
+			want.ExecutedAt = want.ExecutedAt.Truncate(time.Microsecond)
+			k.same("stored", stored, want)
+			k.same("as stored", k.stored(stored.ID), stored)
+		}
+	},
 	"Find/ends with a full page": func(k *kit) {
 		u := User()
 		owed := make([]almanac.Event, 51)
