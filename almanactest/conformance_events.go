@@ -171,6 +171,9 @@ func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
 			break
 		}
 		k.same("events on a page that is not the last", len(found.Events), limit)
+		if len(got) > len(all) {
+			k.Fatalf("%#v finds something twice by %d", spec, limit)
+		}
 	}
 	for _, e := range all {
 		if spec == nil || spec.Matches(e, k.now) {

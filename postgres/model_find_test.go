@@ -39,6 +39,7 @@ func (m *model) find(rt *rapid.T) {
 				break
 			}
 			require.Len(rt, found.Events, limit)
+			require.LessOrEqual(rt, len(got), len(want), "%T finds too much, or something twice, of %#v", r, spec)
 		}
 		n, err := r.Count(m.Context(), spec)
 		require.NoError(rt, err)
