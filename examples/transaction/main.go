@@ -1,0 +1,105 @@
+// Transaction shows a host that keeps its own row of a member and what Almanac owes
+// them in step: both are stored, changed and deleted in one transaction, or not at
+// all. It does so through pgx, and through database/sql on the same pool, in the
+// database that DATABASE_URL names, and ends.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	_ "time/tzdata"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+const schema = `
+CREATE TABLE IF NOT EXISTS members (
+	id    uuid PRIMARY KEY,
+	email text NOT NULL UNIQUE,
+	zone  text NOT NULL
+)`
+
+// club is what both ways do.
+type club interface {
+	join(ctx context.Context, email string, p almanac.Profile) (uuid.UUID, error)
+	move(ctx context.Context, id uuid.UUID, zone string) error
+	leave(ctx context.Context, id uuid.UUID) error
+}
+
+func main() {
+	ctx := context.Background()
+	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
+	defer pool.Close()
+	check(postgres.Migrate(ctx, pool))
+	must(pool.Exec(ctx, schema))
+
+	registry := must(almanac.NewRegistry(almanac.Birthday{}))
+	scheduler := must(almanac.NewScheduler(must(postgres.New(pool)), registry))
+
+	check(show(ctx, os.Stdout, pool, pgxClub{pool, scheduler}))
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	check(show(ctx, os.Stdout, pool, sqlClub{db, scheduler}))
+}
+
+// show lets somebody join, fail to join again, move and leave.
+func show(ctx context.Context, out io.Writer, pool *pgxpool.Pool, c club) error {
+	fmt.Fprintf(out, "%T\n", c)
+	ada := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"}
+	id, err := c.join(ctx, "ada@example.org", ada)
+	if err != nil {
+		return err
+	}
+	if err := report(ctx, out, pool, "joined"); err != nil {
+		return err
+	}
+	if _, err := c.join(ctx, "ada@example.org", ada); err == nil { // another person, with the same address
+		return fmt.Errorf("two members have one address")
+	}
+	if err := report(ctx, out, pool, "refused"); err != nil {
+		return err
+	}
+	if err := c.move(ctx, id, "Asia/Tokyo"); err != nil {
+		return err
+	}
+	if err := report(ctx, out, pool, "moved"); err != nil {
+		return err
+	}
+	if err := c.leave(ctx, id); err != nil {
+		return err
+	}
+	return report(ctx, out, pool, "left")
+}
+
+// report writes what is stored on either side.
+func report(ctx context.Context, out io.Writer, pool *pgxpool.Pool, what string) error {
+	var members, people, events, zones string
+	err := pool.QueryRow(ctx, `
+		SELECT
+			(SELECT count(*) FROM members),
+			(SELECT count(*) FROM almanac.users),
+			(SELECT count(*) FROM almanac.events),
+			(SELECT coalesce(string_agg(zone, ' '), '-') FROM members) || ', ' ||
+			(SELECT coalesce(string_agg(target_timezone, ' '), '-') FROM almanac.events)`).Scan(&members, &people, &events, &zones)
+	fmt.Fprintf(out, "%-8s %s members, %s people, %s events in %s\n", what, members, people, events, zones)
+	return err
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
