@@ -12,6 +12,8 @@
 //	…
 //	err = tx.Commit(ctx)
 //
+// [NewSQL] takes a transaction of database/sql, if its driver is pgx's.
+//
 // # Statements
 //
 // Each statement is a file under queries, with a header that says what it takes,
@@ -100,6 +102,27 @@
 // The command birthdayd does it so. What the pools may have together has to fit into
 // the server's max_connections and the role's CONNECTION LIMIT; where it does not,
 // nothing is lost, but what is refused waits for up to five seconds.
+//
+// # database/sql
+//
+// A host whose own code is on database/sql opens it on the pool, so that both share
+// connections and their limit, and binds a scheduler to its transactions:
+//
+//	db := stdlib.OpenDBFromPool(pool)
+//	…
+//	tx, err := db.BeginTx(ctx, nil)
+//	…
+//	store, err := postgres.NewSQL(tx)
+//	…
+//	enrolment, err := scheduler.With(store).CreateUser(ctx, profile)
+//	…
+//	err = tx.Commit()
+//
+// With another driver, such as lib/pq, there is no common transaction: a [DriverError]
+// says so, and nothing is stored. Either the driver is exchanged for pgx's, which takes
+// the same URLs and placeholders, or the host chooses the id of the person, commits its
+// own row with a note of what is left to do, and calls Almanac until that succeeds or
+// matches almanac.ErrExists.
 //
 // # Failures
 //

@@ -74,7 +74,7 @@ func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d
 func PollOnly() Option { return func(s *Store) { s.pollOnly = true } }
 
 // New returns a store on db. It does not connect; [Migrate] must have been called
-// once on the database.
+// once on the database. For a transaction of database/sql see [NewSQL].
 func New(db DB, options ...Option) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("postgres: no database")
