@@ -312,6 +312,33 @@ func TestTransactionsOfOtherDriversAreRefused(t *testing.T) {
 	}
 }
 
+func TestTransactionsOfAWrappedDriverWillDo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	db := sql.OpenDB(wrapping{stdlib.GetPoolConnector(pool)})
+	db.SetMaxIdleConns(0)
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	store := bindSQL(t, tx)
+
+	_, err = newScheduler(t, store).CreateUser(t.Context(), ada)
+
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+}
+
+// wrapping is a driver around another, as there are for tracing.
+type wrapping struct{ driver.Connector }
+
+func (w wrapping) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := w.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return struct{ *stdlib.Conn }{conn.(*stdlib.Conn)}, nil
+}
+
 // connector is a driver of which all connections are one.
 type connector struct{ driver.Conn }
 
