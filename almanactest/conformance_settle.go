@@ -12,6 +12,24 @@ import (
 var errPlan = errors.New("no plan")
 
 var settleCases = map[string]func(*kit){
+	"Settle/stores the first of several outcomes of one event": func(k *kit) {
+		k.owe()
+		stale := k.claim(1)[0]
+		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stopped", 0)})
+		held := k.claim(1)[0]
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+			{Event: held, Outcome: almanac.GaveUp("HTTP 404")},
+			{Event: stale, Outcome: almanac.Delivered(k.now)},
+			{Event: held, Outcome: almanac.Delivered(k.now)},
+		})
+		k.ok(err)
+		k.is(settled[1].Err, almanac.ErrLeaseLost)
+		for _, i := range []int{0, 2} {
+			k.ok(settled[i].Err)
+			k.same("answer", settled[i].Event, k.stored(held.ID))
+		}
+		k.same("status", k.stored(held.ID).Status, almanac.Failed)
+	},
 	"Settle/stores a delivery and its successor": func(k *kit) {
 		owed := k.owe()
 		claimed := k.claim(1)[0]

@@ -42,7 +42,7 @@ func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
 		// An event that stands twice in a batch is settled once, and the first counts.
 		if !held || seen[s.Event.ID] || !known {
 			rest = append(rest, i)
-			seen[s.Event.ID] = held
+			seen[s.Event.ID] = seen[s.Event.ID] || held
 			continue
 		}
 		seen[s.Event.ID] = true
