@@ -25,6 +25,7 @@ var (
 	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                       // *InvalidRecurrenceError
 	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                    // a recurrence has ended, or a handler owes this user nothing
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another") // what a late worker hears
+	ErrSnoozed                = errors.New("almanac: snoozed")                                  // see Snooze
 	ErrPermanent              = errors.New("almanac: permanent failure")                        // see Permanent
 	ErrRunning                = errors.New("almanac: scheduler is running already")             // from Runner.Run
 	ErrOutdated               = errors.New("almanac: database is older than this program")      // from Runner.Run; see Verifier
@@ -245,6 +246,8 @@ type snoozeError struct {
 	delay  time.Duration
 	reason string
 }
+
+func (e *snoozeError) Is(target error) bool { return target == ErrSnoozed }
 
 func (e *snoozeError) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("snoozed for %v: %s", e.delay, e.reason), ": ")

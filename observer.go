@@ -38,9 +38,10 @@ const (
 // Notice is one stored change.
 type Notice struct {
 	Kind  NoticeKind
-	Event Event // as stored, for the kinds that begin with "event."
-	User  User  // as stored, for the kinds that begin with "user."; after a deletion only its ID
-	Was   User  // as it was before, for the kinds that end with "changed"
+	Event Event        // as stored, for the kinds that begin with "event."
+	User  User         // as stored, for the kinds that begin with "user."; after a deletion only its ID
+	Was   User         // as it was before, for the kinds that end with "changed"
+	Cause ReleaseCause // why, for EventReleased
 }
 
 // ObserverFunc makes an Observer of a function.

@@ -53,16 +53,32 @@ func (s *scheduler) tellEdit(ctx context.Context, was User, stored Edit) {
 }
 
 // tellSettled tells what settling a batch did.
-func (s *scheduler) tellSettled(ctx context.Context, settled []Settled) {
-	for _, r := range settled {
+func (s *scheduler) tellSettled(ctx context.Context, batch []Settlement, settled []Settled) {
+	for i, r := range settled {
 		if r.Err != nil {
 			continue
 		}
-		s.tell(ctx, Notice{Kind: kindOf(r.Event.Status), Event: r.Event})
+		n := Notice{Kind: kindOf(r.Event.Status), Event: r.Event}
+		if n.Kind == EventReleased {
+			n.Cause = batch[i].Outcome.Cause
+		}
+		s.tell(ctx, n)
 		if r.Successor != nil {
 			s.tell(ctx, Notice{Kind: EventCreated, Event: *r.Successor})
 		}
 		s.tellEvents(ctx, EventCreated, r.Followed)
+	}
+}
+
+// tellReleased tells what became of events that were given back: those of a deleted
+// user have ended.
+func (s *scheduler) tellReleased(ctx context.Context, events []Event, cause ReleaseCause) {
+	for _, e := range events {
+		n := Notice{Kind: kindOf(e.Status), Event: e}
+		if n.Kind == EventReleased {
+			n.Cause = cause
+		}
+		s.tell(ctx, n)
 	}
 }
 

@@ -165,7 +165,7 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.lease/6)
 	defer cancel()
 	released, err := w.repository.Release(ctx, token)
-	w.tellEvents(ctx, EventReleased, released)
+	w.tellReleased(ctx, released, AfterShutdown)
 	return err
 }
 
@@ -263,7 +263,7 @@ func (w *worker) settle(ctx context.Context, batch []Settlement) error {
 			w.running.wakeFor(r.Followed...)
 		}
 	}
-	w.tellSettled(ctx, settled)
+	w.tellSettled(ctx, batch, settled)
 	return nil
 }
 
@@ -299,9 +299,7 @@ func (w *worker) report(ctx context.Context, e Event, r Settled) {
 func (w *worker) releaseExpired(ctx context.Context) error {
 	for {
 		events, err := w.repository.ReleaseExpired(ctx, sweepLeases)
-		for _, e := range events {
-			w.tell(ctx, Notice{Kind: kindOf(e.Status), Event: e})
-		}
+		w.tellReleased(ctx, events, AfterCrash)
 		if len(events) > 0 {
 			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
 			w.running.wakeFor(events...)

@@ -116,8 +116,8 @@ func TestAReaderMayExamine(t *testing.T) {
 func TestASchemaThatIsNotThereLacksEveryTable(t *testing.T) {
 	t.Parallel()
 	said := examine(t, emptyPool(t), "almanac")
-	require.Len(t, said, 8+4+3, "tables, views, functions")
-	require.Equal(t, "table history is missing: ordinary", said[0])
+	require.Len(t, said, 10+4+6, "tables, views, functions")
+	require.Equal(t, "table audit is missing: ordinary", said[0])
 }
 
 func TestWhatIsNotAsTheMigrationsMakeItIsFound(t *testing.T) {

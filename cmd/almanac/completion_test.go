@@ -39,7 +39,7 @@ func complete(t *testing.T, words ...string) []string {
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ line, want string }{
-		"commands":                       {"|", "--help -h --version when zone zones users events bench completion"},
+		"commands":                       {"|", "--help -h --version when zone zones migrate doctor stats users bench events completion"},
 		"the beginning of a command":     {"us|", "users"},
 		"a command of a command":         {"users |", "--help -h --version import"},
 		"flags":                          {"zone --d|", "--database-url"},

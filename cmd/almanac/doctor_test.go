@@ -138,7 +138,7 @@ func TestWhatARoleMayDoIsTold(t *testing.T) {
 		d, _ := examined(t, "--database-url", asRole)
 		return d.about("role")
 	}
-	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules TO "+name)
+	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.pauses TO "+name)
 	require.Equal(t, []string{"error: " + name + " may do nothing with the tables"}, role())
 
 	runSQL(t, address, "GRANT SELECT (id) ON almanac.events TO "+name+"; GRANT SELECT (event_id) ON almanac.queue TO "+name+"; GRANT SELECT ON almanac.leases TO "+name)

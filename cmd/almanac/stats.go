@@ -137,12 +137,12 @@ func (s *statistics) read(ctx context.Context, tx pgx.Tx, exact bool) error {
 	if err := s.countEnded(ctx, tx, exact); err != nil {
 		return err
 	}
-	slices.SortFunc(s.Events, func(a, b eventCount) int { return cmp.Or(cmp.Compare(a.Type, b.Type), place(a.Status)-place(b.Status)) })
+	slices.SortFunc(s.Events, func(a, b eventCount) int { return cmp.Or(cmp.Compare(a.Type, b.Type), rank(a.Status)-rank(b.Status)) })
 	return nil
 }
 
-// place is where a status comes in the life of an event.
-func place(status string) int {
+// rank is where a status comes in the life of an event.
+func rank(status string) int {
 	return slices.Index([]string{"PENDING", "PROCESSING", "COMPLETED", "FAILED"}, status)
 }
 

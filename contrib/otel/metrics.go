@@ -71,7 +71,11 @@ func (m *Metrics) Observe(ctx context.Context, n almanac.Notice) {
 		return
 	}
 	eventType := attribute.String("almanac.event.type", m.label(n.Event.Type))
-	m.events.Add(ctx, 1, metric.WithAttributes(change, eventType))
+	attributes := []attribute.KeyValue{change, eventType}
+	if n.Kind == almanac.EventReleased {
+		attributes = append(attributes, attribute.String("almanac.release.cause", string(n.Cause)))
+	}
+	m.events.Add(ctx, 1, metric.WithAttributes(attributes...))
 	if n.Kind == almanac.EventCompleted {
 		m.lateness.Record(ctx, n.Event.Lateness().Seconds(), metric.WithAttributes(eventType))
 	}

@@ -114,16 +114,16 @@ func TestMetricsOfAScheduledEvent(t *testing.T) {
 		const acceptedOne = "{messaging.destination.name=BIRTHDAY,messaging.operation.name=deliver,messaging.system=almanac}"
 		const refusedOne = "{error.type=failed,messaging.destination.name=BIRTHDAY,messaging.operation.name=deliver,messaging.system=almanac}"
 		process.shows(t, map[string]float64{
-			"almanac.event.changes{almanac.change=created,almanac.event.type=BIRTHDAY}":   2,
-			"almanac.event.changes{almanac.change=claimed,almanac.event.type=BIRTHDAY}":   2,
-			"almanac.event.changes{almanac.change=released,almanac.event.type=BIRTHDAY}":  1,
-			"almanac.event.changes{almanac.change=completed,almanac.event.type=BIRTHDAY}": 1,
-			"almanac.user.changes{almanac.change=created}":                                1,
-			"almanac.event.lateness{almanac.event.type=BIRTHDAY}":                         1,
-			"almanac.delivery.active{almanac.event.type=BIRTHDAY}":                        0,
-			"messaging.process.duration" + acceptedOne:                                    1,
-			"messaging.process.duration/sum" + acceptedOne:                                .02,
-			"messaging.process.duration" + refusedOne:                                     1,
+			"almanac.event.changes{almanac.change=created,almanac.event.type=BIRTHDAY}":                                2,
+			"almanac.event.changes{almanac.change=claimed,almanac.event.type=BIRTHDAY}":                                2,
+			"almanac.event.changes{almanac.change=released,almanac.event.type=BIRTHDAY,almanac.release.cause=failure}": 1,
+			"almanac.event.changes{almanac.change=completed,almanac.event.type=BIRTHDAY}":                              1,
+			"almanac.user.changes{almanac.change=created}":                                                             1,
+			"almanac.event.lateness{almanac.event.type=BIRTHDAY}":                                                      1,
+			"almanac.delivery.active{almanac.event.type=BIRTHDAY}":                                                     0,
+			"messaging.process.duration" + acceptedOne:                                                                 1,
+			"messaging.process.duration/sum" + acceptedOne:                                                             .02,
+			"messaging.process.duration" + refusedOne:                                                                  1,
 		})
 		late := process.values(t)["almanac.event.lateness/sum{almanac.event.type=BIRTHDAY}"]
 		require.InDelta(t, 1.14, late, .11, "20 ms, up to 1.2 s, and 20 ms")

@@ -16,6 +16,7 @@ const (
 	failed    outcome = "failed"    // will be tried again, if attempts are left
 	permanent outcome = "permanent" // will not
 	timedOut  outcome = "timeout"   // was not done in time; will be tried again, if attempts are left
+	snoozed   outcome = "snoozed"   // put off by itself; no attempt is counted
 	canceled  outcome = "canceled"  // the process stops, or the lease was lost; not the event's fault
 	panicked  outcome = "panicked"  // never returned: it panicked, or ended its goroutine
 )
@@ -28,6 +29,8 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		return accepted
 	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
 		return canceled
+	case errors.Is(err, almanac.ErrSnoozed):
+		return snoozed
 	case errors.Is(err, almanac.ErrPermanent):
 		return permanent
 	case cause != nil:

@@ -172,6 +172,7 @@ func TestOutcomesAreErrorTypes(t *testing.T) {
 	}{
 		"accepted":         {nil, nil, nil},
 		"refused":          {nil, errRefused, "failed"},
+		"put off":          {nil, almanac.Snooze(time.Minute, ""), "snoozed"},
 		"refused for good": {nil, almanac.Permanent(errRefused), "permanent"},
 		"too slow":         {context.DeadlineExceeded, errRefused, "timeout"},
 		"cut short":        {stopped, errRefused, "canceled"},

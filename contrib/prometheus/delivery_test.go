@@ -25,6 +25,7 @@ func TestAttemptsAreMeasuredByTheirOutcome(t *testing.T) {
 		"accepted though stopped":    {stopped, nil, "accepted"},
 		"refused":                    {nil, errRefused, "failed"},
 		"refused for good":           {nil, almanac.Permanent(errRefused), "permanent"},
+		"put off":                    {nil, almanac.Snooze(time.Minute, ""), "snoozed"},
 		"too slow":                   {context.DeadlineExceeded, errRefused, "timeout"},
 		"too slow, refused for good": {context.DeadlineExceeded, almanac.Permanent(errRefused), "permanent"},
 		"cut short":                  {stopped, errRefused, "canceled"},

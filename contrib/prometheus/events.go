@@ -19,6 +19,7 @@ const unregistered = "unregistered"
 type Events struct {
 	types      map[string]bool
 	changes    *prometheus.CounterVec   // by type, change
+	releases   *prometheus.CounterVec   // by type, cause
 	users      *prometheus.CounterVec   // by change
 	lateness   *prometheus.HistogramVec // by type
 	deliveries *prometheus.HistogramVec // by type, outcome
@@ -40,6 +41,9 @@ func NewEvents(registry almanac.Registry) *Events {
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "almanac_event_changes_total", Help: "Changes to events that this process stored.",
 		}, []string{"type", "change"}),
+		releases: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "almanac_event_releases_total", Help: "Events that this process gave back to be claimed again.",
+		}, []string{"type", "cause"}),
 		users: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "almanac_user_changes_total", Help: "Changes to people that this process stored.",
 		}, []string{"change"}),
@@ -57,6 +61,9 @@ func NewEvents(registry almanac.Registry) *Events {
 		e.inFlight.WithLabelValues(eventType)
 		for _, o := range []outcome{accepted, failed, permanent} {
 			e.deliveries.WithLabelValues(eventType, string(o))
+		}
+		for _, cause := range []almanac.ReleaseCause{almanac.AfterFailure, almanac.AfterCrash, almanac.AfterShutdown, almanac.AfterSnooze} {
+			e.releases.WithLabelValues(eventType, string(cause))
 		}
 		for _, kind := range eventKinds() {
 			e.changes.WithLabelValues(eventType, changeOf(kind))
@@ -92,7 +99,7 @@ func durationBuckets() []float64 {
 func eventKinds() []almanac.NoticeKind {
 	return []almanac.NoticeKind{
 		almanac.EventCreated, almanac.EventClaimed, almanac.EventReleased, almanac.EventRescheduled,
-		almanac.EventRemoved, almanac.EventCompleted, almanac.EventFailed,
+		almanac.EventRemoved, almanac.EventCompleted, almanac.EventFailed, almanac.EventCancelled, almanac.EventRequeued,
 	}
 }
 
@@ -116,6 +123,9 @@ func (e *Events) Observe(_ context.Context, n almanac.Notice) {
 	}
 	eventType := e.label(n.Event.Type)
 	e.changes.WithLabelValues(eventType, changeOf(n.Kind)).Inc()
+	if n.Kind == almanac.EventReleased {
+		e.releases.WithLabelValues(eventType, string(n.Cause)).Inc()
+	}
 	if n.Kind == almanac.EventCompleted {
 		e.lateness.WithLabelValues(eventType).Observe(n.Event.Lateness().Seconds())
 	}
@@ -144,5 +154,5 @@ func (e *Events) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (e *Events) collectors() []prometheus.Collector {
-	return []prometheus.Collector{e.changes, e.users, e.lateness, e.deliveries, e.inFlight}
+	return []prometheus.Collector{e.changes, e.releases, e.users, e.lateness, e.deliveries, e.inFlight}
 }

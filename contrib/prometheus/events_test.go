@@ -44,11 +44,11 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 	birthday := almanac.Event{Type: almanac.TypeBirthday}
 	for kind, times := range map[almanac.NoticeKind]int{
 		almanac.EventCreated: 1, almanac.EventClaimed: 2, almanac.EventReleased: 3, almanac.EventRescheduled: 4,
-		almanac.EventRemoved: 5, almanac.EventCompleted: 6, almanac.EventFailed: 7,
+		almanac.EventRemoved: 5, almanac.EventCompleted: 6, almanac.EventFailed: 7, almanac.EventCancelled: 11, almanac.EventRequeued: 12,
 		almanac.UserCreated: 8, almanac.UserTimezoneChanged: 9, almanac.UserBirthdayChanged: 10,
 	} {
 		for range times {
-			events.Observe(t.Context(), almanac.Notice{Kind: kind, Event: birthday})
+			events.Observe(t.Context(), almanac.Notice{Kind: kind, Event: birthday, Cause: almanac.AfterCrash})
 		}
 	}
 
@@ -60,6 +60,10 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 		almanac_event_changes_total{change="removed",type="BIRTHDAY"} 5
 		almanac_event_changes_total{change="completed",type="BIRTHDAY"} 6
 		almanac_event_changes_total{change="failed",type="BIRTHDAY"} 7
+		almanac_event_changes_total{change="cancelled",type="BIRTHDAY"} 11
+		almanac_event_changes_total{change="requeued",type="BIRTHDAY"} 12
+		almanac_event_releases_total{cause="crash",type="BIRTHDAY"} 3
+		almanac_event_releases_total{cause="failure",type="BIRTHDAY"} 0
 		almanac_user_changes_total{change="created"} 8
 		almanac_user_changes_total{change="timezone_changed"} 9
 		almanac_user_changes_total{change="birthday_changed"} 10
@@ -83,7 +87,7 @@ func TestTypesThatTheRegistryLacksShareALabel(t *testing.T) {
 		almanac_event_lateness_seconds_count{type="unregistered"} 100
 		almanac_delivery_duration_seconds_count{outcome="accepted",type="unregistered"} 100
 	`)
-	require.Equal(t, 7+1, testutil.CollectAndCount(events, "almanac_event_changes_total"))
+	require.Equal(t, 9+1, testutil.CollectAndCount(events, "almanac_event_changes_total"))
 }
 
 func TestLatenessIsFromDueToDelivered(t *testing.T) {

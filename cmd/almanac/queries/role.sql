@@ -10,6 +10,7 @@ WITH needs (part, relation, privileges, mark) AS (
         ('worker', 'keys', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
         ('worker', 'leases', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
         ('worker', 'zone_rules', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
+        ('worker', 'pauses', ARRAY['SELECT'], NULL),
         ('api', 'users', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], 'INSERT'),
         ('api', 'series', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
         ('api', 'queue', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
