@@ -87,8 +87,14 @@ type holder[T, R any, K comparable] struct {
 	count    atomic.Int64      // of the items that are not begun
 	short    atomic.Bool       // whether the claimer would have claimed more
 	waiting  []held[T, K]      // the soonest first
+	most     int               // how many items the next call of Confirm is about; zero for as few as the first of a crowd
 	failures int               // calls of Confirm that failed in a row
 }
+
+// firstAsk is how many items the first call of Confirm in a crowd is about: the answer
+// about many takes as long as the first of them waits. Each further call is about
+// twice as many, up to a batch.
+const firstAsk = 16
 
 func newHolder[T, R any, K comparable](r *run[T, R, K]) *holder[T, R, K] {
 	return &holder[T, R, K]{r: r, incoming: make(chan []held[T, K])}
@@ -156,8 +162,13 @@ func (h *holder[T, R, K]) add(items ...held[T, K]) {
 func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 	now := time.Now()
 	n := 0
-	for n < len(h.waiting) && n < h.r.Settings.Batch && !h.waiting[n].due.After(now) {
+	most := min(max(h.most, firstAsk), h.r.Settings.Batch)
+	for n < len(h.waiting) && n < most && !h.waiting[n].due.After(now) {
 		n++
+	}
+	h.most = 0
+	if n == most {
+		h.most = 2 * n
 	}
 	due := slices.Clone(h.waiting[:n])
 	h.waiting = slices.Delete(h.waiting, 0, n)

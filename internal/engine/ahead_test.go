@@ -370,3 +370,27 @@ func TestAhead_aSteadyStreamIsClaimedInBatches(t *testing.T) {
 		}
 	})
 }
+
+// The answer about a whole crowd would take as long as its first waits: the first
+// calls are about few. The next crowd begins anew.
+func TestAhead_aCrowdIsAskedAboutInGrowingParts(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		e.Settings.Slots, e.Settings.Batch = 1000, 200
+		for crowd := range 2 {
+			for id := range 400 {
+				f.add(soon(1000*crowd+id, time.Duration(2+4*crowd)*time.Second, 0))
+			}
+		}
+		stop := begin(t, e)
+		f.pass(20 * time.Second)
+		stopClean(t, stop)
+		var sizes []int
+		for _, c := range f.confirms {
+			sizes = append(sizes, len(c.IDs))
+		}
+		if want := []int{16, 32, 64, 128, 160, 16, 32, 64, 128, 160}; !slices.Equal(sizes, want) {
+			t.Errorf("asked about %v, want %v", sizes, want)
+		}
+	})
+}
