@@ -153,6 +153,13 @@ func (r *Run) passed(key, began string, e almanac.Enrolment) bool {
 	return key <= began || key <= r.From(0) && (len(e.Events) == 0 || key < e.Events[0].OccurrenceKey)
 }
 
+// Owed is how many occurrences people are owed.
+func (r *Run) Owed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.owed)
+}
+
 // Release forgets what somebody is owed who is deleted.
 func (r *Run) Release(id uuid.UUID) {
 	r.mu.Lock()
