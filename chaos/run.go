@@ -282,3 +282,11 @@ func (r *Run) Complaints() (text string) {
 	}
 	return text
 }
+
+// Store is one past the proxy, for a look at events.
+func (r *Run) Store() *postgres.Store {
+	r.Helper()
+	store, err := postgres.New(r.pool, postgres.WithTimeout(20*time.Second))
+	require.NoError(r, err)
+	return store
+}
