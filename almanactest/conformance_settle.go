@@ -12,6 +12,23 @@ import (
 var errPlan = errors.New("no plan")
 
 var settleCases = map[string]func(*kit){
+	"Settle/stores the present outcome after one of an earlier claim whose lease goes on": func(k *kit) {
+		k.owe()
+		k.owe()
+		both := k.claim(2)
+		stale := both[0]
+		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stopped", 0)})
+		held := k.claim(1)[0]
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+			{Event: stale, Outcome: almanac.GaveUp("HTTP 404")},
+			{Event: held, Outcome: almanac.Delivered(k.now)},
+		})
+		k.ok(err)
+		k.is(settled[0].Err, almanac.ErrLeaseLost)
+		k.ok(settled[1].Err)
+		k.same("answer", settled[1].Event, k.stored(held.ID))
+		k.same("status", settled[1].Event.Status, almanac.Completed)
+	},
 	"Settle/stores the first of several outcomes of one event": func(k *kit) {
 		k.owe()
 		stale := k.claim(1)[0]

@@ -37,7 +37,10 @@ func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
 	changes = make([]*change, 0, len(places))
 	for _, i := range places {
 		s := &t.settlements[i]
-		series, held := t.series[claimedAs(s.Event)]
+		claim := claimedAs(s.Event)
+		series, held := t.series[claim]
+		// A lease that goes on for the sake of others still lists what was claimed again.
+		held = held && claim.version == t.latest[claim.id]
 		user, known := t.userOf(s)
 		// An event that stands twice in a batch is settled once, and the first counts.
 		if !held || seen[s.Event.ID] || !known {

@@ -119,7 +119,8 @@ type turn struct {
 	keys   keys
 	locked bool                       // whether users are locked
 	users  map[uuid.UUID]almanac.User // those who are locked and not deleted
-	series map[claimed]int64          // of the events that are still leased as they were claimed
+	series map[claimed]int64          // of the events that the leases list as they were claimed
+	latest map[uuid.UUID]int          // the version of each as it was claimed last
 	now    time.Time
 }
 
@@ -191,7 +192,7 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 			return err
 		}
 	}
-	t.series = make(map[claimed]int64, len(places))
+	t.series, t.latest = make(map[claimed]int64, len(places)), make(map[uuid.UUID]int, len(places))
 	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
 		var l lease
 		if err := row.Scan(&t.now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead); err != nil {
@@ -199,7 +200,7 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 		}
 		for i, id := range l.ids {
 			if c := (claimed{id, l.token, l.versions[i]}); wanted[c] {
-				t.series[c] = l.series[i]
+				t.series[c], t.latest[id] = l.series[i], max(t.latest[id], c.version)
 			}
 		}
 		return none, nil
