@@ -17,7 +17,7 @@ import (
 
 // doctor looks for what is wrong with a database.
 type doctor struct {
-	target
+	tables
 	Zoneinfo string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
 	Patience string `help:"How long a transaction may be open (default ${default})." placeholder:"DURATION" default:"10m"`
 	JSON     bool   `help:"Write JSON." name:"json"`
@@ -66,7 +66,7 @@ type diagnosis struct {
 
 // patient is what the doctor looks at.
 type patient struct {
-	target   *target
+	tables   *tables
 	data     *almanac.ZoneData
 	patience time.Duration // with transactions
 	now      func() time.Time
@@ -77,14 +77,14 @@ type patient struct {
 // Run looks.
 func (c *doctor) Run(ctx context.Context, env *environment) error {
 	began := time.Since(env.now)
-	p := patient{target: &c.target, now: func() time.Time { return env.now.Add(time.Since(env.now) - began) }}
+	p := patient{tables: &c.tables, now: func() time.Time { return env.now.Add(time.Since(env.now) - began) }}
 	var errPatience, errData error
 	p.patience, errPatience = time.ParseDuration(c.Patience)
 	if errPatience != nil || p.patience < 0 {
 		errPatience = fmt.Errorf("--patience: %q is not a duration such as 10m", c.Patience)
 	}
 	p.data, errData = openData(c.Zoneinfo)
-	if err := misused(c.check(), errData, errPatience); err != nil {
+	if err := misused(c.tables.understand(), errData, errPatience); err != nil {
 		return err
 	}
 	d := diagnosis{Schema: c.Schema, Findings: p.examine(ctx)}
@@ -111,7 +111,7 @@ func (c *doctor) Run(ctx context.Context, env *environment) error {
 // examine looks at one thing after the other. What cannot be asked is a finding too.
 func (p *patient) examine(ctx context.Context) []finding {
 	var err error
-	if p.conn, p.store, err = p.target.open(ctx, doctorLimit); err != nil {
+	if p.conn, p.store, err = p.tables.dial(ctx, doctorLimit); err != nil {
 		return []finding{{"database", broken, "cannot be reached: " + oneLine(err), "see that the server runs, and that address, role and password are right"}}
 	}
 	defer disconnect(ctx, p.conn)

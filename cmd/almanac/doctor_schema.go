@@ -61,10 +61,10 @@ func (p *patient) role(ctx context.Context) ([]finding, error) {
 	}
 	var name string
 	var super bool
-	if err := p.conn.QueryRow(ctx, statement("who", p.target.Schema)).Scan(&name, &super); err != nil {
+	if err := p.conn.QueryRow(ctx, statement("who", p.tables.Schema)).Scan(&name, &super); err != nil {
 		return nil, err
 	}
-	rows, err := p.conn.Query(ctx, statement("role", p.target.Schema), pgx.StrictNamedArgs{"schema": p.target.Schema})
+	rows, err := p.conn.Query(ctx, statement("role", p.tables.Schema), pgx.StrictNamedArgs{"schema": p.tables.Schema})
 	if err != nil {
 		return nil, err
 	}

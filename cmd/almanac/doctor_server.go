@@ -15,7 +15,7 @@ func (p *patient) server(ctx context.Context) ([]finding, error) {
 	var number int
 	var version string
 	var standby, autovacuum bool
-	if err := p.conn.QueryRow(ctx, statement("server", p.target.Schema)).Scan(&number, &version, &standby, &autovacuum); err != nil {
+	if err := p.conn.QueryRow(ctx, statement("server", p.tables.Schema)).Scan(&number, &version, &standby, &autovacuum); err != nil {
 		return nil, err
 	}
 	return serverFindings(number, version, standby, autovacuum), nil
@@ -63,7 +63,7 @@ func (p *patient) clock(ctx context.Context) ([]finding, error) {
 // vacuum looks for what keeps dead rows where they are.
 func (p *patient) vacuum(ctx context.Context) ([]finding, error) {
 	const manyTransactions = 1_000_000 // where nobody says for how long
-	rows, err := p.conn.Query(ctx, statement("transactions", p.target.Schema), pgx.StrictNamedArgs{"age": p.patience, "xids": manyTransactions})
+	rows, err := p.conn.Query(ctx, statement("transactions", p.tables.Schema), pgx.StrictNamedArgs{"age": p.patience, "xids": manyTransactions})
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func vacuumFinding(kind, who string, seconds *float64, xids int64) finding {
 // connections looks how many are left.
 func (p *patient) connections(ctx context.Context) ([]finding, error) {
 	var inServer, inDatabase, inRole usage
-	row := p.conn.QueryRow(ctx, statement("connections", p.target.Schema))
+	row := p.conn.QueryRow(ctx, statement("connections", p.tables.Schema))
 	if err := row.Scan(&inServer.used, &inServer.limit, &inDatabase.used, &inDatabase.limit, &inRole.used, &inRole.limit); err != nil {
 		return nil, err
 	}

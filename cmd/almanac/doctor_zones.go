@@ -17,7 +17,7 @@ func (p *patient) zones(ctx context.Context) ([]finding, error) {
 	if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
 		return nil, nil // which the schema's finding says
 	}
-	rows, err := p.conn.Query(ctx, statement("zone_rules", p.target.Schema))
+	rows, err := p.conn.Query(ctx, statement("zone_rules", p.tables.Schema))
 	if err != nil {
 		return nil, err
 	}

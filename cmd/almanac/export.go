@@ -89,7 +89,7 @@ func (c *migrateExport) understand() ([]postgres.File, error) {
 	if errLayout == nil && c.Dir == "" && c.Layout != string(postgres.Plain) && !c.JSON {
 		errDir = fmt.Errorf("--dir is required for %s", c.Layout)
 	}
-	if err := misused(errLayout, errDir, errAfter, checkSchema(c.Schema)); err != nil {
+	if err := misused(errLayout, errDir, errAfter, understandSchema(c.Schema)); err != nil {
 		return nil, err
 	}
 	files, err := postgres.Export{Layout: postgres.Layout(c.Layout), Schema: c.Schema, After: after}.Files()

@@ -65,7 +65,7 @@ func (c *importUsers) understand() (importPlan, error) {
 	}
 	p.who, errWho = c.identity()
 	p.most, errMost = number("--max-errors", c.MaxErrors, 1, maxRefusals)
-	if errTables = c.Tables.understandSchema(); !c.DryRun {
+	if errTables = understandSchema(c.Tables.Schema); !c.DryRun {
 		errTables = c.Tables.understand()
 	}
 	p.registry, errPlans = c.Plans.understand()

@@ -27,8 +27,8 @@ type movement struct {
 }
 
 // move changes the version of a schema and tells of it.
-func (t *target) move(ctx context.Context, change func(*pgx.Conn) error) (movement, error) {
-	conn, store, err := t.open(ctx, reconcileLimit)
+func (t *tables) move(ctx context.Context, change func(*pgx.Conn) error) (movement, error) {
+	conn, store, err := t.dial(ctx, reconcileLimit)
 	if err != nil {
 		return movement{}, err
 	}
@@ -62,7 +62,7 @@ func (m movement) write(out io.Writer, asJSON bool) error {
 
 // migrateUp applies what is missing.
 type migrateUp struct {
-	target
+	tables
 	JSON bool `help:"Write JSON." name:"json"`
 }
 
@@ -78,7 +78,7 @@ It exits with 0 when nothing is missing any more, and 1 otherwise.`
 
 // Run migrates.
 func (c *migrateUp) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.check()); err != nil {
+	if err := misused(c.understand()); err != nil {
 		return err
 	}
 	moved, err := c.move(ctx, func(conn *pgx.Conn) error { return postgres.Migrate(ctx, conn, postgres.WithSchema(c.Schema)) })
@@ -90,7 +90,7 @@ func (c *migrateUp) Run(ctx context.Context, env *environment) error {
 
 // migrateDown takes one migration back.
 type migrateDown struct {
-	target
+	tables
 	LoseData bool `help:"Do it even where rows are lost that nothing brings back."`
 	JSON     bool `help:"Write JSON." name:"json"`
 }
@@ -107,7 +107,7 @@ It exits with 0 when a migration was undone, and with 1 when nothing was changed
 
 // Run undoes.
 func (c *migrateDown) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.check()); err != nil {
+	if err := misused(c.understand()); err != nil {
 		return err
 	}
 	moved, err := c.move(ctx, func(conn *pgx.Conn) error {
@@ -124,7 +124,7 @@ func (c *migrateDown) Run(ctx context.Context, env *environment) error {
 
 // migrateVersion tells what a database has.
 type migrateVersion struct {
-	target
+	tables
 	JSON bool `help:"Write JSON." name:"json"`
 }
 
@@ -140,10 +140,10 @@ It exits with 0 when the database could be asked, and 1 otherwise.`
 
 // Run asks.
 func (c *migrateVersion) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.check()); err != nil {
+	if err := misused(c.understand()); err != nil {
 		return err
 	}
-	conn, store, err := c.open(ctx, reconcileLimit)
+	conn, store, err := c.dial(ctx, reconcileLimit)
 	if err != nil {
 		return err
 	}

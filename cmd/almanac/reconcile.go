@@ -13,7 +13,7 @@ import (
 
 // reconcile brings pending events into step with zone rules.
 type reconcile struct {
-	target
+	tables
 	Zoneinfo string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
 	DryRun   bool   `help:"Change nothing; show what would move, whether the rules are newer or not."`
 	Trust    bool   `help:"Use the rules also where they are not known to be newer than those that the database follows."`
@@ -38,7 +38,7 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	conn, store, err := c.open(ctx, reconcileLimit)
+	conn, store, err := c.dial(ctx, reconcileLimit)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 func (c *reconcile) understand() (almanac.Reconcile, error) {
 	data, errData := openData(c.Zoneinfo)
 	return almanac.Reconcile{Data: data, DryRun: c.DryRun, Trust: c.Trust},
-		misused(c.check(), errData)
+		misused(c.tables.understand(), errData)
 }
 
 // reconciliation is what there is to say about a run.

@@ -14,7 +14,7 @@ import (
 
 // stats shows what a database holds, and what waits.
 type stats struct {
-	target
+	tables
 	Exact bool `help:"Count every event, however many there are."`
 	JSON  bool `help:"Write JSON." name:"json"`
 }
@@ -82,10 +82,10 @@ type tableSize struct {
 
 // Run shows the statistics.
 func (c *stats) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.check()); err != nil {
+	if err := misused(c.understand()); err != nil {
 		return err
 	}
-	conn, store, err := c.open(ctx, statsLimit)
+	conn, store, err := c.dial(ctx, statsLimit)
 	if err != nil {
 		return err
 	}

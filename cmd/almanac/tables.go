@@ -24,11 +24,15 @@ func (s *server) understand() error {
 	return about("--database-url", err)
 }
 
-// pool connects, with so many connections at most.
+// pool connects, with so many connections at most. Unless the URL says otherwise,
+// sessions are named after this program, which is what a trail then tells.
 func (s *server) pool(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(s.DatabaseURL)
 	if err != nil {
 		return nil, err
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "almanac"
 	}
 	config.MaxConns = connections
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -50,12 +54,13 @@ type tables struct {
 	Schema string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"almanac"`
 }
 
+// understand returns everything that is wrong with it, without asking the database.
 func (t *tables) understand() error {
-	return errors.Join(t.Server.understand(), t.understandSchema())
+	return errors.Join(t.Server.understand(), understandSchema(t.Schema))
 }
 
-func (t *tables) understandSchema() error {
-	_, err := postgres.New(new(pgx.Conn), postgres.WithSchema(t.Schema)) // which does not connect
+func understandSchema(name string) error {
+	_, err := postgres.New(new(pgx.Conn), postgres.WithSchema(name)) // which does not connect
 	return about("--schema", err)
 }
 
@@ -79,4 +84,19 @@ func (t *tables) open(ctx context.Context, connections int32) (*postgres.Store, 
 		return nil, nil, err
 	}
 	return store, pool.Close, nil
+}
+
+// dial returns a connection and a store on it, whatever release the database is of,
+// with some patience for each operation.
+func (t *tables) dial(ctx context.Context, patience time.Duration) (*pgx.Conn, *postgres.Store, error) {
+	conn, err := connect(ctx, t.Server.DatabaseURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := postgres.New(conn, postgres.WithSchema(t.Schema), postgres.WithTimeout(patience))
+	if err != nil {
+		disconnect(ctx, conn)
+		return nil, nil, err
+	}
+	return conn, store, nil
 }
