@@ -40,8 +40,11 @@ func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ line, want string }{
 		"commands":                       {"|", "--help -h --version when zone zones migrate doctor stats users bench events completion"},
+		"commands":                       {"|", "--help -h --version when zone zones migrate doctor stats users bench events pause resume pauses audit completion"},
 		"the beginning of a command":     {"us|", "users"},
 		"a command of a command":         {"users |", "--help -h --version import"},
+		"changes of events":              {"events r|", "run-now requeue"},
+		"what filters need":              {"events cancel --type A --y|", "--yes"},
 		"flags":                          {"zone --d|", "--database-url"},
 		"flags after others":             {"when --zone UTC --ga|", "--gap"},
 		"flags after an argument":        {"users import people.csv --form|", "--format"},

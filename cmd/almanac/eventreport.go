@@ -19,6 +19,7 @@ type eventReport struct {
 	eventTarget
 	eventOutcome
 	eventRecord
+	Trail []trailStep `json:"trail,omitempty"` // if one was kept and asked for
 }
 
 // eventTarget says what happens to whom, and when.
@@ -67,12 +68,12 @@ type eventRecord struct {
 func eventReportOf(e almanac.Event, payload bool) eventReport {
 	p := e.Policies.WithDefaults()
 	r := eventReport{
-		eventTarget{e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}},
-		eventOutcome{
+		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}},
+		eventOutcome: eventOutcome{
 			AvailableAt: unlessZero(e.AvailableAt), ExecutedAt: unlessZero(e.ExecutedAt), FailureReason: e.FailureReason, LastError: e.LastError,
 			RetryCount: e.RetryCount, ClaimCount: e.ClaimCount, CrashCount: e.CrashCount, LeaseToken: unlessZero(e.LeaseToken),
 		},
-		eventRecord{IdempotencyKey: e.IdempotencyKey, UserVersion: e.UserVersion, Version: e.Version, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt},
+		eventRecord: eventRecord{IdempotencyKey: e.IdempotencyKey, UserVersion: e.UserVersion, Version: e.Version, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt},
 	}
 	if r.ExecutedAt != nil {
 		late := e.Lateness().Seconds()
@@ -126,6 +127,13 @@ func (r eventReport) write(out io.Writer) error {
 	row("version", "%d, created %s, updated %s", r.Version, instantText(r.CreatedAt), instantText(r.UpdatedAt))
 	if r.Payload != nil {
 		row("payload", "%s", printable(string(r.Payload)))
+	}
+	for i, step := range r.Trail {
+		name := "trail"
+		if i > 0 {
+			name = ""
+		}
+		row(name, "%s", step)
 	}
 	return table.Flush()
 }

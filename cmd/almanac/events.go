@@ -10,30 +10,28 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/almanac-go/almanac"
 )
 
-// events looks at events.
+// events looks at events, and changes single ones.
 type events struct {
-	List listEvents `cmd:"" help:"List events in the order of their creation."`
-	Show showEvent  `cmd:"" help:"Show everything about an event."`
+	List    listEvents    `cmd:"" help:"List events in the order of their creation."`
+	Show    showEvent     `cmd:"" help:"Show everything about an event."`
+	Cancel  cancelEvents  `cmd:"" help:"End pending events before they are delivered."`
+	RunNow  runEvents     `cmd:"" help:"Make pending events due at once."`
+	Requeue requeueEvents `cmd:"" help:"Deliver failed events once more."`
 }
 
 // listEvents lists the events that match all of its filters.
 type listEvents struct {
-	Status   string `help:"Those in this status: ${status}." placeholder:"STATUS"`
-	Type     string `help:"Those of this type, such as BIRTHDAY." placeholder:"TYPE"`
-	User     string `help:"Those of this person." placeholder:"ID"`
-	DueFrom  string `help:"Those due at this instant or later: RFC 3339, or a date, at whose midnight in UTC." placeholder:"INSTANT"`
-	DueUntil string `help:"Those due before this instant." placeholder:"INSTANT"`
-	Overdue  string `help:"Those that still wait although their instant passed longer ago than this; 0s for all." placeholder:"DURATION"`
-	Limit    string `help:"How many to list (default ${default})." short:"n" placeholder:"N" default:"50"`
-	After    string `help:"Go on where another list ended." placeholder:"CURSOR"`
-	JSON     bool   `help:"Write JSON, a line for each event." name:"json"`
+	Status string `help:"Those in this status: ${status}." placeholder:"STATUS"`
+	Limit  string `help:"How many to list (default ${default})." short:"n" placeholder:"N" default:"50"`
+	After  string `help:"Go on where another list ended." placeholder:"CURSOR"`
+	JSON   bool   `help:"Write JSON, a line for each event." name:"json"`
 
-	Tables tables `embed:""`
+	Filters filters `embed:""`
+	Waiting waiting `embed:""`
+	Tables  tables  `embed:""`
 }
 
 // Help is shown below the command's line.
@@ -62,59 +60,16 @@ func (c *listEvents) understand() (eventQuery, error) {
 		errs = append(errs, oneOf("--status", strings.ToLower(c.Status)))
 		q.spec = append(q.spec, almanac.InStatus(strings.ToUpper(c.Status)))
 	}
-	if c.Type != "" {
-		q.spec = append(q.spec, almanac.OfType(c.Type))
-	}
-	if c.User != "" {
-		id, err := idOf("--user", c.User)
-		errs = append(errs, err)
-		q.spec = append(q.spec, almanac.ForUser(id))
-	}
-	if c.DueFrom != "" || c.DueUntil != "" {
-		from, errFrom := instant("--due-from", c.DueFrom)
-		until, errUntil := instant("--due-until", c.DueUntil)
-		errs = append(errs, errFrom, errUntil)
-		q.spec = append(q.spec, almanac.DueBetween{From: from, Until: until})
-	}
-	if c.Overdue != "" {
-		by, err := time.ParseDuration(c.Overdue)
-		if err != nil || by < 0 {
-			errs = append(errs, fmt.Errorf("--overdue: %q is not a duration such as 90s or 5m", c.Overdue))
-		}
-		q.spec = append(q.spec, almanac.Overdue{By: by})
-	}
+	picked, errFilters := c.Filters.understand()
+	waiting, errWaiting := c.Waiting.understand()
+	q.spec = append(append(q.spec, picked...), waiting...)
 	var errLimit, errAfter error
 	q.limit, errLimit = number("--limit", c.Limit, 1, maxListed)
 	q.after = almanac.Cursor(c.After)
 	if _, _, err := (almanac.Page{After: q.after}).Bounds(); err != nil {
 		errAfter = fmt.Errorf("--after: %q is not where a list ended", c.After)
 	}
-	return q, misused(append(errs, errLimit, errAfter, c.Tables.understand())...)
-}
-
-// idOf reads the id of a person or an event.
-func idOf(argument, text string) (uuid.UUID, error) {
-	id, ok := parseID(text)
-	if !ok {
-		return id, fmt.Errorf("%s: %q is not a UUID", argument, text)
-	}
-	return id, nil
-}
-
-// instant reads one, or a date for its midnight in UTC; the zero Time where there is
-// none.
-func instant(argument, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at.UTC(), nil
-	}
-	date, err := almanac.ParseDate(text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %q is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15", argument, text)
-	}
-	return almanac.WallTime{Date: date}.Labelled(), nil
+	return q, misused(append(errs, errFilters, errWaiting, errLimit, errAfter, c.Tables.understand())...)
 }
 
 // eventsPage is the most events that are read at a time.
@@ -191,7 +146,7 @@ type showEvent struct {
 
 // Help is shown below the command's line.
 func (c *showEvent) Help() string {
-	return `Of the person nothing is shown but the id. Errors are in the words of whoever delivered.
+	return `Of the person nothing is shown but the id. Errors are in the words of whoever delivered. Where a trail is kept (see audit), it is shown too.
 
     almanac events show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --payload --json`
@@ -216,6 +171,9 @@ func (c *showEvent) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	report := eventReportOf(e, c.Payload)
+	if report.Trail, err = trailOf(ctx, store, id); err != nil {
+		return err
+	}
 	if c.JSON {
 		return writeJSON(env.out, report)
 	}

@@ -9,13 +9,16 @@
 //	almanac stats
 //	almanac users import people.csv --id-from email
 //	almanac events list --overdue 5m
+//	almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
+//	almanac pause BIRTHDAY
+//	almanac audit on
 //	almanac bench
 //	source <(almanac completion bash)
 //
 // It exits with
 //
 //	0    when all went well
-//	1    when something went wrong; an import in which a row was refused is such a case
+//	1    when something went wrong; a row or an event that was refused is such a case
 //	2    when the arguments were not understood
 //	130  when it was interrupted, by ^C or SIGTERM, and could end in good order
 //
@@ -55,10 +58,19 @@ type commands struct {
 	Stats      stats      `cmd:"" help:"Show what a database holds, and what waits."`
 	Users      users      `cmd:"" help:"Look after people."`
 	Bench      benchmark  `cmd:"" help:"Measure a database."`
-	Events     events     `cmd:"" help:"Look at events."`
+	Events     events     `cmd:"" help:"Look at events, and change single ones."`
+	Types      types      `embed:""`
 	Completion completion `cmd:"" help:"Print a script for completion in a shell."`
 
 	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// types are commands about a type of event as a whole, and the trail of all of them.
+type types struct {
+	Pause  pauseType  `cmd:"" help:"Let no process deliver a type of event."`
+	Resume resumeType `cmd:"" help:"Let a type of event be delivered again."`
+	Pauses listPauses `cmd:"" help:"List which types of events are paused."`
+	Audit  audit      `cmd:"" help:"Keep a trail of what becomes of events."`
 }
 
 type zones struct {
@@ -75,6 +87,7 @@ const description = `Almanac makes things happen at a local time of day.
     almanac stats
     almanac users import people.csv --id-from email
     almanac events list --overdue 5m
+    almanac pause BIRTHDAY
 
 It exits with 0 when all went well, 1 when something went wrong, 2 when it was not understood, and 130 when it was interrupted.`
 

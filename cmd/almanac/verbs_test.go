@@ -8,12 +8,17 @@ import (
 func TestHelpOfTheVerbs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
-		"of the program":  {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import --database-url=URL <file> [flags]\n", "\n  events list ", "\n  events show --database-url=URL <id> [flags]\n", "\n  bench ", "\n  completion <shell>", "130 when it was interrupted"}},
-		"of users import": {[]string{"users", "import", "-h"}, []string{"\nWhat they are owed:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
-		"of events list":  {[]string{"events", "list", "-h"}, []string{"pending, processing, completed, failed", "-n, --limit=N ", "(default 50)"}},
-		"of events show":  {[]string{"events", "show", "-h"}, []string{"--payload"}},
-		"of bench":        {[]string{"bench", "-h"}, []string{"almanac_bench_", "(default 20000)", "(default 200)", "(default 1000)", "(default 2m)"}},
-		"of completion":   {[]string{"completion", "-h"}, []string{"bash, zsh, fish", "source <(almanac completion bash)"}},
+		"of the program":    {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import --database-url=URL <file> [flags]\n", "\n  events list ", "\n  events show --database-url=URL <id> [flags]\n", "\n  events requeue --database-url=URL [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT --database-url=URL [flags]\n", "\n  pauses ", "\n  bench ", "\n  completion <shell>", "130 when it was interrupted"}},
+		"of users import":   {[]string{"users", "import", "-h"}, []string{"\nWhat they are owed:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
+		"of events list":    {[]string{"events", "list", "-h"}, []string{"pending, processing, completed, failed", "-n, --limit=N ", "(default 50)"}},
+		"of events show":    {[]string{"events", "show", "-h"}, []string{"--payload"}},
+		"of events cancel":  {[]string{"events", "cancel", "-h"}, []string{"--reason=TEXT", "--end-series", "-n, --limit=N ", "--dry-run", "--yes", "--overdue", "exits with 1 when any was refused", "use --end-series"}},
+		"of events run-now": {[]string{"events", "run-now", "-h"}, []string{"--overdue", "--yes"}},
+		"of events requeue": {[]string{"events", "requeue", "-h"}, []string{"--due-until", "same idempotency key"}},
+		"of pause":          {[]string{"pause", "-h"}, []string{"almanac pause BIRTHDAY"}},
+		"of audit on":       {[]string{"audit", "on", "-h"}, []string{"an insert per step"}},
+		"of bench":          {[]string{"bench", "-h"}, []string{"almanac_bench_", "(default 20000)", "(default 200)", "(default 1000)", "(default 2m)"}},
+		"of completion":     {[]string{"completion", "-h"}, []string{"bash, zsh, fish", "source <(almanac completion bash)"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,6 +65,23 @@ func TestBadArgumentsOfTheVerbsAreAllNamedAtOnce(t *testing.T) {
 		},
 		"everything about events show": {[]string{"events", "show", "7", "--schema", "pg_x"}, []string{`<id>: "7" is not a UUID`, noDatabase, badSchema}},
 		"no id to show":                {[]string{"events", "show", ""}, []string{"<id> is required", noDatabase}},
+		"everything about events cancel": {
+			[]string{"events", "cancel", "7", "--user", "8", "--overdue", "x", "--limit", "0", "--schema", "pg_x"},
+			[]string{
+				`<id>: "7" is not a UUID`, "<id>: does not go with filters", `--user: "8" is not a UUID`, `--overdue: "x" is not a duration such as 90s or 5m`,
+				`--limit: "0" is not a number from 1 to 1000000`, noDatabase, badSchema,
+			},
+		},
+		"nothing to run now":         {[]string{"events", "run-now"}, []string{"<id> or a filter is required", noDatabase}},
+		"filters without a yes":      {[]string{"events", "requeue", "--type", "A"}, []string{"--dry-run or --yes is required with filters", noDatabase}},
+		"a yes and a dry run":        {[]string{"events", "cancel", "--overdue", "0s", "--yes", "--dry-run"}, []string{"--dry-run: does not go with --yes", noDatabase}},
+		"a dry run of ids":           {[]string{"events", "cancel", graceID, "--dry-run"}, []string{"--dry-run: goes with filters only", noDatabase}},
+		"a limit of ids":             {[]string{"events", "cancel", graceID, "--limit", "1"}, []string{"--limit: goes with filters only", noDatabase}},
+		"what failed is not overdue": {[]string{"events", "requeue", "--overdue", "0s"}, []string{"unknown flag --overdue"}},
+		"nothing to pause":           {[]string{"pause", ""}, []string{"<type> is required", noDatabase}},
+		"nothing to prune":           {[]string{"audit", "prune", "--schema", "pg_x"}, []string{"--before is required", noDatabase, badSchema}},
+		"a time to prune before":     {[]string{"audit", "prune", "--before", "now"}, []string{`--before: "now" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`, noDatabase}},
+		"no schema for a trail":      {[]string{"audit", "on", "--schema", "pg_x"}, []string{noDatabase, badSchema}},
 		"everything about bench": {[]string{"bench", "--events", "0", "--spread", "x", "--workers", "-1", "--limit", "0s"}, []string{
 			`--events: "0" is not a number from 1 to 1000000`, `--spread: "x" is not a number from 1 to 10000`, `--workers: "-1" is not a number from 1 to 10000`,
 			`--limit: "0s" is not a duration such as 90s or 2m`, noDatabase,

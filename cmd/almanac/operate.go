@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// cancelEvents ends pending events.
+type cancelEvents struct {
+	Reason    string `help:"Why, as the failure reason says besides." placeholder:"TEXT"`
+	EndSeries bool   `help:"Plan nothing in their place; takes no handler."`
+
+	Changing changing `embed:""`
+	Waiting  waiting  `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *cancelEvents) Help() string {
+	return `They are FAILED then, for a reason that begins with "cancelled", and the next of each series is planned. This program plans as the library does by itself, BIRTHDAY at 09:00 and REMINDER; for other types, and where your program's handlers have other times or words, use --end-series: the series goes on when that program next edits, reschedules or backfills the person.
+
+` + many + `    almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
+    almanac events cancel --type OFFER --due-from 2026-03-15 --end-series --dry-run`
+}
+
+// many is what the help of each of these commands says of filters.
+const many = `Give ids, or filters with --dry-run or --yes; then those are looked at that match all filters, in the order of their creation, each in a transaction of its own. It exits with 1 when any was refused.
+
+`
+
+// Run cancels.
+func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
+	return c.Changing.run(ctx, env, almanac.OperationCancel, c.Waiting, almanac.Cancel{Reason: c.Reason, EndSeries: c.EndSeries})
+}
+
+// runEvents makes pending events due.
+type runEvents struct {
+	Changing changing `embed:""`
+	Waiting  waiting  `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *runEvents) Help() string {
+	return `Their series go on from the next occurrence. One that rests before another attempt is tried at once.
+
+` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
+    almanac events run-now --type OFFER --limit 10 --yes`
+}
+
+// Run makes them due.
+func (c *runEvents) Run(ctx context.Context, env *environment) error {
+	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.Cancel{})
+}
+
+// requeueEvents delivers failed events once more.
+type requeueEvents struct {
+	Changing changing `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *requeueEvents) Help() string {
+	return `What has ended never changes, so each comes back as a new event under the same idempotency key. It is done once for each; afterwards the new one is the one to requeue.
+
+` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
+    almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
+}
+
+// Run requeues.
+func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
+	return c.Changing.run(ctx, env, almanac.OperationRequeue, waiting{}, almanac.Cancel{})
+}
+
+// changing says which events are changed.
+type changing struct {
+	IDs    []string `arg:"" optional:"" name:"id" help:"Their ids."`
+	Limit  string   `help:"With filters: the most to look at (default 1000)." short:"n" placeholder:"N"`
+	DryRun bool     `help:"With filters: change nothing, show what would be tried."`
+	Yes    bool     `help:"With filters: do it."`
+	JSON   bool     `help:"Write JSON." name:"json"`
+
+	Filters filters `embed:""`
+	Tables  tables  `embed:""`
+}
+
+// changeQuery is what the arguments ask for: ids, or else a specification.
+type changeQuery struct {
+	ids  []uuid.UUID
+	spec almanac.And
+	how  almanac.Operate
+}
+
+const defaultChanged = 1000
+
+func (c *changing) understand(w waiting) (changeQuery, error) {
+	p := changeQuery{how: almanac.Operate{Limit: defaultChanged, DryRun: c.DryRun}}
+	var errs []error
+	for _, text := range c.IDs {
+		id, err := idOf("<id>", text)
+		p.ids, errs = append(p.ids, id), append(errs, err)
+	}
+	filtered := c.Filters != (filters{}) || w != (waiting{})
+	switch {
+	case filtered && len(c.IDs) > 0:
+		errs = append(errs, errors.New("<id>: does not go with filters"))
+	case filtered && c.DryRun && c.Yes:
+		errs = append(errs, errors.New("--dry-run: does not go with --yes"))
+	case filtered && !c.DryRun && !c.Yes:
+		errs = append(errs, errors.New("--dry-run or --yes is required with filters"))
+	case !filtered && len(c.IDs) == 0:
+		errs = append(errs, errors.New("<id> or a filter is required"))
+	case !filtered && c.DryRun:
+		errs = append(errs, errors.New("--dry-run: goes with filters only"))
+	case !filtered && c.Limit != "":
+		errs = append(errs, errors.New("--limit: goes with filters only"))
+	}
+	var errLimit, errFilters, errWaiting error
+	if c.Limit != "" {
+		p.how.Limit, errLimit = number("--limit", c.Limit, 1, maxListed)
+	}
+	p.spec, errFilters = c.Filters.understand()
+	late, errWaiting := w.understand()
+	p.spec = append(p.spec, late...)
+	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.understand())...)
+}
+
+func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, w waiting, how almanac.Cancel) error {
+	p, err := c.understand(w)
+	if err != nil {
+		return err
+	}
+	p.how.Cancel = how
+	scheduler, closing, err := c.Tables.operator(ctx)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	var done almanac.Operated
+	if len(p.ids) == 0 {
+		done, err = scheduler.Operate(ctx, what, p.spec, p.how)
+	} else {
+		done, err = p.each(ctx, scheduler, what)
+	}
+	report := changeReportOf(what, p.how.DryRun, done, err)
+	if c.JSON {
+		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
+	}
+	return cmp.Or(err, report.write(env, done.Events, p.how.Limit), report.verdict())
+}
+
+// each changes the events with these ids.
+func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what almanac.Operation) (done almanac.Operated, err error) {
+	operate := map[almanac.Operation]func(context.Context, uuid.UUID) (almanac.Event, error){
+		almanac.OperationCancel: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+			c, err := scheduler.Cancel(ctx, id, p.how.Cancel)
+			return c.Event, err
+		},
+		almanac.OperationRunNow:  scheduler.RunNow,
+		almanac.OperationRequeue: scheduler.Requeue,
+	}[what]
+	for _, id := range p.ids {
+		e, err := operate(ctx, id)
+		switch {
+		case err == nil:
+			done.Events = append(done.Events, e)
+		case errors.Is(err, almanac.ErrNotFound) || errors.Is(err, almanac.ErrInvalidStateTransition) ||
+			errors.Is(err, almanac.ErrOptimisticLock) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrUnsupportedEventType):
+			done.Refused = append(done.Refused, almanac.EventRefusal{EventID: id, Err: err})
+		default:
+			return done, fmt.Errorf("%s event %s: %w", what, id, err)
+		}
+	}
+	return done, nil
+}
+
+// operator returns a scheduler of what the library has ready-made, and what closes
+// its connection.
+func (t *tables) operator(ctx context.Context) (almanac.Scheduler, func(), error) {
+	store, closing, err := t.open(ctx, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{})
+	if err != nil {
+		closing()
+		return nil, nil, err
+	}
+	scheduler, err := almanac.NewScheduler(store, registry)
+	if err != nil {
+		closing()
+		return nil, nil, err
+	}
+	return scheduler, closing, nil
+}
