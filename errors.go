@@ -12,25 +12,26 @@ import (
 // The kinds of failure that callers tell apart with [errors.Is]. Those that name
 // a case carry it in the typed error beside them.
 var (
-	ErrNotFound               = errors.New("almanac: not found")                                // *NotFoundError
-	ErrExists                 = errors.New("almanac: exists already")                           // from CreateUser
-	ErrInvalid                = errors.New("almanac: invalid input")                            // *ValidationError
-	ErrInvalidTimezone        = errors.New("almanac: unknown time zone")                        // *InvalidTimezoneError
-	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                    // *InvalidDateOfBirthError
-	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")                 // *InvalidStateTransitionError
-	ErrOptimisticLock         = errors.New("almanac: changed since it was read")                // *OptimisticLockError
-	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")           // *UnsupportedEventTypeError
-	ErrSkippedWallTime        = errors.New("almanac: clocks skip this wall time")               // *WallTimeError
-	ErrRejectedWallTime       = errors.New("almanac: clocks do not show this wall time once")   // *WallTimeError
-	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                       // *InvalidRecurrenceError
-	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                    // a recurrence has ended, or a handler owes this user nothing
-	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another") // what a late worker hears
-	ErrSnoozed                = errors.New("almanac: snoozed")                                  // see Snooze
-	ErrPermanent              = errors.New("almanac: permanent failure")                        // see Permanent
-	ErrRunning                = errors.New("almanac: scheduler is running already")             // from Runner.Run
-	ErrOutdated               = errors.New("almanac: database is older than this program")      // from Runner.Run; see Verifier
-	ErrNotRunning             = errors.New("almanac: scheduler is not running")                 // from Health.Err
-	ErrStuck                  = errors.New("almanac: deliveries do not return")                 // from Health.Err: another process would do better
+	ErrNotFound               = errors.New("almanac: not found")                                    // *NotFoundError
+	ErrExists                 = errors.New("almanac: exists already")                               // from CreateUser
+	ErrInvalid                = errors.New("almanac: invalid input")                                // *ValidationError
+	ErrInvalidTimezone        = errors.New("almanac: unknown time zone")                            // *InvalidTimezoneError
+	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                        // *InvalidDateOfBirthError
+	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")                     // *InvalidStateTransitionError
+	ErrOptimisticLock         = errors.New("almanac: changed since it was read")                    // *OptimisticLockError
+	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")               // *UnsupportedEventTypeError
+	ErrSkippedWallTime        = errors.New("almanac: clocks skip this wall time")                   // *WallTimeError
+	ErrRejectedWallTime       = errors.New("almanac: clocks do not show this wall time once")       // *WallTimeError
+	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                           // *InvalidRecurrenceError
+	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                        // a recurrence has ended, or a handler owes this user nothing
+	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another")     // what a late worker hears
+	ErrSnoozed                = errors.New("almanac: snoozed")                                      // see Snooze
+	ErrPermanent              = errors.New("almanac: permanent failure")                            // see Permanent
+	ErrRunning                = errors.New("almanac: scheduler is running already")                 // from Runner.Run
+	ErrOutdated               = errors.New("almanac: database is older than this program")          // from Runner.Run; see Verifier
+	ErrNotRunning             = errors.New("almanac: scheduler is not running")                     // from Health.Err
+	ErrStuck                  = errors.New("almanac: deliveries do not return")                     // from Health.Err: another process would do better
+	ErrHandedOn               = errors.New("almanac: handed on: another process settles the event") // see Settled.Err
 )
 
 // NotFoundError says what was not there.

@@ -284,6 +284,7 @@ func (w *worker) soon(e Event, now time.Time) bool {
 func (w *worker) report(ctx context.Context, e Event, r Settled) {
 	id := slog.String("event_id", e.ID.String())
 	switch {
+	case errors.Is(r.Err, ErrHandedOn): // nothing was to be stored here
 	case errors.Is(r.Err, ErrLeaseLost):
 		w.log.WarnContext(ctx, "outcome not stored: the lease was lost", id)
 	case errors.Is(r.Err, ErrNotFound):
