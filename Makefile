@@ -5,7 +5,7 @@ help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Of every module but chaos and bench, which break things and measure them.
-PACKAGES := ./... ./contrib/otel/... ./contrib/prometheus/... ./examples/birthdayd/...
+PACKAGES := ./... ./contrib/jetstream/... ./contrib/otel/... ./contrib/prometheus/... ./examples/birthdayd/... ./examples/fanout/...
 
 demo: ## Greet a few hundred people around the world, in this terminal
 	go run ./examples/birthdayd -demo

@@ -90,6 +90,8 @@ func (f file) wrongHome(name string) string {
 		"github.com/prometheus":      {f.in("contrib/prometheus", "examples/birthdayd"), "only in contrib/prometheus and examples/birthdayd"},
 		"go.opentelemetry.io/otel": {f.in("contrib/otel") && (tests || !within(name, "go.opentelemetry.io/otel/sdk")),
 			"only in contrib/otel, and the SDK only in its tests"},
+		"github.com/nats-io": {f.in("contrib/jetstream", "examples/fanout") && (f.in("examples") || tests || !within(name, "github.com/nats-io/nats-server")),
+			"only in contrib/jetstream and examples/fanout, and the server only in tests and examples"},
 		"go.yaml.in/yaml/v3":           {tests, "only in tests and internal/pgtest"},
 		"golang.org/x/time/rate":       {f.in("."), "only in the root"},
 		"github.com/teambition":        {tests, "only in tests and internal/pgtest"},

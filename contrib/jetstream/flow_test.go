@@ -1,0 +1,231 @@
+package almanacjetstream_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
+)
+
+func TestTwoWorkersShare(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(60)
+	meeting := make(chan struct{}) // both have to come
+	var came atomic.Int32
+	meet := func(ctx context.Context, _ almanac.Delivery) error {
+		if came.Add(1) == 20 {
+			close(meeting)
+		}
+		select {
+		case <-meeting:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.work("ada", meet, almanac.WithWorkers(10))
+	s.work("ben", meet, almanac.WithWorkers(10))
+	s.dispatch()
+
+	shares := make(map[string]int)
+	for _, e := range s.settled(events) {
+		shares[s.received.workers(e)]++
+		require.Equal(t, 1, e.ClaimCount)
+	}
+	require.Equal(t, 60, shares["ada"]+shares["ben"], "each was delivered once: %v", shares)
+	require.GreaterOrEqual(t, min(shares["ada"], shares["ben"]), 10)
+}
+
+// A retry is another claim and so another message, though the stream has just seen one
+// with the same key.
+func TestFailedDeliveryIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(2)
+	s.dispatch()
+	s.work("ada", func(_ context.Context, d almanac.Delivery) error {
+		if d.Attempt == 1 {
+			return errors.New("receiver is away")
+		}
+		return nil
+	})
+
+	for _, e := range s.settled(events) {
+		require.Equal(t, "ada ada", s.received.workers(e))
+		require.Equal(t, [2]int{1, 0}, [2]int{e.RetryCount, e.CrashCount})
+	}
+}
+
+// The token of a claim holds until its last event is settled. A message that comes
+// again, after the stream has forgotten its id, is dropped all the same.
+func TestRepeatedMessageOfASettledEventIsDropped(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(2)
+	stop := s.dispatch()
+	s.published(2)
+	stop()
+	stream, err := s.settings.JetStream.Stream(t.Context(), "ALMANAC")
+	require.NoError(t, err)
+	stored, err := stream.GetMsg(t.Context(), 1)
+	require.NoError(t, err)
+	quickOne := stored.Header.Get("Almanac-Idempotency-Key")
+	goOn := make(chan struct{})
+	s.work("ada", func(_ context.Context, d almanac.Delivery) error {
+		if d.Event.IdempotencyKey.String() != quickOne {
+			<-goOn
+		}
+		return nil
+	})
+	s.published(1)
+	stored.Header.Set("Nats-Msg-Id", "forgotten")
+	_, err = s.settings.JetStream.PublishMsg(t.Context(), &nats.Msg{Subject: stored.Subject, Header: stored.Header, Data: stored.Data})
+	require.NoError(t, err)
+	s.published(1)
+	close(goOn)
+
+	for _, e := range s.settled(events) {
+		require.Equal(t, "ada", s.received.workers(e))
+	}
+}
+
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(5)
+	s.dispatch()
+	s.published(5)
+
+	dir, port := s.server.StoreDir(), s.server.Addr().(*net.TCPAddr).Port
+	halt(s.server)
+	later := s.due(3)
+	s.server = serve(t, strings.TrimSuffix(dir, "/jetstream"), port)
+	s.work("ada", accept)
+
+	for _, e := range s.settled(append(events, later...)) {
+		require.Equal(t, "ada", s.received.workers(e))
+		require.Equal(t, [2]int{0, 1}, [2]int{e.CrashCount, e.ClaimCount}, "the stream is on files")
+	}
+}
+
+func TestNothingIsClaimedWhileTheStreamIsAway(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	dir, port := s.server.StoreDir(), s.server.Addr().(*net.TCPAddr).Port
+	halt(s.server)
+	events := s.due(1)
+	d, err := almanacjetstream.NewDispatcher(s.settings, quick()...)
+	require.NoError(t, err)
+	s.run(d.Run)
+	s.eventually(func() bool { return d.Health().Claim.Err != nil }, "it shows")
+	is, err := s.store.Event(t.Context(), events[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, events[0], is)
+
+	s.server = serve(t, strings.TrimSuffix(dir, "/jetstream"), port)
+	s.work("ada", accept)
+	require.Equal(t, 1, s.settled(events)[0].ClaimCount)
+}
+
+// What waits for a worker is not given up for dead, and what does not fit into the
+// stream is not claimed.
+func TestBacklogWaitsWithoutHarm(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.Out = 4
+	events := s.due(10)
+	s.dispatch(almanac.WithWorkers(3))
+	s.published(4)
+	begun := time.Now()
+	s.eventually(func() bool { return time.Since(begun) > lease*3/2 }, "longer than a lease")
+	require.Equal(t, 4, s.inStream())
+	n, err := s.store.Count(t.Context(), almanac.InStatus(almanac.Processing))
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+
+	s.work("ada", accept)
+	for _, e := range s.settled(events) {
+		require.Equal(t, [2]int{0, 1}, [2]int{e.CrashCount, e.ClaimCount})
+	}
+}
+
+// A stream of the host's is used as it is. What it refuses is no attempt.
+func TestWhatCannotBePublishedRests(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	config := jetstream.StreamConfig{Name: "ALMANAC", Subjects: []string{"almanac.events.*"}, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 10}
+	_, err := s.settings.JetStream.CreateStream(t.Context(), config)
+	require.NoError(t, err)
+	events := s.due(1)
+	s.dispatch()
+	s.work("ada", accept)
+	s.eventually(func() bool {
+		is, err := s.store.Event(t.Context(), events[0].ID)
+		return err == nil && is.Status == almanac.Pending && strings.HasPrefix(is.LastError, "snoozed for 5s: could not be published")
+	}, "it rests")
+
+	config.MaxMsgSize = -1
+	_, err = s.settings.JetStream.UpdateStream(t.Context(), config)
+	require.NoError(t, err)
+	ended := s.settled(events)[0]
+	require.Equal(t, [3]int{0, 0, 2}, [3]int{ended.RetryCount, ended.CrashCount, ended.ClaimCount})
+}
+
+// What a stream lost is not lost: the lease runs out.
+func TestStreamIsLost(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(3)
+	s.dispatch()
+	s.published(3)
+	require.NoError(t, s.settings.JetStream.DeleteStream(t.Context(), "ALMANAC"))
+
+	s.work("ada", accept)
+
+	for _, e := range s.settled(events) {
+		require.Equal(t, "ada", s.received.workers(e))
+	}
+}
+
+func TestGarbageIsDropped(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	stop := s.dispatch()
+	s.published(0)
+	for _, header := range []nats.Header{nil, {"Almanac-Event": {"{"}}, {"Almanac-Event": {`{"Type": "PING", "Status": "PENDING"}`}}} {
+		m := &nats.Msg{Subject: "almanac.events.PING", Header: header, Data: []byte("{}")}
+		_, err := s.settings.JetStream.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 3, s.inStream())
+	stop()
+	events := s.due(1)
+	s.dispatch()
+	s.work("ada", accept)
+
+	require.Equal(t, "ada", s.received.workers(s.settled(events)[0]))
+}
+
+func TestRefusesBadSettings(t *testing.T) {
+	t.Parallel()
+	bad := almanacjetstream.Settings{Stream: "a b", Prefix: "a..b", Replicas: 6, Out: -1, Lease: time.Second}
+	for _, problem := range []string{
+		"JetStream is nil", `stream "a b" is no name`, `prefix "a..b" is no subject`, "6 replicas", "-1 messages", "repository is nil", "registry is nil", "lease of 1s",
+	} {
+		_, err := almanacjetstream.NewDispatcher(bad)
+		require.ErrorContains(t, err, problem)
+		_, err = almanacjetstream.NewWorker(bad)
+		require.ErrorContains(t, err, problem)
+	}
+}

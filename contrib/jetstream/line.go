@@ -1,0 +1,183 @@
+package almanacjetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/almanac-go/almanac"
+)
+
+const (
+	publishTries   = 2 // the second resolves what became of the first
+	publishTimeout = 4 * time.Second
+	duplicates     = 2 * time.Minute // covers the tries many times over
+)
+
+// line is the stream with its consumers, as one process sees it. What it has looked up
+// it forgets after any error, so that a stream that was lost is made anew. It is safe for
+// concurrent use.
+type line struct {
+	Settings
+
+	mu        sync.Mutex
+	stream    jetstream.Stream
+	consumers map[string]jetstream.Consumer // by event type
+}
+
+func newLine(s Settings) *line {
+	return &line{Settings: s, consumers: make(map[string]jetstream.Consumer)}
+}
+
+// known returns the stream, and makes it if it is not there.
+func (l *line) known(ctx context.Context) (jetstream.Stream, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != nil {
+		return l.stream, nil
+	}
+	s, err := l.JetStream.Stream(ctx, l.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = l.JetStream.CreateStream(ctx, jetstream.StreamConfig{
+			Name: l.Stream, Subjects: []string{l.Prefix + ".*"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage,
+			Replicas: l.Replicas, Duplicates: duplicates, Description: "claimed events of Almanac, until their outcomes are stored",
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("almanacjetstream: stream %s: %w", l.Stream, err)
+	}
+	if is := s.CachedInfo().Config.Retention; is != jetstream.WorkQueuePolicy {
+		return nil, fmt.Errorf("almanacjetstream: stream %s has retention %s, not %s", l.Stream, is, jetstream.WorkQueuePolicy)
+	}
+	l.stream = s
+	return s, nil
+}
+
+// consumer returns the consumer of a type, which all workers share, and makes it if it
+// is not there. How often a message may be delivered is not for it to say.
+func (l *line) consumer(ctx context.Context, eventType string) (jetstream.Consumer, error) {
+	s, err := l.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c, ok := l.consumers[eventType]; ok {
+		return c, nil
+	}
+	c, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: "almanac-" + token(eventType), FilterSubject: l.subject(eventType), AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: l.Lease, MaxDeliver: -1, MaxAckPending: -1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("almanacjetstream: consumer of %q: %w", eventType, err)
+	}
+	l.consumers[eventType] = c
+	return c, nil
+}
+
+// forget has everything looked up anew.
+func (l *line) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stream = nil
+	clear(l.consumers)
+}
+
+// room returns how many messages may yet be published.
+func (l *line) room(ctx context.Context) (int, error) {
+	s, err := l.known(ctx)
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.Info(ctx)
+	if err != nil {
+		l.forget()
+		return 0, fmt.Errorf("almanacjetstream: stream %s: %w", l.Stream, err)
+	}
+	return l.Out - int(min(info.State.Msgs, maxOut)), nil
+}
+
+// publish stores a claimed event in the stream.
+func (l *line) publish(ctx context.Context, e almanac.Event) error {
+	m, err := encode(l.subject(e.Type), e)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err = l.publishOnce(ctx, m, messageID(e))
+		if err == nil || try == publishTries || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (l *line) publishOnce(ctx context.Context, m *nats.Msg, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	_, err := l.JetStream.PublishMsg(ctx, m, jetstream.WithMsgID(id), jetstream.WithExpectStream(l.Stream))
+	return err
+}
+
+// fetch takes at most n messages of a type that are there, waiting for none.
+func (l *line) fetch(ctx context.Context, eventType string, n int) ([]jetstream.Msg, error) {
+	c, err := l.consumer(ctx, eventType)
+	if err != nil {
+		return nil, err
+	}
+	var messages []jetstream.Msg
+	batch, err := c.FetchNoWait(n)
+	if err == nil {
+		messages, err = all(ctx, batch)
+	}
+	if err != nil {
+		l.forget()
+		err = fmt.Errorf("almanacjetstream: messages of %q: %w", eventType, err)
+	}
+	return messages, err
+}
+
+// all returns a batch when it has ended, or when ctx has.
+func all(ctx context.Context, batch jetstream.MessageBatch) ([]jetstream.Msg, error) {
+	var messages []jetstream.Msg
+	for {
+		select {
+		case m, ok := <-batch.Messages():
+			if !ok {
+				return messages, batch.Error()
+			}
+			messages = append(messages, m)
+		case <-ctx.Done():
+			return messages, ctx.Err()
+		}
+	}
+}
+
+// tokens returns the lease tokens of all that is in the stream.
+func (l *line) tokens(ctx context.Context) (map[uuid.UUID]bool, error) {
+	s, err := l.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[uuid.UUID]bool)
+	for next := uint64(1); ; {
+		m, err := s.GetMsg(ctx, next, jetstream.WithGetMsgSubject(l.Prefix+".*"))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return found, nil
+		}
+		if err != nil {
+			l.forget()
+			return nil, fmt.Errorf("almanacjetstream: stream %s: %w", l.Stream, err)
+		}
+		if lease, err := uuid.Parse(m.Header.Get(headerToken)); err == nil {
+			found[lease] = true
+		}
+		next = m.Sequence + 1
+	}
+}

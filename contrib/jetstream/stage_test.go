@@ -1,0 +1,270 @@
+package almanacjetstream_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	lease   = 3 * time.Second // the shortest that there is
+	patient = 30 * time.Second
+)
+
+// ping is an event that nothing follows. A second attempt is made after a second.
+type ping struct{ almanac.Execution }
+
+func (ping) EventType() string { return "PING" }
+func (ping) Next(almanac.User, time.Time) (almanac.Occurrence, error) {
+	return almanac.Occurrence{}, almanac.ErrNoOccurrence
+}
+func (ping) Payload(almanac.User, almanac.Occurrence) (json.RawMessage, error) { return nil, nil }
+func (ping) Channel(almanac.Event) almanac.Channel                             { return "ping" }
+
+// stage is a database, a stream, and what was delivered.
+type stage struct {
+	*testing.T
+	execute  func(statement string) error
+	store    *postgres.Store
+	server   *server.Server
+	settings almanacjetstream.Settings
+	received ledger
+}
+
+func newStage(t *testing.T) *stage {
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	quick := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Second, Factor: 1}}
+	registry, err := almanac.NewRegistry(ping{quick})
+	require.NoError(t, err)
+	execute := func(statement string) error {
+		_, err := pool.Exec(t.Context(), statement)
+		return err
+	}
+	s := &stage{T: t, execute: execute, store: store, server: serve(t, t.TempDir(), server.RANDOM_PORT)}
+	s.settings = almanacjetstream.Settings{JetStream: connect(t, s.server), Repository: store, Registry: registry, Lease: lease,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	return s
+}
+
+func serve(t *testing.T, dir string, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	require.NoError(t, err)
+	s.Start()
+	require.True(t, s.ReadyForConnections(patient))
+	t.Cleanup(func() { halt(s) })
+	return s
+}
+
+func halt(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+func connect(t *testing.T, s *server.Server) jetstream.JetStream {
+	t.Helper()
+	conn, err := nats.Connect(s.ClientURL(), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	return js
+}
+
+// due stores events that are due, one for each of as many people.
+func (s *stage) due(n int, options ...almanactest.EventOption) []almanac.Event {
+	s.Helper()
+	var events []almanac.Event
+	for i := range n {
+		u := almanactest.User()
+		payload := func(e *almanac.Event, _ time.Time) { e.Payload = fmt.Appendf(nil, `{"text": "<%d> & more"}`, i) }
+		options := append([]almanactest.EventOption{almanactest.OfType("PING"), almanactest.For(u), payload}, options...)
+		events = append(events, almanactest.Store(s, s.store, u, almanactest.Event(time.Now(), options...))...)
+	}
+	return events
+}
+
+// dispatch runs a dispatcher until the function it returns is called, or the test ends.
+func (s *stage) dispatch(options ...almanac.Option) (stop func()) {
+	s.Helper()
+	d, err := almanacjetstream.NewDispatcher(s.settings, append(quick(), options...)...)
+	require.NoError(s, err)
+	return s.run(d.Run)
+}
+
+// work runs a worker, whose deliveries are made by deliver and noted under name.
+func (s *stage) work(name string, deliver almanac.DelivererFunc, options ...almanac.Option) (stop func()) {
+	s.Helper()
+	return s.workOn(s.store, name, deliver, options...)
+}
+
+func (s *stage) workOn(r almanac.Repository, name string, deliver almanac.DelivererFunc, options ...almanac.Option) (stop func()) {
+	s.Helper()
+	settings := s.settings
+	settings.Repository = r
+	noting := almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+		s.received.add(name, d.Event)
+		return deliver(ctx, d)
+	})
+	w, err := almanacjetstream.NewWorker(settings, append(append(quick(), almanac.WithDeliverer("ping", noting)), options...)...)
+	require.NoError(s, err)
+	return s.run(w.Run)
+}
+
+func quick() []almanac.Option {
+	return []almanac.Option{almanac.WithPoll(100 * time.Millisecond), almanac.WithSweep(200 * time.Millisecond), almanac.WithDrain(0)}
+}
+
+func accept(context.Context, almanac.Delivery) error { return nil }
+
+func (s *stage) run(run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = run(ctx) // one that is made to die has its reasons
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	s.Cleanup(stop)
+	return stop
+}
+
+// mortal is a store as a process sees it that dies: it stores nothing any more then.
+type mortal struct {
+	*postgres.Store
+	dead func() bool // asked at each call
+	then bool        // whether an outcome is stored all the same, and only its answer lost
+}
+
+func (m mortal) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
+	if !m.dead() {
+		return m.Store.Settle(ctx, list)
+	}
+	if m.then {
+		if _, err := m.Store.Settle(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	return nil, net.ErrClosed
+}
+
+func (m mortal) Renew(ctx context.Context, tokens []uuid.UUID, d time.Duration) ([]uuid.UUID, error) {
+	if m.dead() {
+		return nil, nil // so that it gives up at once
+	}
+	return m.Store.Renew(ctx, tokens, d)
+}
+
+func (m mortal) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+	if m.dead() {
+		return nil, net.ErrClosed
+	}
+	return m.Store.ReleaseExpired(ctx, limit)
+}
+
+// inStream is how many messages the stream has.
+func (s *stage) inStream() int {
+	stream, err := s.settings.JetStream.Stream(s.Context(), "ALMANAC")
+	if err != nil {
+		return -1
+	}
+	return int(stream.CachedInfo().State.Msgs)
+}
+
+func (s *stage) eventually(condition func() bool, saying string) {
+	s.Helper()
+	require.Eventually(s, condition, patient, 20*time.Millisecond, saying)
+}
+
+// published waits until the stream has that many messages.
+func (s *stage) published(n int) {
+	s.Helper()
+	s.eventually(func() bool { return s.inStream() == n }, fmt.Sprintf("%d messages", n))
+}
+
+// expire lets the leases of everything run out, as far as the database can tell.
+func (s *stage) expire() {
+	s.Helper()
+	past := `UPDATE almanac.leases SET claimed_at = now() - interval '1 hour', expires_at = now() - interval '1 minute'`
+	require.NoError(s, s.execute(past))
+}
+
+// settled waits until all events have ended, and the stream is empty, and checks that
+// each is COMPLETED once and that all that was delivered of one was the same.
+func (s *stage) settled(events []almanac.Event) []almanac.Event {
+	s.Helper()
+	s.eventually(func() bool {
+		n, err := s.store.Count(s.Context(), almanac.InStatus(almanac.Completed))
+		return err == nil && n == len(events)
+	}, "all are delivered")
+	s.published(0)
+	ended := make([]almanac.Event, len(events))
+	for i, e := range events {
+		var err error
+		ended[i], err = s.store.Event(s.Context(), e.ID)
+		require.NoError(s, err)
+		require.Equal(s, almanac.Completed, ended[i].Status)
+		require.NotEmpty(s, s.received.of(e), "what is COMPLETED was delivered")
+		for _, r := range s.received.of(e) {
+			require.Equal(s, string(ended[i].Payload), r.payload, "byte by byte, whoever delivers it")
+		}
+	}
+	return ended
+}
+
+// ledger is what arrived, by key.
+type ledger struct {
+	mu    sync.Mutex
+	byKey map[almanac.IdempotencyKey][]receipt
+}
+
+type receipt struct{ worker, payload string }
+
+func (l *ledger) add(worker string, e almanac.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byKey == nil {
+		l.byKey = make(map[almanac.IdempotencyKey][]receipt)
+	}
+	l.byKey[e.IdempotencyKey] = append(l.byKey[e.IdempotencyKey], receipt{worker, string(e.Payload)})
+}
+
+func (l *ledger) of(e almanac.Event) []receipt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byKey[e.IdempotencyKey]
+}
+
+// workers are who delivered an event, in order.
+func (l *ledger) workers(e almanac.Event) string {
+	var names []string
+	for _, r := range l.of(e) {
+		names = append(names, r.worker)
+	}
+	return strings.Join(names, " ")
+}
