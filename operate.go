@@ -88,13 +88,13 @@ type Operate struct {
 	DryRun bool
 	// Cancel says how events are cancelled; its Version does not count.
 	Cancel Cancel
-	// Progress, if not nil, hears after each page of events what is done so far.
+	// Progress, if not nil, hears after each thousand events what is done so far.
 	Progress func(Operated)
 }
 
 // Operated says what an operation has come to.
 type Operated struct {
-	Events  []Event // as stored; in a dry run, as they are
+	Events  []Event // as stored; in a dry run, as they are, without their payloads
 	Refused []EventRefusal
 	More    bool // whether the limit was reached, so that there may be more
 }
@@ -231,24 +231,43 @@ func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, how 
 		picked = append(picked, spec)
 	}
 	var done Operated
-	for page := (Page{}); ; {
-		page.Limit = min(maxPage, how.Limit-len(done.Events)-len(done.Refused))
-		found, err := s.repository.Find(ctx, picked, page)
-		if err != nil {
-			return done, err
-		}
-		if err := s.operateOn(ctx, what, found.Events, how, &done); err != nil {
+	found, err := s.pick(ctx, picked, how.Limit+1)
+	if err != nil {
+		return done, err
+	}
+	if done.More = len(found) > how.Limit; done.More {
+		found = found[:how.Limit]
+	}
+	for part := range slices.Chunk(found, maxPage) {
+		if err := s.operateOn(ctx, what, part, how, &done); err != nil {
 			return done, err
 		}
 		if how.Progress != nil {
 			how.Progress(done)
 		}
-		done.More = found.Next != ""
-		if !done.More || len(done.Events)+len(done.Refused) >= how.Limit {
-			return done, nil
-		}
-		page.After = found.Next
 	}
+	return done, nil
+}
+
+// pick returns the first events that match spec, at most so many. All are found before
+// anything is done to the first: what is done stores others that match.
+func (s *scheduler) pick(ctx context.Context, spec Spec, limit int) ([]Event, error) {
+	var picked []Event
+	for page := (Page{}); len(picked) < limit; {
+		page.Limit = min(maxPage, limit-len(picked))
+		found, err := s.repository.Find(ctx, spec, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range found.Events {
+			e.Payload = nil // many may have to be kept
+			picked = append(picked, e)
+		}
+		if page.After = found.Next; page.After == "" {
+			break
+		}
+	}
+	return picked, nil
 }
 
 // operateOn does something to a page of events, and notes what came of it.

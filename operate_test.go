@@ -276,6 +276,29 @@ func TestOperateChangesManyWithinABound(t *testing.T) {
 	}
 }
 
+// What cancelling stores is not cancelled in its turn, however many pages there are.
+func TestOperateLeavesSuccessorsAlone(t *testing.T) {
+	t.Parallel()
+	const people = 1100
+	w := openOn(almanactest.NewRepository(nil))
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	w.notices = make(chan almanac.Notice, 10*people)
+	_, err := scheduler.Enrol(t.Context(), each(folk(people)), almanac.Enrol{})
+	require.NoError(t, err)
+	var heard []int
+
+	done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil,
+		almanac.Operate{Limit: 5 * people, Progress: func(o almanac.Operated) { heard = append(heard, len(o.Events)) }})
+
+	require.NoError(t, err)
+	require.Len(t, done.Events, people)
+	require.False(t, done.More)
+	require.Equal(t, []int{1000, people}, heard)
+	pending, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Pending))
+	require.NoError(t, err)
+	require.Equal(t, people, pending)
+}
+
 func TestOperateRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	scheduler := openOn(almanactest.NewRepository(nil)).scheduler(t, almanac.Birthday{})
