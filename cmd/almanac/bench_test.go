@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -97,7 +99,11 @@ func TestAMeasurementThatIsInterruptedLeavesNothing(t *testing.T) {
 
 func TestAMeasurementFailsWhereItMayNotMakeASchema(t *testing.T) {
 	t.Parallel()
-	r := almanacAt(t, today, "bench", "--database-url", pgtest.EmptyURL(t)+"&default_transaction_read_only=on")
+	address := pgtest.EmptyURL(t)
+	at, err := url.Parse(address)
+	require.NoError(t, err)
+	runSQL(t, pgtest.Direct(t, address), "ALTER DATABASE "+strings.TrimPrefix(at.Path, "/")+" SET default_transaction_read_only = on")
+	r := almanacAt(t, today, "bench", "--database-url", address)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errs, "read-only transaction")
 	require.NotContains(t, r.errs, "by hand", "nothing was made")
