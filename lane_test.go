@@ -12,6 +12,8 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // throng counts who is being delivered at once, and remembers when each began.
@@ -140,6 +142,11 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			w, r := openOn(repository(t)), new(receiver)
+			if where == "on Postgres" { // past a pooler, which carries no hints
+				store, err := postgres.New(pgtest.DirectPool(t))
+				require.NoError(t, err)
+				w.store = store
+			}
 			rhythm := []almanac.Option{almanac.WithSweep(time.Second)}
 			if _, hears := w.store.(almanac.Listener); hears { // hints alone have to do
 				rhythm = []almanac.Option{almanac.WithSweep(time.Hour), almanac.WithPoll(time.Hour)}

@@ -23,7 +23,8 @@ import (
 // transaction: one waits for the other, and so does Commit. Therefore nothing that is
 // called in the middle of an operation, such as a handler, may use the transaction:
 // it would wait for itself, for ever. Rows that are still open keep operations out:
-// they fail, and the transaction goes on.
+// they fail, and the transaction goes on, or is lost in pgx's modes without prepared
+// statements.
 //
 // Once the transaction has ended, errors match sql.ErrTxDone. A context that ends in
 // the middle of a statement, also by [WithTimeout], costs pgx the connection and with

@@ -116,3 +116,15 @@ func closePool(t testing.TB, pool *pgxpool.Pool) {
 		t.Errorf("pgtest: %d connections were never released to the pool", pool.Stat().AcquiredConns())
 	}
 }
+
+// DirectPool is [Pool] without the PgBouncer of [BouncerVariable], for what a pooler
+// does not carry, such as notifications.
+func DirectPool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), Direct(t, URL(t)))
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
