@@ -3,6 +3,7 @@ package pgserver_test
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,10 @@ func install(t *testing.T, root, name, version string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
+	// A process that another test starts meanwhile inherits what is open for writing here,
+	// and until it executes its own program, nobody can execute these.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + " (Debian " + version + "-1)'\n"
 	for _, program := range []string{"postgres", "initdb"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, program), []byte(script), 0o755))
