@@ -71,6 +71,40 @@ func TestWhatFollowsIsStoredWithTheOutcome(t *testing.T) {
 	}
 }
 
+// Clocks of a person's new zone may never show what a follow-up waits for.
+func TestAFollowUpThatIsSkippedGoesBy(t *testing.T) {
+	t.Parallel()
+	berlin := must(almanac.LoadTimezone("Europe/Berlin"))
+	change, _ := berlin.NextChange(time.Now().Add(48 * time.Hour))
+	for change.Width() < 0 {
+		change, _ = berlin.NextChange(change.At)
+	}
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}, nil}
+			digest.follow = func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+				never := almanac.Occurrence{Key: "a", Wall: change.From(), Policies: almanac.Policies{Gap: almanac.GapSkip}}
+				return []almanac.FollowUp{{"QUESTION", never}}, nil
+			}
+			owed := owe(t, w.store, digest.series)
+			scheduler := w.runAll(t, []almanac.EventHandler{digest, question{}})
+			w.await(t, almanac.EventCompleted)
+			w.await(t, almanac.EventCreated)
+			follows := w.await(t, almanac.EventCreated)
+			require.NoError(t, w.stop())
+			require.Equal(t, "QUESTION", follows.Type)
+
+			moved, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{Timezone: ptr("Europe/Berlin")})
+
+			require.NoError(t, err)
+			require.Len(t, moved.Removed, 1)
+			require.Equal(t, follows.ID, moved.Removed[0].ID)
+		})
+	}
+}
+
 func TestNothingFollowsWhatFollows(t *testing.T) {
 	t.Parallel()
 	for where, repository := range onBoth {

@@ -227,10 +227,14 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 		}
 		if isApart(e.OccurrenceKey) {
 			moved, err := guarded("replanning "+e.Type, func() (Event, error) { return followAgain(h, r.User, u, e) })
-			if err != nil {
+			switch {
+			case errors.Is(err, ErrSkippedWallTime):
+				edit.Removed = append(edit.Removed, e)
+			case err != nil:
 				return Edit{}, err
+			default:
+				edit.Moved = append(edit.Moved, moved)
 			}
-			edit.Moved = append(edit.Moved, moved)
 			continue
 		}
 		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == idOf(h, e) })
