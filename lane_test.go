@@ -138,19 +138,29 @@ func TestHealthAddsUpTheLanes(t *testing.T) {
 // does not deliver, until it is resumed.
 func TestPauseHoldsForAllProcesses(t *testing.T) {
 	t.Parallel()
-	for where, repository := range onBoth {
-		t.Run(where, func(t *testing.T) {
+	tests := map[string]struct {
+		store func(*testing.T) almanac.Repository
+		poll  time.Duration
+	}{
+		"in memory, by polls": {onBoth["in memory"], 50 * time.Millisecond},
+		"in memory, while nothing is heard": {func(*testing.T) almanac.Repository {
+			return overheard{almanactest.NewRepository(nil), func(context.Context, func()) error { return errLost }}
+		}, 50 * time.Millisecond},
+		"on Postgres, by polls": {func(t *testing.T) almanac.Repository {
+			store, err := postgres.New(pgtest.Pool(t), postgres.PollOnly())
+			require.NoError(t, err)
+			return store
+		}, 50 * time.Millisecond},
+		"on Postgres, by hints": {func(t *testing.T) almanac.Repository { // past a pooler, which carries none
+			store, err := postgres.New(pgtest.DirectPool(t))
+			require.NoError(t, err)
+			return store
+		}, time.Hour},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, r := openOn(repository(t)), new(receiver)
-			if where == "on Postgres" { // past a pooler, which carries no hints
-				store, err := postgres.New(pgtest.DirectPool(t))
-				require.NoError(t, err)
-				w.store = store
-			}
-			rhythm := []almanac.Option{almanac.WithSweep(time.Second)}
-			if _, hears := w.store.(almanac.Listener); hears { // hints alone have to do
-				rhythm = []almanac.Option{almanac.WithSweep(time.Hour), almanac.WithPoll(time.Hour)}
-			}
+			w, r := openOn(tt.store(t)), new(receiver)
 			handler := series{eventType: "DIGEST", seconds: ago(time.Hour), execute: r.Deliver} // which the others' mark passes
 			other := series{eventType: "OTHER", seconds: ago(time.Minute), execute: r.Deliver}
 			operator := w.scheduler(t, handler)
@@ -162,7 +172,7 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 			owe(t, w.store, handler)
 			owe(t, w.store, other)
 
-			w.runAll(t, []almanac.EventHandler{handler, other}, rhythm...)
+			w.runAll(t, []almanac.EventHandler{handler, other}, almanac.WithPoll(tt.poll), almanac.WithSweep(time.Hour))
 
 			require.Equal(t, "OTHER", w.await(t, almanac.EventCompleted).Type)
 			owe(t, w.store, other)

@@ -29,8 +29,10 @@ type Listener interface {
 var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.2}
 
 // listen wakes the engine whenever the repository hears of something, until ctx is
-// done. It logs the beginning and the end of an outage, not each failure within.
+// done. It logs the beginning and the end of an outage, not each failure within, and
+// looks after the pauses for as long as nothing is heard.
 func (s *scheduler) listen(ctx context.Context) {
+	var seen seenPauses
 	l, able := s.repository.(Listener)
 	for failures := 0; able && ctx.Err() == nil; {
 		err := l.Listen(ctx, func() {
@@ -41,15 +43,15 @@ func (s *scheduler) listen(ctx context.Context) {
 			s.running.wake()
 		})
 		if err == nil || ctx.Err() != nil {
-			return
+			break
 		}
 		failures++
 		if failures == 1 {
 			s.log.WarnContext(ctx, "hints of other processes are not heard, their events wait for the next poll", slog.Any("error", err))
 		}
-		select {
-		case <-time.After(listenAgain.Delay(failures, rand.Float64())):
-		case <-ctx.Done():
-		}
+		deaf, hear := context.WithTimeout(ctx, listenAgain.Delay(failures, rand.Float64()))
+		s.watchPauses(deaf, &seen)
+		hear()
 	}
+	s.watchPauses(ctx, &seen)
 }

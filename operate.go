@@ -14,8 +14,9 @@ import (
 type Operator interface {
 	// Cancel ends a pending event before it is delivered: it is FAILED for a reason that
 	// begins with [ReasonCancelled], its occurrence is used up, and its series goes on
-	// with the next one. The error is a [*NotFoundError] when there is no such event, and
-	// an [*InvalidStateTransitionError] when it has begun or ended.
+	// with the next one. The error is a [*NotFoundError] when there is no such event, an
+	// [*InvalidStateTransitionError] when it has begun or ended, and an
+	// [*OptimisticLockError] when it ended just now.
 	Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cancelled, error)
 
 	// RunNow makes a pending event due at once, whatever its instant was, or available at

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type Pauser interface {
 	Pause(ctx context.Context, eventType string) error
 
 	// Resume lets them be claimed again, oldest first. Processes that hear hints (see
-	// [Listener]) begin at once, others within a [WithSweep].
+	// [Listener]) begin at once, others within a [WithPoll].
 	Resume(ctx context.Context, eventType string) error
 
 	// Paused returns the types that are paused, in alphabetical order.
@@ -80,4 +81,34 @@ func (s *scheduler) pauses(eventType string) (PauseRepository, error) {
 		return nil, fmt.Errorf("almanac: the repository cannot pause: %w", errors.ErrUnsupported)
 	}
 	return p, nil
+}
+
+// seenPauses is what was paused when a process last looked.
+type seenPauses []Pause
+
+// watchPauses wakes the engine when a type is not paused any more, until ctx is done:
+// what waited for that may lie left of the mark, where polls do not look. It asks as
+// often as they do, and again when it could not.
+func (s *scheduler) watchPauses(ctx context.Context, seen *seenPauses) {
+	p, able := s.repository.(PauseRepository)
+	for ctx.Err() == nil {
+		if able {
+			s.seePauses(ctx, p, seen)
+		}
+		select {
+		case <-time.After(s.poll):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *scheduler) seePauses(ctx context.Context, p PauseRepository, seen *seenPauses) {
+	paused, err := p.Paused(ctx)
+	if err != nil {
+		return
+	}
+	if slices.ContainsFunc(*seen, func(was Pause) bool { return !slices.Contains(paused, was) }) {
+		s.running.wake()
+	}
+	*seen = paused
 }
