@@ -32,7 +32,8 @@ var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.M
 // done. It logs the beginning and the end of an outage, not each failure within, and
 // looks after the pauses for as long as nothing is heard.
 func (s *scheduler) listen(ctx context.Context) {
-	var seen seenPauses
+	pauses := &pauseWatch{look: time.NewTimer(0)}
+	defer pauses.look.Stop()
 	l, able := s.repository.(Listener)
 	for failures := 0; able && ctx.Err() == nil; {
 		err := l.Listen(ctx, func() {
@@ -49,9 +50,7 @@ func (s *scheduler) listen(ctx context.Context) {
 		if failures == 1 {
 			s.log.WarnContext(ctx, "hints of other processes are not heard, their events wait for the next poll", slog.Any("error", err))
 		}
-		deaf, hear := context.WithTimeout(ctx, listenAgain.Delay(failures, rand.Float64()))
-		s.watchPauses(deaf, &seen)
-		hear()
+		s.watchPauses(ctx, pauses, time.After(listenAgain.Delay(failures, rand.Float64())))
 	}
-	s.watchPauses(ctx, &seen)
+	s.watchPauses(ctx, pauses, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -83,32 +84,44 @@ func (s *scheduler) pauses(eventType string) (PauseRepository, error) {
 	return p, nil
 }
 
-// seenPauses is what was paused when a process last looked.
-type seenPauses []Pause
+// pauseWatch is how a process that hears no hints finds out that a pause has ended: what
+// waited for that may lie left of the mark, where polls do not look.
+type pauseWatch struct {
+	seen     []Pause     // when it looked last
+	look     *time.Timer // rings when it is time for another look
+	failures int         // in a row
+}
 
-// watchPauses wakes the engine when a type is not paused any more, until ctx is done:
-// what waited for that may lie left of the mark, where polls do not look. It asks as
-// often as they do, and again when it could not.
-func (s *scheduler) watchPauses(ctx context.Context, seen *seenPauses) {
-	p, able := s.repository.(PauseRepository)
-	for ctx.Err() == nil {
-		if able {
-			s.seePauses(ctx, p, seen)
-		}
+// watchPauses wakes the engine when a type is not paused any more, until enough rings or
+// ctx is done. It looks as often as the engine polls, and where it cannot, as often as
+// listening is tried.
+func (s *scheduler) watchPauses(ctx context.Context, w *pauseWatch, enough <-chan time.Time) {
+	for {
 		select {
-		case <-time.After(s.poll):
+		case <-w.look.C:
+			w.look.Reset(max(s.poll, s.lookAtPauses(ctx, w)))
+		case <-enough:
+			return
 		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-func (s *scheduler) seePauses(ctx context.Context, p PauseRepository, seen *seenPauses) {
+// lookAtPauses returns how long to leave the database alone.
+func (s *scheduler) lookAtPauses(ctx context.Context, w *pauseWatch) time.Duration {
+	p, able := s.repository.(PauseRepository)
+	if !able {
+		return 0
+	}
 	paused, err := p.Paused(ctx)
 	if err != nil {
-		return
+		w.failures++
+		return listenAgain.Delay(w.failures, rand.Float64())
 	}
-	if slices.ContainsFunc(*seen, func(was Pause) bool { return !slices.Contains(paused, was) }) {
+	if slices.ContainsFunc(w.seen, func(was Pause) bool { return !slices.Contains(paused, was) }) {
 		s.running.wake()
 	}
-	*seen = paused
+	w.seen, w.failures = paused, 0
+	return 0
 }
