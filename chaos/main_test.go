@@ -79,19 +79,31 @@ func row(t *testing.T, run func(t *testing.T, seed uint64)) {
 	for n := range *seeds {
 		t.Run(fmt.Sprintf("seed %d", *seed+uint64(n)), func(t *testing.T) {
 			t.Parallel()
+			share(t)
 			run(t, *seed+uint64(n))
 		})
 	}
 }
 
-// rowInTurn is row for one that counts on punctual workers: it runs its seeds one after
-// the other, beside other rows.
-func rowInTurn(t *testing.T, run func(t *testing.T, seed uint64)) {
+// rowByItself is row for one that counts on punctual workers: it runs its seeds one after
+// the other, and nothing beside them.
+func rowByItself(t *testing.T, run func(t *testing.T, seed uint64)) {
 	t.Helper()
 	t.Parallel()
+	machine.Lock()
+	t.Cleanup(machine.Unlock)
 	for n := range *seeds {
 		t.Run(fmt.Sprintf("seed %d", *seed+uint64(n)), func(t *testing.T) { run(t, *seed+uint64(n)) })
 	}
+}
+
+// machine is what runs share, or what a row has for itself.
+var machine sync.RWMutex
+
+// share takes a part of the machine until the test is over.
+func share(t *testing.T) {
+	machine.RLock()
+	t.Cleanup(machine.RUnlock)
 }
 
 // until waits until the database says that something is so.

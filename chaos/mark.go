@@ -29,11 +29,11 @@ func (r *Run) Pulse() { r.stood = r.pulse() }
 
 // Found checks, once everything is drained, that workers came to what lay left of
 // their marks within a sweep and a second. If people were owed more by then, the rest
-// followed, each within two seconds: a worker knows what it stores itself. The time
+// followed, each within half a sweep: a worker knows what it stores itself. The time
 // in which the machine stood still is added, since Pulse was called.
 func (r *Run) Found(sweep time.Duration, all ...Left) {
 	r.Helper()
-	const slack, prompt = time.Second, 2 * time.Second
+	slack, prompt := time.Second, sweep/2
 	stalls := r.stood()
 	ledger, _ := r.Receiver.Ledger()
 	var longest, between time.Duration

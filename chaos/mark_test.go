@@ -20,10 +20,10 @@ import (
 // were due, holds them locked until then, or claims them and rolls back.
 func TestLeftOfTheMark(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
-		const sweep = 5 * time.Second
+		const sweep = 8 * time.Second
 		r := calm(t, seed)
 		r.Pulse()
-		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 25})
+		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 30})
 		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots, o.PollOnly = sweep, chaos.Slots/4, true }) // so that both have to claim, and nobody tells them
 		between(r, 0, sweep)
 		left := append([]chaos.Left{claimedInVain(r, workers)}, storedLate(r, workers)...)

@@ -53,6 +53,7 @@ type Run struct {
 	forgetful bool            // the server lost commits that it had acknowledged
 	allowed   int             // repeats that the faults explain
 	seen      map[uuid.UUID]string
+	sweep     time.Duration // the longest of a worker's
 	stood     func() stalls // of the machine, since Pulse was called
 }
 
@@ -192,7 +193,7 @@ func (r *Run) WorkBy(program, name string, change ...func(*Orders)) *Process {
 	require.NoError(r, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.workers = append(r.workers, p)
+	r.workers, r.sweep = append(r.workers, p), max(r.sweep, o.Sweep)
 	return p
 }
 

@@ -188,7 +188,7 @@ func holding(r *chaos.Run, worker *chaos.Process) {
 // are deleted while workers hold what begins for them in a moment, and one of the
 // workers dies. What was committed before an instant holds from it on.
 func TestEditsInTheWindow(t *testing.T) {
-	rowInTurn(t, func(t *testing.T, seed uint64) {
+	rowByItself(t, func(t *testing.T, seed uint64) {
 		const beside = 8
 		w, ids := newWindow(calm(t, seed), chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 12})
 		w.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK }) // long enough to be met
@@ -225,7 +225,7 @@ func TestEditsInTheWindow(t *testing.T) {
 // They leave it to those who stay, who begin it at its instant and not when a lease
 // has run out, which is long after everything is to be over.
 func TestStoppedInTheWindow(t *testing.T) {
-	rowInTurn(t, func(t *testing.T, seed uint64) {
+	rowByItself(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 12})
 		ahead := func(o *chaos.Orders) { o.LookAhead, o.Slots = far, people } // half of them each

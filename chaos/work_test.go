@@ -181,6 +181,7 @@ func TestDueEventsThatSomebodyHolds(t *testing.T) {
 // Sixty-four claimers and a hundred thousand due events: each is had by one.
 func TestClaimStorm(t *testing.T) {
 	t.Parallel()
+	share(t)
 	const claimers, due = 64, 100_000
 	r := alone(t, *seed, nil)
 	_, err := r.Pool().Exec(t.Context(), `

@@ -118,10 +118,12 @@ type Report struct {
 	Point  Point              `json:",omitempty"` // reached, and stopped at if it is one of Points
 	Kind   almanac.NoticeKind `json:",omitempty"` // stored, of the event
 	Event  string             `json:",omitempty"`
-	Reason string             `json:",omitempty"` // why the event failed
-	Health string             `json:",omitempty"` // from now on: Well, or what is not
-	Mark   time.Time          `json:",omitzero"`  // at which it claims from now on
-	At     time.Time
+	// Version is the event's: who stored what when, also where the telling came late.
+	Version int       `json:",omitzero"`
+	Reason  string    `json:",omitempty"` // why the event failed
+	Health  string    `json:",omitempty"` // from now on: Well, or what is not
+	Mark    time.Time `json:",omitzero"`  // at which it claims from now on
+	At      time.Time
 }
 
 // worker is what its wrappers share.
@@ -227,7 +229,7 @@ func (w *worker) say(r Report) {
 }
 
 func (w *worker) observe(_ context.Context, n almanac.Notice) {
-	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String(), Reason: n.Event.FailureReason})
+	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String(), Version: n.Event.Version, Reason: n.Event.FailureReason})
 }
 
 // at stops dead if the orders say so: this goroutine, and with it whatever it
