@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
-	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,8 +24,6 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
 	lease   = 3 * time.Second // the shortest that there is
@@ -45,6 +44,7 @@ func (ping) Channel(almanac.Event) almanac.Channel                             {
 type stage struct {
 	*testing.T
 	execute  func(statement string) error
+	database string
 	store    *postgres.Store
 	server   *server.Server
 	settings almanacjetstream.Settings
@@ -62,7 +62,7 @@ func newStage(t *testing.T) *stage {
 		_, err := pool.Exec(t.Context(), statement)
 		return err
 	}
-	s := &stage{T: t, execute: execute, store: store, server: serve(t, t.TempDir(), server.RANDOM_PORT)}
+	s := &stage{T: t, execute: execute, database: pool.Config().ConnString(), store: store, server: serve(t, t.TempDir(), server.RANDOM_PORT)}
 	s.settings = almanacjetstream.Settings{JetStream: connect(t, s.server), Repository: store, Registry: registry, Lease: lease,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	return s
@@ -154,37 +154,18 @@ func (s *stage) run(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// mortal is a store as a process sees it that dies: it stores nothing any more then.
-type mortal struct {
-	*postgres.Store
-	dead func() bool // asked at each call
-	then bool        // whether an outcome is stored all the same, and only its answer lost
-}
-
-func (m mortal) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
-	if !m.dead() {
-		return m.Store.Settle(ctx, list)
-	}
-	if m.then {
-		if _, err := m.Store.Settle(ctx, list); err != nil {
-			return nil, err
+// receiver starts one over HTTP, for workers that are processes of their own, and returns
+// its address.
+func (s *stage) receiver() string {
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			s.Error(err)
 		}
-	}
-	return nil, net.ErrClosed
-}
-
-func (m mortal) Renew(ctx context.Context, tokens []uuid.UUID, d time.Duration) ([]uuid.UUID, error) {
-	if m.dead() {
-		return nil, nil // so that it gives up at once
-	}
-	return m.Store.Renew(ctx, tokens, d)
-}
-
-func (m mortal) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
-	if m.dead() {
-		return nil, net.ErrClosed
-	}
-	return m.Store.ReleaseExpired(ctx, limit)
+		s.received.add(r.Header.Get("Worker"), almanac.Event{IdempotencyKey: almanac.IdempotencyKey(r.Header.Get("Idempotency-Key")), Payload: body})
+	}))
+	s.Cleanup(receiver.Close)
+	return receiver.URL
 }
 
 // inStream is how many messages the stream has.

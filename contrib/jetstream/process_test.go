@@ -1,0 +1,278 @@
+package almanacjetstream_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// partVariable makes of this program a process that a test starts, freezes and kills.
+const partVariable = "ALMANAC_JETSTREAM_PART"
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(partVariable)
+	if text == "" {
+		pgtest.Main(m)
+		return
+	}
+	var p part
+	err := json.Unmarshal([]byte(text), &p)
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		err = p.play(ctx)
+		stop()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// part is what such a process is.
+type part struct {
+	Name                       string // of a worker; a dispatcher has none
+	Point                      point  // at which it freezes, if it has one
+	Database, Stream, Receiver string // where they are
+}
+
+// point is how far an event has come.
+type point string
+
+const (
+	claimed   point = "claimed"   // by a dispatcher, and not published
+	taken     point = "taken"     // by a worker, and not delivered
+	delivered point = "delivered" // and not settled
+	settled   point = "settled"   // and not acknowledged
+)
+
+// reach freezes the process if the point is its own, until somebody has it go on or
+// kills it.
+func (p part) reach(at point) error {
+	if p.Point != at {
+		return nil
+	}
+	goOn := make(chan os.Signal, 1) // the signal that stops may be a moment on its way
+	signal.Notify(goOn, syscall.SIGCONT)
+	defer signal.Stop(goOn)
+	fmt.Println(at)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	<-goOn
+	return nil
+}
+
+func (p part) play(ctx context.Context) error {
+	pool, err := pgxpool.New(ctx, p.Database)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store, err := postgres.New(pool)
+	if err != nil {
+		return err
+	}
+	conn, err := nats.Connect(p.Stream, nats.MaxReconnects(-1))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	registry, err := almanac.NewRegistry(ping{})
+	if err != nil {
+		return err
+	}
+	settings := almanacjetstream.Settings{JetStream: js, Repository: freezing{store, p}, Registry: registry, Lease: lease}
+	if p.Name == "" {
+		d, err := almanacjetstream.NewDispatcher(settings, quick()...)
+		if err != nil {
+			return err
+		}
+		return d.Run(ctx)
+	}
+	w, err := almanacjetstream.NewWorker(settings, append(quick(), almanac.WithDeliverer("ping", almanac.DelivererFunc(p.deliver)))...)
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}
+
+func (p part) deliver(ctx context.Context, d almanac.Delivery) error {
+	if err := p.reach(taken); err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Receiver, strings.NewReader(string(d.Event.Payload)))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Worker", p.Name)
+	r.Header.Set("Idempotency-Key", d.Event.IdempotencyKey.String())
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return err
+	}
+	return p.reach(delivered)
+}
+
+// freezing is the store of a process that freezes.
+type freezing struct {
+	*postgres.Store
+	part part
+}
+
+func (f freezing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+	claim, err := f.Store.Claim(ctx, r)
+	if err == nil && len(claim.Events) > 0 {
+		err = f.part.reach(claimed)
+	}
+	return claim, err
+}
+
+func (f freezing) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
+	answers, err := f.Store.Settle(ctx, list)
+	if err == nil {
+		err = f.part.reach(settled)
+	}
+	return answers, err
+}
+
+// process is one that plays a part.
+type process struct {
+	*exec.Cmd
+	t       *testing.T
+	reached <-chan point
+}
+
+// start starts a process, which is killed when the test ends at the latest.
+func (s *stage) start(p part) *process {
+	s.Helper()
+	p.Database, p.Stream, p.Receiver = s.database, s.server.ClientURL(), s.receiver()
+	text, err := json.Marshal(p)
+	require.NoError(s, err)
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), partVariable+"="+string(text))
+	command.Stderr = s.Output()
+	out, err := command.StdoutPipe()
+	require.NoError(s, err)
+	require.NoError(s, command.Start())
+	reached := make(chan point, 1)
+	go func() {
+		defer close(reached)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			reached <- point(lines.Text())
+		}
+	}()
+	one := &process{command, s.T, reached}
+	s.Cleanup(one.kill)
+	return one
+}
+
+// await waits until the process has frozen at its point.
+func (p *process) await(at point) {
+	p.t.Helper()
+	select {
+	case is := <-p.reached:
+		require.Equal(p.t, at, is)
+	case <-p.t.Context().Done():
+		p.t.Fatalf("never reached: %s", at)
+	}
+}
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	for range p.reached { // Wait must not close what is read
+	}
+	_ = p.Wait()
+}
+
+// Whoever is killed, at whatever step, costs no more than one delivery more.
+func TestProcessesAreKilled(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		dies            part
+		delivered       string
+		claims, crashes int
+		why             string
+	}{
+		"a dispatcher after the claim":    {part{Point: claimed}, "ben", 2, 1, "lease expired"},
+		"a dispatcher after publishing":   {part{}, "ben", 1, 0, ""},
+		"a worker before delivery":        {part{Name: "ada", Point: taken}, "ben", 2, 1, "its worker did not answer"},
+		"a worker before it has settled":  {part{Name: "ada", Point: delivered}, "ada ben", 2, 1, "its worker did not answer"},
+		"a worker before it acknowledges": {part{Name: "ada", Point: settled}, "ada", 1, 0, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			events := s.due(1)
+			victim := s.start(tt.dies)
+			if tt.dies.Name != "" {
+				s.start(part{})
+			}
+			if tt.dies.Point == "" {
+				s.published(1)
+			} else {
+				victim.await(tt.dies.Point)
+			}
+			victim.kill()
+
+			if tt.dies.Name == "" {
+				s.start(part{})
+			}
+			s.start(part{Name: "ben"})
+
+			ended := s.settled(events)[0]
+			require.Equal(t, tt.delivered, s.received.workers(ended))
+			require.Equal(t, []any{tt.claims, tt.crashes, tt.why}, []any{ended.ClaimCount, ended.CrashCount, ended.LastError})
+		})
+	}
+}
+
+// A worker that was only frozen is taken for dead. It has delivered, but its outcome is
+// refused when it wakes.
+func TestAFrozenWorkerWakes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(1)
+	s.start(part{})
+	frozen := s.start(part{Name: "ada", Point: delivered})
+	frozen.await(delivered)
+	s.start(part{Name: "ben"})
+	ended := s.settled(events)
+
+	require.NoError(t, frozen.Process.Signal(syscall.SIGCONT))
+	require.NoError(t, frozen.Process.Signal(syscall.SIGTERM)) // it stops in good order, having stored what it can
+	for range frozen.reached {
+	}
+	require.NoError(t, frozen.Wait())
+
+	require.Equal(t, "ada ben", s.received.workers(events[0]))
+	again, err := s.store.Event(t.Context(), events[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, ended[0], again)
+}
