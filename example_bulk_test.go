@@ -83,3 +83,68 @@ func ExampleEnrol() {
 type gift struct{ almanac.Birthday }
 
 func (gift) EventType() string { return "GIFT" }
+
+// three is who is enrolled in the examples: one of them twice, one with a bad zone.
+const three = `1,Ada,Lovelace,1990-12-10,Europe/London
+2,Grace,Hopper,1992-12-09,America/New_Yorck
+3,Katherine,Johnson,1991-08-26,America/New_York
+1,Ada,Lovelace,1990-12-10,Europe/London`
+
+// A bulk plan tells how far it is after each transaction.
+func ExampleBulkPlanner() {
+	scheduler, _ := birthdaysIn()
+	var p almanac.BulkPlanner = scheduler
+	progress := func(done almanac.Enrolments) { fmt.Println(done.Created+done.Existing+len(done.Refused), "of 4") }
+	must(p.Enrol(context.Background(), people(strings.NewReader(three)), almanac.Enrol{Batch: 2, Writers: 1, Progress: progress}))
+	// Unordered output:
+	// 2 of 4
+	// 4 of 4
+}
+
+func ExampleEnrolments() {
+	scheduler, _ := birthdaysIn()
+	done := must(scheduler.Enrol(context.Background(), people(strings.NewReader(three)), almanac.Enrol{}))
+	fmt.Println(done.Created, "stored with", done.Events, "events,", done.Existing, "there before,", len(done.Refused), "refused")
+	// Output: 2 stored with 2 events, 1 there before, 1 refused
+}
+
+// A refusal says who it is about, by the place in what was given.
+func ExampleRefusal() {
+	scheduler, _ := birthdaysIn()
+	for _, r := range must(scheduler.Enrol(context.Background(), people(strings.NewReader(three)), almanac.Enrol{})).Refused {
+		fmt.Printf("line %d: %v\n", r.Position+1, r.Err)
+	}
+	// Output: line 2: almanac: invalid input: timezone is not a known time zone; did you mean "America/New_York"?
+}
+
+// A backfill that was stopped goes on where it was.
+func ExampleBackfill() {
+	ctx, stop := context.WithCancel(context.Background())
+	_, repository := birthdaysIn()
+	for range 3 {
+		stored(repository)
+	}
+	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(gift{}))))
+
+	first, err := scheduler.Backfill(ctx, "GIFT", almanac.Backfill{Rate: 2, Progress: func(almanac.Backfilled) { stop() }})
+	fmt.Println(first.Users, "looked at:", err)
+	rest := must(scheduler.Backfill(context.Background(), "GIFT", almanac.Backfill{After: first.Next}))
+	fmt.Println(rest.Users, "looked at")
+	// Output:
+	// 2 looked at: context canceled
+	// 1 looked at
+}
+
+// Who has such an event already is looked at, and left alone.
+func ExampleBackfilled() {
+	_, repository := birthdaysIn()
+	stored(repository)
+	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(gift{}))))
+	for range 2 {
+		done := must(scheduler.Backfill(context.Background(), "GIFT", almanac.Backfill{}))
+		fmt.Println(done.Users, "looked at,", done.Events, "stored, done:", done.Next == "")
+	}
+	// Output:
+	// 1 looked at, 1 stored, done: true
+	// 1 looked at, 0 stored, done: true
+}

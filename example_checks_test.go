@@ -30,3 +30,14 @@ func ExampleChecks() {
 	// missed: 48h0m0s after its instant, more than 24h0m0s
 	// nobody is greeted on Sundays
 }
+
+// A check is a function, so a host's own stand beside the ready-made ones.
+func ExampleCheck() {
+	var early almanac.Check = almanac.IsDue()
+	due := time.Date(2026, time.March, 13, 9, 0, 0, 0, time.UTC)
+	fmt.Println(early(almanac.Event{Due: due}, due.Add(-time.Minute)))
+	fmt.Println(early(almanac.Event{Due: due}, due))
+	// Output:
+	// event is due in 1m0s
+	// <nil>
+}

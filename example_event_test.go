@@ -69,3 +69,13 @@ func ExampleNewIdempotencyKey() {
 	fmt.Println(almanac.NewIdempotencyKey("user-123", due, almanac.TypeBirthday))
 	// Output: event-0da59425d0ba435e
 }
+
+// The short key is made of person, instant and type; where it belongs to another
+// occurrence already, the long one tells them apart.
+func ExampleIdempotencyKey() {
+	e := almanac.Event{UserID: uuid.MustParse("123e4567-e89b-12d3-a456-426614174000"), Type: almanac.TypeBirthday, OccurrenceKey: "2026"}
+	e.Due = time.Date(2026, time.July, 10, 13, 0, 0, 0, time.UTC)
+	var short almanac.IdempotencyKey = almanac.NewIdempotencyKey(e.UserID.String(), e.Due, e.Type)
+	fmt.Println(short, len(e.LongKey()))
+	// Output: event-42131f80fd7556f8 38
+}

@@ -128,3 +128,87 @@ func ExamplePauser() {
 	// BIRTHDAY since 2026-06-01 00:00:30 <nil>
 	// <nil>
 }
+
+// Only the event that somebody has seen is cancelled, and nothing comes after it.
+func ExampleCancel() {
+	ctx := context.Background()
+	scheduler, owed := greeter("Ada")
+	_, err := scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Version: owed[0].Version + 1})
+	fmt.Println(errors.Is(err, almanac.ErrOptimisticLock))
+	cancelled := must(scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Version: owed[0].Version, EndSeries: true}))
+	fmt.Println(cancelled.Event.Status, cancelled.Successor)
+	// Output:
+	// true
+	// FAILED <nil>
+}
+
+func ExampleCancelled() {
+	scheduler, owed := greeter("Ada")
+	cancelled := must(scheduler.Cancel(context.Background(), owed[0].ID, almanac.Cancel{}))
+	fmt.Println(cancelled.Event.OccurrenceKey, cancelled.Event.FailureReason+", then", cancelled.Successor.OccurrenceKey)
+	// Output: 2026 cancelled, then 2027
+}
+
+// A dry run shows what would be changed, and a limit bounds it.
+func ExampleOperate() {
+	scheduler, _ := greeter("Ada", "Grace")
+	for _, how := range []almanac.Operate{{DryRun: true}, {Limit: 1}, {}} {
+		done := must(scheduler.Operate(context.Background(), almanac.OperationCancel, almanac.DueBetween{
+			Until: time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC),
+		}, how))
+		fmt.Println(len(done.Events), done.Events[0].Status, done.More)
+	}
+	// Output:
+	// 2 PENDING false
+	// 1 FAILED true
+	// 1 FAILED false
+}
+
+// What could not be changed does not hold up the others.
+func ExampleOperated() {
+	scheduler, _ := greeter("Ada")
+	done := must(scheduler.Operate(context.Background(), almanac.OperationRunNow, nil, almanac.Operate{}))
+	fmt.Println(len(done.Events), "due at", done.Events[0].Due.Format(time.DateTime), "and", len(done.Refused), "refused")
+	// Output: 1 due at 2026-06-01 00:00:30 and 0 refused
+}
+
+// Each operation is for events in one status, and takes those alone.
+func ExampleOperation() {
+	scheduler, _ := greeter("Ada")
+	for _, what := range []almanac.Operation{almanac.OperationRequeue, almanac.OperationCancel, almanac.OperationRequeue} {
+		done := must(scheduler.Operate(context.Background(), what, almanac.OfType(almanac.TypeBirthday), almanac.Operate{Limit: 1}))
+		fmt.Println(what, len(done.Events))
+	}
+	// Output:
+	// requeue 0
+	// cancel 1
+	// requeue 1
+}
+
+// An event that began again once does not do so a second time.
+func ExampleEventRefusal() {
+	ctx := context.Background()
+	scheduler, owed := greeter("Ada")
+	must(scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{}))
+	must(scheduler.Requeue(ctx, owed[0].ID))
+	for _, r := range must(scheduler.Operate(ctx, almanac.OperationRequeue, nil, almanac.Operate{})).Refused {
+		fmt.Println(r.EventID == owed[0].ID, errors.Is(r.Err, almanac.ErrExists))
+	}
+	// Output: true true
+}
+
+func ExamplePause() {
+	ctx := context.Background()
+	scheduler, _ := greeter()
+	for _, eventType := range []string{"TEXT", "LETTER"} {
+		if err := scheduler.Pause(ctx, eventType); err != nil {
+			panic(err)
+		}
+	}
+	for _, p := range must(scheduler.Paused(ctx)) {
+		fmt.Println(p.EventType, p.Since.Format(time.DateTime))
+	}
+	// Output:
+	// LETTER 2026-06-01 00:00:30
+	// TEXT 2026-06-01 00:00:30
+}

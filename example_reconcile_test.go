@@ -37,3 +37,23 @@ func ExampleReconcile() {
 	}
 	// Output: Europe/London: 0 of 1 events would move
 }
+
+// What all zones did comes together in one number.
+func ExampleReconciliation() {
+	ctx := context.Background()
+	scheduler, _ := birthdaysIn()
+	must(scheduler.CreateUser(ctx, adaInLondon))
+	r := must(scheduler.Reconcile(ctx, almanac.Reconcile{}))
+	fmt.Println(r.Moved(), "moved,", len(r.Zones), "zone looked at,", len(r.Outdated), "in which others know better")
+	// Output: 0 moved, 1 zone looked at, 0 in which others know better
+}
+
+func ExampleZoneReport() {
+	ctx := context.Background()
+	scheduler, _ := birthdaysIn()
+	must(scheduler.CreateUser(ctx, adaInLondon))
+	for _, z := range must(scheduler.Reconcile(ctx, almanac.Reconcile{DryRun: true})).Zones {
+		fmt.Println(z.Zone, z.Checked, "looked at,", z.Moved, "moved by", z.Smallest, "to", z.Largest, "and", z.Left, "left")
+	}
+	// Output: Europe/London 1 looked at, 0 moved by 0s to 0s and 0 left
+}

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,4 +65,47 @@ func ExampleVerifier_Handler() {
 	receiver.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader("{}")))
 	fmt.Println(answer.Code)
 	// Output: 401
+}
+
+// answering returns the error of a delivery to a receiver that answers with a status.
+func answering(status int, header ...string) error {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, h := range header {
+			w.Header().Set("Retry-After", h)
+		}
+		w.WriteHeader(status)
+	}))
+	defer receiver.Close()
+	deliverer, err := webhook.New(receiver.URL, webhook.AllowPrivate())
+	if err != nil {
+		panic(err)
+	}
+	defer deliverer.CloseIdleConnections()
+	return deliverer.Deliver(context.Background(), almanac.Delivery{Attempt: 1, At: time.Now(), Event: almanac.Event{Payload: []byte("{}")}})
+}
+
+// What a receiver answers says whether there is another attempt.
+func ExampleDeliverer() {
+	for _, err := range []error{answering(http.StatusAccepted), answering(http.StatusTooManyRequests, "60"), answering(http.StatusGone)} {
+		fmt.Println(err, errors.Is(err, almanac.ErrPermanent))
+	}
+	// Output:
+	// <nil> false
+	// webhook: receiver answered 429 Too Many Requests false
+	// webhook: receiver answered 410 Gone true
+}
+
+func ExampleStatusError() {
+	var status *webhook.StatusError
+	fmt.Println(errors.As(answering(http.StatusTeapot), &status), status.Code)
+	// Output: true 418
+}
+
+// Settings out of their bounds are all named.
+func ExampleOption() {
+	_, err := webhook.New("https://example.com/hook", webhook.WithConcurrency(-1), webhook.WithTimeout(0))
+	fmt.Println(err)
+	// Output:
+	// webhook: timeout of 0s is not positive
+	// webhook: concurrency is negative
 }

@@ -2,12 +2,17 @@ package almanacprom_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
 )
 
@@ -44,4 +49,113 @@ func Example() {
 	}
 	http.Handle("/metrics", metrics)
 	_ = scheduler.Run(context.Background())
+}
+
+// birthdays is a registry of one type.
+func birthdays() almanac.Registry {
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		panic(err)
+	}
+	return registry
+}
+
+// show prints what a collector says of one metric.
+func show(c prometheus.Collector, metric string) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == metric {
+				fmt.Println(metric, m.GetLabel(), m.GetGauge().GetValue()+m.GetCounter().GetValue())
+			}
+		}
+	}
+}
+
+// Events hears of what is stored, and sees each delivery.
+func ExampleEvents() {
+	events := almanacprom.NewEvents(birthdays())
+	refused := events.Middleware(almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return errors.New("receiver answered 503") }))
+	e := almanac.Event{Type: almanac.TypeBirthday, Due: time.Now()}
+	_ = refused.Deliver(context.Background(), almanac.Delivery{Event: e, Attempt: 1, At: time.Now()})
+	events.Observe(context.Background(), almanac.Notice{Kind: almanac.EventCreated, Event: e})
+	fmt.Println(testutil.CollectAndCount(events) > 0)
+	// Output: true
+}
+
+// down is a scheduler that cannot store what it delivers.
+type down struct{}
+
+func (down) Health() almanac.Health {
+	return almanac.Health{Running: true, Workers: 100, InHand: 7, Patience: 30 * time.Second, Settle: almanac.Trouble{For: time.Minute}}
+}
+
+func ExampleHealth() {
+	health := almanacprom.NewHealth(down{})
+	show(health, "almanac_ready")
+	show(health, "almanac_events_in_hand")
+	// Output:
+	// almanac_ready [] 0
+	// almanac_events_in_hand [] 7
+}
+
+// A scheduler is one; so is what stands for it.
+func ExampleRunner() {
+	var r almanacprom.Runner = down{}
+	show(almanacprom.NewHealth(r), "almanac_workers")
+	// Output: almanac_workers [] 100
+}
+
+// overdue is a repository with an event that has been ready for a minute.
+func overdue() almanacprom.Store {
+	now := time.Date(2027, time.March, 15, 14, 0, 0, 0, time.UTC)
+	repository, ada := almanactest.NewRepository(func() time.Time { return now }), almanactest.User()
+	if _, _, err := repository.CreateUser(context.Background(), ada, almanactest.Event(now, almanactest.For(ada), almanactest.ReadyFor(time.Minute))); err != nil {
+		panic(err)
+	}
+	return repository
+}
+
+func ExampleBacklog() {
+	backlog, err := almanacprom.NewBacklog(overdue(), birthdays())
+	if err != nil {
+		panic(err)
+	}
+	show(backlog, "almanac_backlog_events")
+	show(backlog, "almanac_backlog_oldest_age_seconds")
+	// Output:
+	// almanac_backlog_events [] 1
+	// almanac_backlog_oldest_age_seconds [] 60
+}
+
+// Settings out of their bounds are all reported.
+func ExampleBacklogOption() {
+	_, err := almanacprom.NewBacklog(overdue(), birthdays(), almanacprom.WithAge(-time.Second), almanacprom.WithDeadline(0))
+	fmt.Println(err)
+	// Output:
+	// almanacprom: age of -1s is negative
+	// almanacprom: deadline of 0s is not positive
+}
+
+// away is a database that does not answer.
+type away struct{ almanacprom.Store }
+
+func (away) Missed(context.Context, []string, time.Duration) (almanac.Missed, error) {
+	return almanac.Missed{}, context.DeadlineExceeded
+}
+
+// What could not be read is absent, and counted.
+func ExampleStore() {
+	backlog, err := almanacprom.NewBacklog(away{overdue()}, birthdays())
+	if err != nil {
+		panic(err)
+	}
+	show(backlog, "almanac_backlog_events")
+	show(backlog, "almanac_backlog_oldest_age_seconds")
+	// Output: almanac_backlog_oldest_age_seconds [] 60
 }

@@ -1,0 +1,186 @@
+package almanac_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+)
+
+// fireworks is a handler from scratch: every year on 14 July, at ten in the evening.
+type fireworks struct{}
+
+func (fireworks) EventType() string { return "FIREWORKS" }
+
+func (fireworks) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
+	bastille := almanac.Yearly{Month: time.July, Day: 14, At: almanac.Clock{Hour: 22}}
+	return almanac.Next(bastille, u.Timezone, almanac.Policies{}, after)
+}
+
+func (fireworks) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	return json.Marshal(map[string]string{"text": "Look up, " + u.FirstName + "! It is " + o.Wall.Clock.String()})
+}
+
+func (fireworks) Channel(almanac.Event) almanac.Channel { return "sky" }
+
+// A handler says when, what, and by which channel.
+func ExampleEventHandler() {
+	var h almanac.EventHandler = fireworks{}
+	ada := must(almanac.NewUser(adaInLondon, spring))
+	next := must(h.Next(ada, spring))
+	fmt.Println(next.Key, "at", next.Wall, string(must(h.Payload(ada, next))), "by", h.Channel(almanac.Event{}))
+	// Output:
+	// 2027 at 2027-07-14T22:00:00 {"text":"Look up, Ada! It is 22:00:00"} by sky
+}
+
+// Whoever delivers by a channel is told to the scheduler under its name.
+func ExampleChannel() {
+	const sky almanac.Channel = "sky"
+	light := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+		fmt.Println(d.Event.Wall, string(d.Event.Payload))
+		return nil
+	})
+	overAYear(new(almanactest.Recorder), []almanac.EventHandler{fireworks{}}, almanac.WithDeliverer(sky, light))
+	// Output: 2000-07-14T22:00:00 {"text":"Look up, Ada! It is 22:00:00"}
+}
+
+// selfLit needs nobody who delivers: it does its work itself.
+type selfLit struct{ fireworks }
+
+func (selfLit) Execute(_ context.Context, d almanac.Delivery) error {
+	fmt.Println("lit by itself in", d.Event.Zone, "at", d.Event.Wall.Clock)
+	return nil
+}
+
+func ExampleExecutor() {
+	overAYear(new(almanactest.Recorder), []almanac.EventHandler{selfLit{}})
+	// Output: lit by itself in Europe/London at 22:00:00
+}
+
+// The function is told what to deliver, which attempt this is, and what time it is by
+// the clock that decides.
+func ExampleDelivery() {
+	post := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+		fmt.Printf("attempt %d, %v late: %s\n", d.Attempt, d.At.Sub(d.Event.Due), d.Event.Payload)
+		return nil
+	})
+	e := almanac.Event{Due: spring, Payload: json.RawMessage(`{"message": "Hey"}`)}
+	fmt.Println(post.Deliver(context.Background(), almanac.Delivery{Event: e, Attempt: 2, At: spring.Add(10 * time.Second)}))
+	// Output:
+	// attempt 2, 10s late: {"message": "Hey"}
+	// <nil>
+}
+
+// A function that returns an error is asked again, unless the error is permanent.
+func ExampleDelivererFunc() {
+	full := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+		return almanac.Permanent(errors.New("no such mailbox"))
+	})
+	err := full.Deliver(context.Background(), almanac.Delivery{Attempt: 1})
+	fmt.Println(err, errors.Is(err, almanac.ErrPermanent))
+	// Output: no such mailbox true
+}
+
+// hasty has its own opinion about every part of its execution.
+type hasty struct{ fireworks }
+
+func (hasty) Timeout() time.Duration     { return 3 * time.Second }
+func (hasty) Retry() almanac.RetryPolicy { return almanac.RetryPolicy{Attempts: 1} }
+func (hasty) CatchUp() almanac.CatchUp   { return almanac.CatchUp{SkipOlder: time.Hour} }
+
+// The context of an attempt ends when the handler says so.
+func ExampleTimeouter() {
+	var h almanac.Timeouter = hasty{}
+	patiently := almanac.DelivererFunc(func(ctx context.Context, _ almanac.Delivery) error {
+		deadline, _ := ctx.Deadline()
+		fmt.Println("has", time.Until(deadline), "which is", h.Timeout())
+		return nil
+	})
+	overAYear(new(almanactest.Recorder), []almanac.EventHandler{hasty{}}, almanac.WithDeliverer("sky", patiently))
+	// Output: has 3s which is 3s
+}
+
+// One attempt has to do, where a second would come when everybody is asleep.
+func ExampleRetrier() {
+	var h almanac.Retrier = hasty{}
+	fmt.Println("attempts:", h.Retry().Attempts)
+	damp := &almanactest.Recorder{Deliverer: almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+		return errors.New("damp")
+	})}
+	overAYear(damp, []almanac.EventHandler{hasty{}}, almanac.WithDeliverer("sky", damp))
+	// Output:
+	// attempts: 1
+	// 2000-07-14T22:00:00 FIREWORKS {"text":"Look up, Ada! It is 22:00:00"} damp
+}
+
+// What a downtime has missed by more than an hour is not made up for.
+func ExampleCatchUpper() {
+	var h almanac.CatchUpper = hasty{}
+	fmt.Println("skips what is older than", h.CatchUp().SkipOlder)
+	synctest.Test(new(testing.T), func(t *testing.T) { // from 2000-01-01 on, in virtual time
+		missed := almanac.Hooks{Failed: func(_ context.Context, e almanac.Event) { fmt.Println(e.OccurrenceKey, e.FailureReason) }}
+		rehearsal := almanactest.Rehearse(t, must(almanac.NewRegistry(hasty{})),
+			almanac.WithDeliverer("sky", new(almanactest.Recorder)), almanac.WithObserver(missed))
+		must(rehearsal.Scheduler.CreateUser(t.Context(), adaInLondon))
+
+		time.Sleep(time.Until(time.Date(2000, time.July, 15, 9, 0, 0, 0, time.UTC)))
+		rehearsal.For(time.Hour)
+	})
+	// Output:
+	// skips what is older than 1h0m0s
+	// 2000 missed: 12h0m0s after its instant, more than 1h0m0s
+}
+
+// Embedding an Execution gives a handler all three opinions at once.
+func ExampleExecution() {
+	h := anniversary{almanac.Execution{AttemptTimeout: 5 * time.Second, CatchUpPolicy: almanac.CatchUp{All: true}}}
+	fmt.Println(h.Timeout(), h.CatchUp().All, h.Retry() == almanac.RetryPolicy{})
+	// Output: 5s true true
+}
+
+// Each appointment is a series of its own, so two may be for the same instant.
+func ExampleMultiSeries() {
+	var h almanac.MultiSeries = almanac.Reminder{}
+	p := adaInLondon
+	p.Attributes = json.RawMessage(`{"reminders": {
+		"dentist": {"at": "2027-03-15T09:00:00", "message": "Brush your teeth"},
+		"bank":    {"at": "2027-03-15T09:00:00", "message": "Ask for the manager"}}}`)
+	ada := must(almanac.NewUser(p, spring))
+	for _, name := range must(h.Series(ada)) {
+		fmt.Println(name, "at", must(h.NextIn(ada, name, spring)).Wall)
+	}
+	// Unordered output:
+	// bank at 2027-03-15T09:00:00
+	// dentist at 2027-03-15T09:00:00
+}
+
+// An occurrence is a wall time. Where and how it becomes an instant can be said, and
+// follows the person otherwise.
+func ExampleOccurrence() {
+	ada := must(almanac.NewUser(adaInLondon, spring))
+	for _, o := range []almanac.Occurrence{
+		{Key: "2027", Wall: must(almanac.ParseWallTime("2027-07-14T22:00:00"))},
+		{Key: "2027", Wall: must(almanac.ParseWallTime("2027-07-14T22:00:00")), Zone: must(almanac.LoadTimezone("Europe/Paris"))},
+	} {
+		e := must(almanac.NewEvent(ada, fireworks{}, o))
+		fmt.Println(e.OccurrenceKey, "is at", e.Wall.Clock, "in", e.Zone+", which is", e.Due.Format(time.TimeOnly), "UTC")
+	}
+	// Output:
+	// 2027 is at 22:00:00 in Europe/London, which is 21:00:00 UTC
+	// 2027 is at 22:00:00 in Europe/Paris, which is 20:00:00 UTC
+}
+
+// What follows is of a type that has a handler, at a wall time that is known now.
+func ExampleFollowUp() {
+	ended := almanac.Event{Status: almanac.Completed, OccurrenceKey: "2027", Wall: must(almanac.ParseWallTime("2027-12-10T09:00:00"))}
+	for _, f := range must(asking{}.Follow(almanac.User{}, ended)) {
+		fmt.Println(f.Type, f.Occurrence.Key, "at", f.Occurrence.Wall)
+	}
+	// Output: QUESTION 2027 at 2027-12-12T09:00:00
+}
