@@ -52,9 +52,9 @@ func WatchHealth(p metric.MeterProvider, r Runner) (metric.Registration, error) 
 
 func healthGauges() []gauge {
 	return []gauge{
-		{"almanac.scheduler.running", "1", "Whether Run runs and was not told to stop: 1 or 0.",
+		{"almanac.scheduler.running", "{scheduler}", "Whether Run runs and was not told to stop: 1 or 0.",
 			func(h almanac.Health) float64 { return number(h.Running) }},
-		{"almanac.scheduler.ready", "1", "Whether all is well, as a readiness probe sees it: 1 or 0.",
+		{"almanac.scheduler.ready", "{scheduler}", "Whether all is well, as a readiness probe sees it: 1 or 0.",
 			func(h almanac.Health) float64 { return number(h.Err() == nil) }},
 		{"almanac.scheduler.workers", "{worker}", "How many events can be delivered at once.",
 			func(h almanac.Health) float64 { return float64(h.Workers) }},

@@ -2,8 +2,6 @@ package almanacprom_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+	"github.com/almanac-go/almanac/internal/watchtest"
 )
 
 // lines are what a scrape shows, without comments.
@@ -90,107 +89,26 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 	require.Equal(t, described(t), table)
 }
 
-// named are the metrics that an expression names. Label values have been taken out,
-// where anything may stand.
-func named(expression string) []string {
-	bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(expression, "")
-	return regexp.MustCompile(`\balmanac_[a-z_]+`).FindAllString(bare, -1)
-}
-
-// checkExpression wants every metric that an expression names to exist, and at least
-// one.
-func checkExpression(t *testing.T, expression string, exist map[string]string) {
+// known are the types of all metrics.
+func known(t *testing.T) watchtest.Known {
 	t.Helper()
-	names := named(expression)
-	require.NotEmpty(t, names, expression)
-	for _, name := range names {
-		if of, part := strings.CutSuffix(name, "_bucket"); part {
-			require.True(t, strings.HasPrefix(exist[of], "histogram"), "%s in %s", name, expression)
-			continue
-		}
-		if of, part := strings.CutSuffix(name, "_count"); part && exist[name] == "" {
-			require.True(t, strings.HasPrefix(exist[of], "histogram"), "%s in %s", name, expression)
-			continue
-		}
-		require.Contains(t, exist, name, expression)
+	types := make(map[string]string)
+	for name, row := range described(t) {
+		types[name], _, _ = strings.Cut(row, " ")
 	}
-	for _, pair := range []string{"()", "[]", "{}"} {
-		require.Equal(t, strings.Count(expression, pair[:1]), strings.Count(expression, pair[1:]), "%s in %s", pair, expression)
-	}
-}
-
-// rules is the form of a file of rules.
-type rules struct {
-	Groups []struct {
-		Name  string
-		Rules []struct {
-			Alert, Expr, For    string
-			KeepFiringFor       string `yaml:"keep_firing_for"`
-			Labels, Annotations map[string]string
-		}
-	}
+	return watchtest.Known{Types: types}
 }
 
 func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	decoder := yaml.NewDecoder(bytes.NewReader(read(t, "alerts.yml")))
 	decoder.KnownFields(true)
-	var file rules
+	var file watchtest.Rules
 	require.NoError(t, decoder.Decode(&file))
-	exist, alerts := described(t), make(map[string]bool)
-	for _, group := range file.Groups {
-		require.NotEmpty(t, group.Name)
-		for _, rule := range group.Rules {
-			require.Regexp(t, `^Almanac[A-Za-z]+$`, rule.Alert)
-			require.False(t, alerts[rule.Alert], "%s is there twice", rule.Alert)
-			alerts[rule.Alert] = true
-			checkExpression(t, rule.Expr, exist)
-			require.Contains(t, []string{"critical", "warning"}, rule.Labels["severity"], rule.Alert)
-			require.Equal(t, []string{"description", "runbook", "summary"}, slices.Sorted(maps.Keys(rule.Annotations)), rule.Alert)
-			for name, text := range rule.Annotations {
-				require.Greater(t, len(text), 10, "%s of %s", name, rule.Alert)
-			}
-		}
-	}
-	require.Len(t, alerts, 10)
-}
-
-// panel is a part of a dashboard, or a row of them.
-type panel struct {
-	Type, Title, Description string
-	GridPos                  struct{ X, Y, W, H int }
-	Targets                  []struct{ Expr, LegendFormat string }
+	known(t).CheckAlerts(t, file, 10)
 }
 
 func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
 	t.Parallel()
-	var dashboard struct {
-		Title, UID string
-		Panels     []panel
-	}
-	require.NoError(t, json.Unmarshal(read(t, "dashboards/almanac.json"), &dashboard))
-	require.NotEmpty(t, dashboard.Title)
-	exist, shown, taken := described(t), make(map[string]bool), make(map[[2]int]string)
-	for _, p := range dashboard.Panels {
-		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
-			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				require.Empty(t, taken[[2]int{x, y}], "%s lies on another", p.Title)
-				taken[[2]int{x, y}] = p.Title
-			}
-		}
-		if p.Type == "row" {
-			continue
-		}
-		require.NotEmpty(t, p.Targets, p.Title)
-		require.NotEmpty(t, p.Description, p.Title)
-		for _, target := range p.Targets {
-			checkExpression(t, target.Expr, exist)
-			for _, name := range named(target.Expr) {
-				shown[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] = true
-			}
-		}
-	}
-	for name := range exist {
-		require.True(t, shown[name], "%s is on no panel", name)
-	}
+	known(t).CheckDashboard(t, "dashboards/almanac.json")
 }

@@ -76,7 +76,7 @@ func (f file) wrongRoom(name string) string {
 // wrongHome returns the rule about foreign modules, or about zone data, that f
 // breaks by importing name, or "".
 func (f file) wrongHome(name string) string {
-	tests := f.test || f.in("internal/pgtest")
+	tests := f.test || f.in("internal/pgtest", "internal/watchtest")
 	homes := map[string]struct {
 		right bool
 		rule  string
@@ -88,19 +88,20 @@ func (f file) wrongHome(name string) string {
 		"github.com/testcontainers":  {f.in("internal/pgtest"), "only in internal/pgtest"},
 		"github.com/fergusstrange":   {f.in("examples/birthdayd"), "only in examples/birthdayd"},
 		"github.com/alecthomas/kong": {f.in("cmd"), "only in cmd"},
-		"github.com/prometheus":      {f.in("contrib/prometheus", "examples/birthdayd"), "only in contrib/prometheus and examples/birthdayd"},
+		"github.com/prometheus": {f.in("contrib/prometheus", "examples/birthdayd") || f.in("contrib/otel") && tests,
+			"only in contrib/prometheus, examples/birthdayd, and in tests of contrib/otel"},
 		"go.opentelemetry.io/otel": {f.in("contrib/otel") && (tests || !within(name, "go.opentelemetry.io/otel/sdk")),
 			"only in contrib/otel, and the SDK only in its tests"},
 		"github.com/nats-io": {f.in("contrib/jetstream", "examples/fanout") && (f.in("examples") || tests || !within(name, "github.com/nats-io/nats-server")),
 			"only in contrib/jetstream and examples/fanout, and the server only in tests and examples"},
-		"go.yaml.in/yaml/v3":           {tests, "only in tests and internal/pgtest"},
+		"go.yaml.in/yaml/v3":           {tests, "only in tests and their helpers"},
 		"golang.org/x/time/rate":       {f.in("."), "only in the root"},
-		"github.com/teambition":        {tests, "only in tests and internal/pgtest"},
-		"github.com/robfig":            {tests, "only in tests and internal/pgtest"},
-		"github.com/stretchr/testify":  {tests, "only in tests and internal/pgtest"},
-		"pgregory.net/rapid":           {tests, "only in tests and internal/pgtest"},
-		"go.uber.org/goleak":           {tests, "only in tests and internal/pgtest"},
-		"github.com/standard-webhooks": {tests, "only in tests and internal/pgtest"},
+		"github.com/teambition":        {tests, "only in tests and their helpers"},
+		"github.com/robfig":            {tests, "only in tests and their helpers"},
+		"github.com/stretchr/testify":  {tests, "only in tests and their helpers"},
+		"pgregory.net/rapid":           {tests, "only in tests and their helpers"},
+		"go.uber.org/goleak":           {tests, "only in tests and their helpers"},
+		"github.com/standard-webhooks": {tests, "only in tests and their helpers"},
 	}
 	for prefix, home := range homes {
 		if !within(name, prefix) {

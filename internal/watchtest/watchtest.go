@@ -1,0 +1,129 @@
+// Package watchtest checks the files that come with the metrics of a module, a
+// dashboard for Grafana and rules for Prometheus, against the metrics that there are.
+package watchtest
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Known is what a program shows.
+type Known struct {
+	Types  map[string]string // of metrics, by name: counter, gauge or histogram
+	Labels map[string]bool   // those that look like names of metrics
+}
+
+// Rules is the form of a file of rules.
+type Rules struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert, Expr, For    string
+			KeepFiringFor       string `yaml:"keep_firing_for"`
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+// CheckAlerts wants so many alerts, each about metrics that exist, with a severity, a
+// summary, a description, and what to look at when it fires.
+func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
+	t.Helper()
+	alerts := make(map[string]bool)
+	for _, group := range file.Groups {
+		require.NotEmpty(t, group.Name)
+		for _, rule := range group.Rules {
+			require.Regexp(t, `^Almanac[A-Za-z]+$`, rule.Alert)
+			require.False(t, alerts[rule.Alert], "%s is there twice", rule.Alert)
+			alerts[rule.Alert] = true
+			k.checkExpression(t, rule.Expr)
+			require.Contains(t, []string{"critical", "warning"}, rule.Labels["severity"], rule.Alert)
+			require.Equal(t, []string{"description", "runbook", "summary"}, slices.Sorted(maps.Keys(rule.Annotations)), rule.Alert)
+			for name, text := range rule.Annotations {
+				require.Greater(t, len(text), 10, "%s of %s", name, rule.Alert)
+				for _, known := range k.names(text) {
+					require.True(t, k.exists(known), "%s in %s of %s", known, name, rule.Alert)
+				}
+			}
+		}
+	}
+	require.Len(t, alerts, count)
+}
+
+// CheckDashboard wants every metric on a panel, and nothing else, and no panel on another.
+func (k Known) CheckDashboard(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var dashboard struct {
+		Title  string
+		Panels []struct {
+			Type, Title, Description string
+			GridPos                  struct{ X, Y, W, H int }
+			Targets                  []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	require.NotEmpty(t, dashboard.Title)
+	shown, taken := make(map[string]bool), make(map[[2]int]string)
+	for _, p := range dashboard.Panels {
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				require.Empty(t, taken[[2]int{x, y}], "%s lies on another", p.Title)
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		require.NotEmpty(t, p.Targets, p.Title)
+		require.NotEmpty(t, p.Description, p.Title)
+		for _, target := range p.Targets {
+			k.checkExpression(t, target.Expr)
+			for _, name := range k.names(target.Expr) {
+				shown[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] = true
+			}
+		}
+	}
+	for name := range k.Types {
+		require.True(t, shown[name], "%s is on no panel", name)
+	}
+}
+
+// checkExpression wants every name in an expression to exist, at least one of a metric,
+// and brackets in pairs.
+func (k Known) checkExpression(t *testing.T, expression string) {
+	t.Helper()
+	names := k.names(expression)
+	require.True(t, slices.ContainsFunc(names, func(name string) bool { return !k.Labels[name] }), expression)
+	for _, name := range names {
+		require.True(t, k.exists(name), "%s in %s", name, expression)
+	}
+	for _, pair := range []string{"()", "[]", "{}"} {
+		require.Equal(t, strings.Count(expression, pair[:1]), strings.Count(expression, pair[1:]), "%s in %s", pair, expression)
+	}
+}
+
+// names are what looks like a metric's name in a text. The values of labels have been
+// taken out, where anything may stand.
+func (k Known) names(text string) []string {
+	bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`\b(?:almanac|messaging)_[a-z_]+`).FindAllString(bare, -1)
+}
+
+// exists reports whether a name is of a metric, of a series of a histogram, or of a label.
+func (k Known) exists(name string) bool {
+	for _, series := range []string{"_bucket", "_count"} {
+		if of, part := strings.CutSuffix(name, series); part && k.Types[of] == "histogram" {
+			return true
+		}
+	}
+	return k.Types[name] != "" || k.Labels[name]
+}
