@@ -146,13 +146,13 @@ func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	s.settings.Out = 4
 	events := s.due(10)
 	s.dispatch(almanac.WithWorkers(3))
-	s.published(4)
+	s.eventually(func() bool { return s.inStream() >= 4 }, "as many as may be out")
 	begun := time.Now()
 	s.eventually(func() bool { return time.Since(begun) > lease*3/2 }, "longer than a lease")
-	require.Equal(t, 4, s.inStream())
+	require.LessOrEqual(t, s.inStream(), 4+3, "and what the dispatcher had in hand")
 	n, err := s.store.Count(t.Context(), almanac.InStatus(almanac.Processing))
 	require.NoError(t, err)
-	require.Equal(t, 4, n)
+	require.Equal(t, s.inStream(), n)
 
 	s.work("ada", accept)
 	for _, e := range s.settled(events) {
