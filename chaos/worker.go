@@ -20,6 +20,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/postgres"
 	"github.com/almanac-go/almanac/webhook"
@@ -120,6 +122,7 @@ type Report struct {
 	Event  string             `json:",omitempty"`
 	// Version is the event's: who stored what when, also where the telling came late.
 	Version int       `json:",omitzero"`
+	Lease   uuid.UUID `json:",omitzero"`  // under which it was claimed, or ended
 	Reason  string    `json:",omitempty"` // why the event failed
 	Health  string    `json:",omitempty"` // from now on: Well, or what is not
 	Mark    time.Time `json:",omitzero"`  // at which it claims from now on
@@ -229,7 +232,7 @@ func (w *worker) say(r Report) {
 }
 
 func (w *worker) observe(_ context.Context, n almanac.Notice) {
-	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String(), Version: n.Event.Version, Reason: n.Event.FailureReason})
+	w.say(Report{Kind: n.Kind, Event: n.Event.ID.String(), Version: n.Event.Version, Lease: n.Event.LeaseToken, Reason: n.Event.FailureReason})
 }
 
 // at stops dead if the orders say so: this goroutine, and with it whatever it
