@@ -179,6 +179,9 @@ func (r *Run) checkReports() {
 	for _, report := range reports {
 		switch report.Kind {
 		case almanac.EventClaimed:
+			if by := ended[report.Event]; by != "" && !r.forgetful {
+				r.Errorf("I2: event %s was ended by %s, and claimed by %s later than what that had", report.Event, by, report.Worker)
+			}
 			holder[report.Event], claimer[report.Lease] = report.Worker, report.Worker
 		case almanac.EventCompleted, almanac.EventFailed:
 			if by := ended[report.Event]; by != "" && !r.forgetful {

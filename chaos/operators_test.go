@@ -71,15 +71,16 @@ func TestOperators(t *testing.T) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK })
 		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
-		victim := r.Work("victim")
-		r.Work("other")
+		lasting := func(o *chaos.Orders) { o.Lease, o.Patience = 2*chaos.Lease, 20*time.Second } // for longer than a busy machine stands still
+		victim := r.Work("victim", lasting)
+		r.Work("other", lasting)
 		for _, d := range []time.Duration{lead + 2*time.Second, 4 * time.Second} {
 			ctx, stop := context.WithTimeout(t.Context(), d)
 			operate(ctx, r)
 			stop()
 			if victim != nil {
 				r.Kill(victim)
-				r.Work("new")
+				r.Work("new", lasting)
 				victim = nil
 			}
 		}
