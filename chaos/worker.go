@@ -17,10 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/postgres"
