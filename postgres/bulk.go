@@ -61,11 +61,15 @@ func owedTwice(p almanac.Enrolment) bool { return len(firstOfEachSeries(p.Events
 // their ids.
 func (s *Store) birth(ctx context.Context, tx pgx.Tx, statement string, args pgx.StrictNamedArgs) (map[uuid.UUID]made, error) {
 	rows, err := all(ctx, tx, s.statements[statement], args, scanMade)
+	return byID(rows), err
+}
+
+func byID(rows []made) map[uuid.UUID]made {
 	result := make(map[uuid.UUID]made, len(rows))
 	for _, m := range rows {
 		result[m.id] = m
 	}
-	return result, err
+	return result
 }
 
 // insertUsers stores those of the people whose ids are free.
@@ -82,7 +86,6 @@ func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, people []almanac.Enr
 }
 
 // insertFirst stores the events of new users, and returns them in the order given.
-// Of what was stored only that is read back which is not known: it is much.
 func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -95,6 +98,12 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 	if err != nil {
 		return nil, err
 	}
+	return asBorn(events, args, born), nil
+}
+
+// asBorn returns the events of new users as they were stored by the arguments. Of
+// what was stored only that is read back which is not known: it is much.
+func asBorn(events []almanac.Event, args pgx.StrictNamedArgs, born map[uuid.UUID]made) []almanac.Event {
 	chosen, _ := args["idempotency_keys"].([]string)
 	stored := make([]almanac.Event, len(events))
 	for i, e := range events {
@@ -106,7 +115,7 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 			AvailableAt: due, Version: 1, CreatedAt: born[e.ID].at, UpdatedAt: born[e.ID].at,
 		}
 	}
-	return stored, nil
+	return stored
 }
 
 // answer says of each of the people whether they are among the users that were

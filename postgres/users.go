@@ -15,21 +15,14 @@ import (
 
 // CreateUser stores a user and their first events.
 func (s *Store) CreateUser(ctx context.Context, u almanac.User, events ...almanac.Event) (almanac.User, []almanac.Event, error) {
+	if owedTwice(almanac.Enrolment{Events: events}) {
+		return almanac.User{}, nil, fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID)
+	}
 	var user almanac.User
 	var stored []almanac.Event
 	err := s.transactKeys(ctx, "create user", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
-		user, err = one(ctx, tx, s.statements["insert_user"], userArgs(u), scanUser)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return asIs(fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID))
-		}
-		if err != nil {
+		if user, stored, err = s.create(ctx, tx, keys, u, events); err != nil {
 			return err
-		}
-		if stored, err = s.insert(ctx, tx, keys, events); err != nil {
-			return err
-		}
-		if len(stored) < len(events) {
-			return asIs(fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID))
 		}
 		return s.hint(ctx, tx, stored)
 	})
@@ -37,6 +30,35 @@ func (s *Store) CreateUser(ctx context.Context, u almanac.User, events ...almana
 		return almanac.User{}, nil, err
 	}
 	return user, stored, nil
+}
+
+// create stores a user and their first events in one round trip, and returns them as
+// stored. Where there is such a user already, nothing is known of the events.
+func (s *Store) create(ctx context.Context, tx pgx.Tx, keys keys, u almanac.User, events []almanac.Event) (user almanac.User, stored []almanac.Event, err error) {
+	args, err := keys.eventArgs(ctx, tx, events)
+	if err != nil {
+		return user, nil, err
+	}
+	var batch pgx.Batch
+	batch.Queue(s.statements["insert_user"], userArgs(u))
+	if len(events) > 0 {
+		batch.Queue(s.statements["insert_first_events"], args)
+	}
+	results := tx.SendBatch(ctx, &batch)
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+	}()
+	user, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUser)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return user, nil, asIs(fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID))
+	}
+	if err != nil || len(events) == 0 {
+		return user, nil, err
+	}
+	born, err := next(results, pgx.CollectRows[made], scanMade)
+	return user, asBorn(events, args, byID(born)), err
 }
 
 // User returns a user.
