@@ -210,6 +210,31 @@ func dueSoon(execute func(context.Context, almanac.Delivery) error) series {
 	return series{eventType: "DIGEST", seconds: []time.Time{due}, execute: execute}
 }
 
+// laborious is a repository that takes its time to answer a claim.
+type laborious struct{ *almanactest.Repository }
+
+func (l laborious) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+	claim, err := l.Repository.Claim(ctx, r)
+	time.Sleep(30 * time.Millisecond)
+	return claim, err
+}
+
+func TestWhatIsHeldBeginsAtItsInstantHoweverLongItsClaimTook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, got := laborious{almanactest.NewRepository(nil)}, new(deliveries)
+		handler := dueSoon(got.Deliver)
+		owed := owe(t, store, handler)
+		w := openOn(store)
+		w.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep(time.Minute)
+
+		require.Len(t, got.of(owed.UserID), 1)
+		require.Equal(t, owed.Due, got.of(owed.UserID)[0].At)
+		require.NoError(t, w.stop())
+	})
+}
+
 func TestAProcessThatStopsLeavesWhatItHeldAheadToOthersInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -128,6 +128,9 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 	w.mark.advance(request, claimed)
 	w.spend(len(claimed.Events), asked)
 	read := w.watch.set(claimed.At, asked)
+	if ahead > 0 && len(claimed.Events) > 0 {
+		read = w.setWatch(ctx, read)
+	}
 	jobs := make([]*job, len(claimed.Events))
 	for i, e := range claimed.Events {
 		jobs[i] = &job{e, claimed.Users[e.UserID], w.routes[e.Type], read, e.Due.After(claimed.At)}
@@ -136,6 +139,19 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		}
 	}
 	return jobs, nil
+}
+
+// setWatch sets the watch by a question that takes no time to answer. A claim of many
+// takes tens of milliseconds, by which nobody knows how old the time on its answer is,
+// and what is held until its instant would be asked about so much too late. Without
+// an answer the clock stays as it was.
+func (w *worker) setWatch(ctx context.Context, was clock) clock {
+	asked := time.Now()
+	at, err := w.repository.Now(ctx)
+	if err != nil {
+		return was
+	}
+	return w.watch.set(at, asked)
 }
 
 // until says how long it is until the next event is due. What a look everywhere has
