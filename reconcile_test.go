@@ -2,6 +2,7 @@ package almanac_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -135,6 +136,73 @@ func TestReconcileNeverFollowsOlderRules(t *testing.T) {
 			require.Zero(t, got.Moved())
 			require.Equal(t, []string{"Asia/Beirut"}, got.Outdated)
 			require.Equal(t, e.Due.Add(-time.Hour), w.event(t, e).Due)
+		})
+	}
+}
+
+// withoutSummerFrom makes rules of a release after which Beirut has no summer time
+// any more from a year on, and that are the same before.
+func withoutSummerFrom(t testing.TB, version string, year int) *almanac.ZoneData {
+	t.Helper()
+	z, err := rulesOf(t, "2026a", beirutAsItIs).Timezone("Asia/Beirut")
+	require.NoError(t, err)
+	var changes []zonetest.Change
+	for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); ; {
+		next, ok := z.NextChange(at)
+		require.True(t, ok)
+		if next.At.Year() >= year {
+			break
+		}
+		changes = append(changes, zonetest.Change{At: next.At, Offset: int(next.After.Seconds())})
+		at = next.At
+	}
+	dir := t.TempDir()
+	require.NoError(t, zonetest.WriteDir(dir, version, map[string][]byte{"Asia/Beirut": zonetest.File(2*hour, changes, "EET-2")}))
+	data, err := almanac.OpenZoneData(dir)
+	require.NoError(t, err)
+	return data
+}
+
+// Two releases agree on the ten years that are compared, and on no more. What the
+// newer has moved, the older leaves, also when a new year begins, and while it is in
+// doubt.
+func TestReconcileNeverFollowsOlderRulesOfAFarYear(t *testing.T) {
+	t.Parallel()
+	older, newer := almanac.Reconcile{Data: rulesOf(t, "2026a", beirutAsItIs)}, almanac.Reconcile{Data: withoutSummerFrom(t, "2026b", 2036)}
+	for name, tt := range map[string]struct {
+		looks int
+		pass  time.Duration
+	}{
+		"while in doubt": {looks: 1},
+		"in a new year":  {looks: 2, pass: 70 * 24 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+			w := openOn(almanactest.NewRepository(func() time.Time { return now }))
+			s := w.scheduler(t, almanac.Reminder{})
+			enrolment, err := s.CreateUser(t.Context(), almanac.Profile{
+				FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-15", Timezone: "Asia/Beirut",
+				Attributes: json.RawMessage(`{"reminders": {"jubilee": {"at": "2036-07-01T09:00:00", "message": "It is far away"}}}`),
+			})
+			require.NoError(t, err)
+			owed := enrolment.Events[0]
+			for range tt.looks {
+				_, err = s.Reconcile(t.Context(), newer)
+				require.NoError(t, err)
+				now = now.Add(2 * time.Minute)
+			}
+
+			now = now.Add(tt.pass)
+			for range 2 {
+				_, err = s.Reconcile(t.Context(), older)
+				require.NoError(t, err)
+				got, err := s.Reconcile(t.Context(), newer)
+				require.NoError(t, err)
+				require.Empty(t, got.Outdated)
+				require.Equal(t, owed.Due.Add(time.Hour), w.event(t, owed).Due)
+				now = now.Add(2 * time.Minute)
+			}
 		})
 	}
 }

@@ -86,27 +86,34 @@ const (
 // and returns what to remember. Rules are newer by the release that they come from;
 // one that names its release is newer than one that does not. Trusted rules are
 // newer in any case.
+//
+// Rules that agree for ten years need not agree for longer. So a program of an older
+// release neither moves the window on, into years in which it would be wrong, nor ends
+// a doubt by a look at what lies beyond the window.
 func (z Timezone) judge(stored *ZoneRules, year int, trusted bool) (ZoneRules, verdict) {
 	mine, _ := z.Rules(year) // the caller has checked that there are rules
 	if stored == nil {
 		return mine, replaced
 	}
 	same, _ := z.Rules(stored.Since)
-	newer := newerRelease(mine.Version, stored.Version)
-	if same.Fingerprint != stored.Fingerprint {
-		if newer || trusted {
-			return mine, replaced
-		}
+	newer := trusted || newerRelease(mine.Version, stored.Version)
+	older := !newer && newerRelease(stored.Version, mine.Version)
+	switch {
+	case same.Fingerprint != stored.Fingerprint && newer:
+		return mine, replaced
+	case same.Fingerprint != stored.Fingerprint:
 		return *stored, outdated
+	case older:
+		return *stored, agreed
 	}
 	mine.Recheck = stored.Recheck
-	if !newer {
-		mine.Version = stored.Version
-	}
 	if mine.Since > stored.Since {
 		return mine, replaced // the window moves on
 	}
 	mine.Since, mine.Fingerprint = stored.Since, stored.Fingerprint
+	if !newer {
+		mine.Version = stored.Version
+	}
 	if !stored.Recheck.IsZero() {
 		return mine, doubted
 	}
