@@ -63,9 +63,17 @@ func (d *date) weekday() time.Weekday {
 // belongs to the year that has most of its days, hence its fourth; near New Year
 // that can be the year before or after d's.
 func (d *date) week(start time.Weekday) (n, of int) {
-	fourth := dateOf(weekStart(d.number, start) + 3)
-	n = (fourth.yearDay-1)/7 + 1
-	return n, n + (fourth.yearLen-fourth.yearDay)/7
+	fourth, yearLength := d.yearDay+3-int(d.number-weekStart(d.number, start)), d.yearLen
+	switch {
+	case fourth < 1:
+		yearLength = yearLen(d.year - 1)
+		fourth += yearLength
+	case fourth > yearLength:
+		fourth -= yearLength
+		yearLength = yearLen(d.year + 1)
+	}
+	n = (fourth-1)/7 + 1
+	return n, n + (yearLength-fourth)/7
 }
 
 // weekStart returns the first day of the week in which a day lies.

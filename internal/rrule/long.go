@@ -50,7 +50,7 @@ func (s *series) part(days []day, next int64) (now, later []day) {
 	if last < 0 || days[last].number < next {
 		return days, nil
 	}
-	return days[:last], days[last:]
+	return days[:last], slices.Clone(days[last:]) // the list serves the next period
 }
 
 // join puts what an earlier period left before the days of a later one.
@@ -82,10 +82,10 @@ func (s *series) firstDay(p int64) int64 {
 	return numberOf(int(min(year, lastYear+1)), month, 1)
 }
 
-// days returns the days of a period, in order.
+// days returns the days of a period, in order, until it is asked for another.
 func (s *series) days(p int64) []day {
 	first := s.firstDay(p)
-	var days []day
+	days := s.listed[:0]
 	switch s.freq {
 	case weekly:
 		for number := first; number < first+7; number++ {
@@ -101,6 +101,7 @@ func (s *series) days(p int64) []day {
 			first = s.page.first + s.page.len
 		}
 	}
+	s.listed = days
 	return days
 }
 

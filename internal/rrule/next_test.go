@@ -1,6 +1,8 @@
 package rrule_test
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +125,13 @@ func hostile() map[string]string {
 		}
 		return b.String()[1:]
 	}
+	positions := func(first int) string { // all from there on, from either end
+		var b strings.Builder
+		for n := first; n <= 366; n++ {
+			fmt.Fprintf(&b, ",%d,-%[1]d", n)
+		}
+		return b.String()[1:]
+	}
 	return map[string]string{
 		"yearly, a day that never is":             "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
 		"yearly, a position that never is":        "FREQ=YEARLY;BYDAY=MO;BYSETPOS=366",
@@ -157,6 +166,11 @@ func hostile() map[string]string {
 		"a count of what seldom is":               "FREQ=DAILY;BYMONTHDAY=31;BYDAY=FR;BYMONTH=12;INTERVAL=11;COUNT=10000",
 		"a count of seconds":                      "FREQ=SECONDLY;INTERVAL=61;BYSECOND=59;COUNT=10000",
 		"a count of every time of every day":      "FREQ=YEARLY;COUNT=10000;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=" + all(24) + ";BYMINUTE=" + all(60) + ";BYSECOND=" + all(60),
+		"monthly, hundreds of positions":          "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=" + positions(6),
+		"weekly, hundreds of positions":           "FREQ=WEEKLY;BYDAY=MO;BYSETPOS=" + positions(2),
+		"a count of hundreds of positions":        "FREQ=WEEKLY;BYMONTH=2;BYDAY=MO;COUNT=10000;BYSETPOS=" + positions(1),
+		"a count of days that are one in a week":  "FREQ=YEARLY;BYWEEKNO=53;COUNT=10000",
+		"a count of positions that seldom are":    "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYSETPOS=366;COUNT=10000",
 		"a count of positions among every time":   "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYSETPOS=366,-366;COUNT=10000;BYHOUR=" + all(24) + ";BYMINUTE=" + all(60) + ";BYSECOND=" + all(60),
 	}
 }
@@ -177,5 +191,24 @@ func TestNextEndsOnHostileRules(t *testing.T) {
 				t.Errorf("%s from %v: after %v comes %v, want nothing", text, start, after[counted], slot)
 			}
 		})
+	}
+}
+
+// A search goes through half a million weeks, so it must not keep anything for each
+// that it passes. Not parallel: what others allocate would count.
+func TestNextOfHostileRulesTakesLittleMemory(t *testing.T) {
+	const most = 4 << 20 // bytes; the slots of the longest count, with their places, take 2 MB
+	start, end := wall(t, "2026-05-01 09:00"), wall(t, "9999-12-31 23:59:58")
+	for name, text := range hostile() {
+		rule := parse(t, text)
+		for _, after := range []time.Time{start, end} {
+			var before, then runtime.MemStats
+			runtime.ReadMemStats(&before)
+			rule.Next(start, after)
+			runtime.ReadMemStats(&then)
+			if taken := then.TotalAlloc - before.TotalAlloc; taken > most {
+				t.Errorf("%s: after %v the search takes %d bytes, want at most %d", name, after, taken, most)
+			}
+		}
 	}
 }

@@ -180,7 +180,7 @@ func (p *parts) field(name string) field {
 	case "BYSECOND":
 		return field{&p.second, 0, 59, false}
 	case "BYSETPOS":
-		return field{&p.setPos, 1, 366, true}
+		return field{&p.setPos, 1, maxPosition, true}
 	}
 	return field{}
 }

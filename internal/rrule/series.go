@@ -2,7 +2,6 @@ package rrule
 
 import (
 	"math/bits"
-	"slices"
 	"time"
 )
 
@@ -16,6 +15,7 @@ type series struct {
 	outer      clock // when the periods of a day begin, where several do
 	inner      clock // the times within a period, or within each day of a long one
 	page       page  // the month that was looked at last
+	listed     []day // the days of the period that was written out last
 }
 
 // page holds which days of a month the rule selects.
@@ -174,19 +174,20 @@ func (s *series) nextDay(number int64) (int64, bool) {
 }
 
 // picks returns, in order and each once, the places that BYSETPOS chooses from so
-// many.
+// many. It looks at the places rather than at the positions: a rule can list hundreds
+// of positions, and have a single reading in each of half a million weeks.
 func (s *series) picks(of int) []int {
-	places := make([]int, 0, s.by.setPos.size)
-	for _, n := range s.by.setPos.values() {
-		if n < 0 {
-			n += of + 1
+	var places []int
+	for n := 1; n <= of; n++ {
+		if n > maxPosition {
+			n = max(n, of+1-maxPosition) // no position reaches those between
 		}
-		if n >= 1 && n <= of {
+		front, back := n <= maxPosition, of+1-n <= maxPosition
+		if front && s.by.setPos.has(n) || back && s.by.setPos.has(n-of-1) {
 			places = append(places, n-1)
 		}
 	}
-	slices.Sort(places)
-	return slices.Compact(places)
+	return places
 }
 
 // emit yields the readings of a period, or of the day d of a long one, that begins

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// maxPosition is the greatest number of BYSETPOS, and no other set has a greater one.
+const maxPosition = 366
+
 // numbers is a set of whole numbers from -366 to 366. It is an array, not a map, so
 // that rules compare with ==.
 type numbers struct {

@@ -75,7 +75,9 @@ func (s *series) sameDay(p int64, barren map[int64]bool) (int64, bool) {
 		if t, ok := s.allowed(begin, s.interval); ok {
 			return morning + t, true
 		}
-		barren[begin] = s.interval < perDay // there is no walk to save where it leaps over days
+		if s.interval < perDay { // there is no walk to save where it leaps over days
+			barren[begin] = true
+		}
 	}
 	return s.align(morning + perDay), false
 }
