@@ -179,3 +179,129 @@ func TestBoundedPassesOnWhatIsWrongWithItsRule(t *testing.T) {
 
 	checkInvalid(t, err, "monthly", []string{"day 0"})
 }
+
+// opaque is a rule of the host's own, of which nothing is known but its After. It
+// tells how often it was asked.
+type opaque struct {
+	almanac.Recurrence
+	asked *int
+}
+
+func (o opaque) After(w almanac.WallTime, p almanac.Policies) (almanac.Slot, error) {
+	*o.asked++
+	return o.Recurrence.After(w, p)
+}
+
+// Counted rules within counted rules are walked through together, once.
+func TestCountingAsksOncePerSlot(t *testing.T) {
+	t.Parallel()
+
+	start := wall(t, "2026-01-01T00:00:00")
+	count := func(r almanac.Recurrence) almanac.Bounded {
+		return almanac.Bounded{Rule: r, Start: start, Count: 10_000}
+	}
+	var days []almanac.WallTime
+	for day := range 3000 {
+		days = append(days, almanac.WallTimeOf(start.Labelled().AddDate(0, 0, day)))
+	}
+	inGaps := rrule(t, "FREQ=YEARLY;BYMONTH=3;BYDAY=2SU", "1800-01-01T02:30:00")
+	tests := map[string]struct {
+		bound func(almanac.Recurrence) almanac.Recurrence
+		rule  almanac.Recurrence
+		after string
+		most  int
+	}{
+		"a count":            {func(r almanac.Recurrence) almanac.Recurrence { return count(r) }, almanac.Daily{}, "2096-01-01T00:00:00Z", 10_001},
+		"a count of a count": {func(r almanac.Recurrence) almanac.Recurrence { return count(count(r)) }, almanac.Daily{}, "2096-01-01T00:00:00Z", 10_001},
+		"by pointers": {func(r almanac.Recurrence) almanac.Recurrence {
+			inner := count(r)
+			outer := count(&inner)
+			return &outer
+		}, almanac.Daily{}, "2096-01-01T00:00:00Z", 10_001},
+		"exceptions to a count": {func(r almanac.Recurrence) almanac.Recurrence { return almanac.Bounded{Rule: count(r), Except: days} }, almanac.Daily{}, "2025-01-01T00:00:00Z", 3001},
+		"a count of what gaps take": {func(r almanac.Recurrence) almanac.Recurrence {
+			return almanac.Bounded{Rule: r, Start: wall(t, "1800-01-01T00:00:00"), Count: 10_000}
+		}, inGaps, "2026-06-01T00:00:00Z", 20_000},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			asked := 0
+			rule := tt.bound(opaque{tt.rule, &asked})
+			got, err := almanac.Next(rule, zone(t, "America/New_York"), almanac.Policies{Gap: almanac.GapSkip}, instant(t, tt.after))
+
+			if err != nil && !errors.Is(err, almanac.ErrNoOccurrence) {
+				t.Fatal(err)
+			}
+			if asked > tt.most {
+				t.Errorf("Next = %q, %v after %d questions, want %d at most", got.Key, err, asked, tt.most)
+			}
+		})
+	}
+}
+
+// An RRULE cannot be asked how often it was; each time it is, it takes memory. Not
+// parallel: what others allocate would count.
+func TestCountingAnRRuleGoesThroughItOnce(t *testing.T) {
+	const count = 2000
+	start := wall(t, "2026-01-01T09:00:00")
+	daily := rrule(t, fmt.Sprintf("FREQ=DAILY;COUNT=%d", count), "2026-01-01T09:00:00")
+	b := almanac.Bounded{Rule: daily, Start: start, Count: count}
+
+	if n := testing.AllocsPerRun(1, func() {
+		if got, err := b.After(wall(t, "2096-01-01T00:00:00"), almanac.Policies{}); !errors.Is(err, almanac.ErrNoOccurrence) {
+			t.Errorf("after the last one comes %v, %v; want ErrNoOccurrence", got, err)
+		}
+	}); n > 5*count {
+		t.Errorf("counting %d slots allocates %v times, want 5 times for each at most", count, n)
+	}
+}
+
+// What a gap takes is counted as well, and what follows many of them is found.
+func TestNextFindsWhatFollowsManyGapsInACount(t *testing.T) {
+	t.Parallel()
+
+	var l listed
+	for year := 2026; year < 2046; year++ {
+		second := 14 - int(time.Date(year, 3, 14, 0, 0, 0, 0, time.UTC).Weekday())
+		l = append(l, almanac.WallTime{Date: date(year, 3, second), Clock: almanac.Clock{Hour: 2, Minute: 30}})
+	}
+	last := wall(t, "2046-06-01T09:00:00")
+	l = append(l, last)
+	b := almanac.Bounded{Rule: l, Start: l[0], Count: len(l)}
+	newYork, skip, after := zone(t, "America/New_York"), almanac.Policies{Gap: almanac.GapSkip}, instant(t, "2026-01-01T00:00:00Z")
+
+	if got, err := almanac.Next(b, newYork, skip, after); err != nil || got.Wall != last {
+		t.Errorf("after %d gaps comes %v, %v; want %v", len(l)-1, got.Wall, err, last)
+	}
+	b.Count--
+	if got, err := almanac.Next(b, newYork, skip, after); !errors.Is(err, almanac.ErrNoOccurrence) {
+		t.Errorf("of gaps alone comes %v, %v; want ErrNoOccurrence", got.Wall, err)
+	}
+}
+
+// oddDays is a host's rule that embeds one of ours, and has methods from it.
+type oddDays struct{ almanac.RRule }
+
+func (o oddDays) After(w almanac.WallTime, p almanac.Policies) (almanac.Slot, error) {
+	for {
+		slot, err := o.RRule.After(w, p)
+		if err != nil || slot.Wall.Date.Day%2 == 1 {
+			return slot, err
+		}
+		w = slot.Wall
+	}
+}
+
+func TestBoundedAsksARuleThatEmbedsAnother(t *testing.T) {
+	t.Parallel()
+
+	odd := oddDays{rrule(t, "FREQ=DAILY;COUNT=9", "2026-03-01T09:00:00")}
+	start, at := wall(t, "2026-03-01T00:00:00"), wall(t, "2026-01-01T00:00:00")
+	checkSlots(t, map[string]slotCase{
+		"counted":           {almanac.Bounded{Rule: odd, Start: start, Count: 3}, almanac.Policies{}, "", "2026-03-01T09:00 2026-03-03T09:00 2026-03-05T09:00 end"},
+		"not counted":       {almanac.Bounded{Rule: odd, Start: start}, almanac.Policies{}, "2026-03-06T00:00:00", "2026-03-07T09:00 2026-03-09T09:00 end"},
+		"one that is stuck": {almanac.Bounded{Rule: stuck{at}, Start: start, Count: 3}, almanac.Policies{}, "", "end"},
+	})
+}

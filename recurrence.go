@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sort"
 	"strings"
 	"time"
 )
@@ -56,6 +57,11 @@ type Occurrence struct {
 // over what a change of clocks took; the rest is for rules of the host's that do
 // not get ahead.
 const maxSlots = 1000
+
+// fewSlots is after how many of them Next has a counted rule written out. A rule for
+// half past two on the day on which clocks change has all its slots in gaps, and
+// would otherwise count from its start for each that GapSkip passes over.
+const fewSlots = 8
 
 // Next returns the first occurrence of a recurrence in a zone whose instant is
 // strictly after the given one. Its cost does not depend on how long the
@@ -120,8 +126,12 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Upcoming, 
 	}
 	shown := z.WallTime(after)
 	w := z.beforeAll(after, p)
-	for range maxSlots {
-		slot, err := r.After(w, p)
+	rule := r
+	for passed := range maxSlots {
+		if passed == fewSlots {
+			rule = writtenOut(r, w, p)
+		}
+		slot, err := rule.After(w, p)
 		if err != nil {
 			return Upcoming{}, err
 		}
@@ -212,6 +222,82 @@ func lastInstant(r Recurrence) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// slots yields the slots of a rule strictly after w, one after the other, and at
+// last the error that After returns then. A rule that counts from its start counts
+// once, where After would count again for each slot.
+//
+// It looks for types, not for a method: a type of the host's that embeds an [RRule]
+// would have the method from it, and its own After would never be asked.
+func slots(r Recurrence, w WallTime, p Policies) iter.Seq2[Slot, error] {
+	switch r := r.(type) {
+	case Bounded:
+		return r.slots(w, p)
+	case *Bounded:
+		return r.slots(w, p)
+	case RRule:
+		return r.slots(w)
+	case *RRule:
+		return r.slots(w)
+	}
+	return func(yield func(Slot, error) bool) {
+		for {
+			slot, err := r.After(w, p)
+			if err == nil && !w.Before(slot.Wall) {
+				err = noOccurrence(w) // a rule of the host's that does not get ahead
+			}
+			if !yield(slot, err) || err != nil {
+				return
+			}
+			w = slot.Wall
+		}
+	}
+}
+
+// writtenOut returns the slots of a rule after w, if they are counted; of others
+// there is no end, and each is found without the ones before it.
+func writtenOut(r Recurrence, w WallTime, p Policies) Recurrence {
+	if !counted(r) {
+		return r
+	}
+	var l list
+	for slot, err := range slots(r, w, p) {
+		if err != nil {
+			l.end = err
+			break
+		}
+		l.slots = append(l.slots, slot)
+	}
+	return l
+}
+
+func counted(r Recurrence) bool {
+	switch r := r.(type) {
+	case Bounded:
+		return r.Count > 0 || counted(r.Rule)
+	case *Bounded:
+		return counted(*r)
+	case RRule:
+		return r.rule.Counted()
+	case *RRule:
+		return counted(*r)
+	}
+	return false
+}
+
+// list is a recurrence of a few slots, in order, and what After returns behind them.
+type list struct {
+	slots []Slot
+	end   error
+}
+
+func (l list) After(w WallTime, _ Policies) (Slot, error) {
+	i := sort.Search(len(l.slots), func(i int) bool { return w.Before(l.slots[i].Wall) })
+	if i == len(l.slots) {
+		return Slot{}, l.end
+	}
+	return l.slots[i], nil
+}
+
 // Bounded is a recurrence with a beginning, an end and exceptions. A zero field
 // bounds nothing.
 type Bounded struct {
@@ -219,7 +305,8 @@ type Bounded struct {
 	Start WallTime // no slot before it; one at it counts
 	End   WallTime // no slot after it; one at it counts
 	// Count is how many slots there are from Start on, 1 to 10,000, those in Except
-	// included. It needs a Start. Each call counts from there.
+	// included. It needs a Start. Each call counts from there, and asks a Rule of the
+	// host's own once for each slot that it counts.
 	Count  int
 	Except []WallTime // slots that are left out
 }
@@ -229,38 +316,49 @@ const maxCount = 10_000
 
 // After returns the first slot of b.Rule strictly after w that b lets through.
 func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
-	if err := b.check(); err != nil {
-		return Slot{}, err
-	}
-	at, left := w, len(b.Except)+1
-	if b.Start != (WallTime{}) && (b.Count > 0 || w.Before(b.Start)) {
-		at = justBefore(b.Start)
-	}
-	if b.Count > 0 {
-		left = b.Count
-	}
-	for range left {
-		slot, err := b.Rule.After(at, p)
-		if err != nil {
-			return Slot{}, err
-		}
-		if b.End != (WallTime{}) && b.End.Before(slot.Wall) {
-			break
-		}
-		if at = slot.Wall; w.Before(at) && !b.excepts(at) {
-			return slot, nil
-		}
+	for slot, err := range b.slots(w, p) {
+		return slot, err
 	}
 	return Slot{}, noOccurrence(w)
 }
 
-func (b Bounded) excepts(w WallTime) bool {
-	for _, exception := range b.Except {
-		if exception == w {
-			return true
+// slots is what the function of that name says.
+func (b Bounded) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
+	return func(yield func(Slot, error) bool) {
+		if err := b.check(); err != nil {
+			yield(Slot{}, err)
+			return
 		}
+		at, counted, except := w, 0, b.exceptions()
+		if b.Start != (WallTime{}) && (b.Count > 0 || w.Before(b.Start)) {
+			at = justBefore(b.Start)
+		}
+		for slot, err := range slots(b.Rule, at, p) {
+			if err != nil {
+				yield(Slot{}, err)
+				return
+			}
+			if b.End != (WallTime{}) && b.End.Before(slot.Wall) {
+				break
+			}
+			if w.Before(slot.Wall) && !except[slot.Wall] && !yield(slot, nil) {
+				return
+			}
+			if counted++; counted == b.Count {
+				break
+			}
+		}
+		yield(Slot{}, noOccurrence(w))
 	}
-	return false
+}
+
+// exceptions is a set, for there can be as many exceptions as slots.
+func (b Bounded) exceptions() map[WallTime]bool {
+	set := make(map[WallTime]bool, len(b.Except))
+	for _, exception := range b.Except {
+		set[exception] = true
+	}
+	return set
 }
 
 func (b Bounded) lastInstant() (time.Time, bool) { return lastInstant(b.Rule) }

@@ -255,6 +255,33 @@ func (s someSeries) checkNext(t *rapid.T, after time.Time) {
 	}
 }
 
+// What Bounded knows of our own rules must not change what it yields.
+func TestBoundedYieldsTheSameOfARuleOfTheHosts(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSeries(t)
+		asked := 0
+		hidden := s
+		hidden.rule = opaque{s.rule, &asked}
+		b := s.drawBounds(t).(almanac.Bounded)
+		same := b
+		same.Rule = hidden.rule
+		w := s.drawWall(t, "after")
+		for range 10 {
+			want, errWant := same.After(w, s.policies)
+			got, err := b.After(w, s.policies)
+			if got != want || errors.Is(err, almanac.ErrNoOccurrence) != errors.Is(errWant, almanac.ErrNoOccurrence) {
+				t.Fatalf("%+v after %s: %+v, %v; want %+v, %v", b, w, got, err, want, errWant)
+			}
+			if err != nil {
+				return
+			}
+			w = got.Wall
+		}
+	})
+}
+
 func TestNextWalksUpwards(t *testing.T) {
 	t.Parallel()
 

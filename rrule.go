@@ -3,6 +3,7 @@ package almanac
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/almanac-go/almanac/internal/rrule"
@@ -47,16 +48,43 @@ func ParseRRule(text string, start WallTime) (RRule, error) {
 
 // After returns the first slot strictly after w.
 func (r RRule) After(w WallTime, _ Policies) (Slot, error) {
-	if !r.start.Valid() {
-		return Slot{}, invalidRecurrence("rrule", []string{"it was not made by ParseRRule"})
+	if err := r.check(); err != nil {
+		return Slot{}, err
 	}
 	next, ok := r.rule.Next(r.start.Labelled(), w.Labelled())
 	if !ok {
 		return Slot{}, noOccurrence(w)
 	}
-	slot := Slot{Wall: WallTimeOf(next.Wall), Named: Date{next.Year, next.Month, next.Day}}
+	return r.slot(next), nil
+}
+
+// slots is what the function of that name says.
+func (r RRule) slots(w WallTime) iter.Seq2[Slot, error] {
+	return func(yield func(Slot, error) bool) {
+		if err := r.check(); err != nil {
+			yield(Slot{}, err)
+			return
+		}
+		for next := range r.rule.Slots(r.start.Labelled(), w.Labelled()) {
+			if !yield(r.slot(next), nil) {
+				return
+			}
+		}
+		yield(Slot{}, noOccurrence(w))
+	}
+}
+
+func (r RRule) check() error {
+	if !r.start.Valid() {
+		return invalidRecurrence("rrule", []string{"it was not made by ParseRRule"})
+	}
+	return nil
+}
+
+func (r RRule) slot(s rrule.Slot) Slot {
+	slot := Slot{Wall: WallTimeOf(s.Wall), Named: Date{s.Year, s.Month, s.Day}}
 	slot.Key = keyOf(slot.Wall, r.rule.OncePerDay())
-	return slot, nil
+	return slot
 }
 
 // keyOf names a slot by its day where that tells it from all others.

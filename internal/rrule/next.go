@@ -29,27 +29,44 @@ type Slot struct {
 // ends where the calendar begins to repeat itself. A rule below daily whose readings
 // lie more than 400 years apart can be taken for one that has no more.
 func (r Rule) Next(start, after time.Time) (Slot, bool) {
-	s, ok := newSeries(r, start)
-	if !ok || after.Unix() >= s.end {
-		return Slot{}, false
-	}
-	from := max(s.start, after.Unix()+1)
-	if r.count == 0 {
-		for slot := range s.from(from) {
+	if s, ok := newSeries(r, start); ok {
+		for slot := range s.after(after.Unix()) {
 			return slot, true
-		}
-		return Slot{}, false
-	}
-	count := 0
-	for slot := range s.from(s.start) {
-		if slot.Wall.Unix() >= from {
-			return slot, true
-		}
-		if count++; count == r.count {
-			break
 		}
 	}
 	return Slot{}, false
+}
+
+// Slots yields what [Rule.Next] would find one after the other. It counts from the
+// start once, not again for each reading.
+func (r Rule) Slots(start, after time.Time) iter.Seq[Slot] {
+	return func(yield func(Slot) bool) {
+		if s, ok := newSeries(r, start); ok {
+			s.after(after.Unix())(yield)
+		}
+	}
+}
+
+// after yields the readings of the series after a second, in order.
+func (s *series) after(second int64) iter.Seq[Slot] {
+	if second >= s.end {
+		return func(func(Slot) bool) {}
+	}
+	from := max(s.start, second+1)
+	if s.count == 0 {
+		return s.from(from)
+	}
+	return func(yield func(Slot) bool) {
+		count := 0
+		for slot := range s.from(s.start) {
+			if slot.Wall.Unix() >= from && !yield(slot) {
+				return
+			}
+			if count++; count == s.count {
+				return
+			}
+		}
+	}
 }
 
 // from yields the readings of the series from a second on, in order, whatever

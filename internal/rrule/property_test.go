@@ -45,6 +45,32 @@ func TestNextAgreesWithBruteForce(t *testing.T) {
 	})
 }
 
+func TestSlotsAreWhatNextFindsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		s, start := someSpec(t), someStart(t)
+		s.skip = rapid.SampledFrom([]string{"", "BACKWARD", "FORWARD"}).Draw(t, "skip")
+		rule, err := rrule.Parse(s.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := start.Add(time.Duration(rapid.IntRange(-1, 90*86400).Draw(t, "after")) * time.Second)
+		left := 50
+		for got := range rule.Slots(start, after) {
+			if want, ok := rule.Next(start, after); !ok || got != want {
+				t.Fatalf("%s from %s: after %s comes %v, want %v", s, start, after, got, want)
+			}
+			if after, left = got.Wall, left-1; left == 0 {
+				return
+			}
+		}
+		if more, ok := rule.Next(start, after); ok {
+			t.Fatalf("%s from %s: after %s comes nothing, want %v", s, start, after, more)
+		}
+	})
+}
+
 func next(rule rrule.Rule, start, after time.Time) (reading, bool) {
 	slot, ok := rule.Next(start, after)
 	r := reading{at: slot.Wall}

@@ -106,6 +106,9 @@ func (r Rule) Until() (t time.Time, utc, ok bool) {
 	return time.Unix(r.until.last, 0).UTC(), r.until.form == untilUTC, true
 }
 
+// Counted reports whether the rule has a COUNT.
+func (r Rule) Counted() bool { return r.count > 0 }
+
 // OncePerDay reports whether no day holds more than one reading of the rule, so
 // that its date alone names an occurrence. It does not look at BYSETPOS.
 func (r Rule) OncePerDay() bool {
