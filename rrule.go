@@ -15,13 +15,46 @@ import (
 // [ParseRRule]. Its keys are dates, "2027-03-15", or wall times where a rule can
 // happen more than once a day.
 //
-// Deviations from the RFC: the start is a slot only if the rule yields it; a wall
-// time that clocks skip follows the gap policy, not the rule's own section, which
-// contradicts itself; HOURLY, MINUTELY and SECONDLY count readings of the clock,
-// so an hour that is shown twice counts once; COUNT is at most 10,000. The leap day
-// and month end policies do not apply: a day that a month lacks follows SKIP, which
-// is OMIT unless the rule says otherwise. RDATE is not part of a rule; for EXDATE
-// see [Bounded].
+// The leap day and month end policies do not apply: a day that a month lacks follows
+// SKIP, which is OMIT unless the rule says otherwise. RDATE is not part of a rule;
+// for EXDATE see [Bounded].
+//
+// It deviates from RFC 5545 in these points:
+//
+//   - The start is a slot, and counted, only if the rule yields it. Section 3.8.5.3
+//     calls the outcome undefined where it does not, and section 3.3.10 lets the
+//     start count always.
+//   - A wall time that clocks skip follows the gap policy. Section 3.3.10 ignores it
+//     and section 3.3.5 moves it forward.
+//   - HOURLY, MINUTELY and SECONDLY count readings of the clock, so an hour that is
+//     shown twice counts once.
+//   - UNTIL may have any of its forms whatever the start is: in UTC it is an instant,
+//     otherwise a wall time, and a date stands for the whole of that day. Section
+//     3.3.10 demands the form of the start, and UTC where there is a zone.
+//   - A start always has a time of day, so BYHOUR, BYMINUTE and BYSECOND always
+//     count. Section 3.3.10 ignores them beside a start that is a date.
+//   - BYSECOND=60 and an UNTIL in the second 60 are refused, which sections 3.3.10
+//     and 3.3.12 allow for leap seconds: no wall time has one.
+//   - A rule of more than 4,096 bytes, a COUNT above 10,000 and an INTERVAL above
+//     2,147,483,647 are refused. Section 3.3.10 sets no limits.
+//   - A series ends with the year 9999. One by HOURLY, MINUTELY or SECONDLY can end
+//     where it would pause for more than 400 years, for there the search ends.
+//
+// Where section 3.3.10 leaves a choice:
+//
+//   - BYWEEKNO without a part that names days means the weekday of the start, as
+//     WEEKLY does, not all seven days.
+//   - YEARLY with BYMONTHDAY but without BYMONTH means every month.
+//   - A year holds the days from 1 January to 31 December. Days around New Year that
+//     lie in a week of the neighbouring year belong to that week by BYWEEKNO, and to
+//     their own year by INTERVAL and BYSETPOS.
+//   - A part may stand anywhere, FREQ too, and a list may name an entry twice.
+//
+// Of RFC 7529 it has SKIP for the Gregorian calendar. Another RSCALE, and with it a
+// leap month such as BYMONTH=5L, is refused, which section 4 allows. SKIP moves a day
+// that BYMONTHDAY or the start names and the month lacks. One counted from the end of
+// the month, a day of the year or a numbered week is there or is not. BYDAY judges
+// the day after it was moved, and days that come to lie on one are one slot.
 type RRule struct {
 	rule  rrule.Rule
 	start WallTime
@@ -29,8 +62,10 @@ type RRule struct {
 
 // ParseRRule reads a rule such as "FREQ=WEEKLY;BYDAY=MO,WE" for the series that
 // begins at start, which gives what the rule leaves open: the time of day, the day
-// of the month. The error is an [*InvalidRecurrenceError] that names every bad
-// part.
+// of the month. Letters may have either case, and "RRULE:" may stand before the
+// rule. The error is an [*InvalidRecurrenceError] that names every bad part: what the
+// RFCs forbid, what [RRule] says is refused, and any part of another name, X- ones
+// among them.
 func ParseRRule(text string, start WallTime) (RRule, error) {
 	var problems []string
 	rule, err := rrule.Parse(text)

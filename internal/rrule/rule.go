@@ -5,19 +5,8 @@
 // what a calendar and a clock on a wall show, to the second, labelled UTC. Whoever
 // needs instants resolves the readings afterwards.
 //
-// Where the standards leave a choice:
-//
-//   - A start that does not fit its own rule is not an occurrence and is not
-//     counted. RFC 5545 calls the outcome undefined, and elsewhere lets the start
-//     count always.
-//   - A year holds the days from 1 January to 31 December. Days around New Year
-//     that lie in a week of the neighbouring year belong to that week by number and
-//     to their own year by INTERVAL and BYSETPOS.
-//   - BYWEEKNO without a part that names days means the weekday of the start.
-//   - YEARLY with BYMONTHDAY but without BYMONTH means every month.
-//   - SKIP moves a day that BYMONTHDAY or the start names and the month lacks. One
-//     counted from the end of the month, a day of the year, or a numbered week is
-//     there or is not. BYDAY judges the day after it was moved.
+// Where it leaves the standards, and which choice it made where they leave one, is
+// told by the RRule of package almanac, whose readers it concerns.
 package rrule
 
 import (
