@@ -100,6 +100,8 @@ func (e *InvalidTimezoneError) problem() string {
 		return "is a time zone for which this machine has no data"
 	case e.Suggestion != "":
 		return fmt.Sprintf("is not a known time zone; did you mean %q?", e.Suggestion)
+	case isMachines(e.Name):
+		return "is the time zone of a machine, not of a person"
 	}
 	return "is not a known time zone"
 }

@@ -40,15 +40,29 @@ const (
 
 // LoadTimezone returns the zone of an IANA name. Links are accepted ("US/Pacific")
 // and case does not matter ("asia/tokyo"); surrounding blanks, abbreviations
-// ("EST"), offsets ("UTC+5"), "Local", the empty name and anything that is a path
-// rather than a name are not. UTC is "UTC" or "Etc/UTC". Note that "Etc/GMT+5" is
-// five hours behind UTC, as POSIX would have it.
+// ("PST"), offsets ("UTC+5"), "Local", the empty name and anything that is a path
+// rather than a name ("posix/Asia/Tokyo") are not. UTC is "UTC" or "Etc/UTC". Note
+// that "Etc/GMT+5" is five hours behind UTC, as POSIX would have it.
 //
-// The error is an [*InvalidTimezoneError], which suggests the nearest name.
+// Of the names of the IANA database twelve are refused, for they are no places: the
+// System V names CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT, PST8PDT
+// and WET, and Factory, which stands for a machine that was not set up. So are
+// localtime and posixrules, which lie beside the zone files of many machines.
+//
+// The error is an [*InvalidTimezoneError], which suggests the nearest name: for a
+// path the zone that it leads to, for a System V name the place that it has been a
+// link to since release 2024b, for a well-known abbreviation the place that most
+// people mean by it. For a machine's zone and for Factory it suggests none.
 //
 // Rules come from the program's own zone data, see [OwnZoneData], and are read
 // once for each name.
 func LoadTimezone(name string) (Timezone, error) { return OwnZoneData().Timezone(name) }
+
+// isMachines reports whether a name stands for whatever zone a machine is set to.
+func isMachines(name string) bool {
+	name = name[strings.LastIndexByte(name, '/')+1:] // "/etc/localtime"
+	return strings.EqualFold(name, "Local") || strings.EqualFold(name, "localtime")
+}
 
 // StoredTimezone returns the zone of a name that was accepted when it was stored.
 // Where this process cannot load it, for want of zone data as new as the writer's,

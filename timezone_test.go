@@ -113,20 +113,24 @@ func TestLoadTimezoneSuggests(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct{ name, want string }{
-		"letters swapped":             {"Amercia/New_York", "America/New_York"},
-		"a city":                      {"tokyo", "Asia/Tokyo"},
-		"a city with a blank":         {"new york", "America/New_York"},
-		"a half old spelling":         {"Europe/Kyev", "Europe/Kyiv"},
-		"a blank behind":              {"Europe/Berlin ", "Europe/Berlin"},
-		"a blank for the line":        {"America/Los Angeles", "America/Los_Angeles"},
-		"a hyphen for the line":       {"America/Sao-Paulo", "America/Sao_Paulo"},
-		"a path":                      {"./Europe/Berlin", "Europe/Berlin"},
-		"nothing for gibberish":       {"xyzzy/plugh/quux", ""},
-		"nothing for an abbreviation": {"EST", ""},
-		"nothing for another":         {"PST", ""},
-		"nothing for nothing":         {"", ""},
-		"nothing for one letter":      {"q", ""},
-		"nothing for a long text":     {strings.Repeat("Berlin", 20), ""},
+		"letters swapped":         {"Amercia/New_York", "America/New_York"},
+		"a city":                  {"tokyo", "Asia/Tokyo"},
+		"a city with a blank":     {"new york", "America/New_York"},
+		"a half old spelling":     {"Europe/Kyev", "Europe/Kyiv"},
+		"a blank behind":          {"Europe/Berlin ", "Europe/Berlin"},
+		"a blank for the line":    {"America/Los Angeles", "America/Los_Angeles"},
+		"a hyphen for the line":   {"America/Sao-Paulo", "America/Sao_Paulo"},
+		"a path":                  {"./Europe/Berlin", "Europe/Berlin"},
+		"nothing for gibberish":   {"xyzzy/plugh/quux", ""},
+		"a System V name":         {"EST5EDT", "America/New_York"},
+		"an abbreviation":         {"PST", "America/Los_Angeles"},
+		"a path from the root":    {"/usr/share/zoneinfo/posix/Asia/Tokyo", "Asia/Tokyo"},
+		"leap second data":        {"right/UTC", "Etc/UTC"},
+		"nothing for Factory":     {"Factory", ""},
+		"nothing for a machine's": {"localtime", ""},
+		"nothing for nothing":     {"", ""},
+		"nothing for one letter":  {"q", ""},
+		"nothing for a long text": {strings.Repeat("Berlin", 20), ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -142,6 +146,17 @@ func TestLoadTimezoneSuggests(t *testing.T) {
 				t.Errorf("LoadTimezone(%q) = %v, which does not tell the suggestion", tt.name, err)
 			}
 		})
+	}
+}
+
+func TestTheZoneOfAMachineIsNobodys(t *testing.T) {
+	t.Parallel()
+
+	for _, name := range []string{"Local", "local", "localtime", "posix/localtime", "/etc/localtime", "/usr/share/zoneinfo/localtime"} {
+		_, err := almanac.LoadTimezone(name)
+		if want := `almanac: "` + name + `" is the time zone of a machine, not of a person`; err == nil || err.Error() != want {
+			t.Errorf("LoadTimezone(%q): %v, want %s", name, err, want)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 		"attributes twice within":   {with(`"attributes":{"a":{"n":1,"n":1}}`), map[string]string{"attributes": "contain a member more than once"}},
 		"a name is turned around":   {with(`"lastName":"a\u202eb"`), map[string]string{"lastName": "contains control characters"}},
 		"a birth too long ago":      {with(`"dateOfBirth":"1899-12-31"`), map[string]string{"dateOfBirth": "is before 1900-01-01"}},
-		"a zone that is the host's": {with(`"timezone":"Local"`), map[string]string{"timezone": "is not a known time zone"}},
+		"a zone that is the host's": {with(`"timezone":"Local"`), map[string]string{"timezone": "is the time zone of a machine, not of a person"}},
 		"the body goes very deep":   {with(`"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)), map[string]string{"body": "is not one JSON value: invalid character '[' exceeded max depth"}},
 		"half a character":          {with(`"attributes":{"n":"\ud83d"}`), map[string]string{"body": "escapes half of a character"}},
 		"the other half":            {with(`"firstName":"\\\udc00\ud83d"`), map[string]string{"body": "escapes half of a character"}},

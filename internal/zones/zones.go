@@ -58,11 +58,16 @@ func Names() []string {
 }
 
 // Nearest returns the accepted name that a misspelt one most likely meant, or ""
-// when none is near. A city alone ("tokyo") finds its zone ("Asia/Tokyo").
+// when none is near. A city alone ("tokyo") finds its zone ("Asia/Tokyo"), a path
+// ("posix/Asia/Tokyo") the zone that it leads to, and a well-known abbreviation
+// ("PST") a place whose clocks are so called.
 func Nearest(name string) string {
-	wanted := fold(name)
+	wanted := withoutPath(fold(name))
 	if wanted == "" || len(wanted) > 64 {
 		return ""
+	}
+	if place, ok := places[wanted]; ok {
+		return place
 	}
 	best, bestCost := "", len(wanted)/4+1 // of three letters, all must be right
 	for lower, e := range table() {

@@ -117,6 +117,24 @@ func TestNearest(t *testing.T) {
 		"a misspelt city":                 {"Europe/Kyev", "Europe/Kyiv"},
 		"blanks around":                   {"\tEurope/Berlin\n", "Europe/Berlin"},
 		"a tie goes to the present name":  {"buenos aires", "America/Argentina/Buenos_Aires"},
+		"a directory of zone files":       {"posix/America/New_York", "America/New_York"},
+		"one with leap seconds":           {"right/UTC", "Etc/UTC"},
+		"directories in each other":       {"././right/./Asia/Tokyo", "Asia/Tokyo"},
+		"a directory in capitals":         {"POSIX/asia/tokyo", "Asia/Tokyo"},
+		"a path from the root":            {"/usr/share/zoneinfo/Asia/Tokyo", "Asia/Tokyo"},
+		"that of another system":          {"/var/db/timezone/zoneinfo/Asia/Tokyo", "Asia/Tokyo"},
+		"a path to leap seconds":          {"/usr/share/zoneinfo/right/Europe/Berlin", "Europe/Berlin"},
+		"a path to a System V name":       {"/usr/share/zoneinfo/posix/EST5EDT", "America/New_York"},
+		"a slash too many":                {"America//New_York", "America/New_York"},
+		"an abbreviation":                 {"PST", "America/Los_Angeles"},
+		"one in lower case, with blanks":  {" cest ", "Europe/Brussels"},
+		"one of several places":           {"IST", "Asia/Kolkata"},
+		"a directory and nothing in it":   {"posix/", ""},
+		"a machine's zone":                {"Local", ""},
+		"and its file":                    {"localtime", ""},
+		"a path to it":                    {"/usr/share/zoneinfo/localtime", ""},
+		"the default of POSIX rules":      {"posixrules", ""},
+		"a machine that was not set up":   {"Factory", ""},
 		"nothing like it":                 {"xyzzy/plugh/quux", ""},
 		"the empty name":                  {"", ""},
 		"blanks alone":                    {"   ", ""},
@@ -143,6 +161,41 @@ func TestNearestIsTheSameEveryTime(t *testing.T) {
 			if got := zones.Nearest(name); got != want {
 				t.Fatalf("Nearest(%q) = %q, and before %q", name, got, want)
 			}
+		}
+	}
+}
+
+// Since release 2024b each of these is a link, and clocks agree for good.
+func TestSystemVNamesSuggestThePlaceThatTheyAreLinksTo(t *testing.T) {
+	t.Parallel()
+
+	until := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range []string{"CET", "CST6CDT", "EET", "EST", "EST5EDT", "HST", "MET", "MST", "MST7MDT", "PST8PDT", "WET"} {
+		suggested := zones.Nearest(name)
+		if suggested == "" {
+			t.Errorf("%s suggests nothing", name)
+			continue
+		}
+		systemV, place := location(t, name), location(t, suggested)
+		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(until); at = at.AddDate(0, 0, 7) {
+			_, offset := at.In(systemV).Zone()
+			if _, other := at.In(place).Zone(); offset != other {
+				t.Errorf("%s suggests %s, but at %v they stand %ds and %ds from UTC", name, suggested, at, offset, other)
+				break
+			}
+		}
+	}
+}
+
+func TestAbbreviationsSuggestPresentNames(t *testing.T) {
+	t.Parallel()
+
+	for name, place := range zones.Places {
+		if proper, canonical, ok := zones.Lookup(place); !ok || proper != place || canonical != place {
+			t.Errorf("%q suggests %q, which is %q, now called %q, accepted %v", name, place, proper, canonical, ok)
+		}
+		if _, _, ok := zones.Lookup(name); ok || strings.ToLower(name) != name {
+			t.Errorf("%q is accepted, or not in lower case, and so never asked for", name)
 		}
 	}
 }

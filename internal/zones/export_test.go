@@ -1,0 +1,4 @@
+package zones
+
+// Places lets tests see the table of abbreviations.
+var Places = places
