@@ -50,13 +50,14 @@ func (r Resolution) Reason() string {
 	return "exact"
 }
 
-// minutes writes a duration as people write the width of a gap.
+// minutes writes a duration as people write the width of a gap: in minutes, unless
+// it is two whole hours or more.
 func minutes(d time.Duration) string {
+	if d%time.Hour == 0 && d >= 2*time.Hour {
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
 	if d%time.Minute == 0 && d < 24*time.Hour {
 		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	if d%time.Hour == 0 {
-		return fmt.Sprintf("%d h", d/time.Hour)
 	}
 	return d.String()
 }
