@@ -33,21 +33,18 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 		return nil, err
 	}
 	var ahead []Upcoming
+	var errs []error
 	for _, one := range list {
-		next, err := guarded("previewing "+eventType, func() ([]Upcoming, error) { return one.preview(Roster{User: u, Now: now}, n) })
-		if err != nil {
-			return nil, err
-		}
-		ahead = append(ahead, next...)
+		found, err := guarded("previewing "+eventType, func() ([]Upcoming, error) { return one.preview(Roster{User: u, Now: now}, n) })
+		ahead, errs = append(ahead, found...), append(errs, err)
 	}
 	slices.SortStableFunc(ahead, func(a, b Upcoming) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })
-	return ahead[:min(n, len(ahead))], nil
+	return ahead[:min(n, len(ahead))], errors.Join(errs...)
 }
 
-// preview returns up to n occurrences of a series after now. What a policy skips is
-// not among them.
-func (s oneSeries) preview(r Roster, n int) ([]Upcoming, error) {
-	var ahead []Upcoming
+// preview returns up to n occurrences of a series after now, also those before an
+// error. What a policy skips is not among them.
+func (s oneSeries) preview(r Roster, n int) (ahead []Upcoming, err error) {
 	after := r.Now
 	for range n + maxSteps {
 		o, err := s.Next(r.User, after)
@@ -55,24 +52,24 @@ func (s oneSeries) preview(r Roster, n int) ([]Upcoming, error) {
 			break
 		}
 		if err != nil {
-			return nil, err
+			return ahead, err
 		}
 		if o.Zone.IsZero() {
 			o.Zone = r.User.Timezone
 		}
+		if after, err = pass(r.User, o, after); err != nil {
+			return ahead, err
+		}
 		next := Upcoming{Occurrence: o}
 		next.Resolution, err = o.Zone.Resolve(o.Wall, o.Policies)
-		if err != nil && !errors.Is(err, ErrSkippedWallTime) {
-			return nil, err
+		if errors.Is(err, ErrSkippedWallTime) {
+			continue
 		}
-		if err == nil {
-			ahead = append(ahead, next)
+		if err != nil {
+			return ahead, err
 		}
-		if len(ahead) == n {
+		if ahead = append(ahead, next); len(ahead) == n {
 			break
-		}
-		if after, err = pass(r.User, o, after); err != nil {
-			return nil, err
 		}
 	}
 	return ahead, nil

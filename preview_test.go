@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,6 +153,46 @@ func TestPreviewEndsWithTheRecurrence(t *testing.T) {
 			ahead, err := preview(t, tt.handler, ada(t), "2026-01-01T00:00:00Z", 1000)
 			if got := lines(ahead); err != nil || !slices.Equal(got, tt.want) {
 				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewTellsWhatItFoundBeforeAnError(t *testing.T) {
+	t.Parallel()
+
+	nightly := always(almanac.Daily{At: almanac.Clock{Hour: 2, Minute: 30}})
+	nightly.Policies = almanac.Policies{Gap: almanac.GapReject}
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		n       int
+		want    []string
+		gone    []string // the wall times that cannot be resolved
+	}{
+		"every night until one is rejected": {nightly, 5, []string{"2026-03-06 2026-03-06T07:30:00Z exact", "2026-03-07 2026-03-07T07:30:00Z exact"}, []string{"2026-03-08T02:30:00"}},
+		"no error before it is reached":     {nightly, 2, []string{"2026-03-06 2026-03-06T07:30:00Z exact", "2026-03-07 2026-03-07T07:30:00Z exact"}, nil},
+		"of several series, the others": {almanac.Reminder{Policies: nightly.Policies}, 5, []string{
+			"early/2026-03-07T09:00:00 2026-03-07T14:00:00Z exact", "late/2026-04-01T09:00:00 2026-04-01T13:00:00Z exact",
+		}, []string{"2026-03-08T02:10:00", "2026-03-08T02:30:00"}},
+	}
+	p := adasProfile()
+	p.Timezone = "America/New_York"
+	p.Attributes = json.RawMessage(`{"reminders": {
+		"early": {"at": "2026-03-07T09:00:00"}, "gap": {"at": "2026-03-08T02:10:00"}, "gap2": {"at": "2026-03-08T02:30:00"}, "late": {"at": "2026-04-01T09:00:00"}}}`)
+	u := user(t, p, "2026-01-01T00:00:00Z")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			ahead, err := preview(t, tt.handler, u, "2026-03-06T00:00:00Z", tt.n)
+
+			if got := lines(ahead); !slices.Equal(got, tt.want) || errors.Is(err, almanac.ErrRejectedWallTime) != (tt.gone != nil) {
+				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+			for _, wall := range tt.gone {
+				if !strings.Contains(err.Error(), wall) {
+					t.Errorf("Preview: %v, which does not tell %s", err, wall)
+				}
 			}
 		})
 	}

@@ -24,7 +24,11 @@ type Scheduler interface {
 	// Preview returns the next n occurrences of a type for a person, 1 to 1,000 of
 	// them, as their handler sees it now: each with its instant and the reasons for it.
 	// It stores nothing and looks at nothing stored but the person. Fewer come back
-	// when the recurrence ends.
+	// when the recurrence ends. What a policy skips, or what gives way to another, is
+	// not among them.
+	//
+	// Where one cannot be resolved, as under the policy reject, those before it come
+	// back with the error. Of a handler with several series, the others go on.
 	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]Upcoming, error)
 
 	// Reconcile compares zone rules with those that the database follows and, where
