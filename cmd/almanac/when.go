@@ -33,6 +33,7 @@ const maxCount = 1000
 // Help is shown below the command's line.
 func (w *when) Help() string {
 	return `A line that begins with "gap" is about a time that clocks skip, one with "fold" about a time that they show twice.
+At a time without an instant nothing happens; it is shown where it would be, and does not count.
 
     almanac when --zone America/New_York --at 02:30 --from 2026-03-07
     almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3
@@ -118,7 +119,8 @@ type answer struct {
 	Rule        string       `json:"rule"` // as it was given
 	From        string       `json:"from"`
 	Occurrences []occurrence `json:"occurrences"`
-	Error       string       `json:"error,omitempty"` // why there are no more
+	LeftOut     []leftOut    `json:"leftOut,omitempty"` // what the rule names among them, and is none
+	Error       string       `json:"error,omitempty"`   // why there are no more
 }
 
 // occurrence is one line of an answer.
@@ -138,17 +140,24 @@ func (q question) answer() (answer, error) {
 	a := answer{Zone: q.zone.String(), From: q.from.String(), Occurrences: []occurrence{}}
 	// A policy can move the first one to the day before; the rule itself begins with q.from.
 	after := almanac.WallTime{Date: q.from}.Labelled().AddDate(0, 0, -3)
+	var last almanac.WallTime
 	for next, err := range almanac.Occurrences(q.rule, q.zone, q.policies, after) {
 		if err != nil {
+			if gone := (*almanac.WallTimeError)(nil); errors.As(err, &gone) {
+				q.leaveOut(&a, last, gone.Wall)
+			}
 			err = q.explain(err)
 			a.Error = strings.TrimPrefix(err.Error(), prefix)
 			return a, err
 		}
+		q.leaveOut(&a, last, next.Occurrence.Wall)
+		last = next.Occurrence.Wall
 		a.Occurrences = append(a.Occurrences, occurrenceOf(next))
 		if len(a.Occurrences) == q.count {
-			break
+			return a, nil
 		}
 	}
+	q.leaveOut(&a, last, forever)
 	return a, nil
 }
 
@@ -179,12 +188,20 @@ func occurrenceOf(u almanac.Upcoming) occurrence {
 
 func (a answer) write(out io.Writer, count int) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if len(a.Occurrences) > 0 {
+	if len(a.Occurrences)+len(a.LeftOut) > 0 {
 		fmt.Fprintln(table, "\tWALL TIME\tCLOCKS SHOW\tOFFSET\tINSTANT\tREASON")
 	}
-	for _, o := range a.Occurrences {
+	left := a.LeftOut
+	leaveOut := func(before int) {
+		for ; len(left) > 0 && left[0].before <= before; left = left[1:] {
+			fmt.Fprintf(table, "%s\t%s\t\t\t\t%s\n", left[0].mark(), left[0].Wall, left[0].reason())
+		}
+	}
+	for i, o := range a.Occurrences {
+		leaveOut(i)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", o.mark(), o.Wall, o.Shown, o.Offset, o.Instant.Format(time.RFC3339), o.Reason)
 	}
+	leaveOut(len(a.Occurrences))
 	if err := table.Flush(); err != nil {
 		return err
 	}
