@@ -2,6 +2,7 @@ package zoneinfo_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/zoneinfo"
+	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 	"github.com/almanac-go/almanac/internal/zones"
 )
 
@@ -56,6 +58,41 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+func TestTheVersionOfAZipFileIsThatOfTheScriptBesideIt(t *testing.T) {
+	t.Parallel()
+	const script = "#!/bin/bash\n# update CODE and DATA below\nCODE=2025b\nDATA=2025c\n\nset -e\n"
+	tests := map[string]struct {
+		zip, script string
+		files       map[string][]byte
+		want        string
+	}{
+		"the script of Go":          {"zoneinfo.zip", script, nil, "2025c"},
+		"no script":                 {"zoneinfo.zip", "", nil, ""},
+		"a script without a label":  {"zoneinfo.zip", "#!/bin/bash\nDATA=$1\n", nil, ""},
+		"one that is cut off":       {"zoneinfo.zip", "#!/bin/bash\nDATA=2025c", nil, ""},
+		"a zip file of other makes": {"mine.zip", script, nil, ""},
+		"a label in the zip file":   {"zoneinfo.zip", script, map[string][]byte{"+VERSION": []byte("2025b")}, "2025b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := map[string][]byte{"Asia/Beirut": march()}
+			maps.Copy(files, tt.files)
+			data, err := zonetest.Zip("", files)
+			require.NoError(t, err)
+			dir := t.TempDir()
+			if tt.script != "" {
+				write(t, dir, "update.bash", []byte(tt.script))
+			}
+
+			s, err := zoneinfo.Open(write(t, dir, tt.zip, data))
+
+			require.NoError(t, err)
+			require.Equal(t, tt.want, s.Version())
+		})
+	}
+}
+
 // TestGoInstallation reads the data of the Go installation that runs the tests,
 // whose update.bash names its version.
 func TestGoInstallation(t *testing.T) {
@@ -72,7 +109,8 @@ func TestGoInstallation(t *testing.T) {
 
 	s, err := zoneinfo.Open(filepath.Join(dir, "zoneinfo.zip"))
 	require.NoError(t, err)
-	require.Empty(t, s.Version())
+	require.Contains(t, string(script), "\nDATA="+s.Version()+"\n")
+	require.NotEmpty(t, s.Version())
 	missing := 0
 	for _, name := range zones.Names() {
 		if _, err := s.Load(name); isNotExist(err) {

@@ -65,7 +65,8 @@ func (s Source) Path() string { return s.path }
 
 // Version returns the version of the IANA data in s, such as "2026f", or "" where
 // s does not say. It is what the file "+VERSION", the file "version" or the first
-// line of "tzdata.zi" said when s was opened, in this order; what is no label of a
+// line of "tzdata.zi" said when s was opened, in this order, or for the zoneinfo.zip
+// of a Go installation the script "update.bash" beside it; what is no label of a
 // release, such as "2026a-dirty", does not count.
 func (s Source) Version() string { return s.version }
 

@@ -1,6 +1,7 @@
 package zoneinfo
 
 import (
+	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -48,6 +49,20 @@ func (s Source) readVersion() string {
 		if label = strings.TrimSpace(label); found && isLabel(label) {
 			return label
 		}
+	}
+	return s.scriptVersion()
+}
+
+// scriptVersion returns the label of the release that the zip file of a Go
+// installation was made from, which only the script beside it says, or "".
+func (s Source) scriptVersion() string {
+	if s.archive == nil || filepath.Base(s.path) != "zoneinfo.zip" {
+		return ""
+	}
+	beside := Source{path: filepath.Dir(s.path)}
+	_, rest, _ := strings.Cut(beside.start("update.bash", 4096), "\nDATA=")
+	if label, _, ended := strings.Cut(rest, "\n"); ended && isLabel(label) {
+		return label
 	}
 	return ""
 }
