@@ -14,16 +14,13 @@ import (
 // Claim takes events that are due.
 func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
 	var claim almanac.Claim
-	err := s.transact(ctx, "claim", func(ctx context.Context, tx pgx.Tx) error {
+	args := pgx.StrictNamedArgs{
+		"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
+	}
+	err := s.transactOne(ctx, "claim", s.statements["claim"], args, func(rows pgx.Rows) error {
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
-		rows, err := query(ctx, tx, s.statements["claim"], pgx.StrictNamedArgs{
-			"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
-		})
-		if err != nil {
-			return err
-		}
 		var row claimedRow
-		_, err = pgx.ForEachRow(rows, row.targets(), func() error {
+		_, err := pgx.ForEachRow(rows, row.targets(), func() error {
 			claim.Events = append(claim.Events, row.value(r.Token))
 			user, err := row.user.value()
 			claim.Users[user.ID] = user

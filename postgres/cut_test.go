@@ -22,7 +22,7 @@ import (
 // before anybody here hears of it.
 type cutter struct {
 	after  string // part of the statement
-	commit bool   // not after it, but after the COMMIT that follows
+	commit bool   // not after it, but after a COMMIT that follows
 	cuts   atomic.Int64
 }
 
@@ -44,15 +44,19 @@ type cuttable struct {
 
 func (c *cuttable) Write(p []byte) (int, error) {
 	c.seen = c.seen || bytes.Contains(p, []byte(c.cutter.after))
-	now := c.seen && (!c.cutter.commit || bytes.Contains(p, []byte("commit")))
+	c.cutIf(c.seen && !c.cutter.commit)
+	return c.Conn.Write(p)
+}
+
+func (c *cuttable) cutIf(now bool) {
 	if now && c.cutter.cuts.CompareAndSwap(0, 1) {
 		c.cut.Store(true)
 	}
-	return c.Conn.Write(p)
 }
 
 func (c *cuttable) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p) // so that the server has done it
+	c.cutIf(c.seen && c.cutter.commit && bytes.Contains(p[:n], []byte("COMMIT")))
 	if !c.cut.Load() {
 		return n, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac/internal/backoff"
@@ -91,6 +92,76 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	return nil
 }
 
+// transactOne runs one statement in a transaction of its own, READ COMMITTED, with a
+// single round trip, so that what it locks it holds for no longer than the server
+// works. In return nobody knows whether it was stored when the connection is lost. In
+// the host's transaction it is an operation like others.
+func (s *Store) transactOne(ctx context.Context, what, statement string, args pgx.StrictNamedArgs, collect func(pgx.Rows) error) error {
+	return s.do(ctx, what, func(ctx context.Context, db DB) error {
+		if _, free := db.(beginner); !free {
+			return s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
+				rows, err := query(ctx, tx, statement, args)
+				if err != nil {
+					return err
+				}
+				return collect(rows)
+			})
+		}
+		var batch pgx.Batch
+		for _, setting := range []string{"begin isolation level read committed", "set local jit = off"} {
+			batch.Queue(setting)
+		}
+		batch.Queue(statement, args)
+		batch.Queue("commit")
+		err := send(ctx, db, &batch, collect)
+		var refusal *pgconn.PgError
+		if err == nil || !errors.As(err, &refusal) {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_, _ = db.Exec(ctx, "rollback")
+		return err
+	})
+}
+
+// send sends a transaction whose last statement but COMMIT is the only one that
+// returns anything.
+func send(ctx context.Context, db DB, batch *pgx.Batch, collect func(pgx.Rows) error) (err error) {
+	results := db.SendBatch(ctx, batch)
+	defer func() {
+		if closed := results.Close(); err == nil && closed != nil {
+			err = &commitError{closed}
+		}
+	}()
+	for range batch.Len() - 2 {
+		if _, err := results.Exec(); err != nil {
+			return unlessRefused(err)
+		}
+	}
+	rows, err := results.Query()
+	if err == nil {
+		err = collect(rows)
+	}
+	if err != nil {
+		return unlessRefused(err)
+	}
+	if _, err := results.Exec(); err != nil {
+		return &commitError{err}
+	}
+	return nil
+}
+
+// unlessRefused marks an error as one of COMMIT, unless the server refused a
+// statement, and with it all that follow in the same round trip.
+func unlessRefused(err error) error {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) {
+		return err
+	}
+	return &commitError{err}
+}
+
 // look runs an operation in a transaction that is undone in the end, so that what it
 // sets for its statements goes with it.
 func (s *Store) look(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
@@ -107,15 +178,18 @@ func (s *Store) look(ctx context.Context, db DB, operation func(context.Context,
 	return err
 }
 
+// beginner is a connection that is in no transaction.
+type beginner interface {
+	BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
+}
+
 // begin has the server end a transaction whose client falls silent, as a process does
 // that is frozen with its connection open: what it has locked, everybody else would
 // pass over for as long as it sleeps (PostgreSQL manual, section 20.11.1). Who is
 // alive has given up by then. Nor is anything compiled, which takes a fifth of a second
 // and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
-	if b, ok := db.(interface {
-		BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
-	}); ok {
+	if b, ok := db.(beginner); ok {
 		const begin = "begin isolation level read committed; set local jit = off; " +
 			"set local idle_in_transaction_session_timeout = %d"
 		patience := max(s.timeout.Milliseconds(), 1) // zero would be without end
