@@ -235,6 +235,50 @@ func TestWhatIsHeldBeginsAtItsInstantHoweverLongItsClaimTook(t *testing.T) {
 	})
 }
 
+// distant is a repository to which a question travels for a while, and its answer back.
+type distant struct{ *almanactest.Repository }
+
+const journey = 400 * time.Microsecond
+
+func (d distant) Now(ctx context.Context) (time.Time, error) {
+	time.Sleep(journey)
+	defer time.Sleep(journey)
+	return d.Repository.Now(ctx)
+}
+
+func (d distant) Confirm(ctx context.Context, events []almanac.Event) (almanac.Confirmed, error) {
+	time.Sleep(journey)
+	defer time.Sleep(journey)
+	return d.Repository.Confirm(ctx, events)
+}
+
+func TestQuestionsAreSentSoEarlyThatTheyArriveAtTheInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const learning, learned = 230, 50
+		store := distant{almanactest.NewRepository(nil)}
+		var late []time.Duration
+		first := dueSoon(nil).seconds[0]
+		handler := series{eventType: "DIGEST", execute: func(_ context.Context, d almanac.Delivery) error {
+			late = append(late, d.At.Sub(d.Event.Due))
+			return nil
+		}}
+		for n := range learning + learned {
+			handler.seconds = append(handler.seconds, first.Add(time.Duration(n)*time.Second))
+		}
+		owe(t, store, handler)
+		w := openOn(store)
+		w.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep((learning + learned + 10) * time.Second)
+
+		require.Len(t, late, learning+learned)
+		require.GreaterOrEqual(t, late[0], 2*journey, "the first question goes out when the watch shows the instant, which is late too")
+		slices.Sort(late[learning:])
+		require.Less(t, late[learning+learned/2], 2*journey)
+		require.NoError(t, w.stop())
+	})
+}
+
 func TestAProcessThatStopsLeavesWhatItHeldAheadToOthersInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -78,6 +78,7 @@ type worker struct {
 	routes map[string]route
 	owner  string
 	watch  watch
+	lead   lead
 }
 
 // tryAgain is how long to wait after calls to the repository have failed.
