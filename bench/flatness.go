@@ -139,9 +139,10 @@ func claimInFront(ctx context.Context, db database) ([]reading, error) {
 		return nil, err
 	}
 	var took []float64
+	var mark time.Time
 	for len(took) < maxClaims {
 		began := time.Now()
-		claim, err := claimBatch(ctx, store, claimSize)
+		claim, err := claimBatch(ctx, store, claimSize, &mark)
 		if err != nil {
 			return nil, err
 		}
@@ -207,6 +208,7 @@ func (b *bench) age(ctx context.Context, db database, name string) error {
 	if err != nil {
 		return err
 	}
+	var mark time.Time
 	for slice := range agedSlices {
 		var took []float64
 		began, done, part := time.Now(), 0, b.Aged/agedSlices
@@ -216,7 +218,7 @@ func (b *bench) age(ctx context.Context, db database, name string) error {
 				size = min(loopBatch, part-done)
 			}
 			asked := time.Now()
-			claim, err := claimBatch(ctx, store, size)
+			claim, err := claimBatch(ctx, store, size, &mark)
 			if err != nil {
 				return err
 			}

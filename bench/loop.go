@@ -30,8 +30,9 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 	go func() {
 		defer close(claiming)
 		defer close(claims)
+		var mark time.Time
 		for time.Since(m.began) < limit {
-			claim, err := claimBatch(ctx, store, loopBatch)
+			claim, err := claimBatch(ctx, store, loopBatch, &mark)
 			if err != nil {
 				cancel(err)
 				return
@@ -56,10 +57,14 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 	return m.tally()
 }
 
-func claimBatch(ctx context.Context, store *postgres.Store, limit int) (almanac.Claim, error) {
-	return store.Claim(ctx, almanac.ClaimRequest{
-		Token: uuid.New(), Owner: "bench", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute,
+// claimBatch claims from a mark on, and moves it to where the claim came to, as Run
+// does.
+func claimBatch(ctx context.Context, store *postgres.Store, limit int, mark *time.Time) (almanac.Claim, error) {
+	claim, err := store.Claim(ctx, almanac.ClaimRequest{
+		Token: uuid.New(), Owner: "bench", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute, Mark: *mark,
 	})
+	*mark = claim.Reached
+	return claim, err
 }
 
 // settleBatch completes what was claimed and stores the successors.
