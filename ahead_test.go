@@ -256,21 +256,20 @@ func TestQuestionsAreSentSoEarlyThatTheyArriveAtTheInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const learning, learned = 230, 50
-		store := distant{almanactest.NewRepository(nil)}
-		var late []time.Duration
-		first := dueSoon(nil).seconds[0]
-		handler := series{eventType: "DIGEST", execute: func(_ context.Context, d almanac.Delivery) error {
-			late = append(late, d.At.Sub(d.Event.Due))
-			return nil
-		}}
-		for n := range learning + learned {
-			handler.seconds = append(handler.seconds, first.Add(time.Duration(n)*time.Second))
+		store, got := distant{almanactest.NewRepository(nil)}, new(deliveries)
+		handler := dueSoon(got.Deliver)
+		for n := 1; n < learning+learned; n++ {
+			handler.seconds = append(handler.seconds, handler.seconds[0].Add(time.Duration(n)*time.Second))
 		}
-		owe(t, store, handler)
+		owed := owe(t, store, handler)
 		w := openOn(store)
 		w.run(t, handler, almanac.WithLookAhead(window))
 		time.Sleep((learning + learned + 10) * time.Second)
 
+		var late []time.Duration
+		for _, d := range got.of(owed.UserID) {
+			late = append(late, d.At.Sub(d.Event.Due))
+		}
 		require.Len(t, late, learning+learned)
 		require.GreaterOrEqual(t, late[0], 2*journey, "the first question goes out when the watch shows the instant, which is late too")
 		slices.Sort(late[learning:])

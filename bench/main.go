@@ -72,7 +72,7 @@ type sizes struct {
 func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 8 * time.Second,
-		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 10,
+		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 5,
 		Tables: []int{10_000, 1_000_000}, Idle: []int{100_000}, Aged: 300_000, Processes: []int{1, 2, 4, 8}, Window: 5 * time.Second,
 	}
 }
