@@ -162,7 +162,8 @@ func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), "LOCK TABLE almanac.leases")
 		require.NoError(t, err)
-		r.Work("one", unhurried)
+		// A claim that is prepared beforehand would wait with that, and begin afterwards.
+		r.Work("one", unhurried, func(o *chaos.Orders) { o.URL += "&default_query_exec_mode=exec" })
 		until(r, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%available_at <= now()%'")
 		r.SetClock(-2 * time.Hour)
 		require.NoError(t, tx.Rollback(t.Context()))
