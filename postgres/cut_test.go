@@ -77,12 +77,13 @@ func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		cutter *cutter
-		claims int
+		claims []int // of which it may be any: what the first took is given back
 	}{
-		"in a claim":                  {&cutter{after: claiming}, 1},
-		"in the COMMIT of a claim":    {&cutter{after: claiming, commit: true}, 2}, // what the first took is given back
-		"in an outcome":               {&cutter{after: settling}, 1},
-		"in the COMMIT of an outcome": {&cutter{after: settling, commit: true}, 1},
+		// It is cut while it is prepared; or, if nothing is, when it and its COMMIT were sent.
+		"in a claim":                  {&cutter{after: claiming}, []int{1, 2}},
+		"in the COMMIT of a claim":    {&cutter{after: claiming, commit: true}, []int{2}},
+		"in an outcome":               {&cutter{after: settling}, []int{1}},
+		"in the COMMIT of an outcome": {&cutter{after: settling, commit: true}, []int{1}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
 
 			require.EqualValues(t, 1, tt.cutter.cuts.Load(), "a connection was cut")
 			require.EqualValues(t, 1, deliveries.Load())
-			require.Equal(t, tt.claims, e.ClaimCount)
+			require.Contains(t, tt.claims, e.ClaimCount)
 			require.Zero(t, e.CrashCount)
 			n, err := store.Count(t.Context(), almanac.ForUser(e.UserID))
 			require.NoError(t, err)
