@@ -322,7 +322,7 @@ func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
 	return Slot{}, noOccurrence(w)
 }
 
-// slots is what the function of that name says.
+// slots yields what After would return one after the other.
 func (b Bounded) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 	return func(yield func(Slot, error) bool) {
 		if err := b.check(); err != nil {

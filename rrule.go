@@ -93,7 +93,7 @@ func (r RRule) After(w WallTime, _ Policies) (Slot, error) {
 	return r.slot(next), nil
 }
 
-// slots is what the function of that name says.
+// slots yields what After would return one after the other.
 func (r RRule) slots(w WallTime) iter.Seq2[Slot, error] {
 	return func(yield func(Slot, error) bool) {
 		if err := r.check(); err != nil {

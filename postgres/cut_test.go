@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +24,7 @@ import (
 type cutter struct {
 	after  string // part of the statement
 	commit bool   // not after it, but after a COMMIT that follows
+	pooler bool   // what breaks is a pooler's connection, which says so
 	cuts   atomic.Int64
 }
 
@@ -40,6 +42,7 @@ type cuttable struct {
 	cutter *cutter
 	seen   bool // the statement was sent
 	cut    atomic.Bool
+	told   atomic.Bool // by the pooler
 }
 
 func (c *cuttable) Write(p []byte) (int, error) {
@@ -61,6 +64,11 @@ func (c *cuttable) Read(p []byte) (int, error) {
 		return n, err
 	}
 	_ = c.Close() // what matters is that nothing more comes
+	if c.cutter.pooler && c.told.CompareAndSwap(false, true) {
+		refusal := pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "08P01", Message: "server conn crashed?"}
+		said, err := refusal.Encode(nil)
+		return copy(p, said), err
+	}
 	return 0, io.ErrUnexpectedEOF
 }
 
@@ -82,6 +90,7 @@ func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
 		// It is cut while it is prepared; or, if nothing is, when it and its COMMIT were sent.
 		"in a claim":                  {&cutter{after: claiming}, []int{1, 2}},
 		"in the COMMIT of a claim":    {&cutter{after: claiming, commit: true}, []int{2}},
+		"by a pooler, in its COMMIT":  {&cutter{after: claiming, commit: true, pooler: true}, []int{2}},
 		"in an outcome":               {&cutter{after: settling}, []int{1}},
 		"in the COMMIT of an outcome": {&cutter{after: settling, commit: true}, []int{1}},
 	}

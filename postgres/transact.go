@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac/internal/backoff"
@@ -92,6 +91,12 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	return nil
 }
 
+// How transactions begin.
+const (
+	begin = "begin isolation level read committed"
+	noJIT = "set local jit = off" // see Store.begin
+)
+
 // transactOne runs one statement in a transaction of its own, READ COMMITTED, with a
 // single round trip, so that what it locks it holds for no longer than the server
 // works. In return nobody knows whether it was stored when the connection is lost. In
@@ -108,14 +113,12 @@ func (s *Store) transactOne(ctx context.Context, what, statement string, args pg
 			})
 		}
 		var batch pgx.Batch
-		for _, setting := range []string{"begin isolation level read committed", "set local jit = off"} {
-			batch.Queue(setting)
-		}
+		batch.Queue(begin)
+		batch.Queue(noJIT)
 		batch.Queue(statement, args)
 		batch.Queue("commit")
 		err := send(ctx, db, &batch, collect)
-		var refusal *pgconn.PgError
-		if err == nil || !errors.As(err, &refusal) {
+		if stateOf(err) == "" {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -153,10 +156,10 @@ func send(ctx context.Context, db DB, batch *pgx.Batch, collect func(pgx.Rows) e
 }
 
 // unlessRefused marks an error as one of COMMIT, unless the server refused a
-// statement, and with it all that follow in the same round trip.
+// statement, and with it all that follow in the same round trip. A pooler that has
+// lost the server says so in place of any answer, also after COMMIT was passed on.
 func unlessRefused(err error) error {
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) {
+	if code := stateOf(err); code != "" && classOf(code) != classConnection {
 		return err
 	}
 	return &commitError{err}
@@ -190,10 +193,9 @@ type beginner interface {
 // and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
 	if b, ok := db.(beginner); ok {
-		const begin = "begin isolation level read committed; set local jit = off; " +
-			"set local idle_in_transaction_session_timeout = %d"
+		const watched = begin + "; " + noJIT + "; set local idle_in_transaction_session_timeout = %d"
 		patience := max(s.timeout.Milliseconds(), 1) // zero would be without end
-		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, patience)})
+		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(watched, patience)})
 	}
 	return db.Begin(ctx)
 }
