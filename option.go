@@ -32,7 +32,8 @@ type settings struct {
 }
 
 // WithWorkers sets how many events are delivered at once, at least 1. The default
-// is 100: deliveries mostly wait for somebody else's network.
+// is 100: deliveries mostly wait for somebody else's network. However many they are,
+// they are claimed by two thousand at most.
 func WithWorkers(n int) Option { return func(s *settings) { s.workers = n } }
 
 // WithLease sets how long a claimed event is held before another process may take

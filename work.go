@@ -16,6 +16,7 @@ import (
 )
 
 const (
+	maxClaim     = 2000             // events in one claim at most, for some 40 ms: all of them wait for it
 	settleBatch  = 500              // outcomes in one transaction at most
 	settlers     = 2                // transactions that store outcomes at once: while one waits, the other works
 	settleLinger = time.Millisecond // how long an outcome waits for company
@@ -101,7 +102,8 @@ func (w *worker) newEngine() *machine {
 			TTL: w.lease,
 		},
 		Settings: engine.Settings{
-			Slots: w.lane.workers, Batch: settleBatch, Settlers: settlers, Linger: settleLinger, Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
+			Slots: w.lane.workers, MaxClaim: maxClaim, Batch: settleBatch, Settlers: settlers, Linger: settleLinger,
+			Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
 			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
 		},
 		Log: w.log,

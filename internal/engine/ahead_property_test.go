@@ -19,12 +19,13 @@ func TestAhead_movesBeforeTheMomentWin(t *testing.T) {
 		offsets := rapid.SliceOfN(ms, n, n).Draw(rt, "offsets")
 		moves := rapid.SliceOfN(ms, 3*n, 3*n).Draw(rt, "moves") // when and to when
 		slots, stopAt := rapid.IntRange(1, 40).Draw(rt, "slots"), ms.Draw(rt, "stop")
+		maxClaim := rapid.IntRange(0, 5).Draw(rt, "most in a claim")
 		fails := rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(rt, "failing confirmations")
 		var faults []int
 		synctest.Test(t, func(t *testing.T) {
 			f := newForesight()
 			e := f.engine()
-			e.Settings.Slots = slots
+			e.Settings.Slots, e.Settings.MaxClaim = slots, maxClaim
 			f.failConfirm = failing(fails)
 			done := make(map[int]int)
 			e.Do = func(ctx context.Context, it item) result {

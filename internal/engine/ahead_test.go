@@ -192,57 +192,6 @@ func TestAhead_nothingBeginsUnlessItIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestAhead_stoppingGivesBackAtOnceWhatWasNotBegun(t *testing.T) {
-	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
-		f.add(soon(1, 0, time.Minute), soon(2, time.Second, 0), soon(3, 1100*time.Millisecond, 0))
-		e.Settings.Drain = 10 * time.Second
-		stop := begin(t, e)
-		f.pass(900 * time.Millisecond)
-		stopped := make(chan error, 1)
-		go func() { stopped <- stop() }()
-		f.pass(time.Millisecond)
-
-		if !slices.Equal(f.returned, []int{2, 3}) || len(f.waiting) != 2 {
-			t.Errorf("returned %v, %d waiting; want 2 and 3 back", f.returned, len(f.waiting))
-		}
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-		if _, begun := f.begun[2]; begun {
-			t.Error("an item was begun that was given back")
-		}
-	})
-}
-
-func TestAhead_stoppingGivesBackDuringAClaimThatHangs(t *testing.T) {
-	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
-		f.add(soon(1, time.Second, 0))
-		e.Claim = func(ctx context.Context, free int) ([]item, error) {
-			if time.Since(f.start) > 800*time.Millisecond {
-				<-ctx.Done()
-			}
-			return f.claim(ctx, free)
-		}
-		stop := begin(t, e)
-		f.pass(850 * time.Millisecond)
-		f.add(soon(2, 0, 0))
-		e.Wake()
-		f.pass(50 * time.Millisecond)
-		stopped := make(chan error, 1)
-		go func() { stopped <- stop() }()
-		f.pass(time.Millisecond)
-
-		if !slices.Equal(f.returned, []int{1}) {
-			t.Errorf("returned %v, want 1", f.returned)
-		}
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // As a call does that fails a test from within.
 func TestAhead_aClaimThatEndsItsGoroutineKeepsNothing(t *testing.T) {
 	t.Parallel()

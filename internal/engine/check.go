@@ -37,6 +37,7 @@ func (e *Engine[T, R, K]) check() error {
 
 	s := e.Settings
 	require(s.Slots > 0, "%d Slots", s.Slots)
+	require(s.MaxClaim >= 0, "MaxClaim of %d", s.MaxClaim)
 	require(s.Batch > 0, "Batch of %d", s.Batch)
 	require(s.Settlers >= 0, "%d Settlers", s.Settlers)
 	require(s.Linger >= 0, "Linger of %v", s.Linger)

@@ -54,8 +54,9 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 			continue
 		}
 
-		got, ok := c.claim(ctx, work, free, c.r.Claim)
-		if !ok || got >= free {
+		n := c.r.claimSize(free)
+		got, ok := c.claim(ctx, work, n, c.r.Claim)
+		if !ok || got >= n {
 			continue // there may be more
 		}
 		if got == 0 && expecting {
@@ -121,7 +122,7 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 // rest sleeps until it is time to claim what is due, and reports whether something is
 // known to be due then. Meanwhile it claims ahead.
 func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
-	for {
+	for ctx.Err() == nil {
 		// What a hint given until now speaks of, Until sees.
 		c.r.live.wake.forget()
 		asked := time.Now()
@@ -141,7 +142,7 @@ func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
 		// and not each as it comes into sight.
 		head, room := c.r.Ahead.Window/2, c.holder.room()
 		if known && room > 0 && 0 < wait && wait <= head {
-			got, ok := c.claim(ctx, work, room, c.r.Ahead.Claim)
+			got, ok := c.claim(ctx, work, c.r.claimSize(room), c.r.Ahead.Claim)
 			if !ok {
 				return false
 			}
@@ -171,6 +172,7 @@ func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
 			}
 		}
 	}
+	return false
 }
 
 func (c *claimer[T, R, K]) until(ctx context.Context) (time.Duration, bool, error) {

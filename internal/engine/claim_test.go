@@ -163,6 +163,39 @@ func TestRun_chainsFullClaims(t *testing.T) {
 	})
 }
 
+// However many slots are free: the first of a claim wait for its last.
+func TestRun_claimsAtMostMaxClaimAtOnce(t *testing.T) {
+	t.Parallel()
+	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+		e.Settings.Slots, e.Settings.MaxClaim = 100, 4
+		for id := range 9 {
+			f.add(soon(id, 0, time.Minute), soon(10+id, 10*time.Second, 0))
+		}
+		var asked []int
+		note := func(claim func(context.Context, int) ([]item, error)) func(context.Context, int) ([]item, error) {
+			return func(ctx context.Context, n int) ([]item, error) {
+				asked = append(asked, n)
+				return claim(ctx, n)
+			}
+		}
+		e.Claim, e.Ahead.Claim = note(e.Claim), note(e.Ahead.Claim)
+		stop := begin(t, e)
+		f.pass(5 * time.Second)
+		if len(f.begun) != 9 || len(f.claims) != 3 {
+			t.Errorf("%d begun after %d claims, want 9 after 3", len(f.begun), len(f.claims))
+		}
+		f.pass(5 * time.Second)
+		if len(f.begun) != 18 || len(f.aheads) != 3 {
+			t.Errorf("%d begun after %d claims ahead, want 18 after 3", len(f.begun), len(f.aheads))
+		}
+		f.pass(time.Minute)
+		if most := slices.Max(asked); most != 4 {
+			t.Errorf("asked for %d at once, want 4", most)
+		}
+		stopClean(t, stop)
+	})
+}
+
 // While all slots are taken nobody looks, so what comes meanwhile is unknown.
 func TestRun_claimsWhenAFullEngineHasASlotAgain(t *testing.T) {
 	t.Parallel()

@@ -122,6 +122,11 @@ type Settings struct {
 	// Slots is how many items may be in hand: claimed, and not yet settled.
 	Slots int
 
+	// MaxClaim is how many items one call of Claim, or of Ahead.Claim, is asked for at
+	// most, however many slots are free: items wait for the last of their claim, and a
+	// claim that takes longer than its deadline takes nothing. Zero means Slots.
+	MaxClaim int
+
 	// Batch is how many results one call of Settle gets at most.
 	Batch int
 
@@ -252,6 +257,14 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 		settling: make([]vigil, max(e.Settings.Settlers, 1)),
 		chores:   make([]vigil, len(e.Chores)),
 	}
+}
+
+// claimSize is how many of n items to claim at once.
+func (r *run[T, R, K]) claimSize(n int) int {
+	if r.Settings.MaxClaim == 0 {
+		return n
+	}
+	return min(n, r.Settings.MaxClaim)
 }
 
 // call is the deadline of one call of Claim, Until, Settle, Renew, or of Ahead.

@@ -220,7 +220,7 @@ func TestRun_complainsOfAllAtOnce(t *testing.T) {
 	t.Parallel()
 
 	e := &machine{
-		Settings: engine.Settings{Settlers: -1, Linger: -1, Drain: -1, Abandon: -1},
+		Settings: engine.Settings{MaxClaim: -1, Settlers: -1, Linger: -1, Drain: -1, Abandon: -1},
 		Chores:   []engine.Chore{{Name: "nothing"}},
 	}
 	err := e.Run(t.Context())
@@ -229,7 +229,7 @@ func TestRun_complainsOfAllAtOnce(t *testing.T) {
 	}
 	complaints := []string{
 		"no Claim", "no Until", "no Do", "no Limit", "no Exited", "no Settle", "no Leases.Key", "no Leases.Renew",
-		"Leases.TTL of 0s is under a millisecond", "0 Slots", "Batch of 0", "-1 Settlers", "Linger of -1ns",
+		"Leases.TTL of 0s is under a millisecond", "0 Slots", "MaxClaim of -1", "Batch of 0", "-1 Settlers", "Linger of -1ns",
 		"Poll of 0s is under a millisecond", "Drain of -1ns", "Abandon of -1ns", "no Backoff",
 		`chore "nothing" has no Do`, `chore "nothing" runs every 0s, under a millisecond`,
 	}

@@ -15,6 +15,7 @@ import (
 // world is one random course of events.
 type world struct {
 	slots, batch   int
+	maxClaim       int
 	settlers       int
 	linger         time.Duration
 	offsets, takes []time.Duration // of each item
@@ -32,6 +33,7 @@ func drawWorld(t *rapid.T) world {
 	failures := rapid.SliceOfN(rapid.Bool(), 0, 6)
 	return world{
 		slots:     rapid.IntRange(1, 6).Draw(t, "slots"),
+		maxClaim:  rapid.IntRange(0, 3).Draw(t, "most in a claim"),
 		batch:     rapid.IntRange(1, 8).Draw(t, "batch"),
 		settlers:  rapid.IntRange(0, 3).Draw(t, "settlers"),
 		linger:    ms(5).Draw(t, "linger"),
@@ -60,7 +62,8 @@ func (w world) live(t *testing.T) (faults []string) {
 	s := newStore()
 	s.failClaim, s.failSettle = failing(w.claims), failing(w.stores)
 	e := s.engine()
-	e.Settings.Slots, e.Settings.Batch, e.Settings.Linger, e.Settings.Settlers = w.slots, w.batch, w.linger, w.settlers
+	e.Settings.Slots, e.Settings.MaxClaim = w.slots, w.maxClaim
+	e.Settings.Batch, e.Settings.Linger, e.Settings.Settlers = w.batch, w.linger, w.settlers
 
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	done := make([]atomic.Int64, len(w.offsets))
