@@ -141,11 +141,11 @@ func startAlmanac(ctx context.Context, db database, e ears) (*running, error) {
 }
 
 // newScheduler returns a scheduler whose deliveries do nothing but tell.
-func newScheduler(pool *pgxpool.Pool, e ears) (almanac.Scheduler, error) {
-	return newSchedulerOf(pool, e, almanac.Birthday{}, appointment{})
+func newScheduler(pool *pgxpool.Pool, e ears, options ...almanac.Option) (almanac.Scheduler, error) {
+	return newSchedulerOf(pool, e, []almanac.EventHandler{almanac.Birthday{}, appointment{}}, options...)
 }
 
-func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers ...almanac.EventHandler) (almanac.Scheduler, error) {
+func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers []almanac.EventHandler, options ...almanac.Option) (almanac.Scheduler, error) {
 	store, err := postgres.New(pool)
 	if err != nil {
 		return nil, err
@@ -165,9 +165,11 @@ func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers ...almanac.EventHandler
 			e.stored()
 		}
 	}
-	return almanac.NewScheduler(store, registry, almanac.WithWorkers(almanacWorkers),
+	return almanac.NewScheduler(store, registry, append([]almanac.Option{
+		almanac.WithWorkers(almanacWorkers),
 		almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(deliver)),
-		almanac.WithObserver(almanac.ObserverFunc(observe)))
+		almanac.WithObserver(almanac.ObserverFunc(observe)),
+	}, options...)...)
 }
 
 // placeOf orders events as they were stored: an id begins with its millisecond.

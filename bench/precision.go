@@ -14,7 +14,7 @@ const (
 	// elect a leader and to find out what comes.
 	lead = 3 * time.Second
 	// patience is how long after the last event was due a system is given up.
-	patience = 20 * time.Second
+	patience = 15 * time.Second
 )
 
 // pick returns the systems that are asked for in a section, with their tables
@@ -29,35 +29,44 @@ func (b *bench) pick(ctx context.Context, section string, all ...system) ([]syst
 	return chosen, nil
 }
 
-// lateness measures how late handlers start when little is due at once. All systems
-// run at the same time, each on a database of its own.
-func (b *bench) lateness(ctx context.Context) error {
-	const section = "lateness"
-	systems, err := b.pick(ctx, section, almanacSystem(), riverSystem(), riverDefaults())
-	if err != nil || len(systems) == 0 {
-		return err
-	}
+// together runs systems at the same time, each on a database of its own: for those
+// who wait most of the time.
+func (b *bench) together(ctx context.Context, section string, systems []system, measure func(context.Context, system, database) ([]reading, error)) error {
 	databases := make([]database, len(systems))
 	for i, s := range systems {
+		var err error
 		if databases[i], err = b.cluster.copy(ctx, s.template); err != nil {
 			return err
 		}
 	}
-	o := owed{count: b.Spread, first: time.Now().Add(lead), step: b.Over / time.Duration(b.Spread)}
-	results, errs := make([]punctuality, len(systems)), make([]error, len(systems))
+	results, errs := make([][]reading, len(systems)), make([]error, len(systems))
 	var group sync.WaitGroup
 	for i, s := range systems {
-		group.Go(func() { results[i], errs[i] = s.keepTime(ctx, databases[i], o, patience) })
+		group.Go(func() { results[i], errs[i] = measure(ctx, s, databases[i]) })
 	}
 	group.Wait()
 	for i, s := range systems {
 		if err := errors.Join(errs[i], b.cluster.discard(ctx, databases[i])); err != nil {
 			return fmt.Errorf("%s/%s: %w", section, s.name, err)
 		}
-		b.report.declare(section, s.name, s.contract).add(results[i].spread())
-		b.logf("%s/%s: %s", section, s.name, said(results[i].spread()))
+		b.report.declare(section, s.name, s.contract).add(results[i])
+		b.logf("%s/%s: %s", section, s.name, said(results[i]))
 	}
 	return nil
+}
+
+// lateness measures how late handlers start when little is due at once.
+func (b *bench) lateness(ctx context.Context) error {
+	const section = "lateness"
+	systems, err := b.pick(ctx, section, almanacSystem(), riverSystem(), riverDefaults())
+	if err != nil {
+		return err
+	}
+	return b.together(ctx, section, systems, func(ctx context.Context, s system, db database) ([]reading, error) {
+		o := owed{count: b.Spread, first: time.Now().Add(lead), step: b.Over / time.Duration(b.Spread)}
+		p, err := s.keepTime(ctx, db, o, patience)
+		return p.spread(), err
+	})
 }
 
 // burst measures how a crowd is served that is due at one instant.

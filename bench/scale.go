@@ -37,10 +37,10 @@ type crew struct {
 	told      chan struct{}
 }
 
-func muster(db database, count int) (*crew, error) {
+func muster(o orders, count int) (*crew, error) {
 	c := &crew{told: make(chan struct{}, 1)}
 	for range count {
-		p, err := launch(db)
+		p, err := launch(o)
 		if err != nil {
 			return nil, errors.Join(err, c.stop())
 		}
@@ -83,25 +83,26 @@ func (c *crew) stored() (counts []float64, total int, last time.Time) {
 // then every process connects, and every server process reads its catalogs, which
 // takes some 30 ms of a processor each.
 func (b *bench) share(ctx context.Context, db database, count int) (readings []reading, err error) {
-	c, err := muster(db, count)
+	c, err := muster(orders{URL: db.url}, count)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
+	var warm int // events that were stored when the clock began to run
+	began := time.Now()
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
-	var warm int // events that were stored when the clock began to run
-	var began time.Time
 	limit := time.NewTimer(2 * b.Limit)
 	defer limit.Stop()
 	for over := false; ; {
 		counts, total, last := c.stored()
-		if warm == 0 && total >= b.Events/4 {
+		// A few events may be stored all at once; then it is the rate of all of them.
+		if warm == 0 && b.Events/4 <= total && total < b.Events {
 			warm, began = total, last
 		}
 		if total >= b.Events || over {
-			if total == warm || warm == 0 {
+			if total == warm {
 				return nil, errNothing
 			}
 			slices.Sort(counts)
@@ -159,7 +160,7 @@ func (b *bench) idle(ctx context.Context) error {
 }
 
 func (b *bench) idleFor(ctx context.Context, db database) (readings []reading, err error) {
-	c, err := muster(db, 1)
+	c, err := muster(orders{URL: db.url}, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -193,4 +194,90 @@ func (b *bench) idleFor(ctx context.Context, db database) (readings []reading, e
 		{"CPU", "ms/s", millis(to.CPU-from.CPU) / seconds},
 		{"memory", "MiB", float64(to.Memory) / 1024},
 	}, nil
+}
+
+// held measures what a process costs that holds many events ahead of their instant:
+// how long it takes to claim them and to give them back, and its memory in between.
+func (b *bench) held(ctx context.Context) error {
+	const section = "held"
+	name := fmt.Sprintf("%d events ahead", b.Held)
+	if !b.chosen(section, name) {
+		return nil
+	}
+	s := almanacSystem()
+	if err := b.template(ctx, s.template, s.migrate); err != nil {
+		return err
+	}
+	run := func(ctx context.Context) (readings []reading, err error) {
+		err = b.cluster.with(ctx, s.template, func(db database) error {
+			readings, err = b.hold(ctx, db)
+			return err
+		})
+		return readings, err
+	}
+	return b.rounds(ctx, section, 1, []entry{{name, "one process, with two workers for each event", run}})
+}
+
+func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {
+	due := time.Now().Add(2*lead + time.Duration(b.Held)*100*time.Microsecond) // storing takes a while
+	if err := owePeople(ctx, db, owed{count: b.Held, first: due}); err != nil {
+		return nil, err
+	}
+	// At most half of the workers wait for an instant.
+	c, err := muster(orders{URL: db.url, Workers: 2 * b.Held, LookAhead: 20 * time.Second}, 1)
+	if err != nil {
+		return nil, err
+	}
+	claimed, err := b.holdAll(ctx, db, c, due)
+	memory := c.processes[0].latest.Load().Memory
+	stopping := time.Now()
+	if err := errors.Join(err, c.stop()); err != nil {
+		return nil, err
+	}
+	stopped := time.Since(stopping)
+	left, err := leased(ctx, db)
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%d events were not given back", left)
+	}
+	return []reading{
+		{"claimed within", "s", claimed.Seconds()},
+		{"memory", "MiB", float64(memory) / 1024},
+		{"given back within", "s", stopped.Seconds()},
+	}, err
+}
+
+// holdAll lets a worker claim what is due at an instant, all of it before. It returns
+// how long the claims took, once the worker has spoken of itself since.
+func (b *bench) holdAll(ctx context.Context, db database, c *crew, due time.Time) (took time.Duration, err error) {
+	if err := c.begin(); err != nil {
+		return 0, err
+	}
+	var began time.Time // when the first were claimed
+	for {
+		n, err := leased(ctx, db)
+		if err != nil {
+			return 0, err
+		}
+		now := time.Now()
+		if n > 0 && began.IsZero() {
+			began = now
+		}
+		if n == b.Held {
+			took, err = now.Sub(began), pause(ctx, 2*time.Second)
+		} else {
+			err = pause(ctx, 10*time.Millisecond)
+		}
+		if err == nil && time.Now().After(due) {
+			err = fmt.Errorf("%d of %d events were held by the time that they were due", n, b.Held)
+		}
+		if err != nil || n == b.Held {
+			return took, err
+		}
+	}
+}
+
+// leased is how many events are claimed.
+func leased(ctx context.Context, db database) (n int, err error) {
+	err = db.pool.QueryRow(ctx, "SELECT coalesce(sum(cardinality(event_ids)), 0) FROM almanac.leases").Scan(&n)
+	return n, err
 }

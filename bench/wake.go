@@ -23,17 +23,9 @@ func (b *bench) wake(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var entries []entry
-	for _, s := range systems {
-		entries = append(entries, entry{s.name, s.contract, func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, s.template, func(db database) error {
-				readings, err = s.wake(ctx, db, b.Tries)
-				return err
-			})
-			return readings, err
-		}})
-	}
-	return b.rounds(ctx, section, 1, entries)
+	return b.together(ctx, section, systems, func(ctx context.Context, s system, db database) ([]reading, error) {
+		return s.wake(ctx, db, b.Tries)
+	})
 }
 
 func (s system) wake(ctx context.Context, db database, tries int) ([]reading, error) {

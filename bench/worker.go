@@ -16,10 +16,29 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac"
 )
 
-// ordersVariable makes a worker of a process: it holds the URL of a database.
+// ordersVariable makes a worker of a process: it holds its orders as JSON.
 const ordersVariable = "ALMANAC_BENCH_WORKER"
+
+// orders are what a worker is told.
+type orders struct {
+	URL       string        // of the database
+	Workers   int           // zero for as many as in this process
+	LookAhead time.Duration // zero for the default
+}
+
+func (o orders) options() (options []almanac.Option) {
+	if o.Workers > 0 {
+		options = append(options, almanac.WithWorkers(o.Workers))
+	}
+	if o.LookAhead > 0 {
+		options = append(options, almanac.WithLookAhead(o.LookAhead))
+	}
+	return options
+}
 
 // progress is what a worker says of itself.
 type progress struct {
@@ -32,7 +51,11 @@ type progress struct {
 // work is the worker program. It says when it is ready, runs from a first line of
 // input until the input ends, and writes its progress a line.
 func work(ctx context.Context) error {
-	pool, err := pgxpool.New(ctx, os.Getenv(ordersVariable))
+	var o orders
+	if err := json.Unmarshal([]byte(os.Getenv(ordersVariable)), &o); err != nil {
+		return fmt.Errorf("%s: %w", ordersVariable, err)
+	}
+	pool, err := pgxpool.New(ctx, o.URL)
 	if err != nil {
 		return err
 	}
@@ -45,7 +68,7 @@ func work(ctx context.Context) error {
 	scheduler, err := newScheduler(pool, ears{stored: func() {
 		stored.Add(1)
 		hint(changed)
-	}})
+	}}, o.options()...)
 	if err != nil {
 		return err
 	}
@@ -112,13 +135,17 @@ type process struct {
 }
 
 // launch starts a worker, and returns when it is ready.
-func launch(db database) (*process, error) {
+func launch(o orders) (*process, error) {
+	told, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{command: exec.Command(program), heard: make(chan struct{})}
-	p.command.Env = append(os.Environ(), ordersVariable+"="+db.url)
+	p.command.Env = append(os.Environ(), ordersVariable+"="+string(told))
 	p.command.Stderr = &p.stderr
 	if p.input, err = p.command.StdinPipe(); err != nil {
 		return nil, err

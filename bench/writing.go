@@ -119,7 +119,7 @@ func enrol(ctx context.Context, db database, people int) (tally, error) {
 }
 
 func backfill(ctx context.Context, db database, people int) (tally, error) {
-	idle, err := newSchedulerOf(db.pool, ears{}, appointment{})
+	idle, err := newSchedulerOf(db.pool, ears{}, []almanac.EventHandler{appointment{}})
 	if err != nil {
 		return tally{}, err
 	}
