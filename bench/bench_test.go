@@ -19,7 +19,7 @@ func tinySizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 300, Limit: 30 * time.Second,
 		Spread: 20, Over: time.Second, Burst: 200, Tries: 1,
-		Tables: []int{1000}, Idle: []int{1000}, Held: 500, Aged: 2400, Processes: []int{1, 2}, Window: time.Second,
+		Tables: []int{4000}, Idle: []int{1000}, Held: 500, Aged: 2400, Processes: []int{1, 2}, Window: time.Second,
 	}
 }
 
