@@ -128,8 +128,8 @@ func (c *cluster) with(ctx context.Context, template string, use func(database) 
 	return errors.Join(use(db), c.discard(ctx, db))
 }
 
-// warm reads everything into the server's memory, the largest first: what has no
-// room any more is of those, which here are the histories.
+// warm reads everything into the server's memory, the largest first, so that what
+// has no room there is part of something large.
 func (db database) warm(ctx context.Context) error {
 	if _, err := db.pool.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_prewarm"); err != nil {
 		return err

@@ -107,6 +107,24 @@ func (f *foresight) giveBack(_ context.Context, items []item) error {
 	return nil
 }
 
+// claimThen runs an engine that holds item 1 ahead when a claim comes that ends
+// otherwise.
+func (f *foresight) claimThen(t *testing.T, e *machine, end func(context.Context)) (stop func() error) {
+	f.add(soon(1, time.Second, 0))
+	e.Claim = func(ctx context.Context, free int) ([]item, error) {
+		if time.Since(f.start) > 800*time.Millisecond {
+			end(ctx)
+		}
+		return f.claim(ctx, free)
+	}
+	stop = begin(t, e)
+	f.pass(850 * time.Millisecond)
+	f.add(soon(2, 0, 0))
+	e.Wake()
+	f.pass(50 * time.Millisecond)
+	return stop
+}
+
 // move gives an item another moment, unless it is due or was begun.
 func (f *foresight) move(id int, due time.Time) {
 	f.mu.Lock()
@@ -196,18 +214,7 @@ func TestAhead_nothingBeginsUnlessItIsConfirmed(t *testing.T) {
 func TestAhead_aClaimThatEndsItsGoroutineKeepsNothing(t *testing.T) {
 	t.Parallel()
 	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
-		f.add(soon(1, time.Second, 0))
-		e.Claim = func(ctx context.Context, free int) ([]item, error) {
-			if time.Since(f.start) > 800*time.Millisecond {
-				runtime.Goexit()
-			}
-			return f.claim(ctx, free)
-		}
-		stop := begin(t, e)
-		f.pass(850 * time.Millisecond)
-		f.add(soon(2, 0, 0))
-		e.Wake()
-		f.pass(50 * time.Millisecond)
+		stop := f.claimThen(t, e, func(context.Context) { runtime.Goexit() })
 
 		if !slices.Equal(f.returned, []int{1}) {
 			t.Errorf("returned %v, want 1", f.returned)

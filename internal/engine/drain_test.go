@@ -265,18 +265,7 @@ func TestAhead_stoppingGivesBackAtOnceWhatWasNotBegun(t *testing.T) {
 func TestAhead_stoppingGivesBackDuringAClaimThatHangs(t *testing.T) {
 	t.Parallel()
 	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
-		f.add(soon(1, time.Second, 0))
-		e.Claim = func(ctx context.Context, free int) ([]item, error) {
-			if time.Since(f.start) > 800*time.Millisecond {
-				<-ctx.Done()
-			}
-			return f.claim(ctx, free)
-		}
-		stop := begin(t, e)
-		f.pass(850 * time.Millisecond)
-		f.add(soon(2, 0, 0))
-		e.Wake()
-		f.pass(50 * time.Millisecond)
+		stop := f.claimThen(t, e, func(ctx context.Context) { <-ctx.Done() })
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop() }()
 		f.pass(time.Millisecond)
