@@ -135,6 +135,11 @@ func (s *store) do(ctx context.Context, it item) result {
 	s.mu.Lock()
 	s.begun[it.id] = s.now()
 	s.mu.Unlock()
+	// A timer of zero runs in whoever looks at it, and when two do so at once in one
+	// bubble, both with its race context, the race detector of Go 1.26 crashes.
+	if it.takes == 0 {
+		return result{it.id, "done"}
+	}
 	select {
 	case <-time.After(it.takes):
 		return result{it.id, "done"}
