@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,10 +19,14 @@ import (
 func TestServerWaitsForTheLastRequests(t *testing.T) {
 	t.Parallel()
 	inside, gate := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
 	d := &deployment{delay: time.Millisecond, server: &http.Server{
+		// Only the first request is held: others are answered for as long as the server listens.
 		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			close(inside)
-			<-gate
+			if first.CompareAndSwap(false, true) {
+				close(inside)
+				<-gate
+			}
 		}),
 	}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
