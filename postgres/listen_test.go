@@ -184,7 +184,8 @@ func TestWhoeverListensComesBackAndLooks(t *testing.T) {
 	b.hears(t)
 
 	g.Lock()
-	require.Equal(t, 1, listeners(t, pool, "pg_terminate_backend(pid, 10000)"))
+	require.Equal(t, 1, listeners(t, pool, "pg_terminate_backend(pid)"))
+	require.Eventually(t, func() bool { return listeners(t, pool, "*") == 0 }, 10*time.Second, 10*time.Millisecond)
 	unheard := storeSoon(t, pool)
 	g.Unlock()
 
