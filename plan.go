@@ -10,9 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// maxSteps bounds how many occurrences are passed over in search of one: enough
-// for an hourly series to catch up with a week, and an end for a handler that
-// never gets there.
+// maxSteps bounds how many occurrences in a row are passed over because a policy skips
+// them.
 const maxSteps = 1000
 
 // searchBack is how far before its present instant an occurrence is looked for
@@ -23,31 +22,82 @@ const searchBack = 72 * time.Hour
 // given instant and whose name is greater than used: an occurrence that was once
 // claimed is never offered again, wherever the person has moved since.
 func plan(h EventHandler, u User, after time.Time, used string) (Event, error) {
-	return search(h, u, after, func(o Occurrence) (Event, bool, error) {
-		if o.name() <= used {
-			return Event{}, false, nil
-		}
-		e, err := NewEvent(u, h, o)
-		return e, true, err
-	})
+	return search(h, u, after, used, func(o Occurrence) (Event, error) { return NewEvent(u, h, o) })
 }
 
-// search walks u's occurrences strictly after the given instant until take makes an
-// event of one. Those that a policy skips go by.
-func search(h EventHandler, u User, after time.Time, take func(Occurrence) (Event, bool, error)) (Event, error) {
+// search makes an event of u's first occurrence strictly after the given instant whose
+// name is greater than used. Those that a policy skips are passed over.
+func search(h EventHandler, u User, after time.Time, used string, take func(Occurrence) (Event, error)) (Event, error) {
 	for range maxSteps {
-		o, err := h.Next(u, after)
+		o, from, err := seek(h, u, after, func(o Occurrence) bool { return o.name() <= used })
 		if err != nil {
 			return Event{}, err
 		}
-		if e, taken, err := take(o); taken && !errors.Is(err, ErrSkippedWallTime) {
+		if e, err := take(o); !errors.Is(err, ErrSkippedWallTime) {
 			return e, err
 		}
-		if after, err = pass(u, o, after); err != nil {
+		if after, err = pass(u, o, from); err != nil {
 			return Event{}, err
 		}
 	}
-	return Event{}, fmt.Errorf("almanac: handler of %q: nothing to take within %d occurrences", h.EventType(), maxSteps)
+	return Event{}, fmt.Errorf("almanac: handler of %q: policies skip %d occurrences in a row", h.EventType(), maxSteps)
+}
+
+const (
+	// fewSteps is how many occurrences are looked at one after the other before any are
+	// jumped over: mostly the first is the one.
+	fewSteps = 8
+	// maxJump keeps durations within their bounds.
+	maxJump  = 100 * 365 * 24 * time.Hour
+	lastYear = 9999 // of the calendar
+)
+
+// seek returns u's first occurrence strictly after the given instant that does not
+// come too early, and an instant that only it lies between. Occurrences that come too
+// early are followed by others that do or do not; after one that does not come too
+// early, none does. So the search jumps ahead, twice as far each time, and then halves
+// the distance: a day of seconds takes some thirty steps.
+func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) (o Occurrence, from time.Time, err error) {
+	begin := after
+	for range fewSteps {
+		if o, err = h.Next(u, after); err != nil || !early(o) {
+			return o, after, err
+		}
+		if after, err = pass(u, o, after); err != nil {
+			return o, after, err
+		}
+	}
+	// tooEarly reports whether the occurrence after an instant comes too early, and then
+	// moves after to where it lies. An error may come long after the one that is sought,
+	// so it ends the search only where it is met on the way to that.
+	tooEarly := func(at time.Time) bool {
+		o, err := h.Next(u, at)
+		if err != nil || !early(o) {
+			return false
+		}
+		after, _ = pass(u, o, at)
+		return true
+	}
+	jump := after.Sub(begin)
+	for tooEarly(after.Add(jump)) {
+		if jump = min(2*jump, maxJump); after.Year() > lastYear {
+			return o, after, fmt.Errorf("almanac: handler of %q: the key %q is followed by no greater one", h.EventType(), o.name())
+		}
+	}
+	for late := after.Add(jump); late.Sub(after) > time.Second; {
+		if middle := after.Add(late.Sub(after) / 2); !tooEarly(middle) {
+			late = middle
+		}
+	}
+	for range fewSteps {
+		if o, err = h.Next(u, after); err != nil || !early(o) {
+			return o, after, err
+		}
+		if after, err = pass(u, o, after); err != nil {
+			return o, after, err
+		}
+	}
+	return o, after, fmt.Errorf("almanac: handler of %q: the key %q is not greater than the ones before", h.EventType(), o.name())
 }
 
 // pass returns the instant from which to look for the occurrence after o. It
@@ -74,19 +124,11 @@ func pass(u User, o Occurrence, after time.Time) (time.Time, error) {
 // occurrenceNamed returns the occurrence of the given key, looking from the given
 // instant on, and whether the handler yields it.
 func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurrence, bool, error) {
-	for range maxSteps {
-		o, err := h.Next(u, from)
-		if errors.Is(err, ErrNoOccurrence) || err == nil && o.name() > key {
-			return Occurrence{}, false, nil
-		}
-		if err != nil || o.name() == key {
-			return o, err == nil, err
-		}
-		if from, err = pass(u, o, from); err != nil {
-			return Occurrence{}, false, err
-		}
+	o, _, err := seek(h, u, from, func(o Occurrence) bool { return o.name() < key })
+	if errors.Is(err, ErrNoOccurrence) || err == nil && o.name() > key {
+		return Occurrence{}, false, nil
 	}
-	return Occurrence{}, false, nil
+	return o, err == nil, err
 }
 
 // replan returns a pending event as it should be for its user as they are now.
@@ -103,14 +145,7 @@ func replan(h oneSeries, r Roster, u User, e Event) (Event, error) {
 	if found && same.Wall == e.Wall {
 		return e.Reschedule(u, h, same)
 	}
-	used := r.used(h)
-	return search(h, u, r.Now, func(o Occurrence) (Event, bool, error) {
-		if o.name() <= used {
-			return Event{}, false, nil
-		}
-		next, err := e.Reschedule(u, h, o)
-		return next, true, err
-	})
+	return search(h, u, r.Now, r.used(h), func(o Occurrence) (Event, error) { return e.Reschedule(u, h, o) })
 }
 
 // successor plans what follows an event that has ended.
