@@ -70,7 +70,14 @@ type traveller struct {
 	id         uuid.UUID
 }
 
-func travel(t require.TestingT, ctx context.Context, h almanac.EventHandler, from string, at time.Time) *traveller {
+// tester is a test, or a try of a property.
+type tester interface {
+	require.TestingT
+	Context() context.Context
+}
+
+func travel(t tester, h almanac.EventHandler, from string, at time.Time) *traveller {
+	ctx := t.Context()
 	w := &traveller{TestingT: t, ctx: ctx, now: at}
 	w.repository = almanactest.NewRepository(func() time.Time { return w.now })
 	registry, err := almanac.NewRegistry(h)
@@ -112,14 +119,16 @@ func (w *traveller) move(to string) []almanac.Event {
 }
 
 // firstUnused is the answer by looking at each occurrence, one after the other.
-func firstUnused(t require.TestingT, h almanac.EventHandler, u almanac.User, after time.Time, used string) (almanac.Occurrence, error) {
+func firstUnused(h almanac.EventHandler, u almanac.User, after time.Time, used string) (almanac.Occurrence, error) {
 	for {
 		o, err := h.Next(u, after)
 		if err != nil || o.Key > used {
 			return o, err
 		}
 		r, err := u.Timezone.Resolve(o.Wall, o.Policies)
-		require.NoError(t, err)
+		if err != nil {
+			return o, err
+		}
 		after = r.Instant
 	}
 }
@@ -157,7 +166,7 @@ func TestAMoveWestPassesOverWhatIsUsedUp(t *testing.T) {
 				t.Helper()
 				u, err := w.repository.User(t.Context(), w.id)
 				require.NoError(t, err)
-				want, err := firstUnused(t, tt.handler, u, w.now, used)
+				want, err := firstUnused(tt.handler, u, w.now, used)
 				if tt.ends {
 					require.ErrorIs(t, err, almanac.ErrNoOccurrence)
 					require.Empty(t, owed)
@@ -170,14 +179,14 @@ func TestAMoveWestPassesOverWhatIsUsedUp(t *testing.T) {
 			}
 			t.Run("after it has ended", func(t *testing.T) {
 				t.Parallel()
-				w := travel(t, t.Context(), tt.handler, east, start)
+				w := travel(t, tt.handler, east, start)
 				done := w.claim()
 				w.end(done)
 				check(t, w, done.OccurrenceKey, w.move(west))
 			})
 			t.Run("while it is ahead", func(t *testing.T) {
 				t.Parallel()
-				w := travel(t, t.Context(), tt.handler, east, start)
+				w := travel(t, tt.handler, east, start)
 				done := w.claim()
 				w.end(done)
 				_, err := w.scheduler.Schedule(t.Context(), w.id, "TICK")
@@ -223,7 +232,7 @@ func TestAMoveWestInFlightPassesOverWhatIsUsedUp(t *testing.T) {
 
 				u, err := w.store.User(t.Context(), e.User.ID)
 				require.NoError(t, err)
-				want, err := firstUnused(t, handler, u, done.Due, done.OccurrenceKey)
+				want, err := firstUnused(handler, u, done.Due, done.OccurrenceKey)
 				require.NoError(t, err)
 				require.Equal(t, want.Key, next.OccurrenceKey)
 			})
@@ -246,7 +255,7 @@ func TestTheFirstUnusedOccurrenceIsFoundWithoutCounting(t *testing.T) {
 			recurringBy(s.rule), ticker{each: every}, ticker{each: every, last: s.change.Add(12 * time.Hour).Unix()},
 		}).Draw(t, "handler")
 		at := s.change.Add(time.Duration(rapid.IntRange(-40*3600, 40*3600).Draw(t, "start")) * time.Second)
-		w := travel(t, t.Context(), handler, from, at)
+		w := travel(t, handler, from, at)
 		if _, known, err := w.repository.Until(t.Context(), []string{"TICK"}, time.Time{}); err != nil || !known {
 			return
 		}
@@ -257,7 +266,7 @@ func TestTheFirstUnusedOccurrenceIsFoundWithoutCounting(t *testing.T) {
 
 		u, err := w.repository.User(t.Context(), w.id)
 		require.NoError(t, err)
-		want, err := firstUnused(t, handler, u, w.now, done.OccurrenceKey)
+		want, err := firstUnused(handler, u, w.now, done.OccurrenceKey)
 		if errors.Is(err, almanac.ErrNoOccurrence) {
 			require.Empty(t, owed)
 			return

@@ -22,21 +22,27 @@ const searchBack = 72 * time.Hour
 // given instant and whose name is greater than used: an occurrence that was once
 // claimed is never offered again, wherever the person has moved since.
 func plan(h EventHandler, u User, after time.Time, used string) (Event, error) {
-	return search(h, u, after, used, func(o Occurrence) (Event, error) { return NewEvent(u, h, o) })
+	return search(h, u, beyond{after, used}, func(o Occurrence) (Event, error) { return NewEvent(u, h, o) })
 }
 
-// search makes an event of u's first occurrence strictly after the given instant whose
-// name is greater than used. Those that a policy skips are passed over.
-func search(h EventHandler, u User, after time.Time, used string, take func(Occurrence) (Event, error)) (Event, error) {
+// beyond is what an occurrence must come after: an instant, and a name.
+type beyond struct {
+	after time.Time
+	used  string
+}
+
+// search makes an event of u's first occurrence beyond the given point. Those that a
+// policy skips are passed over.
+func search(h EventHandler, u User, b beyond, take func(Occurrence) (Event, error)) (Event, error) {
 	for range maxSteps {
-		o, from, err := seek(h, u, after, func(o Occurrence) bool { return o.name() <= used })
+		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return o.name() <= b.used })
 		if err != nil {
 			return Event{}, err
 		}
 		if e, err := take(o); !errors.Is(err, ErrSkippedWallTime) {
 			return e, err
 		}
-		if after, err = pass(u, o, from); err != nil {
+		if b.after, err = pass(u, o, from); err != nil {
 			return Event{}, err
 		}
 	}
@@ -145,7 +151,7 @@ func replan(h oneSeries, r Roster, u User, e Event) (Event, error) {
 	if found && same.Wall == e.Wall {
 		return e.Reschedule(u, h, same)
 	}
-	return search(h, u, r.Now, r.used(h), func(o Occurrence) (Event, error) { return e.Reschedule(u, h, o) })
+	return search(h, u, beyond{r.Now, r.used(h)}, func(o Occurrence) (Event, error) { return e.Reschedule(u, h, o) })
 }
 
 // successor plans what follows an event that has ended.
