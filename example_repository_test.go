@@ -367,6 +367,23 @@ func ExampleConfirmer() {
 	// Output: 1 claimed, 0 held at its instant
 }
 
+// What is renewed by itself does not keep what was claimed with it.
+func ExampleLeaser() {
+	ctx := context.Background()
+	now := spring
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	stored(repository, spring)
+	stored(repository, spring)
+	claimed := must(repository.Claim(ctx, claimAll())).Events
+	leased := must(repository.LeaseEach(ctx, claimed, "example", time.Minute))
+	must(repository.Renew(ctx, []uuid.UUID{leased[0].LeaseToken}, time.Hour))
+
+	now = now.Add(2 * time.Minute)
+	released := must(repository.ReleaseExpired(ctx, 10))
+	fmt.Println(len(released), "released:", released[0].ID == leased[1].ID)
+	// Output: 1 released: true
+}
+
 // The answer names those that may begin.
 func ExampleConfirmed() {
 	ctx := context.Background()

@@ -20,6 +20,7 @@ type Repository interface {
 	UserRepository
 	EventRepository
 	ClaimRepository
+	Leaser
 	ZoneRepository
 	RetentionRepository
 	Timekeeper
@@ -218,6 +219,19 @@ type ClaimRepository interface {
 	// ReleaseExpired also removes deleted users of whom nothing is in flight any more,
 	// and forgets tokens that hold nothing any more.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
+}
+
+// Leaser gives claimed events leases of their own.
+type Leaser interface {
+	// LeaseEach gives each of the events that are still held as they were claimed a new token
+	// and a lease of its own, for the given time from now, and returns them with it, in the
+	// order of the list. The token that an event had does not hold it any more; it still holds
+	// whatever else it held. From then on each event is renewed, settled and released
+	// independently of the others. When several calls name the same event, only one of them
+	// gets it. Owner is as in a [ClaimRequest]. LeaseEach is no transition: versions and
+	// counters stay. An error of the call means that it is not known which tokens the events
+	// have; those of the call hold for no longer than the given time, since nobody knows them.
+	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
 }
 
 // ZoneRepository keeps the rules that stored instants follow.

@@ -147,8 +147,8 @@ BEGIN
     GRANT INSERT, DELETE ON history TO almanac_worker;
     -- A key is taken with the event, and freed when the event is forgotten or pruned.
     GRANT INSERT, DELETE ON keys TO almanac_worker;
-    -- A lease is made with the claim, renewed, moved when the clock was set back, and ended; who holds what never changes.
-    GRANT SELECT, INSERT, UPDATE (claimed_at, expires_at), DELETE ON leases TO almanac_worker;
+    -- A lease is made with the claim, renewed, moved when the clock was set back, and ended; events move from one to others.
+    GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which rights on columns do not do.
     GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
 

@@ -96,7 +96,7 @@ func forbidden(c *cast) map[string][]string {
 			inserts("users", people...), updates("users", without(people, "updated_at")...),
 			inserts("series", unborn...), updates("series", names...), updates("queue", without(queue, "available_at")...),
 			updates("history", without(history, "updated_at")...), updates("keys", "idempotency_key"),
-			updates("leases", without(leases, "claimed_at", "expires_at")...),
+			updates("leases", "token", "owner"),
 			[]string{"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.zone_rules WHERE false"}),
 		"api": slices.Concat(anyones(c),
 			inserts("users", "version", "deleted_at", "created_at", "updated_at"), updates("users", "id", "created_at"),

@@ -108,7 +108,17 @@ func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cla
 		return almanac.Claim{At: now}, err
 	}
 	r.Limit = min(r.Limit, room)
-	return o.Repository.Claim(ctx, r)
+	claim, err := o.Repository.Claim(ctx, r)
+	if err != nil {
+		return claim, err
+	}
+	// A message keeps its own event, and nothing else, from coming back: what was claimed
+	// beside it may never be published.
+	claim.Events, err = o.LeaseEach(ctx, claim.Events, r.Owner, r.Lease)
+	if err != nil {
+		return almanac.Claim{}, claimedAll{err}
+	}
+	return claim, nil
 }
 
 // room waits for a while until there is some.

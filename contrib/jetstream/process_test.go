@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -58,6 +59,7 @@ type point string
 
 const (
 	claimed   point = "claimed"   // by a dispatcher, and not published
+	published point = "published" // the first of those that were claimed together
 	taken     point = "taken"     // by a worker, and not delivered
 	delivered point = "delivered" // and not settled
 	settled   point = "settled"   // and not acknowledged
@@ -103,7 +105,7 @@ func (p part) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	settings := almanacjetstream.Settings{JetStream: js, Repository: freezing{store, p}, Registry: registry, Lease: lease}
+	settings := almanacjetstream.Settings{JetStream: &publishing{JetStream: js, part: p}, Repository: freezing{store, p}, Registry: registry, Lease: lease}
 	if p.Name == "" {
 		d, err := almanacjetstream.NewDispatcher(settings, quick()...)
 		if err != nil {
@@ -136,6 +138,23 @@ func (p part) deliver(ctx context.Context, d almanac.Delivery) error {
 		return err
 	}
 	return p.reach(delivered)
+}
+
+// publishing is the stream of a process that freezes when it has published one message.
+type publishing struct {
+	jetstream.JetStream
+	part part
+	turn sync.Mutex
+}
+
+func (p *publishing) PublishMsg(ctx context.Context, m *nats.Msg, options ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	ack, err := p.JetStream.PublishMsg(ctx, m, options...)
+	if err == nil {
+		err = p.part.reach(published)
+	}
+	return ack, err
 }
 
 // freezing is the store of a process that freezes.
@@ -251,6 +270,30 @@ func TestProcessesAreKilled(t *testing.T) {
 			require.Equal(t, []any{tt.claims, tt.crashes, tt.why}, []any{ended.ClaimCount, ended.CrashCount, ended.LastError})
 		})
 	}
+}
+
+// What one message keeps from running out is its own event alone: siblings of the same
+// claim that were not published come back, however long it waits in the stream.
+func TestDispatcherIsKilledBetweenSiblings(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(3)
+	victim := s.start(part{Point: published})
+	victim.await(published)
+	victim.kill()
+	require.Equal(t, 1, s.inStream())
+
+	s.start(part{}) // renews what is in the stream, which no worker takes
+	s.published(3)
+	s.start(part{Name: "ben"})
+
+	crashes := make(map[int]int)
+	for _, e := range s.settled(events) {
+		require.Equal(t, "ben", s.received.workers(e))
+		require.Equal(t, e.CrashCount+1, e.ClaimCount)
+		crashes[e.CrashCount]++
+	}
+	require.Equal(t, map[int]int{0: 1, 1: 2}, crashes, "only what was not published was lost with the dispatcher")
 }
 
 // A worker that was only frozen is taken for dead. It has delivered, but its outcome is

@@ -138,3 +138,13 @@ func (notClaimed) SafeToRetry() bool { return true }
 
 // Unwrap returns what happened.
 func (e notClaimed) Unwrap() error { return e.error }
+
+// claimedAll is an error after which something was claimed, whatever the error itself says:
+// the scheduler releases what the token of the claim holds.
+type claimedAll struct{ error }
+
+// SafeToRetry returns false.
+func (claimedAll) SafeToRetry() bool { return false }
+
+// Unwrap returns what happened.
+func (e claimedAll) Unwrap() error { return e.error }
