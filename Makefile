@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race bench micro fuzz chaos fmt lint check
+.PHONY: help demo test race stress bench micro fuzz chaos fmt lint check
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,11 @@ test: ## Run every test against a real PostgreSQL
 
 race: ## Run every test under the race detector
 	go test -race $(PACKAGES)
+
+PKG ?= .
+
+stress: ## Find tests that fail by chance; PKG=./httpapi, COUNT=100, FLAGS=-test.run=TestX
+	.ci/stress $(PKG) $(FLAGS)
 
 bench: ## Measure Almanac beside its peers; bench/README.md says what and how
 	cd bench && go run .
