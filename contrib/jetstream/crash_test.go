@@ -92,6 +92,13 @@ func (a absent) Renew(ctx context.Context, tokens []uuid.UUID, d time.Duration) 
 	return a.Store.Renew(ctx, tokens, d)
 }
 
+func (a absent) LeaseEach(ctx context.Context, events []almanac.Event, owner string, d time.Duration) ([]almanac.Event, error) {
+	if a.away.Load() {
+		return nil, net.ErrClosed
+	}
+	return a.Store.LeaseEach(ctx, events, owner, d)
+}
+
 func (a absent) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
 	if a.away.Load() {
 		return nil, net.ErrClosed
@@ -106,13 +113,14 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 	s.dispatch()
 	var away atomic.Bool
 	var once sync.Once
+	s.published(3)
 	s.workOn(absent{s.store, &away}, "ada", func(context.Context, almanac.Delivery) error {
 		once.Do(func() {
 			away.Store(true)
 			time.AfterFunc(lease/3, func() { away.Store(false) })
 		})
 		return nil
-	})
+	}, almanac.WithWorkers(2)) // so that some is taken before and some while it is away
 
 	for _, e := range s.settled(events) {
 		require.Equal(t, "ada", s.received.workers(e))

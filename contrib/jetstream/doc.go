@@ -11,8 +11,9 @@
 //	worker, err := almanacjetstream.NewWorker(settings,
 //		almanac.WithDeliverer(almanac.ChannelWebhook, deliverer), almanac.WithWorkers(200))
 //
-// The database stays the truth, and the lease token of the claim the fence: a message
-// is only an invitation to work on an event that is PROCESSING. What is promised of a
+// The database stays the truth, and the lease token of the event the fence: a message
+// is only an invitation to work on an event that is PROCESSING, which one worker accepts
+// by exchanging the token in the database. What is promised of a
 // scheduler holds: one terminal transition is accepted, a delivery is made at least
 // once and always with the same idempotency key and payload, and never early. The
 // README says what a crash at each step does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,36 +68,44 @@ func TestFailedDeliveryIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The token of a claim holds until its last event is settled. A message that comes
-// again, after the stream has forgotten its id, is dropped all the same.
-func TestRepeatedMessageOfASettledEventIsDropped(t *testing.T) {
+// A message is accepted once. One that comes again, after the stream has forgotten its id,
+// is dropped, whether the event is settled or being delivered.
+func TestRepeatedMessageIsDropped(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	events := s.due(2)
 	stop := s.dispatch()
 	s.published(2)
 	stop()
-	stream, err := s.settings.JetStream.Stream(t.Context(), "ALMANAC")
-	require.NoError(t, err)
-	stored, err := stream.GetMsg(t.Context(), 1)
-	require.NoError(t, err)
-	quickOne := stored.Header.Get("Almanac-Idempotency-Key")
-	goOn := make(chan struct{})
-	s.work("ada", func(_ context.Context, d almanac.Delivery) error {
-		if d.Event.IdempotencyKey.String() != quickOne {
+	var repeats []*nats.Msg
+	for place := range events {
+		m, err := s.stream().GetMsg(t.Context(), uint64(place+1))
+		require.NoError(t, err)
+		m.Header.Del("Nats-Msg-Id")
+		repeats = append(repeats, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+	}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	hold := func(_ context.Context, d almanac.Delivery) error {
+		if d.Event.ID == events[0].ID {
+			close(begun)
 			<-goOn
 		}
 		return nil
-	})
-	s.published(1)
-	stored.Header.Set("Nats-Msg-Id", "forgotten")
-	_, err = s.settings.JetStream.PublishMsg(t.Context(), &nats.Msg{Subject: stored.Subject, Header: stored.Header, Data: stored.Data})
-	require.NoError(t, err)
-	s.published(1)
+	}
+	s.work("ada", hold)
+	<-begun
+	s.ended(1)
+	s.work("ben", accept)
+	for _, m := range repeats {
+		_, err := s.settings.JetStream.PublishMsg(t.Context(), m)
+		require.NoError(t, err)
+	}
+	s.published(0)
 	close(goOn)
 
 	for _, e := range s.settled(events) {
 		require.Equal(t, "ada", s.received.workers(e))
+		require.Equal(t, [2]int{1, 0}, [2]int{e.ClaimCount, e.CrashCount})
 	}
 }
 
@@ -196,6 +205,93 @@ func TestStreamIsLost(t *testing.T) {
 	for _, e := range s.settled(events) {
 		require.Equal(t, "ada", s.received.workers(e))
 	}
+}
+
+// A stream of the host's that would drop what waits is refused, with all that is wrong.
+func TestStreamThatDropsMessagesIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	config := jetstream.StreamConfig{
+		Name: "ALMANAC", Subjects: []string{"almanac.events.*"}, MaxAge: time.Hour, MaxMsgs: 1000, MaxBytes: 1 << 20, MaxMsgsPerSubject: 10,
+	}
+	_, err := s.settings.JetStream.CreateStream(t.Context(), config)
+	require.NoError(t, err)
+	s.due(1)
+	d, err := almanacjetstream.NewDispatcher(s.settings, quick()...)
+	require.NoError(t, err)
+	stop := s.run(d.Run)
+	s.eventually(func() bool { return d.Health().Claim.Err != nil }, "it shows")
+	for _, problem := range []string{"retention is Limits", "MaxAge of 1h0m0s", "MaxMsgs of 1000", "MaxBytes of 1048576", "MaxMsgsPerSubject of 10"} {
+		require.ErrorContains(t, d.Health().Claim.Err, problem)
+	}
+	stop()
+	require.NoError(t, s.settings.JetStream.DeleteStream(t.Context(), "ALMANAC"))
+
+	config.Retention, config.MaxAge, config.Discard, config.DiscardNewPerSubject = jetstream.WorkQueuePolicy, 0, jetstream.DiscardNew, true
+	_, err = s.settings.JetStream.CreateStream(t.Context(), config)
+	require.NoError(t, err)
+	s.dispatch()
+	s.published(1)
+}
+
+// What an operator deletes from the stream comes back by itself, whatever became of what was
+// claimed with it: of three events, one is held by a slow worker, and one waits.
+func TestMessageIsDeletedFromTheStream(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(3)
+	s.dispatch()
+	s.published(3)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.work("ada", func(context.Context, almanac.Delivery) error {
+		once.Do(func() {
+			close(begun)
+			<-goOn
+		})
+		return nil
+	}, almanac.WithWorkers(1))
+	<-begun
+	require.NoError(t, s.stream().DeleteMsg(t.Context(), 3))
+
+	s.eventually(func() bool { return s.stream().CachedInfo().State.LastSeq == 4 }, "it is published again")
+	close(goOn)
+
+	crashes := make(map[int]int)
+	for _, e := range s.settled(events) {
+		require.Equal(t, "ada", s.received.workers(e))
+		crashes[e.CrashCount]++
+	}
+	require.Equal(t, map[int]int{0: 2, 1: 1}, crashes, "only what was deleted")
+}
+
+// Messages that were not acknowledged come again, as for the first time, when an operator
+// has deleted the consumer. What is being delivered goes on, and is not delivered twice.
+func TestConsumerIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(2)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	s.work("ada", func(context.Context, almanac.Delivery) error {
+		close(begun)
+		<-goOn
+		return nil
+	}, almanac.WithWorkers(1))
+	s.dispatch()
+	<-begun
+	s.eventually(func() bool { return s.inStream() > 0 }, "the other waits")
+	require.NoError(t, s.stream().DeleteConsumer(t.Context(), "almanac-PING"))
+	s.work("ben", accept)
+	s.ended(1)
+	s.published(0)
+	close(goOn)
+
+	workers := make(map[string]int)
+	for _, e := range s.settled(events) {
+		workers[s.received.workers(e)]++
+		require.Equal(t, [2]int{1, 0}, [2]int{e.ClaimCount, e.CrashCount})
+	}
+	require.Equal(t, map[string]int{"ada": 1, "ben": 1}, workers)
 }
 
 func TestGarbageIsDropped(t *testing.T) {

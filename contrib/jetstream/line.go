@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,17 +47,39 @@ func (l *line) known(ctx context.Context) (jetstream.Stream, error) {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s, err = l.JetStream.CreateStream(ctx, jetstream.StreamConfig{
 			Name: l.Stream, Subjects: []string{l.Prefix + ".*"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage,
-			Replicas: l.Replicas, Duplicates: duplicates, Description: "claimed events of Almanac, until their outcomes are stored",
+			Replicas: l.Replicas, Duplicates: duplicates, Description: "claimed events of Almanac, until a worker accepts them",
 		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("almanacjetstream: stream %s: %w", l.Stream, err)
 	}
-	if is := s.CachedInfo().Config.Retention; is != jetstream.WorkQueuePolicy {
-		return nil, fmt.Errorf("almanacjetstream: stream %s has retention %s, not %s", l.Stream, is, jetstream.WorkQueuePolicy)
+	if err := checkStream(s.CachedInfo().Config); err != nil {
+		return nil, err
 	}
 	l.stream = s
 	return s, nil
+}
+
+// checkStream returns every setting that makes a stream lose what waits in it. Each loss
+// would count as a crash of the event, and the fifth would end it undelivered.
+func checkStream(c jetstream.StreamConfig) error {
+	var problems []string
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	old := c.Discard == jetstream.DiscardOld
+	refuse(c.Retention != jetstream.WorkQueuePolicy, "retention is %s, not %s", c.Retention, jetstream.WorkQueuePolicy)
+	refuse(c.MaxAge > 0, "MaxAge of %s drops messages that wait", c.MaxAge)
+	refuse(c.MaxMsgs > 0 && old, "MaxMsgs of %d drops old messages: discard new ones", c.MaxMsgs)
+	refuse(c.MaxBytes > 0 && old, "MaxBytes of %d drops old messages: discard new ones", c.MaxBytes)
+	refuse(c.MaxMsgsPerSubject > 0 && (old || !c.DiscardNewPerSubject),
+		"MaxMsgsPerSubject of %d drops old messages: discard new ones, per subject", c.MaxMsgsPerSubject)
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("almanacjetstream: stream %s cannot be used: %s", c.Name, strings.Join(problems, "; "))
 }
 
 // consumer returns the consumer of a type, which all workers share, and makes it if it
@@ -100,6 +123,9 @@ func (l *line) room(ctx context.Context) (int, error) {
 	if err != nil {
 		l.forget()
 		return 0, fmt.Errorf("almanacjetstream: stream %s: %w", l.Stream, err)
+	}
+	if err := checkStream(info.Config); err != nil { // it may have been changed
+		return 0, err
 	}
 	return l.Out - int(min(info.State.Msgs, maxOut)), nil
 }

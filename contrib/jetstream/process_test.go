@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
@@ -58,11 +59,13 @@ type part struct {
 type point string
 
 const (
-	claimed   point = "claimed"   // by a dispatcher, and not published
+	claimed   point = "claimed"   // by a dispatcher, and all under one lease
+	leased    point = "leased"    // each by itself: by a dispatcher, and not published; by a worker, and not acknowledged
 	published point = "published" // the first of those that were claimed together
+	fetched   point = "fetched"   // by a worker, and not leased
 	taken     point = "taken"     // by a worker, and not delivered
 	delivered point = "delivered" // and not settled
-	settled   point = "settled"   // and not acknowledged
+	settled   point = "settled"
 )
 
 // reach freezes the process if the point is its own, until somebody has it go on or
@@ -171,6 +174,17 @@ func (f freezing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cl
 	return claim, err
 }
 
+func (f freezing) LeaseEach(ctx context.Context, events []almanac.Event, owner string, lease time.Duration) ([]almanac.Event, error) {
+	if err := f.part.reach(fetched); err != nil {
+		return nil, err
+	}
+	is, err := f.Store.LeaseEach(ctx, events, owner, lease)
+	if err == nil && len(is) > 0 {
+		err = f.part.reach(leased)
+	}
+	return is, err
+}
+
 func (f freezing) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
 	answers, err := f.Store.Settle(ctx, list)
 	if err == nil {
@@ -238,11 +252,14 @@ func TestProcessesAreKilled(t *testing.T) {
 		claims, crashes int
 		why             string
 	}{
-		"a dispatcher after the claim":    {part{Point: claimed}, "ben", 2, 1, "lease expired"},
-		"a dispatcher after publishing":   {part{}, "ben", 1, 0, ""},
-		"a worker before delivery":        {part{Name: "ada", Point: taken}, "ben", 2, 1, "its worker did not answer"},
-		"a worker before it has settled":  {part{Name: "ada", Point: delivered}, "ada ben", 2, 1, "its worker did not answer"},
-		"a worker before it acknowledges": {part{Name: "ada", Point: settled}, "ada", 1, 0, ""},
+		"a dispatcher after the claim":     {part{Point: claimed}, "ben", 2, 1, "lease expired"},
+		"a dispatcher before publishing":   {part{Point: leased}, "ben", 2, 1, "lease expired"},
+		"a dispatcher after publishing":    {part{}, "ben", 1, 0, ""},
+		"a worker before it has the lease": {part{Name: "ada", Point: fetched}, "ben", 1, 0, ""},
+		"a worker before it acknowledges":  {part{Name: "ada", Point: leased}, "ben", 2, 1, "lease expired"},
+		"a worker before delivery":         {part{Name: "ada", Point: taken}, "ben", 2, 1, "lease expired"},
+		"a worker before it has settled":   {part{Name: "ada", Point: delivered}, "ada ben", 2, 1, "lease expired"},
+		"a worker after it has settled":    {part{Name: "ada", Point: settled}, "ada", 1, 0, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

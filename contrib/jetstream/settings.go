@@ -25,21 +25,23 @@ type Settings struct {
 	// its types. A type that is published and that no worker knows waits in the stream.
 	Registry almanac.Registry
 	// Stream is the name of the stream, default "ALMANAC". It is created when it is not
-	// there, on files and for work to be done once. One that is there is used as it is.
+	// there, on files and for work to be done once. One that is there is used as it is, if
+	// it is a work queue that drops no message by itself.
 	Stream string
 	// Prefix begins the subjects, which end with the event type; default
 	// "almanac.events". The stream must not take anything else.
 	Prefix string
 	// Replicas is how many servers keep the stream, when it is created; default 1.
 	Replicas int
-	// Out is about how many messages may be in the stream, being worked on or not, 1 to
-	// 10,000; default 1,000. When there are as many, nothing is claimed. What a
-	// dispatcher has in hand comes on top, up to its [almanac.WithWorkers].
+	// Out is about how many messages may wait in the stream, 1 to 10,000; default 1,000.
+	// When there are as many, nothing is claimed. What a dispatcher has in hand comes on
+	// top, up to its [almanac.WithWorkers].
 	Out int
-	// Lease is how long an event is held before others may take it back, and how long a
-	// message is with a worker before another gets it; both are extended while its work
-	// runs. It takes the place of [almanac.WithLease]. It must be at least three
-	// seconds. The default is a minute.
+	// Lease is how long an event is held before others may take it back; it is extended
+	// while the event waits in the stream and while its work runs. It is also how long a
+	// message is with a worker that has not accepted it before another worker gets it. It
+	// takes the place of [almanac.WithLease]. It must be at least three seconds. The
+	// default is a minute.
 	Lease time.Duration
 	// Log is where both write what they do, as [almanac.WithLogger] says, whose place it
 	// takes. The default discards everything.

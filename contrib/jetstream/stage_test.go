@@ -168,7 +168,15 @@ func (s *stage) receiver() string {
 	return receiver.URL
 }
 
-// inStream is how many messages the stream has.
+// stream is the stream as it is now.
+func (s *stage) stream() jetstream.Stream {
+	s.Helper()
+	stream, err := s.settings.JetStream.Stream(s.Context(), "ALMANAC")
+	require.NoError(s, err)
+	return stream
+}
+
+// inStream is how many messages the stream has; -1 when it is not there.
 func (s *stage) inStream() int {
 	stream, err := s.settings.JetStream.Stream(s.Context(), "ALMANAC")
 	if err != nil {
@@ -195,14 +203,20 @@ func (s *stage) expire() {
 	require.NoError(s, s.execute(past))
 }
 
+// ended waits until that many events are COMPLETED.
+func (s *stage) ended(n int) {
+	s.Helper()
+	s.eventually(func() bool {
+		is, err := s.store.Count(s.Context(), almanac.InStatus(almanac.Completed))
+		return err == nil && is == n
+	}, fmt.Sprintf("%d delivered", n))
+}
+
 // settled waits until all events have ended, and the stream is empty, and checks that
 // each is COMPLETED once and that all that was delivered of one was the same.
 func (s *stage) settled(events []almanac.Event) []almanac.Event {
 	s.Helper()
-	s.eventually(func() bool {
-		n, err := s.store.Count(s.Context(), almanac.InStatus(almanac.Completed))
-		return err == nil && n == len(events)
-	}, "all are delivered")
+	s.ended(len(events))
 	s.published(0)
 	ended := make([]almanac.Event, len(events))
 	for i, e := range events {

@@ -3,7 +3,6 @@ package almanacjetstream
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -66,58 +65,6 @@ func (i *inlet) Listen(ctx context.Context, wake func()) error {
 // rarer then, down to one in a poll, until a hint comes.
 func (i *inlet) Until(context.Context, []string, time.Time) (time.Duration, bool, error) {
 	return 0, true, nil
-}
-
-// Settle stores outcomes, and then lets go of their messages, also of those that could
-// not be stored: the event is another's by now, or comes back when its lease has run out.
-func (i *inlet) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
-	settled, err := i.Repository.Settle(ctx, settlements)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range settlements {
-		i.finish(s.Event)
-	}
-	return settled, nil
-}
-
-// ReleaseExpired gives back the events of the dead: of those whose lease ran out, and of
-// those whose worker said nothing for so long that the stream let another have the
-// message.
-func (i *inlet) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
-	var released []almanac.Event
-	if orphans := i.orphaned(limit); len(orphans) > 0 {
-		settlements := make([]almanac.Settlement, len(orphans))
-		for n, m := range orphans {
-			outcome := almanac.GaveBack(almanac.AfterCrash, "its worker did not answer", 0)
-			settlements[n] = almanac.Settlement{Event: m.event, Outcome: outcome}
-		}
-		settled, err := i.Repository.Settle(ctx, settlements)
-		if err != nil {
-			i.orphan(orphans...)
-			return nil, err
-		}
-		for n, one := range settled {
-			i.let(orphans[n].Msg.Ack())
-			// What was settled before its message was let go is answered again, and is no news.
-			if one.Err == nil && one.Event.CrashCount > orphans[n].event.CrashCount {
-				released = append(released, one.Event)
-			}
-		}
-	}
-	if len(released) == limit {
-		return released, nil
-	}
-	expired, err := i.Repository.ReleaseExpired(ctx, limit-len(released))
-	return append(released, expired...), err
-}
-
-// let notes that an answer to the stream could not be sent. Then the message comes
-// again, and shows to be over.
-func (i *inlet) let(err error) {
-	if err != nil {
-		i.line.Log.Warn("the stream could not be told of a message", slog.Any("error", err))
-	}
 }
 
 // verify asks a repository whether this program can work on it, if it can tell.
