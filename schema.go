@@ -5,11 +5,12 @@ import _ "embed"
 //go:embed schema.sql
 var schemaSQL string
 
-// Schema returns the whole database schema as commented SQL. The PostgreSQL schema
-// that holds the tables must exist; its name stands in the text as the psql
-// variable schema:
+// Schema returns the whole database schema as commented SQL, for a database that does
+// not have it yet. The name of the PostgreSQL schema that holds the tables stands in
+// the text as the psql variable schema:
 //
-//	psql -v schema=almanac -f schema.sql
+//	psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
 //
-// Programs need not apply it: package postgres migrates.
+// Programs find such a database migrated. They need not apply it: package postgres
+// migrates.
 func Schema() string { return schemaSQL }

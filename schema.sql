@@ -1,5 +1,18 @@
 -- The database schema of Almanac, whole. The migrations of package postgres add up to this file.
--- :"schema" is the PostgreSQL schema that holds it, which must exist: psql -v schema=almanac -f schema.sql
+-- psql applies it, to a database that does not have it yet. Programs find the database migrated then:
+--
+--   psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
+--
+-- :"schema" is the PostgreSQL schema that holds it. psql fills in no variables between dollar quotes, so functions find the tables
+-- by a search_path of their own.
+CREATE SCHEMA IF NOT EXISTS :"schema";
+
+-- The migrations that were applied.
+CREATE TABLE :"schema".migrations (
+    version    integer     PRIMARY KEY,
+    name       text        NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+);
 
 -- People whom events are for. A host with a users table of its own writes this projection of it in the same transaction.
 CREATE TABLE :"schema".users (
@@ -261,10 +274,20 @@ WHEN (
 )
 EXECUTE FUNCTION :"schema".refuse_change();
 
+-- The functions below write with the rights of their owner, whoever runs the statement. So that nobody can misuse them:
+--   1. PUBLIC may not execute them (see the end of this file), so nobody else makes them triggers of a table of their own.
+--   2. Each refuses every table and command but its own, also where EXECUTE was granted.
+--   3. search_path is fixed, with temporary tables last.
+--   4. Operators and functions are called with types that pg_catalog has them for exactly: text, not varchar. An operator that
+--      somebody adds to this schema is then never preferred. Everybody may do that in schema public before PostgreSQL 15.
+
 -- Every series knows the version of its user, so that whoever settles need not lock the user to know whether they have changed.
-CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
-    UPDATE :"schema".series SET current_user_version = NEW.version WHERE user_id = NEW.id;
+    IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'UPDATE' THEN
+        RAISE insufficient_privilege USING MESSAGE = 'follow_user is for updates of users alone';
+    END IF;
+    UPDATE series SET current_user_version = NEW.version WHERE user_id = NEW.id;
     RETURN NULL;
 END
 $$;
@@ -274,15 +297,18 @@ WHEN (NEW.version <> OLD.version)
 EXECUTE FUNCTION :"schema".follow_user();
 
 -- A user goes with everything about them. Series come first: a settlement that is under way is waited for, and what it wrote is seen.
-CREATE FUNCTION :"schema".forget_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION :"schema".forget_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
-    PERFORM FROM :"schema".series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
-    DELETE FROM :"schema".queue q USING :"schema".series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
-    WITH gone AS (DELETE FROM :"schema".history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key)
-    DELETE FROM :"schema".keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
-    WITH gone AS (DELETE FROM :"schema".series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key, s.event_id)
-    DELETE FROM :"schema".keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
-    DELETE FROM :"schema".audit a WHERE a.user_id = OLD.id;
+    IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'DELETE' THEN
+        RAISE insufficient_privilege USING MESSAGE = 'forget_user is for deletions of users alone';
+    END IF;
+    PERFORM FROM series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
+    DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
+    WITH gone AS (DELETE FROM history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key::text AS name)
+    DELETE FROM keys k WHERE k.idempotency_key::text IN (SELECT gone.name FROM gone);
+    WITH gone AS (DELETE FROM series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key::text AS name, s.event_id)
+    DELETE FROM keys k WHERE k.idempotency_key::text IN (SELECT gone.name FROM gone WHERE gone.event_id IS NOT NULL);
+    DELETE FROM audit a WHERE a.user_id = OLD.id;
     RETURN OLD;
 END
 $$;
@@ -290,14 +316,17 @@ $$;
 CREATE TRIGGER users_forgotten BEFORE DELETE ON :"schema".users FOR EACH ROW EXECUTE FUNCTION :"schema".forget_user();
 
 -- Writes the steps of open events to the trail.
-CREATE FUNCTION :"schema".audit_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION :"schema".audit_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 DECLARE
     step text;
 BEGIN
+    IF TG_RELID <> 'series'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'audit_series is for inserts and updates of series alone';
+    END IF;
     IF TG_OP = 'INSERT' OR NEW.event_id IS DISTINCT FROM OLD.event_id THEN
         IF NEW.event_id IS NOT NULL THEN
             step := 'created';
-        ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key THEN
+        ELSIF TG_OP = 'UPDATE' AND NEW.used_key::text = OLD.used_key::text THEN
             step := 'removed';
         END IF;
     ELSIF NEW.claim_count > OLD.claim_count THEN
@@ -308,7 +337,7 @@ BEGIN
         step := 'rescheduled';
     END IF;
     IF step IS NOT NULL THEN
-        INSERT INTO :"schema".audit (kind, event_id, user_id, event_type, version, detail)
+        INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
         VALUES (step, coalesce(NEW.event_id, OLD.event_id), NEW.user_id, NEW.event_type, NEW.version,
             CASE WHEN step = 'released' THEN NEW.last_error END);
     END IF;
@@ -317,22 +346,28 @@ END
 $$;
 
 -- Writes the ends of events to the trail.
-CREATE FUNCTION :"schema".audit_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION :"schema".audit_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
-    INSERT INTO :"schema".audit (kind, event_id, user_id, event_type, version, detail)
-    VALUES (CASE WHEN NEW.failure_reason ~ '^cancelled($|:)' THEN 'cancelled' ELSE lower(NEW.status) END,
+    IF TG_RELID <> 'history'::regclass::oid OR TG_OP <> 'INSERT' THEN
+        RAISE insufficient_privilege USING MESSAGE = 'audit_history is for inserts into history alone';
+    END IF;
+    INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
+    VALUES (CASE WHEN NEW.failure_reason::text ~ '^cancelled($|:)' THEN 'cancelled' ELSE lower(NEW.status::text) END,
         NEW.id, NEW.user_id, NEW.event_type, NEW.version, NEW.failure_reason);
     RETURN NULL;
 END
 $$;
 
 -- Writes claims to the trail.
-CREATE FUNCTION :"schema".audit_lease() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
+CREATE FUNCTION :"schema".audit_lease() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
-    INSERT INTO :"schema".audit (kind, event_id, user_id, event_type, version)
+    IF TG_RELID <> 'leases'::regclass::oid OR TG_OP <> 'INSERT' THEN
+        RAISE insufficient_privilege USING MESSAGE = 'audit_lease is for inserts into leases alone';
+    END IF;
+    INSERT INTO audit (kind, event_id, user_id, event_type, version)
     SELECT 'claimed', s.event_id, s.user_id, s.event_type, s.version + 1
-    FROM unnest(NEW.series_ids) AS held (id)
-    JOIN :"schema".series s ON s.id = held.id;
+    FROM pg_catalog.unnest(NEW.series_ids) AS held (id)
+    JOIN series s ON s.id = held.id;
     RETURN NULL;
 END
 $$;
@@ -349,3 +384,18 @@ COMMENT ON TABLE :"schema".audit IS 'What became of events, step by step, while 
 COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
 COMMENT ON COLUMN :"schema".series.version IS 'Optimistic locking: raised by one by every change of the event';
 COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';
+
+-- PUBLIC neither executes nor writes anything, whatever default privileges the database has.
+REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
+    :"schema".audit_history(), :"schema".audit_lease() FROM PUBLIC;
+REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
+    :"schema".history, :"schema".keys, :"schema".leases, :"schema".zone_rules, :"schema".pauses, :"schema".audit, :"schema".pending_events,
+    :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
+REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq FROM PUBLIC;
+
+-- Last, so that a file that was applied in part is not taken for the whole.
+INSERT INTO :"schema".migrations (version, name) VALUES
+    (1, '0001_tables'),
+    (2, '0002_zone_rules'),
+    (3, '0003_operations'),
+    (4, '0004_privileges');

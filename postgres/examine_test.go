@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -66,15 +65,6 @@ func TestNothingDiffersInASchemaOfAnyName(t *testing.T) {
 		require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.WithSchema(schema)), schema)
 		require.Empty(t, examine(t, pool, schema), schema)
 	}
-}
-
-func TestTheSchemaFileDiffersByTheListOfMigrations(t *testing.T) {
-	t.Parallel()
-	pool := emptyPool(t)
-	_, err := pool.Exec(t.Context(), `CREATE SCHEMA "written"; `+strings.ReplaceAll(almanac.Schema(), `:"schema"`, `"written"`))
-	require.NoError(t, err)
-
-	require.Equal(t, []string{"table migrations is missing: ordinary"}, examine(t, pool, "written"))
 }
 
 // How the session writes dates and names, and where it looks for tables, is the

@@ -149,7 +149,7 @@ func TestWhatIsExportedDoesWhatMigrateDoes(t *testing.T) {
 			require.Empty(t, examine(t, pool, "user"))
 			migrated := emptyPool(t)
 			require.NoError(t, postgres.Migrate(t.Context(), migrated, within))
-			require.Equal(t, listed(t, migrated), listed(t, pool))
+			require.Equal(t, listed(t, migrated, "user"), listed(t, pool, "user"))
 			if layout == postgres.Plain {
 				return
 			}
@@ -164,9 +164,9 @@ func TestWhatIsExportedDoesWhatMigrateDoes(t *testing.T) {
 }
 
 // listed are the migrations that the database says it has.
-func listed(t *testing.T, pool *pgxpool.Pool) (rows string) {
+func listed(t *testing.T, pool *pgxpool.Pool, schema string) (rows string) {
 	t.Helper()
-	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM "user".migrations`).Scan(&rows))
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT string_agg(version || ' ' || name, ', ' ORDER BY version) FROM "`+schema+`".migrations`).Scan(&rows))
 	return rows
 }
 

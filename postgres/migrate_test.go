@@ -2,6 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgserver"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -22,19 +26,26 @@ var catalog = map[string]string{
 		SELECT format('%s.%s %s null=%s default=%s collation=%s at %s', table_name, column_name,
 			coalesce(nullif(udt_name, ''), data_type) || coalesce('(' || character_maximum_length || ')', ''),
 			is_nullable, column_default, collation_name, ordinal_position)
-		FROM information_schema.columns WHERE table_schema = $1 AND table_name <> 'migrations'`,
+		FROM information_schema.columns WHERE table_schema = $1`,
 	"constraints": `
 		SELECT format('%s on %s: %s', conname, conrelid::regclass, pg_get_constraintdef(oid))
-		FROM pg_constraint WHERE connamespace = $1::text::regnamespace AND conrelid::regclass::text NOT LIKE '%migrations'`,
+		FROM pg_constraint WHERE connamespace = $1::text::regnamespace`,
 	"indexes": `
-		SELECT indexdef FROM pg_indexes WHERE schemaname = $1 AND tablename <> 'migrations'`,
+		SELECT indexdef FROM pg_indexes WHERE schemaname = $1`,
 	"storage": `
-		SELECT format('%s: %s', relname, reloptions) FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'r' AND relname <> 'migrations'`,
+		SELECT format('%s: %s', relname, reloptions) FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'`,
 	"triggers": `
 		SELECT pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 		WHERE c.relnamespace = $1::text::regnamespace AND NOT t.tgisinternal`,
 	"functions": `
-		SELECT replace(pg_get_functiondef(oid), '"' || $1 || '".', $1 || '.') FROM pg_proc WHERE pronamespace = $1::text::regnamespace`,
+		SELECT replace(pg_get_functiondef(oid), 'search_path TO ' || quote_literal($1), 'search_path TO SCHEMA') FROM pg_proc WHERE pronamespace = $1::text::regnamespace`,
+	"rights": `
+		SELECT format('%s: %s %s', relname, relacl, (SELECT array_agg(attacl) FROM pg_attribute WHERE attrelid = c.oid AND attacl IS NOT NULL))
+		FROM pg_class c WHERE relnamespace = $1::text::regnamespace AND relkind <> 'i'
+		UNION ALL
+		SELECT format('%s: %s', proname, proacl) FROM pg_proc WHERE pronamespace = $1::text::regnamespace
+		UNION ALL
+		SELECT format('schema: %s', nspacl) FROM pg_namespace WHERE nspname = $1`,
 	"views": `
 		SELECT pg_get_viewdef(oid) FROM pg_class WHERE relnamespace = $1::text::regnamespace AND relkind = 'v'`,
 	"comments": `
@@ -52,29 +63,87 @@ func describe(t *testing.T, pool *pgxpool.Pool, schema string) map[string][]stri
 		require.NoError(t, err, part)
 		require.NotEmpty(t, lines, part)
 		for i, line := range lines {
-			lines[i] = strings.ReplaceAll(line, schema+".", "")
+			lines[i] = strings.NewReplacer(`"`+schema+`".`, "", schema+".", "").Replace(line)
 		}
 		described[part] = lines
 	}
 	return described
 }
 
+// The schema file makes what the migrations make, whether psql applies it or not, and
+// tells programs so.
 func TestMigrationsAddUpToTheSchemaFile(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), pgtest.EmptyURL(t))
+	url := pgtest.Direct(t, pgtest.EmptyURL(t))
+	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	defer pool.Close()
-
 	require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.WithSchema("migrated")))
-	_, err = pool.Exec(t.Context(), `CREATE SCHEMA "written"`)
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), strings.ReplaceAll(almanac.Schema(), `:"schema"`, `"written"`))
-	require.NoError(t, err)
 
-	migrated, written := describe(t, pool, "migrated"), describe(t, pool, "written")
-	for part := range catalog {
-		require.ElementsMatch(t, written[part], migrated[part], part)
+	written(t, pool, "written")
+	byPsql(t, url, "select") // a name that must be quoted
+
+	for _, schema := range []string{"written", "select"} {
+		want, got := describe(t, pool, "migrated"), describe(t, pool, schema)
+		for part := range catalog {
+			require.ElementsMatch(t, want[part], got[part], "%s in %s", part, schema)
+		}
+		require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.WithSchema(schema)))
+		found, known := versionOf(t, pool, postgres.WithSchema(schema))
+		require.Equal(t, known, found)
+		require.Equal(t, listed(t, pool, "migrated"), listed(t, pool, schema))
+		require.Empty(t, examine(t, pool, schema))
+		store, err := postgres.New(pool, postgres.WithSchema(schema))
+		require.NoError(t, err)
+		e := overdue(t, store)
+		require.NoError(t, postgres.EnableAudit(t.Context(), pool, postgres.WithSchema(schema)))
+		require.Equal(t, e.ID, claimOne(t, store).ID)
+		_, err = newScheduler(t, store).DeleteUser(t.Context(), e.UserID, almanac.Delete{AtOnce: true})
+		require.NoError(t, err, "the functions find the tables")
 	}
+}
+
+// written applies the schema file without psql.
+func written(t *testing.T, pool *pgxpool.Pool, schema string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), asPsql(almanac.Schema(), pgx.Identifier{schema}.Sanitize()))
+	require.NoError(t, err)
+}
+
+// unfilled is what psql looks for variables in, and before that what it fills in none
+// of: dollar quotes, literals and comments.
+var unfilled = regexp.MustCompile(`(?s)\$\$.*?\$\$|'[^']*'|--[^\n]*|:"schema"`)
+
+// asPsql fills a schema's name into a script as psql does.
+func asPsql(script, name string) string {
+	return unfilled.ReplaceAllStringFunc(script, func(part string) string {
+		if part == `:"schema"` {
+			return name
+		}
+		return part
+	})
+}
+
+// byPsql applies the schema file with psql, or as psql would on a machine without.
+func byPsql(t *testing.T, url, schema string) {
+	t.Helper()
+	psql, err := exec.LookPath("psql")
+	if err != nil {
+		found, errFind := pgserver.Find()
+		if errFind == nil {
+			psql, err = exec.LookPath(filepath.Join(found.Dir, "psql"))
+		}
+	}
+	if err != nil {
+		pool, err := pgxpool.New(t.Context(), url)
+		require.NoError(t, err)
+		defer pool.Close()
+		written(t, pool, schema)
+		return
+	}
+	out, err := exec.CommandContext(t.Context(), psql, "-Xq", "-v", "schema="+schema, "-f", "../schema.sql", url).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "ERROR", "psql goes on after an error")
 }
 
 func TestMigrateTwiceChangesNothingAndNeedsOnlyToRead(t *testing.T) {

@@ -65,7 +65,7 @@ WITH relations AS (
         CASE p.provolatile WHEN 'i' THEN 'IMMUTABLE' WHEN 's' THEN 'STABLE' END,
         CASE WHEN p.proisstrict THEN 'STRICT' END,
         CASE WHEN p.prosecdef THEN 'SECURITY DEFINER' END,
-        'SET ' || array_to_string(p.proconfig, ', '),
+        'SET ' || replace(replace(array_to_string(p.proconfig, ', '), '"', ''), 'search_path=' || @schema::text || ',', 'search_path=SCHEMA,'),
         'AS ' || replace(p.prosrc, '"' || @schema::text || '".', ''))
     FROM pg_catalog.pg_proc p
     JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
