@@ -32,8 +32,7 @@ var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.M
 // done. It logs the beginning and the end of an outage, not each failure within, and
 // looks after the pauses for as long as nothing is heard.
 func (s *scheduler) listen(ctx context.Context) {
-	pauses := &pauseWatch{look: time.NewTimer(0)}
-	defer pauses.look.Stop()
+	pauses := new(pauseWatch)
 	l, able := s.repository.(Listener)
 	for failures := 0; able && ctx.Err() == nil; {
 		err := l.Listen(ctx, func() {

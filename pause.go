@@ -88,7 +88,7 @@ func (s *scheduler) pauses(eventType string) (PauseRepository, error) {
 // waited for that may lie left of the mark, where polls do not look.
 type pauseWatch struct {
 	seen     []Pause     // when it looked last
-	look     *time.Timer // rings when it is time for another look
+	look     *time.Timer // rings when it is time for another look; nil before the first
 	failures int         // in a row
 }
 
@@ -96,6 +96,12 @@ type pauseWatch struct {
 // ctx is done. It looks as often as the engine polls, and where it cannot, as often as
 // listening is tried.
 func (s *scheduler) watchPauses(ctx context.Context, w *pauseWatch, enough <-chan time.Time) {
+	if ctx.Err() != nil {
+		return
+	}
+	if w.look == nil {
+		w.look = time.NewTimer(max(s.poll, s.lookAtPauses(ctx, w)))
+	}
 	for {
 		select {
 		case <-w.look.C:

@@ -127,7 +127,8 @@ func (h *holder[T, R, K]) keep(items []held[T, K]) {
 // run ends when the claimer has. Once ctx is done it gives back what it holds and
 // what it gets.
 func (h *holder[T, R, K]) run(ctx, outliving context.Context) {
-	alarm := time.NewTimer(0)
+	alarm := time.NewTimer(time.Hour)
+	alarm.Stop() // until there is something to wait for
 	defer alarm.Stop()
 	stopped := h.r.stopped
 	for {

@@ -41,6 +41,9 @@ func (s *settler[T, R, K]) gather() []outcome[R, K] {
 		return s.fill(batch)
 	}
 
+	if s.r.Settings.Linger == 0 {
+		return s.fill(batch)
+	}
 	linger := time.NewTimer(s.r.Settings.Linger)
 	defer linger.Stop()
 	for len(batch) < cap(batch) {
