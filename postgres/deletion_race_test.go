@@ -114,7 +114,7 @@ func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
 func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)

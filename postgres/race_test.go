@@ -213,7 +213,7 @@ func awaitLockWaiters(t *testing.T, pool *pgxpool.Pool, n int, done chan error) 
 func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	held, free := overdue(t, store), overdue(t, store)
 	tx, err := pool.Begin(t.Context())

@@ -102,7 +102,7 @@ func TestWhoFallsSilentInATransactionHoldsNothingForLong(t *testing.T) {
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	e := overdue(t, store)
-	silent, err := postgres.New(pool, postgres.WithTimeout(time.Second))
+	silent, err := postgres.New(pool, postgres.WithTimeout(4*time.Second))
 	require.NoError(t, err)
 
 	free := errors.New("nobody called")

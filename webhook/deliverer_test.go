@@ -211,7 +211,7 @@ func TestDeliverOutlastsEveryReceiver(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := deliverer(t, listen(t, tt.answer).URL, webhook.WithTimeout(300*time.Millisecond))
+			d := deliverer(t, listen(t, tt.answer).URL, webhook.WithTimeout(2*time.Second))
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // within the limit for headers
 			defer cancel()
 
