@@ -115,7 +115,9 @@ type Settled struct {
 	// stands still until the user is rescheduled, or why nothing followed. The outcome
 	// is stored.
 	PlanErr error
-	// Err is why nothing was stored. It matches ErrLeaseLost when the event belongs
+	// Err is why nothing was stored. It matches ErrLocked when another transaction has
+	// the event or its user locked: the event is still held under its lease, and the
+	// same settlement can be made again. It matches ErrLeaseLost when the event belongs
 	// to another by now, and is a [*NotFoundError] when there is no such event any
 	// more, because its user was deleted meanwhile.
 	Err error

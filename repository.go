@@ -205,17 +205,23 @@ type ClaimRepository interface {
 	// successor of the event that ends. A series has at most one open event: a
 	// successor whose occurrence is not after the ended one's is none. It answers in the order of the settlements. A
 	// settlement that cannot be stored has its own error and does not hold up the
-	// others. An error of the call means that it is not known what was stored, and
-	// the same call may be repeated: what was stored before is answered again.
+	// others. It waits for no lock that another transaction may hold for long: an event
+	// that is locked has an error that matches [ErrLocked], and can be settled later. An
+	// error of the call means that it is not known what was stored, and the same call may
+	// be repeated: what was stored before is answered again.
 	Settle(ctx context.Context, settlements []Settlement) ([]Settled, error)
 
 	// Release gives back what is still held under a token, as after a shutdown, and
-	// returns it. It is how the outcome of a claim is resolved whose answer got lost.
+	// returns it. It is how the outcome of a claim is resolved whose answer got lost. An
+	// event that another transaction has locked is left under the token, which counts as
+	// expired from then on.
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
-	// ReleaseExpired gives back the events of up to limit leases that ran out, as
-	// after a crash, and returns them. When the clock was set back, a lease lasts from
-	// then on as long as it would have lasted from its claim on, unless it is renewed.
+	// ReleaseExpired gives back up to limit events of leases that ran out, as after a
+	// crash, and returns them. It returns none when there are no others. What another
+	// transaction has locked stays under its lease until the next time. When the clock
+	// was set back, a lease lasts from then on as long as it would have lasted from its
+	// claim on, unless it is renewed.
 	// ReleaseExpired also removes deleted users of whom nothing is in flight any more,
 	// and forgets tokens that hold nothing any more.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)

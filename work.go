@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ const (
 	settlers     = 2                // transactions that store outcomes at once: while one waits, the other works
 	settleLinger = time.Millisecond // how long an outcome waits for company
 	stuckAfter   = 5 * time.Second  // for deliveries that ignore the end of their context
-	sweepLeases  = 100              // expired leases that are given back in one transaction
+	sweepEvents  = 2000             // events of expired leases that are released in one transaction, at most
 )
 
 // machine is the engine that runs events.
@@ -80,6 +81,7 @@ type worker struct {
 	owner  string
 	watch  watch
 	lead   lead
+	step   int // how many events of expired leases to release at once; only releaseExpired uses it
 }
 
 // tryAgain is how long to wait after calls to the repository have failed.
@@ -266,14 +268,19 @@ func (w *worker) settlement(j *job, o Outcome) Settlement {
 	return Settlement{Event: j.event, User: j.user, Outcome: o, Next: next, Follow: w.followWith(j.route.handler, j.event, o)}
 }
 
-// settle stores a batch of outcomes and tells what was stored.
-func (w *worker) settle(ctx context.Context, batch []Settlement) error {
+// settle stores a batch of outcomes and tells what was stored. It returns the places of
+// those whose events are locked.
+func (w *worker) settle(ctx context.Context, batch []Settlement) (later []int, err error) {
 	settled, err := w.repository.Settle(ctx, batch)
 	if err != nil {
 		w.mark.reset() // some of it may be available again
-		return err
+		return nil, err
 	}
 	for i, r := range settled {
+		if errors.Is(r.Err, ErrLocked) {
+			later = append(later, i)
+			continue
+		}
 		w.report(ctx, batch[i].Event, r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(next)
@@ -283,7 +290,7 @@ func (w *worker) settle(ctx context.Context, batch []Settlement) error {
 		}
 	}
 	w.tellSettled(ctx, batch, settled)
-	return nil
+	return later, nil
 }
 
 // next is what a settlement stored that may be PENDING.
@@ -315,17 +322,24 @@ func (w *worker) report(ctx context.Context, e Event, r Settled) {
 	}
 }
 
-// releaseExpired gives back the events of processes that died.
+// releaseExpired gives back the events of processes that died. After a failure the next
+// step is half as large, since it may have been too large for the time that it had.
 func (w *worker) releaseExpired(ctx context.Context) error {
 	for {
-		events, err := w.repository.ReleaseExpired(ctx, sweepLeases)
+		w.step = cmp.Or(w.step, sweepEvents)
+		events, err := w.repository.ReleaseExpired(ctx, w.step)
 		w.tellReleased(ctx, events, AfterCrash)
 		if len(events) > 0 {
 			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
 			w.running.wakeFor(events...)
 		}
-		if err != nil || len(events) == 0 {
+		if err != nil {
+			w.step = max(w.step/2, 1)
 			return err
+		}
+		if len(events) == 0 {
+			w.step = sweepEvents
+			return nil
 		}
 	}
 }

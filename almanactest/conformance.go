@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"sync"
@@ -149,12 +150,25 @@ func (k *kit) claim(n int) []almanac.Event {
 // settle stores one outcome and answers what came of it.
 func (k *kit) settle(s almanac.Settlement) almanac.Settled {
 	k.Helper()
-	settled, err := k.r.Settle(k.Context(), []almanac.Settlement{s})
+	settled, err := k.settleUnlocked(s)
 	k.ok(err)
-	if len(settled) != 1 {
-		k.Fatalf("%d answers to one settlement", len(settled))
+	return settled
+}
+
+// settleUnlocked stores one outcome, and tries again as long as its event is locked.
+func (k *kit) settleUnlocked(s almanac.Settlement) (almanac.Settled, error) {
+	for {
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{s})
+		if err != nil {
+			return almanac.Settled{}, err
+		}
+		if len(settled) != 1 {
+			return almanac.Settled{}, fmt.Errorf("%d answers to one settlement", len(settled))
+		}
+		if !errors.Is(settled[0].Err, almanac.ErrLocked) {
+			return settled[0], nil
+		}
 	}
-	return settled[0]
 }
 
 // stored returns an event as it is stored now.
@@ -185,7 +199,7 @@ func (k *kit) crash(n int) (claimed, released []almanac.Event) {
 }
 
 // expire waits until n events have been taken back from leases that ran out, at
-// most limit leases at a time.
+// most limit events at a time.
 func (k *kit) expire(n, limit int) (released []almanac.Event) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)

@@ -49,19 +49,24 @@ var turnCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("missed", m, almanac.Missed{})
 	},
-	"ReleaseExpired/takes as many leases as it is asked to": func(k *kit) {
-		for range 4 {
+	"ReleaseExpired/gives back as many events as it is asked to": func(k *kit) {
+		for range 6 {
 			k.owe()
 		}
-		for range 2 {
-			r := request(2)
+		for _, n := range []int{1, 5} {
+			r := request(n)
 			r.Lease = time.Microsecond
 			claim, err := k.r.Claim(k.Context(), r)
 			k.ok(err)
-			k.same("claimed", len(claim.Events), 2)
+			k.same("claimed", len(claim.Events), n)
 		}
-		k.same("released with the first lease", len(k.expire(1, 1)), 2)
-		k.same("released with the second", len(k.expire(1, 1)), 2)
+		k.same("of both leases", len(k.expire(1, 2)), 2)
+		k.same("of the middle of the second", len(k.expire(1, 3)), 3)
+		k.same("the last", len(k.expire(1, 3)), 1)
+		none, err := k.r.ReleaseExpired(k.Context(), 3)
+		k.ok(err)
+		k.same("more", len(none), 0)
+		k.claim(6)
 	},
 	"Release/leaves alone what another has claimed since": func(k *kit) {
 		k.owe()
@@ -149,8 +154,8 @@ var raceCases = map[string]func(*kit){
 		var racing sync.WaitGroup
 		for _, e := range claimed {
 			racing.Go(func() {
-				settled, err := k.r.Settle(k.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}})
-				if err != nil || settled[0].Successor == nil {
+				settled, err := k.settleUnlocked(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)})
+				if err != nil || settled.Successor == nil {
 					k.Errorf("settled %+v, error %v", settled, err)
 				}
 			})
@@ -172,7 +177,7 @@ var raceCases = map[string]func(*kit){
 		var racing sync.WaitGroup
 		for i, e := range k.claim(n) {
 			racing.Go(func() {
-				if _, err := k.r.Settle(k.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}}); err != nil {
+				if _, err := k.settleUnlocked(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)}); err != nil {
 					k.Error(err)
 				}
 			})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -91,7 +92,7 @@ func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Du
 // Release gives back what is still held under a token.
 func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		released, err = r.giveBack(token, almanac.GaveBack(almanac.AfterShutdown, "released", 0), now)
+		released, err = r.giveBack(token, math.MaxInt, almanac.GaveBack(almanac.AfterShutdown, "released", 0), now)
 		return err
 	})
 	return released, err
@@ -105,8 +106,8 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []
 		r.moveEarlyLeases(now)
 		expired := slices.DeleteFunc(slices.Collect(maps.Keys(r.leases)), func(t uuid.UUID) bool { return !r.leases[t].expires.Before(now) })
 		slices.SortFunc(expired, func(a, b uuid.UUID) int { return r.leases[a].expires.Compare(r.leases[b].expires) })
-		for _, token := range expired[:min(limit, len(expired))] {
-			events, err := r.giveBack(token, almanac.GaveBack(almanac.AfterCrash, "lease expired", 0), now)
+		for _, token := range expired {
+			events, err := r.giveBack(token, limit-len(released), almanac.GaveBack(almanac.AfterCrash, "lease expired", 0), now)
 			if err != nil {
 				return err
 			}
@@ -132,11 +133,14 @@ func (s *state) moveEarlyLeases(now time.Time) {
 	}
 }
 
-// giveBack releases what is held under a token and ends its lease. The events of a
-// deleted user end instead.
-func (s *state) giveBack(token uuid.UUID, outcome almanac.Outcome, now time.Time) ([]almanac.Event, error) {
+// giveBack releases up to limit events that are held under a token, and ends its lease
+// when nothing is left. The events of a deleted user end instead.
+func (s *state) giveBack(token uuid.UUID, limit int, outcome almanac.Outcome, now time.Time) ([]almanac.Event, error) {
 	var released []almanac.Event
 	for _, id := range s.leases[token].ids {
+		if len(released) == limit {
+			break
+		}
 		e, ok := s.events[id]
 		if !ok || e.Status != almanac.Processing || e.LeaseToken != token {
 			continue
@@ -147,7 +151,7 @@ func (s *state) giveBack(token uuid.UUID, outcome almanac.Outcome, now time.Time
 		}
 		released = append(released, given)
 	}
-	delete(s.leases, token)
+	s.endLease(token)
 	return released, nil
 }
 

@@ -44,7 +44,8 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 	return confirmed, err
 }
 
-// Return gives back events that were claimed ahead.
+// Return gives back events that were claimed ahead. Those that another transaction has
+// locked stay under their leases, which run out.
 func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {
 	wanted := make(map[claimed]bool, len(events))
 	for _, e := range events {
@@ -62,7 +63,7 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 		if err != nil {
 			return err
 		}
-		if returned, err = s.giveBack(ctx, tx, leases, 0, "released"); err != nil {
+		if returned, _, err = s.giveBack(ctx, tx, leases, byChoice); err != nil {
 			return err
 		}
 		return s.endLeases(ctx, tx, tokens)

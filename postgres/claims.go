@@ -42,33 +42,21 @@ func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Durati
 	return held, err
 }
 
-// Release gives back what is still held under a token.
+// Release gives back what is still held under a token, but for what is locked.
 func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
 	var released []almanac.Event
-	err := s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) error {
-		taken, err := all(ctx, tx, s.statements["take_lease"], pgx.StrictNamedArgs{"token": token}, scanLease)
-		if err != nil {
-			return err
-		}
-		released, err = s.giveBack(ctx, tx, taken, 0, "released")
+	err := s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) (err error) {
+		released, _, err = s.releaseLeases(ctx, tx, "take_lease", pgx.StrictNamedArgs{"token": token}, byChoice)
 		return err
 	})
 	return released, err
 }
 
 // ReleaseExpired gives back the events of leases that ran out, ends leases that hold
-// nothing, and removes deleted users of whom nothing is in flight any more.
+// nothing, and removes deleted users of whom nothing is in flight any more. What is
+// locked stays where it is.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
-	var released []almanac.Event
-	err := s.transact(ctx, "release expired leases", func(ctx context.Context, tx pgx.Tx) error {
-		args := pgx.StrictNamedArgs{"limit": limit}
-		taken, err := all(ctx, tx, s.statements["take_expired_leases"], args, scanLease)
-		if err != nil {
-			return err
-		}
-		released, err = s.giveBack(ctx, tx, taken, 1, "lease expired")
-		return err
-	})
+	released, err := s.releaseExpired(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +71,37 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	})
 }
 
+// releaseExpired goes on until something is given back, or every lease that had run out
+// when it began was looked at. A lease that keeps what is locked counts as run out later.
+func (s *Store) releaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
+	var before *time.Time
+	for {
+		var at time.Time
+		err = s.transact(ctx, "release expired leases", func(ctx context.Context, tx pgx.Tx) (err error) {
+			args := pgx.StrictNamedArgs{"limit": limit, "before": before}
+			released, at, err = s.releaseLeases(ctx, tx, "take_expired_leases", args, byCrash)
+			return err
+		})
+		if err != nil || len(released) > 0 || at.IsZero() {
+			return released, err
+		}
+		if before == nil {
+			before = &at
+		}
+	}
+}
+
+// cause is why events are released.
+type cause struct {
+	crashes int // what it adds to their crash counts
+	reason  string
+}
+
+var (
+	byChoice = cause{reason: "released"}
+	byCrash  = cause{crashes: 1, reason: "lease expired"}
+)
+
 // lease is what a token was given, in parallel lists.
 type lease struct {
 	token    uuid.UUID
@@ -92,14 +111,34 @@ type lease struct {
 	ahead    *time.Time // since when they may be ahead of their target; nil when all were due
 }
 
-func scanLease(row pgx.CollectableRow) (lease, error) {
-	var l lease
-	err := row.Scan(&l.token, &l.series, &l.ids, &l.versions, &l.ahead)
-	return l, err
+// releaseLeases takes leases by a statement, gives back what they hold, and leaves in them
+// what is locked. It returns when they were taken; zero if there were none.
+func (s *Store) releaseLeases(ctx context.Context, tx pgx.Tx, take string, args pgx.StrictNamedArgs, why cause) (released []almanac.Event, at time.Time, err error) {
+	taken, err := all(ctx, tx, s.statements[take], args, func(row pgx.CollectableRow) (l lease, err error) {
+		return l, row.Scan(&at, &l.token, &l.series, &l.ids, &l.versions, &l.ahead)
+	})
+	if err != nil || len(taken) == 0 {
+		return nil, at, err
+	}
+	released, locked, err := s.giveBack(ctx, tx, taken, why)
+	if err != nil {
+		return nil, at, err
+	}
+	type one = heldEvent
+	_, err = tx.Exec(ctx, s.statements["keep_leases"], pgx.StrictNamedArgs{
+		"tokens":   uuids(column(taken, func(l lease) uuid.UUID { return l.token })),
+		"looked":   column(taken, func(l lease) int { return len(l.ids) }),
+		"held":     uuids(column(locked, func(h one) uuid.UUID { return h.token })),
+		"series":   column(locked, func(h one) int64 { return h.series }),
+		"ids":      uuids(column(locked, func(h one) uuid.UUID { return h.id })),
+		"versions": column(locked, func(h one) int { return h.version }),
+	})
+	return released, at, err
 }
 
-// giveBack releases what is still held under leases that the transaction took.
-func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes int, reason string) ([]almanac.Event, error) {
+// giveBack releases what leases still hold, and returns it. It also returns what another
+// transaction has locked, which stays as it is.
+func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, why cause) (released []almanac.Event, locked []heldEvent, err error) {
 	var tokens, ids []uuid.UUID
 	var series []int64
 	var versions []int
@@ -110,40 +149,53 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, crashes 
 		series, ids, versions = append(series, l.series...), append(ids, l.ids...), append(versions, l.versions...)
 	}
 	if len(ids) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	held, err := all(ctx, tx, s.statements["lock_held"], pgx.StrictNamedArgs{
 		"tokens": uuids(tokens), "series": series, "ids": uuids(ids), "versions": versions,
 	}, scanHeld)
-	if err != nil || len(held) == 0 {
-		return nil, err
+	if err != nil {
+		return nil, nil, err
 	}
-	released, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
-		"series":  column(held, func(h heldSeries) int64 { return h.series }),
-		"tokens":  uuids(column(held, func(h heldSeries) uuid.UUID { return h.token })),
-		"ahead":   column(held, func(h heldSeries) *time.Time { return ahead[h.token] }),
-		"crashes": crashes, "reason": reason, "deleted": almanac.ReasonUserDeleted,
+	var ours []heldEvent
+	for _, h := range held {
+		if h.ours {
+			ours = append(ours, h)
+		} else {
+			locked = append(locked, h)
+		}
+	}
+	if len(ours) == 0 {
+		return nil, locked, nil
+	}
+	given, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
+		"series":  column(ours, func(h heldEvent) int64 { return h.series }),
+		"tokens":  uuids(column(ours, func(h heldEvent) uuid.UUID { return h.token })),
+		"ahead":   column(ours, func(h heldEvent) *time.Time { return ahead[h.token] }),
+		"crashes": why.crashes, "reason": why.reason, "deleted": almanac.ReasonUserDeleted,
 	}, scanID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	given, err := all(ctx, tx, s.statements["events"], pgx.StrictNamedArgs{"ids": uuids(released)}, scanEvent)
+	released, err = all(ctx, tx, s.statements["events"], pgx.StrictNamedArgs{"ids": uuids(given)}, scanEvent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return given, s.hint(ctx, tx, given)
+	return released, locked, s.hint(ctx, tx, released)
 }
 
-// heldSeries is one that the transaction has locked, with the token that was taken
-// away.
-type heldSeries struct {
-	series int64
-	token  uuid.UUID
+// heldEvent is an event that a lease holds, and whether the transaction has locked it.
+type heldEvent struct {
+	token   uuid.UUID
+	series  int64
+	id      uuid.UUID
+	version int
+	ours    bool
 }
 
-func scanHeld(row pgx.CollectableRow) (heldSeries, error) {
-	var h heldSeries
-	err := row.Scan(&h.series, &h.token)
+func scanHeld(row pgx.CollectableRow) (heldEvent, error) {
+	var h heldEvent
+	err := row.Scan(&h.token, &h.series, &h.id, &h.version, &h.ours)
 	return h, err
 }
 

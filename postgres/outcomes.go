@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,15 +27,13 @@ type change struct {
 	planErr error
 }
 
-// errApart says that an event is followed by one in another series. In a batch it
-// could meet what another settlement does to that series, so each is then stored by
-// itself.
-var errApart = errors.New("postgres: a successor in another series")
-
-// plan makes changes of the settlements at the given places, and returns the places
-// of those that there is nothing to change for, or not yet.
-func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
-	seen := make(map[uuid.UUID]bool, len(places))
+// plan makes changes of the settlements at the given places. It returns the places of
+// those that it cannot make one of as rest, and as alone the places of those that store
+// events in other series too. Other settlements of a batch could write the same series,
+// so each of these has a transaction of its own. Its user is locked first, as an edit or
+// a deletion locks them: none of them waits for another in a circle then.
+func (t *turn) plan(places []int) (changes []*change, rest, alone []int, err error) {
+	seen, seenAlone := make(map[uuid.UUID]bool, len(places)), make(map[uuid.UUID]bool)
 	changes = make([]*change, 0, len(places))
 	for _, i := range places {
 		s := &t.settlements[i]
@@ -43,12 +43,20 @@ func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
 		held = held && claim.version == t.latest[claim.id]
 		user, known := t.userOf(s)
 		// An event that stands twice in a batch is settled once, and the first counts.
+		if seenAlone[s.Event.ID] {
+			alone = append(alone, i)
+			continue
+		}
 		if !held || seen[s.Event.ID] || !known {
 			rest = append(rest, i)
 			seen[s.Event.ID] = seen[s.Event.ID] || held
 			continue
 		}
 		seen[s.Event.ID] = true
+		if t.busy[s.Event.UserID] {
+			t.settled[i].Err = almanac.ErrLocked
+			continue
+		}
 		outcome := s.Outcome
 		if user == nil && t.locked && outcome.Status == almanac.Pending {
 			outcome = almanac.GaveUp(almanac.ReasonUserDeleted) // nothing is tried again for a user who was deleted
@@ -65,12 +73,44 @@ func (t *turn) plan(places []int) (changes []*change, rest []int, err error) {
 		if user != nil && is.Status.Terminal() {
 			c.plan(s, *user, t.now)
 		}
-		if (c.apart != nil || len(c.follow) > 0) && len(t.settlements) > 1 {
-			return nil, nil, errApart
+		if len(c.wanted()) > 0 && (!t.locked || len(places) > 1) {
+			alone, seenAlone[s.Event.ID] = append(alone, i), true
+			continue
 		}
 		changes = append(changes, c)
 	}
-	return changes, rest, nil
+	return changes, rest, alone, nil
+}
+
+// wanted is what is to be stored in other series, in the order of these: two
+// transactions that store some of the same ones do so in the same order.
+func (c *change) wanted() []almanac.Event {
+	wanted := slices.Clone(c.follow)
+	if c.apart != nil {
+		wanted = append(wanted, *c.apart)
+	}
+	slices.SortStableFunc(wanted, func(a, b almanac.Event) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(seriesName(a.OccurrenceKey), seriesName(b.OccurrenceKey)))
+	})
+	return wanted
+}
+
+// lockWanted locks the other series that a change writes, and reports whether none of
+// them is locked by another transaction. Such a change is the only one of its
+// transaction.
+func (t *turn) lockWanted(ctx context.Context, changes []*change) (free bool, err error) {
+	if len(changes) != 1 {
+		return true, nil
+	}
+	wanted := changes[0].wanted()
+	if len(wanted) == 0 {
+		return true, nil
+	}
+	return one(ctx, t.tx, t.statements["lock_wanted"], pgx.StrictNamedArgs{
+		"user":  changes[0].was.UserID,
+		"types": column(wanted, func(e almanac.Event) string { return e.Type }),
+		"names": column(wanted, func(e almanac.Event) string { return seriesName(e.OccurrenceKey) }),
+	}, pgx.RowTo[bool])
 }
 
 // userOf returns the user of an event, nil where none is asked for or they were
@@ -164,20 +204,14 @@ func (t *turn) name(ctx context.Context, changes []*change) error {
 // that hold nothing any more, and returns which took effect.
 func (t *turn) store(ctx context.Context, changes []*change, places []int) (stored map[uuid.UUID]bool, err error) {
 	var ended, released []*change
-	users := make(map[uuid.UUID]bool, len(changes))
 	for _, c := range changes {
 		if c.is.Status.Terminal() {
 			ended = append(ended, c)
 		} else {
 			released = append(released, c)
 		}
-		users[c.was.UserID] = true
 	}
 	var statements pgx.Batch
-	if len(users) < len(changes) {
-		series := column(changes, func(c *change) int64 { return c.series })
-		statements.Queue(t.statements["lock_settled"], pgx.StrictNamedArgs{"series": series})
-	}
 	stored = make(map[uuid.UUID]bool, len(changes))
 	note := func(rows pgx.Rows) error {
 		ids, err := pgx.CollectRows(rows, scanID)
@@ -264,21 +298,20 @@ func ofNext[V any](changes []*change, value func(*almanac.Event) V) pgtype.FlatA
 	})
 }
 
-// storeApart stores what begins or goes on with another series than the event before
-// it.
+// storeApart stores what begins or goes on in another series than that of the event
+// before it.
 func (t *turn) storeApart(ctx context.Context, c *change) error {
-	wanted := c.follow
-	if c.apart != nil {
-		wanted = append([]almanac.Event{*c.apart}, wanted...)
-	}
-	stored, err := t.insert(ctx, t.tx, t.keys, wanted)
+	stored, err := t.insert(ctx, t.tx, t.keys, c.wanted())
 	if err != nil || len(stored) == 0 {
 		return err
 	}
 	one := &t.settled[c.place]
-	one.Followed = stored
-	if c.apart != nil && stored[0].ID == c.apart.ID {
-		one.Successor, one.Followed = &stored[0], stored[1:]
+	for i, e := range stored {
+		if c.apart != nil && e.ID == c.apart.ID {
+			one.Successor = &stored[i]
+		} else {
+			one.Followed = append(one.Followed, e)
+		}
 	}
 	return t.hint(ctx, t.tx, stored)
 }

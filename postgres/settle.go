@@ -12,19 +12,18 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Settle stores outcomes, each in one transaction with its successor. When the
-// database refuses a row of the batch for good, each settlement is stored by
-// itself, so that one cannot hold up the others; a successor that is refused is
-// left out. When a statement takes longer than the database allows, each half is
-// stored by itself.
+// Settle stores outcomes, each in one transaction with its successor. It waits for no
+// lock of another transaction: an event whose series or user is locked is answered with
+// [almanac.ErrLocked], and the others are stored. When the database refuses a row of the
+// batch for good, each settlement is stored by itself, so that one cannot hold up the
+// others; a successor that is refused is left out. When a statement takes longer than
+// the database allows, each half is stored by itself.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
 	settle, size := s.Settle, 0
 	switch {
 	case refused(err):
 		settle, size = s.settleAlone, 1
-	case errors.Is(err, errApart):
-		size = 1
 	case stateOf(err) == queryCanceled && len(left) > 1:
 		size = (len(left) + 1) / 2
 	case err != nil:
@@ -76,11 +75,12 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 	return settled, err
 }
 
-// settleTogether stores a batch in at most two transactions. The first plans from
-// the users as they were when their events were claimed, and locks none: what it
-// stores takes effect where the series say that they are still the same. The
-// second sees to the rest, with their users locked. An error comes with the places
-// of the settlements that are not stored, and with the answers to the others.
+// settleTogether stores a batch in at most two transactions, and one more for each
+// settlement that stores events in other series. The first plans from the users as they
+// were when their events were claimed, and locks none: what it stores takes effect where
+// the series say that the users are still the same. The second locks the users of the
+// rest. An error comes with the places of the settlements that are not stored, and with
+// the answers to the others.
 func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.Settled, left []int, err error) {
 	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.Settled, len(settlements))}
 	left = make([]int, len(settlements))
@@ -89,18 +89,16 @@ func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settle
 	}
 	for _, locked := range []bool{false, true} {
 		if len(left) == 0 {
-			break
+			return b.settled, nil, nil
 		}
-		var rest []int
-		err := s.transactKeys(ctx, "settle", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
-			t := &turn{batch: b, tx: tx, keys: keys, locked: locked}
-			rest, err = t.take(ctx, left)
-			return err
-		})
-		if err != nil {
+		if left, err = b.settle(ctx, left, locked); err != nil {
 			return b.settled, left, err
 		}
-		left = rest
+	}
+	for ; len(left) > 0; left = left[1:] {
+		if _, err := b.settle(ctx, left[:1], true); err != nil {
+			return b.settled, left, err
+		}
 	}
 	return b.settled, nil, nil
 }
@@ -112,13 +110,28 @@ type batch struct {
 	settled     []almanac.Settled
 }
 
+// settle runs one transaction, and returns the places of the settlements that are left
+// for another. With an error these are all.
+func (b *batch) settle(ctx context.Context, places []int, locked bool) (left []int, err error) {
+	err = b.transactKeys(ctx, "settle", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
+		t := &turn{batch: b, tx: tx, keys: keys, locked: locked}
+		left, err = t.take(ctx, places)
+		return err
+	})
+	if err != nil {
+		return places, err
+	}
+	return left, nil
+}
+
 // turn is one settling transaction on its way through its steps.
 type turn struct {
 	*batch
 	tx     pgx.Tx
 	keys   keys
 	locked bool                       // whether users are locked
-	users  map[uuid.UUID]almanac.User // those who are locked and not deleted
+	users  map[uuid.UUID]almanac.User // those that are locked and not deleted
+	busy   map[uuid.UUID]bool         // users that another transaction has locked
 	series map[claimed]int64          // of the events that the leases list as they were claimed
 	latest map[uuid.UUID]int          // the version of each as it was claimed last
 	now    time.Time
@@ -133,17 +146,24 @@ type claimed struct {
 func claimedAs(e almanac.Event) claimed { return claimed{e.ID, e.LeaseToken, e.Version - 1} }
 
 // take settles the settlements at the given places, and returns the places of those
-// that it could not.
-func (t *turn) take(ctx context.Context, places []int) (rest []int, err error) {
+// that are left for another transaction. Without locked users, these are the ones that
+// it could not settle; with them, the ones that need a transaction of their own.
+func (t *turn) take(ctx context.Context, places []int) (left []int, err error) {
 	for _, i := range places {
 		t.settled[i] = almanac.Settled{} // the transaction may be repeated
 	}
 	if err := t.look(ctx, places); err != nil {
 		return nil, err
 	}
-	changes, rest, err := t.plan(places)
+	changes, rest, alone, err := t.plan(places)
 	if err != nil {
 		return nil, asIs(err)
+	}
+	if free, err := t.lockWanted(ctx, changes); err != nil {
+		return nil, err
+	} else if !free {
+		t.settled[changes[0].place].Err = almanac.ErrLocked
+		return nil, nil
 	}
 	if err := t.name(ctx, changes); err != nil {
 		return nil, err
@@ -162,14 +182,15 @@ func (t *turn) take(ctx context.Context, places []int) (rest []int, err error) {
 			return nil, err
 		}
 	}
-	slices.Sort(rest)
 	if t.locked {
-		return nil, t.recognise(ctx, rest)
+		return alone, t.recognise(ctx, rest)
 	}
-	return rest, nil
+	left = append(rest, alone...)
+	slices.Sort(left)
+	return left, nil
 }
 
-// look locks users, where it is time for that, and reads what the tokens hold and
+// look locks users, where the transaction does, and reads what the tokens hold and
 // the clock.
 func (t *turn) look(ctx context.Context, places []int) (err error) {
 	wanted := make(map[claimed]bool, len(places))
@@ -182,13 +203,14 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 	var statements pgx.Batch
 	if t.locked {
 		statements.Queue(t.statements["settle_users"], pgx.StrictNamedArgs{"ids": uuids(users)})
+		statements.Queue(t.statements["stored_users"], pgx.StrictNamedArgs{"ids": uuids(users)})
 	}
 	statements.Queue(t.statements["leases"], pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
 	results := t.tx.SendBatch(ctx, &statements)
 	defer func() { err = errors.Join(err, results.Close()) }()
 
 	if t.locked {
-		if t.users, err = lockedUsers(results); err != nil {
+		if t.users, t.busy, err = lockedUsers(results); err != nil {
 			return err
 		}
 	}
@@ -209,19 +231,35 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 	return err
 }
 
-func lockedUsers(results pgx.BatchResults) (map[uuid.UUID]almanac.User, error) {
-	users := make(map[uuid.UUID]almanac.User)
-	_, err := next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
-		var deleted bool
+// lockedUsers returns the users that are locked and not deleted, and those that another
+// transaction has locked.
+func lockedUsers(results pgx.BatchResults) (users map[uuid.UUID]almanac.User, busy map[uuid.UUID]bool, err error) {
+	users, busy = make(map[uuid.UUID]almanac.User), make(map[uuid.UUID]bool)
+	deleted := make(map[uuid.UUID]bool)
+	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
+		var isDeleted bool
 		var u userRow
-		if err := row.Scan(append([]any{&deleted}, u.targets()...)...); err != nil || deleted {
+		if err := row.Scan(append([]any{&isDeleted}, u.targets()...)...); err != nil {
 			return none, err
 		}
 		user, err := u.value()
-		users[user.ID] = user
+		if isDeleted {
+			deleted[user.ID] = true
+		} else {
+			users[user.ID] = user
+		}
 		return none, err
 	})
-	return users, err
+	if err != nil {
+		return nil, nil, err
+	}
+	stored, err := next(results, pgx.CollectRows[uuid.UUID], scanID)
+	for _, id := range stored {
+		if _, ours := users[id]; !ours && !deleted[id] {
+			busy[id] = true
+		}
+	}
+	return users, busy, err
 }
 
 // distinct returns each of the values once, in order of their first appearance.
@@ -235,8 +273,8 @@ func distinct(ids []uuid.UUID) []uuid.UUID {
 }
 
 // recognise answers what could not be stored: it tells the settlements that were
-// stored before, by a commit whose answer got lost, from those whose event belongs
-// to another by now or is gone.
+// stored before, by a commit whose answer got lost, from those whose event is locked,
+// and from those whose event belongs to another by now or is gone.
 func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 	if len(unanswered) == 0 {
 		return nil
@@ -251,15 +289,17 @@ func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 		byID[e.ID] = e
 	}
 	for _, i := range unanswered {
-		id := t.settlements[i].Event.ID
-		e, ok := byID[id]
+		was := t.settlements[i].Event
+		e, ok := byID[was.ID]
 		switch {
 		case !ok:
-			t.settled[i].Err = &almanac.NotFoundError{Kind: "event", ID: id}
-		case !t.settlements[i].StoredAs(e):
-			t.settled[i].Err = almanac.ErrLeaseLost
-		default:
+			t.settled[i].Err = &almanac.NotFoundError{Kind: "event", ID: was.ID}
+		case t.settlements[i].StoredAs(e):
 			t.settled[i].Event = e // its successor was stored with it
+		case e.LeaseToken == was.LeaseToken && e.Version == was.Version && e.Status == almanac.Processing:
+			t.settled[i].Err = almanac.ErrLocked
+		default:
+			t.settled[i].Err = almanac.ErrLeaseLost
 		}
 	}
 	return nil

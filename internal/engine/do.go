@@ -7,8 +7,9 @@ import (
 
 // outcome is a result on its way to the store.
 type outcome[R any, K comparable] struct {
-	result R
-	hold   *hold[K]
+	result   R
+	hold     *hold[K]
+	slotless bool // whether its slot was given back before it is stored
 }
 
 // do does item and hands on its result. Run waits for it through r.busy, up to
@@ -23,7 +24,7 @@ func (r *run[T, R, K]) do(ctx context.Context, item T, hold *hold[K]) {
 			result = r.Exited(item, recover(), debug.Stack())
 		}
 		r.ledger.done(hold)
-		r.results <- outcome[R, K]{result, hold}
+		r.results <- outcome[R, K]{result: result, hold: hold}
 		r.busy.leave()
 	}()
 

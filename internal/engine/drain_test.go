@@ -163,7 +163,7 @@ func TestDrain_ofAStoreThatIsGone(t *testing.T) {
 				}
 				e := s.engine()
 				e.Settings.Batch = 1
-				e.Settle = func(ctx context.Context, _ []result) error { return tt.settle(ctx) }
+				e.Settle = func(ctx context.Context, _ []result) ([]int, error) { return nil, tt.settle(ctx) }
 				if tt.failRenewal {
 					s.failRenew = always
 				}
@@ -225,7 +225,7 @@ func TestDrain_hasPatienceWithASlowStore(t *testing.T) {
 		}
 		e := s.engine()
 		e.Settings.Batch = 1
-		e.Settle = func(ctx context.Context, results []result) error {
+		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
 			time.Sleep(8 * time.Second)
 			return s.settle(ctx, results)
 		}

@@ -65,14 +65,17 @@ type Engine[T, R any, K comparable] struct {
 	// [runtime.Goexit]; stack is the goroutine's at that moment.
 	Exited func(item T, cause any, stack []byte) R
 
-	// Settle stores a batch. An error means that it is to be tried again as it is,
+	// Settle stores a batch. It returns the places of results that cannot be stored yet
+	// because somebody else works on what they are about. These are tried again apart
+	// from the others, and hold up neither them nor the claims. An error means that the
+	// batch is to be tried again as it is,
 	// after Settings.Backoff, while its leases last; with a single settler nothing
 	// behind it is stored before. A result that the store will never take is therefore for
 	// Settle to put aside, returning nil. So is one whose lease has passed to
 	// somebody else: results arrive here also after their lease is lost. An error
 	// may hide a success (a connection that broke during the commit), so storing
 	// a result twice must be harmless. The slice is Settle's to keep.
-	Settle func(ctx context.Context, results []R) error
+	Settle func(ctx context.Context, results []R) (later []int, err error)
 
 	// Leases says how claims are kept while their items are in hand.
 	Leases Leases[T, K]
@@ -195,15 +198,20 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		(&claimer[T, R, K]{r: r, holder: holder}).run(ctx, work)
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
-	settlers, turn := make([]settler[T, R, K], len(r.settling)), make(chan struct{}, 1)
+	settlers, turn := make([]settler[T, R, K], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
 	var settling sync.WaitGroup
 	for i := range settlers {
 		settlers[i] = settler[T, R, K]{r: r, vigil: &r.settling[i], turn: turn}
 		settling.Go(func() { settlers[i].run(outliving) })
 	}
+	settled := make(chan struct{}) // closed when no result is to be postponed any more
+	actors.Go(func() {
+		defer close(settled)
+		settling.Wait()
+	})
 	actors.Go(func() {
 		defer stopRenewing()
-		settling.Wait()
+		r.postponer.run(outliving, settled)
 	})
 	actors.Go(func() { r.renew(renewing) })
 	for i, c := range e.Chores {
@@ -216,7 +224,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	for i := range settlers {
 		err = errors.Join(err, settlers[i].err)
 	}
-	return err
+	return errors.Join(err, r.postponer.settler.err)
 }
 
 // Wake hints that an item may be due earlier than the engine knows. It never
@@ -235,8 +243,14 @@ type run[T, R any, K comparable] struct {
 	last    chan struct{}      // closed when no result is to come
 	stopped <-chan struct{}    // closed when Run was asked to stop
 
+	postponer *postponer[T, R, K]
+	vigils
+}
+
+// vigils watch over what a run calls.
+type vigils struct {
 	claiming, renewing vigil
-	settling, chores   []vigil // one for each settler, and for each chore
+	settling, chores   []vigil // one for each settler and the postponer, and for each chore
 }
 
 func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{}) *run[T, R, K] {
@@ -244,7 +258,8 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &run[T, R, K]{
+	settlers := max(e.Settings.Settlers, 1)
+	r := &run[T, R, K]{
 		Engine:  e,
 		log:     log,
 		slots:   newSlots(e.Settings.Slots),
@@ -254,9 +269,10 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 		last:    make(chan struct{}),
 		stopped: stopped,
 
-		settling: make([]vigil, max(e.Settings.Settlers, 1)),
-		chores:   make([]vigil, len(e.Chores)),
+		vigils: vigils{settling: make([]vigil, settlers+1), chores: make([]vigil, len(e.Chores))},
 	}
+	r.postponer = &postponer[T, R, K]{settler: settler[T, R, K]{r: r, vigil: &r.settling[settlers]}}
+	return r
 }
 
 // claimSize is how many of n items to claim at once.

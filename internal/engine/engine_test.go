@@ -202,7 +202,7 @@ func TestRun_handsOnTheValuesOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
 		e := s.engine()
-		e.Settle = func(ctx context.Context, results []result) error {
+		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
 			if ctx.Value(key{}) != "trace" {
 				t.Error("Settle does not see the value")
 			}

@@ -51,7 +51,7 @@ func (e *Engine[T, R, K]) Health() Health {
 		Running: true,
 		Claim:   r.claiming.trouble(now),
 		Renew:   r.renewing.trouble(now),
-		InHand:  int(r.slots.inHand.Load()),
+		InHand:  int(r.slots.inHand.Load()) + r.postponer.count(),
 		Chores:  make(map[string]Trouble),
 	}
 	select {

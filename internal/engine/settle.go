@@ -78,13 +78,17 @@ func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
 	defer s.vigil.rest() // it is stored or given up
 	for failures := 1; ; failures++ {
 		s.watch()
-		err := s.try(ctx, batch)
+		later, err := s.try(ctx, batch)
 		if err == nil {
 			s.watch()
 			if s.draining() {
 				s.limit = time.Now().Add(s.r.Leases.TTL) // it works: go on
 			}
-			s.free(batch)
+			left, stored := apart(batch, later)
+			s.free(stored)
+			if len(left) > 0 {
+				s.r.postponer.add(left)
+			}
 			return
 		}
 
@@ -98,8 +102,8 @@ func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
 	}
 }
 
-// try stores batch once.
-func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) error {
+// try stores batch once, and returns the places of the results that are for later.
+func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) (later []int, err error) {
 	deadline := time.Now().Add(s.r.call())
 	if s.draining() && s.limit.Before(deadline) {
 		deadline = s.limit
@@ -112,9 +116,9 @@ func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) error
 		results[i] = o.result
 	}
 	s.vigil.try()
-	err := s.r.Settle(ctx, results)
+	later, err = s.r.Settle(ctx, results)
 	s.vigil.tried(err)
-	return err
+	return later, err
 }
 
 // giveUp frees the part of batch that there is no point in trying again, and
@@ -146,10 +150,16 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 
 // free ends the holds of batch and gives its slots back.
 func (s *settler[T, R, K]) free(batch []outcome[R, K]) {
+	slots := 0
 	for _, o := range batch {
 		s.r.ledger.drop(o.hold)
+		if !o.slotless {
+			slots++
+		}
 	}
-	s.r.slots.release(len(batch))
+	if slots > 0 {
+		s.r.slots.release(slots)
+	}
 }
 
 // end is when to stop trying to store batch.

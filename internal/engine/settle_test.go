@@ -86,11 +86,11 @@ func TestSettle_storesSeveralBatchesAtOnce(t *testing.T) {
 		s := newStore(soon(1, 0, 0), soon(2, 1*second, 0), soon(3, 2*second, 0), soon(4, 3*second, 0))
 		e := s.engine()
 		e.Settings.Settlers = 2
-		e.Settle = func(ctx context.Context, results []result) error {
+		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
 			switch results[0].id {
 			case 1:
 				if s.now() < 10*second {
-					return errStore
+					return nil, errStore
 				}
 			case 3:
 				time.Sleep(5 * second)

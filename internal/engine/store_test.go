@@ -60,12 +60,13 @@ type store struct {
 
 	failClaim, failUntil, failSettle, failRenew func(call int) error
 	lost                                        map[int]bool // leases that somebody else has
+	locked                                      map[int]bool // items that somebody else works on, so that their results have to wait
 }
 
 func newStore(items ...item) *store {
 	return &store{
 		start: time.Now(), waiting: items, begun: map[int]time.Duration{},
-		settled: map[int]string{}, lost: map[int]bool{},
+		settled: map[int]string{}, lost: map[int]bool{}, locked: map[int]bool{},
 	}
 }
 
@@ -148,7 +149,7 @@ func (s *store) do(ctx context.Context, it item) result {
 	}
 }
 
-func (s *store) settle(ctx context.Context, results []result) error {
+func (s *store) settle(ctx context.Context, results []result) (later []int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []int
@@ -157,18 +158,22 @@ func (s *store) settle(ctx context.Context, results []result) error {
 	}
 	s.batches = append(s.batches, batch{s.now(), ids})
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if s.failSettle != nil {
 		if err := s.failSettle(len(s.batches)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	for _, r := range results {
+	for i, r := range results {
+		if s.locked[r.id] {
+			later = append(later, i)
+			continue
+		}
 		s.settled[r.id] += r.how // twice would show
 	}
-	s.inHand -= len(results)
-	return nil
+	s.inHand -= len(results) - len(later)
+	return later, nil
 }
 
 func (s *store) renew(_ context.Context, keys []int) ([]int, error) {
@@ -181,6 +186,21 @@ func (s *store) renew(_ context.Context, keys []int) ([]int, error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(keys), func(k int) bool { return s.lost[k] }), nil
+}
+
+// lock lets the results of items wait until unlock.
+func (s *store) lock(ids ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.locked[id] = true
+	}
+}
+
+func (s *store) unlock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.locked)
 }
 
 // soon is an item that is due d from now.

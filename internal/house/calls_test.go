@@ -20,6 +20,7 @@ func clockReaders() map[string]string {
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
 		"internal/engine/health.go":       "for how long something has failed",
 		"internal/engine/lease.go":        "a lease that is over is not worked on",
+		"internal/engine/postpone.go":     "results that wait are tried again after a while",
 		"internal/engine/renew.go":        "leases are renewed in time",
 		"internal/engine/settle.go":       "settling is tried again until a deadline",
 		"internal/pgserver/postmaster.go": "patience with a server that starts or stops",

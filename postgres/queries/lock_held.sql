@@ -1,12 +1,21 @@
--- Lock the series of what is still held under leases that were taken away, in order, as whoever deletes a user does. It is a
--- statement of its own, so that the next one sees users who were deleted while this one waited.
+-- Lock the series of what leases that were taken still hold. It is a statement of its own, so that the next one sees users who were
+-- deleted before their series could be locked.
 --   @tokens uuid[] · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
--- Returns the series and the token.
-SELECT s.id, held.token
-FROM unnest(@tokens::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[]) AS held (token, series_id, event_id, version)
-JOIN :"schema".series s ON s.id = held.series_id
-WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
-    AND s.event_id = held.event_id
-    AND s.version = held.version
-ORDER BY s.id
-FOR UPDATE OF s
+-- Locks the series FOR UPDATE, which confirm.sql sees. Those that another transaction has locked are passed over: nothing here waits for them.
+-- Returns what is held, and whether it is locked now.
+WITH held AS MATERIALIZED (
+    SELECT n.*
+    FROM unnest(@tokens::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[]) AS n (token, series_id, event_id, version)
+    JOIN :"schema".series s ON s.id = n.series_id
+    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+        AND s.event_id = n.event_id
+        AND s.version = n.version
+), locked AS MATERIALIZED (
+    SELECT s.id, s.event_id, s.version
+    FROM :"schema".series s
+    WHERE s.id = ANY (ARRAY (SELECT held.series_id FROM held))
+    FOR UPDATE SKIP LOCKED
+)
+SELECT held.token, held.series_id, held.event_id, held.version, locked.id IS NOT NULL
+FROM held
+LEFT JOIN locked ON locked.id = held.series_id AND locked.event_id = held.event_id AND locked.version = held.version

@@ -6,9 +6,10 @@
 --   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
 --   @now timestamptz
 -- The series stand there once more as an array whose length the planner does not know, which keeps it from reading the whole table;
--- "was" is each row as it was before, which goes to the history, and is found again by its place: a row that somebody has changed
--- meanwhile is elsewhere, and left alone. A key that belongs to another event is an error (keys_pkey). Leases all of whose events end
+-- "was" is each row as it was before, which goes to the history, and is found again by its place: a row that was changed meanwhile
+-- is elsewhere, and left alone. A key that belongs to another event is an error (keys_pkey). Leases all of whose events end
 -- here end too, which spares end_leases the looking.
+-- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: nothing here waits for it.
 -- Returns the ids of the events that ended.
 WITH n AS MATERIALIZED (
     SELECT *
@@ -19,6 +20,11 @@ WITH n AS MATERIALIZED (
     ) AS n (
         series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, next_id, occurrence_key, due,
         wall, zone, policies, idempotency_key, payload, user_version)
+), was AS MATERIALIZED (
+    SELECT s.ctid AS place, s.*
+    FROM :"schema".series s
+    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    FOR NO KEY UPDATE SKIP LOCKED
 ), ended AS (
     UPDATE :"schema".series s
     SET used_key = was.occurrence_key,
@@ -39,9 +45,8 @@ WITH n AS MATERIALIZED (
         created_at = @now::timestamptz,
         updated_at = @now::timestamptz
     FROM n
-    JOIN :"schema".series was ON was.id = n.series_id
-    WHERE was.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
-        AND s.ctid = was.ctid
+    JOIN was ON was.id = n.series_id
+    WHERE s.ctid = was.place
         AND s.event_id = n.id
         AND s.version = n.version
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)

@@ -1,8 +1,14 @@
 -- Give events back, to be claimed again. Parallel arrays, one element per event:
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
 --   @available timestamptz[] · @errors text[] · @retries integer[] · @crashes integer[] · @now timestamptz
+-- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: nothing here waits for it.
 -- Returns the ids of the events that were given back.
-WITH released AS (
+WITH locked AS MATERIALIZED (
+    SELECT s.id
+    FROM :"schema".series s
+    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    FOR NO KEY UPDATE SKIP LOCKED
+), released AS (
     UPDATE :"schema".series s
     SET last_error = coalesce(n.last_error, s.last_error),
         retry_count = s.retry_count + n.retries,
@@ -14,7 +20,7 @@ WITH released AS (
         @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @available::timestamptz[], @errors::text[],
         @retries::integer[], @crashes::integer[]
     ) AS n (series_id, id, version, current_user_version, available_at, last_error, retries, crashes)
-    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    WHERE s.id = ANY (ARRAY (SELECT locked.id FROM locked))
         AND s.id = n.series_id
         AND s.event_id = n.id
         AND s.version = n.version

@@ -1,8 +1,7 @@
--- Lock the users whose events are settled, in the order of their ids, deleted ones included. FOR SHARE lets settlements
--- pass each other and makes an edit wait for them, or them for the edit.
+-- Lock the users whose events are settled, deleted ones included, so that no edit, deletion or backfill of theirs runs meanwhile.
 --   @ids uuid[]
+-- Locks the users FOR NO KEY UPDATE. Those that another transaction has locked are left out: nothing here waits for them.
 SELECT u.deleted_at IS NOT NULL, :user
 FROM :"schema".users u
 WHERE u.id = ANY (@ids::uuid[])
-ORDER BY u.id
-FOR SHARE
+FOR NO KEY UPDATE SKIP LOCKED

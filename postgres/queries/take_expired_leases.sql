@@ -1,8 +1,11 @@
--- Take away leases that ran out, oldest first. Those that are being renewed or taken are passed over.
---   @limit integer
+-- Take leases that ran out, oldest first, to give back what they hold. What cannot be given back stays in them: see keep_leases.sql.
+--   @limit integer (the most events, and the most leases) · @before timestamptz (leases that ran out earlier; NULL for now)
+-- Of a lease that holds more events than are left of the limit, only so many are returned.
 -- A lease that begins in the future was written before the clock was set back, by hours perhaps. It begins now instead and
--- lasts as long: whoever lives renews it in time, and what the dead hold is not held until the clock is back there. A
+-- lasts as long: a process that is alive renews it in time, and what the dead hold is not held until the clock is back there. A
 -- settlement that would end it meanwhile passes it over, and it runs out holding nothing.
+-- Locks the leases. Those that another transaction renews or takes are passed over.
+-- Returns the clock and the leases.
 WITH early AS (
     SELECT x.token
     FROM :"schema".leases x
@@ -14,15 +17,17 @@ WITH early AS (
         expires_at = clock_timestamp() + (l.expires_at - l.claimed_at)
     FROM early
     WHERE l.token = early.token
-)
-DELETE FROM :"schema".leases l
-USING (
-    SELECT x.token
+), expired AS MATERIALIZED (
+    SELECT x.token, x.expires_at, x.series_ids, x.event_ids, x.versions, x.ahead_since
     FROM :"schema".leases x
-    WHERE x.expires_at < clock_timestamp()
+    WHERE x.expires_at < coalesce(@before::timestamptz, clock_timestamp())
     ORDER BY x.expires_at, x.token
-    LIMIT @limit
+    LIMIT @limit::integer
     FOR UPDATE SKIP LOCKED
-) expired
-WHERE l.token = expired.token
-RETURNING l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since
+), counted AS (
+    SELECT e.*, (@limit::integer + cardinality(e.series_ids) - sum(cardinality(e.series_ids)) OVER (ORDER BY e.expires_at, e.token))::integer AS room
+    FROM expired e
+)
+SELECT clock_timestamp(), c.token, c.series_ids[1:c.room], c.event_ids[1:c.room], c.versions[1:c.room], c.ahead_since
+FROM counted c
+WHERE c.room > 0

@@ -1,5 +1,8 @@
--- Take a lease away.
+-- Take a lease, to give back what it holds. What cannot be given back stays in it: see keep_leases.sql.
 --   @token uuid
-DELETE FROM :"schema".leases l
+-- Locks the lease.
+-- Returns the clock and the lease, or no row.
+SELECT clock_timestamp(), l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since
+FROM :"schema".leases l
 WHERE l.token = @token
-RETURNING l.token, l.series_ids, l.event_ids, l.versions, l.ahead_since
+FOR UPDATE

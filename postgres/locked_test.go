@@ -1,0 +1,256 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// locks are what a host's transaction may do to a user and then stay open.
+var locks = map[string]func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error{
+	"locks the user": func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+		_, err := tx.Exec(ctx, "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE", user)
+		return err
+	},
+	"locks the series": func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+		_, err := tx.Exec(ctx, "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE", user)
+		return err
+	},
+	"locks both for reading": func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+		_, err := tx.Exec(ctx, "SELECT FROM almanac.users u JOIN almanac.series s ON s.user_id = u.id WHERE u.id = $1 FOR SHARE", user)
+		return err
+	},
+	"edits the user": func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+		store, err := postgres.New(tx)
+		if err != nil {
+			return err
+		}
+		_, err = store.EditUser(ctx, user, func(r almanac.Roster) (almanac.Edit, error) {
+			changed := r.User
+			changed.Version++
+			return almanac.Edit{User: &changed}, nil
+		})
+		return err
+	},
+	"deletes the user": func(ctx context.Context, tx pgx.Tx, user uuid.UUID) error {
+		store, err := postgres.New(tx)
+		if err != nil {
+			return err
+		}
+		_, err = store.DeleteUser(ctx, user, almanac.Delete{AtOnce: true})
+		return err
+	},
+}
+
+// Every operation on a batch of claimed events goes on beside one user who is locked,
+// and leaves that user's event for later.
+func TestLockedUserDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
+	const n = 5
+	for name, lock := range locks {
+		for what, operation := range map[string]func(*testing.T, *postgres.Store, almanac.Claim) []uuid.UUID{
+			"settle": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+				return settleAll(t, store, c, almanac.Delivered(c.At), nil)
+			},
+			"settle with events in other series": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+				return settleAll(t, store, c, almanac.Delivered(c.At), func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+					return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.Of("other/1"))}, nil
+				})
+			},
+			"settle for another attempt": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+				return settleAll(t, store, c, almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour), nil)
+			},
+			"release": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+				released, err := store.Release(t.Context(), c.Events[0].LeaseToken)
+				require.NoError(t, err)
+				return idsOf(released)
+			},
+			"return": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+				returned, err := store.Return(t.Context(), c.Events)
+				require.NoError(t, err)
+				return idsOf(returned)
+			},
+			"release expired": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+				var released []almanac.Event
+				for {
+					more, err := store.ReleaseExpired(t.Context(), 2)
+					require.NoError(t, err)
+					if released = append(released, more...); len(more) == 0 {
+						return idsOf(released)
+					}
+				}
+			},
+		} {
+			t.Run(what+" while a host "+name, func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.Pool(t)
+				store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+				require.NoError(t, err)
+				claim := claimed(t, store, n, what == "release expired")
+				locked := claim.Events[n/2]
+				tx, err := pool.Begin(t.Context())
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+				require.NoError(t, lock(t.Context(), tx, locked.UserID))
+
+				var others []uuid.UUID
+				for _, e := range claim.Events {
+					if e.ID != locked.ID {
+						others = append(others, e.ID)
+					}
+				}
+				done := operation(t, store, claim)
+				for _, id := range others {
+					require.Contains(t, done, id, "another user waits")
+				}
+				if readsUsers := what == "settle with events in other series"; name != "locks the user" || readsUsers {
+					require.NotContains(t, done, locked.ID)
+					require.Equal(t, 1, leasesOf(t, pool, locked.ID), "leases that hold the locked event")
+				}
+
+				require.NoError(t, tx.Rollback(t.Context()))
+				_, err = store.Release(t.Context(), locked.LeaseToken)
+				require.NoError(t, err)
+				require.True(t, isDone(t, store, locked))
+			})
+		}
+	}
+}
+
+// claimed owes n users an event each and claims them in one batch.
+func claimed(t *testing.T, store *postgres.Store, n int, expired bool) almanac.Claim {
+	t.Helper()
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	for i := range n {
+		u := almanactest.User()
+		e := almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(n-i)*time.Minute))
+		_, _, err = store.CreateUser(t.Context(), u, e)
+		require.NoError(t, err)
+	}
+	lease := time.Hour
+	if expired {
+		lease = time.Microsecond
+	}
+	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: n, Lease: lease})
+	require.NoError(t, err)
+	require.Len(t, claim.Events, n)
+	return claim
+}
+
+// settleAll stores an outcome for every event of a claim, and returns the ids of those
+// that were stored.
+func settleAll(t *testing.T, store *postgres.Store, c almanac.Claim, o almanac.Outcome, follow func(almanac.User, time.Time) ([]almanac.Event, error)) []uuid.UUID {
+	t.Helper()
+	var batch []almanac.Settlement
+	for _, e := range c.Events {
+		batch = append(batch, almanac.Settlement{Event: e, User: c.Users[e.UserID], Outcome: o, Follow: follow, Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			return almanactest.Event(now, almanactest.For(u), almanactest.DueIn(time.Hour), almanactest.Of(e.OccurrenceKey+"+1")), nil
+		}})
+	}
+	settled, err := store.Settle(t.Context(), batch)
+	require.NoError(t, err)
+	var stored []uuid.UUID
+	for i, one := range settled {
+		if one.Err == nil {
+			stored = append(stored, one.Event.ID)
+			continue
+		}
+		require.ErrorIs(t, one.Err, almanac.ErrLocked)
+		require.Zero(t, one.Event, "of %s", batch[i].Event.ID)
+	}
+	return stored
+}
+
+// isDone reports whether an event is no longer as it was claimed.
+func isDone(t *testing.T, store *postgres.Store, claimed almanac.Event) bool {
+	t.Helper()
+	e, err := store.Event(t.Context(), claimed.ID)
+	require.NoError(t, err)
+	return e.LeaseToken != claimed.LeaseToken || e.Status.Terminal()
+}
+
+// leasesOf counts the leases that list an event.
+func leasesOf(t *testing.T, pool *pgxpool.Pool, id uuid.UUID) (n int) {
+	t.Helper()
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.leases WHERE $1 = ANY (event_ids)", id).Scan(&n))
+	return n
+}
+
+func idsOf(events []almanac.Event) (ids []uuid.UUID) {
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// Two dead workers' leases, of which one is larger than a step, and a locked user in
+// each: the steps go on past both, and what was locked follows when it is free.
+func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	first, second := claimed(t, store, 7, true), claimed(t, store, 3, true)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	for _, e := range []almanac.Event{first.Events[0], second.Events[1]} {
+		require.NoError(t, locks["locks the series"](t.Context(), tx, e.UserID))
+	}
+
+	sweep := func() (released int) {
+		for range 100 {
+			more, err := store.ReleaseExpired(t.Context(), 2)
+			require.NoError(t, err)
+			released += len(more)
+			require.LessOrEqual(t, len(more), 2)
+		}
+		return released
+	}
+	require.Equal(t, 8, sweep())
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, 2, sweep())
+	var leases int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.leases").Scan(&leases))
+	require.Zero(t, leases)
+}
+
+// A user who was deleted while something was in flight is removed by a sweep, whoever
+// has another one locked.
+func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	require.NoError(t, err)
+	claim := claimed(t, store, 3, false)
+	for _, e := range claim.Events {
+		_, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
+		require.NoError(t, err)
+	}
+	settleAll(t, store, claim, almanac.Delivered(claim.At), nil)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	require.NoError(t, locks["locks the series"](t.Context(), tx, claim.Events[1].UserID))
+
+	users := func() (n int) {
+		_, err := store.ReleaseExpired(t.Context(), 10)
+		require.NoError(t, err)
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.users").Scan(&n))
+		return n
+	}
+	require.Equal(t, 1, users())
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, 0, users())
+}

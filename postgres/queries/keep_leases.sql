@@ -1,0 +1,30 @@
+-- Leave in leases that were taken what could not be given back, and what was not looked at. Those that hold nothing else end. Those
+-- with something that could not be given back count as run out now, so that others come first the next time.
+--   @tokens uuid[] · @looked integer[] (parallel: how many of what a lease lists, from the first on, were looked at)
+--   of what could not be given back: @held uuid[] (tokens) · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
+-- The transaction has locked the leases.
+WITH taken AS MATERIALIZED (
+    SELECT *
+    FROM unnest(@tokens::uuid[], @looked::integer[]) AS n (token, looked)
+), held AS MATERIALIZED (
+    SELECT n.token, array_agg(n.series_id ORDER BY n.place) AS series_ids, array_agg(n.event_id ORDER BY n.place) AS event_ids,
+        array_agg(n.version ORDER BY n.place) AS versions
+    FROM unnest(@held::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[])
+        WITH ORDINALITY AS n (token, series_id, event_id, version, place)
+    GROUP BY n.token
+), ended AS (
+    DELETE FROM :"schema".leases l
+    USING taken
+    WHERE l.token = taken.token
+        AND cardinality(l.series_ids) <= taken.looked
+        AND taken.token NOT IN (SELECT held.token FROM held)
+)
+UPDATE :"schema".leases l
+SET series_ids = l.series_ids[taken.looked + 1:] || coalesce(held.series_ids, '{}'),
+    event_ids = l.event_ids[taken.looked + 1:] || coalesce(held.event_ids, '{}'),
+    versions = l.versions[taken.looked + 1:] || coalesce(held.versions, '{}'),
+    expires_at = CASE WHEN held.token IS NULL THEN l.expires_at ELSE clock_timestamp() END
+FROM taken
+LEFT JOIN held ON held.token = taken.token
+WHERE l.token = taken.token
+    AND (cardinality(l.series_ids) > taken.looked OR held.token IS NOT NULL)
