@@ -57,7 +57,9 @@ type BulkRepository interface {
 	// plan what they have of one type of event, and stores the events that plan
 	// returns, those left out whose series has an open event or has used up the
 	// occurrence. An error of plan is returned as it is, and nothing is stored. Plan
-	// must be quick and must not use the repository; it can be called again.
+	// must be quick and must not use the repository. It is called again when it returns
+	// an event whose occurrence is used up and the standing did not say so, and when the
+	// transaction has to be repeated; the last answer counts.
 	AddEvents(ctx context.Context, eventType string, page Page, plan func(users []Standing, now time.Time) ([]Event, error)) (Added, error)
 }
 
@@ -70,8 +72,12 @@ type Enrolled struct {
 // Standing is a locked user with what they have of one type of event.
 type Standing struct {
 	User User
-	Open []string // the keys of the open events, in order
-	Used []string // the greatest keys that ended of the series that have none open, in order
+	// Open are the keys of the open events, in order.
+	Open []string
+	// Used are the greatest keys that ended of the series that have none open, in order.
+	// A named series can be missing, until plan returns an event of it whose occurrence
+	// is used up.
+	Used []string
 }
 
 // Added is what became of a page of users.

@@ -40,8 +40,10 @@ type UserRepository interface {
 	// EditUser changes a user and their open events, all or nothing. It locks the
 	// user, shows edit the roster as of then, and stores what edit returns. An error
 	// of edit is returned as it is, and nothing is stored. Edit must be quick and
-	// must not use the repository; it can be called again if the transaction has to
-	// be repeated. The error is a [*NotFoundError] when there is no such user.
+	// must not use the repository. It is called again when it adds an event whose
+	// occurrence is used up and the roster did not say so, and when the transaction has
+	// to be repeated; the last answer counts. The error is a [*NotFoundError] when there
+	// is no such user.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
 	// DeleteUser deletes a user and everything about them, now or, as [Delete] says,
@@ -61,6 +63,8 @@ type Roster struct {
 	// Used holds, by event type, the greatest occurrence keys that were ever claimed:
 	// one for each series, which is named by the part of a key before its first slash,
 	// in the order of keys. Those occurrences, and the ones before them, are used up.
+	// A series without an open event can be missing, until edit adds an event to it
+	// whose occurrence is used up: a user may have thousands.
 	Used map[string][]string
 	// Now is the repository's clock.
 	Now time.Time

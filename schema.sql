@@ -46,7 +46,7 @@ CREATE TABLE :"schema".series (
     event_type             varchar(50)  NOT NULL,
     -- What the keys of its occurrences begin with, slash included; empty where a type has one series.
     name                   varchar(100) COLLATE "C" NOT NULL,
-    current_user_version   integer      NOT NULL, -- of the user as they are now: who planned from another plans again
+    current_user_version   integer      NOT NULL, -- while open, of the user as they are now: who planned from another plans again
     -- The greatest key of an event that has ended: it and those before it are used up for ever.
     used_key               varchar(100) COLLATE "C" NOT NULL DEFAULT '',
     event_id               uuid,                  -- of the open event: UUIDv7. NULL while there is none, and what follows is of the last
@@ -67,6 +67,8 @@ CREATE TABLE :"schema".series (
     version                integer      NOT NULL DEFAULT 1, -- while PENDING; the lease that holds the event makes it one more
     created_at             timestamptz  NOT NULL DEFAULT now(),
     updated_at             timestamptz  NOT NULL DEFAULT now(),
+    -- The user while there is an open event. A successor does not change it, so an index may name it and the row stays on its page.
+    open_user_id           uuid         GENERATED ALWAYS AS (CASE WHEN event_id IS NOT NULL THEN user_id END) STORED,
     CONSTRAINT series_pkey PRIMARY KEY (id),
     CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id),
     -- Finds the series of a user too.
@@ -76,6 +78,9 @@ CREATE TABLE :"schema".series (
 )
 -- Room on each page for the next version of its rows.
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+
+-- The open series of a user, however many have ended: those stay, for the keys that they have used up, and cost edits nothing.
+CREATE INDEX series_open ON :"schema".series (open_user_id) WHERE open_user_id IS NOT NULL;
 
 -- The open events that are PENDING: what a claim walks and deletes from. Rows are never updated, so that a claim which has read the
 -- series as it was before a change does not find the row that it began with any more.
@@ -215,7 +220,10 @@ SELECT
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
-    SELECT x.*
+    SELECT
+        x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
+        x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
+        x.created_at
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -281,13 +289,13 @@ EXECUTE FUNCTION :"schema".refuse_change();
 --   4. Operators and functions are called with types that pg_catalog has them for exactly: text, not varchar. An operator that
 --      somebody adds to this schema is then never preferred. Everybody may do that in schema public before PostgreSQL 15.
 
--- Every series knows the version of its user, so that whoever settles need not lock the user to know whether they have changed.
+-- Every open series knows the version of its user, so that whoever settles need not lock the user to know whether they have changed.
 CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'UPDATE' THEN
         RAISE insufficient_privilege USING MESSAGE = 'follow_user is for updates of users alone';
     END IF;
-    UPDATE series SET current_user_version = NEW.version WHERE user_id = NEW.id;
+    UPDATE series SET current_user_version = NEW.version WHERE open_user_id = NEW.id;
     RETURN NULL;
 END
 $$;
@@ -398,4 +406,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (1, '0001_tables'),
     (2, '0002_zone_rules'),
     (3, '0003_operations'),
-    (4, '0004_privileges');
+    (4, '0004_privileges'),
+    (5, '0005_open_series');

@@ -177,15 +177,21 @@ var bulkCases = map[string]func(*kit){
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		k.claim(1) // a has ended, b is in flight, c is pending
-		_, err = r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+		added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
 			k.same("users", len(users), 1)
 			k.same("user", users[0].User.Name(), u.Name())
 			k.same("open", users[0].Open, keys[1:3])
-			k.same("used", users[0].Used, keys[:1])
 			k.same("now is early", now.Before(k.now), false)
-			return nil, nil
+			key := keys[0]
+			if used := users[0].Used; len(used) > 0 {
+				k.same("used", used, keys[:1])
+				key = "a/2027"
+			}
+			return []almanac.Event{Event(k.now, For(u), Of(key))}, nil
 		})
 		k.ok(err)
+		k.same("added", len(added.Events), 1)
+		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "a/2027")
 	}),
 	"AddEvents/stores what no series has": inBulk(func(k *kit, r almanac.BulkRepository) {
 		open, ended, fresh := k.owe(Of("2026")), k.owe(Of("2026"), ReadyFor(time.Hour)), User()

@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,11 +37,31 @@ var editCases = map[string]func(*kit){
 			k.same("user", r.User.ID, u.ID)
 			k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
 			k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
-			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"a/2026", "b/2027"}})
+			k.same("used", slices.DeleteFunc(r.Used[almanac.TypeBirthday], func(key string) bool { return key == "a/2026" }), []string{"b/2027"})
 			k.same("time", r.Now.Before(k.now), false)
 			return almanac.Edit{}, nil
 		})
 		k.ok(err)
+	},
+	"EditUser/says what is used up of a series to which it adds": func(k *kit) {
+		u := User()
+		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("a/2026"), ReadyFor(time.Hour)))
+		k.ok(err)
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			key := "a/2025"
+			if used := r.Used[almanac.TypeBirthday]; len(used) > 0 {
+				k.same("used", used, []string{"a/2026"})
+				key = "a/2027"
+			}
+			return almanac.Edit{Added: []almanac.Event{Event(k.now, For(u), Of(key)), Event(k.now, For(u), Of("b/2025"))}}, nil
+		})
+		k.ok(err)
+		var keys []string
+		for _, e := range edit.Added {
+			keys = append(keys, e.OccurrenceKey)
+		}
+		k.same("added", keys, []string{"a/2027", "b/2025"})
 	},
 	"EditUser/stores every part of an edit": func(k *kit) {
 		u := User()

@@ -47,12 +47,17 @@ var retentionCases = map[string]func(*kit){
 		kept, err := k.r.Find(k.Context(), nil, almanac.Page{})
 		k.ok(err)
 		k.same("kept", ids(kept.Events), []uuid.UUID{next.ID})
+		var used map[string][]string
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2026"}, "REMINDER": {"2024", "a/2025", "b/2027"}})
-			again := []almanac.Event{Event(k.now, For(u), OfType("REMINDER"), Of("a/2025")), Event(k.now, For(u), OfType("REMINDER"), Of("b/2026"))}
+			used = r.Used
+			again := []almanac.Event{
+				Event(k.now, For(u), OfType("REMINDER"), Of("2024")), Event(k.now, For(u), OfType("REMINDER"), Of("a/2025")),
+				Event(k.now, For(u), OfType("REMINDER"), Of("b/2026")),
+			}
 			return almanac.Edit{Added: again}, nil
 		})
 		k.ok(err)
+		k.same("used", used, map[string][]string{almanac.TypeBirthday: {"2026"}, "REMINDER": {"2024", "a/2025", "b/2027"}})
 		k.same("come again", len(edit.Added), 0)
 	},
 	"Prune/goes on from page to page": func(k *kit) {

@@ -45,7 +45,7 @@ func (r *Repository) AddEvents(ctx context.Context, eventType string, page alman
 		for i, id := range ids {
 			list[i] = r.standing(id, eventType)
 		}
-		wanted, err := plan(list, now)
+		wanted, err := r.planAll(list, now, plan)
 		if err != nil {
 			return err
 		}
@@ -66,6 +66,28 @@ func (r *Repository) AddEvents(ctx context.Context, eventType string, page alman
 	return added, nil
 }
 
+// planAll plans events, and plans again with the used keys that the standings leave out.
+func (s *state) planAll(list []almanac.Standing, now time.Time, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+	for {
+		wanted, err := plan(slices.Clone(list), now)
+		if err != nil {
+			return nil, err
+		}
+		news := false
+		for _, e := range wanted {
+			i := slices.IndexFunc(list, func(one almanac.Standing) bool { return one.User.ID == e.UserID })
+			key := s.used[seriesOf(e)]
+			if i < 0 || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || slices.Contains(list[i].Used, key) {
+				continue
+			}
+			list[i].Used, news = use(slices.Clone(list[i].Used), key), true
+		}
+		if !news {
+			return wanted, nil
+		}
+	}
+}
+
 // standing is what a user has of a type of event.
 func (s *state) standing(id uuid.UUID, eventType string) almanac.Standing {
 	var one almanac.Standing
@@ -74,7 +96,7 @@ func (s *state) standing(id uuid.UUID, eventType string) almanac.Standing {
 		one.Open = append(one.Open, e.OccurrenceKey)
 	}
 	for of, key := range s.used {
-		if of.user == id && of.eventType == eventType && !s.hasOpen(of) {
+		if of.user == id && of.eventType == eventType && of.name == "" && !s.hasOpen(of) {
 			one.Used = append(one.Used, key)
 		}
 	}

@@ -63,12 +63,18 @@ func (r *Repository) EditUser(ctx context.Context, id uuid.UUID, edit func(alman
 		if err != nil {
 			return err
 		}
-		wanted, err := edit(roster)
-		if err != nil {
+		for {
+			wanted, err := edit(roster)
+			if err != nil {
+				return err
+			}
+			if spent := r.spent(roster, wanted.Added); len(spent) > 0 {
+				roster.Used = spent
+				continue
+			}
+			stored, err = r.apply(wanted, now)
 			return err
 		}
-		stored, err = r.apply(wanted, now)
-		return err
 	})
 	if err != nil {
 		return almanac.Edit{}, err
@@ -89,16 +95,36 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 		case e.Status == almanac.Pending:
 			roster.Pending = append(roster.Pending, e)
 		}
+		if e.Status.Terminal() {
+			continue
+		}
 		if e.ClaimCount > 0 {
 			roster.Used[e.Type] = use(roster.Used[e.Type], e.OccurrenceKey)
-		}
-	}
-	for one, key := range s.used {
-		if one.user == id {
-			roster.Used[one.eventType] = use(roster.Used[one.eventType], key)
+		} else if key := s.used[seriesOf(e)]; key != "" {
+			roster.Used[e.Type] = use(roster.Used[e.Type], key)
 		}
 	}
 	return roster, nil
+}
+
+// spent returns what a roster says of used keys with those besides that new events
+// would meet in series without an open event; nil if it says all of them.
+func (s *state) spent(r almanac.Roster, added []almanac.Event) map[string][]string {
+	used, news := make(map[string][]string), false
+	for eventType, keys := range r.Used {
+		used[eventType] = slices.Clone(keys)
+	}
+	for _, e := range added {
+		key := s.used[seriesOf(e)]
+		if key == "" || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || slices.Contains(used[e.Type], key) {
+			continue
+		}
+		used[e.Type], news = use(used[e.Type], key), true
+	}
+	if !news {
+		return nil
+	}
+	return used
 }
 
 // use adds a key to the greatest ones of each series.

@@ -128,15 +128,15 @@ BEGIN
     -- What is owed, what is being delivered and what has ended, whole.
     GRANT SELECT ON series, queue, history, keys, pending_events, processing_events, ended_events, events TO almanac_worker;
     -- A successor may begin another series, and rules that are new too. Whom and what a series is for never changes, and the
-    -- version of the user is told by the trigger.
+    -- version of the user is told by the trigger, save where a series begins again that had ended.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version) ON series
         TO almanac_worker;
     -- Outcomes and releases, and what puts a successor in the place of what ended. Zone rules that are new move instants. Where
     -- they skip a wall time that a policy will not have moved, the person is rescheduled: events get another occurrence, or go
     -- when there is none.
-    GRANT UPDATE (used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
+    GRANT UPDATE (current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
+        policies, idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
         updated_at) ON series TO almanac_worker;
     -- A claim takes what is pending out of the queue, and a release puts it back.
     GRANT INSERT (available_at, event_id, series_id, event_type), DELETE ON queue TO almanac_worker;
@@ -178,7 +178,7 @@ BEGIN
         TO almanac_api;
     -- Another target for what is pending, another event where there is none any more, for which the counters begin again, and
     -- none where nothing is owed any longer. What is used up stays so.
-    GRANT UPDATE (event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+    GRANT UPDATE (current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
         updated_at) ON series TO almanac_api;
     -- What is pending and moves leaves its place in the queue for another. It is locked before, for which the right to update

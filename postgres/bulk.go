@@ -171,9 +171,9 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		if err != nil {
 			return err
 		}
-		wanted, err := plan(standings, now)
+		wanted, err := s.planAll(ctx, tx, standings, now, plan)
 		if err != nil {
-			return asIs(err)
+			return err
 		}
 		added.Users = len(users)
 		if len(users) == limit {
@@ -188,6 +188,35 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		return almanac.Added{}, err
 	}
 	return added, nil
+}
+
+// planAll plans events of locked users, and plans again with the keys that are used up
+// of the named series to which it adds: the standings leave them out.
+func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.Standing, now time.Time, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+	places := make(map[uuid.UUID]int, len(list))
+	for i, one := range list {
+		places[one.User.ID] = i
+	}
+	for {
+		wanted, err := plan(slices.Clone(list), now)
+		if err != nil {
+			return nil, asIs(err)
+		}
+		named := slices.DeleteFunc(slices.Clone(wanted), func(e almanac.Event) bool { return seriesName(e.OccurrenceKey) == "" })
+		spent, err := s.spentKeys(ctx, tx, named)
+		if err != nil {
+			return nil, err
+		}
+		news := false
+		for _, key := range spent {
+			one := &list[places[key.user]]
+			used, learnt := learn(slices.Clone(one.Used), key.key)
+			one.Used, news = used, news || learnt
+		}
+		if !news {
+			return wanted, nil
+		}
+	}
 }
 
 // standings reads what locked users have of one type of event, and the time, in one

@@ -151,7 +151,7 @@ func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, heard *recor
 		return events, nil
 	})
 	require.NoError(t, err)
-	for what, begin := range map[string]string{"users": "SELECT u.id", "standings": "SELECT s.user_id", "events": "WITH stored"} {
+	for what, begin := range map[string]string{"users": "SELECT u.id", "standings": "SELECT x.user_id", "events": "WITH stored"} {
 		asked := heard.last(begin)
 		require.NotEmpty(t, asked.sql, what)
 		p, text := planOf(t, tx, "", asked)

@@ -73,11 +73,11 @@ func anyones(c *cast) []string {
 // What a series is for, where it stands, what its event is, and what became of
 // that.
 var (
-	names    = []string{"id", "user_id", "event_type", "name", "current_user_version"}
+	names    = []string{"id", "user_id", "event_type", "name"}
 	outcomes = []string{"last_error", "retry_count", "claim_count", "crash_count", "version", "created_at", "updated_at"}
 	targets  = []string{"event_id", "occurrence_key", "target_timestamp_utc", "target_timestamp_local", "target_timezone", "policies",
 		"idempotency_key", "delivery_payload", "user_version"}
-	series = slices.Concat(names, outcomes, targets, []string{"used_key"})
+	series = slices.Concat(names, outcomes, targets, []string{"used_key", "current_user_version"})
 	events = slices.Concat(without(targets, "event_id"), outcomes, []string{"id", "user_id", "event_type", "status", "available_at", "lease_token",
 		"executed_at", "failure_reason"})
 	history = without(events, "available_at")

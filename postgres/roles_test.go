@@ -89,7 +89,7 @@ func TestProgramsFindTheSchemaMigratedAndDoNotMigrate(t *testing.T) {
 		require.NoError(t, postgres.Migrate(t.Context(), c.pools[role]), role)
 	}
 
-	c.exec(t, "owner", "DELETE FROM almanac.migrations WHERE version >= 3; DROP TABLE almanac.pauses, almanac.audit; DROP FUNCTION almanac.audit_series, almanac.audit_history, almanac.audit_lease")
+	require.NoError(t, postgres.MigrateDown(t.Context(), c.pools["owner"], postgres.Down{LoseData: true}))
 
 	for _, role := range []string{"worker", "api", "reader"} {
 		requireRefused(t, postgres.Migrate(t.Context(), c.pools[role]), role)

@@ -79,9 +79,9 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		if err != nil {
 			return err
 		}
-		wanted, err := edit(roster)
+		wanted, err := s.decide(ctx, tx, roster, edit)
 		if err != nil {
-			return asIs(err)
+			return err
 		}
 		if stored, err = s.apply(ctx, tx, keys, wanted); err != nil {
 			return err
@@ -92,6 +92,66 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		return almanac.Edit{}, err
 	}
 	return stored, nil
+}
+
+// decide asks for an edit of a roster, and asks again with the keys that it adds to and
+// that are used up: the roster has those of open series only.
+func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	for {
+		wanted, err := edit(r)
+		if err != nil {
+			return wanted, asIs(err)
+		}
+		spent, err := s.spentKeys(ctx, tx, wanted.Added)
+		if err != nil {
+			return wanted, err
+		}
+		known := r.Used
+		r.Used = make(map[string][]string, len(known))
+		for eventType, keys := range known {
+			r.Used[eventType] = slices.Clone(keys)
+		}
+		news := false
+		for _, one := range spent {
+			var learnt bool
+			r.Used[one.eventType], learnt = learn(r.Used[one.eventType], one.key)
+			news = news || learnt
+		}
+		if !news {
+			return wanted, nil
+		}
+	}
+}
+
+// spentKey is the greatest key that a series without an open event has used up.
+type spentKey struct {
+	user           uuid.UUID
+	eventType, key string
+}
+
+// spentKeys returns which of the occurrences of new events are used up.
+func (s *Store) spentKeys(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]spentKey, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	type event = almanac.Event
+	return all(ctx, tx, s.statements["spent_keys"], pgx.StrictNamedArgs{
+		"user_ids": uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
+		"types":    column(events, func(e event) string { return e.Type }),
+		"names":    column(events, func(e event) string { return seriesName(e.OccurrenceKey) }),
+		"keys":     column(events, func(e event) string { return e.OccurrenceKey }),
+	}, func(row pgx.CollectableRow) (one spentKey, err error) {
+		return one, row.Scan(&one.user, &one.eventType, &one.key)
+	})
+}
+
+// learn adds a key to others in order, and reports whether it was not among them.
+func learn(keys []string, key string) ([]string, bool) {
+	place, known := slices.BinarySearch(keys, key)
+	if known {
+		return keys, false
+	}
+	return slices.Insert(keys, place, key), true
 }
 
 // roster locks a user and their pending events and reads the rest of the picture,

@@ -90,12 +90,10 @@ func TestMigrateLetsOthersPassWhileItWaits(t *testing.T) {
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
 		return err == nil && waits
 	}, 20*time.Second, time.Millisecond)
-	// An edit locks what a claim does, and its statements are those of the release before.
-	_, err = store.EditUser(t.Context(), owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-		require.Len(t, r.Pending, 1)
-		return almanac.Edit{}, nil
-	})
+	// What an edit locks, in the words of every release.
+	locked, err := pool.Exec(t.Context(), "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE", owed.UserID)
 	require.NoError(t, err)
+	require.EqualValues(t, 1, locked.RowsAffected())
 	require.Empty(t, migrated)
 
 	require.NoError(t, reader.Rollback(t.Context()))

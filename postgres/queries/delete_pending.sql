@@ -5,7 +5,7 @@
 WITH taken AS (
     DELETE FROM :"schema".queue q
     USING :"schema".series s
-    WHERE s.user_id = @id
+    WHERE s.open_user_id = @id
         AND q.event_id = s.event_id
     RETURNING q.series_id, s.idempotency_key
 ), emptied AS (

@@ -1,19 +1,24 @@
--- A user's open events that were claimed before, of series that the transaction has locked: they keep their target whatever happens.
--- A lease is looked for where an event is not in the queue.
+-- A user's open events that were claimed before, in order of id: they keep their target. The transaction has locked their series.
 --   @id uuid
+-- Leases are read once, and only where an open event is not in the queue.
+WITH mine AS MATERIALIZED (
+    SELECT s.event_id, s.claim_count, EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id) AS pending
+    FROM :"schema".series s
+    WHERE s.open_user_id = @id
+), claimed AS MATERIALIZED (
+    SELECT array_agg(mine.event_id) AS event_ids
+    FROM mine
+    WHERE NOT mine.pending
+    HAVING count(*) > 0
+)
 SELECT :event
 FROM (
     SELECT p.*
-    FROM :"schema".series s
-    JOIN :"schema".queue q ON q.event_id = s.event_id
-    JOIN :"schema".pending_events p ON p.id = q.event_id
-    WHERE s.user_id = @id
-        AND s.claim_count > 0
+    FROM :"schema".pending_events p
+    WHERE p.id = ANY (ARRAY (SELECT mine.event_id FROM mine WHERE mine.pending AND mine.claim_count > 0))
     UNION ALL
     SELECT p.*
-    FROM :"schema".series s
-    CROSS JOIN LATERAL (SELECT * FROM :"schema".processing_events p WHERE p.id = s.event_id OFFSET 0) p
-    WHERE s.user_id = @id
-        AND NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)
+    FROM claimed
+    CROSS JOIN LATERAL (SELECT * FROM :"schema".processing_events p WHERE p.id = ANY (claimed.event_ids) OFFSET 0) p
 ) e
 ORDER BY e.id

@@ -17,7 +17,8 @@ WITH stored AS (
         @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
     ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version)
     ON CONFLICT (user_id, event_type, name) DO UPDATE
-    SET event_id = excluded.event_id,
+    SET current_user_version = excluded.current_user_version,
+        event_id = excluded.event_id,
         occurrence_key = excluded.occurrence_key,
         target_timestamp_utc = excluded.target_timestamp_utc,
         target_timestamp_local = excluded.target_timestamp_local,

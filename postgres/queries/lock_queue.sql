@@ -3,6 +3,6 @@
 SELECT q.event_id
 FROM :"schema".series s
 JOIN :"schema".queue q ON q.event_id = s.event_id
-WHERE s.user_id = @id
+WHERE s.open_user_id = @id
 ORDER BY q.event_id
 FOR UPDATE OF q

@@ -2,6 +2,5 @@
 --   @id uuid
 SELECT s.event_id
 FROM :"schema".series s
-WHERE s.user_id = @id
-    AND s.event_id IS NOT NULL
+WHERE s.open_user_id = @id
 ORDER BY s.event_id

@@ -6,7 +6,7 @@ WITH hidden AS MATERIALIZED (
     SELECT u.id
     FROM :"schema".users u
     WHERE u.deleted_at IS NOT NULL
-        AND NOT EXISTS (SELECT FROM :"schema".series s WHERE s.user_id = u.id AND s.event_id IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM :"schema".series s WHERE s.open_user_id = u.id)
     ORDER BY u.id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED

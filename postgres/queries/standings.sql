@@ -1,10 +1,20 @@
--- What users have of one type of event.
+-- What users have of one type of event: the key of each open event, and the greatest key that the unnamed series has used up, if it
+-- has no open event. Named series without an open event are left out: see spent_keys.sql.
 --   @ids uuid[] · @type text
--- Returns for each series the key of its open event, and otherwise the greatest key that it has used up, in the order of keys.
-SELECT s.user_id, s.event_id IS NOT NULL AS open, key.of
-FROM :"schema".series s
-CROSS JOIN LATERAL (SELECT CASE WHEN s.event_id IS NOT NULL THEN s.occurrence_key ELSE s.used_key END) AS key (of)
-WHERE s.user_id = ANY (@ids::uuid[])
-    AND s.event_type = @type
-    AND key.of <> ''
-ORDER BY s.user_id, key.of
+-- Returns the user, whether the event is open, and the key, in the order of keys.
+SELECT x.user_id, x.open, x.key
+FROM (
+    SELECT s.user_id, true AS open, s.occurrence_key AS key
+    FROM :"schema".series s
+    WHERE s.open_user_id = ANY (@ids::uuid[])
+        AND s.event_type = @type
+    UNION ALL
+    SELECT s.user_id, false, s.used_key
+    FROM :"schema".series s
+    WHERE s.user_id = ANY (@ids::uuid[])
+        AND s.event_type = @type
+        AND s.name = ''
+        AND s.open_user_id IS NULL
+        AND s.used_key <> ''
+) x
+ORDER BY x.user_id, x.key

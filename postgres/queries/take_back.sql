@@ -3,29 +3,34 @@
 -- counts on. The lease that held them still lists them, at a version that is no more.
 --   @id uuid (of the user)
 -- Returns their ids.
+-- Leases are read only where there is such an event, and only those are unnested that list its series.
 WITH ahead AS MATERIALIZED (
     SELECT s.id, s.event_id, s.version
     FROM :"schema".series s
-    WHERE s.user_id = @id
-        AND s.event_id IS NOT NULL
+    WHERE s.open_user_id = @id
         AND s.claim_count = 0
         AND s.target_timestamp_utc > clock_timestamp()
         AND NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)
+), held AS MATERIALIZED (
+    SELECT held.series_id, held.event_id, held.version
+    FROM (SELECT array_agg(ahead.id) AS series_ids FROM ahead HAVING count(*) > 0) wanted
+    CROSS JOIN LATERAL (
+        SELECT l.series_ids, l.event_ids, l.versions
+        FROM :"schema".leases l
+        WHERE l.series_ids && wanted.series_ids
+            AND l.ahead_since <= clock_timestamp()
+        OFFSET 0
+    ) l
+    CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 ), taken AS (
     UPDATE :"schema".series s
     SET version = s.version + 2,
         updated_at = clock_timestamp()
     FROM ahead
+    JOIN held ON held.series_id = ahead.id
+        AND held.event_id = ahead.event_id
+        AND held.version = ahead.version
     WHERE s.id = ahead.id
-        AND EXISTS (
-            SELECT
-            FROM :"schema".leases l
-            CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
-            WHERE l.ahead_since <= clock_timestamp()
-                AND held.series_id = ahead.id
-                AND held.event_id = ahead.event_id
-                AND held.version = ahead.version
-        )
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 )
 INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)

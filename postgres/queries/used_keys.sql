@@ -1,15 +1,14 @@
--- The greatest occurrence key of each of a user's series that was ever claimed, in order. The column compares byte by byte.
+-- The greatest occurrence key of each of a user's open series that was ever claimed, in order. The column compares byte by byte.
 --   @id uuid
 SELECT s.event_type, used.key
 FROM :"schema".series s
 CROSS JOIN LATERAL (
     SELECT CASE
-        WHEN s.event_id IS NOT NULL
-            AND (s.claim_count > 0 OR NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id))
+        WHEN s.claim_count > 0 OR NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)
         THEN s.occurrence_key
         ELSE s.used_key
     END
 ) AS used (key)
-WHERE s.user_id = @id
+WHERE s.open_user_id = @id
     AND used.key <> ''
 ORDER BY used.key

@@ -1,0 +1,16 @@
+-- Which of some occurrences are used up in series that have no open event. Parallel arrays, one element per occurrence:
+--   @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[]
+-- Returns for each of them the user, the type and the greatest key that its series has used up.
+-- OFFSET 0 has the series looked up one by one, by their names.
+SELECT s.user_id, s.event_type, s.used_key
+FROM unnest(@user_ids::uuid[], @types::text[], @names::text[], @keys::text[]) AS n (user_id, event_type, name, key)
+CROSS JOIN LATERAL (
+    SELECT x.user_id, x.event_type, x.used_key, x.open_user_id
+    FROM :"schema".series x
+    WHERE x.user_id = n.user_id
+        AND x.event_type = n.event_type
+        AND x.name = n.name
+    OFFSET 0
+) s
+WHERE s.open_user_id IS NULL
+    AND s.used_key >= n.key
