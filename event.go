@@ -50,7 +50,7 @@ func (s Status) CanBecome(to Status) bool {
 // receiver alone, so that a caller who fails to store the result still holds what
 // the database holds.
 type Event struct {
-	ID             uuid.UUID // UUIDv7: events sort by creation, those of a series by their order
+	ID             uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
 	UserID         uuid.UUID
 	Type           string // such as "BIRTHDAY"; the key of the handler
 	OccurrenceKey  string // names the occurrence for ever; see Occurrence.Key

@@ -32,7 +32,7 @@ type FollowUp struct {
 const maxFollowUpKey = 90
 
 // followUps plans what follows an event that has ended, besides its successor.
-func (s *scheduler) followUps(f Follower, ended Event, u User) ([]Event, error) {
+func (s *scheduler) followUps(f Follower, ended Event, u User, now time.Time) ([]Event, error) {
 	list, err := guarded("planning what follows "+ended.Type, func() ([]FollowUp, error) { return f.Follow(u, ended) })
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *scheduler) followUps(f Follower, ended Event, u User) ([]Event, error) 
 	var events []Event
 	var errs []error
 	for _, one := range list {
-		e, err := guarded("planning "+one.Type, func() (Event, error) { return s.followUp(one, ended, u) })
+		e, err := guarded("planning "+one.Type, func() (Event, error) { return s.followUp(one, ended, u, now) })
 		if err != nil {
 			errs = append(errs, fmt.Errorf("almanac: follow-up %q of %s: %w", clip(one.Occurrence.Key, maxFollowUpKey), ended.Type, err))
 			continue
@@ -53,7 +53,7 @@ func (s *scheduler) followUps(f Follower, ended Event, u User) ([]Event, error) 
 	return events, nil
 }
 
-func (s *scheduler) followUp(f FollowUp, ended Event, u User) (Event, error) {
+func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Event, error) {
 	h, err := s.registry.Handler(f.Type)
 	if err != nil {
 		return Event{}, err
@@ -70,7 +70,7 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User) (Event, error) {
 		return Event{}, err
 	}
 	e.OccurrenceKey = followUpKey(f.Occurrence.Key)
-	e.ID = successorID(ended, e.OccurrenceKey)
+	e.ID = successorID(e, ended, now)
 	return e, nil
 }
 
@@ -98,6 +98,6 @@ func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, ti
 		if err != nil {
 			return nil, err
 		}
-		return s.followUps(f, ended, u)
+		return s.followUps(f, ended, u, now)
 	}
 }

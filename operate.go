@@ -201,7 +201,7 @@ func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID) (Event, error) {
 	var was User
 	stored, err := s.repository.EditUser(ctx, e.UserID, func(r Roster) (Edit, error) {
 		was = r.User
-		again, err := e.Requeue(fresh, r.Now)
+		again, err := e.Requeue(stamped(fresh, ticksOf(r.Now)), r.Now)
 		return Edit{Requeued: []Event{again}}, err
 	})
 	if err != nil {

@@ -174,25 +174,58 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	if err != nil {
 		return Event{}, err
 	}
-	e.ID = successorID(done, e.OccurrenceKey)
+	e.ID = successorID(e, done, now)
 	return e, nil
 }
 
-// successorID returns the id of the event of an occurrence that follows another. It
-// is the same whenever it is asked for: a server that fails over may lose the
-// successor's birth after it was delivered, and what is delivered again says the
-// same as before. It is a UUIDv7 like any other (RFC 9562, section 5.7), of the
-// instant of the event before, or of the millisecond after that one's own time if
-// that is later, with a hash where others have random bits.
-func successorID(done Event, occurrenceKey string) (id uuid.UUID) {
-	sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + occurrenceKey))
-	copy(id[:], sum[:])
-	var born [8]byte
-	copy(born[2:], done.ID[:6])
-	at := max(binary.BigEndian.Uint64(born[:])+1, uint64(max(done.Due.UnixMilli(), 0)))
-	binary.BigEndian.PutUint64(born[:], at)
-	copy(id[:6], born[2:])
-	id[6] = id[6]&0x0f | 0x70 // version 7
+// rebirthWindow is how soon after its birth a successor must be due for its id to
+// follow from the event before it. It exceeds what a server that takes over may lack of
+// the one before: a successor that is due later cannot have been delivered when its
+// birth is lost.
+const rebirthWindow = 10 * time.Minute
+
+// successorID returns the id of next, planned at now as what follows done. Ids are in
+// order of creation: the id has the time of now.
+//
+// A successor that is due within [rebirthWindow] has the same id whenever it is planned:
+// a server that takes over may lack its birth, though it was delivered, and what is
+// delivered again must say the same. Its id has the instant of done, but is never more
+// than rebirthWindow older than the instant of next, and a hash where others have random
+// bits.
+//
+// In either case the id is later than that of done, whatever the clock does.
+func successorID(next, done Event, now time.Time) uuid.UUID {
+	id, at := next.ID, ticksOf(now)
+	if opens := next.Due.Add(-rebirthWindow); opens.Before(now) {
+		sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + next.OccurrenceKey))
+		copy(id[:], sum[:])
+		at = min(at, ticksOf(later(done.Due, opens)))
+	}
+	if done.ID.Version() == 7 {
+		at = max(at, ticksIn(done.ID)+1)
+	}
+	return stamped(id, at)
+}
+
+// ticks count the time in a UUIDv7 since 1970: the milliseconds, and in the 12 bits
+// below them the part of one in steps of 256 ns, as package uuid has it (RFC 9562,
+// section 6.2, method 3).
+type ticks uint64
+
+func ticksOf(t time.Time) ticks {
+	return ticks(max(t.UnixMilli(), 0))<<12 | ticks(t.Nanosecond()%int(time.Millisecond))>>8
+}
+
+// ticksIn returns the time in a UUIDv7.
+func ticksIn(id uuid.UUID) ticks {
+	high := binary.BigEndian.Uint64(id[:8])
+	return ticks(high>>16<<12 | high&0xfff)
+}
+
+// stamped returns id as a UUIDv7 of a time; the other bits stay as they are.
+func stamped(id uuid.UUID, at ticks) uuid.UUID {
+	const version7 = 0x7000
+	binary.BigEndian.PutUint64(id[:8], uint64(at>>12)<<16|version7|uint64(at&0xfff))
 	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
 	return id
 }

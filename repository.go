@@ -123,8 +123,14 @@ type EventRepository interface {
 	Event(ctx context.Context, id uuid.UUID) (Event, error)
 
 	// Find returns the events that match spec in order of creation, a page at a time.
-	// The order is that of the ids (see [Event]), so an event that is rescheduled between two pages
-	// is neither passed over nor shown twice. A nil spec matches every event.
+	// The order is that of the ids, so an event that is rescheduled between two pages is
+	// neither passed over nor shown twice. A nil spec matches every event.
+	//
+	// A program that reads on from the last event it has seen finds what is created from
+	// then on. Two kinds of events can come after others with greater ids: those of a
+	// transaction that commits late, and successors that are due within ten minutes of
+	// their creation, whose ids can be up to ten minutes old (older if they are overdue
+	// when they are stored). Read again from a cursor ten minutes old to find those too.
 	Find(ctx context.Context, spec Spec, page Page) (Found, error)
 
 	// Count returns how many events match spec.

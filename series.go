@@ -177,6 +177,7 @@ func firsts(list []oneSeries, open map[seriesID]bool, r Roster) ([]Event, error)
 		case err != nil:
 			return nil, err
 		default:
+			e.ID = stamped(e.ID, ticksOf(r.Now))
 			events = append(events, e)
 		}
 	}

@@ -3,6 +3,9 @@ package almanac_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,31 +41,219 @@ func (r *replanning) Settle(ctx context.Context, batch []almanac.Settlement) ([]
 	return r.Repository.Settle(ctx, batch)
 }
 
-func TestASuccessorIsTheSameEventWheneverItIsBorn(t *testing.T) {
+// everyFiveMinutes is a series whose successors are due soon after their birth.
+func everyFiveMinutes(t *testing.T) almanac.Recurring {
+	t.Helper()
+	cron, err := almanac.ParseCron("*/5 * * * *")
+	require.NoError(t, err)
+	return almanac.Recurring{Type: "PULSE", Rule: func(almanac.User) (almanac.Recurrence, error) { return cron, nil }}
+}
+
+// A failover can only lose the birth of a successor that was delivered where it was due
+// soon.
+func TestASuccessorDueSoonIsTheSameEventWheneverItIsPlanned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &replanning{Repository: almanactest.NewRepository(nil), t: t}
-		s := schedulerOn(t, r, almanac.WithLease(24*time.Hour), almanac.WithPoll(24*time.Hour), almanac.WithSweep(24*time.Hour), almanac.WithZoneCheck(10*365*24*time.Hour),
-			almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil })))
-		enrol(t, s, "UTC", "1990-01-02")
-		enrol(t, s, "UTC", "1990-01-02")
-		first, err := r.Find(t.Context(), nil, almanac.Page{})
+		registry, err := almanac.NewRegistry(everyFiveMinutes(t))
 		require.NoError(t, err)
-		ctx, stop := context.WithTimeout(t.Context(), 3*366*24*time.Hour)
+		const slow = 5 * time.Second // of a delivery: an outcome is stored later than its event's instant
+		s, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+			time.Sleep(slow)
+			return nil
+		})))
+		require.NoError(t, err)
+		var first []almanac.Event
+		for range 2 {
+			enrolment, err := s.CreateUser(t.Context(), grace)
+			require.NoError(t, err)
+			first = append(first, enrolment.Events...)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 17*time.Minute)
 		defer stop()
 
 		require.NoError(t, s.Run(ctx))
 
-		require.GreaterOrEqual(t, len(r.born), 6)
-		before := make(map[uuid.UUID]uuid.UUID) // the last id of each person
-		seen := make(map[uuid.UUID]bool)
-		for _, e := range append(first.Events, r.born...) {
+		require.Len(t, r.born, 6)
+		before := make(map[uuid.UUID]almanac.Event) // the last event of each user
+		for _, e := range append(first, r.born...) {
 			require.Equal(t, uuid.Version(7), e.ID.Version())
 			require.Equal(t, uuid.RFC4122, e.ID.Variant())
-			require.False(t, seen[e.ID], "an id twice")
 			last := before[e.UserID]
-			require.Negative(t, bytes.Compare(last[:], e.ID[:]), "ids of a series ascend")
-			seen[e.ID], before[e.UserID] = true, e.ID
+			require.Negative(t, bytes.Compare(last.ID[:], e.ID[:]), "ids of a series ascend")
+			if last.ID != uuid.Nil {
+				require.Equal(t, last.Due, createdAt(e.ID), "the instant of the event before")
+			}
+			before[e.UserID] = e
 		}
 	})
+}
+
+// createdAt returns the time in a UUIDv7, to the millisecond.
+func createdAt(id uuid.UUID) time.Time {
+	sec, nsec := id.Time().UnixTime()
+	return time.Unix(sec, nsec).UTC().Truncate(time.Millisecond)
+}
+
+// tail reads on where it ended, as a program that follows a list of events.
+type tail struct {
+	last almanac.Cursor
+	seen map[uuid.UUID]bool
+}
+
+func (l *tail) read(t *testing.T, r almanac.Repository) {
+	t.Helper()
+	for more := true; more; {
+		found, err := r.Find(t.Context(), nil, almanac.Page{After: l.last})
+		require.NoError(t, err)
+		for _, e := range found.Events {
+			l.last, l.seen[e.ID] = almanac.Cursor(e.ID.String()), true
+		}
+		more = found.Next != ""
+	}
+}
+
+// followed is a birthday after which a question is asked two days after the answer.
+type followed struct{ almanac.Birthday }
+
+func (followed) Follow(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+	wall := almanac.WallTimeOf(time.Now().UTC().AddDate(0, 0, 2))
+	return []almanac.FollowUp{{Type: "QUESTION", Occurrence: almanac.Occurrence{Key: ended.OccurrenceKey, Wall: wall}}}, nil
+}
+
+func TestIdsAreInOrderOfCreationOnEveryPath(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { liveOnEveryPath(t, rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+// liveOnEveryPath has events created on each path there is, in a random order, and
+// expects a tail to see all of them.
+func liveOnEveryPath(t *testing.T, random *rand.Rand) {
+	daily, err := almanac.ParseCron("30 7 * * *")
+	require.NoError(t, err)
+	digest := almanac.Recurring{
+		Type: "DIGEST", Rule: func(almanac.User) (almanac.Recurrence, error) { return daily, nil },
+		Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Hour, Factor: 4}},
+	}
+	registry, err := almanac.NewRegistry(followed{}, question{}, digest)
+	require.NoError(t, err)
+	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+		switch random.IntN(6) {
+		case 0:
+			return almanac.Permanent(errBusy)
+		case 1, 2:
+			return errBusy // tried again hours later
+		}
+		return nil
+	})))
+	s, r := rehearsal.Scheduler, rehearsal.Repository
+	read := tail{seen: make(map[uuid.UUID]bool)}
+	any := func(status almanac.Status) (almanac.Event, bool) {
+		found, err := r.Find(t.Context(), almanac.InStatus(status), almanac.Page{Limit: 1000})
+		require.NoError(t, err)
+		if len(found.Events) == 0 {
+			return almanac.Event{}, false
+		}
+		return found.Events[random.IntN(len(found.Events))], true
+	}
+	zones := []string{"Asia/Tokyo", "UTC", "America/New_York"}
+	users := 0
+	for range 30 {
+		var err error
+		pending, some := any(almanac.Pending)
+		failed, again := any(almanac.Failed)
+		switch step := random.IntN(10); {
+		case !some || step == 0 && users < 5:
+			users++
+			p := grace
+			p.Timezone = zones[random.IntN(len(zones))]
+			_, err = s.CreateUser(t.Context(), p)
+		case step == 1:
+			_, err = s.Cancel(t.Context(), pending.ID, almanac.Cancel{})
+		case step == 2:
+			_, err = s.RunNow(t.Context(), pending.ID)
+		case step == 3:
+			_, err = s.UpdateUser(t.Context(), pending.UserID, almanac.ProfileChange{Timezone: &zones[random.IntN(len(zones))]})
+		case step == 4 && again:
+			if _, err = s.Requeue(t.Context(), failed.ID); errors.Is(err, almanac.ErrExists) {
+				err = nil
+			}
+		case step == 5:
+			time.Sleep(time.Duration(random.Int64N(int64(10 * 24 * time.Hour)))) // a downtime
+		default:
+			rehearsal.For(time.Duration(random.Int64N(int64(10 * 24 * time.Hour))))
+		}
+		if errors.Is(err, almanac.ErrInvalidStateTransition) { // it rests before another attempt, and is not due yet
+			err = nil
+		}
+		require.NoError(t, err)
+		read.read(t, r)
+		time.Sleep(time.Second)
+	}
+
+	var last almanac.Event
+	page := almanac.Page{Limit: 1000}
+	for more := true; more; more = page.After != "" {
+		found, err := r.Find(t.Context(), nil, page)
+		require.NoError(t, err)
+		for _, e := range found.Events {
+			require.False(t, e.CreatedAt.Before(last.CreatedAt), "%s of %s, created at %v, comes after %s of %s, created at %v", e.ID, e.Type, e.CreatedAt, last.ID, last.Type, last.CreatedAt)
+			require.Equal(t, e.CreatedAt.Truncate(time.Millisecond), createdAt(e.ID))
+			require.True(t, read.seen[e.ID], "the tail has not seen %s of %s, created at %v", e.ID, e.Type, e.CreatedAt)
+			last = e
+		}
+		page.After = found.Next
+	}
+}
+
+// A successor that is due soon can be older by its id than by its birth, but not by a
+// downtime, and is never in the future.
+func TestTheIDOfASuccessorDueSoonIsNearItsBirth(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry, err := almanac.NewRegistry(everyFiveMinutes(t))
+		require.NoError(t, err)
+		rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer(almanac.ChannelWebhook, new(almanactest.Recorder)))
+		enrolment, err := rehearsal.Scheduler.CreateUser(t.Context(), grace)
+		require.NoError(t, err)
+		cancelled, err := rehearsal.Scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.Cancel{})
+		require.NoError(t, err)
+		require.Equal(t, time.Now().UTC(), createdAt(cancelled.Successor.ID), "after an early end")
+		time.Sleep(30 * 24 * time.Hour)
+
+		rehearsal.For(time.Second)
+
+		found, err := rehearsal.Repository.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+		require.NoError(t, err)
+		require.Len(t, found.Events, 1)
+		age := found.Events[0].CreatedAt.Sub(createdAt(found.Events[0].ID))
+		require.GreaterOrEqual(t, age, time.Duration(0))
+		require.Less(t, age, 10*time.Minute, "after a downtime")
+	})
+}
+
+func TestIdsOfASeriesAscendWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	now := instant(t, "2026-03-01T12:00:00Z")
+	r := almanactest.NewRepository(func() time.Time { return now })
+	s := schedulerOn(t, r)
+	enrolment, err := s.CreateUser(t.Context(), grace)
+	require.NoError(t, err)
+	before := enrolment.Events[0]
+	require.Equal(t, now, createdAt(before.ID))
+	for range 5 {
+		now = now.Add(-time.Hour)
+
+		cancelled, err := s.Cancel(t.Context(), before.ID, almanac.Cancel{})
+
+		require.NoError(t, err)
+		require.Negative(t, bytes.Compare(before.ID[:], cancelled.Successor.ID[:]))
+		require.Equal(t, instant(t, "2026-03-01T12:00:00Z"), createdAt(cancelled.Successor.ID), "no more than it takes")
+		before = *cancelled.Successor
+	}
 }

@@ -46,7 +46,34 @@ func (k *kit) failed() almanac.Event {
 	return got.Event
 }
 
+// newest returns what was created after an event, as somebody finds it who reads on.
+func (k *kit) newest(after almanac.Event) []almanac.Event {
+	k.Helper()
+	found, err := k.r.Find(k.Context(), nil, almanac.Page{After: almanac.Cursor(after.ID.String())})
+	k.ok(err)
+	return found.Events
+}
+
 var operationCases = map[string]func(*kit){
+	"Find/in order of creation after an early end": func(k *kit) {
+		registry, err := almanac.NewRegistry(almanac.Birthday{})
+		k.ok(err)
+		s, err := almanac.NewScheduler(k.r, registry)
+		k.ok(err)
+		// The birthday was yesterday, so the next one is nearly a year ahead.
+		p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: k.now.AddDate(-30, 0, -2).Format(time.DateOnly), Timezone: "UTC"}
+		enrolled, err := s.CreateUser(k.Context(), p)
+		k.ok(err)
+		cancelled, err := s.Cancel(k.Context(), enrolled.Events[0].ID, almanac.Cancel{})
+		k.ok(err)
+		k.same("after the first", k.newest(enrolled.Events[0]), []almanac.Event{*cancelled.Successor})
+		again, err := s.Requeue(k.Context(), enrolled.Events[0].ID)
+		k.ok(err)
+		k.same("after the successor", k.newest(*cancelled.Successor), []almanac.Event{again})
+		other, err := s.CreateUser(k.Context(), p)
+		k.ok(err)
+		k.same("after what was requeued", k.newest(again), other.Events)
+	},
 	"EditUser/cancels": func(k *kit) {
 		owed := k.owe(DueIn(time.Hour), Of("a/2027"))
 		edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {

@@ -68,6 +68,17 @@ var settleCases = map[string]func(*kit){
 		k.same("successor's status", got.Successor.Status, almanac.Pending)
 		k.same("successor's version", got.Successor.Version, 1)
 	},
+	"Settle/plans a successor at the time of its creation": func(k *kit) {
+		owed := k.owe()
+		var planned time.Time // ids are made of it, and so in order of creation
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			planned = now
+			return after(owed)(u, now)
+		}})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("created", got.Successor.CreatedAt, planned)
+		k.same("created after the claim", planned.Before(k.now), false)
+	},
 	"Settle/stores a failure and its successor": func(k *kit) {
 		owed := k.owe()
 		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("HTTP 404"), Next: after(owed)})

@@ -15,7 +15,8 @@
 // need. PUT replaces them as a whole; PATCH, by the rules of RFC 7396, changes those
 // that it names and removes those that it names null. Instants are RFC 3339 in UTC with milliseconds, as 2026-03-15T14:00:00.000Z;
 // wall times carry no offset, as 2026-03-15T09:00:00. A nextCursor that is not
-// null asks for the page that follows.
+// null asks for the page that follows. Events are listed in order of creation; see
+// [almanac.EventRepository] for what that promises to a program that reads on.
 //
 // Whoever is deleted cannot be found any more from then on. Their rows stay until
 // what is being delivered to them has ended, unless erase=now asks that nothing be
