@@ -6,7 +6,7 @@
 -- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
 -- almanac_api      keeps people and plans for them, and looks at events; it neither claims nor settles
 -- almanac_operator changes single events: cancels, runs now, requeues and pauses; it may do what worker and api may
--- almanac_reader   looks at how things stand, without names, dates of birth, attributes and payloads
+-- almanac_reader   reads types, times, states and counts of events and users, and nothing that says whose they are
 --
 -- Run it before the first migration, to make the roles and the schema, and again after each migration, to grant what the tables
 -- of this release need: grants on columns cannot be made ahead of them. It can be run any number of times, takes back what
@@ -195,21 +195,22 @@ BEGIN
 
     -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
 
-    -- Without names, date of birth and attributes. The zone is known from the events anyway.
-    GRANT SELECT (id, timezone, version, deleted_at, created_at, updated_at) ON users TO almanac_reader;
-    -- Without payloads, which are words to a person. The target of a birthday still tells day and month of the person with that
-    -- id: a queue cannot be watched without its times. A count looks at the parts, each by itself.
-    GRANT SELECT (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
-        policies, idempotency_key, user_version, available_at, lease_token, executed_at, failure_reason, last_error, retry_count,
-        claim_count, crash_count, version, created_at, updated_at) ON events, pending_events, processing_events, ended_events
-        TO almanac_reader;
+    -- How many users there are, in which zones. Without ids, and without times of creation, which are those of their first events.
+    GRANT SELECT (timezone, deleted_at) ON users TO almanac_reader;
+    -- Without user ids, so that the date of a birthday is nobody's. Without occurrence keys, failure reasons, errors and payloads, which hold
+    -- what the host and receivers write. Without idempotency keys, which are hashes of a user id and an instant, and can be guessed.
+    -- A count looks at the parts, each by itself.
+    GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
+        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at)
+        ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
     GRANT SELECT (available_at, event_id, series_id, event_type) ON queue TO almanac_reader;
     GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
-    GRANT SELECT (id, at, kind, event_id, user_id, event_type, version, detail, actor) ON audit TO almanac_reader;
+    -- Without user ids and reasons, as the events.
+    GRANT SELECT (id, at, kind, event_id, event_type, version, actor) ON audit TO almanac_reader;
 END
 $$;
 
