@@ -103,6 +103,25 @@ func TestAReaderMayExamine(t *testing.T) {
 	require.EqualError(t, err, "postgres: examine schema almanac: this role has no USAGE on the schema")
 }
 
+// The triggers of the trail are Almanac's, all of them or none.
+func TestTheTriggersOfTheTrailAreExpected(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	require.Empty(t, examine(t, pool, "almanac"))
+
+	_, err := pool.Exec(t.Context(), "DROP TRIGGER leases_audit ON almanac.leases; ALTER TABLE almanac.series DISABLE TRIGGER series_audit")
+	require.NoError(t, err)
+	said := examine(t, pool, "almanac")
+	require.Len(t, said, 2)
+	require.Contains(t, said[0], "trigger leases.leases_audit is missing: CREATE TRIGGER leases_audit AFTER INSERT ON leases ")
+	require.Contains(t, said[1], "EXECUTE FUNCTION audit_series() DISABLED, not CREATE TRIGGER series_audit ")
+
+	require.NoError(t, postgres.DisableAudit(t.Context(), pool))
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	require.Empty(t, examine(t, pool, "almanac"), "switching it off and on mends it")
+}
+
 func TestASchemaThatIsNotThereLacksEveryTable(t *testing.T) {
 	t.Parallel()
 	said := examine(t, emptyPool(t), "almanac")

@@ -17,10 +17,21 @@ import (
 // connectLimit is patience with a server that does not answer at all.
 const connectLimit = 10 * time.Second
 
+// applicationName is the application_name of every session of the command. It wins over
+// that of the URL, which mostly is the URL of a program: the trail would tell what the
+// command did as the program's.
+const applicationName = "almanac"
+
+// connect connects under [applicationName].
 func connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	return pgx.Connect(ctx, url)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.RuntimeParams["application_name"] = applicationName
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // disconnect closes a connection also when the command was interrupted.

@@ -43,6 +43,8 @@ func differenceFinding(d postgres.Difference, v postgres.SchemaVersion) finding 
 		f.Severity, f.Advice = notice, "ask with the newer release"
 	case d.Kind == postgres.KindSettings:
 		f.Severity, f.Advice = notice, ""
+	case d.Kind == postgres.KindTrigger && strings.HasSuffix(d.Name, "_audit"): // which no migration makes
+		f.Severity, f.Advice = warns, "the trail has gaps: almanac audit off, then almanac audit on"
 	}
 	return f
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,12 @@ func TestPausesHoldUntilTheyAreTakenBack(t *testing.T) {
 func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
 	t.Parallel()
 	c := calendarOf(t)
+	named, err := url.Parse(c.url)
+	require.NoError(t, err)
+	q := named.Query()
+	q.Set("application_name", "greeter") // as the host's programs have it
+	named.RawQuery = q.Encode()
+	c.url = named.String()
 	run := func(args ...string) result {
 		return almanacAt(t, today, append(args, "--database-url", c.url)...)
 	}

@@ -24,16 +24,13 @@ func (s *server) understand() error {
 	return about("--database-url", err)
 }
 
-// pool connects, with so many connections at most. Unless the URL says otherwise,
-// sessions are named after this program, which is what a trail then tells.
+// pool connects, with so many connections at most, as [connect] does.
 func (s *server) pool(ctx context.Context, connections int32) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(s.DatabaseURL)
 	if err != nil {
 		return nil, err
 	}
-	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = "almanac"
-	}
+	config.ConnConfig.RuntimeParams["application_name"] = applicationName
 	config.MaxConns = connections
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
