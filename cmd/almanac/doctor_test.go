@@ -261,6 +261,8 @@ func TestFindingsThatAServerHereDoesNotGive(t *testing.T) {
 	require.Len(t, full, 2)
 	require.Equal(t, "9 of 10 connections of this role are in use", full[1].Text)
 
+	gap := differenceFinding(postgres.Difference{Kind: postgres.KindTrigger, Name: "leases.leases_audit", Expected: "x"}, postgres.SchemaVersion{})
+	require.Equal(t, finding{Severity: warns, Text: "trigger leases.leases_audit is missing: x", Advice: "the trail has gaps: almanac audit off, then almanac audit on"}, gap)
 	added := differenceFinding(postgres.Difference{Kind: postgres.KindIndex, Name: "users.mine", Found: "x"}, postgres.SchemaVersion{})
 	require.Equal(t, notice, added.Severity)
 }
