@@ -90,7 +90,7 @@ func (d *demo) run(ctx context.Context, s stage) error {
 
 // summaryPatience is how long after the last greeting was due the summary waits
 // for those that are missing.
-const summaryPatience = 4 * time.Second
+const summaryPatience = 20 * time.Second
 
 // watch shows what arrives until ctx is done, and a summary once the people of
 // this run have all been greeted.

@@ -25,7 +25,8 @@ func TestTheDemoGreetsEverybodyAndKeepsItsData(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		p := begin(t, "-demo", "-addr", "127.0.0.1:0", "-data-dir", dir)
 		began := time.Now()
-		require.Eventually(t, func() bool { return p.ended() || strings.Contains(p.out.String(), "Ctrl-C") }, patience, pollEvery)
+		require.Eventually(t, func() bool { return p.ended() || strings.Contains(p.out.String(), "Ctrl-C") }, 4*patience, pollEvery,
+			"%s", p.log) // it makes a cluster, stores its people, and waits until they are due
 		require.False(t, p.ended(), "it ended: %s", p.log)
 		t.Logf("summary after %v", time.Since(began).Round(time.Millisecond))
 
