@@ -38,21 +38,23 @@ const (
 	maxQuoted   = 64 // what an error repeats of a text that makes no sense, in bytes
 )
 
-// LoadTimezone returns the zone of an IANA name. Links are accepted ("US/Pacific")
-// and case does not matter ("asia/tokyo"); surrounding blanks, abbreviations
-// ("PST"), offsets ("UTC+5"), "Local", the empty name and anything that is a path
-// rather than a name ("posix/Asia/Tokyo") are not. UTC is "UTC" or "Etc/UTC". Note
-// that "Etc/GMT+5" is five hours behind UTC, as POSIX would have it.
+// LoadTimezone returns the zone of an IANA name. Links are accepted ("US/Pacific"), the
+// System V names ("CET", "EST5EDT") too, and case does not matter ("asia/tokyo").
+// Surrounding blanks, abbreviations that are no names ("PST"), offsets ("UTC+5"),
+// "Local", the empty name and paths ("posix/Asia/Tokyo") are not accepted. UTC is "UTC"
+// or "Etc/UTC". Note that "Etc/GMT+5" is five hours behind UTC, as POSIX would have it.
 //
-// Of the names of the IANA database twelve are refused, for they are no places: the
-// System V names CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT, PST8PDT
-// and WET, and Factory, which stands for a machine that was not set up. So are
-// localtime and posixrules, which lie beside the zone files of many machines.
+// The System V names are CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT,
+// PST8PDT and WET. Each is a zone of its own here: zone data older than release 2024b
+// has rules for it, and newer data has those of a place. Prefer the name of the place
+// where the user lives.
 //
-// The error is an [*InvalidTimezoneError], which suggests the nearest name: for a
-// path the zone that it leads to, for a System V name the place that it has been a
-// link to since release 2024b, for a well-known abbreviation the place that most
-// people mean by it. For a machine's zone and for Factory it suggests none.
+// Three names that a directory of zone files may have are refused: Factory, which stands
+// for a machine that was not set up, localtime and posixrules.
+//
+// The error is an [*InvalidTimezoneError], which suggests the nearest name: for a path
+// the zone that it leads to, for a well-known abbreviation the place that most people
+// mean by it. For a machine's zone and for Factory it suggests none.
 //
 // Rules come from the program's own zone data, see [OwnZoneData], and are read
 // once for each name.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 	"github.com/almanac-go/almanac/internal/zones"
 )
 
@@ -69,9 +70,8 @@ func TestLoadTimezoneRefuses(t *testing.T) {
 		"a path to elsewhere":               "../etc/passwd",
 		"a path from the root":              "/usr/share/zoneinfo/UTC",
 		"a Windows path":                    `America\New_York`,
-		"an abbreviation":                   "EST",
-		"a System V name":                   "EST5EDT",
-		"a Central European abbreviation":   "CET",
+		"an abbreviation":                   "PST",
+		"a Central European abbreviation":   "CEST",
 		"an offset":                         "UTC+5",
 		"an offset of a place nobody knows": "Foo+5",
 		"digits":                            "+05:00",
@@ -109,6 +109,35 @@ func TestLoadTimezoneRefuses(t *testing.T) {
 	}
 }
 
+// Zone data of either kind: links to places since release 2024b, zones of their own before.
+func TestSystemVNamesFollowTheZoneDataThereIs(t *testing.T) {
+	t.Parallel()
+
+	for kind, rule := range map[string]string{"a link": "EST5EDT,M3.2.0,M11.1.0", "a zone of its own": "EST5EDT,M4.1.0,M10.5.0"} {
+		dir := t.TempDir()
+		if err := zonetest.WriteDir(dir, "2024a", map[string][]byte{"EST5EDT": zonetest.File(-5*hour, nil, rule)}); err != nil {
+			t.Fatal(err)
+		}
+		data, err := almanac.OpenZoneData(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := data.Timezone("est5edt")
+		if err != nil || z.String() != "EST5EDT" || z.Canonical() != "EST5EDT" {
+			t.Fatalf("%s: %q, now called %q, %v", kind, z, z.Canonical(), err)
+		}
+		march := z.WallTime(instant(t, "2026-03-20T12:00:00Z")).Clock.Hour
+		if want := map[string]int{"a link": 8, "a zone of its own": 7}[kind]; march != want {
+			t.Errorf("%s: clocks show %d o'clock, want %d by its rules", kind, march, want)
+		}
+	}
+	for _, name := range []string{"CET", "CST6CDT", "EET", "EST", "EST5EDT", "HST", "MET", "MST", "MST7MDT", "PST8PDT", "WET"} {
+		if _, err := almanac.LoadTimezone(name); err != nil {
+			t.Errorf("LoadTimezone(%q): %v", name, err)
+		}
+	}
+}
+
 func TestLoadTimezoneSuggests(t *testing.T) {
 	t.Parallel()
 
@@ -122,7 +151,7 @@ func TestLoadTimezoneSuggests(t *testing.T) {
 		"a hyphen for the line":   {"America/Sao-Paulo", "America/Sao_Paulo"},
 		"a path":                  {"./Europe/Berlin", "Europe/Berlin"},
 		"nothing for gibberish":   {"xyzzy/plugh/quux", ""},
-		"a System V name":         {"EST5EDT", "America/New_York"},
+		"a System V name's path":  {"posix/EST5EDT", "EST5EDT"},
 		"an abbreviation":         {"PST", "America/Los_Angeles"},
 		"a path from the root":    {"/usr/share/zoneinfo/posix/Asia/Tokyo", "Asia/Tokyo"},
 		"leap second data":        {"right/UTC", "Etc/UTC"},
@@ -196,8 +225,8 @@ func TestEveryAcceptedNameLoads(t *testing.T) {
 	t.Parallel()
 
 	names := zones.Names()
-	if len(names) != 586 {
-		t.Errorf("%d names are accepted, want 586", len(names))
+	if len(names) != 597 {
+		t.Errorf("%d names are accepted, want 597", len(names))
 	}
 	for _, name := range names {
 		z, err := almanac.LoadTimezone(strings.ToUpper(name))

@@ -5,19 +5,6 @@ import "strings"
 // places gives the zone that somebody most likely meant who wrote what is none: in
 // lower case, as fold leaves it. Edit distance knows nothing of them.
 var places = map[string]string{
-	// The System V names, which tzdata made links to these places in 2024b.
-	"cet":     "Europe/Brussels",
-	"cst6cdt": "America/Chicago",
-	"eet":     "Europe/Athens",
-	"est":     "America/Panama",
-	"est5edt": "America/New_York",
-	"hst":     "Pacific/Honolulu",
-	"met":     "Europe/Brussels",
-	"mst":     "America/Phoenix",
-	"mst7mdt": "America/Denver",
-	"pst8pdt": "America/Los_Angeles",
-	"wet":     "Europe/Lisbon",
-
 	// Abbreviations that the database never had as names. Several are those of more
 	// than one place; a suggestion is a question, and asks for the most people's.
 	"bst":  "Europe/London", // and Asia/Dhaka
@@ -30,6 +17,13 @@ var places = map[string]string{
 	"mdt":  "America/Denver",
 	"pdt":  "America/Los_Angeles",
 	"pst":  "America/Los_Angeles", // and Asia/Manila
+}
+
+// systemV are the accepted names that look like abbreviations, in lower case. They are
+// suggested to nobody who misspelt another one: "AEST" is not nearly "EST".
+var systemV = map[string]bool{
+	"cet": true, "cst6cdt": true, "eet": true, "est": true, "est5edt": true, "hst": true,
+	"met": true, "mst": true, "mst7mdt": true, "pst8pdt": true, "wet": true,
 }
 
 // withoutPath cuts from a folded name what leads to it in a directory of zone files:

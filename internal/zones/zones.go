@@ -73,6 +73,9 @@ func Nearest(name string) string {
 	for lower, e := range table() {
 		city := lower[strings.LastIndexByte(lower, '/')+1:]
 		cost := min(distance(wanted, fold(lower)), distance(wanted, fold(city)))
+		if cost > 0 && systemV[lower] {
+			continue
+		}
 		if cost < bestCost || cost == bestCost && best != "" && before(e, best) {
 			best, bestCost = e.name, cost
 		}

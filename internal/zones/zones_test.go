@@ -98,7 +98,7 @@ func TestNamesAreDistinctAndPlain(t *testing.T) {
 			t.Errorf("%q is longer than 32 bytes or holds more than the letters of a zone name", name)
 		}
 	}
-	for _, refused := range []string{"Local", "localtime", "Factory", "posixrules", "EST", "EST5EDT", "CET", "posix/UTC", "right/UTC"} {
+	for _, refused := range []string{"Local", "localtime", "Factory", "posixrules", "PST", "CEST", "posix/UTC", "right/UTC"} {
 		if slices.Contains(names, refused) {
 			t.Errorf("%q is accepted, and is no place", refused)
 		}
@@ -124,9 +124,10 @@ func TestNearest(t *testing.T) {
 		"a path from the root":            {"/usr/share/zoneinfo/Asia/Tokyo", "Asia/Tokyo"},
 		"that of another system":          {"/var/db/timezone/zoneinfo/Asia/Tokyo", "Asia/Tokyo"},
 		"a path to leap seconds":          {"/usr/share/zoneinfo/right/Europe/Berlin", "Europe/Berlin"},
-		"a path to a System V name":       {"/usr/share/zoneinfo/posix/EST5EDT", "America/New_York"},
+		"a path to a System V name":       {"/usr/share/zoneinfo/posix/EST5EDT", "EST5EDT"},
 		"a slash too many":                {"America//New_York", "America/New_York"},
 		"an abbreviation":                 {"PST", "America/Los_Angeles"},
+		"a System V name with blanks":     {" CET ", "CET"},
 		"one in lower case, with blanks":  {" cest ", "Europe/Brussels"},
 		"one of several places":           {"IST", "Asia/Kolkata"},
 		"a directory and nothing in it":   {"posix/", ""},
@@ -165,24 +166,42 @@ func TestNearestIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// Since release 2024b each of these is a link, and clocks agree for good.
-func TestSystemVNamesSuggestThePlaceThatTheyAreLinksTo(t *testing.T) {
+// Since release 2024b each System V name is a link to a place, and was a zone of its own
+// before. In either case its clocks agree with the place's from now on.
+func TestSystemVNamesAreZonesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 
 	until := time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, name := range []string{"CET", "CST6CDT", "EET", "EST", "EST5EDT", "HST", "MET", "MST", "MST7MDT", "PST8PDT", "WET"} {
-		suggested := zones.Nearest(name)
-		if suggested == "" {
-			t.Errorf("%s suggests nothing", name)
-			continue
+	places := map[string]string{
+		"CET": "Europe/Brussels", "CST6CDT": "America/Chicago", "EET": "Europe/Athens", "EST": "America/Panama",
+		"EST5EDT": "America/New_York", "HST": "Pacific/Honolulu", "MET": "Europe/Brussels", "MST": "America/Phoenix",
+		"MST7MDT": "America/Denver", "PST8PDT": "America/Los_Angeles", "WET": "Europe/Lisbon",
+	}
+	if len(places) != len(zones.SystemV) {
+		t.Errorf("%d System V names, want %d", len(zones.SystemV), len(places))
+	}
+	for name, place := range places {
+		proper, canonical, ok := zones.Lookup(strings.ToLower(name))
+		if !ok || proper != name || canonical != name || !zones.SystemV[strings.ToLower(name)] {
+			t.Errorf("Lookup(%q) = %q, %q, %v; want the name itself", name, proper, canonical, ok)
 		}
-		systemV, place := location(t, name), location(t, suggested)
+		systemV, there := location(t, name), location(t, place)
 		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(until); at = at.AddDate(0, 0, 7) {
 			_, offset := at.In(systemV).Zone()
-			if _, other := at.In(place).Zone(); offset != other {
-				t.Errorf("%s suggests %s, but at %v they stand %ds and %ds from UTC", name, suggested, at, offset, other)
+			if _, other := at.In(there).Zone(); offset != other {
+				t.Errorf("at %v clocks of %s and of %s stand %ds and %ds from UTC", at, name, place, offset, other)
 				break
 			}
+		}
+	}
+}
+
+func TestAnAbbreviationIsNoMisspeltSystemVName(t *testing.T) {
+	t.Parallel()
+
+	for _, name := range []string{"AEST", "ACST", "EEST", "MEST", "WEST", "MSTT"} {
+		if got := zones.Nearest(name); zones.SystemV[strings.ToLower(got)] {
+			t.Errorf("Nearest(%q) = %q", name, got)
 		}
 	}
 }
