@@ -27,6 +27,8 @@ CREATE TABLE :"schema".users (
     deleted_at    timestamptz,                        -- deleted while a delivery was in flight: hidden, and removed when it has ended
     created_at    timestamptz  NOT NULL DEFAULT now(),
     updated_at    timestamptz  NOT NULL DEFAULT now(),
+    -- Of the request that created the user, where it may be repeated.
+    creation_digest varchar(64),
     CONSTRAINT users_pkey PRIMARY KEY (id),
     CONSTRAINT users_first_name_check CHECK (length(first_name) > 0),
     CONSTRAINT users_last_name_check CHECK (length(last_name) > 0),
@@ -407,4 +409,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (2, '0002_zone_rules'),
     (3, '0003_operations'),
     (4, '0004_privileges'),
-    (5, '0005_open_series');
+    (5, '0005_open_series'),
+    (6, '0006_creation_digest');

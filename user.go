@@ -52,9 +52,11 @@ type User struct {
 	DateOfBirth DateOfBirth
 	Timezone    Timezone
 	Attributes  json.RawMessage // a JSON object: facts that handlers need, such as a hire date
-	Version     int             // 1 when created; raised by every change
-	CreatedAt   time.Time       // UTC
-	UpdatedAt   time.Time       // UTC
+	// CreationDigest is that of the profile that created the user. It never changes.
+	CreationDigest string
+	Version        int       // 1 when created; raised by every change
+	CreatedAt      time.Time // UTC
+	UpdatedAt      time.Time // UTC
 }
 
 // Profile is what a host knows of a person, as text, not yet validated.
@@ -65,6 +67,11 @@ type Profile struct {
 	DateOfBirth string          // YYYY-MM-DD
 	Timezone    string          // an IANA name
 	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
+	// CreationDigest is a digest of the request that asks for the user, at most 64
+	// bytes of ASCII without controls, or "" for none, which is the default. It is
+	// stored with the user and never changes, so that a program which meets [ErrExists]
+	// can tell a repeated request from another one, also after an edit of the user.
+	CreationDigest string
 }
 
 // ProfileChange is a change of some fields of a profile; nil leaves a field as it is.
@@ -87,6 +94,7 @@ type ProfileChange struct {
 const (
 	maxNameLength      = 100
 	maxAttributesBytes = 64 << 10
+	maxCreationDigest  = 64
 )
 
 // NewUser returns the user of a valid profile, as of now. A date of birth may be
@@ -94,7 +102,10 @@ const (
 //
 // The error is a [*ValidationError] that names every bad field.
 func NewUser(p Profile, now time.Time) (User, error) {
-	u := User{ID: p.ID, Attributes: json.RawMessage("{}"), Version: 1, CreatedAt: now.UTC(), UpdatedAt: now.UTC()}
+	u := User{
+		ID: p.ID, Attributes: json.RawMessage("{}"), CreationDigest: p.CreationDigest,
+		Version: 1, CreatedAt: now.UTC(), UpdatedAt: now.UTC(),
+	}
 	if u.ID == uuid.Nil {
 		id, err := uuid.NewV7()
 		if err != nil {
@@ -175,6 +186,9 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 	if problem := attributesProblem(u.Attributes); problem != "" {
 		refuse("attributes", problem, nil)
 	}
+	if !printable(u.CreationDigest, maxCreationDigest) {
+		refuse("creationDigest", fmt.Sprintf("is not at most %d bytes of ASCII without controls", maxCreationDigest), nil)
+	}
 	if len(bad.Fields) > 0 {
 		return User{}, &bad
 	}
@@ -201,6 +215,11 @@ func problemOf(err error) string {
 		return zone.problem()
 	}
 	return err.Error()
+}
+
+// printable reports whether s is at most n bytes of ASCII without controls.
+func printable(s string, n int) bool {
+	return len(s) <= n && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // nameProblem says what is wrong with a name, or "".

@@ -29,6 +29,23 @@ var userCases = map[string]func(*kit){
 			k.same("event", e, want)
 		}
 	},
+	"CreateUser/keeps the digest of the request through edits": func(k *kit) {
+		u := User()
+		u.CreationDigest = strings.Repeat("d", 64)
+		stored, _, err := k.r.CreateUser(k.Context(), u)
+		k.ok(err)
+		k.same("digest", stored.CreationDigest, u.CreationDigest)
+		name := "Grace"
+		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			edited, err := r.User.Edit(almanac.ProfileChange{FirstName: &name}, r.Now)
+			return almanac.Edit{User: &edited}, err
+		})
+		k.ok(err)
+		again, err := k.r.User(k.Context(), u.ID)
+		k.ok(err)
+		k.same("name", again.FirstName, name)
+		k.same("digest after the edit", again.CreationDigest, u.CreationDigest)
+	},
 	"CreateUser/is all or nothing": func(k *kit) {
 		u := User()
 		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027")))

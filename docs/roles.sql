@@ -160,7 +160,7 @@ BEGIN
     -- The API.
 
     GRANT SELECT ON users TO almanac_api;
-    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes) ON users TO almanac_api;
+    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, creation_digest) ON users TO almanac_api;
     -- Edits, and hiding who is deleted while something is in flight. The id and the day of creation stay.
     GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, version, deleted_at, updated_at) ON users
         TO almanac_api;

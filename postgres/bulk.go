@@ -82,6 +82,8 @@ func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, people []almanac.Enr
 		"dates_of_birth": column(people, func(p person) time.Time { return dateArg(p.User.DateOfBirth.Date()) }),
 		"timezones":      column(people, func(p person) string { return p.User.Timezone.String() }),
 		"attributes":     column(people, func(p person) string { return string(p.User.Attributes) }),
+
+		"creation_digests": column(people, func(p person) string { return p.User.CreationDigest }),
 	})
 }
 

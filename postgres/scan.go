@@ -22,7 +22,7 @@ const (
 	claimedColumns = "s.event_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local, s.target_timezone, " +
 		"s.policies, s.idempotency_key, s.delivery_payload::text, s.user_version, s.last_error, s.retry_count, s.claim_count, s.crash_count, " +
 		"s.version, s.created_at"
-	userColumns = "u.id, u.first_name, u.last_name, u.date_of_birth, u.timezone, u.attributes::text, u.version, u.created_at, u.updated_at"
+	userColumns = "u.id, u.first_name, u.last_name, u.date_of_birth, u.timezone, u.attributes::text, u.creation_digest, u.version, u.created_at, u.updated_at"
 )
 
 // eventRow receives the columns that are no plain fields of an event.
@@ -113,11 +113,12 @@ type userRow struct {
 	user             almanac.User
 	born             time.Time
 	zone, attributes string
+	digest           *string
 }
 
 func (r *userRow) targets() []any {
 	u := &r.user
-	return []any{&u.ID, &u.FirstName, &u.LastName, &r.born, &r.zone, &r.attributes, &u.Version, &u.CreatedAt, &u.UpdatedAt}
+	return []any{&u.ID, &u.FirstName, &u.LastName, &r.born, &r.zone, &r.attributes, &r.digest, &u.Version, &u.CreatedAt, &u.UpdatedAt}
 }
 
 func (r *userRow) value() (almanac.User, error) {
@@ -128,6 +129,9 @@ func (r *userRow) value() (almanac.User, error) {
 	}
 	u.Timezone = almanac.StoredTimezone(r.zone)
 	u.Attributes = json.RawMessage(r.attributes)
+	if r.digest != nil {
+		u.CreationDigest = *r.digest
+	}
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
 	return u, nil
 }

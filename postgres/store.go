@@ -35,6 +35,7 @@ type Store struct {
 	host       *sql.Tx // instead of db
 	schema     string
 	timeout    time.Duration
+	locks      time.Duration // the wait for a lock; zero is the timeout
 	pollOnly   bool
 	hearing    hearing
 	statements map[string]string // by file name without .sql
@@ -66,6 +67,14 @@ func WithSchema(name string) Option { return func(s *Store) { s.schema = name } 
 // five seconds. Migrations are not bounded by it, but may not be silent either.
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
+// WithLockTimeout sets how long a statement of a transaction waits for a lock that
+// another transaction holds. Then the operation fails with SQLSTATE 55P03
+// (lock_not_available), nothing is stored, and its connection is free for others. It
+// is for stores that answer requests. It must not be negative. Zero, the default, is
+// no limit but that of [WithTimeout]. In the host's own transaction the host's setting
+// of lock_timeout holds instead.
+func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locks = d } }
+
 // PollOnly lets a store neither listen for hints of what other processes store (see
 // [Store.Listen]) nor give any. It is for stores behind a pooler in transaction mode,
 // which carries no notifications to who listens, and for hosts that prepare
@@ -89,6 +98,9 @@ func open(s *Store, options []Option) (*Store, error) {
 	}
 	if s.timeout <= 0 {
 		return nil, fmt.Errorf("postgres: timeout of %v is not positive", s.timeout)
+	}
+	if s.locks < 0 {
+		return nil, fmt.Errorf("postgres: lock timeout of %v is negative", s.locks)
 	}
 	if err := checkSchemaName(s.schema); err != nil {
 		return nil, err

@@ -40,7 +40,9 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, keys keys, u almanac.User
 		return user, nil, err
 	}
 	var batch pgx.Batch
-	batch.Queue(s.statements["insert_user"], userArgs(u))
+	row := userArgs(u)
+	row["creation_digest"] = u.CreationDigest
+	batch.Queue(s.statements["insert_user"], row)
 	if len(events) > 0 {
 		batch.Queue(s.statements["insert_first_events"], args)
 	}

@@ -18,9 +18,7 @@ func stepDown(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.migrations WHERE version = 999")
 	require.NoError(t, err)
-	for range 2 {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{}))
-	}
+	first(t, pool)
 }
 
 func TestVerifyComparesTheDatabaseWithTheRelease(t *testing.T) {
@@ -72,7 +70,9 @@ func TestMigrateLetsOthersPassWhileItWaits(t *testing.T) {
 	require.NoError(t, err)
 	owed := overdue(t, store)
 	stepDown(t, pool)
+	// The statements below are of this release, and name a column that a later migration brings.
 	_, err = pool.Exec(t.Context(), `
+		ALTER TABLE almanac.users ADD creation_digest varchar(64);
 		CREATE FUNCTION want() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN LOCK TABLE almanac.series; END';
 		CREATE EVENT TRIGGER want ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION want()`)
 	require.NoError(t, err)

@@ -33,3 +33,21 @@ func TestEqual(t *testing.T) {
 		}
 	}
 }
+
+func TestCanonicalIsTheSameForWhatIsEqual(t *testing.T) {
+	t.Parallel()
+	texts := []string{
+		`{"a": [1, "x", null, true]}`, "{\"a\":[1.0,\"x\",null,true]}", `{"a":1,"b":2}`, "{ \"b\" : 2e0,\n\"a\":10e-1}", `{"é":"/"}`, `{"\u00e9":"\/"}`,
+		`[100, -0]`, `[1e2, 0]`, `1`, `"1"`, `[["\u0001","1"]]`, `[["","1"]]`, `1e308`, `{}`, ` { } `, `[]`, `{"a":{}}`,
+	}
+	for _, a := range texts {
+		for _, b := range texts {
+			if got, want := string(jsonb.Canonical([]byte(a))) == string(jsonb.Canonical([]byte(b))), jsonb.Equal([]byte(a), []byte(b)); got != want {
+				t.Errorf("Canonical(%s) and Canonical(%s): the same is %v, want %v", a, b, got, want)
+			}
+		}
+	}
+	if got := jsonb.Canonical([]byte(`{"a":1,"a":1}`)); got != nil {
+		t.Errorf("Canonical of what cannot be kept: %s", got)
+	}
+}

@@ -1,11 +1,13 @@
 -- Store new users. Parallel arrays, one element per user:
 --   @ids uuid[] · @first_names text[] · @last_names text[] · @dates_of_birth date[] · @timezones text[] · @attributes text[] (JSON)
+--   @creation_digests text[], empty for none
 -- Returns what the database made of those whose id was free. In the order of ids, so that two who store the same people do not wait
 -- for each other in a circle.
-INSERT INTO :"schema".users AS u (id, first_name, last_name, date_of_birth, timezone, attributes)
-SELECT n.id, n.first_name, n.last_name, n.date_of_birth, n.timezone, n.attributes::jsonb
-FROM unnest(@ids::uuid[], @first_names::text[], @last_names::text[], @dates_of_birth::date[], @timezones::text[], @attributes::text[])
-    AS n (id, first_name, last_name, date_of_birth, timezone, attributes)
+INSERT INTO :"schema".users AS u (id, first_name, last_name, date_of_birth, timezone, attributes, creation_digest)
+SELECT n.id, n.first_name, n.last_name, n.date_of_birth, n.timezone, n.attributes::jsonb, nullif(n.creation_digest, '')
+FROM unnest(@ids::uuid[], @first_names::text[], @last_names::text[], @dates_of_birth::date[], @timezones::text[], @attributes::text[],
+    @creation_digests::text[])
+    AS n (id, first_name, last_name, date_of_birth, timezone, attributes, creation_digest)
 ORDER BY n.id
 ON CONFLICT (id) DO NOTHING
 RETURNING u.id, u.attributes::text, u.created_at

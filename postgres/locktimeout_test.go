@@ -1,0 +1,70 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute), postgres.WithLockTimeout(100*time.Millisecond))
+	require.NoError(t, err)
+	u := almanactest.User()
+	_, _, err = store.CreateUser(t.Context(), u)
+	require.NoError(t, err)
+	holder, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = holder.Rollback(t.Context()) }()
+	_, err = holder.Exec(t.Context(), "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE", u.ID)
+	require.NoError(t, err)
+	name := "Grace"
+	edit := func() error {
+		_, err := store.EditUser(t.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			edited, err := r.User.Edit(almanac.ProfileChange{FirstName: &name}, r.Now)
+			return almanac.Edit{User: &edited}, err
+		})
+		return err
+	}
+	for what, change := range map[string]func() error{
+		"edit":   edit,
+		"delete": func() error { _, err := store.DeleteUser(t.Context(), u.ID, almanac.Delete{}); return err },
+	} {
+		began := time.Now()
+		err := change()
+		var pg *pgconn.PgError
+		require.True(t, errors.As(err, &pg), "%s: %v", what, err)
+		require.Equal(t, "55P03", pg.Code, what)
+		require.Less(t, time.Since(began), 20*time.Second, "%s is repeated", what)
+	}
+	require.NoError(t, holder.Rollback(t.Context()))
+	require.NoError(t, edit())
+
+	_, err = postgres.New(pool, postgres.WithLockTimeout(-1))
+	require.ErrorContains(t, err, "negative")
+}
+
+func TestUsersStoredInBulkKeepTheirDigest(t *testing.T) {
+	t.Parallel()
+	store, err := postgres.New(pgtest.Pool(t))
+	require.NoError(t, err)
+	some, none := almanactest.User(), almanactest.User()
+	some.CreationDigest = "digest"
+	_, err = store.CreateUsers(t.Context(), []almanac.Enrolment{{User: some}, {User: none}})
+	require.NoError(t, err)
+	for id, want := range map[uuid.UUID]string{some.ID: "digest", none.ID: ""} {
+		u, err := store.User(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, want, u.CreationDigest)
+	}
+}
