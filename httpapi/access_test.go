@@ -25,7 +25,7 @@ func whoever(r *http.Request, user uuid.UUID) (bool, error) {
 
 func TestNobodyFindsOutByGuessingWhoThereIs(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(whoever))
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(whoever))
 	a := s.send("POST", "/user", grace, "X-May: everybody")
 	require.Equal(t, http.StatusCreated, a.status, a.body)
 	user, event := s.object(a)["user"].(map[string]any), s.object(a)["nextBirthdayEvent"].(map[string]any)
@@ -67,7 +67,7 @@ func TestNobodyFindsOutByGuessingWhoThereIs(t *testing.T) {
 
 func TestWhatIsAboutEverybodyIsForWhoMay(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(whoever))
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(whoever))
 
 	s.problem(s.send("POST", "/user", grace, "X-May: "+stranger), http.StatusForbidden)
 	s.problem(s.send("GET", "/events", "", "X-May: "+stranger), http.StatusForbidden)
@@ -78,7 +78,7 @@ func TestWhatIsAboutEverybodyIsForWhoMay(t *testing.T) {
 
 func TestOnlyWhoIsLetInIsAskedWhatTheyMay(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.BearerToken("secret"), httpapi.WithAuthorization(
+	s := openOn(t, newRepository(), httpapi.BearerToken("secret"), httpapi.WithPrincipal(name), httpapi.WithAuthorization(
 		func(*http.Request, uuid.UUID) (bool, error) { panic("asked") }))
 
 	s.problem(s.send("GET", "/user/"+stranger, ""), http.StatusUnauthorized)
@@ -87,7 +87,7 @@ func TestOnlyWhoIsLetInIsAskedWhatTheyMay(t *testing.T) {
 
 func TestWhoCannotSayWhatIsAllowedAllowsNothing(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(
 		func(*http.Request, uuid.UUID) (bool, error) { return true, errors.New("secret") }))
 	for _, target := range []string{"/user/" + stranger, "/events"} {
 		a := s.send("GET", target, "")
@@ -95,4 +95,51 @@ func TestWhoCannotSayWhatIsAllowedAllowsNothing(t *testing.T) {
 		s.problem(a, http.StatusInternalServerError)
 		require.NotContains(t, a.body, "secret")
 	}
+}
+
+// An id that a key makes is as good as one in a path: who may not see the user gets
+// nothing of theirs, whatever the body says.
+func TestAKeyGivesNobodyAnotherUsersData(t *testing.T) {
+	t.Parallel()
+	may := make(map[string]bool) // what "Name id" may
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name),
+		httpapi.WithAuthorization(func(r *http.Request, user uuid.UUID) (bool, error) {
+			return user == uuid.Nil || may[name(r)+" "+user.String()], nil
+		}))
+	first := s.send("POST", "/user", grace, key, "X-Name: tenant")
+	require.Equal(t, http.StatusCreated, first.status, first.body)
+	id := s.object(first)["user"].(map[string]any)["id"].(string)
+
+	for _, body := range []string{grace, with(`"firstName":"Other"`)} {
+		a := s.send("POST", "/user", body, key, "X-Name: tenant")
+		require.NotContains(t, s.problem(a, http.StatusForbidden), "user")
+		require.NotContains(t, a.body, "Hopper")
+		require.NotContains(t, a.body, id)
+	}
+	require.NotEqual(t, first.header.Get("Location"), s.send("POST", "/user", grace, key, "X-Name: another").header.Get("Location"))
+	may["tenant "+id] = true
+	again := s.send("POST", "/user", grace, key, "X-Name: tenant")
+	require.Equal(t, http.StatusCreated, again.status, again.body)
+	require.Equal(t, first.body, again.body)
+}
+
+func TestUnderAuthorizationAKeyNeedsAPrincipal(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(whoever))
+
+	a := s.send("POST", "/user", grace, key, "X-May: everybody")
+
+	require.Equal(t, map[string]string{"Idempotency-Key": "is for requests with a principal, and this one has none"}, s.complaints(a))
+	s.nothing()
+	require.Equal(t, http.StatusCreated, s.send("POST", "/user", grace, "X-May: everybody").status)
+	require.Equal(t, http.StatusCreated, s.send("POST", "/user", grace, key, "X-May: everybody", "X-Name: a").status)
+}
+
+func TestAuthorizationNeedsAPrincipal(t *testing.T) {
+	t.Parallel()
+
+	_, err := httpapi.New(nil, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(whoever))
+
+	require.ErrorContains(t, err, "planner is nil")
+	require.ErrorContains(t, err, "WithAuthorization needs WithPrincipal")
 }

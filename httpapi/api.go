@@ -35,7 +35,8 @@ type Option func(*api)
 func WithLogger(log *slog.Logger) Option { return func(a *api) { a.log = log } }
 
 // WithReadiness adds a condition to /readyz: while ready returns an error, the
-// answer is 503. The error is logged at Debug and not told. A program that is
+// answer is 503. The error is logged at Debug and not told. An answer of /readyz or
+// /healthz is repeated for a second before the conditions are asked again. A program that is
 // about to stop says so here before it stops to accept requests; one that runs a
 // scheduler asks for its [almanac.Health]. The function must be safe for concurrent
 // use and heed its context, which ends after two seconds.
@@ -55,10 +56,14 @@ func WithLiveness(alive func(context.Context) error) Option {
 // planner's own repository. Who may use it is for auth to say: [BearerToken], a
 // rule of the host's own, or [NoAuthentication].
 //
+// Under [NoAuthentication] a request is answered 421 unless its Host header names
+// localhost or a loopback address: see [NoAuthentication.Answers].
+//
 // Every request has ten seconds. What cannot be bounded here, such as slow
 // clients, is for the server: see [Server].
 //
-// The error names every argument that is nil, and every setting out of its bounds.
+// The error names every argument that is nil, every setting out of its bounds, and a
+// missing [WithPrincipal] beside [WithAuthorization].
 func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...Option) (http.Handler, error) {
 	a := &api{planner: planner, reader: reader, access: accessBy(auth), log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
@@ -76,6 +81,7 @@ type api struct {
 	planner almanac.Planner
 	reader  Reader
 	access
+	editing
 	mustMatch bool // changes need an If-Match
 	probes
 	log *slog.Logger
@@ -87,9 +93,6 @@ type api struct {
 	// pages in somebody's browser from posting here.
 	origins http.CrossOriginProtection
 }
-
-// probes are the conditions of /readyz and of /healthz.
-type probes struct{ ready, alive []func(context.Context) error }
 
 func (a *api) check() error {
 	errs := a.bad
@@ -105,9 +108,12 @@ func (a *api) check() error {
 	refuse(a.may == nil, "authorization")
 	refuse(a.principal == nil, "principal")
 	refuse(slices.ContainsFunc(a.limits, func(f func(*http.Request) (time.Duration, bool)) bool { return f == nil }), "limit")
-	isNil := func(condition func(context.Context) error) bool { return condition == nil }
+	isNil := func(holds condition) bool { return holds == nil }
 	refuse(slices.ContainsFunc(a.ready, isNil), "readiness")
 	refuse(slices.ContainsFunc(a.alive, isNil), "liveness")
+	if a.authorizes && !a.tellsApart {
+		errs = append(errs, errors.New("httpapi: WithAuthorization needs WithPrincipal: idempotency keys of all callers would be the same"))
+	}
 	return errors.Join(errs...)
 }
 

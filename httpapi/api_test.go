@@ -83,6 +83,7 @@ func (s *site) ask(method string, target *url.URL, header ...string) answer {
 
 func (s *site) do(r *http.Request, header ...string) answer {
 	s.t.Helper()
+	r.Host = "localhost"
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)

@@ -19,9 +19,15 @@ type Authenticator interface {
 	Authenticate(r *http.Request) (challenge string, ok bool)
 }
 
-// NoAuthentication lets everybody in. It is for servers that nobody but their own
-// programs can reach, such as those that listen on loopback only.
-type NoAuthentication struct{}
+// NoAuthentication lets in every request for localhost or a loopback address. It is
+// for servers that nobody but their own programs can reach, such as those that listen
+// on loopback only. A request with any other Host header is answered 421, since it
+// may come from a page in a browser on this machine: see [NoAuthentication.Answers].
+type NoAuthentication struct {
+	// Hosts are further names and addresses, without ports, under which programs reach
+	// the server. None of them may be a name that somebody else can give an address.
+	Hosts []string
+}
 
 // Authenticate returns true.
 func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) { return "", true }
@@ -30,10 +36,11 @@ func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) 
 // apart: who returns the name of the program, the tenant or the person that sent
 // one. Each has idempotency keys and a rate (see [WithRate]) of their own. The name
 // should outlast the credentials: a request that is repeated with a new token is
-// still the same. The function must be safe for concurrent use. The default is that
+// still the same. Under [WithAuthorization] a request of which it is "" can have no
+// idempotency key. The function must be safe for concurrent use. The default is that
 // all are one.
 func WithPrincipal(who func(r *http.Request) string) Option {
-	return func(a *api) { a.principal = who }
+	return func(a *api) { a.principal, a.tellsApart = who, true }
 }
 
 // WithAuthorization sets who may do what to whom: may is asked about each request
@@ -42,10 +49,16 @@ func WithPrincipal(who func(r *http.Request) string) Option {
 // /events). A person of whom a request may not be is answered 404, as if there were
 // none, and so are their events: nobody finds out by guessing who there is. About
 // somebody new or everybody, the answer is 403. An error is a failure of the server.
-// The function must be safe for concurrent use. The default is that whoever is let
-// in may do everything.
+//
+// A request with an Idempotency-Key that was used before is about the user that the
+// first request created: if it may not be about that user, the answer is 403. So
+// whoever may create users and repeats requests must be allowed to see those users.
+//
+// WithAuthorization needs [WithPrincipal], since keys of different callers must not
+// meet. The function must be safe for concurrent use. The default is that whoever is
+// let in may do everything.
 func WithAuthorization(may func(r *http.Request, user uuid.UUID) (bool, error)) Option {
-	return func(a *api) { a.may = may }
+	return func(a *api) { a.may, a.authorizes = may, true }
 }
 
 // access is who may do what, and how often.
@@ -54,6 +67,9 @@ type access struct {
 	may       func(*http.Request, uuid.UUID) (bool, error)
 	principal func(*http.Request) string
 	limits    []func(*http.Request) (time.Duration, bool)
+	refusals  []*spending // what requests that are not let in take of each rate
+
+	authorizes, tellsApart bool // what was set
 }
 
 // accessBy is access to everything for whom auth lets in.

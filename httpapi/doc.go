@@ -22,13 +22,17 @@
 // what is being delivered to them has ended, unless erase=now asks that nothing be
 // left of them when the answer comes; see [almanac.Delete].
 //
-// All but the last two routes ask the [Authenticator]. Whoever passes it may do
+// All but the last two routes, of which an answer is repeated for a second, ask the
+// [Authenticator]. Whoever passes it may do
 // everything, as suits a host's own programs, unless [WithAuthorization] says who
-// may do what to whom. [WithRate] and [WithLimit] bound how much they may do.
+// may do what to whom. [WithRate] and [WithLimit] bound how much they may do. Under
+// [NoAuthentication] only requests for localhost and loopback addresses are answered,
+// the last two routes included; others get a 421. The connection of a request whose
+// body comes in chunks ends with its answer: see [CloseAfterChunks].
 //
 // Errors are problem details of RFC 9457, as application/problem+json, with the
 // request id of the X-Request-Id header in requestId. Their type is about:blank
-// and their title says the status, except for those of two sections below. A path
+// and their title says the status, except for those of three sections below. A path
 // has one spelling: with empty or dotted segments it is not found, like any other
 // that is unknown, and nobody is sent on.
 //
@@ -48,13 +52,24 @@
 // (draft-ietf-httpapi-idempotency-key-header-07), creates one person however often
 // it is sent. Whoever has no answer can send it again, and is answered 201 as if it
 // were the first time, with the person as stored and the birthday event that is open
-// now. With the same key and another profile the answer is 422; while the person of
-// the key is being deleted, it is 409. A request that is refused uses up no key.
+// now. With the same key and another profile the answer is 422, also after the user was
+// changed; while the user of the key is being deleted, it is 409; and it is 403 where
+// [WithAuthorization] says that the request may not be about that user. A request that
+// is refused uses up no key.
 //
-// The id of the person is made from the key and the principal ([WithPrincipal]), and
-// nothing else is remembered of the first request. So once a person was changed, the
-// profile of a repeated request is no longer compared, and the answer is the person
-// as they are then; and once a person was deleted, their key creates another.
+// The id of the user is made from the key and the principal ([WithPrincipal]), and a
+// digest of the first request is stored with the user
+// ([almanac.Profile].CreationDigest). Once a user was deleted, their key creates
+// another. Under [WithAuthorization] a request without a principal can have no key.
+//
+// # Locked
+//
+// A change or deletion of a user whose row another transaction holds is answered 409
+// with Retry-After, and nothing is changed. How long it waits before is for the
+// repository to say: see postgres.WithLockTimeout. Changes of one user are made one
+// after the other in a process, and one that has waited five seconds for its turn is
+// answered in the same way, so they never hold more than one connection of the
+// repository.
 //
 // # Invalid input
 //

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/httpapi"
 )
 
 // The documentation is what clients are written against.
@@ -38,6 +40,7 @@ func TestTheTypesOfProblemsLeadToTheirSection(t *testing.T) {
 	for _, a := range []answer{
 		s.send("POST", "/user", "{}"),
 		s.send("POST", "/user", with(`"firstName":"Other"`), key),
+		openOn(t, failing{newRepository(), driverError{"55P03"}}, httpapi.NoAuthentication{}).send("DELETE", "/user/"+stranger, ""),
 	} {
 		page, anchor, _ := strings.Cut(s.object(a)["type"].(string), "#hdr-")
 

@@ -29,6 +29,7 @@ func serving(auth httpapi.Authenticator, r *http.Request, options ...httpapi.Opt
 	if err != nil {
 		panic(err)
 	}
+	r.Host = "localhost:8080"
 	answer := httptest.NewRecorder()
 	api.ServeHTTP(answer, r)
 	fmt.Println(answer.Code)

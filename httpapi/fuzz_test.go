@@ -36,7 +36,7 @@ func FuzzBodies(f *testing.F) {
 		before, err := repository.Count(t.Context(), nil)
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
-		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/user", strings.NewReader(body)))
+		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/user", strings.NewReader(body)))
 		after, err := repository.Count(t.Context(), nil)
 		require.NoError(t, err)
 

@@ -21,8 +21,11 @@ func WithLimit(limit func(r *http.Request) (wait time.Duration, ok bool)) Option
 
 // WithRate adds a limit that each principal (see [WithPrincipal]) has for
 // themselves: perSecond requests a second, 0.001 to 1,000,000, and after a pause up
-// to burst of them at once, 1 to 1,000,000. It counts in this process only, and
-// remembers the 10,000 principals that came last: who is forgotten begins anew.
+// to burst of them at once, 1 to 1,000,000: in any second at most perSecond + burst.
+// Requests that are not let in have the same rate for all of them together, so nobody
+// uses up a principal's: past it they are answered 429 instead of what they were
+// refused for. Probes are not counted. It counts in this process only, and remembers
+// the 10,000 principals that came last: who is forgotten begins anew.
 func WithRate(perSecond float64, burst int) Option {
 	return func(a *api) {
 		if !(perSecond >= 0.001 && perSecond <= 1e6) || burst < 1 || burst > 1e6 {
@@ -30,6 +33,7 @@ func WithRate(perSecond float64, burst int) Option {
 			return
 		}
 		spent := newSpending(perSecond, burst)
+		a.refusals = append(a.refusals, newSpending(perSecond, burst))
 		WithLimit(func(r *http.Request) (time.Duration, bool) { return spent.take(a.principal(r), time.Now()) })(a)
 	}
 }
@@ -38,13 +42,27 @@ func WithRate(perSecond float64, burst int) Option {
 func (a *api) within(r *http.Request) error {
 	for _, limit := range a.limits {
 		if wait, ok := limit(r); !ok {
-			p := newProblem(http.StatusTooManyRequests, "these are more requests than are allowed; try again later")
-			seconds := max(1, (wait+time.Second-1)/time.Second)
-			p.header = http.Header{"Retry-After": {strconv.FormatInt(int64(seconds), 10)}}
-			return p
+			return tooMany(wait)
 		}
 	}
 	return nil
+}
+
+// refuse counts a request that is not let in, and returns what it is answered.
+func (a *api) refuse(refusal error) error {
+	for _, spent := range a.refusals {
+		if wait, ok := spent.take("", time.Now()); !ok {
+			return tooMany(wait)
+		}
+	}
+	return refusal
+}
+
+func tooMany(wait time.Duration) error {
+	p := newProblem(http.StatusTooManyRequests, "these are more requests than are allowed; try again later")
+	seconds := max(1, (wait+time.Second-1)/time.Second)
+	p.header = http.Header{"Retry-After": {strconv.FormatInt(int64(seconds), 10)}}
+	return p
 }
 
 // maxPrincipals keeps the memory of a rate below some three megabytes, whoever

@@ -87,6 +87,31 @@ func TestARateRemembersSoManyPrincipals(t *testing.T) {
 	})
 }
 
+func TestRefusedRequestsHaveARateOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := openOn(t, newRepository(), httpapi.BearerToken("secret"), httpapi.WithRate(1, 2))
+		for _, refused := range []struct {
+			method string
+			header []string
+			status int
+		}{
+			{"GET", nil, http.StatusUnauthorized},
+			{"POST", []string{"Origin: https://evil.example"}, http.StatusForbidden},
+			{"GET", []string{"Authorization: Bearer guess"}, http.StatusTooManyRequests},
+			{"POST", []string{"Origin: https://evil.example"}, http.StatusTooManyRequests},
+		} {
+			s.problem(s.send(refused.method, "/nowhere", "", refused.header...), refused.status)
+		}
+		for range 2 {
+			require.Equal(t, http.StatusNotFound, s.send("GET", "/nowhere", "", "Authorization: Bearer secret").status)
+			require.Equal(t, http.StatusOK, s.send("GET", "/healthz", "").status)
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, http.StatusUnauthorized, s.send("GET", "/events", "").status)
+	})
+}
+
 func TestLimitsAreAskedAboutWhoIsLetIn(t *testing.T) {
 	t.Parallel()
 	var asked int

@@ -1,8 +1,9 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"regexp"
@@ -54,9 +55,43 @@ func idOfKey(principal, key string) uuid.UUID {
 	return uuid.NewHash(sha256.New(), keySpace, []byte(name), 8)
 }
 
-// createdBefore answers a request whose key has been used: as it was answered then,
-// if it is the same request.
-func (a *api) createdBefore(ctx context.Context, p almanac.Profile) (almanac.Enrolment, error) {
+// withKey returns the profile with the id and the digest of a request with a key. A
+// request that cannot be told from those of other callers can have none.
+func (a *api) withKey(r *http.Request, key string, p almanac.Profile) (almanac.Profile, error) {
+	principal := a.principal(r)
+	if a.authorizes && principal == "" {
+		var bad complaints
+		bad.add(keyHeader, "is for requests with a principal, and this one has none")
+		return p, bad.problem()
+	}
+	p.ID, p.CreationDigest = idOfKey(principal, key), digestOf(principal, key, p)
+	return p, nil
+}
+
+// digestOf makes the digest by which a repeated request is known. How the body was
+// written makes no difference. The key is part of it so that nobody who reads the
+// digest can try names and birthdays on it.
+func digestOf(principal, key string, p almanac.Profile) string {
+	if zone, err := almanac.LoadTimezone(p.Timezone); err == nil {
+		p.Timezone = zone.String()
+	}
+	attributes := []byte("{}")
+	if p.Attributes != nil {
+		attributes = jsonb.Canonical(p.Attributes)
+	}
+	text, _ := json.Marshal([]any{principal, key, p.FirstName, p.LastName, p.DateOfBirth, p.Timezone, json.RawMessage(attributes)})
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// createdBefore answers a request whose key has been used: with the user as they are
+// now, if it is the same request and may be about that user.
+func (a *api) createdBefore(r *http.Request, p almanac.Profile) (almanac.Enrolment, error) {
+	ctx := r.Context()
+	refusal := newProblem(http.StatusForbidden, "the credentials do not suffice for the user of this idempotency key")
+	if err := a.authorize(r, p.ID, refusal); err != nil {
+		return almanac.Enrolment{}, err
+	}
 	u, err := a.reader.User(ctx, p.ID)
 	if errors.Is(err, almanac.ErrNotFound) {
 		refusal := newProblem(http.StatusConflict, "the person of this idempotency key is being created or deleted at this moment; try again")
@@ -66,7 +101,7 @@ func (a *api) createdBefore(ctx context.Context, p almanac.Profile) (almanac.Enr
 	if err != nil {
 		return almanac.Enrolment{}, err
 	}
-	if u.Version == 1 && !describes(p, u) {
+	if u.CreationDigest != p.CreationDigest {
 		refusal := newProblem(http.StatusUnprocessableEntity, "this idempotency key was used for another person")
 		refusal.Type = createdOnce
 		return almanac.Enrolment{}, refusal
@@ -76,13 +111,4 @@ func (a *api) createdBefore(ctx context.Context, p almanac.Profile) (almanac.Enr
 		almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
 	}, almanac.Page{})
 	return almanac.Enrolment{User: u, Events: found.Events}, err
-}
-
-// describes reports whether u, who was never changed, was made from p.
-func describes(p almanac.Profile, u almanac.User) bool {
-	asked, err := almanac.NewUser(p, u.CreatedAt)
-	return err == nil &&
-		asked.FirstName == u.FirstName && asked.LastName == u.LastName &&
-		asked.DateOfBirth == u.DateOfBirth && asked.Timezone.String() == u.Timezone.String() &&
-		jsonb.Equal(asked.Attributes, u.Attributes)
 }

@@ -107,6 +107,11 @@ func TestAKeyOutlivesChangesOfThePerson(t *testing.T) {
 	require.Equal(t, `"2"`, a.header.Get("Etag"))
 	require.Equal(t, map[string]any{"user": changed, "nextBirthdayEvent": events[0]}, s.object(a))
 	require.Equal(t, 1, s.people())
+	for _, other := range []string{with(`"firstName":"Other"`), with(`"dateOfBirth":"1906-07-01"`), with(`"attributes":{"a":1}`)} {
+		refused := s.send("POST", "/user", other, key)
+		s.problem(refused, http.StatusUnprocessableEntity)
+		require.NotContains(t, refused.body, "Hopper")
+	}
 }
 
 func TestAKeyIsForgottenWithThePerson(t *testing.T) {

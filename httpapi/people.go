@@ -25,11 +25,14 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 		return reply{}, a.complainOfProfile(r, profile, &bad)
 	}
 	if key != "" {
-		profile.ID = idOfKey(a.principal(r), key)
+		var err error
+		if profile, err = a.withKey(r, key, profile); err != nil {
+			return reply{}, err
+		}
 	}
 	enrolment, err := a.planner.CreateUser(r.Context(), profile)
 	if key != "" && errors.Is(err, almanac.ErrExists) {
-		enrolment, err = a.createdBefore(r.Context(), profile)
+		enrolment, err = a.createdBefore(r, profile)
 	}
 	if err != nil {
 		return reply{}, err
@@ -146,6 +149,10 @@ func (a *api) apply(ctx context.Context, id uuid.UUID, c almanac.ProfileChange) 
 		u, err := a.reader.User(ctx, id)
 		return almanac.Rescheduled{User: u}, err
 	}
+	if err := a.enter(ctx, id); err != nil {
+		return almanac.Rescheduled{}, err
+	}
+	defer a.leave(id)
 	return a.planner.UpdateUser(ctx, id, c)
 }
 
@@ -186,6 +193,10 @@ func (a *api) deleteUser(r *http.Request) (reply, error) {
 	if how.Version, err = a.expected(r, id, conditions); err != nil {
 		return reply{}, err
 	}
+	if err := a.enter(r.Context(), id); err != nil {
+		return reply{}, err
+	}
+	defer a.leave(id)
 	if _, err := a.planner.DeleteUser(r.Context(), id, how); err != nil {
 		return reply{}, err
 	}

@@ -41,6 +41,7 @@ func newProblem(status int, detail string) *problem {
 const (
 	invalidInput = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Invalid_input"
 	createdOnce  = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Created_once"
+	lockedUser   = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Locked"
 	maxErrors    = 100 // what is told of a body that is nothing but wrong
 )
 
@@ -132,12 +133,27 @@ func problemOf(r *http.Request, err error) (_ *problem, told bool) {
 	case errors.As(err, &wall):
 		return newProblem(http.StatusUnprocessableEntity,
 			fmt.Sprintf("clocks in %s show %s %s, and that is refused", wall.Zone, wall.Wall, wall.Reading)), true
+	case lockTimedOut(err):
+		return locked(), true
 	case unavailable(err) || r.Context().Err() != nil:
 		p := newProblem(http.StatusServiceUnavailable, "the request cannot be served at the moment; try again")
 		p.header = http.Header{"Retry-After": {"1"}}
 		return p, false
 	}
 	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log"), false
+}
+
+// locked is the answer to a change of a user whom another transaction has locked.
+func locked() *problem {
+	p := newProblem(http.StatusConflict, "the user is locked by another transaction at this moment; nothing was changed; try again")
+	p.Type, p.Title, p.header = lockedUser, "Locked", http.Header{"Retry-After": {"1"}}
+	return p
+}
+
+// lockTimedOut reports that PostgreSQL gave up waiting for a lock.
+func lockTimedOut(err error) bool {
+	var sql interface{ SQLState() string }
+	return errors.As(err, &sql) && sql.SQLState() == "55P03"
 }
 
 // unavailable reports errors that pass by themselves: deadlines, the network, and

@@ -36,7 +36,7 @@ func FuzzProblems(f *testing.F) {
 		repository := broken{newRepository(), func(context.Context) error { return errors.New("confidential: " + cause) }}
 		s := openOn(t, repository, httpapi.NoAuthentication{})
 		r := (&http.Request{
-			Method: method, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query}, Host: "example.com",
+			Method: method, URL: &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query}, Host: "localhost",
 			Header: http.Header{"X-Request-Id": {id}}, Body: http.NoBody, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		}).WithContext(t.Context())
 		w := httptest.NewRecorder()

@@ -33,12 +33,25 @@ func Server(addr string, h http.Handler) *http.Server {
 	}
 }
 
+// CloseAfterChunks makes the connection end with the answer to a request whose body
+// comes in chunks. A request that carries both Transfer-Encoding and Content-Length
+// may be half of an attack on a proxy, and its connection must not be used again (RFC
+// 9112, section 6.1). net/http drops the Content-Length before a handler sees it, so
+// all requests in chunks count as such. The API does this itself; it is exported for
+// handlers that stand beside it on one server.
+func CloseAfterChunks(w http.ResponseWriter, r *http.Request) {
+	if len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close")
+	}
+}
+
 // ServeHTTP answers one request.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set(requestIDHeader, requestID(r))
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
+	CloseAfterChunks(w, r)
 
 	ctx, cancel := context.WithTimeout(r.Context(), requestLimit)
 	defer cancel()
@@ -53,8 +66,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.fail(w, r, fmt.Errorf("httpapi: panic: %v\n%s", cause, debug.Stack()))
 	}()
+	if err := a.misdirected(r); err != nil {
+		a.fail(w, r, a.refuse(err))
+		return
+	}
 	if err := a.origins.Check(r); err != nil {
-		a.fail(w, r, newProblem(http.StatusForbidden, "a page of another origin may not change anything here"))
+		a.fail(w, r, a.refuse(newProblem(http.StatusForbidden, "a page of another origin may not change anything here")))
 		return
 	}
 	if !clean(r.URL.EscapedPath()) {
@@ -102,7 +119,7 @@ func (a *api) protected(do endpoint) endpoint {
 		if challenge, ok := a.auth.Authenticate(r); !ok {
 			p := newProblem(http.StatusUnauthorized, "the request carries no valid credentials")
 			p.header = http.Header{"Www-Authenticate": {challenge}}
-			return reply{}, p
+			return reply{}, a.refuse(p)
 		}
 		if err := a.within(r); err != nil {
 			return reply{}, err

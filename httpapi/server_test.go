@@ -51,19 +51,19 @@ func TestClientsThatWasteTimeAreLeft(t *testing.T) {
 		off  func(s *http.Server) []*time.Duration // all but the time that is tried
 	}{
 		"a header that does not end": {
-			"POST /user HTTP/1.1\r\nHost: x\r\nX-More: ",
+			"POST /user HTTP/1.1\r\nHost: localhost\r\nX-More: ",
 			func(s *http.Server) []*time.Duration {
 				return []*time.Duration{&s.ReadTimeout, &s.WriteTimeout, &s.IdleTimeout}
 			},
 		},
 		"a body that does not end": {
-			"POST /user HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+			"POST /user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
 			func(s *http.Server) []*time.Duration {
 				return []*time.Duration{&s.ReadHeaderTimeout, &s.WriteTimeout, &s.IdleTimeout}
 			},
 		},
 		"nothing after a request": {
-			"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
 			func(s *http.Server) []*time.Duration {
 				return []*time.Duration{&s.ReadHeaderTimeout, &s.ReadTimeout, &s.WriteTimeout}
 			},
@@ -103,7 +103,7 @@ func TestClientsThatReadNothingAreLeft(t *testing.T) {
 	}), func(s *http.Server) []*time.Duration {
 		return []*time.Duration{&s.ReadHeaderTimeout, &s.ReadTimeout, &s.IdleTimeout}
 	})
-	_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.NoError(t, err)
 
 	select {
@@ -116,11 +116,11 @@ func TestClientsThatReadNothingAreLeft(t *testing.T) {
 func TestRequestsThatAreTooLargeAreRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ request, answer string }{
-		"a header":              {"GET /healthz HTTP/1.1\r\nHost: x\r\nX-More: " + strings.Repeat("x", 32<<10) + "\r\n\r\n", "431"},
-		"many headers":          {"GET /healthz HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-More: x\r\n", 4<<10) + "\r\n", "431"},
-		"a path":                {"GET /" + strings.Repeat("x", 32<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", "431"},
-		"a body of some length": {"POST /user HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n" + grace + strings.Repeat(" ", 64<<10+1-len(grace)), "400"},
-		"a body in chunks":      {"POST /user HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n11000\r\n" + grace + strings.Repeat(" ", 68<<10-len(grace)) + "\r\n0\r\n\r\n", "400"},
+		"a header":              {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-More: " + strings.Repeat("x", 32<<10) + "\r\n\r\n", "431"},
+		"many headers":          {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X-More: x\r\n", 4<<10) + "\r\n", "431"},
+		"a path":                {"GET /" + strings.Repeat("x", 32<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "431"},
+		"a body of some length": {"POST /user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65537\r\n\r\n" + grace + strings.Repeat(" ", 64<<10+1-len(grace)), "400"},
+		"a body in chunks":      {"POST /user HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n11000\r\n" + grace + strings.Repeat(" ", 68<<10-len(grace)) + "\r\n0\r\n\r\n", "400"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ func clockReaders() map[string]string {
 		"work.go":                         "a claim's answer is as old as the question",
 		"ahead.go":                        "a confirmation is as old as the question",
 		"webhook/verify.go":               "a delivery arrives now",
+		"httpapi/health.go":               "an answer to a probe grows old",
 		"httpapi/limit.go":                "a rate is counted by whoever keeps it",
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
 		"internal/engine/ahead.go":        "what was claimed ahead is kept until it is due",
