@@ -94,8 +94,8 @@ CREATE TABLE :"schema".queue (
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
--- Oldest first.
-CREATE INDEX queue_available ON :"schema".queue (available_at, event_id);
+-- Oldest first, each type in a range of its own: what waits of one type is not in the way of another.
+CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
 
 -- One event, and pages of pending events in order of creation, however long the history.
 CREATE UNIQUE INDEX queue_event ON :"schema".queue (event_id);
@@ -204,7 +204,7 @@ CREATE INDEX audit_user ON :"schema".audit (user_id);
 -- BETWEEN, because to a planner a second equality would say that next to no row has both.
 CREATE VIEW :"schema".pending_events AS
 SELECT
-    q.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
+    q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at
@@ -410,4 +410,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (3, '0003_operations'),
     (4, '0004_privileges'),
     (5, '0005_open_series'),
-    (6, '0006_creation_digest');
+    (6, '0006_creation_digest'),
+    (7, '0007_queue_by_type');

@@ -54,7 +54,7 @@ func TestALookFromTheMarkCostsTheSameBehindAnOldTransaction(t *testing.T) {
 	}
 	cost := func(look string, mark time.Time) int {
 		p, text := explain(t, pool, heard, looks[look](mark))
-		condition := p.bound("queue_available")
+		condition := p.bound("queue_due")
 		require.Contains(t, condition, "available_at >=", "the scan does not begin at the mark:\n%s", text)
 		return p.Hit + p.Read
 	}

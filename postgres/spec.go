@@ -17,7 +17,7 @@ func (s *Store) where(statement string, spec almanac.Spec) (string, pgx.StrictNa
 	args := pgx.StrictNamedArgs{}
 	sql := s.statements[statement]
 	for _, p := range []part{pending, processing, ended} {
-		r := renderer{part: p, args: args}
+		r := renderer{part: p, args: args, waitingTypes: strings.ReplaceAll(waitingTypes, `:"schema"`, quoted(s.schema))}
 		sql = strings.Replace(sql, string(p), r.render(spec), 1)
 	}
 	return sql, args
@@ -34,9 +34,21 @@ const (
 
 // renderer writes a specification as a condition on one part of the events.
 type renderer struct {
-	part part
-	args pgx.StrictNamedArgs
+	part         part
+	args         pgx.StrictNamedArgs
+	waitingTypes string
 }
+
+// waitingTypes is an array: every type in the queue. It takes one step along the index
+// for each, however many events there are, and lets what is due of each be found.
+const waitingTypes = `ARRAY (
+	WITH RECURSIVE types (name) AS (
+		SELECT min(q.event_type::text) FROM :"schema".queue q
+		UNION ALL
+		SELECT (SELECT min(q.event_type::text) FROM :"schema".queue q WHERE q.event_type > types.name) FROM types WHERE types.name IS NOT NULL
+	)
+	SELECT types.name FROM types WHERE types.name IS NOT NULL
+)`
 
 // render writes a specification as a condition that is true or false for every
 // row and never NULL, for NOT of NULL would match neither way.
@@ -61,7 +73,7 @@ func (r *renderer) render(spec almanac.Spec) string {
 	case almanac.InZone:
 		return "e.target_timezone = ANY (" + r.bind([]string(spec)) + "::text[])"
 	case almanac.Ready:
-		return r.only(pending, "e.available_at <= now()")
+		return r.only(pending, "(e.available_at <= now() AND e.event_type = ANY ("+r.waitingTypes+"))")
 	case almanac.Overdue:
 		if r.part != pending {
 			return "false"

@@ -140,13 +140,18 @@ const leaseHolds = `EXISTS (
 	) s
 )`
 
-// claimable is a condition: row q of the queue is of one of @types, and that is not
-// paused. What is paused is looked up once a statement.
-const claimable = `q.event_type = ANY (ARRAY (
+// unpaused is an array: those of @types that are not paused. It is looked up once a
+// statement.
+const unpaused = `ARRAY (
 	SELECT t.name
 	FROM unnest(@types::text[]) AS t (name)
 	WHERE t.name NOT IN (SELECT p.event_type FROM :"schema".pauses p)
-))`
+)`
+
+// reach is a condition: row q of the queue is available as early as a claim asks for, and
+// not before its mark.
+const reach = `q.available_at <= now() + @ahead::interval
+	AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END`
 
 //go:embed queries/*.sql
 var queries embed.FS
@@ -158,9 +163,9 @@ func (s *Store) load() (map[string]string, error) {
 		return nil, fmt.Errorf("postgres: load statements: %w", err)
 	}
 	statements := make(map[string]string, len(files))
+	within := func(text string) string { return strings.ReplaceAll(text, `:"schema"`, quoted(s.schema)) }
 	fill := strings.NewReplacer(`:"schema"`, quoted(s.schema), ":event", eventColumns, ":claimed", claimedColumns, ":user", userColumns,
-		":holds", strings.ReplaceAll(leaseHolds, `:"schema"`, quoted(s.schema)),
-		":types", strings.ReplaceAll(claimable, `:"schema"`, quoted(s.schema)))
+		":holds", within(leaseHolds), ":types", within(unpaused), ":reach", reach)
 	for _, file := range files {
 		text, err := queries.ReadFile("queries/" + file.Name())
 		if err != nil {

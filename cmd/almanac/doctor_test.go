@@ -99,12 +99,12 @@ func TestASchemaThatIsNotAsItShouldBe(t *testing.T) {
 	t.Run("different", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.URL(t)
-		runSQL(t, url, "DROP INDEX almanac.queue_available; ALTER TABLE almanac.users ADD mine text; ALTER TABLE almanac.series SET (fillfactor = 70)")
+		runSQL(t, url, "DROP INDEX almanac.queue_due; ALTER TABLE almanac.users ADD mine text; ALTER TABLE almanac.series SET (fillfactor = 70)")
 		d, _ := examined(t, "--database-url", url)
 		require.Equal(t, 1, d.Errors)
 		require.Equal(t, []string{
 			"note: column users.mine is not Almanac's: text",
-			"error: index queue.queue_available is missing: CREATE INDEX queue_available ON queue USING btree (available_at, event_id)",
+			"error: index queue.queue_due is missing: CREATE INDEX queue_due ON queue USING btree (event_type, available_at, event_id)",
 			"note: settings series is autovacuum_vacuum_scale_factor=0.05, fillfactor=70, not autovacuum_vacuum_scale_factor=0.05, fillfactor=50",
 		}, d.about("schema")[1:])
 	})

@@ -4,23 +4,73 @@
 -- last until the surrounding transaction ends. The lock is taken in a materialized step, since a plan that repeats the limited
 -- scan would take more than the limit. Whoever changes a pending event puts another row in the place of the one in the queue, so
 -- that the series, which this reads as they were when it began, are those of the rows that it holds.
--- Types that are paused are left out: :types.
+-- Each type has a range of the index to itself, so a backlog of another type, paused or unhandled, costs nothing. Where one type has
+-- something to claim, its range is walked. Where several have, the oldest of each are merged before anything is locked, so that no
+-- more is locked than is taken; they are more than the limit, since other claims can have the oldest locked.
 -- The mark bounds the scan of the index, whose entries left of it are dead, and stay as long as somebody has an old
 -- transaction. One that lies in the future is none: the clock was set back.
 -- "< 1", of which the planner expects a third to be true, and not "= 0", of which it expects one in two hundred: nearly all are.
 -- A lease of events that may be ahead of their target says since when: see take_back.sql and give_back.sql.
 -- Returns the events with their users, in the order of their targets, with the clock, never earlier than what made them due, even if
 -- it is set back meanwhile, and with when the last of them became available.
-WITH due AS MATERIALIZED (
+WITH asked AS MATERIALIZED (
+    SELECT t.name, cardinality(@types::text[]) = 1 AS alone
+    FROM unnest(:types) AS t (name)
+), live AS MATERIALIZED (
+    SELECT a.name, '-infinity' AS since
+    FROM asked a
+    WHERE a.alone
+    UNION ALL
+    SELECT a.name, oldest.available_at
+    FROM asked a
+    CROSS JOIN LATERAL (
+        SELECT q.available_at
+        FROM :"schema".queue q
+        WHERE q.event_type = a.name
+            AND :reach
+        ORDER BY q.available_at, q.event_id
+        LIMIT 1
+    ) oldest
+    WHERE NOT a.alone
+), of_one AS MATERIALIZED (
     SELECT q.ctid AS place, q.series_id, q.available_at
     FROM :"schema".queue q
-    WHERE q.available_at <= now() + @ahead::interval
-        AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END
-        AND :types
+    WHERE q.event_type = (SELECT min(live.name) FROM live HAVING count(*) = 1)
+        AND q.available_at >= (SELECT min(live.since) FROM live)
+        AND :reach
         AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
     ORDER BY q.available_at, q.event_id
     LIMIT @limit
     FOR UPDATE SKIP LOCKED
+), of_several AS MATERIALIZED (
+    SELECT locked.place, locked.series_id, locked.available_at
+    FROM (
+        SELECT oldest.place
+        FROM live
+        CROSS JOIN LATERAL (
+            SELECT q.ctid AS place, q.available_at, q.event_id
+            FROM :"schema".queue q
+            WHERE q.event_type = live.name
+                AND q.available_at >= live.since
+                AND :reach
+                AND (q.available_at <= now() OR (SELECT s.claim_count FROM :"schema".series s WHERE s.id = q.series_id) < 1)
+            ORDER BY q.available_at, q.event_id
+            LIMIT 2 * @limit::bigint + 100
+        ) oldest
+        WHERE (SELECT count(*) FROM live) > 1
+        ORDER BY oldest.available_at, oldest.event_id
+    ) merged
+    CROSS JOIN LATERAL (
+        SELECT q.ctid AS place, q.series_id, q.available_at
+        FROM :"schema".queue q
+        WHERE q.ctid = merged.place
+        FOR UPDATE SKIP LOCKED
+    ) locked
+    LIMIT @limit
+), due AS MATERIALIZED (
+    SELECT * FROM of_one
+    UNION ALL
+    SELECT * FROM of_several
 ), taken AS (
     DELETE FROM :"schema".queue q
     WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))

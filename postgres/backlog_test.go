@@ -1,0 +1,118 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// waiting fills the queue with events of one type that have been due for days.
+const waiting = `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
+	SELECT now() - interval '30 days' + n * interval '10 ms', gen_random_uuid(), -n, $1 FROM generate_series(1, $2::integer) n`
+
+// A hundred thousand events of a paused type and as many of one that nobody handles have been due for longer than all others. Claims
+// begin at the beginning, as after each hint. They read as many blocks as without that backlog.
+func TestBacklogOfOtherTypesCostsClaimsNothing(t *testing.T) {
+	t.Parallel()
+	const backlog, due = 100_000, 2000
+	heard := new(recorder)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = heard })
+	_, err := pool.Exec(t.Context(), owePeople, due)
+	require.NoError(t, err)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	require.NoError(t, store.Pause(t.Context(), "PAUSED"))
+	claim := func(types ...string) func(*postgres.Store) error {
+		return func(s *postgres.Store) error {
+			claim, err := s.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: 100, Lease: time.Minute})
+			require.Len(t, claim.Events, 100)
+			return err
+		}
+	}
+	looks := map[string]func(*postgres.Store) error{
+		"a claim of one type":      claim(almanac.TypeBirthday),
+		"a claim of several types": claim(almanac.TypeBirthday, "DIGEST", "PAUSED"),
+		"until": func(s *postgres.Store) error {
+			_, known, err := s.Until(t.Context(), []string{almanac.TypeBirthday, "PAUSED"}, time.Time{})
+			require.True(t, known)
+			return err
+		},
+		"until, of nothing": func(s *postgres.Store) error {
+			_, known, err := s.Until(t.Context(), []string{"DIGEST", "PAUSED"}, time.Time{})
+			require.False(t, known)
+			return err
+		},
+	}
+	costs := func() map[string]int {
+		_, err := pool.Exec(t.Context(), "VACUUM ANALYZE almanac.users, almanac.series, almanac.queue")
+		require.NoError(t, err)
+		costs := make(map[string]int, len(looks))
+		for name, look := range looks {
+			p, text := explain(t, pool, heard, look)
+			require.False(t, p.scansSequentially() && p.Hit+p.Read > 2000, "%s reads a whole table:\n%s", name, text)
+			costs[name] = p.Hit + p.Read
+		}
+		return costs
+	}
+	before := costs()
+	for _, eventType := range []string{"PAUSED", "UNHANDLED"} {
+		_, err = pool.Exec(t.Context(), waiting, eventType, backlog)
+		require.NoError(t, err)
+	}
+	for name, after := range costs() {
+		t.Logf("%s: %d blocks without a backlog, %d behind one of %d events", name, before[name], after, 2*backlog)
+		require.LessOrEqual(t, after, before[name]+60, name)
+	}
+}
+
+// Events of several types are merged by the instant at which they became available. What another claim has locked is passed over,
+// and nothing is locked that is not taken.
+func TestClaimOfSeveralTypesTakesTheOldestAndLocksNoMore(t *testing.T) {
+	t.Parallel()
+	const each = 60
+	pool := pgtest.Pool(t)
+	_, err := pool.Exec(t.Context(), owePeople, 3*each)
+	require.NoError(t, err)
+	for i, eventType := range []string{"DIGEST", "RENEWAL"} {
+		for _, table := range []string{"series SET event_type = $1 WHERE occurrence_key = '2020' AND id", "queue SET event_type = $1 WHERE series_id"} {
+			_, err = pool.Exec(t.Context(), "ALTER TABLE almanac.series DISABLE TRIGGER USER; ALTER TABLE almanac.queue DISABLE TRIGGER USER")
+			require.NoError(t, err)
+			_, err = pool.Exec(t.Context(), "UPDATE almanac."+table+" % 3 = $2", eventType, i)
+			require.NoError(t, err)
+		}
+	}
+	types := []string{almanac.TypeBirthday, "DIGEST", "RENEWAL"}
+	var want []uuid.UUID
+	rows, err := pool.Query(t.Context(), "SELECT event_id FROM almanac.queue ORDER BY available_at, event_id")
+	require.NoError(t, err)
+	want, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(t, err)
+
+	var open []pgx.Tx
+	var got []uuid.UUID
+	for range 3 { // each while the others have not committed
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		open = append(open, tx)
+		inside, err := postgres.New(tx)
+		require.NoError(t, err)
+		claim, err := inside.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: each, Lease: time.Minute})
+		require.NoError(t, err)
+		for _, e := range claim.Events {
+			got = append(got, e.ID)
+		}
+	}
+	require.Equal(t, want, got)
+	for _, tx := range open {
+		require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
+	}
+}

@@ -1,0 +1,12 @@
+CREATE INDEX queue_available ON :"schema".queue (available_at, event_id);
+
+DROP INDEX :"schema".queue_due;
+
+CREATE OR REPLACE VIEW :"schema".pending_events AS
+SELECT
+    q.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
+    s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
+    NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
+    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at
+FROM :"schema".queue q
+JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
