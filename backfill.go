@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Backfill says how a type of event is brought to the people there are. The zero
@@ -45,7 +48,7 @@ func (s *scheduler) Backfill(ctx context.Context, eventType string, how Backfill
 	if err != nil {
 		return Backfilled{}, err
 	}
-	done := Backfilled{Next: how.After}
+	done, locked := Backfilled{Next: how.After}, []uuid.UUID(nil)
 	for {
 		rest := time.NewTimer(every)
 		page.After = done.Next
@@ -55,12 +58,13 @@ func (s *scheduler) Backfill(ctx context.Context, eventType string, how Backfill
 			return done, err
 		}
 		done = Backfilled{done.Users + added.Users, done.Events + len(added.Events), append(done.Refused, refused...), added.Next}
+		locked = append(locked, added.Locked...)
 		if how.Progress != nil {
 			how.Progress(done)
 		}
 		if done.Next == "" {
 			rest.Stop()
-			return done, nil
+			return s.backfillLocked(ctx, h, bulk, locked, done)
 		}
 		select {
 		case <-rest.C:
@@ -70,6 +74,45 @@ func (s *scheduler) Backfill(ctx context.Context, eventType string, how Backfill
 			return done, context.Cause(ctx)
 		}
 	}
+}
+
+// backfillLocked looks again at users that were locked, a few times within seconds, and
+// refuses those that still are.
+func (s *scheduler) backfillLocked(ctx context.Context, h EventHandler, bulk BulkRepository, locked []uuid.UUID, done Backfilled) (Backfilled, error) {
+	const looks = 5
+	for failures := 1; len(locked) > 0 && failures <= looks; failures++ {
+		select {
+		case <-time.After(tryAgain.Delay(failures, rand.Float64())):
+		case <-ctx.Done():
+		}
+		var still []uuid.UUID
+		for _, id := range locked {
+			refused, added, err := s.backfill(ctx, h, bulk, Page{Limit: 1, After: cursorBefore(id)})
+			if err != nil {
+				return done, err
+			}
+			done.Users, done.Events, done.Refused = done.Users+added.Users, done.Events+len(added.Events), append(done.Refused, refused...)
+			if slices.Contains(added.Locked, id) {
+				still = append(still, id)
+			}
+		}
+		locked = still
+	}
+	for _, id := range locked {
+		done.Refused = append(done.Refused, Refusal{UserID: id, Err: ErrLocked})
+	}
+	return done, nil
+}
+
+// cursorBefore returns the cursor of a page that begins with an id.
+func cursorBefore(id uuid.UUID) Cursor {
+	for i := len(id) - 1; i >= 0; i-- {
+		id[i]--
+		if id[i] != 0xff {
+			break
+		}
+	}
+	return Cursor(id.String())
 }
 
 // pace returns the page to look at, and how long it takes at least.

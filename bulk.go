@@ -30,7 +30,9 @@ type BulkPlanner interface {
 	// time, run again and run by several processes at once. People are edited and
 	// deliveries go on meanwhile: it locks a page of people at a time, for as long as
 	// it takes to plan and store what they are owed. Who is enrolled meanwhile is seen
-	// to by the program that enrols them, if it has the handler.
+	// to by the program that enrols them, if it has the handler. It waits for no
+	// transaction of others: a user that stays locked for seconds is refused with
+	// [ErrLocked], and another Backfill sees to them.
 	//
 	// The error is an [*UnsupportedEventTypeError] where no handler is registered, and
 	// matches [errors.ErrUnsupported] where the repository is no [BulkRepository].
@@ -53,8 +55,8 @@ type BulkRepository interface {
 	// it is not known what was stored; the same call may be repeated.
 	CreateUsers(ctx context.Context, people []Enrolment) ([]Enrolled, error)
 
-	// AddEvents locks a page of the users, in order of their ids, against edits, shows
-	// plan what they have of one type of event, and stores the events that plan
+	// AddEvents locks a page of the users, in order of their ids, against edits, but for
+	// those that another transaction has locked: it waits for none. It shows plan what they have of one type of event, and stores the events that plan
 	// returns, those left out whose series has an open event or has used up the
 	// occurrence. An error of plan is returned as it is, and nothing is stored. Plan
 	// must be quick and must not use the repository. It is called again when it returns
@@ -82,7 +84,8 @@ type Standing struct {
 
 // Added is what became of a page of users.
 type Added struct {
-	Users  int     // how many were looked at
-	Events []Event // as stored
-	Next   Cursor  // where the next page begins; empty when this was the last
+	Users  int         // how many were looked at
+	Locked []uuid.UUID // those that another transaction has locked; they were not looked at
+	Events []Event     // as stored
+	Next   Cursor      // where the next page begins; empty when this was the last
 }

@@ -16,26 +16,38 @@ import (
 
 // CreateUsers stores people with their first events, in one transaction and with
 // one statement for all people and one for all events. When the database refuses a
-// row for good, or a statement takes longer than it allows, each half of the list is
-// stored by itself, and so on.
+// row for good, or a statement takes longer than it allows or waits for another
+// transaction that stores one of the same users, each half of the list is stored by
+// itself, and so on.
 func (s *Store) CreateUsers(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
 	if len(people) == 0 {
 		return nil, nil
 	}
 	stored, err := s.createTogether(ctx, people)
 	switch {
-	case len(people) > 1 && (refused(err) || stateOf(err) == queryCanceled):
+	case len(people) > 1 && (refused(err) || stateOf(err) == queryCanceled || errors.Is(err, almanac.ErrLocked)):
 		return inParts(people, (len(people)+1)/2, func(half []almanac.Enrolment) ([]almanac.Enrolled, error) { return s.CreateUsers(ctx, half) })
-	case refused(err):
+	case refused(err) || errors.Is(err, almanac.ErrLocked):
 		return []almanac.Enrolled{{Err: err}}, nil
 	}
 	return stored, err
 }
 
+// limitLockWait is how long a user is waited for that another transaction stores.
+const limitLockWait = "SET LOCAL lock_timeout = '100ms'"
+
 func (s *Store) createTogether(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
 	var answers []almanac.Enrolled
 	err := s.transactKeys(ctx, "create users", func(ctx context.Context, tx pgx.Tx, keys keys) error {
+		if !s.InTransaction() {
+			if _, err := tx.Exec(ctx, limitLockWait); err != nil {
+				return err
+			}
+		}
 		users, err := s.insertUsers(ctx, tx, slices.DeleteFunc(slices.Clone(people), owedTwice))
+		if stateOf(err) == lockNotAvailable {
+			return asIs(fmt.Errorf("%w: a user of the same id", almanac.ErrLocked))
+		}
 		if err != nil {
 			return err
 		}
@@ -156,7 +168,8 @@ func handOut(answers []almanac.Enrolled, stored []almanac.Event) {
 	}
 }
 
-// AddEvents stores events for a page of users, who are locked meanwhile.
+// AddEvents stores events for a page of users, who are locked meanwhile. It waits for no
+// lock of another transaction.
 func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) (almanac.Added, error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
@@ -165,10 +178,18 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 	var added almanac.Added
 	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		added = almanac.Added{}
-		users, err := all(ctx, tx, s.statements["lock_users"], pgx.StrictNamedArgs{"after": after, "limit": limit}, scanUser)
-		if err != nil || len(users) == 0 {
+		ids, err := all(ctx, tx, s.statements["page_users"], pgx.StrictNamedArgs{"after": after, "limit": limit}, scanID)
+		if err != nil || len(ids) == 0 {
 			return err
 		}
+		if len(ids) == limit {
+			added.Next = almanac.Cursor(ids[limit-1].String())
+		}
+		users, err := all(ctx, tx, s.statements["lock_users"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUser)
+		if err != nil {
+			return err
+		}
+		added.Locked = others(ids, users)
 		standings, now, err := s.standings(ctx, tx, eventType, users)
 		if err != nil {
 			return err
@@ -177,10 +198,12 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		if err != nil {
 			return err
 		}
-		added.Users = len(users)
-		if len(users) == limit {
-			added.Next = almanac.Cursor(users[limit-1].ID.String())
+		locked, err := s.lockWanted(ctx, tx, wanted)
+		if err != nil {
+			return err
 		}
+		wanted = slices.DeleteFunc(wanted, func(e almanac.Event) bool { return slices.Contains(locked, e.UserID) })
+		added.Users, added.Locked = len(users)-len(locked), append(added.Locked, locked...)
 		if added.Events, err = s.insert(ctx, tx, keys, wanted); err != nil {
 			return err
 		}
@@ -190,6 +213,18 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		return almanac.Added{}, err
 	}
 	return added, nil
+}
+
+// others returns the ids that are of none of the users.
+func others(ids []uuid.UUID, users []almanac.User) []uuid.UUID {
+	left := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		left[id] = true
+	}
+	for _, u := range users {
+		delete(left, u.ID)
+	}
+	return slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !left[id] })
 }
 
 // planAll plans events of locked users, and plans again with the keys that are used up

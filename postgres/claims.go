@@ -62,12 +62,14 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	}
 	// On its own, because it locks users, who come before events. Of leases it waits for none.
 	return released, s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
-		for _, name := range []string{"remove_hidden_users", "end_empty_leases"} {
-			if _, err := tx.Exec(ctx, s.statements[name], pgx.StrictNamedArgs{"limit": limit}); err != nil {
-				return err
-			}
+		hidden, err := one(ctx, tx, s.statements["hidden_users"], nil, pgx.RowTo[bool])
+		if err == nil && hidden {
+			_, err = tx.Exec(ctx, s.statements["remove_hidden_users"], pgx.StrictNamedArgs{"limit": limit})
 		}
-		return nil
+		if err == nil {
+			_, err = tx.Exec(ctx, s.statements["end_empty_leases"], pgx.StrictNamedArgs{"limit": limit})
+		}
+		return err
 	})
 }
 

@@ -254,3 +254,81 @@ func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, 0, users())
 }
+
+// A page of users is seen to beside one who is locked, who is named.
+func TestAddEventsPassesOverLockedUsers(t *testing.T) {
+	t.Parallel()
+	for name, lock := range locks {
+		t.Run("while a host "+name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+			require.NoError(t, err)
+			claim := claimed(t, store, 5, false)
+			locked := claim.Events[2].UserID
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+			require.NoError(t, lock(t.Context(), tx, locked))
+
+			add := func(eventType string) almanac.Added {
+				added, err := store.AddEvents(t.Context(), eventType, almanac.Page{Limit: 10}, func(users []almanac.Standing, now time.Time) (events []almanac.Event, err error) {
+					for _, one := range users {
+						e := almanactest.Event(now, almanactest.For(one.User), almanactest.Of("other/1"))
+						e.Type = eventType
+						events = append(events, e)
+					}
+					return events, nil
+				})
+				require.NoError(t, err)
+				return added
+			}
+			added := add("ANOTHER")
+			if name == "locks the series" || name == "locks both for reading" {
+				// Another type's: the user has no series of this one.
+				require.Empty(t, added.Locked)
+				return
+			}
+			require.Equal(t, []uuid.UUID{locked}, added.Locked)
+			require.Equal(t, 4, added.Users)
+			require.Len(t, added.Events, 4)
+			require.NoError(t, tx.Rollback(t.Context()))
+			added = add("ANOTHER")
+			require.Empty(t, added.Locked)
+			require.Len(t, added.Events, 1)
+		})
+	}
+}
+
+// Users are stored beside one whom another transaction stores under the same id.
+func TestCreateUsersPassesOverAUserBeingStored(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	inside, err := postgres.New(tx)
+	require.NoError(t, err)
+	var people []almanac.Enrolment
+	for range 100 {
+		people = append(people, almanac.Enrolment{User: almanactest.User()})
+	}
+	_, _, err = inside.CreateUser(t.Context(), people[37].User)
+	require.NoError(t, err)
+
+	stored, err := store.CreateUsers(t.Context(), people)
+	require.NoError(t, err)
+	for i, one := range stored {
+		if i == 37 {
+			require.ErrorIs(t, one.Err, almanac.ErrLocked)
+			continue
+		}
+		require.NoError(t, one.Err)
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	again, err := store.CreateUsers(t.Context(), people[37:38])
+	require.NoError(t, err)
+	require.ErrorIs(t, again[0].Err, almanac.ErrExists)
+}

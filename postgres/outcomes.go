@@ -102,15 +102,8 @@ func (t *turn) lockWanted(ctx context.Context, changes []*change) (free bool, er
 	if len(changes) != 1 {
 		return true, nil
 	}
-	wanted := changes[0].wanted()
-	if len(wanted) == 0 {
-		return true, nil
-	}
-	return one(ctx, t.tx, t.statements["lock_wanted"], pgx.StrictNamedArgs{
-		"user":  changes[0].was.UserID,
-		"types": column(wanted, func(e almanac.Event) string { return e.Type }),
-		"names": column(wanted, func(e almanac.Event) string { return seriesName(e.OccurrenceKey) }),
-	}, pgx.RowTo[bool])
+	locked, err := t.Store.lockWanted(ctx, t.tx, changes[0].wanted())
+	return len(locked) == 0, err
 }
 
 // userOf returns the user of an event, nil where none is asked for or they were

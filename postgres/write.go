@@ -28,6 +28,19 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 	return s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
 }
 
+// lockWanted locks the series of new events that are stored already. It returns the
+// users of those that another transaction has locked, and waits for none.
+func (s *Store) lockWanted(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]uuid.UUID, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	return all(ctx, tx, s.statements["lock_wanted"], pgx.StrictNamedArgs{
+		"users": uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID })),
+		"types": column(events, func(e almanac.Event) string { return e.Type }),
+		"names": column(events, func(e almanac.Event) string { return seriesName(e.OccurrenceKey) }),
+	}, scanID)
+}
+
 // eventArgs are the parallel arrays of new events.
 func (k keys) eventArgs(ctx context.Context, tx pgx.Tx, events []almanac.Event) (pgx.StrictNamedArgs, error) {
 	type event = almanac.Event

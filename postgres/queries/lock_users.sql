@@ -1,10 +1,10 @@
--- Lock a page of users, in the order of their ids, against edits and deletion: until the transaction ends they stay as they are.
--- FOR SHARE lets settlements pass, and others who do the same.
---   @after uuid · @limit integer
+-- Lock users, in the order of their ids, against edits and deletion: until the transaction ends they stay as they are.
+--   @ids uuid[]
+-- Locks the users FOR SHARE, which others who do the same pass. Users that another transaction has locked otherwise are left out:
+-- nothing here waits for them.
 SELECT :user
 FROM :"schema".users u
-WHERE u.id > @after
+WHERE u.id = ANY (@ids::uuid[])
     AND u.deleted_at IS NULL
 ORDER BY u.id
-LIMIT @limit
-FOR SHARE
+FOR SHARE SKIP LOCKED

@@ -1,0 +1,415 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"iter"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/chaos"
+	"github.com/almanac-go/almanac/internal/pgserver"
+)
+
+var stays = flag.Duration("hold", 5*time.Second, "for how long the neighbours' transactions stay open")
+
+// neighbour is somebody who works on the same database and keeps a transaction open.
+type neighbour struct {
+	// begin does something in a transaction that stays open for the hold.
+	begin func(ctx context.Context, n *neighbourhood, tx pgx.Tx) error
+	// commit is whether the transaction is committed in the end, and not rolled back.
+	commit bool
+	// tables is whether it locks whole tables, so that PostgreSQL lets everybody wait.
+	tables bool
+	// waits are the operations on other users that PostgreSQL lets wait.
+	waits []string
+}
+
+// neighbourhood is a run with users whom a neighbour has locked, and others.
+type neighbourhood struct {
+	*chaos.Run
+	locked, others []uuid.UUID
+	spare          []uuid.UUID // others who have nothing to do with the workers
+}
+
+// edits are the operations that lock a user.
+var edits = []string{"edit", "schedule", "delete", "cancel", "run now"}
+
+// neighbours are the rows of the matrix.
+var neighbours = map[string]neighbour{
+	"nobody": {begin: func(context.Context, *neighbourhood, pgx.Tx) error { return nil }},
+	"create": {begin: planned(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler) error {
+		_, err := s.CreateUser(ctx, spareProfile(uuid.Nil))
+		return err
+	})},
+	"edit": {commit: true, begin: forEach(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		name := "Grace"
+		_, err := s.UpdateUser(ctx, id, almanac.ProfileChange{FirstName: &name})
+		return err
+	})},
+	"move to another zone": {commit: true, begin: forEach(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		_, err := s.UpdateUser(ctx, id, almanac.ProfileChange{Timezone: &zones[1]})
+		return err
+	})},
+	"delete": {commit: true, begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		n.Release(id)
+		_, err := s.DeleteUser(ctx, id, almanac.Delete{AtOnce: true})
+		return err
+	})},
+	"schedule": {commit: true, begin: forEach(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		_, err := s.Schedule(ctx, id, chaos.TickType)
+		return err
+	})},
+	"cancel": {begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		return n.onOpen(ctx, id, func(e almanac.Event) error {
+			_, err := s.Cancel(ctx, e.ID, almanac.Cancel{})
+			return err
+		})
+	})},
+	"run now": {begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		return n.onOpen(ctx, id, func(e almanac.Event) error {
+			_, err := s.RunNow(ctx, e.ID)
+			return err
+		})
+	})},
+	"requeue": {begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		until(n.Run, "SELECT EXISTS (SELECT FROM almanac.events WHERE user_id = $1 AND status = 'FAILED')", id)
+		failed, err := n.Store().Find(ctx, almanac.And{almanac.ForUser(id), almanac.InStatus(almanac.Failed)}, almanac.Page{Limit: 1})
+		if err != nil {
+			return err
+		}
+		_, err = s.Requeue(ctx, failed.Events[0].ID)
+		return err
+	})},
+	"enrol": {begin: planned(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler) error {
+		_, err := s.Enrol(ctx, profiles(200), almanac.Enrol{})
+		return err
+	})},
+	"backfill": {waits: edits, begin: planned(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler) error {
+		_, err := s.Backfill(ctx, chaos.TickType, almanac.Backfill{})
+		return err
+	})},
+	"SELECT FOR UPDATE of users":       {begin: sql(`SELECT FROM almanac.users WHERE id = ANY ($1) FOR UPDATE`)},
+	"SELECT FOR UPDATE of series":      {begin: sql(`SELECT FROM almanac.series WHERE user_id = ANY ($1) FOR UPDATE`)},
+	"a long report":                    {begin: longReport},
+	"pg_dump":                          {begin: dump},
+	"CREATE INDEX CONCURRENTLY":        {begin: index},
+	"VACUUM FULL of the history":       {tables: true, begin: sql(`LOCK TABLE almanac.history IN ACCESS EXCLUSIVE MODE`)}, // what it takes
+	"LOCK TABLE series IN SHARE MODE":  {tables: true, begin: sql(`LOCK TABLE almanac.series IN SHARE MODE`)},
+	"LOCK TABLE queue IN SHARE MODE":   {tables: true, begin: sql(`LOCK TABLE almanac.queue IN SHARE MODE`)},
+	"LOCK TABLE leases IN SHARE MODE":  {tables: true, begin: sql(`LOCK TABLE almanac.leases IN SHARE MODE`)},
+	"LOCK TABLE users IN SHARE MODE":   {waits: append([]string{"create", "enrol"}, edits...), begin: sql(`LOCK TABLE almanac.users IN SHARE MODE`)},
+	"LOCK TABLE history IN SHARE MODE": {tables: true, begin: sql(`LOCK TABLE almanac.history IN SHARE MODE`)},
+}
+
+// planned begins with an operation of the library in the neighbour's transaction.
+func planned(do func(context.Context, *neighbourhood, almanac.Scheduler) error) func(context.Context, *neighbourhood, pgx.Tx) error {
+	return func(ctx context.Context, n *neighbourhood, tx pgx.Tx) error { return do(ctx, n, n.PlannerOn(tx)) }
+}
+
+// forEach begins with an operation of the library on each of the users to be locked.
+func forEach(do func(context.Context, *neighbourhood, almanac.Scheduler, uuid.UUID) error) func(context.Context, *neighbourhood, pgx.Tx) error {
+	return planned(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler) error {
+		for _, id := range n.locked {
+			if err := do(ctx, n, s, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func sql(statement string) func(context.Context, *neighbourhood, pgx.Tx) error {
+	return func(ctx context.Context, n *neighbourhood, tx pgx.Tx) error {
+		var args []any
+		if strings.Contains(statement, "$1") {
+			args = []any{n.locked}
+		}
+		_, err := tx.Exec(ctx, statement, args...)
+		return err
+	}
+}
+
+func longReport(ctx context.Context, _ *neighbourhood, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
+		return err
+	}
+	var events int
+	return tx.QueryRow(ctx, "SELECT count(*) FROM almanac.events").Scan(&events)
+}
+
+// dump runs pg_dump and does not read what it writes before the hold is over, so that
+// its transaction stays open.
+func dump(ctx context.Context, n *neighbourhood, tx pgx.Tx) error {
+	if _, err := n.Pool().Exec(ctx, "CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 5000)"); err != nil {
+		return err
+	}
+	binaries, err := pgserver.Find()
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(binaries.Dir, "pg_dump"), n.Cluster.Direct(n.Database))
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	n.Cleanup(func() {
+		_ = output.Close()
+		_ = command.Wait()
+	})
+	until(n.Run, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'pg_dump' AND query LIKE 'COPY%')")
+	return nil
+}
+
+// index creates an index, which waits for a transaction that is older.
+func index(ctx context.Context, n *neighbourhood, tx pgx.Tx) error {
+	if err := longReport(ctx, n, tx); err != nil {
+		return err
+	}
+	created := make(chan error, 1)
+	go func() {
+		_, err := n.Pool().Exec(context.WithoutCancel(ctx), "CREATE INDEX CONCURRENTLY hosts ON almanac.series (updated_at)")
+		created <- err
+	}()
+	n.Cleanup(func() { require.NoError(n, <-created) })
+	until(n.Run, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'CREATE INDEX%' AND wait_event_type = 'Lock')")
+	return nil
+}
+
+// onOpen does something to the next pending event of a user, again if a worker was
+// quicker to take it.
+func (n *neighbourhood) onOpen(ctx context.Context, id uuid.UUID, do func(almanac.Event) error) error {
+	for {
+		found, err := n.Store().Find(ctx, almanac.And{almanac.ForUser(id), almanac.InStatus(almanac.Pending)}, almanac.Page{Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(found.Events) == 0 {
+			continue
+		}
+		if err := do(found.Events[0]); err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Each neighbour keeps a transaction open, while the workers deliver, one of them is
+// told to stop, and other users are created, edited, deleted, cancelled, requeued and
+// backfilled. Nobody else's event is late, nobody else waits, and nothing that was
+// accepted is delivered again.
+func TestNeighbours(t *testing.T) {
+	for name, beside := range neighbours {
+		t.Run(name, func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) { besideNeighbour(t, seed, beside) })
+		})
+	}
+}
+
+func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
+	const ordinary = time.Second // late, on a busy machine
+	n := &neighbourhood{Run: calm(t, seed)}
+	ticks := int(*stays/time.Second) + 4
+	n.others = n.Enrol(12, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
+	n.locked = n.Enrol(3, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
+	for range 4 {
+		enrolment, err := n.Planner().CreateUser(t.Context(), spareProfile(uuid.New()))
+		require.NoError(t, err)
+		n.spare = append(n.spare, enrolment.User.ID)
+	}
+	n.failFirst()
+	lasting := func(o *chaos.Orders) {
+		if o.Patience = time.Second; beside.tables { // what waits keeps its lease
+			o.Lease = 4 * *stays
+		}
+	}
+	stopped, _ := n.Work("stopped", lasting), n.Work("other", lasting)
+	until(n.Run, "SELECT count(*) FILTER (WHERE status = 'COMPLETED') > 10 FROM almanac.events")
+
+	tx, err := n.Pool().Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	require.NoError(t, beside.begin(n.Within(20*time.Second), n, tx))
+	n.Count("held", 1)
+	over := time.After(*stays)
+	n.workBeside(beside)
+	if !beside.tables {
+		took, _ := stopped.Stop(n.Within(chaos.Lease + 15*time.Second)) // an error says that an outcome was given up
+		n.Count("stopped", 1)
+		n.Allow(len(n.locked))
+		t.Logf("stopped after %v", took.Round(time.Millisecond))
+	}
+	<-over
+	if beside.commit {
+		require.NoError(t, tx.Commit(t.Context()))
+	} else {
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+
+	for _, id := range n.spare {
+		n.Release(id)
+		_, err := n.Planner().DeleteUser(t.Context(), id, almanac.Delete{AtOnce: true})
+		require.NoError(t, err)
+	}
+	n.Drained(60 * time.Second)
+	n.CheckEdited("held")
+	late := n.late()
+	t.Logf("others late p50 %v p99 %v max %v", late[len(late)/2].Round(time.Millisecond), late[len(late)*99/100].Round(time.Millisecond), late[len(late)-1].Round(time.Millisecond))
+	if most := late[len(late)-1]; !beside.tables && most > ordinary {
+		t.Errorf("an event of another user was late by %v, want at most %v", most, ordinary)
+	}
+}
+
+// failFirst lets the first delivery to each of the locked users fail for good, so that
+// there is something to requeue.
+func (n *neighbourhood) failFirst() {
+	var mu sync.Mutex
+	failed := make(map[string]bool)
+	n.Receiver.Answer(func(_ int, e chaos.Entry) int {
+		mu.Lock()
+		defer mu.Unlock()
+		user := strings.Fields(e.Occurrence)[0]
+		if slices.Contains(n.locked, uuid.MustParse(user)) && !failed[user] {
+			failed[user] = true
+			return http.StatusBadRequest
+		}
+		return http.StatusOK
+	})
+}
+
+// late returns by how much the first deliveries to the other users were late, ascending.
+func (n *neighbourhood) late() (late []time.Duration) {
+	ledger, _ := n.Receiver.Ledger()
+	for _, e := range ledger {
+		user, key, _ := strings.Cut(e.Occurrence, " ")
+		due, err := time.Parse("2006-01-02T15:04:05", key)
+		require.NoError(n, err)
+		if slices.Contains(n.others, uuid.MustParse(user)) {
+			late = append(late, e.At.Sub(due))
+		}
+	}
+	slices.Sort(late)
+	return late
+}
+
+// workBeside does every operation on other users, but for those that PostgreSQL lets
+// wait.
+func (n *neighbourhood) workBeside(beside neighbour) {
+	n.Helper()
+	if beside.tables {
+		return
+	}
+	s, store := n.Planner(), n.Store()
+	name := "Grace"
+	steps := map[string]func(ctx context.Context) error{
+		"create": func(ctx context.Context) error {
+			_, err := s.CreateUser(ctx, spareProfile(uuid.New()))
+			return err
+		},
+		"enrol": func(ctx context.Context) error {
+			_, err := s.Enrol(ctx, profiles(100), almanac.Enrol{})
+			return err
+		},
+		"find": func(ctx context.Context) error {
+			_, err := store.Find(ctx, almanac.InStatus(almanac.Pending), almanac.Page{})
+			return err
+		},
+		"backfill": func(ctx context.Context) error {
+			done, err := s.Backfill(ctx, chaos.TickType, almanac.Backfill{})
+			if err == nil && len(done.Refused) > len(n.locked) && beside.waits == nil {
+				err = fmt.Errorf("%d refused: %w", len(done.Refused), done.Refused[0].Err)
+			}
+			return err
+		},
+		"pause and resume": func(ctx context.Context) error {
+			if err := store.Pause(ctx, "ANOTHER"); err != nil {
+				return err
+			}
+			return store.Resume(ctx, "ANOTHER")
+		},
+		"recover": func(ctx context.Context) error {
+			_, err := store.ReleaseExpired(ctx, 100)
+			return err
+		},
+		"prune": func(ctx context.Context) error {
+			_, err := store.Prune(ctx, time.Now().Add(-time.Hour), almanac.Page{})
+			return err
+		},
+		"edit": func(ctx context.Context) error {
+			_, err := s.UpdateUser(ctx, n.spare[0], almanac.ProfileChange{FirstName: &name})
+			return err
+		},
+		"schedule": func(ctx context.Context) error {
+			_, err := s.Schedule(ctx, n.spare[0], chaos.TickType)
+			return err
+		},
+		"delete": func(ctx context.Context) error {
+			e, err := s.CreateUser(ctx, spareProfile(uuid.New()))
+			if err == nil {
+				_, err = s.DeleteUser(ctx, e.User.ID, almanac.Delete{})
+			}
+			return err
+		},
+		"cancel": func(ctx context.Context) error {
+			return n.onOpen(ctx, n.spare[1], func(e almanac.Event) error {
+				_, err := s.Cancel(ctx, e.ID, almanac.Cancel{})
+				return err
+			})
+		},
+		"run now": func(ctx context.Context) error {
+			return n.onOpen(ctx, n.spare[2], func(e almanac.Event) error {
+				_, err := s.RunNow(ctx, e.ID)
+				return err
+			})
+		},
+	}
+	for what, step := range steps {
+		if slices.Contains(beside.waits, what) {
+			continue
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(n.Context(), 15*time.Second)
+		err := step(ctx)
+		cancel()
+		require.NoError(n, err, "%s, beside a neighbour", what)
+		n.Count(what, 1)
+		if took := time.Since(began); took > 6*time.Second { // Backfill looks again for three
+			n.Errorf("%s took %v", what, took)
+		}
+	}
+	rows, err := n.Pool().Query(n.Context(), "SELECT id FROM almanac.users WHERE first_name = 'Spare' OR id = ANY ($1)", n.spare)
+	require.NoError(n, err)
+	n.spare, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	require.NoError(n, err)
+}
+
+// spareProfile is of a user who is owed nothing before long.
+func spareProfile(id uuid.UUID) almanac.Profile {
+	attributes, _ := json.Marshal(map[string]chaos.Owed{"owed": {Start: chaos.From(time.Hour), Interval: 60, Count: 5}})
+	return almanac.Profile{ID: id, FirstName: "Spare", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes}
+}
+
+func profiles(n int) iter.Seq2[almanac.Profile, error] {
+	return func(yield func(almanac.Profile, error) bool) {
+		for range n {
+			if !yield(spareProfile(uuid.New()), nil) {
+				return
+			}
+		}
+	}
+}
