@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -82,7 +83,8 @@ type api struct {
 	reader  Reader
 	access
 	editing
-	mustMatch bool // changes need an If-Match
+	mustMatch  bool                                    // changes need an If-Match
+	attributes map[string]func(json.RawMessage) string // what is wrong with the value of each
 	probes
 	log *slog.Logger
 	bad []error // what is wrong with options
@@ -108,6 +110,9 @@ func (a *api) check() error {
 	refuse(a.may == nil, "authorization")
 	refuse(a.principal == nil, "principal")
 	refuse(slices.ContainsFunc(a.limits, func(f func(*http.Request) (time.Duration, bool)) bool { return f == nil }), "limit")
+	for _, problem := range a.attributes {
+		refuse(problem == nil, "problem of an attribute")
+	}
 	isNil := func(holds condition) bool { return holds == nil }
 	refuse(slices.ContainsFunc(a.ready, isNil), "readiness")
 	refuse(slices.ContainsFunc(a.alive, isNil), "liveness")

@@ -20,6 +20,7 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 	if !ok {
 		return reply{}, bad.problem()
 	}
+	a.judgeAttributes(change, &bad)
 	profile := profileOf(change, &bad)
 	if bad.any() {
 		return reply{}, a.complainOfProfile(r, profile, &bad)
@@ -128,6 +129,7 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}
+	a.judgeAttributes(change, &bad)
 	if bad.any() {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}

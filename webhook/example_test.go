@@ -47,7 +47,7 @@ func ExampleNew() {
 	_, err := webhook.New("http://169.254.169.254/latest/meta-data", webhook.WithSecrets("secret"))
 	fmt.Println(err)
 	// Output:
-	// webhook: the URL's scheme is "http", not https (http takes AllowPrivate)
+	// webhook: the URL's scheme is "http", not https; http is for receivers in a private network, which are not allowed
 	// webhook: secret 1 is not base64, as in whsec_$(openssl rand -base64 32)
 }
 

@@ -119,7 +119,7 @@ func (s settings) checkURL(target string) error {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
 		return errors.New("webhook: the URL is not an absolute one")
 	case u.Scheme != "https" && (u.Scheme != "http" || !s.private):
-		return fmt.Errorf("webhook: the URL's scheme is %q, not https (http takes AllowPrivate)", u.Scheme)
+		return fmt.Errorf("webhook: the URL's scheme is %q, not https; http is for receivers in a private network, which are not allowed", u.Scheme)
 	case u.User != nil:
 		return errors.New("webhook: the URL carries a user name; send a header instead")
 	case u.Fragment != "" || strings.HasSuffix(target, "#"):

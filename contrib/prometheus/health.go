@@ -1,16 +1,21 @@
 package almanacprom
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/almanac-go/almanac"
 )
 
 // Health is a [prometheus.Collector] of what [almanac.Health] says at the moment of
-// the scrape. It is safe for concurrent use and asks nobody but the scheduler.
+// the scrape. It is safe for concurrent use and asks nobody but the scheduler and its
+// conditions.
 type Health struct {
-	runner Runner
-	gauges healthGauges
+	runner     Runner
+	conditions []func(context.Context) error
+	gauges     healthGauges
 }
 
 // Runner is what Health asks: a scheduler.
@@ -25,13 +30,20 @@ type healthGauges struct {
 
 var _ prometheus.Collector = (*Health)(nil)
 
+// readyLimit is how long the conditions of almanac_ready have to answer, all together.
+const readyLimit = 2 * time.Second
+
 // NewHealth returns the Health of a scheduler that the process runs. A program that
-// only plans has none.
-func NewHealth(r Runner) *Health {
+// only plans has none. The conditions are what the program's readiness probe asks
+// besides the scheduler, such as whether the database answers: almanac_ready is 1
+// while none returns an error and the scheduler is well, so that it says what the
+// probe says. They are asked at each scrape, must be safe for concurrent use, and have
+// two seconds.
+func NewHealth(r Runner, conditions ...func(context.Context) error) *Health {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
-	return &Health{r, healthGauges{
+	return &Health{r, conditions, healthGauges{
 		running: describe("almanac_running", "Whether Run runs and was not told to stop: 1 or 0."),
 		ready:   describe("almanac_ready", "Whether all is well, as a readiness probe sees it: 1 or 0."),
 		workers: describe("almanac_workers", "How many events can be delivered at once."),
@@ -57,7 +69,7 @@ func (h *Health) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	tell(g.running, number(is.Running))
-	tell(g.ready, number(is.Err() == nil))
+	tell(g.ready, number(h.ready(is)))
 	tell(g.workers, float64(is.Workers))
 	tell(g.inHand, float64(is.InHand))
 	tell(g.stuck, float64(is.Stuck))
@@ -68,6 +80,21 @@ func (h *Health) Collect(ch chan<- prometheus.Metric) {
 	for chore, trouble := range is.Chores {
 		tell(g.trouble, trouble.For.Seconds(), chore)
 	}
+}
+
+// ready judges what the scheduler says, and the conditions.
+func (h *Health) ready(is almanac.Health) bool {
+	if is.Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyLimit)
+	defer cancel()
+	for _, holds := range h.conditions {
+		if holds(ctx) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func number(yes bool) float64 {

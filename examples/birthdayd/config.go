@@ -38,6 +38,7 @@ type hookConfig struct {
 	url          string
 	secret       string
 	allowPrivate bool
+	attributes   string // names of attributes, with commas between
 }
 
 // greetingConfig says when people are greeted, and how.
@@ -46,6 +47,7 @@ type greetingConfig struct {
 	workers    int
 	attempts   int
 	retryFirst time.Duration
+	patient    bool // instead of attempts and retryFirst
 	lease      time.Duration
 }
 
@@ -63,9 +65,9 @@ func (c *config) settings() []setting {
 		{name: "addr", arg: "HOST:PORT", preset: "127.0.0.1:8080", take: c.takeAddr,
 			usage: "where the HTTP API listens; port 0 takes a free one"},
 		{name: "api-token", arg: "TOKEN", take: take(&c.apiToken),
-			usage: "bearer token that the API asks for; without one it listens on loopback only"},
+			usage: "bearer token that the API asks for; without one it answers loopback only"},
 		{name: "api-rate", arg: "N", preset: "1000", take: takeNumber(&c.apiRate, 0, 1_000_000),
-			usage: "requests a second that the API answers, all clients together; 0 sets no limit"},
+			usage: "requests a second that the API answers, a tenth more at once; 0 sets no limit"},
 		{name: "metrics", preset: "true", take: takeSwitch(&c.metrics.on),
 			usage: "serve metrics for Prometheus at /metrics, beside the API"},
 		{name: "metrics-token", arg: "TOKEN", take: take(&c.metrics.token),
@@ -82,14 +84,18 @@ func (c *config) settings() []setting {
 			usage: "what webhooks are signed with, as whsec_…; without one they are not signed"},
 		{name: "webhook-allow-private", preset: "false", take: takeSwitch(&c.hook.allowPrivate),
 			usage: "allow a receiver on this machine or in its network, and plain http"},
+		{name: "webhook-attributes", arg: "A,B", take: c.hook.takeAttributes,
+			usage: "attributes of the user that webhooks carry, beside the user's id"},
 		{name: "deliver-at", arg: "HH:MM[:SS]", preset: "09:00", take: c.greeting.takeAt,
 			usage: "time of day of the greeting, where each person lives"},
 		{name: "workers", arg: "N", preset: "100", take: takeCount(&c.greeting.workers),
 			usage: "deliveries at once"},
-		{name: "attempts", arg: "N", preset: "3", take: takeCount(&c.greeting.attempts),
+		{name: "attempts", arg: "N", preset: strconv.Itoa(presetAttempts), take: takeCount(&c.greeting.attempts),
 			usage: "attempts at a delivery, in all"},
-		{name: "retry-first", arg: "DURATION", preset: "10s", take: takeDuration(&c.greeting.retryFirst, time.Millisecond),
+		{name: "retry-first", arg: "DURATION", preset: presetRetryFirst.String(), take: takeDuration(&c.greeting.retryFirst, time.Millisecond),
 			usage: "wait before the second attempt; the wait before the third is 30 times as long"},
+		{name: "patient-retry", preset: "false", take: takeSwitch(&c.greeting.patient),
+			usage: "twelve attempts within three to four days, instead of -attempts and -retry-first"},
 		{name: "lease", arg: "DURATION", preset: "1m", take: takeDuration(&c.greeting.lease, 3*time.Second),
 			usage: "how long a dead process keeps its events from the others"},
 		{name: "log-format", arg: "text|json", preset: "text", take: c.log.takeFormat,
@@ -100,6 +106,15 @@ func (c *config) settings() []setting {
 			usage: "print the version"},
 	}
 }
+
+// minToken is how many bytes a token has at least where others can try.
+const minToken = 16
+
+// What -patient-retry takes the place of.
+const (
+	presetAttempts   = 3
+	presetRetryFirst = 10 * time.Second
+)
 
 // parse returns the configuration that arguments and environment make. The error
 // holds every complaint, one a line; it is flag.ErrHelp when help was asked for.
@@ -122,15 +137,25 @@ func (c *config) check() error {
 	}
 	refuse(c.apiToken == "" && c.addr != "" && !onLoopback(c.addr),
 		"-api-token is required on %s, which others can reach", c.addr)
+	for _, token := range []struct{ flag, text string }{{"-api-token", c.apiToken}, {"-metrics-token", c.metrics.token}} {
+		refuse(token.text != "" && len(token.text) < minToken && c.addr != "" && !onLoopback(c.addr),
+			"%s has %d bytes; on %s, which others can reach, it needs at least %d", token.flag, len(token.text), c.addr, minToken)
+	}
+	refuse(c.greeting.patient && (c.greeting.attempts != presetAttempts || c.greeting.retryFirst != presetRetryFirst),
+		"-patient-retry has attempts and waits of its own and takes neither -attempts nor -retry-first")
 	if c.databaseURL != "" {
 		_, err := pgxpool.ParseConfig(c.databaseURL)
 		refuse(err != nil, "-database-url: %w", err)
 	}
-	refuse(c.databaseURL == "" && c.dataDir == "", "-data-dir is required: there is no home directory to choose one in")
+	refuse(c.databaseURL == "" && c.dataDir == "",
+		"-data-dir is empty: name a directory for the data of birthdayd's own PostgreSQL, or another PostgreSQL by -database-url")
 	refuse(c.demo && c.hook != hookConfig{}, "-demo has a receiver of its own and takes no -webhook flags")
 	refuse(!c.demo && c.hook.url == "", "-webhook-url is required, except with -demo")
 	if !c.demo && c.hook.url != "" {
 		_, err := c.hook.deliverer()
+		if to, bad := url.Parse(c.hook.url); bad == nil && to.Scheme == "http" && !c.hook.allowPrivate {
+			err = errors.New("plain http is sent only with -webhook-allow-private")
+		}
 		refuse(err != nil, "-webhook-url, -webhook-secret: %w", err)
 	}
 	return errors.Join(errs...)

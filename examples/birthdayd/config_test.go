@@ -107,7 +107,14 @@ func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
 		"no URL of a receiver":         {[]string{"-webhook-url", "example.com"}, nil, []string{"-webhook-url, -webhook-secret: webhook:"}},
 		"no secret":                    {[]string{hook, "-webhook-secret", "whsec_§"}, nil, []string{"-webhook-url, -webhook-secret: webhook:"}},
 		"no URL of a database":         {[]string{hook, "-database-url", "postgres://u:hunter2@h:port/"}, nil, []string{"-database-url: "}},
-		"no place for data":            {[]string{hook, "-data-dir="}, nil, []string{"-data-dir is required"}},
+		"no place for data":            {[]string{hook, "-data-dir="}, nil, []string{"-data-dir is empty"}},
+		"a short token for others":     {[]string{hook, "-addr", ":80", "-api-token", "0123456789abcde"}, nil, []string{"-api-token has 15 bytes; on :80, which others can reach, it needs at least 16"}},
+		"a short token for metrics":    {[]string{hook, "-addr", "192.0.2.1:80", "-api-token", "0123456789abcdef", "-metrics-token", "short"}, nil, []string{"-metrics-token has 5 bytes"}},
+		"no place for a demo's data":   {[]string{"-demo", "-data-dir="}, nil, []string{"-data-dir is empty: name a directory for the data of birthdayd's own PostgreSQL, or another PostgreSQL by -database-url"}},
+		"plain http":                   {[]string{"-webhook-url", "http://example.com/"}, nil, []string{"plain http is sent only with -webhook-allow-private"}},
+		"two policies of retries":      {[]string{hook, "-patient-retry", "-attempts", "5"}, nil, []string{"-patient-retry has attempts and waits of its own"}},
+		"attributes without a name":    {[]string{hook, "-webhook-attributes", "a,,b"}, nil, []string{`-webhook-attributes: "a,,b" is not a list`}},
+		"attributes named twice":       {[]string{hook, "-webhook-attributes", "a,a"}, nil, []string{`-webhook-attributes: "a,a" is not a list`}},
 		"two receivers":                {[]string{"-demo", hook}, nil, []string{"-demo has a receiver of its own"}},
 	}
 	for name, tt := range tests {
@@ -165,7 +172,7 @@ func TestLoopbackNeedsNoToken(t *testing.T) {
 			t.Errorf("-addr %s: %v", addr, err)
 		}
 	}
-	if _, err := parse([]string{"-demo", "-addr", ":80"}, environment("BIRTHDAYD_API_TOKEN=x")); err != nil {
+	if _, err := parse([]string{"-demo", "-addr", ":80"}, environment("BIRTHDAYD_API_TOKEN=0123456789abcdef")); err != nil {
 		t.Errorf("-addr :80 with a token: %v", err)
 	}
 }
@@ -177,7 +184,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
 	flags := []string{"addr", "api-rate", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
-		"metrics", "metrics-token", "retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-secret", "webhook-url", "workers"}
+		"metrics", "metrics-token", "patient-retry", "retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-attributes", "webhook-secret", "webhook-url", "workers"}
 	for _, flag := range flags {
 		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 		named := flag == "version" || strings.Contains(out.String(), " "+variable)

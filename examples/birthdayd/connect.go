@@ -13,14 +13,19 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// pools are the connections to the database. The API has its own, so that no
-// crowd of requests keeps a delivery from being stored.
+// pools are the connections to the database. The API has its own, so that no crowd of
+// requests keeps a delivery from being stored. Of these, changes have their own, which
+// wait for locked users while everything else is answered, and so has the probe, which
+// would otherwise take a crowd of requests for a database that is away.
 type pools struct {
-	api, worker *pgxpool.Pool
+	read, edit, probe, worker *pgxpool.Pool
 }
 
 const (
-	apiConns       = 8
+	readConns      = 4
+	editConns      = 4
+	probeConns     = 1
+	lockTimeout    = time.Second      // for a change that waits for a locked user
 	workerConns    = 6                // one to claim, one to settle, one to renew, and some for chores
 	connectTimeout = 5 * time.Second  // for one connection
 	connectLimit   = 20 * time.Second // for a server that is just starting
@@ -36,11 +41,13 @@ func connect(ctx context.Context, url string, log *slog.Logger) (_ pools, err er
 			p.close()
 		}
 	}()
-	if p.worker, err = open(ctx, url, workerConns); err != nil {
-		return p, err
-	}
-	if p.api, err = open(ctx, url, apiConns); err != nil {
-		return p, err
+	for _, one := range []struct {
+		pool  **pgxpool.Pool
+		conns int32
+	}{{&p.worker, workerConns}, {&p.read, readConns}, {&p.edit, editConns}, {&p.probe, probeConns}} {
+		if *one.pool, err = open(ctx, url, one.conns); err != nil {
+			return p, err
+		}
 	}
 	if err := await(ctx, p.worker, log); err != nil {
 		return p, err
@@ -49,7 +56,7 @@ func connect(ctx context.Context, url string, log *slog.Logger) (_ pools, err er
 }
 
 func (p pools) close() {
-	for _, pool := range []*pgxpool.Pool{p.api, p.worker} {
+	for _, pool := range []*pgxpool.Pool{p.read, p.edit, p.probe, p.worker} {
 		if pool != nil {
 			pool.Close()
 		}

@@ -39,12 +39,12 @@ func newMetrics(types almanac.Registry) metrics {
 }
 
 // watch adds how the scheduler does, and what waits in the database.
-func (m metrics) watch(s almanac.Scheduler, r almanac.Repository, types almanac.Registry) error {
-	backlog, err := almanacprom.NewBacklog(r, types)
+func (m metrics) watch(d *deployment, types almanac.Registry) error {
+	backlog, err := almanacprom.NewBacklog(d.store, types)
 	if err != nil {
 		return err
 	}
-	m.registry.MustRegister(almanacprom.NewHealth(s), backlog)
+	m.registry.MustRegister(almanacprom.NewHealth(d.scheduler, d.answers), backlog)
 	return nil
 }
 
@@ -65,6 +65,11 @@ func (m metrics) beside(api http.Handler, auth httpapi.Authenticator, log *slog.
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
+		httpapi.CloseAfterChunks(w, r)
+		if none, ok := auth.(httpapi.NoAuthentication); ok && !none.Answers(r.Host) {
+			http.Error(w, "without a token only localhost and loopback addresses are answered", http.StatusMisdirectedRequest)
+			return
+		}
 		if challenge, ok := auth.Authenticate(r); !ok {
 			w.Header().Set("Www-Authenticate", challenge)
 			http.Error(w, "the metrics ask for a bearer token", http.StatusUnauthorized)

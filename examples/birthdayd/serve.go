@@ -86,9 +86,11 @@ type deployment struct {
 	scheduler almanac.Scheduler
 	metrics   metrics
 	planner   almanac.Planner // the scheduler, on the API's connections
-	store     *postgres.Store // on the API's connections
+	store     *postgres.Store // on the API's connections, to read
+	probe     *postgres.Store // on the probe's connection
 	server    *http.Server
 	delay     time.Duration // before it stops listening
+	log       *slog.Logger
 }
 
 // assemble puts the library together. It starts nothing.
@@ -100,12 +102,7 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err != nil {
 		return nil, err
 	}
-	registry, err := almanac.NewRegistry(almanac.Birthday{
-		At: timeOfDay(c.greeting.at),
-		Execution: almanac.Execution{
-			RetryPolicy: almanac.RetryPolicy{Attempts: c.greeting.attempts, First: c.greeting.retryFirst},
-		},
-	})
+	registry, err := almanac.NewRegistry(newGreeter(c))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +110,7 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err != nil {
 		return nil, err
 	}
-	d := &deployment{delay: c.delay, metrics: newMetrics(registry)}
+	d := &deployment{delay: c.delay, metrics: newMetrics(registry), log: log}
 	options := []almanac.Option{
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
@@ -132,22 +129,29 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err := d.addAPI(c, p, log); err != nil {
 		return nil, err
 	}
-	return d, d.metrics.watch(d.scheduler, d.store, registry)
+	return d, d.metrics.watch(d, registry)
 }
 
 // addAPI adds the HTTP server, on connections of its own, which also serve the
 // metrics. Its scheduler is the same one, so that a person who is due soon wakes the
 // workers.
 func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
-	if d.store, err = postgres.New(p.api); err != nil {
+	if d.store, err = postgres.New(p.read); err != nil {
 		return err
 	}
-	d.planner = d.scheduler.With(d.store)
-	options := []httpapi.Option{httpapi.WithLogger(log), httpapi.WithReadiness(d.ready), httpapi.WithLiveness(d.alive)}
-	if c.apiRate > 0 {
-		options = append(options, httpapi.WithRate(float64(c.apiRate), c.apiRate))
+	if d.probe, err = postgres.New(p.probe); err != nil {
+		return err
 	}
-	api, err := httpapi.New(d.planner, d.store, c.authenticator(), options...)
+	edits, err := postgres.New(p.edit, postgres.WithLockTimeout(lockTimeout))
+	if err != nil {
+		return err
+	}
+	d.planner = d.scheduler.With(edits)
+	options := append(c.attributes(), httpapi.WithLogger(log), httpapi.WithReadiness(d.ready), httpapi.WithLiveness(d.alive))
+	if c.apiRate > 0 {
+		options = append(options, httpapi.WithRate(float64(c.apiRate), max(1, c.apiRate/10)))
+	}
+	api, err := httpapi.New(d.planner, reader{d.store, d.probe}, c.authenticator(), options...)
 	if err != nil {
 		return err
 	}
@@ -157,6 +161,21 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	d.server = httpapi.Server(c.addr, api)
 	d.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	return nil
+}
+
+// reader reads on the API's connections, and asks for the time on the probe's.
+type reader struct {
+	*postgres.Store
+	probe *postgres.Store
+}
+
+// Now returns the database's time.
+func (r reader) Now(ctx context.Context) (time.Time, error) { return r.probe.Now(ctx) }
+
+// answers returns an error while the database does not answer.
+func (d *deployment) answers(ctx context.Context) error {
+	_, err := d.probe.Now(ctx)
+	return err
 }
 
 // ready makes the program say that it is not ready while its workers do not work,
@@ -198,14 +217,20 @@ func (d *deployment) run(ctx context.Context, l net.Listener, also func(context.
 const shutdownLimit = 10 * time.Second
 
 // serveHTTP serves until ctx is done, for the delay after that, and then until the
-// requests that are under way have ended.
+// requests that are under way have ended. Requests that do not end in time, such as
+// those of clients that do not read their answers, are cut off: that is no failure.
 func (d *deployment) serveHTTP(ctx context.Context, l net.Listener) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		<-time.After(d.delay)
 		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
 		defer cancel()
-		ended <- d.server.Shutdown(patience)
+		err := d.server.Shutdown(patience)
+		if errors.Is(err, context.DeadlineExceeded) {
+			d.log.WarnContext(ctx, "closed the connections of clients that did not read their answers in time", slog.Duration("limit", shutdownLimit))
+			err = d.server.Close()
+		}
+		ended <- err
 	})
 	err := d.server.Serve(l)
 	if stop() { // it ended without having been told to

@@ -109,12 +109,12 @@ func TestTheRateOfTheAPICanBeSet(t *testing.T) {
 		pool, err := open(t.Context(), "postgres://192.0.2.1/nowhere", 1) // which nobody asks for anything
 		require.NoError(t, err)
 		defer pool.Close()
-		d, err := assemble(c, pools{pool, pool}, slog.New(slog.DiscardHandler), nil)
+		d, err := assemble(c, pools{pool, pool, pool, pool}, slog.New(slog.DiscardHandler), nil)
 		require.NoError(t, err)
 		refused := false
 		for range 100 {
 			w := httptest.NewRecorder()
-			d.server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/nowhere", nil))
+			d.server.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/nowhere", nil))
 			refused = refused || w.Code == http.StatusTooManyRequests
 		}
 

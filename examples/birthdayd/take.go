@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -83,6 +84,21 @@ func (g *greetingConfig) takeAt(text string) error {
 		return fmt.Errorf("%q is not a time of day of the form HH:MM or HH:MM:SS", text)
 	}
 	g.at = at
+	return nil
+}
+
+func (h *hookConfig) takeAttributes(text string) error {
+	h.attributes = text
+	seen := make(map[string]bool)
+	for _, name := range h.names() {
+		if name == "" || name != strings.TrimSpace(name) || seen[name] {
+			return fmt.Errorf("%q is not a list of names of attributes, each once, with commas and no blanks between", text)
+		}
+		seen[name] = true
+	}
+	if len(seen) > maxAttributes {
+		return fmt.Errorf("%q names more than %d attributes", text, maxAttributes)
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	_ "time/tzdata"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
@@ -35,11 +37,17 @@ func main() {
 	scheduler := must(almanac.NewScheduler(store, registry,
 		almanac.WithDeliverer(almanac.ChannelWebhook, deliver)))
 
-	ada := must(scheduler.CreateUser(ctx, almanac.Profile{
+	ada := almanac.Profile{
+		ID:        uuid.MustParse("0198a1f0-7c3e-7d6a-9b1f-0a1b2c3d4e5f"), // yours, so that there is one Ada
 		FirstName: "Ada", LastName: "Lovelace",
 		DateOfBirth: "1990-12-10", Timezone: "Europe/London",
-	}))
-	fmt.Println(ada.User.Name(), "will be greeted at", ada.Events[0].Wall, ada.Events[0].Zone)
+	}
+	if _, err := scheduler.CreateUser(ctx, ada); !errors.Is(err, almanac.ErrExists) {
+		check(err) // the second time this program is started, she is there
+	}
+	for _, e := range must(scheduler.Schedule(ctx, ada.ID, almanac.TypeBirthday)) {
+		fmt.Println(ada.FirstName, ada.LastName, "will be greeted at", e.Wall, e.Zone)
+	}
 
 	check(scheduler.Run(ctx)) // until ctx is done; then it drains
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgtest"
@@ -25,19 +26,28 @@ func TestMain(m *testing.M) {
 
 func TestQuickstartPlansAndStops(t *testing.T) {
 	t.Parallel()
-	program := exec.CommandContext(t.Context(), os.Args[0])
-	program.Env = append(os.Environ(), "QUICKSTART=1", "DATABASE_URL="+pgtest.URL(t))
-	program.Stderr = os.Stderr
-	out, err := program.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, program.Start())
+	url := pgtest.URL(t)
+	for range 2 {
+		program := exec.CommandContext(t.Context(), os.Args[0])
+		program.Env = append(os.Environ(), "QUICKSTART=1", "DATABASE_URL="+url)
+		program.Stderr = os.Stderr
+		out, err := program.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, program.Start())
 
-	line, err := bufio.NewReader(out).ReadString('\n')
+		line, err := bufio.NewReader(out).ReadString('\n')
 
+		require.NoError(t, err)
+		require.Regexp(t, `^Ada Lovelace will be greeted at \d{4}-12-10T09:00:00 Europe/London\n$`, line)
+		require.NoError(t, program.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, program.Wait(), "it drains and exits with success")
+	}
+	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
-	require.Regexp(t, `^Ada Lovelace will be greeted at \d{4}-12-10T09:00:00 Europe/London\n$`, line)
-	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, program.Wait(), "it drains and exits with success")
+	defer pool.Close()
+	var users int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.users").Scan(&users))
+	require.Equal(t, 1, users, "it was started twice")
 }
 
 func TestReadmeShowsThisProgram(t *testing.T) {
