@@ -96,10 +96,11 @@ type Edit struct {
 // with all their events.
 type Delete struct {
 	// AtOnce is for erasure, as the law may ask for it: the user and all their events,
-	// finished ones and those in flight included, go in one transaction, and when it
-	// is committed no row has anything of them any more. A lease may still list the
-	// ids of their events, which lead nowhere, until its others have ended, and a sweep
-	// has come by. A user who is hidden already is deleted too. A delivery that is under
+	// finished ones and those in flight included, go in one transaction. When it is
+	// committed, no row has the id of the user or anything about them. What was in
+	// flight stays listed in its lease, by ids of events and series that lead nowhere
+	// and that nothing ties to the user, until everything else in that lease has ended.
+	// A user who is hidden already is deleted too. A delivery that is under
 	// way cannot be called back and may still arrive; its outcome is not stored, since
 	// Settle answers that its event is not there. Nothing is remembered of what they
 	// were given: whoever is created with that id again is a stranger.

@@ -94,6 +94,61 @@ func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 	require.Equal(t, map[string]int{"users": 1, "series": 1}, mentions(t, pool, bystander.UserID.String()))
 }
 
+// What was in flight with others stays in the list of its lease until those have
+// ended, and the deletion does not wait for a lease that somebody holds locked.
+func TestAnErasedUserIsListedInLeasesAlone(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, store *postgres.Store, others []almanac.Event){
+		"until the others have ended": func(t *testing.T, store *postgres.Store, others []almanac.Event) {
+			t.Helper()
+			for _, e := range others {
+				settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(e.UpdatedAt)}})
+				require.NoError(t, err)
+				require.NoError(t, settled[0].Err)
+			}
+		},
+		"until the worker has died": func(t *testing.T, store *postgres.Store, others []almanac.Event) {
+			t.Helper()
+			held, err := store.Renew(t.Context(), []uuid.UUID{others[0].LeaseToken}, time.Microsecond)
+			require.NoError(t, err)
+			require.Len(t, held, 1)
+			released, err := store.ReleaseExpired(t.Context(), 10)
+			require.NoError(t, err)
+			require.Len(t, released, len(others))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store, err := postgres.New(pool)
+			require.NoError(t, err)
+			for range 3 {
+				overdue(t, store)
+			}
+			claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 3, Lease: time.Minute})
+			require.NoError(t, err)
+			require.Len(t, claim.Events, 3)
+			e, others := claim.Events[1], []almanac.Event{claim.Events[0], claim.Events[2]}
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = tx.Rollback(t.Context()) }()
+			_, err = tx.Exec(t.Context(), "SELECT FROM almanac.leases FOR UPDATE")
+			require.NoError(t, err)
+
+			_, err = store.DeleteUser(t.Context(), e.UserID, atOnce)
+
+			require.NoError(t, err, "while somebody holds the lease locked")
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.Empty(t, mentions(t, pool, e.UserID.String()))
+			require.Empty(t, mentions(t, pool, e.IdempotencyKey.String()))
+			require.Equal(t, map[string]int{"leases": 1}, mentions(t, pool, e.ID.String()))
+			end(t, store, others)
+			require.Empty(t, mentions(t, pool, e.ID.String()))
+			requireLeasesMatchEvents(t, pool)
+		})
+	}
+}
+
 // race runs a deletion while a transaction holds its event, and ends the
 // transaction when the deletion waits for it, or has not waited.
 func race(t *testing.T, pool *pgxpool.Pool, deletion func() error, end func()) {

@@ -103,7 +103,7 @@ func (c *cast) run(t *testing.T, role string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/roles.sql")
 	require.NoError(t, err)
-	c.exec(t, role, strings.NewReplacer(`:"schema"`, `"almanac"`, "almanac_", c.prefix).Replace(string(text)))
+	c.exec(t, role, strings.ReplaceAll(asPsql(string(text), `"almanac"`), "almanac_", c.prefix))
 }
 
 func (c *cast) exec(t *testing.T, role, sql string, args ...any) {

@@ -243,7 +243,9 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.
 
 // DeleteUser deletes a user, or hides them while something is in flight. Leases
 // are left to who holds them: one that holds nothing is not renewed, and the
-// settlement that finds its event gone ends it, or the sweep does.
+// settlement that finds its event gone ends it, or the sweep does. To take ids out of
+// a lease would be to lock it until the transaction ends, the host's perhaps, and the
+// other events of the lease could not be renewed meanwhile.
 func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete) (almanac.Deletion, error) {
 	var d almanac.Deletion
 	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) (err error) {
