@@ -57,3 +57,7 @@ lint: ## Run the checks that need no database
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 $(PACKAGES)
 
 check: lint race ## Run what CI runs, without the container
+
+version: ## Set the version that our modules require of each other; V=v0.2.0
+	@echo '$(V)' | grep -Eqx 'v[0-9]+\.[0-9]+\.[0-9]+' || { echo 'say which: make version V=v0.2.0'; exit 1; }
+	find . -name go.mod | xargs sed -i -E 's#^(\s+github.com/almanac-go/almanac(/\S+)? )v\S+#\1$(V)#'

@@ -3,7 +3,7 @@ module github.com/almanac-go/almanac/bench
 go 1.26.0
 
 require (
-	github.com/almanac-go/almanac v0.0.0
+	github.com/almanac-go/almanac v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/riverqueue/river v0.51.1

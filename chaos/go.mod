@@ -4,7 +4,7 @@ go 1.26
 
 require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
-	github.com/almanac-go/almanac v0.0.0
+	github.com/almanac-go/almanac v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/prometheus/client_golang v1.21.1

@@ -3,7 +3,7 @@ module github.com/almanac-go/almanac/migrators
 go 1.26.0
 
 require (
-	github.com/almanac-go/almanac v0.0.0
+	github.com/almanac-go/almanac v0.1.0
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jackc/tern/v2 v2.3.4

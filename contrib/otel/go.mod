@@ -3,7 +3,7 @@ module github.com/almanac-go/almanac/contrib/otel
 go 1.26.0
 
 require (
-	github.com/almanac-go/almanac v0.0.0
+	github.com/almanac-go/almanac v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/stretchr/testify v1.12.1

@@ -3,8 +3,8 @@ module github.com/almanac-go/almanac/examples/birthdayd
 go 1.26.0
 
 require (
-	github.com/almanac-go/almanac v0.0.0
-	github.com/almanac-go/almanac/contrib/prometheus v0.0.0
+	github.com/almanac-go/almanac v0.1.0
+	github.com/almanac-go/almanac/contrib/prometheus v0.1.0
 	github.com/fergusstrange/embedded-postgres v1.34.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0

@@ -3,8 +3,8 @@ module github.com/almanac-go/almanac/examples/fanout
 go 1.26.0
 
 require (
-	github.com/almanac-go/almanac v0.0.0
-	github.com/almanac-go/almanac/contrib/jetstream v0.0.0
+	github.com/almanac-go/almanac v0.1.0
+	github.com/almanac-go/almanac/contrib/jetstream v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

@@ -1,0 +1,169 @@
+package house_test
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestModulesCanBeAdded publishes the modules that hosts add, as the next release would,
+// and adds each alone to a fresh module. A replace means nothing there: what a module
+// requires of ours must be a version that a release has.
+func TestModulesCanBeAdded(t *testing.T) {
+	t.Parallel()
+	version := releaseVersion(t)
+	proxy := t.TempDir()
+	var libraries []string
+	for _, dir := range modules(t) {
+		if dir == "." || strings.HasPrefix(dir, "contrib/") {
+			publish(t, proxy, dir, version)
+			fillCache(t, dir)
+			libraries = append(libraries, path.Join(module, dir))
+		}
+	}
+	environment := hostEnvironment(t, proxy)
+	for _, library := range libraries {
+		t.Run(library, func(t *testing.T) {
+			t.Parallel()
+			host := t.TempDir()
+			main := fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", library)
+			if err := os.WriteFile(filepath.Join(host, "main.go"), []byte(main), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{
+				{"mod", "init", "example.com/host"}, {"get", library + "@" + version}, {"build", "-trimpath", "-o", os.DevNull, "."},
+			} {
+				cmd := exec.CommandContext(t.Context(), "go", args...)
+				cmd.Dir, cmd.Env = host, environment
+				if said, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, said)
+				}
+			}
+		})
+	}
+}
+
+// releaseVersion is the version that the modules require of each other: the next release.
+func releaseVersion(t *testing.T) string {
+	t.Helper()
+	version := ""
+	for _, dir := range modules(t) {
+		var mod struct{ Require []struct{ Path, Version string } }
+		goCommand(t, dir, &mod, "mod", "edit", "-json")
+		for _, r := range mod.Require {
+			if !within(r.Path, module) {
+				continue
+			}
+			if version == "" {
+				version = r.Version
+			}
+			if r.Version != version {
+				t.Fatalf("%s/go.mod: %s is required at %s, and elsewhere at %s: make version", dir, r.Path, r.Version, version)
+			}
+		}
+	}
+	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(version) || version == "v0.0.0" {
+		t.Fatalf("%q is not the version of a release", version)
+	}
+	return version
+}
+
+// publish writes a module as a file proxy has it.
+func publish(t *testing.T, proxy, dir, version string) {
+	t.Helper()
+	name, source := path.Join(module, dir), filepath.Join(moduleRoot(t), dir)
+	target := filepath.Join(proxy, filepath.FromSlash(name), "@v")
+	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := json.Marshal(map[string]string{"Version": version, "Time": "2026-01-01T00:00:00Z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(target, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, data := range map[string][]byte{"list": []byte(version + "\n"), version + ".info": info, version + ".mod": mod} {
+		if err := os.WriteFile(filepath.Join(target, file), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pack(filepath.Join(target, version+".zip"), source, name+"@"+version+"/"); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// pack writes the files of a module, but not those of modules below it, to an archive.
+func pack(archive, source, prefix string) error {
+	file, err := os.Create(archive)
+	if err != nil {
+		return err
+	}
+	packed := zip.NewWriter(file)
+	err = filepath.WalkDir(source, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, nested := os.Stat(filepath.Join(name, "go.mod"))
+			if entry.Name() == ".git" || name != source && nested == nil {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || entry.Name() == ".git" { // of a work tree it is a file
+			return nil
+		}
+		rel, err := filepath.Rel(source, name)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		w, err := packed.Create(prefix + filepath.ToSlash(rel))
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	})
+	if closing := packed.Close(); err == nil {
+		err = closing
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// fillCache has the module cache of this machine hold what a module needs.
+func fillCache(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+	cmd.Dir, cmd.Env = filepath.Join(moduleRoot(t), dir), append(os.Environ(), "GOWORK=off")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go list in %s: %v\n%s", dir, err, said)
+	}
+}
+
+// hostEnvironment is that of a host who has no workspace and a module cache of their own.
+// Modules of others come from the cache of this machine, and nothing from a network.
+func hostEnvironment(t *testing.T, proxy string) []string {
+	t.Helper()
+	var is struct{ GOMODCACHE, GOFLAGS string }
+	goCommand(t, ".", &is, "env", "-json", "GOMODCACHE", "GOFLAGS")
+	proxies := []string{"file://" + proxy, "file://" + filepath.Join(is.GOMODCACHE, "cache", "download")}
+	// Without -modcacherw the cache could not be removed.
+	return append(os.Environ(), "GOWORK=off", "GOPROXY="+strings.Join(proxies, ","), "GOSUMDB=off", "GOMODCACHE="+t.TempDir(),
+		"GOFLAGS="+strings.TrimSpace(is.GOFLAGS+" -mod=mod -modcacherw"))
+}
