@@ -139,7 +139,8 @@ type EventRepository interface {
 
 	// Update replaces a stored event, if it is still at the expected version, and
 	// returns it as stored, at expected + 1. The error is an [*OptimisticLockError] if
-	// it moved on, a [*NotFoundError] if it is gone, and whatever [CheckChange] says if
+	// it moved on, a [*NotFoundError] if it is gone, or if it would be PENDING again and
+	// its user was deleted, and whatever [CheckChange] says if
 	// the change is not allowed. An event that becomes PROCESSING this way is leased for
 	// a minute.
 	Update(ctx context.Context, e Event, expected int) (Event, error)

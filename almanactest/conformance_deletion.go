@@ -150,6 +150,18 @@ var deletionCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("removed", d.Removed, 1)
 	},
+	"Update/does not try again what a deleted user was owed": func(k *kit) {
+		k.owe()
+		e := k.claim(1)[0]
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		k.ok(err)
+		again, err := e.Release(almanac.AfterShutdown, "stopped", k.now)
+		k.ok(err)
+		_, err = k.r.Update(k.Context(), again, e.Version)
+		k.is(err, almanac.ErrNotFound)
+		k.same("the event", k.stored(e.ID), e)
+		k.same("settled", k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)}).Err, nil)
+	},
 	// Whoever comes second finds nothing, and nobody waits for ever.
 	"DeleteUser at once/in the middle of everything": func(k *kit) {
 		const n = 20

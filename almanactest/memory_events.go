@@ -71,6 +71,9 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		if err := storable(e); err != nil {
 			return err
 		}
+		if _, err := r.visible(was.UserID); err != nil && e.Status == almanac.Pending {
+			return err
+		}
 		if seriesOf(e) != seriesOf(was) || r.usedUp(e) {
 			return &almanac.OptimisticLockError{EventID: e.ID, Expected: expected}
 		}

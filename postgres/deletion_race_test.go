@@ -70,6 +70,15 @@ func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
 			}
 			return settleUnlocked(t, store, batch)
 		},
+		"a settlement with a follow-up": func(c almanac.Claim) error {
+			var batch []almanac.Settlement
+			for _, e := range c.Events {
+				batch = append(batch, almanac.Settlement{Event: e, Outcome: almanac.Delivered(c.At), Follow: func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+					return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.Of("other/1"))}, nil
+				}})
+			}
+			return settleUnlocked(t, store, batch)
+		},
 	} {
 		for _, how := range []almanac.Delete{{}, atOnce} {
 			for _, deletionFirst := range []bool{true, false} {

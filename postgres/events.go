@@ -73,6 +73,12 @@ func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (alma
 		if was.Version != expected || len(series) == 0 {
 			return asIs(&almanac.OptimisticLockError{EventID: e.ID, Expected: expected})
 		}
+		if e.Status == almanac.Pending {
+			// A deletion that comes later waits for the series, and finds the event in the queue.
+			if _, err := one(ctx, tx, s.statements["user"], pgx.StrictNamedArgs{"id": was.UserID}, scanUser); err != nil {
+				return missing(err, "user", was.UserID)
+			}
+		}
 		if err := s.replace(ctx, tx, change{series: series[0], was: was, is: e}); err != nil {
 			return err
 		}
