@@ -1,0 +1,60 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// abandon puts so many pending events into leases of so many each that have run out.
+const abandon = `
+	WITH taken AS (
+		DELETE FROM almanac.queue WHERE event_id IN (SELECT event_id FROM almanac.queue ORDER BY event_id LIMIT $1::integer) RETURNING series_id, event_id
+	), numbered AS (
+		SELECT *, (row_number() OVER () - 1) / $2::integer AS batch FROM taken
+	)
+	INSERT INTO almanac.leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
+	SELECT gen_random_uuid(), 'dead', array_agg(series_id), array_agg(event_id), array_agg(1), now() - interval '2 minutes', now() - interval '1 minute'
+	FROM numbered GROUP BY batch`
+
+// Dead workers leave 20,000 events behind in full leases, and 10,000 in one. No step releases more than it was asked for, each is
+// within the deadline of one operation, and all events come back. The row "recovery" of bench does the same with a million.
+func TestRecoveryReleasesAnyNumberOfEventsInBoundedSteps(t *testing.T) {
+	t.Parallel()
+	const large, many, step = 10_000, 20_000, 1000
+	pool := pgtest.Pool(t)
+	_, err := pool.Exec(t.Context(), owePeople, large+many)
+	require.NoError(t, err)
+	for _, part := range []struct{ events, lease int }{{large, large}, {many, 2000}} {
+		_, err = pool.Exec(t.Context(), abandon, part.events, part.lease)
+		require.NoError(t, err)
+	}
+	_, err = pool.Exec(t.Context(), "VACUUM ANALYZE almanac.series, almanac.users, almanac.leases")
+	require.NoError(t, err)
+	store, err := postgres.New(pool, postgres.WithTimeout(30*time.Second)) // six times the default, for a machine that is loaded
+	require.NoError(t, err)
+
+	released, steps := 0, 0
+	for {
+		events, err := store.ReleaseExpired(t.Context(), step)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(events), step)
+		if len(events) == 0 {
+			break
+		}
+		released, steps = released+len(events), steps+1
+		require.Equal(t, almanac.Pending, events[0].Status)
+		require.Equal(t, 1, events[0].CrashCount)
+	}
+	require.Equal(t, large+many, released)
+	require.LessOrEqual(t, steps, 2*(large+many)/step)
+	var pending, leases int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM almanac.queue), (SELECT count(*) FROM almanac.leases)").Scan(&pending, &leases))
+	require.Equal(t, large+many, pending)
+	require.Zero(t, leases)
+}
