@@ -136,10 +136,14 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, bulk BulkRepos
 	if ctx.Err() != nil {
 		return nil, Added{}, context.Cause(ctx)
 	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return nil, Added{}, err
+	}
 	// A page that has begun is not cut off, so that it is known what became of it.
 	added, err = bulk.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []Standing, now time.Time) (events []Event, err error) {
 		events, refused = s.planNext(h, users, now)
-		return events, nil
+		return zones.stampAll(events), nil
 	})
 	if err != nil {
 		return nil, Added{}, err

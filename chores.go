@@ -18,7 +18,7 @@ func (w *worker) chores() []engine.Chore {
 	chores := []engine.Chore{
 		{Name: "release expired leases", Every: w.sweep, Do: w.releaseExpired},
 		{Name: "look left of the mark", Every: max(w.sweep*5/6, time.Millisecond), Do: w.lookEverywhere},
-		{Name: "compare zone rules", Every: w.zoneCheck, Do: w.checkZones},
+		w.followZones(),
 	}
 	if w.retention > 0 {
 		chores = append(chores, engine.Chore{Name: "prune ended events", Every: pruneEvery, Do: w.prune})

@@ -62,7 +62,7 @@ func (s *scheduler) Enrol(ctx context.Context, people iter.Seq2[Profile, error],
 	if err != nil {
 		return Enrolments{}, err
 	}
-	if t, ok := s.repository.(Transactional); ok && t.InTransaction() {
+	if s.inTransaction() {
 		how.Writers = 1
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -164,7 +164,11 @@ func (e *enrolling) enrol(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	people, positions, refused := e.plan(b, now)
+	zones, err := inTurn(ctx, e.turns, e.zoneView)
+	if err != nil {
+		return err
+	}
+	people, positions, refused := e.plan(b, now, zones)
 	stored, err := inTurn(ctx, e.turns, func(ctx context.Context) ([]Enrolled, error) { return e.store(ctx, people) })
 	done := Enrolments{}
 	for i, one := range stored {
@@ -196,9 +200,9 @@ func (e *enrolling) enrol(ctx context.Context, b batch) error {
 
 // plan returns the people of a batch who can be stored, with their places in it,
 // and the others.
-func (s *scheduler) plan(b batch, now time.Time) (people []Enrolment, places []int, refused []Refusal) {
+func (s *scheduler) plan(b batch, now time.Time, zones *zoneView) (people []Enrolment, places []int, refused []Refusal) {
 	for i, p := range b.profiles {
-		one, err := s.planFirst(p, now)
+		one, err := s.planFirst(p, now, zones)
 		if err != nil {
 			refused = append(refused, Refusal{b.first + i, p.ID, err})
 			continue

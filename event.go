@@ -63,6 +63,12 @@ type Event struct {
 	Payload        json.RawMessage // what to deliver; frozen by the first claim
 	UserVersion    int             // the version of the user that it was planned from
 
+	// PlannedBy are the zone rules by which Due was found, if they are not known to be
+	// those that the repository follows. The repository marks the zone in the transaction
+	// that stores the event, see [ZoneBook], and keeps no more of it: it is nil in every
+	// event that a repository returns.
+	PlannedBy *ZoneRules `json:"-"`
+
 	AvailableAt   time.Time // while PENDING: not claimed before this; Due, or later after a release. UTC
 	LeaseToken    uuid.UUID // of the claim that holds it, or that ended it
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
@@ -111,9 +117,7 @@ func (e Event) LongKey() IdempotencyKey {
 
 // planned fills in what follows from the user and the occurrence.
 func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
-	if o.Zone.IsZero() {
-		o.Zone = u.Timezone
-	}
+	o.Zone = o.zoneFor(u)
 	if isApart(o.name()) {
 		return Event{}, &ValidationError{[]FieldError{{Field: "occurrence key", Problem: "begins with a tilde"}}}
 	}
@@ -121,12 +125,19 @@ func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
+	e.Due, e.PlannedBy = r.Instant, nil
+	return e.plannedAt(u, h, o)
+}
+
+// plannedAt fills in what follows from the user and the occurrence for the instant
+// that e has.
+func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	payload, err := h.Payload(u, o)
 	if err != nil {
 		return Event{}, fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
 	}
 	e.OccurrenceKey, e.Wall, e.Zone, e.Policies = o.name(), o.Wall, o.Zone.String(), o.Policies.WithDefaults()
-	e.Due, e.AvailableAt = r.Instant, r.Instant
+	e.AvailableAt = e.Due
 	e.Payload, e.UserVersion = payload, u.Version
 	return e, e.check()
 }
@@ -259,6 +270,21 @@ func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
 	next, err := e.planned(u, h, o)
+	if err != nil {
+		return e, err
+	}
+	next.Version++
+	return next, nil
+}
+
+// keep returns e as planned anew for the user as they are now, at the instant that it
+// has: by other rules than those of this process, maybe.
+func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
+	if e.Status != Pending || e.ClaimCount > 0 {
+		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
+	}
+	o.Zone = o.zoneFor(u)
+	next, err := e.plannedAt(u, h, o)
 	if err != nil {
 		return e, err
 	}

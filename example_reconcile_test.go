@@ -3,6 +3,7 @@ package almanac_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
@@ -56,4 +57,19 @@ func ExampleZoneReport() {
 		fmt.Println(z.Zone, z.Checked, "looked at,", z.Moved, "moved by", z.Smallest, "to", z.Largest, "and", z.Left, "left")
 	}
 	// Output: Europe/London 1 looked at, 0 moved by 0s to 0s and 0 left
+}
+
+// A program with other zone data says so of what it plans.
+func ExampleZoneBook() {
+	ctx := context.Background()
+	r := almanactest.NewRepository(func() time.Time { return spring })
+	u := almanactest.User()
+	e := almanactest.Event(spring, almanactest.For(u))
+	e.PlannedBy = &almanac.ZoneRules{Zone: "Asia/Beirut", Fingerprint: 42, Since: 2027, Version: "2027a"}
+	if _, _, err := r.CreateUser(ctx, u, e); err != nil {
+		panic(err)
+	}
+	book := must(r.ZoneRules(ctx))
+	fmt.Println(len(book.Rules), book.Marks[0].Zone, book.Marks[0].Version)
+	// Output: 0 Asia/Beirut 2027a
 }

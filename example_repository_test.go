@@ -221,8 +221,8 @@ func ExampleZoneRepository() {
 	var r almanac.ZoneRepository = almanactest.NewRepository(func() time.Time { return spring })
 	london := must(must(almanac.LoadTimezone("Europe/London")).Rules(2027))
 	for range 2 {
-		err := r.EditZoneRules(ctx, func(known []almanac.ZoneRules, _ time.Time) ([]almanac.ZoneRules, error) {
-			fmt.Println(slices.ContainsFunc(known, func(k almanac.ZoneRules) bool { return k.Fingerprint == london.Fingerprint }))
+		err := r.EditZoneRules(ctx, func(known almanac.ZoneBook) ([]almanac.ZoneRules, error) {
+			fmt.Println(slices.ContainsFunc(known.Rules, func(k almanac.ZoneRules) bool { return k.Fingerprint == london.Fingerprint }))
 			return []almanac.ZoneRules{london}, nil
 		})
 		if err != nil {

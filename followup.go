@@ -74,18 +74,6 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Ev
 	return e, nil
 }
 
-// followAgain plans a follow-up anew for its person as they are now: at the same wall
-// time, in their zone if it was in theirs before.
-func followAgain(h EventHandler, was, is User, e Event) (Event, error) {
-	o := Occurrence{Key: followUpNamed(e.OccurrenceKey), Wall: e.Wall, Policies: e.Policies}
-	if e.Zone != was.Timezone.String() {
-		o.Zone = StoredTimezone(e.Zone)
-	}
-	again, err := e.Reschedule(is, h, o)
-	again.OccurrenceKey = e.OccurrenceKey
-	return again, err
-}
-
 // followWith returns what a settlement of e by o asks for besides the successor; nil
 // where the handler has nothing to say.
 func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, time.Time) ([]Event, error) {
@@ -98,6 +86,10 @@ func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, ti
 		if err != nil {
 			return nil, err
 		}
-		return s.followUps(f, ended, u, now)
+		events, err := s.followUps(f, ended, u, now)
+		for i := range events {
+			events[i] = s.stampHere(events[i], now)
+		}
+		return events, err
 	}
 }

@@ -112,6 +112,10 @@ const (
 )
 
 func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cancelled, error) {
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return Cancelled{}, err
+	}
 	edit, err := s.editEvent(ctx, id, Failed, func(r Roster, e Event) (Edit, error) {
 		if how.Version != 0 && how.Version != e.Version {
 			return Edit{}, &OptimisticLockError{EventID: id, Expected: how.Version}
@@ -128,7 +132,7 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cance
 		if errors.Is(err, ErrNoOccurrence) {
 			return Edit{Cancelled: []Event{done}}, nil
 		}
-		return Edit{Cancelled: []Event{done}, Added: []Event{next}}, err
+		return Edit{Cancelled: []Event{done}, Added: []Event{zones.stamp(next)}}, err
 	})
 	if err != nil {
 		return Cancelled{}, err
@@ -141,6 +145,10 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cance
 }
 
 func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID) (Event, error) {
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return Event{}, err
+	}
 	var as Event
 	edit, err := s.editEvent(ctx, id, Processing, func(r Roster, e Event) (Edit, error) {
 		next, err := e.RunNow(r.Now)
@@ -149,6 +157,9 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID) (Event, error) {
 		}
 		if next.ClaimCount > 0 {
 			return Edit{Hurried: []Event{next}}, nil
+		}
+		if zones.differs(next.Zone) { // what clocks show there now is not for this program to say
+			next.Wall, next.Zone = WallTimeOf(next.Due), "UTC"
 		}
 		return Edit{Moved: []Event{next}}, nil
 	})

@@ -82,7 +82,8 @@ func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
 
 // WithZoneCheck sets how often Run reads zone data anew, compares it with the rules
 // that the database follows, and brings pending events into step; it does so first
-// at its start. It must be positive. The default is a day.
+// at its start. What programs with other zone data plan it sees to within a minute, or
+// a sweep if that is longer. It must be positive. The default is a day.
 func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
 
 // WithRetention lets Run delete events once they have ended longer than that ago,

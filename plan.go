@@ -14,10 +14,6 @@ import (
 // them.
 const maxSteps = 1000
 
-// searchBack is how far before its present instant an occurrence is looked for
-// when its user moved: further than any two zones are apart.
-const searchBack = 72 * time.Hour
-
 // plan returns the event of the first occurrence that u is owed strictly after the
 // given instant and whose name is greater than used: an occurrence that was once
 // claimed is never offered again, wherever the person has moved since.
@@ -109,15 +105,11 @@ func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) 
 // pass returns the instant from which to look for the occurrence after o. It
 // refuses a handler that does not get ahead.
 func pass(u User, o Occurrence, after time.Time) (time.Time, error) {
-	zone := o.Zone
-	if zone.IsZero() {
-		zone = u.Timezone
-	}
 	lenient := o.Policies
 	if lenient.Gap == GapSkip {
 		lenient.Gap = GapForward
 	}
-	r, err := zone.Resolve(o.Wall, lenient)
+	r, err := o.zoneFor(u).Resolve(o.Wall, lenient)
 	if err != nil {
 		return after, err
 	}
@@ -135,23 +127,6 @@ func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurr
 		return Occurrence{}, false, nil
 	}
 	return o, err == nil, err
-}
-
-// replan returns a pending event as it should be for its user as they are now.
-//
-// While the occurrence keeps its wall time, it keeps its identity, and only its
-// instant follows the person's zone; if that instant has passed, it is due now.
-// Otherwise the person corrected what the occurrence was made from, and the next
-// one after now takes its place.
-func replan(h oneSeries, r Roster, u User, e Event) (Event, error) {
-	same, found, err := occurrenceNamed(h, u, e.OccurrenceKey, e.Due.Add(-searchBack))
-	if err != nil {
-		return Event{}, err
-	}
-	if found && same.Wall == e.Wall {
-		return e.Reschedule(u, h, same)
-	}
-	return search(h, u, beyond{r.Now, r.used(h)}, func(o Occurrence) (Event, error) { return e.Reschedule(u, h, o) })
 }
 
 // successor plans what follows an event that has ended.

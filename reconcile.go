@@ -2,8 +2,6 @@ package almanac
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -69,10 +67,11 @@ func (z *ZoneReport) add(move time.Duration) {
 }
 
 const (
-	// recheckGrace covers what another goroutine or process plans by the old rules in
-	// the moment in which they change.
-	recheckGrace  = time.Minute
-	reconcilePage = 1000
+	// recheckGrace covers what another goroutine or process plans by the old rules before
+	// it notices that they have changed: for as long as it goes by what it read of them
+	// (zoneStale), and then until its transaction ends, which can be a host's.
+	recheckGrace = time.Hour
+	maxMoves     = 1000 // events in a transaction
 )
 
 func (s *scheduler) Reconcile(ctx context.Context, how Reconcile) (Reconciliation, error) {
@@ -80,8 +79,8 @@ func (s *scheduler) Reconcile(ctx context.Context, how Reconcile) (Reconciliatio
 		how.Data = OwnZoneData()
 	}
 	var plan reconcilePlan
-	err := s.repository.EditZoneRules(ctx, func(stored []ZoneRules, now time.Time) ([]ZoneRules, error) {
-		plan = s.judgeZones(how, stored, now)
+	err := s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRules, error) {
+		plan = s.judgeZones(how, book)
 		if how.DryRun {
 			return nil, nil
 		}
@@ -91,12 +90,15 @@ func (s *scheduler) Reconcile(ctx context.Context, how Reconcile) (Reconciliatio
 		return Reconciliation{}, err
 	}
 	result := Reconciliation{Outdated: plan.outdated}
-	if result.Zones, err = s.moveZones(ctx, how, plan.look); err != nil || how.DryRun {
+	if result.Zones, err = s.moveZones(ctx, how, plan); err != nil || how.DryRun {
 		return result, err
 	}
-	return result, s.repository.EditZoneRules(ctx, func(stored []ZoneRules, _ time.Time) ([]ZoneRules, error) {
-		return plan.settled(stored), nil
-	})
+	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRules, error) { return plan.settled(book), nil })
+	if err != nil {
+		return result, err
+	}
+	_, _, err = s.readZones(ctx)
+	return result, err
 }
 
 // reconcilePlan is what a comparison of rules asks for.
@@ -104,22 +106,28 @@ type reconcilePlan struct {
 	begun    time.Time
 	changed  []ZoneRules
 	look     map[string]Timezone // the zones whose events need a look
+	missed   map[string]bool     // those of them with events that could not be moved
 	outdated []string
 }
 
 // judgeZones compares what is stored with every zone that there is data for.
-func (s *scheduler) judgeZones(how Reconcile, stored []ZoneRules, now time.Time) reconcilePlan {
-	known := make(map[string]*ZoneRules, len(stored))
-	for i := range stored {
-		known[stored[i].Zone] = &stored[i]
+func (s *scheduler) judgeZones(how Reconcile, book ZoneBook) reconcilePlan {
+	now := book.Now
+	known := make(map[string]*ZoneRules, len(book.Rules))
+	for i := range book.Rules {
+		known[book.Rules[i].Zone] = &book.Rules[i]
 	}
-	plan := reconcilePlan{begun: now, look: make(map[string]Timezone)}
+	marks := make(map[string][]ZoneRules)
+	for _, m := range book.Marks {
+		marks[m.Zone] = append(marks[m.Zone], m)
+	}
+	plan := reconcilePlan{begun: now, look: make(map[string]Timezone), missed: make(map[string]bool)}
 	for _, name := range TimezoneNames() {
 		z, err := how.Data.Timezone(name)
 		if err != nil {
 			continue // no data: nothing here can say anything about it
 		}
-		rules, verdict := z.judge(known[name], now.UTC().Year(), how.Trust)
+		rules, verdict := z.judge(known[name].with(marks[name], now), now.UTC().Year(), how.Trust)
 		switch verdict {
 		case replaced:
 			rules.Recheck = later(rules.Recheck, now.Add(recheckGrace))
@@ -132,18 +140,21 @@ func (s *scheduler) judgeZones(how Reconcile, stored []ZoneRules, now time.Time)
 		if verdict == replaced || verdict == doubted || verdict == outdated && how.DryRun {
 			plan.look[name] = z
 		}
-		if was := known[name]; was == nil || *was != rules {
+		if was := known[name]; was == nil || *was != rules || len(marks[name]) > 0 {
 			plan.changed = append(plan.changed, rules)
 		}
 	}
 	return plan
 }
 
-// settled returns the rules that no event is in doubt of any more.
-func (p reconcilePlan) settled(stored []ZoneRules) []ZoneRules {
+// settled returns the rules that no event is in doubt of any more. A zone that was
+// marked since the look began waits for the next one, as does one with events that
+// were locked.
+func (p reconcilePlan) settled(book ZoneBook) []ZoneRules {
 	var changed []ZoneRules
-	for _, rules := range stored {
-		if _, looked := p.look[rules.Zone]; looked && !rules.Recheck.IsZero() && rules.Recheck.Before(p.begun) {
+	for _, rules := range book.Rules {
+		marked := slices.ContainsFunc(book.Marks, func(m ZoneRules) bool { return m.Zone == rules.Zone })
+		if _, looked := p.look[rules.Zone]; looked && !marked && !p.missed[rules.Zone] && !rules.Recheck.IsZero() && rules.Recheck.Before(p.begun) {
 			rules.Recheck = time.Time{}
 			changed = append(changed, rules)
 		}
@@ -153,18 +164,21 @@ func (p reconcilePlan) settled(stored []ZoneRules) []ZoneRules {
 
 // moveZones resolves the pending events of zones anew, a page at a time. An event
 // that somebody changes in the meantime is left to them.
-func (s *scheduler) moveZones(ctx context.Context, how Reconcile, zones map[string]Timezone) ([]ZoneReport, error) {
-	if len(zones) == 0 {
+func (s *scheduler) moveZones(ctx context.Context, how Reconcile, plan reconcilePlan) ([]ZoneReport, error) {
+	if len(plan.look) == 0 {
 		return nil, nil
 	}
 	reports := make(map[string]*ZoneReport)
-	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(zones)))}
-	for page := (Page{Limit: reconcilePage}); ; {
+	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(plan.look)))}
+	for page := (Page{Limit: maxMoves}); ; {
 		found, err := s.repository.Find(ctx, spec, page)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.movePage(ctx, how, zones, found.Events, reports); err != nil {
+		if err := s.movePage(ctx, how, reconcilePage{plan, found.Events, reports}); err != nil {
+			return nil, err
+		}
+		if _, err := s.zoneView(ctx); err != nil { // what is settled meanwhile is planned by it
 			return nil, err
 		}
 		if page.After = found.Next; page.After == "" {
@@ -178,10 +192,18 @@ func (s *scheduler) moveZones(ctx context.Context, how Reconcile, zones map[stri
 	return list, nil
 }
 
-func (s *scheduler) movePage(ctx context.Context, how Reconcile, zones map[string]Timezone, events []Event, reports map[string]*ZoneReport) error {
+// reconcilePage is a page of events in zones that need a look.
+type reconcilePage struct {
+	plan    reconcilePlan
+	events  []Event
+	reports map[string]*ZoneReport
+}
+
+func (s *scheduler) movePage(ctx context.Context, how Reconcile, p reconcilePage) error {
+	zones, reports := p.plan.look, p.reports
 	was := make(map[uuid.UUID]time.Time)
 	var moved []Event
-	for _, e := range events {
+	for _, e := range p.events {
 		if e.ClaimCount > 0 {
 			continue // once claimed, an event keeps its target
 		}
@@ -209,12 +231,27 @@ func (s *scheduler) movePage(ctx context.Context, how Reconcile, zones map[strin
 		}
 		s.tellEvents(ctx, EventRescheduled, stored)
 		s.running.wakeFor(stored...)
+		p.plan.miss(moved, stored)
 		moved = stored
 	}
 	for _, e := range moved {
 		reports[e.Zone].add(e.Due.Sub(was[e.ID]))
 	}
 	return nil
+}
+
+// miss notes the zones of events that were to be moved and were not: somebody has them
+// locked, or has changed them just now.
+func (p reconcilePlan) miss(wanted, stored []Event) {
+	done := make(map[uuid.UUID]bool, len(stored))
+	for _, e := range stored {
+		done[e.ID] = true
+	}
+	for _, e := range wanted {
+		if !done[e.ID] {
+			p.missed[e.Zone] = true
+		}
+	}
 }
 
 // movedTo returns a pending event at another instant of the same wall time.
@@ -232,22 +269,4 @@ func (s *scheduler) replanned(ctx context.Context, how Reconcile, e Event) bool 
 	}
 	_, err := s.Reschedule(ctx, e.UserID)
 	return err == nil
-}
-
-// checkZones is the chore by which a running scheduler follows zone data that is
-// replaced under it.
-func (s *scheduler) checkZones(ctx context.Context) error {
-	reloaded := OwnZoneData().refresh()
-	r, err := s.Reconcile(ctx, Reconcile{})
-	for _, z := range r.Zones {
-		if z.Moved+z.Left > 0 {
-			s.log.InfoContext(ctx, "zone rules changed", slog.String("zone", z.Zone), slog.String("version", z.Version),
-				slog.Int("checked", z.Checked), slog.Int("moved", z.Moved), slog.Int("left", z.Left),
-				slog.Duration("smallest", z.Smallest), slog.Duration("largest", z.Largest))
-		}
-	}
-	if len(r.Outdated) > 0 {
-		s.log.WarnContext(ctx, "zone data is older than the database's", slog.Any("zones", r.Outdated))
-	}
-	return errors.Join(reloaded, err)
 }

@@ -254,18 +254,34 @@ type Leaser interface {
 
 // ZoneRepository keeps the rules that stored instants follow.
 type ZoneRepository interface {
+	// ZoneRules returns what is remembered of zones. It waits for nobody.
+	ZoneRules(ctx context.Context) (ZoneBook, error)
+
 	// EditZoneRules changes what is remembered of zones, all or nothing and one caller
-	// at a time: it shows edit what there is, in alphabetical order, and the
-	// repository's clock, and stores what edit returns, adding zones or replacing
-	// them. An error of edit is returned as it is, and nothing is stored. Edit must be
-	// quick and must not use the repository.
-	EditZoneRules(ctx context.Context, edit func(stored []ZoneRules, now time.Time) ([]ZoneRules, error)) error
+	// at a time. It shows edit what there is, stores the rules that edit returns, adding
+	// zones or replacing them, and forgets the marks of those zones that edit was shown.
+	// An error of edit is returned as it is, and nothing is stored. Edit must be quick
+	// and must not use the repository.
+	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRules, error)) error
 
 	// MoveEvents gives events another instant, each with its version raised by one,
 	// and returns those that it stored: the others are not PENDING any more, were
 	// claimed, or have moved on from the version before. It waits for nobody: an event
 	// that is locked is left out too.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
+}
+
+// ZoneBook is what a repository remembers of zones.
+type ZoneBook struct {
+	// Rules are those that stored instants follow, in alphabetical order of zones.
+	Rules []ZoneRules
+	// Marks are other rules by which pending events were planned, each once, in
+	// alphabetical order of zones. A mark becomes visible together with the events that
+	// have it as their [Event].PlannedBy, and stays until an edit of its zone has seen it.
+	// Its Recheck is zero.
+	Marks []ZoneRules
+	// Now is the repository's clock, UTC.
+	Now time.Time
 }
 
 // RetentionRepository forgets what is over.

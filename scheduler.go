@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -131,7 +132,7 @@ func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler
 	if err != nil {
 		return nil, err
 	}
-	return &scheduler{settings: s, repository: r, registry: registry, running: new(running)}, nil
+	return &scheduler{settings: s, repository: r, registry: registry, running: new(running), zones: new(atomic.Pointer[zoneView])}, nil
 }
 
 type scheduler struct {
@@ -139,11 +140,15 @@ type scheduler struct {
 	repository Repository
 	registry   Registry
 	running    *running // shared by the schedulers that With made
+	zones      *atomic.Pointer[zoneView]
 }
 
 func (s *scheduler) With(r Repository) Scheduler {
 	bound := *s
 	bound.repository = r
+	if !bound.inTransaction() { // it may be on another database
+		bound.zones = new(atomic.Pointer[zoneView])
+	}
 	return &bound
 }
 
@@ -152,7 +157,11 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 	if err != nil {
 		return Enrolment{}, err
 	}
-	planned, err := s.planFirst(p, now)
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return Enrolment{}, err
+	}
+	planned, err := s.planFirst(p, now, zones)
 	if err != nil {
 		return Enrolment{}, err
 	}
@@ -167,7 +176,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error
 }
 
 // planFirst makes a user of a profile, and plans their first events.
-func (s *scheduler) planFirst(p Profile, now time.Time) (Enrolment, error) {
+func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (Enrolment, error) {
 	u, err := NewUser(p, now)
 	if err != nil {
 		return Enrolment{}, err
@@ -177,7 +186,7 @@ func (s *scheduler) planFirst(p Profile, now time.Time) (Enrolment, error) {
 		return Enrolment{}, err
 	}
 	events, err := firsts(all, nil, Roster{User: u, Now: now})
-	return Enrolment{u, events}, err
+	return Enrolment{u, zones.stampAll(events)}, err
 }
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error) {
@@ -197,13 +206,17 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (Rescheduled, 
 // transaction, and tells what came of it.
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (Rescheduled, error) {
 	var before Roster
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return Rescheduled{}, err
+	}
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
 		before = r
 		u, err := change(r)
 		if err != nil {
 			return Edit{}, err
 		}
-		return s.replanAll(r, u)
+		return s.replanAll(replanning{r, u, zones})
 	})
 	if err != nil {
 		return Rescheduled{}, err
@@ -214,23 +227,23 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	return result, nil
 }
 
-// replanAll returns the edit that makes a roster what it should be for u.
-func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
+// replanAll returns the edit that makes a roster what it should be.
+func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	edit := Edit{}
-	if u.Version != r.User.Version {
-		edit.User = &u
+	if p.is.Version != p.User.Version {
+		edit.User = &p.is
 	}
-	all, err := s.allSeries(u)
+	all, err := s.allSeries(p.is)
 	if err != nil {
 		return Edit{}, err
 	}
-	for _, e := range r.Pending {
+	for _, e := range p.Pending {
 		h, err := s.registry.Handler(e.Type)
 		if err != nil {
 			continue // another program's type: its own handler will see to it
 		}
 		if isApart(e.OccurrenceKey) {
-			moved, err := guarded("replanning "+e.Type, func() (Event, error) { return followAgain(h, r.User, u, e) })
+			moved, err := guarded("replanning "+e.Type, func() (Event, error) { return p.followUp(h, e) })
 			switch {
 			case errors.Is(err, ErrSkippedWallTime):
 				edit.Removed = append(edit.Removed, e)
@@ -246,7 +259,7 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 			edit.Removed = append(edit.Removed, e)
 			continue
 		}
-		next, err := guarded("replanning "+e.Type, func() (Event, error) { return replan(all[i], r, u, e) })
+		next, err := guarded("replanning "+e.Type, func() (Event, error) { return p.event(all[i], e) })
 		switch {
 		case errors.Is(err, ErrNoOccurrence):
 			edit.Removed = append(edit.Removed, e)
@@ -256,7 +269,8 @@ func (s *scheduler) replanAll(r Roster, u User) (Edit, error) {
 			edit.Moved = append(edit.Moved, next)
 		}
 	}
-	edit.Added, err = firsts(all, s.open(r), Roster{User: u, Used: r.Used, Now: r.Now})
+	edit.Added, err = firsts(all, s.open(p.Roster), Roster{User: p.is, Used: p.Used, Now: p.Now})
+	p.zones.stampAll(edit.Added)
 	return edit, err
 }
 
@@ -296,6 +310,10 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 	if err != nil {
 		return nil, err
 	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var existing []Event
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
 		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
@@ -304,7 +322,7 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 			return Edit{}, err
 		}
 		added, err := firsts(list, s.open(r), r)
-		return Edit{Added: added}, err
+		return Edit{Added: zones.stampAll(added)}, err
 	})
 	if err != nil {
 		return nil, err

@@ -174,6 +174,17 @@ CREATE TABLE :"schema".zone_rules (
     CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
 );
 
+-- Rules by which pending events were planned and that are not those above, by programs with other zone data. A mark is stored in the
+-- transaction of the events. Whoever compares rules takes the marks and looks at the pending events of their zones.
+CREATE TABLE :"schema".zone_marks (
+    id          bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
+    zone        varchar(100) NOT NULL, -- the rest is as in zone_rules
+    fingerprint bigint       NOT NULL,
+    since       integer      NOT NULL,
+    version     varchar(100) NOT NULL,
+    CONSTRAINT zone_marks_pkey PRIMARY KEY (id)
+);
+
 -- Types of events that nobody delivers for the time being.
 CREATE TABLE :"schema".pauses (
     event_type varchar(50) NOT NULL,
@@ -389,6 +400,7 @@ COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch
 COMMENT ON TABLE :"schema".history IS 'The events that have ended';
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
 COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
+COMMENT ON TABLE :"schema".zone_marks IS 'Zones of which pending events were planned by other rules than zone_rules has';
 COMMENT ON TABLE :"schema".pauses IS 'Types of events that nobody delivers for the time being';
 COMMENT ON TABLE :"schema".audit IS 'What became of events, step by step, while the trail is kept';
 COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
@@ -399,9 +411,9 @@ COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, 
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
     :"schema".audit_history(), :"schema".audit_lease() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".leases, :"schema".zone_rules, :"schema".pauses, :"schema".audit, :"schema".pending_events,
-    :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
-REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq FROM PUBLIC;
+    :"schema".history, :"schema".keys, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".audit,
+    :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
+REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq FROM PUBLIC;
 
 -- Last, so that a file that was applied in part is not taken for the whole.
 INSERT INTO :"schema".migrations (version, name) VALUES
@@ -411,4 +423,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (4, '0004_privileges'),
     (5, '0005_open_series'),
     (6, '0006_creation_digest'),
-    (7, '0007_queue_by_type');
+    (7, '0007_queue_by_type'),
+    (8, '0008_zone_marks');

@@ -113,6 +113,14 @@ func seriesName(key string) string {
 	return name
 }
 
+// zoneFor returns where the occurrence happens for u.
+func (o Occurrence) zoneFor(u User) Timezone {
+	if o.Zone.IsZero() {
+		return u.Timezone
+	}
+	return o.Zone
+}
+
 // name returns the key under which the occurrence is stored.
 func (o Occurrence) name() string {
 	if o.Series == "" {

@@ -10,7 +10,7 @@ import (
 // repository that is bound to the host's transaction nothing is committed yet, and
 // nobody is told.
 func (s *scheduler) tell(ctx context.Context, n Notice) {
-	if t, ok := s.repository.(Transactional); ok && t.InTransaction() {
+	if s.inTransaction() {
 		return
 	}
 	for _, o := range s.observers {

@@ -258,9 +258,10 @@ func (j *job) judge(err error) Outcome {
 
 func (w *worker) settlement(j *job, o Outcome) Settlement {
 	next := func(u User, now time.Time) (Event, error) {
-		return guarded("planning the successor of "+j.event.Type, func() (Event, error) {
+		e, err := guarded("planning the successor of "+j.event.Type, func() (Event, error) {
 			return successor(j.route.handler, j.event, u, now)
 		})
+		return w.stampHere(e, now), err
 	}
 	if o.Status == Pending {
 		next = nil

@@ -19,7 +19,8 @@ type ZoneRules struct {
 	Since       int    // a year
 	Version     string // of the zone data, such as "2026f"; empty where it did not say
 	// Recheck is until when pending events may have been planned by other rules: a
-	// look at them that begins later ends the doubt. Zero when there is none. UTC.
+	// look at them that begins later ends the doubt, if it could lock all that had to be
+	// moved. Zero when there is none. UTC.
 	Recheck time.Time
 }
 
@@ -118,6 +119,26 @@ func (z Timezone) judge(stored *ZoneRules, year int, trusted bool) (ZoneRules, v
 		return mine, doubted
 	}
 	return mine, agreed
+}
+
+// with returns what a repository remembers of a zone together with marks of it, or nil
+// where it remembers nothing. Rules of a newer release are the ones to follow, though
+// nobody who has them compares rules; events that follow others need a look now.
+func (r *ZoneRules) with(marks []ZoneRules, now time.Time) *ZoneRules {
+	for _, mark := range marks {
+		if r == nil || newerRelease(mark.Version, r.Version) {
+			mark.Recheck = now.Add(recheckGrace)
+			r = &mark
+			continue
+		}
+		same := *r
+		same.Recheck = time.Time{}
+		if mark != same {
+			same.Recheck = later(r.Recheck, now.Add(-time.Microsecond)) // over, but for a look
+			r = &same
+		}
+	}
+	return r
 }
 
 // newerRelease reports whether zone data of one release is newer than another's.

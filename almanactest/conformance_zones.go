@@ -15,20 +15,20 @@ var zoneCases = map[string]func(*kit){
 		doubt := k.now.Add(time.Hour).Truncate(time.Microsecond)
 		tokyo := almanac.ZoneRules{Zone: "Asia/Tokyo", Fingerprint: -42, Since: 2026, Version: "2026b", Recheck: doubt}
 		berlin := almanac.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 1 << 62, Since: 2026}
-		k.ok(k.r.EditZoneRules(k.Context(), func(stored []almanac.ZoneRules, now time.Time) ([]almanac.ZoneRules, error) {
-			k.same("stored at first", len(stored), 0)
-			k.same("time", now.Before(k.now), false)
+		k.ok(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRules, error) {
+			k.same("stored at first", len(book.Rules)+len(book.Marks), 0)
+			k.same("time", book.Now.Before(k.now), false)
 			return []almanac.ZoneRules{berlin, tokyo}, nil
 		}))
 		k.same("stored", k.zoneRules(), []almanac.ZoneRules{tokyo, berlin})
 		tokyo.Recheck, tokyo.Version = time.Time{}, ""
-		k.ok(k.r.EditZoneRules(k.Context(), func([]almanac.ZoneRules, time.Time) ([]almanac.ZoneRules, error) {
+		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRules, error) {
 			return []almanac.ZoneRules{tokyo}, nil
 		}))
 		k.same("replaced", k.zoneRules(), []almanac.ZoneRules{tokyo, berlin})
 	},
 	"EditZoneRules/answers the error of the edit and stores nothing": func(k *kit) {
-		err := k.r.EditZoneRules(k.Context(), func([]almanac.ZoneRules, time.Time) ([]almanac.ZoneRules, error) {
+		err := k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRules, error) {
 			return []almanac.ZoneRules{{Zone: "UTC"}}, errRefused
 		})
 		k.same("error", err == errRefused, true)
@@ -39,7 +39,8 @@ var zoneCases = map[string]func(*kit){
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
-				if err := k.r.EditZoneRules(k.Context(), func(stored []almanac.ZoneRules, _ time.Time) ([]almanac.ZoneRules, error) {
+				if err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRules, error) {
+					stored := book.Rules
 					next := almanac.ZoneRules{Zone: "UTC", Since: 1}
 					if len(stored) > 0 {
 						next.Since = stored[0].Since + 1
@@ -108,11 +109,9 @@ func anHourOn(e almanac.Event) almanac.Event {
 }
 
 // zoneRules returns what is remembered of zones.
-func (k *kit) zoneRules() (rules []almanac.ZoneRules) {
+func (k *kit) zoneRules() []almanac.ZoneRules {
 	k.Helper()
-	k.ok(k.r.EditZoneRules(k.Context(), func(stored []almanac.ZoneRules, _ time.Time) ([]almanac.ZoneRules, error) {
-		rules = stored
-		return nil, nil
-	}))
-	return rules
+	book, err := k.r.ZoneRules(k.Context())
+	k.ok(err)
+	return book.Rules
 }

@@ -31,6 +31,7 @@ type state struct {
 	leases map[uuid.UUID]lease
 	used   map[series]string            // the greatest key of an event that has ended
 	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
+	marks  []almanac.ZoneRules          // replaced as a whole too
 	pauses map[string]time.Time         // since when, by event type
 }
 

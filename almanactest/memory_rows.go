@@ -20,6 +20,7 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 		*t = t.UTC().Truncate(time.Microsecond)
 	}
 	e.UpdatedAt = now
+	e = s.mark(e)
 	s.events[e.ID] = copied(e)
 	if e.Status.Terminal() {
 		s.used[seriesOf(e)] = e.OccurrenceKey
@@ -40,6 +41,7 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
 		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
 		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
+		PlannedBy: e.PlannedBy,
 	}
 	if err := storable(e); err != nil {
 		return almanac.Event{}, false, err

@@ -203,6 +203,7 @@ func (s *state) move(to almanac.Event, now time.Time) (almanac.Event, error) {
 	e := s.events[to.ID]
 	e.OccurrenceKey, e.Due, e.AvailableAt, e.Wall, e.Zone = to.OccurrenceKey, to.Due, to.Due, to.Wall, to.Zone
 	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
+	e.PlannedBy = to.PlannedBy
 	if err := storable(e); err != nil {
 		return e, err
 	}

@@ -1,6 +1,7 @@
 package almanactest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -10,15 +11,27 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
+// ZoneRules returns what is remembered of zones.
+func (r *Repository) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		book = r.zoneBook(now)
+		return nil
+	})
+	return book, err
+}
+
+func (s *state) zoneBook(now time.Time) almanac.ZoneBook {
+	return almanac.ZoneBook{Rules: slices.SortedFunc(maps.Values(s.zones), byZone), Marks: slices.Clone(s.marks), Now: now}
+}
+
+func byZone(a, b almanac.ZoneRules) int {
+	return cmp.Or(strings.Compare(a.Zone, b.Zone), strings.Compare(a.Version, b.Version), cmp.Compare(a.Fingerprint, b.Fingerprint), cmp.Compare(a.Since, b.Since))
+}
+
 // EditZoneRules changes what is remembered of zones.
-func (r *Repository) EditZoneRules(ctx context.Context, edit func([]almanac.ZoneRules, time.Time) ([]almanac.ZoneRules, error)) error {
+func (r *Repository) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRules, error)) error {
 	return r.transact(ctx, func(now time.Time) error {
-		var stored []almanac.ZoneRules
-		for _, rules := range r.zones {
-			stored = append(stored, rules)
-		}
-		slices.SortFunc(stored, func(a, b almanac.ZoneRules) int { return strings.Compare(a.Zone, b.Zone) })
-		changed, err := edit(stored, now)
+		changed, err := edit(r.zoneBook(now))
 		if err != nil {
 			return err
 		}
@@ -27,8 +40,22 @@ func (r *Repository) EditZoneRules(ctx context.Context, edit func([]almanac.Zone
 			rules.Recheck = rules.Recheck.UTC().Truncate(time.Microsecond)
 			r.zones[rules.Zone] = rules
 		}
+		r.marks = slices.DeleteFunc(slices.Clone(r.marks), func(m almanac.ZoneRules) bool {
+			return slices.ContainsFunc(changed, func(c almanac.ZoneRules) bool { return c.Zone == m.Zone })
+		})
 		return nil
 	})
+}
+
+// mark notes by which other rules an event was planned, and returns the event as it is
+// stored.
+func (s *state) mark(e almanac.Event) almanac.Event {
+	if e.PlannedBy != nil && !slices.Contains(s.marks, *e.PlannedBy) {
+		s.marks = append(slices.Clone(s.marks), *e.PlannedBy)
+		slices.SortFunc(s.marks, byZone)
+	}
+	e.PlannedBy = nil
+	return e
 }
 
 // MoveEvents gives pending events another instant.

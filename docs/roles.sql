@@ -93,6 +93,7 @@ BEGIN
     ALTER TABLE keys OWNER TO almanac_owner;
     ALTER TABLE leases OWNER TO almanac_owner;
     ALTER TABLE zone_rules OWNER TO almanac_owner;
+    ALTER TABLE zone_marks OWNER TO almanac_owner;
     ALTER TABLE pauses OWNER TO almanac_owner;
     ALTER TABLE audit OWNER TO almanac_owner;
     ALTER VIEW pending_events OWNER TO almanac_owner;
@@ -107,7 +108,7 @@ BEGIN
     ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
 
     -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, pauses, audit, pending_events, processing_events,
+    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, zone_marks, pauses, audit, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
     REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
@@ -151,6 +152,8 @@ BEGIN
     GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which rights on columns do not do.
     GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
+    -- What was planned by other rules is marked, and the marks go when its zone was looked at.
+    GRANT SELECT, INSERT (zone, fingerprint, since, version), DELETE ON zone_marks TO almanac_worker;
 
     -- What is paused is left out of claims.
     GRANT SELECT ON pauses TO almanac_worker;
@@ -186,6 +189,9 @@ BEGIN
     GRANT INSERT (available_at, event_id, series_id, event_type), UPDATE (available_at), DELETE ON queue TO almanac_api;
     -- A key is taken with the event, and freed when the event is forgotten.
     GRANT INSERT, DELETE ON keys TO almanac_api;
+    -- Who plans compares zone rules with those that the database follows, and marks what was planned by others.
+    GRANT SELECT ON zone_rules TO almanac_api;
+    GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;
 
     -- The operator, besides what the worker and the API may.
 
@@ -208,6 +214,7 @@ BEGIN
     GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
+    GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
     -- Without user ids and reasons, as the events.
     GRANT SELECT (id, at, kind, event_id, event_type, version, actor) ON audit TO almanac_reader;

@@ -112,6 +112,9 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 	if err != nil {
 		return nil, err
 	}
+	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
+		return nil, err
+	}
 	return asBorn(events, args, born), nil
 }
 

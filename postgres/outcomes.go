@@ -181,6 +181,7 @@ func (t *turn) name(ctx context.Context, changes []*change) error {
 			successors = append(successors, *c.next)
 		}
 	}
+	t.marks = marksOf(successors)
 	keys, err := t.keys.choose(ctx, t.tx, successors)
 	if err != nil {
 		return err
@@ -221,6 +222,9 @@ func (t *turn) store(ctx context.Context, changes []*change, places []int) (stor
 	}
 	tokens := column(places, func(i int) uuid.UUID { return t.settlements[i].Event.LeaseToken })
 	statements.Queue(t.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	if len(t.marks) > 0 {
+		statements.Queue(t.statements["mark_zones"], markArgs(t.marks))
+	}
 	if t.worthAHint(pendingAfter(changes)) {
 		statements.Queue(t.statements["notify"], t.notification(hintPayload))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -225,4 +226,40 @@ func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 	claimed := claimOne(t, store)
 
 	require.Equal(t, free.ID, claimed.ID, "the older one is held")
+}
+
+// A host's transaction stays open while rules are compared: its mark is not forgotten,
+// and it keeps nobody waiting.
+func TestMarksOfOpenTransactionsStay(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	bound, err := postgres.New(tx)
+	require.NoError(t, err)
+	mark := almanac.ZoneRules{Zone: "UTC", Fingerprint: 42, Since: 2026, Version: "2026b"}
+	create := func(s *postgres.Store) {
+		u := almanactest.User()
+		e := almanactest.Event(time.Now(), almanactest.For(u))
+		e.PlannedBy = &mark
+		_, _, err := s.CreateUser(t.Context(), u, e)
+		require.NoError(t, err)
+	}
+	create(bound)
+	create(store)
+
+	require.NoError(t, store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRules, error) {
+		require.Equal(t, []almanac.ZoneRules{mark}, book.Marks)
+		return book.Marks, nil
+	}))
+	book, err := store.ZoneRules(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, book.Marks)
+	require.NoError(t, tx.Commit(t.Context()))
+
+	book, err = store.ZoneRules(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []almanac.ZoneRules{mark}, book.Marks)
 }

@@ -59,7 +59,7 @@ func anyones(c *cast) []string {
 		statements = append(statements, "DROP VIEW "+view+" CASCADE", "ALTER VIEW "+view+" OWNER TO CURRENT_USER")
 	}
 	for _, table := range []string{"almanac.users", "almanac.series", "almanac.queue", "almanac.history", "almanac.keys", "almanac.leases",
-		"almanac.zone_rules", "almanac.migrations"} {
+		"almanac.zone_rules", "almanac.zone_marks", "almanac.migrations"} {
 		statements = append(statements,
 			"TRUNCATE "+table,
 			"DROP TABLE "+table+" CASCADE",
@@ -86,6 +86,7 @@ var (
 	queue   = []string{"available_at", "event_id", "series_id", "event_type"}
 	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since"}
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
+	marks   = []string{"zone", "fingerprint", "since", "version"}
 	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at"}
 )
 
@@ -99,6 +100,7 @@ func forbidden(c *cast) map[string][]string {
 			inserts("series", unborn...), updates("series", names...), updates("queue", without(queue, "available_at")...),
 			updates("history", without(history, "updated_at")...), updates("keys", "idempotency_key"),
 			updates("leases", "token", "owner"),
+			updates("zone_marks", marks...),
 			[]string{"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.zone_rules WHERE false"}),
 		"api": slices.Concat(anyones(c),
 			inserts("users", "version", "deleted_at", "created_at", "updated_at"), updates("users", "id", "created_at"),
@@ -106,8 +108,9 @@ func forbidden(c *cast) map[string][]string {
 			updates("queue", without(queue, "available_at")...),
 			selects("history", history...), inserts("history", history...), updates("history", history...), updates("keys", "idempotency_key"),
 			selects("leases", without(leases, "series_ids", "event_ids", "versions", "ahead_since")...), inserts("leases", leases...), updates("leases", leases...),
-			selects("zone_rules", rules...), inserts("zone_rules", rules...), updates("zone_rules", rules...),
+			inserts("zone_rules", rules...), updates("zone_rules", rules...), updates("zone_marks", marks...),
 			[]string{
+				"DELETE FROM almanac.zone_marks WHERE false",
 				"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.history WHERE false",
 				"DELETE FROM almanac.leases WHERE false", "DELETE FROM almanac.zone_rules WHERE false",
 				"DO $$ BEGIN LOCK TABLE almanac.zone_rules IN SHARE ROW EXCLUSIVE MODE; END $$",
@@ -116,9 +119,9 @@ func forbidden(c *cast) map[string][]string {
 			inserts("users", people...), updates("users", people...), inserts("series", without(series, "id")...), updates("series", series...),
 			inserts("queue", queue...), updates("queue", queue...), inserts("history", history...), updates("history", history...),
 			inserts("keys", "idempotency_key"), updates("keys", "idempotency_key"), inserts("leases", leases...), updates("leases", leases...),
-			inserts("zone_rules", rules...), updates("zone_rules", rules...),
+			inserts("zone_rules", rules...), updates("zone_rules", rules...), inserts("zone_marks", marks...), updates("zone_marks", marks...),
 			[]string{
-				"SELECT timezone FROM almanac.users FOR SHARE", "SELECT event_id FROM almanac.queue FOR UPDATE SKIP LOCKED",
+				"DELETE FROM almanac.zone_marks", "SELECT timezone FROM almanac.users FOR SHARE", "SELECT event_id FROM almanac.queue FOR UPDATE SKIP LOCKED",
 				"SELECT id FROM almanac.series FOR SHARE", "SELECT token FROM almanac.leases FOR UPDATE",
 				"DO $$ BEGIN LOCK TABLE almanac.zone_rules IN SHARE ROW EXCLUSIVE MODE; END $$",
 				"DELETE FROM almanac.users", "DELETE FROM almanac.series", "DELETE FROM almanac.queue", "DELETE FROM almanac.history",
@@ -310,7 +313,7 @@ func TestTheReaderRoleSeesHowThingsStand(t *testing.T) {
 		selects("events", without(events, unread...)...), selects("pending_events", without(events, unread...)...),
 		selects("processing_events", without(events, unread...)...), selects("ended_events", without(events, unread...)...),
 		selects("audit", "id", "at", "kind", "event_id", "event_type", "version", "actor"),
-		selects("leases", without(leases, "series_ids", "versions", "ahead_since")...), selects("zone_rules", rules...), selects("migrations", "*"),
+		selects("leases", without(leases, "series_ids", "versions", "ahead_since")...), selects("zone_rules", rules...), selects("zone_marks", marks...), selects("migrations", "*"),
 	} {
 		for _, sql := range statements {
 			c.exec(t, "reader", sql)

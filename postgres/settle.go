@@ -134,6 +134,7 @@ type turn struct {
 	busy   map[uuid.UUID]bool         // users that another transaction has locked
 	series map[claimed]int64          // of the events that the leases list as they were claimed
 	latest map[uuid.UUID]int          // the version of each as it was claimed last
+	marks  []almanac.ZoneRules        // by which other rules successors were planned
 	now    time.Time
 }
 

@@ -46,6 +46,9 @@ func (s *Store) create(ctx context.Context, tx pgx.Tx, keys keys, u almanac.User
 	if len(events) > 0 {
 		batch.Queue(s.statements["insert_first_events"], args)
 	}
+	if marks := marksOf(events); len(marks) > 0 {
+		batch.Queue(s.statements["mark_zones"], markArgs(marks))
+	}
 	results := tx.SendBatch(ctx, &batch)
 	defer func() {
 		if closed := results.Close(); err == nil {

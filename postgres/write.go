@@ -25,6 +25,9 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 	if _, err = tx.Exec(ctx, s.statements["insert_events"], args); err != nil {
 		return nil, err
 	}
+	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
+		return nil, err
+	}
 	return s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
 }
 
@@ -107,6 +110,9 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		return nil, err
 	}
 	if err := complete(events, moved, -1); err != nil {
+		return nil, err
+	}
+	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
 		return nil, err
 	}
 	return s.waiting(ctx, tx, events, moved)

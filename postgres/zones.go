@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,40 +13,95 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
+// ZoneRules returns what is remembered of zones.
+func (s *Store) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error) {
+	err = s.do(ctx, "find zone rules", func(ctx context.Context, db DB) error {
+		book, err = s.zoneBook(ctx, db, "zone_marks")
+		return err
+	})
+	return book, err
+}
+
+// zoneBook reads what is remembered of zones in one round trip, with the marks that a
+// statement returns.
+func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac.ZoneBook, err error) {
+	var batch pgx.Batch
+	for _, name := range []string{"zone_rules", marks, "now"} {
+		batch.Queue(s.statements[name])
+	}
+	results := db.SendBatch(ctx, &batch)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	if book.Rules, err = next(results, pgx.CollectRows[almanac.ZoneRules], scanZoneRules); err != nil {
+		return book, err
+	}
+	if book.Marks, err = next(results, pgx.CollectRows[almanac.ZoneRules], scanZoneMark); err != nil {
+		return book, err
+	}
+	book.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
+	return book, err
+}
+
 // EditZoneRules changes what is remembered of zones.
-func (s *Store) EditZoneRules(ctx context.Context, edit func([]almanac.ZoneRules, time.Time) ([]almanac.ZoneRules, error)) error {
+func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRules, error)) error {
 	return s.transact(ctx, "edit zone rules", func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.statements["lock_zone_rules"]); err != nil {
 			return err
 		}
-		stored, err := all(ctx, tx, s.statements["zone_rules"], nil, scanZoneRules)
+		book, err := s.zoneBook(ctx, tx, "take_zone_marks")
 		if err != nil {
 			return err
 		}
-		now, err := one(ctx, tx, s.statements["now"], nil, scanTime)
-		if err != nil {
-			return err
-		}
-		changed, err := edit(stored, now)
+		changed, err := edit(book)
 		if err != nil {
 			return asIs(err)
 		}
-		return s.putZoneRules(ctx, tx, changed)
+		if err := s.putZoneRules(ctx, tx, changed); err != nil {
+			return err
+		}
+		return s.mark(ctx, tx, slices.DeleteFunc(book.Marks, func(m almanac.ZoneRules) bool {
+			return slices.ContainsFunc(changed, func(r almanac.ZoneRules) bool { return r.Zone == m.Zone })
+		}))
 	})
+}
+
+// marksOf returns the rules by which events were planned that are not known to be
+// those of the database, each once.
+func marksOf(events []almanac.Event) []almanac.ZoneRules {
+	var marks []almanac.ZoneRules
+	for _, e := range events {
+		if e.PlannedBy != nil && !slices.Contains(marks, *e.PlannedBy) {
+			marks = append(marks, *e.PlannedBy)
+		}
+	}
+	return marks
+}
+
+// mark notes by which other rules the transaction has planned events.
+func (s *Store) mark(ctx context.Context, tx pgx.Tx, marks []almanac.ZoneRules) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, s.statements["mark_zones"], markArgs(marks))
+	return err
+}
+
+func markArgs(marks []almanac.ZoneRules) pgx.StrictNamedArgs {
+	type rules = almanac.ZoneRules
+	return pgx.StrictNamedArgs{
+		"zones":        column(marks, func(r rules) string { return r.Zone }),
+		"fingerprints": column(marks, func(r rules) int64 { return r.Fingerprint }),
+		"since":        column(marks, func(r rules) int { return r.Since }),
+		"versions":     column(marks, func(r rules) string { return r.Version }),
+	}
 }
 
 func (s *Store) putZoneRules(ctx context.Context, tx pgx.Tx, changed []almanac.ZoneRules) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	type rules = almanac.ZoneRules
-	_, err := tx.Exec(ctx, s.statements["put_zone_rules"], pgx.StrictNamedArgs{
-		"zones":        column(changed, func(r rules) string { return r.Zone }),
-		"fingerprints": column(changed, func(r rules) int64 { return r.Fingerprint }),
-		"since":        column(changed, func(r rules) int { return r.Since }),
-		"versions":     column(changed, func(r rules) string { return r.Version }),
-		"recheck":      column(changed, func(r rules) pgtype.Timestamptz { return timeOrNull(r.Recheck) }),
-	})
+	args := markArgs(changed)
+	args["recheck"] = column(changed, func(r almanac.ZoneRules) pgtype.Timestamptz { return timeOrNull(r.Recheck) })
+	_, err := tx.Exec(ctx, s.statements["put_zone_rules"], args)
 	return err
 }
 
@@ -55,6 +112,12 @@ func scanZoneRules(row pgx.CollectableRow) (almanac.ZoneRules, error) {
 	if recheck != nil {
 		r.Recheck = recheck.UTC()
 	}
+	return r, err
+}
+
+func scanZoneMark(row pgx.CollectableRow) (almanac.ZoneRules, error) {
+	var r almanac.ZoneRules
+	err := row.Scan(&r.Zone, &r.Fingerprint, &r.Since, &r.Version)
 	return r, err
 }
 

@@ -14,8 +14,11 @@ type Chore struct {
 	// give or take a fifth, at least a millisecond. The first round is at the start.
 	Every time.Duration
 
-	// Do does one round. Its context ends with Run's, and after the longer of
-	// Every and Leases.TTL. An error is logged, and the next round is after
+	// Limit is how long a round may take, if that is longer than Every and Leases.TTL.
+	Limit time.Duration
+
+	// Do does one round. Its context ends with Run's, and after the longest of Every,
+	// Limit and Leases.TTL. An error is logged, and the next round is after
 	// Settings.Backoff, be that sooner or later than Every.
 	Do func(ctx context.Context) error
 }
@@ -41,7 +44,7 @@ func (r *run[T, R, K]) every(ctx context.Context, c Chore, v *vigil) {
 }
 
 func (r *run[T, R, K]) round(ctx context.Context, c Chore) error {
-	ctx, cancel := context.WithTimeout(ctx, max(c.Every, r.Leases.TTL))
+	ctx, cancel := context.WithTimeout(ctx, max(c.Every, c.Limit, r.Leases.TTL))
 	defer cancel()
 	return c.Do(ctx)
 }

@@ -11,6 +11,7 @@ import (
 func clockReaders() map[string]string {
 	return map[string]string{
 		"watch.go":                        "pairs the database's time with the worker's own",
+		"zoneview.go":                     "what was read of zone rules grows old",
 		"work.go":                         "a claim's answer is as old as the question",
 		"ahead.go":                        "a confirmation is as old as the question",
 		"webhook/verify.go":               "a delivery arrives now",

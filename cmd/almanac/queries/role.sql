@@ -10,6 +10,7 @@ WITH needs (part, relation, privileges, mark) AS (
         ('worker', 'keys', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
         ('worker', 'leases', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
         ('worker', 'zone_rules', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
+        ('worker', 'zone_marks', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
         ('worker', 'pauses', ARRAY['SELECT'], NULL),
         ('api', 'users', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], 'INSERT'),
         ('api', 'series', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
@@ -17,6 +18,8 @@ WITH needs (part, relation, privileges, mark) AS (
         ('api', 'keys', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
         ('api', 'leases', ARRAY['SELECT'], NULL),
         ('api', 'events', ARRAY['SELECT'], NULL),
+        ('api', 'zone_rules', ARRAY['SELECT'], NULL),
+        ('api', 'zone_marks', ARRAY['SELECT', 'INSERT'], NULL),
         ('reader', 'events', ARRAY['SELECT'], 'SELECT'),
         ('reader', 'queue', ARRAY['SELECT'], NULL),
         ('reader', 'leases', ARRAY['SELECT'], NULL)

@@ -1,0 +1,2 @@
+-- What other rules have planned is looked at no more than before.
+DROP TABLE :"schema".zone_marks;
