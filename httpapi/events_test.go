@@ -3,6 +3,8 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +18,10 @@ func TestEventsComeInPages(t *testing.T) {
 		_, event := s.create(grace)
 		want = append(want, event)
 	}
+	// All are created in one millisecond, within which ids have no order.
+	slices.SortFunc(want, func(a, b any) int {
+		return strings.Compare(a.(map[string]any)["id"].(string), b.(map[string]any)["id"].(string))
+	})
 
 	var got []any
 	var pages int

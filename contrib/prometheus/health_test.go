@@ -1,6 +1,8 @@
 package almanacprom_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -55,4 +57,21 @@ func TestHealthIsThatOfTheMoment(t *testing.T) {
 		almanac_trouble_seconds{part="renew"} 1
 		almanac_trouble_seconds{part="prune ended events"} 3600
 	`)
+}
+
+// The gauge says what a readiness probe of the same conditions says.
+func TestReadyAsksTheConditionsToo(t *testing.T) {
+	t.Parallel()
+	runner := &condition{almanac.Health{Running: true, Workers: 10, Patience: 30 * time.Second}}
+	var away error
+	health := almanacprom.NewHealth(runner, func(context.Context) error { return nil }, func(ctx context.Context) error {
+		_, bounded := ctx.Deadline()
+		require.True(t, bounded)
+		return away
+	})
+	shows(t, health, "\n\t\talmanac_ready 1\n")
+	away = errors.New("the database is away")
+	shows(t, health, "\n\t\talmanac_running 1\n\t\talmanac_ready 0\n")
+	away, runner.health.Running = nil, false
+	shows(t, health, "\n\t\talmanac_ready 0\n")
 }

@@ -139,7 +139,7 @@ func TestEditsOfLockedUsersDelayNobodyElse(t *testing.T) {
 			p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", url)...)
 			db, err := pgxpool.New(t.Context(), pgtest.Direct(t, url)+"&pool_max_conns=12")
 			require.NoError(t, err)
-			defer db.Close()
+			t.Cleanup(db.Close) // after the locks are released
 			var paths []string
 			var releases []func()
 			for range users {
