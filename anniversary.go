@@ -72,7 +72,7 @@ func (a Anniversary) day(u User) (Date, error) {
 	}
 	day, err := ParseDate(text)
 	if err != nil {
-		return Date{}, badAttribute(name, "is not a date of the form YYYY-MM-DD")
+		return Date{}, badAttribute(name, dateProblem(text))
 	}
 	return day, nil
 }

@@ -173,11 +173,11 @@ func TestAnniversaryRefusesWhatIsNoDate(t *testing.T) {
 	const noDate, noText = "attributes.hired is not a date of the form YYYY-MM-DD", "attributes.hired has another type than it should"
 	tests := map[string]struct{ value, want string }{
 		"nothing":                    {`""`, noDate},
-		"a day that does not exist":  {`"2019-02-29"`, noDate},
+		"a day that does not exist":  {`"2019-02-29"`, "attributes.hired is not a day of the calendar: February 2019 has 28 days"},
 		"an instant":                 {`"2019-04-01T00:00:00Z"`, noDate},
 		"the order of another place": {`"01.04.2019"`, noDate},
 		"a year of five digits":      {`"12019-04-01"`, noDate},
-		"the year 0":                 {`"0000-04-01"`, noDate},
+		"the year 0":                 {`"0000-04-01"`, "attributes.hired is not a day of the calendar: years are 0001 to 9999"},
 		"a blank after it":           {`"2019-04-01 "`, noDate},
 		"the word null":              {`"null"`, noDate},
 		"a number":                   {`2019`, noText},

@@ -22,6 +22,7 @@ var (
 	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")               // *UnsupportedEventTypeError
 	ErrSkippedWallTime        = errors.New("almanac: clocks skip this wall time")                   // *WallTimeError
 	ErrRejectedWallTime       = errors.New("almanac: clocks do not show this wall time once")       // *WallTimeError
+	ErrNoDeliverer            = errors.New("almanac: no deliverer for this channel")                // *NoDelivererError
 	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                           // *InvalidRecurrenceError
 	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                        // a recurrence has ended, or a handler owes this user nothing
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another")     // what a late worker hears
@@ -133,6 +134,12 @@ type InvalidStateTransitionError struct {
 }
 
 func (e *InvalidStateTransitionError) Error() string {
+	switch {
+	case e.From == Pending && e.To == Pending:
+		return fmt.Sprintf("almanac: event %s was claimed before, so it keeps its target", e.EventID)
+	case e.From == e.To:
+		return fmt.Sprintf("almanac: event %s is %s already", e.EventID, e.From)
+	}
 	return fmt.Sprintf("almanac: event %s: invalid state transition from %s to %s", e.EventID, e.From, e.To)
 }
 
@@ -169,6 +176,19 @@ func (e *UnsupportedEventTypeError) Error() string {
 
 // Is makes errors.Is(err, ErrUnsupportedEventType) hold.
 func (e *UnsupportedEventTypeError) Is(target error) bool { return target == ErrUnsupportedEventType }
+
+// NoDelivererError says which channel of which event type has no deliverer.
+type NoDelivererError struct {
+	EventType string
+	Channel   Channel
+}
+
+func (e *NoDelivererError) Error() string {
+	return fmt.Sprintf("almanac: no deliverer for channel %q, which the handler of %q chooses: see WithDeliverer", e.Channel, e.EventType)
+}
+
+// Is makes errors.Is(err, ErrNoDeliverer) hold.
+func (e *NoDelivererError) Is(target error) bool { return target == ErrNoDeliverer }
 
 // WallTimeError says which wall time a policy refused, and why.
 type WallTimeError struct {

@@ -40,5 +40,5 @@ func ExampleNewUser() {
 		FirstName: "Ada", DateOfBirth: "1990-02-30", Timezone: "Europe/Kyev",
 	}, time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
 	fmt.Println(err)
-	// Output: almanac: invalid input: lastName is empty; dateOfBirth is not a date of the form YYYY-MM-DD; timezone is not a known time zone; did you mean "Europe/Kyiv"?
+	// Output: almanac: invalid input: lastName is empty; dateOfBirth is not a day of the calendar: February 1990 has 28 days; timezone is not a known time zone; did you mean "Europe/Kyiv"?
 }

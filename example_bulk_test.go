@@ -73,9 +73,9 @@ func ExampleEnrol() {
 	fmt.Printf("%d people get a gift, too\n", done.Events)
 	// Output:
 	// 2 enrolled, 0 were there
-	// line 2: almanac: invalid input: dateOfBirth is not a date of the form YYYY-MM-DD
+	// line 2: almanac: invalid input: dateOfBirth is not a day of the calendar: February 1992 has 29 days
 	// 0 enrolled, 2 were there
-	// line 2: almanac: invalid input: dateOfBirth is not a date of the form YYYY-MM-DD
+	// line 2: almanac: invalid input: dateOfBirth is not a day of the calendar: February 1992 has 29 days
 	// 2 people get a gift, too
 }
 

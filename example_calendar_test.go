@@ -21,7 +21,7 @@ func ExampleDate() {
 	fmt.Println(err)
 	// Output:
 	// 2028-02-29 true
-	// almanac: "2027-02-29" is not a date of the form YYYY-MM-DD
+	// almanac: "2027-02-29" is not a day of the calendar: February 2027 has 28 days
 }
 
 func ExampleDateOfBirth() {

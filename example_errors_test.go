@@ -33,7 +33,20 @@ func ExampleInvalidDateOfBirthError() {
 	var bad *almanac.InvalidDateOfBirthError
 	fmt.Println(errors.As(err, &bad), bad.Value, bad.Reason)
 	// Output:
-	// true 1990-02-30 is not a date of the form YYYY-MM-DD
+	// true 1990-02-30 is not a day of the calendar: February 1990 has 28 days
+}
+
+func ExampleNoDelivererError() {
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Recurring{Type: "DIGEST", Via: "letter"})
+	if err != nil {
+		fmt.Println(err)
+	}
+	webhook := almanac.WithDeliverer(almanac.ChannelWebhook, new(almanactest.Recorder))
+	_, err = almanac.NewScheduler(almanactest.NewRepository(nil), registry, webhook)
+	var missing *almanac.NoDelivererError
+	fmt.Println(errors.As(err, &missing), missing.EventType, missing.Channel)
+	// Output:
+	// true DIGEST letter
 }
 
 func ExampleInvalidRecurrenceError() {

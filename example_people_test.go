@@ -25,7 +25,7 @@ func ExampleValidationError() {
 	fmt.Println(errors.As(err, &zone), errors.Is(err, almanac.ErrInvalid))
 	// Output:
 	// lastName is empty
-	// dateOfBirth is not a date of the form YYYY-MM-DD
+	// dateOfBirth is not a day of the calendar: February 1990 has 28 days
 	// timezone is not a known time zone; did you mean "Europe/London"?
 	// true true
 }

@@ -114,7 +114,7 @@ func ExampleRetryPolicy() {
 	fmt.Println(err)
 	// Output:
 	// 12 30s
-	// almanac: handler of "BIRTHDAY": retry policy {Attempts:3 First:10s Factor:0.5 Max:24h0m0s Jitter:0.2} is out of range
+	// almanac: handler of "BIRTHDAY": retry policy: factor of 0.5 is not 1 or more
 }
 
 // What a worker does by hand: claim, deliver, settle with the successor.

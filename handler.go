@@ -35,6 +35,10 @@ type EventHandler interface {
 
 	// Channel chooses how e is delivered. The [Deliverer] that the scheduler knows by
 	// this name does it. It is not asked when the handler is an [Executor].
+	//
+	// NewScheduler asks it once with an event that has only its type, and refuses a
+	// channel without a deliverer. A handler that chooses by more than the type returns
+	// "" where it cannot choose.
 	Channel(e Event) Channel
 }
 
@@ -141,12 +145,19 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 }
 
 func (p RetryPolicy) check() error {
-	// Written so that NaN, which compares with nothing, is out of range.
-	factor, jitter := p.Factor >= 1 && !math.IsInf(p.Factor, 1), p.Jitter >= 0 && p.Jitter <= 1
-	if p.Attempts < 1 || p.First < 0 || p.Max < 0 || !factor || !jitter {
-		return fmt.Errorf("retry policy %+v is out of range", p)
+	var errs []error
+	refuse := func(good bool, format string, args ...any) {
+		if !good {
+			errs = append(errs, fmt.Errorf("retry policy: "+format, args...))
+		}
 	}
-	return nil
+	refuse(p.Attempts >= 1, "%d attempts, not 1 or more", p.Attempts)
+	refuse(p.First >= 0, "first wait of %v is negative", p.First)
+	refuse(p.Max >= 0, "longest wait of %v is negative", p.Max)
+	// Asked so that NaN, which compares with nothing, is out of range.
+	refuse(p.Factor >= 1 && !math.IsInf(p.Factor, 1), "factor of %v is not 1 or more", p.Factor)
+	refuse(p.Jitter >= 0 && p.Jitter <= 1, "jitter of %v is not between 0 and 1", p.Jitter)
+	return errors.Join(errs...)
 }
 
 // CatchUp says what becomes of occurrences that passed while nothing ran. The
@@ -236,6 +247,19 @@ func (r registry) EventTypes() []string {
 	}
 	slices.Sort(types)
 	return types
+}
+
+// fixedChannel returns the channel that a handler chooses whatever the event, or "" where
+// it depends on the event or the handler delivers its events itself.
+func fixedChannel(h EventHandler) Channel {
+	if _, ok := h.(Executor); ok {
+		return ""
+	}
+	c, err := guarded("choosing a channel", func() (Channel, error) { return h.Channel(Event{Type: h.EventType()}), nil })
+	if err != nil { // it needs more of the event than its type
+		return ""
+	}
+	return c
 }
 
 // executionOf finds out once what a handler can do, and fills in the defaults.

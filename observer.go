@@ -78,9 +78,10 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 
 // LogObserver returns an Observer that writes a line per change: deliveries at
 // Info, failures at Error, releases at Warn and everything else at Debug. Lines
-// carry ids and keys, never names or payloads.
+// carry ids and keys, never names or payloads. The scheduler leaves its own line about a
+// failed delivery to it (see [WithLogger]).
 func LogObserver(log *slog.Logger) Observer {
-	return ObserverFunc(func(ctx context.Context, n Notice) {
+	return logObserver{func(ctx context.Context, n Notice) {
 		level := levelOf(n.Kind)
 		if !log.Enabled(ctx, level) {
 			return
@@ -107,8 +108,11 @@ func LogObserver(log *slog.Logger) Observer {
 		default:
 		}
 		log.LogAttrs(ctx, level, string(n.Kind), attrs...)
-	})
+	}}
 }
+
+// logObserver is told from other observers: the scheduler does not repeat its lines.
+type logObserver struct{ ObserverFunc }
 
 func levelOf(k NoticeKind) slog.Level {
 	switch k {

@@ -112,7 +112,10 @@ func WithMiddleware(around ...Middleware) Option {
 	return func(s *settings) { s.middleware = append(s.middleware, around...) }
 }
 
-// WithDeliverer sets who delivers the events of a channel.
+// WithDeliverer sets who delivers the events of a channel. Where at least one channel has
+// a deliverer, NewScheduler refuses a handler whose channel has none with a
+// [*NoDelivererError]. Where none has, as in a program that only plans, Run writes the
+// same to the log at Error.
 func WithDeliverer(c Channel, d Deliverer) Option {
 	return func(s *settings) { s.deliverers[c] = d }
 }
@@ -123,9 +126,12 @@ func WithObserver(o Observer) Option {
 	return func(s *settings) { s.observers = append(s.observers, o) }
 }
 
-// WithLogger sets where the scheduler writes what it does: starts, stops and
-// missed events at Info, what is tried again at Warn, what is lost at Error.
-// Nothing is written per event. The default discards everything.
+// WithLogger sets where the scheduler writes what it does: starts, stops and missed
+// events at Info, what is tried again at Warn, what is lost at Error. A delivery that
+// fails is one line, at Warn when it will be tried again and at Error when it will not;
+// a [LogObserver] writes that line instead, if there is one. Nothing is written of a
+// delivery that succeeds. Lines have ids, keys and errors, never names or payloads. The
+// default is [slog.Default], as it is when NewScheduler is called.
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
 func newSettings(r Repository, registry Registry, options []Option) (settings, error) {
@@ -141,7 +147,7 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 		zoneCheck:  24 * time.Hour,
 		limits:     make(map[string]Limit),
 		deliverers: make(map[Channel]Deliverer),
-		log:        slog.New(slog.DiscardHandler),
+		log:        slog.Default(),
 	}
 	for _, option := range options {
 		option(&s)
@@ -193,5 +199,28 @@ func (s settings) check(r Repository, registry Registry) error {
 	for channel, d := range s.deliverers {
 		refuse(d == nil, "deliverer of channel %q is nil", channel)
 	}
+	if registry != nil && len(s.deliverers) > 0 {
+		for _, err := range s.unwired(registry) {
+			errs = append(errs, err)
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// unwired returns a [*NoDelivererError] for each handler whose channel is known to have
+// no deliverer.
+func (s settings) unwired(registry Registry) []*NoDelivererError {
+	var errs []*NoDelivererError
+	for _, eventType := range registry.EventTypes() {
+		h, err := registry.Handler(eventType)
+		if err != nil {
+			continue
+		}
+		if c := fixedChannel(h); c != "" {
+			if _, ok := s.deliverers[c]; !ok {
+				errs = append(errs, &NoDelivererError{eventType, c})
+			}
+		}
+	}
+	return errs
 }

@@ -14,7 +14,8 @@ import (
 
 // running lets planners wake the engines that run in the same process.
 type running struct {
-	lanes atomic.Pointer[[]*lane] // nil unless they run
+	lanes    atomic.Pointer[[]*lane] // nil unless they run
+	miswired sync.Map                // NoDelivererError → true, of those in the log
 }
 
 // wake has the engines look again, everywhere: nothing is known of what there is.
@@ -62,6 +63,11 @@ func (s *scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("almanac: run: %w", err)
 	}
 
+	if len(s.deliverers) == 0 && len(s.middleware) == 0 { // NewScheduler could not know that this program delivers
+		for _, err := range s.unwired(s.registry) {
+			_ = s.miswired(ctx, err)
+		}
+	}
 	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", owner),
 		slog.Any("event_types", s.registry.EventTypes()), slog.Int("workers", s.workers))
 	if _, err := s.Missed(ctx); err != nil && ctx.Err() == nil {

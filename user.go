@@ -29,7 +29,7 @@ var earliestBirth = Date{1900, time.January, 1}
 func ParseDateOfBirth(s string) (DateOfBirth, error) {
 	date, err := ParseDate(s)
 	if err != nil {
-		return DateOfBirth{}, &InvalidDateOfBirthError{clip(s, 32), "is not a date of the form YYYY-MM-DD"}
+		return DateOfBirth{}, &InvalidDateOfBirthError{clip(s, 32), dateProblem(s)}
 	}
 	if date.Before(earliestBirth) {
 		return DateOfBirth{}, &InvalidDateOfBirthError{s, "is before " + earliestBirth.String()}

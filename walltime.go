@@ -1,7 +1,10 @@
 package almanac
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/almanac-go/almanac/internal/civil"
@@ -19,9 +22,49 @@ type Date struct {
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || len(s) != len(time.DateOnly) || t.Year() < 1 {
-		return Date{}, fmt.Errorf("almanac: %q is not a date of the form YYYY-MM-DD", clip(s, maxQuoted))
+		return Date{}, fmt.Errorf("almanac: %q %s", clip(s, maxQuoted), dateProblem(s))
 	}
 	return DateOf(t), nil
+}
+
+// dateProblem says, as a clause, why a text is not a date: it has another form, or there
+// is no such day.
+func dateProblem(s string) string {
+	if !looksLike(s, time.DateOnly) {
+		return "is not a date of the form YYYY-MM-DD"
+	}
+	year, _ := strconv.Atoi(s[:4]) // looksLike has seen digits
+	month, _ := strconv.Atoi(s[5:7])
+	switch {
+	case year < 1:
+		return "is not a day of the calendar: years are 0001 to 9999"
+	case month < 1 || month > 12:
+		return "is not a day of the calendar: months are 01 to 12"
+	}
+	return fmt.Sprintf("is not a day of the calendar: %s %d has %d days", time.Month(month), year, civil.DaysIn(year, time.Month(month)))
+}
+
+// clockProblem says, as a clause, that a text in one of the layouts is a reading that no
+// clock shows, or "" where it has another form.
+func clockProblem(s string, layouts ...string) string {
+	if slices.ContainsFunc(layouts, func(layout string) bool { return looksLike(s, layout) }) {
+		return "is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59"
+	}
+	return ""
+}
+
+// looksLike reports whether s has digits where the layout has, and is equal elsewhere.
+func looksLike(s, layout string) bool {
+	if len(s) != len(layout) {
+		return false
+	}
+	for i := range len(s) {
+		digit := s[i] >= '0' && s[i] <= '9'
+		if wanted := layout[i] >= '0' && layout[i] <= '9'; digit != wanted || !digit && s[i] != layout[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // DateOf returns the date that t's own location shows at t.
@@ -67,7 +110,8 @@ func ParseClock(s string) (Clock, error) {
 	}
 	t, err := time.Parse(layout, s)
 	if err != nil || len(s) != len(layout) {
-		return Clock{}, fmt.Errorf("almanac: %q is not a time of day of the form HH:MM or HH:MM:SS", clip(s, maxQuoted))
+		problem := cmp.Or(clockProblem(s, "15:04", time.TimeOnly), "is not a time of day of the form HH:MM or HH:MM:SS")
+		return Clock{}, fmt.Errorf("almanac: %q %s", clip(s, maxQuoted), problem)
 	}
 	return Clock{t.Hour(), t.Minute(), t.Second()}, nil
 }
@@ -109,7 +153,16 @@ const wallLayout = "2006-01-02T15:04:05"
 func ParseWallTime(s string) (WallTime, error) {
 	t, err := time.Parse(wallLayout, s)
 	if err != nil || len(s) != len(wallLayout) || t.Year() < 1 {
-		return WallTime{}, fmt.Errorf("almanac: %q is not a wall time of the form YYYY-MM-DDTHH:MM:SS", clip(s, maxQuoted))
+		problem := "is not a wall time of the form YYYY-MM-DDTHH:MM:SS"
+		if looksLike(s, wallLayout) {
+			date, clock := s[:len(time.DateOnly)], s[len(time.DateOnly)+1:]
+			if _, wrong := ParseDate(date); wrong != nil {
+				problem = dateProblem(date)
+			} else {
+				problem = clockProblem(clock, time.TimeOnly)
+			}
+		}
+		return WallTime{}, fmt.Errorf("almanac: %q %s", clip(s, maxQuoted), problem)
 	}
 	return WallTimeOf(t), nil
 }

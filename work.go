@@ -210,7 +210,7 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		channel := h.Channel(d.Event)
 		deliverer, ok := s.deliverers[channel]
 		if !ok {
-			return fmt.Errorf("almanac: no deliverer for channel %q", channel)
+			return s.miswired(ctx, &NoDelivererError{d.Event.Type, channel})
 		}
 		return deliverer.Deliver(ctx, d)
 	})
@@ -221,6 +221,16 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		d = around(d)
 	}
 	return d
+}
+
+// miswired writes an error of wiring to the log once for each type and channel, and
+// returns it.
+func (s *scheduler) miswired(ctx context.Context, err *NoDelivererError) error {
+	if _, known := s.running.miswired.LoadOrStore(*err, true); !known {
+		s.log.ErrorContext(ctx, "events cannot be delivered: their channel has no deliverer",
+			slog.String("event_type", err.EventType), slog.String("channel", string(err.Channel)))
+	}
+	return err
 }
 
 // exited judges an event whose delivery ended its goroutine.
@@ -282,7 +292,8 @@ func (w *worker) settle(ctx context.Context, batch []Settlement) (later []int, e
 			later = append(later, i)
 			continue
 		}
-		w.report(ctx, batch[i].Event, r)
+		w.report(ctx, batch[i], r)
+		w.reportFailure(ctx, batch[i], r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(next)
 		}
@@ -308,8 +319,8 @@ func (w *worker) soon(e Event, now time.Time) bool {
 	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
 }
 
-func (w *worker) report(ctx context.Context, e Event, r Settled) {
-	id := slog.String("event_id", e.ID.String())
+func (w *worker) report(ctx context.Context, s Settlement, r Settled) {
+	id := slog.String("event_id", s.Event.ID.String())
 	switch {
 	case errors.Is(r.Err, ErrHandedOn): // nothing was to be stored here
 	case errors.Is(r.Err, ErrLeaseLost):
@@ -321,6 +332,36 @@ func (w *worker) report(ctx context.Context, e Event, r Settled) {
 	case r.PlanErr != nil:
 		w.log.ErrorContext(ctx, "series stands still: its successor could not be planned", id, slog.Any("error", r.PlanErr))
 	}
+}
+
+// reportFailure writes the one line about a delivery that failed, or could not be begun
+// and never will.
+func (w *worker) reportFailure(ctx context.Context, s Settlement, r Settled) {
+	again := r.Event.Status == Pending && s.Outcome.Cause == AfterFailure
+	if r.Err != nil || !again && r.Event.Status != Failed || w.observed() {
+		return
+	}
+	level, err := slog.LevelError, r.Event.FailureReason
+	if again {
+		level, err = slog.LevelWarn, r.Event.LastError
+	}
+	attrs := []slog.Attr{
+		slog.String("event_id", r.Event.ID.String()),
+		slog.String("event_type", r.Event.Type),
+		slog.String("user_id", r.Event.UserID.String()),
+		slog.String("idempotency_key", r.Event.IdempotencyKey.String()),
+		slog.Int("attempt", r.Event.RetryCount),
+		slog.String("error", err),
+	}
+	if again {
+		attrs = append(attrs, slog.Time("next_attempt", r.Event.AvailableAt))
+	}
+	w.log.LogAttrs(ctx, level, "delivery failed", attrs...)
+}
+
+// observed reports whether a [LogObserver] writes what becomes of each event.
+func (s *scheduler) observed() bool {
+	return slices.ContainsFunc(s.observers, func(o Observer) bool { _, yes := o.(logObserver); return yes })
 }
 
 // releaseExpired gives back the events of processes that died. After a failure the next

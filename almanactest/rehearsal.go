@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ type Rehearsal struct {
 //	letters := new(almanactest.Recorder)
 //	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer("letter", letters))
 //
-// Unless the options say otherwise, a lease lasts for a day, polls and sweeps are as
+// Unless the options say otherwise, nothing is logged, a lease lasts for a day, polls and sweeps are as
 // far apart, and zones are checked at the start only, so that years of waiting cost
 // next to nothing. Events are delivered at their instants all the same. What a
 // [Rehearsal.Crash] leaves is found when its lease has run out, by a sweep: to see how
@@ -48,7 +49,10 @@ func Rehearse(t testing.TB, registry almanac.Registry, options ...almanac.Option
 	r := &Rehearsal{Repository: NewRepository(nil), t: t}
 	r.store = &mortal{Repository: r.Repository}
 	const day = 24 * time.Hour
-	unhurried := []almanac.Option{almanac.WithPoll(day), almanac.WithSweep(day), almanac.WithLease(day), almanac.WithZoneCheck(36500 * day)}
+	unhurried := []almanac.Option{
+		almanac.WithLogger(slog.New(slog.DiscardHandler)),
+		almanac.WithPoll(day), almanac.WithSweep(day), almanac.WithLease(day), almanac.WithZoneCheck(36500 * day),
+	}
 	scheduler, err := almanac.NewScheduler(r.store, registry, append(unhurried, options...)...)
 	if err != nil {
 		t.Fatal(err)

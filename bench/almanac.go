@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -169,6 +170,7 @@ func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers []almanac.EventHandler,
 		almanac.WithWorkers(almanacWorkers),
 		almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(deliver)),
 		almanac.WithObserver(almanac.ObserverFunc(observe)),
+		almanac.WithLogger(slog.New(slog.DiscardHandler)),
 	}, options...)...)
 }
 

@@ -18,7 +18,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 			`{"firstName":"","lastName":"` + strings.Repeat("x", 101) + `","dateOfBirth":"2025-02-29","timezone":"Asia/Tokio"}`,
 			map[string]string{
 				"firstName": "is empty", "lastName": "is longer than 100 characters",
-				"dateOfBirth": "is not a date of the form YYYY-MM-DD",
+				"dateOfBirth": "is not a day of the calendar: February 2025 has 28 days",
 				"timezone":    `is not a known time zone; did you mean "Asia/Tokyo"?`,
 			},
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func (r refusal) String() string {
 
 // run enrols the people of the file.
 func (i *importing) run(ctx context.Context, repository almanac.Repository, registry almanac.Registry) (err error) {
-	if i.scheduler, err = almanac.NewScheduler(repository, registry); err != nil {
+	if i.scheduler, err = almanac.NewScheduler(repository, registry, almanac.WithLogger(slog.New(slog.DiscardHandler))); err != nil {
 		return err
 	}
 	if i.now, err = repository.Now(ctx); err != nil {

@@ -180,7 +180,7 @@ func TestADryRunJudgesEveryRowAndAsksNoDatabase(t *testing.T) {
 	for name, more := range map[string][]string{"without a database": nil, "with one": {"--database-url", url}, "with one that is none": {"--database-url", "postgres://u:hunter2@127.0.0.1:1/x"}} {
 		r := almanacAt(t, today, append([]string{"users", "import", file, "--dry-run"}, more...)...)
 		require.Equal(t, result{exitFailed, "would store 1 person with 1 event; 1 row refused\n",
-			file + ":3: dateOfBirth is not a date of the form YYYY-MM-DD\nalmanac: 1 row of 2 refused\n"}, r, name)
+			file + ":3: dateOfBirth is not a day of the calendar: February 1996 has 29 days\nalmanac: 1 row of 2 refused\n"}, r, name)
 	}
 	require.Zero(t, countUsers(t, url))
 }

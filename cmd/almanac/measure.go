@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -72,7 +73,7 @@ func (m *measurement) scheduler(h almanac.EventHandler, options ...almanac.Optio
 	if err != nil {
 		return nil, err
 	}
-	return almanac.NewScheduler(m.store, registry, options...)
+	return almanac.NewScheduler(m.store, registry, append(options, almanac.WithLogger(slog.New(slog.DiscardHandler)))...)
 }
 
 // roundTrip returns the median of what a statement takes that does nothing, in

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/google/uuid"
 
@@ -189,7 +190,7 @@ func (t *tables) operator(ctx context.Context) (almanac.Scheduler, func(), error
 		closing()
 		return nil, nil, err
 	}
-	scheduler, err := almanac.NewScheduler(store, registry)
+	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		closing()
 		return nil, nil, err

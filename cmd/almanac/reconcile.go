@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -47,7 +48,7 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	scheduler, err := almanac.NewScheduler(store, registry)
+	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}

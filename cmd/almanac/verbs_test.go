@@ -51,7 +51,7 @@ func TestBadArgumentsOfTheVerbsAreAllNamedAtOnce(t *testing.T) {
 			[]string{"users", "import", "x.csv", "--format", "xml", "--namespace", "7", "--id-from", "email", "--new-ids", "--max-errors", "0", "--schema", "pg_x", "--no-events", "--anniversary", "hired", "--at", "25:00", "--gap", "x", "--fold", "x", "--leap-day", "x"},
 			[]string{
 				`--format: "xml" is not one of csv, jsonl`, `--namespace: "7" is not a UUID`, "--new-ids: does not go with --id-from", `--max-errors: "0" is not a number from 1 to 1000000`,
-				noDatabase, badSchema, "--at: does not go with --no-events", "--anniversary: does not go with --no-events", `--at: "25:00" is not a time of day of the form HH:MM or HH:MM:SS`,
+				noDatabase, badSchema, "--at: does not go with --no-events", "--anniversary: does not go with --no-events", `--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`,
 				`--gap: "x" is not one of forward, backward, boundary, skip, reject`, `--fold: "x" is not one of first, second, reject`, `--leap-day: "x" is not one of feb28, mar1, skip`,
 			},
 		},

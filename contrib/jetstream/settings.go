@@ -44,7 +44,7 @@ type Settings struct {
 	// default is a minute.
 	Lease time.Duration
 	// Log is where both write what they do, as [almanac.WithLogger] says, whose place it
-	// takes. The default discards everything.
+	// takes. The default is [slog.Default].
 	Log *slog.Logger
 }
 
@@ -72,7 +72,7 @@ func (s Settings) checked() (Settings, error) {
 		s.Lease = time.Minute
 	}
 	if s.Log == nil {
-		s.Log = slog.New(slog.DiscardHandler)
+		s.Log = slog.Default()
 	}
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
