@@ -20,8 +20,9 @@ type BulkPlanner interface {
 	//
 	// A person who cannot be stored is reported and holds up nobody. The error of a
 	// profile of people, and any of the repository, ends the enrolment: it comes back
-	// with the count of what is stored. So does that of ctx; a batch that is being
-	// stored by then is waited for. Where the repository is no [BulkRepository], it is
+	// with the count of what is stored, unless the repository cannot be asked for that
+	// any more either. So does that of ctx; a batch that is being stored by then is
+	// waited for. Where the repository is no [BulkRepository], it is
 	// done by CreateUser.
 	Enrol(ctx context.Context, people iter.Seq2[Profile, error], how Enrol) (Enrolments, error)
 
@@ -51,8 +52,9 @@ type Refusal struct {
 type BulkRepository interface {
 	// CreateUsers stores people as [UserRepository].CreateUser does, at one go where
 	// it can, and answers in the order of the list. Each is stored whole or not at all, and
-	// who cannot be stored does not hold up the others. An error of the call means that
-	// it is not known what was stored; the same call may be repeated.
+	// who cannot be stored does not hold up the others. An error of the call comes with
+	// the answers to those at the beginning of the list of whom it is known what became
+	// of them; of the others it is not known. The same call may be repeated.
 	CreateUsers(ctx context.Context, people []Enrolment) ([]Enrolled, error)
 
 	// AddEvents locks a page of the users, in order of their ids, against edits, but for

@@ -169,10 +169,11 @@ func (e *enrolling) enrol(ctx context.Context, b batch) error {
 		return err
 	}
 	people, positions, refused := e.plan(b, now, zones)
-	stored, err := inTurn(ctx, e.turns, func(ctx context.Context) ([]Enrolled, error) { return e.store(ctx, people) })
+	stored, err := inTurn(ctx, e.turns, func(ctx context.Context) ([]Enrolled, error) { return e.storeOrLookUp(ctx, people, now) })
 	done := Enrolments{}
 	for i, one := range stored {
 		switch {
+		case errors.Is(one.Err, errNotStored):
 		case errors.Is(one.Err, ErrExists):
 			done.Existing++
 		case one.Err != nil:
@@ -196,6 +197,49 @@ func (e *enrolling) enrol(ctx context.Context, b batch) error {
 	e.done.Refused = append(e.done.Refused, refused...)
 	e.how.Progress(e.done)
 	return err
+}
+
+// errNotStored is of a user whom a call that failed did not store.
+var errNotStored = errors.New("almanac: not stored")
+
+// storeOrLookUp stores a batch. After an error it looks up what was stored, as long as the
+// repository answers, so that counts and notices are those of what is there: a commit
+// whose answer was lost took effect.
+func (e *enrolling) storeOrLookUp(ctx context.Context, people []Enrolment, now time.Time) ([]Enrolled, error) {
+	stored, err := e.store(ctx, people)
+	if err == nil {
+		return stored, nil
+	}
+	for _, p := range people[len(stored):] {
+		one, unknown := lookUp(ctx, e.repository, p, now)
+		if unknown != nil {
+			break
+		}
+		stored = append(stored, one)
+	}
+	return stored, err
+}
+
+// lookUp tells whether a user was stored as planned at now: then their events are there,
+// whose ids nobody else has. A user who is owed nothing is known by when they were created.
+func lookUp(ctx context.Context, r Repository, p Enrolment, now time.Time) (Enrolled, error) {
+	var one Enrolled
+	for _, planned := range p.Events {
+		is, err := r.Event(ctx, planned.ID)
+		if errors.Is(err, ErrNotFound) {
+			return Enrolled{Err: errNotStored}, nil
+		}
+		if err != nil {
+			return one, err
+		}
+		one.Events = append(one.Events, is)
+	}
+	u, err := r.User(ctx, p.User.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && len(p.Events) == 0 && u.CreatedAt.Before(now) {
+		return Enrolled{Err: errNotStored}, nil
+	}
+	one.User = u
+	return one, err
 }
 
 // plan returns the people of a batch who can be stored, with their places in it,

@@ -231,6 +231,31 @@ func TestEnrolEndsWithAnErrorOfTheRepository(t *testing.T) {
 	require.Equal(t, 10, w.stored(t))
 }
 
+// unheard is a repository that stores a batch, and whose answer is lost.
+type unheard struct{ *almanactest.Repository }
+
+func (r unheard) CreateUsers(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
+	_, err := r.Repository.CreateUsers(ctx, people[:len(people)-1])
+	return nil, errors.Join(err, errSick)
+}
+
+func TestEnrolLooksUpWhatWasStoredBeforeAnError(t *testing.T) {
+	t.Parallel()
+	w := openOn(unheard{almanactest.NewRepository(nil)})
+	people := folk(5)
+	before := almanactest.User()
+	before.ID = people[0].ID
+	_, _, err := w.store.CreateUser(t.Context(), before)
+	require.NoError(t, err)
+
+	done, err := w.scheduler(t, almanac.Birthday{}).Enrol(t.Context(), each(people), almanac.Enrol{})
+
+	require.ErrorIs(t, err, errSick)
+	require.Equal(t, almanac.Enrolments{Created: 3, Events: 3}, almanac.Enrolments{Created: done.Created, Events: done.Events},
+		"neither who was there before nor the last, who was not stored")
+	require.Equal(t, 3, w.stored(t))
+}
+
 func TestEnrolLeavesNothingBehindPeopleThatPanic(t *testing.T) {
 	t.Parallel()
 	w := openOn(almanactest.NewRepository(nil))

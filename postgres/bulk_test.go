@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,14 +52,55 @@ func TestAnEnrolmentSurvivesABrokenConnection(t *testing.T) {
 
 	c = &cutter{after: enrolling, commit: true}
 	store = newStore(t, c.option)
-	scheduler := newScheduler(t, store)
+	var notified notices
+	scheduler := newScheduler(t, store, almanac.WithObserver(&notified))
 	done, err = scheduler.Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
 	require.Error(t, err)
 	require.False(t, pgconn.SafeToRetry(err), "the COMMIT was sent")
+	require.Positive(t, done.Created, "and it took effect")
+	notified.requireOf(t, store, done)
 	again, err := scheduler.Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
 	require.NoError(t, err)
-	require.Equal(t, done.Created+10, again.Existing, "and it took effect")
+	require.Equal(t, done.Created, again.Existing)
 	requireEvents(t, store, 100)
+}
+
+// notices counts what an observer is notified of.
+type notices struct{ users, events atomic.Int64 }
+
+func (n *notices) Observe(_ context.Context, notice almanac.Notice) {
+	switch notice.Kind {
+	case almanac.UserCreated:
+		n.users.Add(1)
+	case almanac.EventCreated:
+		n.events.Add(1)
+	}
+}
+
+// requireOf checks that an enrolment counted, and its observer was notified of, what is stored.
+func (n *notices) requireOf(t *testing.T, store almanac.Repository, done almanac.Enrolments) {
+	t.Helper()
+	require.Equal(t, []int64{int64(done.Created), int64(done.Events)}, []int64{n.users.Load(), n.events.Load()})
+	requireEvents(t, store, done.Events)
+}
+
+// A batch that is stored in parts can fail in the middle. What was stored until then counts.
+func TestEnrolCountsWhatWasStoredBeforeItFailed(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	_, err = pool.Exec(t.Context(), `
+		CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'too slow' USING ERRCODE = 'query_canceled'; END $$;
+		CREATE TRIGGER fail BEFORE INSERT ON almanac.users FOR EACH ROW WHEN (NEW.last_name = '8') EXECUTE FUNCTION public.fail()`)
+	require.NoError(t, err)
+	var notified notices
+
+	done, err := newScheduler(t, store, almanac.WithObserver(&notified)).Enrol(t.Context(), folk(10), almanac.Enrol{})
+
+	require.ErrorContains(t, err, "too slow")
+	require.Equal(t, 8, done.Created)
+	notified.requireOf(t, store, done)
 }
 
 func TestABackfillSurvivesABrokenConnection(t *testing.T) {

@@ -43,15 +43,16 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 	return settled, nil
 }
 
-// inParts stores parts of a batch one after the other, up to the first error.
+// inParts stores parts of a batch one after the other, up to the first error, which comes
+// with the answers until then.
 func inParts[T, A any](batch []T, size int, store func([]T) ([]A, error)) ([]A, error) {
 	var answers []A
 	for part := range slices.Chunk(batch, size) {
 		stored, err := store(part)
-		if err != nil {
-			return nil, err
-		}
 		answers = append(answers, stored...)
+		if err != nil {
+			return answers, err
+		}
 	}
 	return answers, nil
 }
