@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +91,9 @@ func TestClaimOfSeveralTypesTakesTheOldestAndLocksNoMore(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+	// The latest ids are available first, so that order by id would be another.
+	_, err = pool.Exec(t.Context(), "UPDATE almanac.queue SET available_at = now() - interval '1 day' - series_id * interval '1 millisecond'")
+	require.NoError(t, err)
 	types := []string{almanac.TypeBirthday, "DIGEST", "RENEWAL"}
 	var want []uuid.UUID
 	rows, err := pool.Query(t.Context(), "SELECT event_id FROM almanac.queue ORDER BY available_at, event_id")
@@ -107,9 +111,11 @@ func TestClaimOfSeveralTypesTakesTheOldestAndLocksNoMore(t *testing.T) {
 		require.NoError(t, err)
 		claim, err := inside.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: each, Lease: time.Minute})
 		require.NoError(t, err)
-		for _, e := range claim.Events {
-			got = append(got, e.ID)
+		batch := make([]uuid.UUID, 0, each)
+		for _, e := range slices.Backward(claim.Events) { // they come in the order of their targets
+			batch = append(batch, e.ID)
 		}
+		got = append(got, batch...)
 	}
 	require.Equal(t, want, got)
 	for _, tx := range open {
