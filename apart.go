@@ -1,22 +1,24 @@
 package almanac
 
-import "strings"
+import (
+	"strings"
 
-// An event apart stands by itself: nobody plans it again and nothing follows it. It
-// is the one of a series whose name no handler can give.
+	"github.com/google/uuid"
+)
+
+// A detached event belongs to no series of a handler: nothing follows it. It is a
+// requeued event, or a follow-up, whose key begins with a tilde, as no handler's does.
 const (
 	apart        = "~"
-	requeuedName = apart + "again-" // and the id of the event that failed
 	followUpName = apart + "after-" // and the key that the handler gave
 	onlyTurn     = "/1"             // of the one occurrence
 )
 
-// isApart reports whether a stored key is that of an event apart.
+// isApart reports whether a stored key is that of a follow-up.
 func isApart(key string) bool { return strings.HasPrefix(key, apart) }
 
-// requeuedKey returns the key under which an event begins again. There is but one, so
-// it begins again once.
-func requeuedKey(e Event) string { return requeuedName + e.ID.String() + onlyTurn }
+// detached reports whether e belongs to no series of a handler.
+func (e Event) detached() bool { return e.RequeuedFrom != uuid.Nil || isApart(e.OccurrenceKey) }
 
 // followUpKey returns the key under which what a handler names so is stored.
 func followUpKey(name string) string { return followUpName + name + onlyTurn }

@@ -80,7 +80,7 @@ type Standing struct {
 	Open []string
 	// Used are the greatest keys that ended of the series that have none open, in order.
 	// A named series can be missing, until plan returns an event of it whose occurrence
-	// is used up.
+	// is used up. To AddSuccessors they are those of the series that wait.
 	Used []string
 }
 

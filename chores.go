@@ -17,6 +17,7 @@ const (
 func (w *worker) chores() []engine.Chore {
 	chores := []engine.Chore{
 		{Name: "release expired leases", Every: w.sweep, Do: w.releaseExpired},
+		{Name: "plan what was left to this program", Every: w.sweep, Do: w.planUnplanned},
 		{Name: "look left of the mark", Every: max(w.sweep*5/6, time.Millisecond), Do: w.lookEverywhere},
 		w.followZones(),
 	}

@@ -18,27 +18,29 @@ import (
 // Status is where an event stands in its life.
 //
 //	PENDING ──claim──▶ PROCESSING ──complete──▶ COMPLETED
-//	   ▲                   │  └─────fail──────▶ FAILED
-//	   └──────release──────┘
+//	   │  ▲                │  └─────fail──────▶ FAILED
+//	   │  └────release─────┘
+//	   └──cancel──▶ CANCELLED
 type Status string
 
-// The statuses, as the database stores them. Completed and Failed are terminal:
-// an event that has reached one never changes again.
+// The statuses, as the database stores them. Completed, Failed and Cancelled are
+// terminal: an event that has reached one never changes again.
 const (
 	Pending    Status = "PENDING"    // waits for its instant, or for another attempt
 	Processing Status = "PROCESSING" // claimed: a worker holds a lease on it
 	Completed  Status = "COMPLETED"  // delivered
 	Failed     Status = "FAILED"     // given up
+	Cancelled  Status = "CANCELLED"  // ended by an operator before it was delivered; no failure
 )
 
 // Terminal reports whether an event with status s never changes again.
-func (s Status) Terminal() bool { return s == Completed || s == Failed }
+func (s Status) Terminal() bool { return s == Completed || s == Failed || s == Cancelled }
 
 // CanBecome reports whether an event may go from s to the status to.
 func (s Status) CanBecome(to Status) bool {
 	switch s {
 	case Pending:
-		return to == Processing
+		return to == Processing || to == Cancelled
 	case Processing:
 		return to == Completed || to == Failed || to == Pending
 	}
@@ -50,10 +52,13 @@ func (s Status) CanBecome(to Status) bool {
 // receiver alone, so that a caller who fails to store the result still holds what
 // the database holds.
 type Event struct {
-	ID             uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
-	UserID         uuid.UUID
-	Type           string // such as "BIRTHDAY"; the key of the handler
-	OccurrenceKey  string // names the occurrence for ever; see Occurrence.Key
+	ID            uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
+	UserID        uuid.UUID
+	Type          string // such as "BIRTHDAY"; the key of the handler
+	OccurrenceKey string // names the occurrence for ever; see Occurrence.Key
+	// RequeuedFrom is the id of the event whose occurrence this one repeats, under the
+	// same OccurrenceKey and IdempotencyKey; see [Event.Requeue]. Zero for all others.
+	RequeuedFrom   uuid.UUID
 	Status         Status
 	Due            time.Time // the target instant, UTC
 	Wall           WallTime  // the target as the person's clock shows it
@@ -70,9 +75,9 @@ type Event struct {
 	PlannedBy *ZoneRules `json:"-"`
 
 	AvailableAt   time.Time // while PENDING: not claimed before this; Due, or later after a release. UTC
-	LeaseToken    uuid.UUID // of the claim that holds it, or that ended it
+	LeaseToken    uuid.UUID // of the claim that holds it, or that ended it; zero when CANCELLED
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
-	FailureReason string    // why it is FAILED, "" otherwise
+	FailureReason string    // why it is FAILED, or what the operator gave as the reason when it is CANCELLED; "" otherwise
 	LastError     string    // why the last attempt came to nothing, "" if none did
 	RetryCount    int       // attempts that failed
 	ClaimCount    int       // how often it was claimed; an event once claimed keeps its target
@@ -309,7 +314,8 @@ func CheckChange(from, to Event) error {
 	if !rescheduled && !from.Status.CanBecome(to.Status) {
 		return &InvalidStateTransitionError{from.ID, from.Status, to.Status}
 	}
-	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey {
+	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey ||
+		from.RequeuedFrom != to.RequeuedFrom {
 		return errIdentityChanged
 	}
 	if !rescheduled && !from.sameTarget(to) {
@@ -338,7 +344,7 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 var (
-	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type and idempotency key")
+	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, idempotency key and what it was requeued from")
 	errCounterFell     = errors.New("almanac: an event's counters never fall")
 	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
 )

@@ -59,7 +59,11 @@ func TestCheckChange(t *testing.T) {
 		"a claim after a release":           {released, claim, allowed},
 		"PENDING to COMPLETED":              {fresh, func(e *almanac.Event) { e.Status = almanac.Completed }, transition},
 		"COMPLETED to PENDING":              {completed, func(e *almanac.Event) { e.Status = almanac.Pending }, transition},
-		"a status nobody knows":             {claimed, func(e *almanac.Event) { e.Status = "CANCELLED" }, transition},
+		"a status nobody knows":             {claimed, func(e *almanac.Event) { e.Status = "PAUSED" }, transition},
+		"a cancellation":                    {fresh, func(e *almanac.Event) { e.Status = almanac.Cancelled }, allowed},
+		"a cancellation after a release":    {released, func(e *almanac.Event) { e.Status = almanac.Cancelled }, allowed},
+		"a cancellation in flight":          {claimed, func(e *almanac.Event) { e.Status = almanac.Cancelled }, transition},
+		"another origin":                    {fresh, func(e *almanac.Event) { e.RequeuedFrom = other }, otherwise},
 		"another id":                        {fresh, func(e *almanac.Event) { e.ID = other }, otherwise},
 		"another user":                      {fresh, func(e *almanac.Event) { e.UserID = other }, otherwise},
 		"another type":                      {fresh, func(e *almanac.Event) { e.Type = "ANNIVERSARY" }, otherwise},
@@ -128,6 +132,10 @@ func TestAnyLifeFollowsTheModel(t *testing.T) {
 				next, err := e.Complete(at())
 				step(next, err, want.status == almanac.Processing, life{almanac.Completed, want.version, want.claims, want.retries, want.crashes})
 			},
+			"cancel": func(*rapid.T) {
+				next, err := e.Cancel("moved house")
+				step(next, err, want.status == almanac.Pending, life{almanac.Cancelled, want.version, want.claims, want.retries, want.crashes})
+			},
 			"fail": func(*rapid.T) {
 				next, err := e.Fail("gone")
 				step(next, err, want.status == almanac.Processing, life{almanac.Failed, want.version, want.claims, want.retries + 1, want.crashes})
@@ -158,7 +166,7 @@ func TestAnyLifeFollowsTheModel(t *testing.T) {
 				if got := (life{e.Status, e.Version, e.ClaimCount, e.RetryCount, e.CrashCount}); got != want {
 					t.Fatalf("event is %+v, want %+v", got, want)
 				}
-				if held, ended := e.LeaseToken != uuid.Nil, e.Status.Terminal(); held != (e.Status != almanac.Pending) || ended != (e.Status == almanac.Completed && !e.ExecutedAt.IsZero() || e.FailureReason != "") {
+				if held, ended := e.LeaseToken != uuid.Nil, e.Status.Terminal(); held != (e.Status != almanac.Pending && e.Status != almanac.Cancelled) || ended != (e.Status == almanac.Completed && !e.ExecutedAt.IsZero() || e.FailureReason != "") {
 					t.Fatalf("event does not fit together: %+v", e)
 				}
 				if e.AvailableAt.IsZero() != (e.Status != almanac.Pending) || e.ID != born.ID || e.IdempotencyKey != born.IdempotencyKey {

@@ -17,7 +17,7 @@ import (
 
 var (
 	someToken = uuid.MustParse("0198c0de-0000-4000-8000-000000000001")
-	statuses  = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed}
+	statuses  = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled}
 )
 
 // planned returns Ada's next birthday, PENDING and never claimed.
@@ -40,6 +40,13 @@ func in(t testing.TB, s almanac.Status) almanac.Event {
 	t.Helper()
 	e := planned(t)
 	if s == almanac.Pending {
+		return e
+	}
+	if s == almanac.Cancelled {
+		e, err := e.Cancel("moved house")
+		if err != nil {
+			t.Fatal(err)
+		}
 		return e
 	}
 	e, err := e.Claim(someToken)
@@ -72,6 +79,7 @@ func verbs() map[string]verb {
 	}
 	return map[string]verb{
 		"Claim":                  {almanac.Processing, almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Claim(someToken) }},
+		"Cancel":                 {almanac.Cancelled, almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Cancel("moved house") }},
 		"Complete":               {almanac.Completed, almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Complete(at) }},
 		"Fail":                   {almanac.Failed, almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Fail("gone") }},
 		"Release after failure":  {almanac.Pending, almanac.Processing, release(almanac.AfterFailure)},
@@ -125,13 +133,14 @@ func TestStatusCanBecome(t *testing.T) {
 
 	allowed := map[[2]almanac.Status]bool{
 		{almanac.Pending, almanac.Processing}:   true,
+		{almanac.Pending, almanac.Cancelled}:    true,
 		{almanac.Processing, almanac.Completed}: true,
 		{almanac.Processing, almanac.Failed}:    true,
 		{almanac.Processing, almanac.Pending}:   true,
 	}
-	all := append([]almanac.Status{"", "CANCELLED"}, statuses...)
+	all := append([]almanac.Status{"", "PAUSED"}, statuses...)
 	for _, from := range all {
-		if got, want := from.Terminal(), from == almanac.Completed || from == almanac.Failed; got != want {
+		if got, want := from.Terminal(), from == almanac.Completed || from == almanac.Failed || from == almanac.Cancelled; got != want {
 			t.Errorf("%s.Terminal() = %v, want %v", from, got, want)
 		}
 		for _, to := range all {
@@ -154,6 +163,9 @@ func TestTransitionsRecordWhatHappened(t *testing.T) {
 	}{
 		"a claim takes it under a token": {almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Claim(someToken) }, func(e *almanac.Event) {
 			e.Status, e.LeaseToken, e.AvailableAt, e.ClaimCount = almanac.Processing, someToken, time.Time{}, 1
+		}},
+		"a cancellation counts nothing": {almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Cancel("moved house") }, func(e *almanac.Event) {
+			e.Status, e.AvailableAt, e.FailureReason = almanac.Cancelled, time.Time{}, "moved house"
 		}},
 		"completion keeps the token": {almanac.Processing, func(e almanac.Event) (almanac.Event, error) { return e.Complete(later.In(elsewhere)) }, func(e *almanac.Event) {
 			e.Status, e.ExecutedAt = almanac.Completed, later

@@ -46,7 +46,7 @@ func ExampleOperator_Cancel() {
 	fmt.Println(cancelled.Event.Wall, cancelled.Event.Status, cancelled.Event.FailureReason)
 	fmt.Println(cancelled.Successor.Wall, cancelled.Successor.Status)
 	// Output:
-	// 2026-12-10T09:00:00 FAILED cancelled: asked not to be greeted
+	// 2026-12-10T09:00:00 CANCELLED asked not to be greeted
 	// 2027-12-10T09:00:00 PENDING
 }
 
@@ -69,20 +69,22 @@ func ExampleOperator_RunNow() {
 func ExampleOperator_Requeue() {
 	ctx := context.Background()
 	scheduler, owed := greeter("Ada")
-	failed, err := scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Reason: "by mistake"})
+	cancelled, err := scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Reason: "by mistake"})
 	if err != nil {
 		panic(err)
 	}
 
-	again, err := scheduler.Requeue(ctx, failed.Event.ID)
+	again, err := scheduler.Requeue(ctx, cancelled.Event.ID)
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(again.Wall, again.Status, again.IdempotencyKey == failed.Event.IdempotencyKey)
-	_, err = scheduler.Requeue(ctx, failed.Event.ID)
+	fmt.Println(again.OccurrenceKey, again.Wall, again.Status)
+	fmt.Println(again.IdempotencyKey == cancelled.Event.IdempotencyKey, again.RequeuedFrom == cancelled.Event.ID)
+	_, err = scheduler.Requeue(ctx, cancelled.Event.ID)
 	fmt.Println(errors.Is(err, almanac.ErrExists))
 	// Output:
-	// 2026-12-10T09:00:00 PENDING true
+	// 2026 2026-12-10T09:00:00 PENDING
+	// true true
 	// true
 }
 
@@ -108,8 +110,8 @@ func ExampleOperator_Operate() {
 	// 2026 PENDING ""
 	// 2026 PENDING ""
 	// 0 refused; more: true
-	// 2026 FAILED "cancelled: the party is off"
-	// 2026 FAILED "cancelled: the party is off"
+	// 2026 CANCELLED "the party is off"
+	// 2026 CANCELLED "the party is off"
 	// 0 refused; more: true
 }
 
@@ -139,14 +141,17 @@ func ExampleCancel() {
 	fmt.Println(cancelled.Event.Status, cancelled.Successor)
 	// Output:
 	// true
-	// FAILED <nil>
+	// CANCELLED <nil>
 }
 
-func ExampleCancelled() {
+func ExampleCancelResult() {
 	scheduler, owed := greeter("Ada")
-	cancelled := must(scheduler.Cancel(context.Background(), owed[0].ID, almanac.Cancel{}))
-	fmt.Println(cancelled.Event.OccurrenceKey, cancelled.Event.FailureReason+", then", cancelled.Successor.OccurrenceKey)
-	// Output: 2026 cancelled, then 2027
+	cancelled := must(scheduler.Cancel(context.Background(), owed[0].ID, almanac.Cancel{Reason: "asked not to be greeted"}))
+	fmt.Println(cancelled.Event.OccurrenceKey, cancelled.Event.Status, cancelled.Event.FailureReason)
+	fmt.Println("then", cancelled.Successor.OccurrenceKey)
+	// Output:
+	// 2026 CANCELLED asked not to be greeted
+	// then 2027
 }
 
 // A dry run shows what would be changed, and a limit bounds it.
@@ -160,8 +165,8 @@ func ExampleOperate() {
 	}
 	// Output:
 	// 2 PENDING false
-	// 1 FAILED true
-	// 1 FAILED false
+	// 1 CANCELLED true
+	// 1 CANCELLED false
 }
 
 // What could not be changed does not hold up the others.
@@ -182,14 +187,17 @@ func ExampleOperation() {
 	// Output:
 	// requeue 0
 	// cancel 1
-	// requeue 1
+	// requeue 0
 }
 
 // An event that began again once does not do so a second time.
 func ExampleEventRefusal() {
 	ctx := context.Background()
-	scheduler, owed := greeter("Ada")
-	must(scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{}))
+	repository := almanactest.NewRepository(func() time.Time { return spring })
+	_, owed := stored(repository, spring)
+	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(almanac.Birthday{}))))
+	claimed := must(repository.Claim(ctx, claimAll())).Events
+	must(repository.Settle(ctx, []almanac.Settlement{{Event: claimed[0], Outcome: almanac.GaveUp("HTTP 404")}}))
 	must(scheduler.Requeue(ctx, owed[0].ID))
 	for _, r := range must(scheduler.Operate(ctx, almanac.OperationRequeue, nil, almanac.Operate{})).Refused {
 		fmt.Println(r.EventID == owed[0].ID, errors.Is(r.Err, almanac.ErrExists))

@@ -286,6 +286,21 @@ func ExampleAdded() {
 	// Output: 1 looked at, 1 added, more: false
 }
 
+// A program that lacks a handler leaves the next event to one that has it.
+func ExampleSuccessionRepository() {
+	ctx := context.Background()
+	repository := almanactest.NewRepository(func() time.Time { return spring })
+	user, owed := stored(repository, spring)
+	must(repository.EditUser(ctx, user.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		return almanac.Edit{Cancelled: []almanac.Event{must(owed[0].Cancel("moved house"))}, Unplanned: []uuid.UUID{owed[0].ID}}, nil
+	}))
+	added := must(repository.AddSuccessors(ctx, almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+		return []almanac.Event{almanactest.Event(now, almanactest.For(users[0].User))}, nil, nil
+	}))
+	fmt.Println(added.Users, "looked at,", len(added.Events), "added")
+	// Output: 1 looked at, 1 added
+}
+
 // Claims leave out what is paused.
 func ExamplePauseRepository() {
 	ctx := context.Background()

@@ -173,7 +173,7 @@ func ExampleRoster() {
 }
 
 func ExampleStatus() {
-	for _, to := range []almanac.Status{almanac.Processing, almanac.Completed, almanac.Failed, almanac.Pending} {
+	for _, to := range []almanac.Status{almanac.Processing, almanac.Completed, almanac.Failed, almanac.Pending, almanac.Cancelled} {
 		fmt.Println(almanac.Processing.CanBecome(to), to, to.Terminal())
 	}
 	// Output:
@@ -181,4 +181,5 @@ func ExampleStatus() {
 	// true COMPLETED true
 	// true FAILED true
 	// true PENDING false
+	// false CANCELLED true
 }

@@ -27,7 +27,7 @@ const (
 	EventRemoved        NoticeKind = "event.removed"
 	EventCompleted      NoticeKind = "event.completed"
 	EventFailed         NoticeKind = "event.failed"
-	EventCancelled      NoticeKind = "event.cancelled" // FAILED, by Operator.Cancel
+	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel
 	EventRequeued       NoticeKind = "event.requeued"  // the new event, of Operator.Requeue
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"

@@ -12,12 +12,13 @@ import (
 // Operator changes what became of single events, as people who operate a program
 // have to now and then. In a host's transaction it is part of that.
 type Operator interface {
-	// Cancel ends a pending event before it is delivered: it is FAILED for a reason that
-	// begins with [ReasonCancelled], its occurrence is used up, and its series goes on
-	// with the next one. The error is a [*NotFoundError] when there is no such event, an
-	// [*InvalidStateTransitionError] when it has begun or ended, and an
-	// [*OptimisticLockError] when it ended just now.
-	Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cancelled, error)
+	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED, its
+	// occurrence is used, and its series goes on with the next one. When this program has
+	// no handler for the type, the next event is left to a program that has it: [Scheduler].Run
+	// of such a program plans it within a [WithSweep]. The error is a [*NotFoundError]
+	// when there is no such event, an [*InvalidStateTransitionError] when it has begun or
+	// ended, and an [*OptimisticLockError] when it ended just now.
+	Cancel(ctx context.Context, id uuid.UUID, how Cancel) (CancelResult, error)
 
 	// RunNow makes a pending event due at once, whatever its instant was, or available at
 	// once where it rests before another attempt. Its identity and its idempotency key
@@ -25,39 +26,41 @@ type Operator interface {
 	// before it is claimed puts it back. Errors are those of Cancel.
 	RunNow(ctx context.Context, id uuid.UUID) (Event, error)
 
-	// Requeue delivers a FAILED event once more: as a new event, see [Event.Requeue],
-	// since what has ended never changes. The error is a [*NotFoundError] when there is
-	// no such event, an [*InvalidStateTransitionError] when it has not failed, and
-	// matches [ErrExists] when it was requeued already: then the event that came of it
-	// is the one to requeue.
+	// Requeue delivers a FAILED event once more, or a CANCELLED one after all. It stores a
+	// new event, see [Event.Requeue], since what has ended never changes. The error is a
+	// [*NotFoundError] when there is no such event, an [*InvalidStateTransitionError] when
+	// it is neither FAILED nor CANCELLED, and matches [ErrExists] when it was requeued
+	// already: then requeue the event that came of it.
 	Requeue(ctx context.Context, id uuid.UUID) (Event, error)
 
 	// Operate does one of these to the events that match spec, each in a transaction of
-	// its own, in order of creation. Only events in a status that the operation is for
-	// are looked at. Those that cannot be changed are reported and hold up nobody; an
+	// its own, in order of creation. It looks at PENDING events to cancel them or run them
+	// now, and at FAILED events to requeue them: a CANCELLED event is requeued by its id
+	// alone. Those that cannot be changed are reported and hold up nobody; an
 	// error of the repository ends it, and comes back with the count of what is done.
 	Operate(ctx context.Context, what Operation, spec Spec, how Operate) (Operated, error)
 }
 
 // Cancel says how an event is cancelled.
 type Cancel struct {
-	// Reason is what the failure reason says besides, up to some 990 bytes.
+	// Reason is stored as the event's FailureReason, cut to 1,000 bytes. It may be empty.
 	Reason string
 	// Version is the version of the event that is meant. If it is at another by then,
 	// nothing is cancelled and the error is an [*OptimisticLockError]. Zero means
 	// whatever version it is at.
 	Version int
-	// EndSeries lets the series end with the event, so that no handler is needed. It
-	// goes on when the person is next edited, rescheduled or backfilled by a program
-	// that has the handler. Otherwise, without a handler, the error is an
-	// [*UnsupportedEventTypeError].
+	// EndSeries plans nothing after the event. The series goes on when the user is next
+	// edited, rescheduled or backfilled by a program that has the handler.
 	EndSeries bool
 }
 
-// Cancelled is what cancelling an event did.
-type Cancelled struct {
-	Event     Event  // as stored, FAILED
+// CancelResult is what cancelling an event did.
+type CancelResult struct {
+	Event     Event  // as stored, CANCELLED
 	Successor *Event // the next of its series; nil if there is none
+	// Unplanned says that this program has no handler for the type, so that the next event
+	// of the series is left to a program that has it.
+	Unplanned bool
 }
 
 // Operation is something to do to many events.
@@ -98,6 +101,9 @@ type Operated struct {
 	Events  []Event // as stored; in a dry run, as they are, without their payloads
 	Refused []EventRefusal
 	More    bool // whether the limit was reached, so that there may be more
+	// Unplanned is how many of the cancelled events have their successor left to a program
+	// that has the handler; see [CancelResult].
+	Unplanned int
 }
 
 // EventRefusal says which event could not be changed, and why.
@@ -111,20 +117,23 @@ const (
 	maxOperate     = 1_000_000
 )
 
-func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cancelled, error) {
+func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (CancelResult, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return Cancelled{}, err
+		return CancelResult{}, err
 	}
-	edit, err := s.editEvent(ctx, id, Failed, func(r Roster, e Event) (Edit, error) {
+	edit, err := s.editEvent(ctx, id, Cancelled, func(r Roster, e Event) (Edit, error) {
 		if how.Version != 0 && how.Version != e.Version {
 			return Edit{}, &OptimisticLockError{EventID: id, Expected: how.Version}
 		}
-		done, err := e.Cancel(uuid.New(), how.Reason)
-		if err != nil || how.EndSeries || isApart(e.OccurrenceKey) {
+		done, err := e.Cancel(how.Reason)
+		if err != nil || how.EndSeries || e.detached() {
 			return Edit{Cancelled: []Event{done}}, err
 		}
 		h, err := s.registry.Handler(e.Type)
+		if errors.Is(err, ErrUnsupportedEventType) {
+			return Edit{Cancelled: []Event{done}, Unplanned: []uuid.UUID{id}}, nil
+		}
 		if err != nil {
 			return Edit{}, err
 		}
@@ -135,9 +144,9 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, how Cancel) (Cance
 		return Edit{Cancelled: []Event{done}, Added: []Event{zones.stamp(next)}}, err
 	})
 	if err != nil {
-		return Cancelled{}, err
+		return CancelResult{}, err
 	}
-	c := Cancelled{Event: edit.Cancelled[0]}
+	c := CancelResult{Event: edit.Cancelled[0], Unplanned: len(edit.Unplanned) > 0}
 	if len(edit.Added) > 0 {
 		c.Successor = &edit.Added[0]
 	}
@@ -285,12 +294,15 @@ func (s *scheduler) pick(ctx context.Context, spec Spec, limit int) ([]Event, er
 // operateOn does something to a page of events, and notes what came of it.
 func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Event, how Operate, done *Operated) error {
 	for _, e := range events {
-		stored, err := e, error(nil)
+		stored, unplanned, err := e, false, error(nil)
 		if !how.DryRun {
-			stored, err = s.operate(ctx, what, e.ID, how.Cancel)
+			stored, unplanned, err = s.operate(ctx, what, e.ID, how.Cancel)
 		}
 		switch {
 		case err == nil:
+			if unplanned {
+				done.Unplanned++
+			}
 			done.Events = append(done.Events, stored)
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -304,14 +316,17 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 	return nil
 }
 
-func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, how Cancel) (Event, error) {
+// operate does something to one event, and reports whether its successor is left to
+// another program.
+func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, how Cancel) (e Event, unplanned bool, err error) {
 	switch what {
 	case OperationCancel:
 		done, err := s.Cancel(ctx, id, how)
-		return done.Event, err
+		return done.Event, done.Unplanned, err
 	case OperationRunNow:
-		return s.RunNow(ctx, id)
+		e, err = s.RunNow(ctx, id)
 	default:
-		return s.Requeue(ctx, id)
+		e, err = s.Requeue(ctx, id)
 	}
+	return e, false, err
 }

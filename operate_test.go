@@ -30,8 +30,9 @@ func TestCancelEndsAnEventAndItsSeriesGoesOn(t *testing.T) {
 			cancelled, err := scheduler.Cancel(t.Context(), owed.ID, almanac.Cancel{Reason: "asked not to be greeted", Version: 1})
 
 			require.NoError(t, err)
-			require.Equal(t, almanac.Failed, cancelled.Event.Status)
-			require.Equal(t, "cancelled: asked not to be greeted", cancelled.Event.FailureReason)
+			require.Equal(t, almanac.Cancelled, cancelled.Event.Status)
+			require.Equal(t, "asked not to be greeted", cancelled.Event.FailureReason)
+			require.False(t, cancelled.Unplanned)
 			require.Zero(t, cancelled.Event.RetryCount)
 			require.Equal(t, w.event(t, owed), cancelled.Event)
 			require.Equal(t, owed.Wall.Date.Year+1, cancelled.Successor.Wall.Date.Year, "the birthday after")
@@ -64,8 +65,6 @@ func TestCancelRefusesWhatItCannotEnd(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
 	_, err = scheduler.Requeue(t.Context(), begun.ID)
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
-	_, err = scheduler.Cancel(t.Context(), foreign.ID, almanac.Cancel{})
-	require.ErrorIs(t, err, almanac.ErrUnsupportedEventType)
 	_, err = scheduler.Cancel(t.Context(), foreign.ID, almanac.Cancel{Version: 7, EndSeries: true})
 	require.ErrorIs(t, err, almanac.ErrOptimisticLock)
 	require.Equal(t, foreign, w.event(t, foreign), "nothing has changed")
@@ -73,7 +72,8 @@ func TestCancelRefusesWhatItCannotEnd(t *testing.T) {
 	cancelled, err := scheduler.Cancel(t.Context(), foreign.ID, almanac.Cancel{EndSeries: true})
 	require.NoError(t, err)
 	require.Nil(t, cancelled.Successor)
-	require.Equal(t, almanac.ReasonCancelled, cancelled.Event.FailureReason)
+	require.False(t, cancelled.Unplanned)
+	require.Empty(t, cancelled.Event.FailureReason)
 	_, err = scheduler.Cancel(t.Context(), foreign.ID, almanac.Cancel{EndSeries: true})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
 }
@@ -144,7 +144,9 @@ func TestRequeueDeliversOnceMoreUnderTheSameKey(t *testing.T) {
 
 			again, err := scheduler.Requeue(t.Context(), failed.ID)
 			require.NoError(t, err)
-			require.Equal(t, again.ID, w.await(t, almanac.EventRequeued).ID)
+			require.Equal(t, again, w.await(t, almanac.EventRequeued))
+			require.Equal(t, failed.OccurrenceKey, again.OccurrenceKey)
+			require.Equal(t, failed.ID, again.RequeuedFrom)
 			twice := w.await(t, almanac.EventFailed)
 			require.Equal(t, again.ID, twice.ID)
 			_, err = scheduler.Requeue(t.Context(), failed.ID)
@@ -161,39 +163,13 @@ func TestRequeueDeliversOnceMoreUnderTheSameKey(t *testing.T) {
 				require.Equal(t, failed.IdempotencyKey, d.Event.IdempotencyKey)
 				require.JSONEq(t, string(failed.Payload), string(d.Event.Payload))
 				require.Equal(t, failed.Due, d.Event.Due)
+				require.Equal(t, failed.OccurrenceKey, d.Event.OccurrenceKey)
 			}
 			require.Equal(t, failed.Due, done.Due)
 			found, err := w.store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
 			require.NoError(t, err)
 			require.Len(t, found.Events, 1, "nothing follows what stood apart, and the series has its one event")
 			require.Equal(t, handler.seconds[1], found.Events[0].Due)
-		})
-	}
-}
-
-// A series that came to its end goes on from what it has used up itself, whatever
-// stood apart since.
-func TestASeriesGoesOnWhereItEnded(t *testing.T) {
-	t.Parallel()
-	for where, repository := range onBoth {
-		t.Run(where, func(t *testing.T) {
-			t.Parallel()
-			w := openOn(repository(t))
-			scheduler := w.scheduler(t, almanac.Birthday{})
-			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
-			require.NoError(t, err)
-			cancelled, err := scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.Cancel{EndSeries: true})
-			require.NoError(t, err)
-			require.Nil(t, cancelled.Successor)
-			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
-			require.NoError(t, err)
-
-			result, err := scheduler.Reschedule(t.Context(), enrolment.User.ID)
-
-			require.NoError(t, err)
-			require.Len(t, result.Added, 1)
-			require.Equal(t, cancelled.Event.Wall.Date.Year+1, result.Added[0].Wall.Date.Year)
-			require.Equal(t, []uuid.UUID{again.ID}, result.Skipped)
 		})
 	}
 }
@@ -244,10 +220,14 @@ func TestOperateChangesManyWithinABound(t *testing.T) {
 			owe(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
 			reason := almanac.Cancel{Reason: "the party is off"}
 
+			for range 2 {
+				owe(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Minute)})
+			}
+
 			dry, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.Operate{DryRun: true, Cancel: reason})
 			require.NoError(t, err)
-			require.Len(t, dry.Events, 6)
-			require.Len(t, w.all(t), 6)
+			require.Len(t, dry.Events, 8)
+			require.Len(t, w.all(t), 8)
 
 			var heard []int
 			done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.OfType(almanac.TypeBirthday),
@@ -256,22 +236,31 @@ func TestOperateChangesManyWithinABound(t *testing.T) {
 			require.Len(t, done.Events, 3)
 			require.True(t, done.More)
 			require.Equal(t, []int{3}, heard)
-			n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Failed))
+			n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Cancelled))
 			require.NoError(t, err)
 			require.Equal(t, 3, n)
 
 			rest, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.OfType("FOREIGN"), almanac.Operate{})
 			require.NoError(t, err)
-			require.Empty(t, rest.Events)
-			require.Len(t, rest.Refused, 1)
-			require.ErrorIs(t, rest.Refused[0].Err, almanac.ErrUnsupportedEventType)
+			require.Len(t, rest.Events, 1, "another program plans what follows")
+			require.Empty(t, rest.Refused)
 
+			claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 2, Lease: time.Minute})
+			require.NoError(t, err)
+			require.Len(t, claim.Events, 2)
+			for _, e := range claim.Events {
+				_, err = w.store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.GaveUp("HTTP 404")}})
+				require.NoError(t, err)
+			}
 			again, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.Operate{})
 			require.NoError(t, err)
-			require.Len(t, again.Events, 3)
+			require.Len(t, again.Events, 2, "nothing that was cancelled comes back")
 			twice, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.Operate{})
 			require.NoError(t, err)
-			require.Len(t, twice.Refused, 3)
+			require.Len(t, twice.Refused, 2)
+			back, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.InStatus(almanac.Cancelled), almanac.Operate{})
+			require.NoError(t, err)
+			require.Empty(t, back, "not by its status either")
 		})
 	}
 }

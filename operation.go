@@ -6,28 +6,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// ReasonCancelled begins the failure reason of an event that was cancelled.
-const ReasonCancelled = "cancelled"
-
-// Cancel returns e as given up before anybody delivered it: FAILED, for a reason
-// that begins with [ReasonCancelled], as if it had been claimed under the token and
-// ended in one step, so its version is raised by two. No attempt is counted. It
-// returns an [*InvalidStateTransitionError] unless e is PENDING.
-func (e Event) Cancel(token uuid.UUID, reason string) (Event, error) {
-	if e.Status != Pending {
-		return e, &InvalidStateTransitionError{e.ID, e.Status, Failed}
-	}
-	next, err := e.Claim(token)
+// Cancel returns e as CANCELLED: ended before it was delivered, for the given reason,
+// which may be empty and is cut to 1,000 bytes. Neither a claim nor an attempt is
+// counted. It returns an [*InvalidStateTransitionError] unless e is PENDING.
+func (e Event) Cancel(reason string) (Event, error) {
+	next, err := e.become(Cancelled)
 	if err != nil {
 		return e, err
 	}
-	if next, err = next.become(Failed); err != nil {
-		return e, err
-	}
-	next.FailureReason = ReasonCancelled
-	if reason != "" {
-		next.FailureReason = storable(ReasonCancelled + ": " + reason)
-	}
+	next.AvailableAt, next.FailureReason = time.Time{}, storable(reason)
 	return next, nil
 }
 
@@ -57,20 +44,23 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 	return next, nil
 }
 
-// Requeue returns a new event that delivers what e did not: under the same
-// idempotency key and with the same payload and target, so a receiver that took e
-// after all takes it for a repeat. It is PENDING, available from now on but not
-// before its target, at version 1, and stands apart from the series that e belonged
-// to: nothing follows it, and profile edits leave it alone. It returns an
-// [*InvalidStateTransitionError] unless e is FAILED.
+// Requeue returns a new event that delivers what e did not: it has the occurrence key,
+// the idempotency key, the payload and the target of e, so a receiver that took e after
+// all recognizes a repeat. RequeuedFrom names e. The new event is PENDING at version 1
+// and available from now on, but not before its target. It belongs to no series:
+// nothing follows it, and profile edits do not change it. Requeue returns an
+// [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
 func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
-	if e.Status != Failed {
+	if e.Status != Failed && e.Status != Cancelled {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
 	again := Event{
-		ID: id, UserID: e.UserID, Type: e.Type, OccurrenceKey: requeuedKey(e), Status: Pending, Due: e.Due, Wall: e.Wall, Zone: e.Zone,
-		Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
-		AvailableAt: later(now, e.Due).UTC(), LastError: e.FailureReason, ClaimCount: max(e.ClaimCount, 1), Version: 1,
+		ID: id, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, RequeuedFrom: e.ID, Status: Pending, Due: e.Due,
+		Wall: e.Wall, Zone: e.Zone, Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
+		AvailableAt: later(now, e.Due).UTC(), ClaimCount: max(e.ClaimCount, 1), Version: 1,
+	}
+	if e.Status == Failed {
+		again.LastError = e.FailureReason
 	}
 	return again, again.check()
 }

@@ -131,7 +131,7 @@ func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurr
 
 // successor plans what follows an event that has ended.
 func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
-	if isApart(done.OccurrenceKey) {
+	if done.detached() {
 		return Event{}, fmt.Errorf("%w: the event stood apart", ErrNoOccurrence)
 	}
 	series, ok, err := seriesOfEvent(h, u, done)

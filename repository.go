@@ -21,6 +21,7 @@ type Repository interface {
 	EventRepository
 	ClaimRepository
 	Leaser
+	SuccessionRepository
 	ZoneRepository
 	RetentionRepository
 	Timekeeper
@@ -80,6 +81,10 @@ type Edit struct {
 	// Cancelled are pending events that end, as [Event.Cancel] returns them. They end
 	// before anything is added, so what is added can succeed them.
 	Cancelled []Event
+
+	// Unplanned are the ids of cancelled events whose successors this program cannot plan,
+	// since it has no handler for them. [SuccessionRepository] plans them later.
+	Unplanned []uuid.UUID
 
 	// Hurried are pending events that were claimed before, their versions raised by one:
 	// they can be claimed again at another moment, and nothing else about them changes.
@@ -250,6 +255,20 @@ type Leaser interface {
 	// counters stay. An error of the call means that it is not known which tokens the events
 	// have; those of the call hold for no longer than the given time, since nobody knows them.
 	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
+}
+
+// SuccessionRepository plans what programs without a handler left out.
+type SuccessionRepository interface {
+	// AddSuccessors looks at a page of the users, in order of their ids, who have series of
+	// one event type that wait for a successor: an [Edit] cancelled the last event and named it
+	// among Unplanned, and nothing was stored in the series since. It locks these users
+	// against edits, shows them to plan with the keys that the waiting series used up, in
+	// [Standing].Used, and stores the events that plan returns. The series of these users
+	// wait no longer, whether an event was stored or not, except for users whom plan names in
+	// again. Users and series that are locked are left out, and wait on. An error of plan is
+	// returned as it is, and nothing is stored. Plan must be quick and must not use the
+	// repository; it can be called again.
+	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []Standing, now time.Time) (events []Event, again []uuid.UUID, err error)) (Added, error)
 }
 
 // ZoneRepository keeps the rules that stored instants follow.

@@ -242,7 +242,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 		if err != nil {
 			continue // another program's type: its own handler will see to it
 		}
-		if isApart(e.OccurrenceKey) {
+		if e.detached() {
 			moved, err := guarded("replanning "+e.Type, func() (Event, error) { return p.followUp(h, e) })
 			switch {
 			case errors.Is(err, ErrSkippedWallTime):

@@ -46,7 +46,8 @@ CREATE TABLE :"schema".series (
     id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     user_id                uuid         NOT NULL,
     event_type             varchar(50)  NOT NULL,
-    -- What the keys of its occurrences begin with, slash included; empty where a type has one series.
+    -- What the keys of its occurrences begin with, slash included; empty where a type has one series. A requeued event is in a series of
+    -- its own, named "~again-", the id of the event that it repeats, and a slash.
     name                   varchar(100) COLLATE "C" NOT NULL,
     current_user_version   integer      NOT NULL, -- while open, of the user as they are now: who planned from another plans again
     -- The greatest key of an event that has ended: it and those before it are used up for ever.
@@ -71,11 +72,13 @@ CREATE TABLE :"schema".series (
     updated_at             timestamptz  NOT NULL DEFAULT now(),
     -- The user while there is an open event. A successor does not change it, so an index may name it and the row stays on its page.
     open_user_id           uuid         GENERATED ALWAYS AS (CASE WHEN event_id IS NOT NULL THEN user_id END) STORED,
+    -- The failed or cancelled event that the event repeats, under its occurrence key. NULL otherwise. Such a series has one event.
+    requeued_from          uuid,
     CONSTRAINT series_pkey PRIMARY KEY (id),
     CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id),
     -- Finds the series of a user too.
     CONSTRAINT series_name_key UNIQUE (user_id, event_type, name),
-    CONSTRAINT series_occurrence_check CHECK (name = left(occurrence_key, strpos(occurrence_key, '/'))),
+    CONSTRAINT series_occurrence_check CHECK (name = left(occurrence_key, strpos(occurrence_key, '/')) OR requeued_from IS NOT NULL),
     CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0)
 )
 -- Room on each page for the next version of its rows.
@@ -100,7 +103,7 @@ CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
 -- One event, and pages of pending events in order of creation, however long the history.
 CREATE UNIQUE INDEX queue_event ON :"schema".queue (event_id);
 
--- What has ended, COMPLETED or FAILED. It is written once, pruned, and never changed.
+-- What has ended: COMPLETED, FAILED or CANCELLED. It is written once, pruned, and never changed.
 CREATE TABLE :"schema".history (
     id                     uuid         NOT NULL, -- in order of creation; of a successor, that of its series
     user_id                uuid         NOT NULL, -- no foreign key: to check it, each event that ends would write to its user
@@ -114,9 +117,9 @@ CREATE TABLE :"schema".history (
     idempotency_key        varchar(255) NOT NULL,
     delivery_payload       jsonb        NOT NULL,
     user_version           integer      NOT NULL,
-    lease_token            uuid         NOT NULL, -- of the claim that ended it
+    lease_token            uuid,                  -- of the claim that ended it; NULL when it was cancelled
     executed_at            timestamptz,           -- when it was delivered
-    failure_reason         varchar(1100),         -- why it is FAILED
+    failure_reason         varchar(1100),         -- why it is FAILED, or why it is CANCELLED, which may be empty
     last_error             varchar(1100),
     retry_count            integer      NOT NULL,
     claim_count            integer      NOT NULL,
@@ -124,16 +127,29 @@ CREATE TABLE :"schema".history (
     version                integer      NOT NULL,
     created_at             timestamptz  NOT NULL,
     updated_at             timestamptz  NOT NULL, -- when it ended
+    requeued_from          uuid,                  -- as in series
     CONSTRAINT history_pkey PRIMARY KEY (id),
-    CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED')),
+    CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
-    CONSTRAINT history_failure_check CHECK ((status = 'FAILED') = (failure_reason IS NOT NULL))
+    CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL))
 );
 
 CREATE INDEX history_user ON :"schema".history (user_id);
 
--- Failures, which are few among many.
+-- Failures and cancellations, which are few among many.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
+
+-- Series whose event was cancelled by a program that lacks the handler: the next event is left to a program that has it. A row counts
+-- as long as the series has no open event and has used up no other key since.
+CREATE TABLE :"schema".unplanned (
+    series_id  bigint       NOT NULL,
+    user_id    uuid         NOT NULL,
+    event_type varchar(50)  NOT NULL,
+    used_key   varchar(100) COLLATE "C" NOT NULL, -- of the event that was cancelled
+    CONSTRAINT unplanned_pkey PRIMARY KEY (series_id)
+);
+
+CREATE INDEX unplanned_user ON :"schema".unplanned (event_type, user_id);
 
 -- The idempotency keys of all events, open and ended: each belongs to one.
 CREATE TABLE :"schema".keys (
@@ -218,7 +234,7 @@ SELECT
     q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
-    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at
+    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.requeued_from
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -229,14 +245,14 @@ SELECT
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version,
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
-    l.claimed_at AS updated_at
+    l.claimed_at AS updated_at, s.requeued_from
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
     SELECT
         x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
         x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
-        x.created_at
+        x.created_at, x.requeued_from
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -249,7 +265,7 @@ SELECT
     h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_timestamp_utc,
     h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
-    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at
+    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.requeued_from
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -280,9 +296,10 @@ WHEN (
     OR NEW.event_type <> OLD.event_type
     OR NEW.name <> OLD.name
     OR NEW.used_key < OLD.used_key
-    -- Another event takes the place of one: it is new.
+    OR NEW.requeued_from IS DISTINCT FROM OLD.requeued_from
+    -- Another event takes the place of one: it is new. Nothing follows an event that was requeued.
     OR (NEW.event_id IS DISTINCT FROM OLD.event_id AND NEW.event_id IS NOT NULL
-        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.occurrence_key <= NEW.used_key))
+        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.occurrence_key <= NEW.used_key OR NEW.requeued_from IS NOT NULL))
     OR (NEW.event_id = OLD.event_id AND (
         -- A claim, a release, or both at once. What concerns the user alone raises nothing.
         NEW.version NOT BETWEEN OLD.version AND OLD.version + 2
@@ -294,6 +311,30 @@ WHEN (
             OR NEW.occurrence_key <> OLD.occurrence_key))))
 )
 EXECUTE FUNCTION :"schema".refuse_change();
+
+-- Stores what a program of the release before cancels as CANCELLED: that program writes FAILED, with a reason that begins with
+-- "cancelled", counts no attempt, and leaves the series at the counters of the event. It has the rights of whoever runs the statement.
+CREATE FUNCTION :"schema".store_cancelled() RETURNS trigger LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    IF NEW.retry_count = 0 OR EXISTS (
+        SELECT FROM series s
+        WHERE s.user_id = NEW.user_id
+            AND s.event_type::text = NEW.event_type::text
+            AND s.event_id IS NULL
+            AND s.occurrence_key::text = NEW.occurrence_key::text
+            AND s.version = NEW.version - 2
+            AND s.retry_count = NEW.retry_count
+    ) THEN
+        NEW.status := 'CANCELLED';
+        NEW.failure_reason := regexp_replace(NEW.failure_reason::text, '^cancelled(: )?', '');
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER history_cancelled BEFORE INSERT ON :"schema".history FOR EACH ROW
+WHEN (NEW.status = 'FAILED' AND NEW.failure_reason ~ '^cancelled($|: )')
+EXECUTE FUNCTION :"schema".store_cancelled();
 
 -- The functions below write with the rights of their owner, whoever runs the statement. So that nobody can misuse them:
 --   1. PUBLIC may not execute them (see the end of this file), so nobody else makes them triggers of a table of their own.
@@ -324,6 +365,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'forget_user is for deletions of users alone';
     END IF;
     PERFORM FROM series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
+    DELETE FROM unplanned n USING series s WHERE s.user_id = OLD.id AND n.series_id = s.id;
     DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
     WITH gone AS (DELETE FROM history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key::text AS name)
     DELETE FROM keys k WHERE k.idempotency_key::text IN (SELECT gone.name FROM gone);
@@ -373,8 +415,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'audit_history is for inserts into history alone';
     END IF;
     INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
-    VALUES (CASE WHEN NEW.failure_reason::text ~ '^cancelled($|:)' THEN 'cancelled' ELSE lower(NEW.status::text) END,
-        NEW.id, NEW.user_id, NEW.event_type, NEW.version, NEW.failure_reason);
+    VALUES (lower(NEW.status::text), NEW.id, NEW.user_id, NEW.event_type, NEW.version, nullif(NEW.failure_reason::text, ''));
     RETURN NULL;
 END
 $$;
@@ -398,6 +439,7 @@ COMMENT ON TABLE :"schema".series IS 'What people are owed, one row per series o
 COMMENT ON TABLE :"schema".queue IS 'The events that are PENDING';
 COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch: the events that are PROCESSING';
 COMMENT ON TABLE :"schema".history IS 'The events that have ended';
+COMMENT ON TABLE :"schema".unplanned IS 'Series whose next event is left to a program that has the handler';
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
 COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones of which pending events were planned by other rules than zone_rules has';
@@ -409,9 +451,10 @@ COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, 
 
 -- PUBLIC neither executes nor writes anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
-    :"schema".audit_history(), :"schema".audit_lease() FROM PUBLIC;
+    :"schema".audit_history(), :"schema".audit_lease(), :"schema".store_cancelled() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".audit,
+    :"schema".history, :"schema".keys, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
+    :"schema".audit,
     :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq FROM PUBLIC;
 

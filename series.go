@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // MultiSeries is the ability of a handler to run several series side by side for
@@ -95,8 +97,12 @@ func seriesOfEvent(h EventHandler, u User, e Event) (oneSeries, bool, error) {
 	return list[i], true, nil
 }
 
-// idOf tells the series of an event by its key.
+// idOf tells the series of an event by its key. A requeued event is in none, although
+// it has the key of one.
 func idOf(h EventHandler, e Event) seriesID {
+	if e.RequeuedFrom != uuid.Nil {
+		return seriesID{e.Type, apart + e.RequeuedFrom.String()}
+	}
 	if _, ok := h.(MultiSeries); !ok && !isApart(e.OccurrenceKey) {
 		return seriesID{e.Type, ""}
 	}

@@ -89,6 +89,8 @@ func kindOf(s Status) NoticeKind {
 		return EventCompleted
 	case Failed:
 		return EventFailed
+	case Cancelled:
+		return EventCancelled
 	default:
 		return EventReleased
 	}

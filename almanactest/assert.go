@@ -108,7 +108,7 @@ func line(e almanac.Event) string {
 	switch e.Status {
 	case almanac.Completed:
 		text += fmt.Sprintf(", %v late", e.Lateness())
-	case almanac.Failed:
+	case almanac.Failed, almanac.Cancelled:
 		text += fmt.Sprintf(", %q", e.FailureReason)
 	default:
 		if e.LastError != "" {

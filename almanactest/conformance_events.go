@@ -49,9 +49,20 @@ var eventCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("leased in the end", len(held), 0)
 	},
+	"Update/cancels": func(k *kit) {
+		owed := k.owe(DueIn(time.Hour), Of("a/2027"))
+		done, err := owed.Cancel("moved house")
+		k.ok(err)
+		stored, err := k.r.Update(k.Context(), done, owed.Version)
+		k.ok(err)
+		k.same("as stored", k.stored(owed.ID), stored)
+		k.same("status", stored.Status, almanac.Cancelled)
+		k.same("reason", stored.FailureReason, "moved house")
+		k.same("version", stored.Version, owed.Version+1)
+	},
 	"Update/refuses every step that is not allowed": func(k *kit) {
 		for from, states := range k.everyStatus() {
-			for _, to := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed} {
+			for _, to := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {
 				if from.CanBecome(to) || from == almanac.Pending && to == almanac.Pending {
 					continue
 				}
@@ -131,6 +142,8 @@ func (k *kit) everyStatus() map[almanac.Status]almanac.Event {
 	events := map[almanac.Status]almanac.Event{almanac.Processing: claimed[0]}
 	events[almanac.Completed] = k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Delivered(k.now)}).Event
 	events[almanac.Failed] = k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.GaveUp("HTTP 404")}).Event
+	cancelled := k.owe()
+	events[almanac.Cancelled] = k.apply(cancelled.UserID, cancelling).Cancelled[0]
 	events[almanac.Pending] = k.owe()
 	return events
 }
@@ -195,6 +208,7 @@ func (k *kit) scatter(random *rand.Rand) []almanac.Event {
 	states := [][]EventOption{
 		nil, nil, {Tried(1)}, {Tried(2), RestingFor(time.Hour)}, {Crashed(1)},
 		{InStatus(almanac.Processing)}, {DeliveredLate(time.Second)}, {Tried(2), FailedBecause("HTTP 404")},
+		{InStatus(almanac.Cancelled)}, {Tried(1), InStatus(almanac.Cancelled)}, {FailedBecause("cancelled")},
 	}
 	for range 10 {
 		u := User(LivingIn(zones[random.IntN(len(zones))]))
@@ -235,7 +249,7 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 	case 0:
 		return almanac.OfType([]string{almanac.TypeBirthday, "OTHER", "NONE"}[random.IntN(3)])
 	case 1:
-		return almanac.InStatus([]almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed}[random.IntN(4)])
+		return almanac.InStatus([]almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled}[random.IntN(5)])
 	case 2:
 		return almanac.ForUser(someone.UserID)
 	case 3:

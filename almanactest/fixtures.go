@@ -110,6 +110,8 @@ func InStatus(s almanac.Status) EventOption {
 		return func(e *almanac.Event, now time.Time) { deliverAt(e, now) }
 	case almanac.Failed:
 		return FailedBecause("receiver answered 404")
+	case almanac.Cancelled:
+		return became(func(e almanac.Event) (almanac.Event, error) { return e.Cancel("moved house") })
 	case almanac.Processing:
 		return claimed(func(e almanac.Event) (almanac.Event, error) { return e, nil })
 	default:
@@ -135,11 +137,19 @@ func deliverAt(e *almanac.Event, at time.Time) {
 
 // claimed makes an event of what becomes of it once it is claimed.
 func claimed(step func(almanac.Event) (almanac.Event, error)) EventOption {
-	return func(e *almanac.Event, _ time.Time) {
+	return became(func(e almanac.Event) (almanac.Event, error) {
 		next, err := e.Claim(uuid.New())
 		if err == nil {
 			next, err = step(next)
 		}
+		return next, err
+	})
+}
+
+// became makes an event of what becomes of it.
+func became(step func(almanac.Event) (almanac.Event, error)) EventOption {
+	return func(e *almanac.Event, _ time.Time) {
+		next, err := step(*e)
 		if err != nil {
 			panic(fmt.Sprintf("almanactest: %v", err))
 		}

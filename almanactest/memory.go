@@ -30,6 +30,7 @@ type state struct {
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
 	used   map[series]string            // the greatest key of an event that has ended
+	waits  map[series]string            // that key, of series whose successor is left to a program with the handler
 	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
 	marks  []almanac.ZoneRules          // replaced as a whole too
 	pauses map[string]time.Time         // since when, by event type
@@ -41,7 +42,14 @@ type series struct {
 	eventType, name string
 }
 
-func seriesOf(e almanac.Event) series { return series{e.UserID, e.Type, seriesName(e.OccurrenceKey)} }
+// seriesOf returns the series of an event. A requeued event is in one of its own, so that
+// it is requeued once.
+func seriesOf(e almanac.Event) series {
+	if e.RequeuedFrom != uuid.Nil {
+		return series{e.UserID, e.Type, "~again-" + e.RequeuedFrom.String() + "/"}
+	}
+	return series{e.UserID, e.Type, seriesName(e.OccurrenceKey)}
+}
 
 // seriesName is the part of a key that names its series, with the slash, or "".
 func seriesName(key string) string { return key[:strings.IndexByte(key, '/')+1] }
@@ -76,6 +84,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		events: make(map[uuid.UUID]almanac.Event),
 		leases: make(map[uuid.UUID]lease),
 		used:   make(map[series]string),
+		waits:  make(map[series]string),
 		zones:  make(map[string]almanac.ZoneRules),
 		pauses: make(map[string]time.Time),
 	}}
@@ -108,7 +117,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 // cloned returns a copy that shares nothing that is changed in place.
 func (s state) cloned() state {
 	s.users, s.events, s.leases = maps.Clone(s.users), maps.Clone(s.events), maps.Clone(s.leases)
-	s.used, s.pauses = maps.Clone(s.used), maps.Clone(s.pauses)
+	s.used, s.waits, s.pauses = maps.Clone(s.used), maps.Clone(s.waits), maps.Clone(s.pauses)
 	return s
 }
 

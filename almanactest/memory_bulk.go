@@ -92,7 +92,9 @@ func (s *state) planAll(list []almanac.Standing, now time.Time, plan func([]alma
 func (s *state) standing(id uuid.UUID, eventType string) almanac.Standing {
 	var one almanac.Standing
 	one.User, _ = s.visible(id)
-	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id && e.Type == eventType && !e.Status.Terminal() }) {
+	for _, e := range s.matching(func(e almanac.Event) bool {
+		return e.UserID == id && e.Type == eventType && !e.Status.Terminal() && e.RequeuedFrom == uuid.Nil
+	}) {
 		one.Open = append(one.Open, e.OccurrenceKey)
 	}
 	for of, key := range s.used {
@@ -103,4 +105,58 @@ func (s *state) standing(id uuid.UUID, eventType string) almanac.Standing {
 	slices.Sort(one.Open)
 	slices.Sort(one.Used)
 	return one
+}
+
+// AddSuccessors plans the next events of series that wait for a program with their
+// handler.
+func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, []uuid.UUID, error)) (added almanac.Added, err error) {
+	limit, after, err := page.Bounds()
+	if err != nil {
+		return almanac.Added{}, err
+	}
+	err = r.transact(ctx, func(now time.Time) error {
+		added = almanac.Added{}
+		maps.DeleteFunc(r.waits, func(one series, key string) bool { return r.hasOpen(one) || r.used[one] != key })
+		waiting := make(map[uuid.UUID][]string)
+		for one, key := range r.waits {
+			if _, err := r.visible(one.user); err == nil && one.eventType == eventType && bytes.Compare(one.user[:], after[:]) > 0 {
+				waiting[one.user] = append(waiting[one.user], key)
+			}
+		}
+		ids := slices.SortedFunc(maps.Keys(waiting), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+		if len(ids) == 0 {
+			return nil
+		}
+		if len(ids) >= limit {
+			ids = ids[:limit]
+			added.Next = almanac.Cursor(ids[limit-1].String())
+		}
+		added.Users = len(ids)
+		list := make([]almanac.Standing, len(ids))
+		for i, id := range ids {
+			list[i].User, _ = r.visible(id)
+			list[i].Used = slices.Sorted(slices.Values(waiting[id]))
+		}
+		events, again, err := plan(list, now)
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(r.waits, func(one series, _ string) bool {
+			return one.eventType == eventType && slices.Contains(ids, one.user) && !slices.Contains(again, one.user)
+		})
+		for _, e := range events {
+			e, inserted, err := r.insert(e, now)
+			if err != nil {
+				return err
+			}
+			if inserted {
+				added.Events = append(added.Events, e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return almanac.Added{}, err
+	}
+	return added, nil
 }

@@ -12,8 +12,8 @@ import (
 // cancel ends a pending event that nobody delivers.
 func (s *state) cancel(to almanac.Event, now time.Time) (almanac.Event, error) {
 	e, ok := s.events[to.ID]
-	if !ok || e.Version != to.Version-2 || e.Status != almanac.Pending {
-		return e, &almanac.OptimisticLockError{EventID: to.ID, Expected: to.Version - 2}
+	if !ok || e.Version != to.Version-1 || e.Status != almanac.Pending {
+		return e, &almanac.OptimisticLockError{EventID: to.ID, Expected: to.Version - 1}
 	}
 	return s.put(to, now), storable(to)
 }

@@ -94,9 +94,10 @@ func storable(e almanac.Event) error {
 		"zone too long":             utf8.RuneCountInString(e.Zone) > 100,
 		"payload not storable":      !json.Valid(e.Payload) || bytes.Contains(e.Payload, []byte(`\u0000`)),
 		"pending and not available": pending == e.AvailableAt.IsZero(),
-		"leased and not claimed":    pending == (e.LeaseToken != uuid.Nil),
+		"leased and not claimed":    (pending || e.Status == almanac.Cancelled) == (e.LeaseToken != uuid.Nil),
 		"executed and not done":     (e.Status == almanac.Completed) == e.ExecutedAt.IsZero(),
-		"failed without a reason":   (e.Status == almanac.Failed) == (e.FailureReason == ""),
+		"failed without a reason":   e.Status == almanac.Failed && e.FailureReason == "",
+		"a reason and not failed":   e.Status != almanac.Failed && e.Status != almanac.Cancelled && e.FailureReason != "",
 	} {
 		if bad {
 			return fmt.Errorf("almanactest: event %s cannot be stored: %s", e.ID, problem)

@@ -95,7 +95,7 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 		case e.Status == almanac.Pending:
 			roster.Pending = append(roster.Pending, e)
 		}
-		if e.Status.Terminal() {
+		if e.Status.Terminal() || e.RequeuedFrom != uuid.Nil {
 			continue
 		}
 		if e.ClaimCount > 0 {
@@ -162,8 +162,12 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		if err != nil {
 			return stored, err
 		}
+		if slices.Contains(wanted.Unplanned, e.ID) {
+			s.waits[seriesOf(e)] = e.OccurrenceKey
+		}
 		stored.Cancelled = append(stored.Cancelled, e)
 	}
+	stored.Unplanned = wanted.Unplanned
 	for _, e := range wanted.Moved {
 		if err := s.unclaimed(e.ID, e.Version-1); err != nil {
 			return stored, err
@@ -272,5 +276,6 @@ func (s *state) removeHidden() {
 func (s *state) remove(id uuid.UUID) {
 	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
 	maps.DeleteFunc(s.used, func(one series, _ string) bool { return one.user == id })
+	maps.DeleteFunc(s.waits, func(one series, _ string) bool { return one.user == id })
 	delete(s.users, id)
 }

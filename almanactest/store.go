@@ -46,8 +46,13 @@ func lead(t testing.TB, r almanac.Repository, e, to almanac.Event) almanac.Event
 		step(e.Claim(uuid.New()))
 		step(e.Release(cause, to.LastError, to.AvailableAt))
 	}
-	if to.Status == almanac.Pending {
+	switch to.Status {
+	case almanac.Pending:
 		return e
+	case almanac.Cancelled:
+		step(e.Cancel(to.FailureReason))
+		return e
+	default:
 	}
 	step(e.Claim(uuid.New()))
 	switch to.Status {
@@ -63,7 +68,7 @@ func lead(t testing.TB, r almanac.Repository, e, to almanac.Event) almanac.Event
 // releases says after what an event was given back each time.
 func releases(e almanac.Event) []almanac.ReleaseCause {
 	claims, failures := e.ClaimCount, e.RetryCount
-	if e.Status != almanac.Pending {
+	if e.Status != almanac.Pending && e.Status != almanac.Cancelled {
 		claims--
 	}
 	if e.Status == almanac.Failed {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ func operate(ctx context.Context, r *chaos.Run) {
 			err = operator.Resume(r.Context(), chaos.TickType)
 			r.Count("pauses", 1)
 		case 1, 2:
-			err = something(r, almanac.InStatus(almanac.Failed), "requeued", func(e almanac.Event) error {
+			err = something(r, almanac.Or{almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}, "requeued", func(e almanac.Event) error {
 				_, err := operator.Requeue(r.Context(), e.ID)
 				return err
 			})
@@ -113,11 +112,11 @@ func checkOperations(r *chaos.Run) {
 	}
 	for key, events := range found {
 		first, last := events[0], events[len(events)-1]
-		cancelled := last.Status == almanac.Failed && strings.HasPrefix(last.FailureReason, almanac.ReasonCancelled)
+		cancelled := last.Status == almanac.Cancelled
 		switch {
 		case !cancelled && last.Status != almanac.Completed:
 			r.Errorf("%s ended as %s: %s", key, last.Status, last.FailureReason)
-		case cancelled && len(events) == 1 && first.ClaimCount == 1 && delivered[key] > 0:
+		case cancelled && len(events) == 1 && first.ClaimCount == 0 && delivered[key] > 0:
 			r.Errorf("%s was cancelled before anybody had begun it, and delivered %d times", key, delivered[key])
 		case len(events) > 1 && !cancelled && delivered[key] == 0:
 			r.Errorf("%s was requeued and never delivered", key)

@@ -266,7 +266,7 @@ func (r *Run) Drained(limit time.Duration) time.Time {
 	for {
 		r.Snapshot(ctx)
 		err := r.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('PENDING', 'PROCESSING')),
-			count(*) FILTER (WHERE status IN ('COMPLETED', 'FAILED')) FROM almanac.events`).Scan(&open, &ended)
+			count(*) FILTER (WHERE status IN ('COMPLETED', 'FAILED', 'CANCELLED')) FROM almanac.events`).Scan(&open, &ended)
 		if err == nil && open == 0 && ended > 0 {
 			return time.Now()
 		}

@@ -95,6 +95,7 @@ BEGIN
     ALTER TABLE zone_rules OWNER TO almanac_owner;
     ALTER TABLE zone_marks OWNER TO almanac_owner;
     ALTER TABLE pauses OWNER TO almanac_owner;
+    ALTER TABLE unplanned OWNER TO almanac_owner;
     ALTER TABLE audit OWNER TO almanac_owner;
     ALTER VIEW pending_events OWNER TO almanac_owner;
     ALTER VIEW processing_events OWNER TO almanac_owner;
@@ -103,15 +104,16 @@ BEGIN
     ALTER FUNCTION refuse_change() OWNER TO almanac_owner;
     ALTER FUNCTION follow_user() OWNER TO almanac_owner;
     ALTER FUNCTION forget_user() OWNER TO almanac_owner;
+    ALTER FUNCTION store_cancelled() OWNER TO almanac_owner;
     ALTER FUNCTION audit_series() OWNER TO almanac_owner;
     ALTER FUNCTION audit_history() OWNER TO almanac_owner;
     ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
 
     -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, zone_marks, pauses, audit, pending_events, processing_events,
+    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, zone_marks, pauses, unplanned, audit, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
+    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
     GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_reader;
@@ -155,6 +157,8 @@ BEGIN
     -- What was planned by other rules is marked, and the marks go when its zone was looked at.
     GRANT SELECT, INSERT (zone, fingerprint, since, version), DELETE ON zone_marks TO almanac_worker;
 
+    -- What other programs left unplanned, for want of the handler, is planned by a worker that has it.
+    GRANT SELECT, DELETE ON unplanned TO almanac_worker;
     -- What is paused is left out of claims.
     GRANT SELECT ON pauses TO almanac_worker;
     -- The trail is written by triggers, which act as the owner.
@@ -196,7 +200,9 @@ BEGIN
     -- The operator, besides what the worker and the API may.
 
     -- What failed begins again with its counters.
-    GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
+    GRANT INSERT (claim_count, last_error, requeued_from) ON series TO almanac_operator;
+    -- A series is left to a program that has the handler.
+    GRANT INSERT, UPDATE (used_key) ON unplanned TO almanac_operator;
     GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
 
     -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
@@ -207,7 +213,7 @@ BEGIN
     -- what the host and receivers write. Without idempotency keys, which are hashes of a user id and an instant, and can be guessed.
     -- A count looks at the parts, each by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
-        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at)
+        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, requeued_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
     GRANT SELECT (available_at, event_id, series_id, event_type) ON queue TO almanac_reader;

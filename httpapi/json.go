@@ -63,7 +63,8 @@ type event struct {
 	UserID        uuid.UUID `json:"userId"`
 	EventType     string    `json:"eventType"`
 	OccurrenceKey string    `json:"occurrenceKey"`
-	Status        string    `json:"status"`
+	origin
+	Status string `json:"status"`
 	target
 	outcome
 	Version         int             `json:"version"`
@@ -71,6 +72,11 @@ type event struct {
 	DeliveryPayload json.RawMessage `json:"deliveryPayload"`
 	CreatedAt       instant         `json:"createdAt"`
 	UpdatedAt       instant         `json:"updatedAt"`
+}
+
+// origin is where an event comes from, if it was not planned.
+type origin struct {
+	RequeuedFrom *uuid.UUID `json:"requeuedFrom,omitempty"` // the event whose occurrence it repeats
 }
 
 // target is when an event is to happen.
@@ -88,11 +94,16 @@ type outcome struct {
 }
 
 func eventOf(e almanac.Event) event {
+	var from *uuid.UUID
+	if e.RequeuedFrom != uuid.Nil {
+		from = &e.RequeuedFrom
+	}
 	return event{
 		ID:              e.ID,
 		UserID:          e.UserID,
 		EventType:       e.Type,
 		OccurrenceKey:   e.OccurrenceKey,
+		origin:          origin{from},
 		Status:          string(e.Status),
 		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
 		outcome:         outcomeOf(e),

@@ -51,7 +51,7 @@ type search struct {
 }
 
 func statuses() []string {
-	return []string{string(almanac.Pending), string(almanac.Processing), string(almanac.Completed), string(almanac.Failed)}
+	return []string{string(almanac.Pending), string(almanac.Processing), string(almanac.Completed), string(almanac.Failed), string(almanac.Cancelled)}
 }
 
 func searchOf(r *http.Request, bad *complaints) search {

@@ -19,7 +19,7 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 	args := pgx.StrictNamedArgs{
 		"users":    uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
 		"types":    column(events, func(e event) string { return e.Type }),
-		"names":    column(events, func(e event) string { return seriesName(e.OccurrenceKey) }),
+		"names":    column(events, func(e event) string { return seriesOf(e) }),
 		"ids":      uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"versions": column(events, func(e event) int { return claimedAs(e).version }),
 	}

@@ -98,6 +98,10 @@ func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change) error {
 		return s.end(ctx, tx, c)
 	case c.is.Status == almanac.Processing:
 		return s.lease(ctx, tx, c)
+	case c.is.Status == almanac.Cancelled:
+		c.is.Version = c.was.Version + 1
+		_, err := s.cancel(ctx, tx, []almanac.Event{c.is}, nil)
+		return err
 	}
 	c.is.Version = c.was.Version + 1
 	_, err := s.move(ctx, tx, []almanac.Event{c.is})

@@ -202,7 +202,7 @@ func ExampleAuditStep() {
 	})
 	// Output:
 	// created: version 1 ""
-	// cancelled: version 3 "cancelled: asked not to be greeted"
+	// cancelled: version 2 "asked not to be greeted"
 }
 
 // The connection of another driver is of no use, and the error says so.

@@ -28,7 +28,7 @@ var catalog = map[string]string{
 			is_nullable, column_default, collation_name, ordinal_position)
 		FROM information_schema.columns WHERE table_schema = $1`,
 	"constraints": `
-		SELECT format('%s on %s: %s', conname, conrelid::regclass, pg_get_constraintdef(oid))
+		SELECT format('%s on %s: %s', conname, conrelid::regclass, replace(pg_get_constraintdef(oid), ' NOT VALID', ''))
 		FROM pg_constraint WHERE connamespace = $1::text::regnamespace`,
 	"indexes": `
 		SELECT indexdef FROM pg_indexes WHERE schemaname = $1`,

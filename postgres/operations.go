@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,7 +13,8 @@ import (
 )
 
 // cancel ends pending events, all or none, and returns them as they are then.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+// The series of those named as unplanned wait for a program that has the handler.
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, unplanned []uuid.UUID) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
@@ -20,13 +22,13 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 	cancelled, err := all(ctx, tx, s.statements["cancel_events"], pgx.StrictNamedArgs{
 		"ids":      uuids(ids),
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
-		"tokens":   uuids(column(events, func(e almanac.Event) uuid.UUID { return e.LeaseToken })),
-		"failures": column(events, func(e almanac.Event) string { return e.FailureReason }),
+		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
+		"waiting":  column(events, func(e almanac.Event) bool { return slices.Contains(unplanned, e.ID) }),
 	}, scanID)
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(events, cancelled, -2); err != nil {
+	if err := complete(events, cancelled, -1); err != nil {
 		return nil, err
 	}
 	stored, err := all(ctx, tx, s.statements["events"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
@@ -67,6 +69,7 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 	args["idempotency_keys"] = column(events, func(e almanac.Event) string { return e.IdempotencyKey.String() })
 	args["available"] = column(events, func(e almanac.Event) time.Time { return e.AvailableAt })
 	args["claims"] = column(events, func(e almanac.Event) int { return e.ClaimCount })
+	args["requeued_from"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.RequeuedFrom }))
 	args["errors"] = column(events, func(e almanac.Event) pgtype.Text { return textOrNull(e.LastError) })
 	if _, err := tx.Exec(ctx, s.statements["requeue_events"], args); err != nil {
 		return nil, err

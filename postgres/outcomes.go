@@ -144,7 +144,7 @@ func (c *change) succeed(e almanac.Event, err error) {
 	case errors.Is(err, almanac.ErrNoOccurrence):
 	case err != nil:
 		c.planErr = err
-	case e.UserID != c.was.UserID || e.Type != c.was.Type || seriesName(e.OccurrenceKey) != seriesName(c.was.OccurrenceKey):
+	case e.UserID != c.was.UserID || e.Type != c.was.Type || seriesOf(e) != seriesOf(c.was):
 		c.apart = &e
 	case e.OccurrenceKey > c.was.OccurrenceKey:
 		c.next = &e
@@ -153,6 +153,15 @@ func (c *change) succeed(e almanac.Event, err error) {
 
 // seriesName is the part of a key that names its series, with the slash, or "".
 func seriesName(key string) string { return key[:strings.IndexByte(key, '/')+1] }
+
+// seriesOf names the series that an event is in. A requeued event is in one of its own,
+// of which there is but one, so that it is requeued once.
+func seriesOf(e almanac.Event) string {
+	if e.RequeuedFrom != uuid.Nil {
+		return "~again-" + e.RequeuedFrom.String() + "/"
+	}
+	return seriesName(e.OccurrenceKey)
+}
 
 // asStored returns an event as the database keeps it that stores it at now.
 func asStored(e almanac.Event, now time.Time) almanac.Event {

@@ -17,11 +17,11 @@ import (
 const (
 	eventColumns = "e.id, e.user_id, e.event_type, e.occurrence_key, e.status, e.target_timestamp_utc, e.target_timestamp_local, " +
 		"e.target_timezone, e.policies, e.idempotency_key, e.delivery_payload::text, e.user_version, e.available_at, e.lease_token, " +
-		"e.executed_at, e.failure_reason, e.last_error, e.retry_count, e.claim_count, e.crash_count, e.version, e.created_at, e.updated_at"
+		"e.executed_at, e.failure_reason, e.last_error, e.retry_count, e.claim_count, e.crash_count, e.version, e.created_at, e.updated_at, e.requeued_from"
 	// Of a series whose event is being claimed: what the claim makes of it is known.
 	claimedColumns = "s.event_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local, s.target_timezone, " +
 		"s.policies, s.idempotency_key, s.delivery_payload::text, s.user_version, s.last_error, s.retry_count, s.claim_count, s.crash_count, " +
-		"s.version, s.created_at"
+		"s.version, s.created_at, s.requeued_from"
 	userColumns = "u.id, u.first_name, u.last_name, u.date_of_birth, u.timezone, u.attributes::text, u.creation_digest, u.version, u.created_at, u.updated_at"
 )
 
@@ -32,7 +32,7 @@ type eventRow struct {
 	key, payload        string
 	wall                time.Time
 	available, executed *time.Time
-	token               *uuid.UUID
+	token, requeued     *uuid.UUID
 	failure, lastError  *string
 }
 
@@ -42,6 +42,7 @@ func (r *eventRow) targets() []any {
 		&e.ID, &e.UserID, &e.Type, &e.OccurrenceKey, &r.status, &e.Due, &r.wall,
 		&e.Zone, &r.policies, &r.key, &r.payload, &e.UserVersion, &r.available, &r.token,
 		&r.executed, &r.failure, &r.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount, &e.Version, &e.CreatedAt, &e.UpdatedAt,
+		&r.requeued,
 	}
 }
 
@@ -63,6 +64,9 @@ func (r *eventRow) value() almanac.Event {
 	}
 	if r.token != nil {
 		e.LeaseToken = *r.token
+	}
+	if r.requeued != nil {
+		e.RequeuedFrom = *r.requeued
 	}
 	if r.failure != nil {
 		e.FailureReason = *r.failure
@@ -94,7 +98,7 @@ func (r *claimedRow) targets() []any {
 	return append([]any{
 		&r.at, &r.reached, &e.ID, &e.Type, &e.OccurrenceKey, &e.Due, &r.event.wall, &e.Zone,
 		&r.event.policies, &r.event.key, &r.event.payload, &e.UserVersion, &r.event.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount,
-		&e.Version, &e.CreatedAt,
+		&e.Version, &e.CreatedAt, &r.event.requeued,
 	}, r.user.targets()...)
 }
 

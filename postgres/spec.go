@@ -110,8 +110,9 @@ func (r *renderer) status(s almanac.Status) string {
 		return r.only(processing, "true")
 	case almanac.Completed:
 		return r.only(ended, "e.failure_reason IS NULL")
-	case almanac.Failed:
-		return r.only(ended, "e.failure_reason IS NOT NULL")
+	case almanac.Failed, almanac.Cancelled:
+		// The first half finds the index of what was not delivered.
+		return r.only(ended, "(e.failure_reason IS NOT NULL AND e.status = '"+string(s)+"')")
 	default:
 		return "false"
 	}

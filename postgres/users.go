@@ -226,9 +226,10 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.
 	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
 		return stored, err
 	}
-	if stored.Cancelled, err = s.cancel(ctx, tx, wanted.Cancelled); err != nil {
+	if stored.Cancelled, err = s.cancel(ctx, tx, wanted.Cancelled, wanted.Unplanned); err != nil {
 		return stored, err
 	}
+	stored.Unplanned = wanted.Unplanned
 	if stored.Moved, err = s.move(ctx, tx, wanted.Moved); err != nil {
 		return stored, err
 	}

@@ -66,7 +66,7 @@ func TestVerifyDoesNotTakeAFailureForAnAnswer(t *testing.T) {
 func TestMigrateLetsOthersPassWhileItWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
+	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	owed := overdue(t, store)
 	stepDown(t, pool)

@@ -52,7 +52,7 @@ func (k keys) eventArgs(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 		"ids":              uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"user_ids":         uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
 		"types":            column(events, func(e event) string { return e.Type }),
-		"names":            column(events, func(e event) string { return seriesName(e.OccurrenceKey) }),
+		"names":            column(events, func(e event) string { return seriesOf(e) }),
 		"keys":             column(events, func(e event) string { return e.OccurrenceKey }),
 		"due":              column(events, func(e event) time.Time { return e.Due }),
 		"wall":             column(events, func(e event) time.Time { return e.Wall.Labelled() }),
@@ -72,7 +72,7 @@ func firstOfEachSeries(events []almanac.Event) []almanac.Event {
 	}
 	seen := make(map[series]bool, len(events))
 	return slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool {
-		one := series{e.UserID, e.Type, seriesName(e.OccurrenceKey)}
+		one := series{e.UserID, e.Type, seriesOf(e)}
 		again := seen[one]
 		seen[one] = true
 		return again

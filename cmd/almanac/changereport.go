@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -17,6 +16,7 @@ type changeReport struct {
 	Events    []eventReport     `json:"events"` // as stored; in a dry run, as they are
 	Refused   []unchanged       `json:"refused"`
 	More      bool              `json:"more"`            // the limit was reached
+	Unplanned int               `json:"unplanned"`       // cancelled events whose series wait for a program with the handler
 	Error     string            `json:"error,omitempty"` // why it was not done to the end
 }
 
@@ -27,16 +27,12 @@ type unchanged struct {
 }
 
 func changeReportOf(what almanac.Operation, dryRun bool, done almanac.Operated, err error) changeReport {
-	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More}
+	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More, Unplanned: done.Unplanned}
 	for _, e := range done.Events {
 		r.Events = append(r.Events, eventReportOf(e, false))
 	}
 	for _, one := range done.Refused {
-		reason := strings.TrimPrefix(one.Err.Error(), prefix)
-		if errors.Is(one.Err, almanac.ErrUnsupportedEventType) {
-			reason += " in this program; --end-series cancels it without one"
-		}
-		r.Refused = append(r.Refused, unchanged{one.EventID, reason})
+		r.Refused = append(r.Refused, unchanged{one.EventID, strings.TrimPrefix(one.Err.Error(), prefix)})
 	}
 	if err != nil {
 		r.Error = strings.TrimPrefix(err.Error(), prefix)
@@ -53,6 +49,9 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	}
 	for _, one := range r.Refused {
 		fmt.Fprintf(env.errs, "refused %s: %s\n", one.ID, printable(one.Reason))
+	}
+	if r.Unplanned > 0 {
+		fmt.Fprintf(env.errs, "nothing is planned yet after %s: a running program with the handlers does it within seconds\n", counted(r.Unplanned, "event"))
 	}
 	if r.More {
 		fmt.Fprintf(env.errs, "there may be more: the limit of %d is reached\n", limit)

@@ -51,7 +51,7 @@ func TestBashCompletes(t *testing.T) {
 		"values":                         {"when --gap |", "forward backward boundary skip reject"},
 		"the beginning of a value":       {"users import --format j|", "jsonl"},
 		"a value after an equals sign":   {"when --gap = b|", "backward boundary"},
-		"one that is yet to come":        {"events list --status = |", "pending processing completed failed"},
+		"one that is yet to come":        {"events list --status = |", "pending processing completed failed cancelled"},
 		"zones":                          {"when --zone Europe/Du|", "Europe/Dublin"},
 		"an argument":                    {"completion f|", "fish"},
 		"files, which bash knows":        {"zones reconcile --zoneinfo |", ""},
@@ -77,12 +77,12 @@ func TestBashCompletes(t *testing.T) {
 func TestScriptsKnowEveryCommandAndFlag(t *testing.T) {
 	t.Parallel()
 	for shell, known := range map[string][]string{
-		"bash": {"'users:import') at='users import' ;;", "'events list:--status') words='pending processing completed failed'; return ;;", "complete -o default -F _almanac almanac"},
+		"bash": {"'users:import') at='users import' ;;", "'events list:--status') words='pending processing completed failed cancelled'; return ;;", "complete -o default -F _almanac almanac"},
 		"zsh":  {"#compdef almanac\n", "bashcompinit", "'users:import') at='users import' ;;"},
 		"fish": {
 			"\t\t\tcase 'users import'\n\t\t\t\tset at \"$next\"\n",
 			"complete -c almanac -n '__almanac_at users' -f -a import -d 'Store the people of a file, with what they are owed.'\n",
-			"complete -c almanac -n '__almanac_at events list' -l status -r -f -a 'pending processing completed failed' -d ",
+			"complete -c almanac -n '__almanac_at events list' -l status -r -f -a 'pending processing completed failed cancelled' -d ",
 			"complete -c almanac -n '__almanac_at when' -l count -s n -r -d ",
 			"complete -c almanac -n '__almanac_at completion' -f -a 'bash zsh fish'\n",
 		},

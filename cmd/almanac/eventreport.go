@@ -33,6 +33,7 @@ type eventTarget struct {
 	Wall          string         `json:"wall"` // when it is due, as the person's clock shows it
 	Zone          string         `json:"zone"`
 	Policies      eventPolicies  `json:"policies"`
+	RequeuedFrom  *uuid.UUID     `json:"requeuedFrom,omitempty"` // the event whose occurrence it repeats
 }
 
 type eventPolicies struct {
@@ -47,7 +48,7 @@ type eventOutcome struct {
 	AvailableAt   *time.Time `json:"availableAt,omitempty"` // while it waits: not claimed before
 	ExecutedAt    *time.Time `json:"executedAt,omitempty"`
 	Lateness      *float64   `json:"latenessSeconds,omitempty"` // once it was delivered
-	FailureReason string     `json:"failureReason,omitempty"`   // why it was given up
+	FailureReason string     `json:"failureReason,omitempty"`   // why it was given up, or cancelled
 	LastError     string     `json:"lastError,omitempty"`       // why the last attempt came to nothing
 	RetryCount    int        `json:"retryCount"`                // attempts that failed
 	ClaimCount    int        `json:"claimCount"`                // how often it was claimed
@@ -68,7 +69,7 @@ type eventRecord struct {
 func eventReportOf(e almanac.Event, payload bool) eventReport {
 	p := e.Policies.WithDefaults()
 	r := eventReport{
-		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}},
+		eventTarget: eventTarget{e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due, e.Wall.String(), e.Zone, eventPolicies{p.Gap, p.Fold, p.LeapDay, p.MonthEnd}, unlessZero(e.RequeuedFrom)},
 		eventOutcome: eventOutcome{
 			AvailableAt: unlessZero(e.AvailableAt), ExecutedAt: unlessZero(e.ExecutedAt), FailureReason: e.FailureReason, LastError: e.LastError,
 			RetryCount: e.RetryCount, ClaimCount: e.ClaimCount, CrashCount: e.CrashCount, LeaseToken: unlessZero(e.LeaseToken),
@@ -103,6 +104,9 @@ func (r eventReport) write(out io.Writer) error {
 	row("user", "%s, planned from version %d", r.UserID, r.UserVersion)
 	row("type", "%s", printable(r.Type))
 	row("occurrence", "%s", printable(r.OccurrenceKey))
+	if r.RequeuedFrom != nil {
+		row("requeued from", "%s", *r.RequeuedFrom)
+	}
 	row("status", "%s", r.Status)
 	row("due", "%s", instantText(r.Due))
 	row("wall time", "%s in %s", r.Wall, r.Zone)
@@ -115,7 +119,11 @@ func (r eventReport) write(out io.Writer) error {
 	}
 	row("attempts", "%s, %d failed, %d crashed", counted(r.ClaimCount, "claim"), r.RetryCount, r.CrashCount)
 	if r.FailureReason != "" {
-		row("given up", "%s", printable(r.FailureReason))
+		name := "given up"
+		if r.Status == almanac.Cancelled {
+			name = "cancelled"
+		}
+		row(name, "%s", printable(r.FailureReason))
 	}
 	if r.LastError != "" {
 		row("last error", "%s", printable(r.LastError))

@@ -14,8 +14,8 @@ import (
 
 // cancelEvents ends pending events.
 type cancelEvents struct {
-	Reason    string `help:"Why, as the failure reason says besides." placeholder:"TEXT"`
-	EndSeries bool   `help:"Plan nothing in their place; takes no handler."`
+	Reason    string `help:"Why: kept with the event." placeholder:"TEXT"`
+	EndSeries bool   `help:"Have nothing planned in their place."`
 
 	Changing changing `embed:""`
 	Waiting  waiting  `embed:""`
@@ -23,7 +23,7 @@ type cancelEvents struct {
 
 // Help is shown below the command's line.
 func (c *cancelEvents) Help() string {
-	return `They are FAILED then, for a reason that begins with "cancelled", and the next of each series is planned. This program plans as the library does by itself, BIRTHDAY at 09:00 and REMINDER; for other types, and where your program's handlers have other times or words, use --end-series: the series goes on when that program next edits, reschedules or backfills the person.
+	return `They are CANCELLED then, and each series goes on with its next event. This program has no handlers, so it plans none: a running program that has them does, within seconds, or as soon as it starts. With --end-series nothing is planned until that program next edits, reschedules or backfills the user.
 
 ` + many + `    almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
     almanac events cancel --type OFFER --due-from 2026-03-15 --end-series --dry-run`
@@ -65,7 +65,7 @@ type requeueEvents struct {
 
 // Help is shown below the command's line.
 func (c *requeueEvents) Help() string {
-	return `What has ended never changes, so each comes back as a new event under the same idempotency key. It is done once for each; afterwards the new one is the one to requeue.
+	return `What has ended never changes, so each comes back as a new event under the same keys. It is done once for each; afterwards the new one is the one to requeue. Filters pick what is FAILED. What was CANCELLED comes back by its id alone.
 
 ` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
@@ -158,6 +158,9 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 	operate := map[almanac.Operation]func(context.Context, uuid.UUID) (almanac.Event, error){
 		almanac.OperationCancel: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 			c, err := scheduler.Cancel(ctx, id, p.how.Cancel)
+			if c.Unplanned {
+				done.Unplanned++
+			}
 			return c.Event, err
 		},
 		almanac.OperationRunNow:  scheduler.RunNow,
@@ -178,14 +181,14 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 	return done, nil
 }
 
-// operator returns a scheduler of what the library has ready-made, and what closes
+// operator returns a scheduler without handlers, which are the host's, and what closes
 // its connection.
 func (t *tables) operator(ctx context.Context) (almanac.Scheduler, func(), error) {
 	store, closing, err := t.open(ctx, 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{})
+	registry, err := almanac.NewRegistry()
 	if err != nil {
 		closing()
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -8,9 +9,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // is returns an event of the calendar as it is stored.
@@ -33,29 +36,26 @@ func TestEventsAreCancelled(t *testing.T) {
 	c := calendarOf(t)
 	overdue, pending, completed := c.ids["overdue"].String(), c.ids["pending"].String(), c.ids["completed"].String()
 
-	r := c.run("cancel", overdue)
-	require.Equal(t, result{exitFailed, "cancelled 0 events\n",
-		`refused ` + overdue + `: no handler for event type "C" in this program; --end-series cancels it without one` + "\nalmanac: 1 event of 1 refused\n"}, r)
-	require.Equal(t, almanac.Pending, c.is("overdue").Status)
-
-	r = c.run("cancel", overdue, completed, pending, "--end-series", "--reason", "the party is off", "--json")
+	r := c.run("cancel", overdue, completed, pending, "--end-series", "--reason", "the party is off", "--json")
 
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "almanac: 1 event of 3 refused\n", r.errs)
 	report := reportIn(t, r)
 	require.Equal(t, almanac.OperationCancel, report.Operation)
 	require.Len(t, report.Events, 2)
-	require.Equal(t, []unchanged{{c.ids["completed"], "event " + completed + ": invalid state transition from COMPLETED to FAILED"}}, report.Refused)
+	require.Equal(t, []unchanged{{c.ids["completed"], "event " + completed + ": invalid state transition from COMPLETED to CANCELLED"}}, report.Refused)
 	for _, name := range []string{"overdue", "pending"} {
-		require.Equal(t, almanac.Failed, c.is(name).Status)
-		require.Equal(t, "cancelled: the party is off", c.is(name).FailureReason)
+		require.Equal(t, almanac.Cancelled, c.is(name).Status)
+		require.Equal(t, "the party is off", c.is(name).FailureReason)
 	}
+	require.Zero(t, report.Unplanned)
 	require.Equal(t, 4, countEvents(t, c.url), "nothing follows")
 	require.NotContains(t, r.out, "Lovelace")
 }
 
-// A series of which this program has the handler goes on.
-func TestABirthdayIsCancelledAndTheNextIsPlanned(t *testing.T) {
+// This program has no handler of the host's, so the host's program plans what follows,
+// at its own time of day.
+func TestTheNextEventAfterACancellationIsLeftToTheHost(t *testing.T) {
 	t.Parallel()
 	c := calendarOf(t)
 	r := almanacAt(t, today, "users", "import", fileOf(t, "people.csv", crowdFile(2)), "--id-from", "email", "--database-url", c.url)
@@ -64,18 +64,40 @@ func TestABirthdayIsCancelledAndTheNextIsPlanned(t *testing.T) {
 	r = c.run("cancel", "--type", "BIRTHDAY", "--limit", "1", "--yes")
 
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.Equal(t, "there may be more: the limit of 1 is reached\n", r.errs)
-	require.Contains(t, r.out, "  FAILED  ")
+	require.Equal(t, "nothing is planned yet after 1 event: a running program with the handlers does it within seconds\n"+
+		"there may be more: the limit of 1 is reached\n", r.errs)
+	require.Contains(t, r.out, "  CANCELLED  ")
 	require.True(t, strings.HasSuffix(r.out, "\ncancelled 1 event\n"), r.out)
-	found, err := c.store.Find(t.Context(), almanac.OfType("BIRTHDAY"), almanac.Page{})
-	require.NoError(t, err)
-	years := map[almanac.Status][]int{}
-	for _, e := range found.Events {
-		years[e.Status] = append(years[e.Status], e.Wall.Date.Year)
+	byStatus := func(s almanac.Status) []almanac.Event {
+		found, err := c.store.Find(t.Context(), almanac.And{almanac.OfType("BIRTHDAY"), almanac.InStatus(s)}, almanac.Page{})
+		require.NoError(t, err)
+		return found.Events
 	}
-	require.Len(t, years[almanac.Failed], 1)
-	require.Contains(t, years[almanac.Pending], years[almanac.Failed][0]+1)
-	require.Len(t, years[almanac.Pending], 2)
+	require.Len(t, byStatus(almanac.Pending), 1, "nothing is planned here")
+	cancelled := byStatus(almanac.Cancelled)[0]
+
+	evening := almanac.Birthday{At: func(almanac.User) almanac.Clock { return almanac.Clock{Hour: 18, Minute: 30} }}
+	registry, err := almanac.NewRegistry(evening)
+	require.NoError(t, err)
+	created := make(chan almanac.Event, 1)
+	pool, err := pgxpool.New(t.Context(), c.url)
+	require.NoError(t, err)
+	defer pool.Close()
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	host, err := almanac.NewScheduler(store, registry, almanac.WithSweep(50*time.Millisecond),
+		almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil })),
+		almanac.WithObserver(almanac.Hooks{Created: func(_ context.Context, e almanac.Event) { created <- e }}))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- host.Run(ctx) }()
+	next := <-created
+	stop()
+	require.NoError(t, <-stopped)
+	require.Equal(t, cancelled.UserID, next.UserID)
+	require.Equal(t, cancelled.Wall.Date.Year+1, next.Wall.Date.Year)
+	require.Equal(t, almanac.Clock{Hour: 18, Minute: 30}, next.Wall.Clock)
 }
 
 func TestADryRunChangesNothing(t *testing.T) {
@@ -126,6 +148,9 @@ func TestEventsAreRequeuedOnce(t *testing.T) {
 	require.Equal(t, almanac.Pending, again[0].Status)
 	require.Equal(t, c.is("failed").IdempotencyKey, again[0].IdempotencyKey)
 	require.Equal(t, almanac.Failed, c.is("failed").Status, "what has ended never changes")
+	require.Equal(t, "k", again[0].OccurrenceKey)
+	require.Equal(t, c.ids["failed"], *again[0].RequeuedFrom)
+	require.Contains(t, c.run("show", again[0].ID.String()).out, "\noccurrence     k\nrequeued from  "+c.ids["failed"].String()+"\n")
 
 	r = c.run("requeue", c.ids["failed"].String(), c.ids["overdue"].String())
 	require.Equal(t, exitFailed, r.code)
@@ -177,9 +202,9 @@ func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
 	require.Equal(t, result{exitOK, "a trail is kept from now on in schema almanac\n", ""}, run("audit", "on"))
 	require.Equal(t, exitFailed, c.run("cancel", pending, pending, "--end-series", "--reason", "a\nb").code)
 
-	const step = `\S+Z version 3 cancelled by \S+ almanac: cancelled: a b\n$`
+	const step = `\S+Z version 2 cancelled by \S+ almanac: a b\n$`
 	require.Regexp(t, step, run("audit", "show", pending).out)
-	require.Regexp(t, `\ntrail       `+step, c.run("show", pending).out)
+	require.Regexp(t, `\ntrail +`+step, c.run("show", pending).out)
 	var trail []trailStep
 	require.NoError(t, json.Unmarshal([]byte(run("audit", "show", pending, "--json").out), &trail))
 	require.Len(t, trail, 1)

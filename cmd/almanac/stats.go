@@ -143,7 +143,7 @@ func (s *statistics) read(ctx context.Context, tx pgx.Tx, exact bool) error {
 
 // rank is where a status comes in the life of an event.
 func rank(status string) int {
-	return slices.Index([]string{"PENDING", "PROCESSING", "COMPLETED", "FAILED"}, status)
+	return slices.Index([]string{"PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"}, status)
 }
 
 func (s *statistics) readTables(ctx context.Context, tx pgx.Tx) error {

@@ -57,7 +57,7 @@ var choices = kong.Vars{
 	"month_end": "clamp, skip",
 	"layout":    "plain, goose, tern, golang-migrate",
 	"format":    "csv, jsonl",
-	"status":    "pending, processing, completed, failed",
+	"status":    "pending, processing, completed, failed, cancelled",
 	"shell":     "bash, zsh, fish",
 }
 

@@ -1,10 +1,11 @@
--- End pending events that nobody delivers, of series that the transaction has locked. It is undone when one is missing.
--- Parallel arrays, one element per event:
---   @ids uuid[] · @versions integer[] (the versions after) · @tokens uuid[] · @failures text[]
--- Returns the ids of those that were two versions before and PENDING. They count as claimed, and no attempt is counted.
+-- Cancel pending events, of series that the transaction has locked. It is undone when one is missing. Parallel arrays, one element
+-- per event:
+--   @ids uuid[] · @versions integer[] (the versions after) · @reasons text[] · @waiting boolean[] (whether the series waits for a
+--   program that has the handler)
+-- Returns the ids of those that were at the version before and PENDING.
 WITH n AS MATERIALIZED (
     SELECT *
-    FROM unnest(@ids::uuid[], @versions::integer[], @tokens::uuid[], @failures::text[]) AS n (id, version, token, failure_reason)
+    FROM unnest(@ids::uuid[], @versions::integer[], @reasons::text[], @waiting::boolean[]) AS n (id, version, failure_reason, waiting)
 ), taken AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -17,20 +18,27 @@ WITH n AS MATERIALIZED (
     FROM taken
     JOIN n ON n.id = taken.event_id
     WHERE s.id = taken.series_id
-        AND s.version = n.version - 2
-    RETURNING n.*, s.user_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local, s.target_timezone,
-        s.policies, s.idempotency_key, s.delivery_payload, s.user_version, s.last_error, s.retry_count, s.claim_count, s.crash_count,
-        s.created_at
+        AND s.version = n.version - 1
+    RETURNING n.*, s.id AS series_id, s.user_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local,
+        s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, s.last_error, s.retry_count, s.claim_count,
+        s.crash_count, s.created_at, s.requeued_from
 ), kept AS (
     INSERT INTO :"schema".history (
         id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, lease_token, failure_reason, last_error, retry_count, claim_count, crash_count,
-        version, created_at, updated_at)
+        idempotency_key, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count,
+        version, created_at, updated_at, requeued_from)
     SELECT
-        id, user_id, event_type, occurrence_key, 'FAILED', target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, token, failure_reason, last_error, retry_count, claim_count + 1, crash_count,
-        version, created_at, clock_timestamp()
+        id, user_id, event_type, occurrence_key, 'CANCELLED', target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count,
+        version, created_at, clock_timestamp(), requeued_from
     FROM ended
+), left_open AS (
+    INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_key)
+    SELECT ended.series_id, ended.user_id, ended.event_type, ended.occurrence_key
+    FROM ended
+    WHERE ended.waiting
+    ON CONFLICT (series_id) DO UPDATE
+    SET used_key = excluded.used_key
 )
 SELECT ended.id
 FROM ended

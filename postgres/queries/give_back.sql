@@ -33,11 +33,11 @@ WITH held AS MATERIALIZED (
     INSERT INTO :"schema".history (
         id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, lease_token, failure_reason, last_error, retry_count, claim_count, crash_count,
-        version, created_at, updated_at)
+        version, created_at, updated_at, requeued_from)
     SELECT
         event_id, user_id, event_type, occurrence_key, 'FAILED', target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, token, @deleted::text, last_error, retry_count + 1, claim_count + 1, crash_count,
-        version + 2, created_at, clock_timestamp()
+        version + 2, created_at, clock_timestamp(), requeued_from
     FROM held
     WHERE over
 )

@@ -1,23 +1,23 @@
--- Let events begin again that have failed, each in a series of its own, under the idempotency key that it had. Parallel arrays, one
--- element per event:
+-- Let events that failed or were cancelled begin again, each in a series of its own, under the occurrence key and the idempotency key
+-- that it had. Parallel arrays, one element per event:
 --   @ids uuid[] · @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[] · @due timestamptz[]
 --   @wall timestamp[] · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
---   @available timestamptz[] · @claims integer[] · @errors text[]
+--   @available timestamptz[] · @claims integer[] · @errors text[] · @requeued_from uuid[]
 -- What began again before has such a series, and is left out.
 WITH stored AS (
     INSERT INTO :"schema".series AS s (
         user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
-        target_timezone, policies, idempotency_key, delivery_payload, user_version, claim_count, last_error)
+        target_timezone, policies, idempotency_key, delivery_payload, user_version, claim_count, last_error, requeued_from)
     SELECT
         n.user_id, n.event_type, n.name,
         coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), n.id, n.occurrence_key, n.due, n.wall,
-        n.zone, n.policies, n.idempotency_key, n.payload::jsonb, n.user_version, n.claim_count, n.last_error
+        n.zone, n.policies, n.idempotency_key, n.payload::jsonb, n.user_version, n.claim_count, n.last_error, n.requeued_from
     FROM unnest(
         @ids::uuid[], @user_ids::uuid[], @types::text[], @names::text[], @keys::text[], @due::timestamptz[], @wall::timestamp[],
         @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[], @claims::integer[],
-        @errors::text[]
+        @errors::text[], @requeued_from::uuid[]
     ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version, claim_count,
-        last_error)
+        last_error, requeued_from)
     ON CONFLICT (user_id, event_type, name) DO NOTHING
     RETURNING s.id, s.event_id, s.event_type
 )

@@ -53,16 +53,16 @@ WITH n AS MATERIALIZED (
     RETURNING
         n.*, was.user_id, was.event_type, was.occurrence_key AS was_key, was.target_timestamp_utc, was.target_timestamp_local,
         was.target_timezone, was.policies AS was_policies, was.idempotency_key AS was_idempotency_key, was.delivery_payload,
-        was.user_version AS was_user_version, was.last_error, was.retry_count, was.claim_count, was.crash_count, was.created_at
+        was.user_version AS was_user_version, was.last_error, was.retry_count, was.claim_count, was.crash_count, was.created_at, was.requeued_from
 ), kept AS (
     INSERT INTO :"schema".history (
         id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, last_error, retry_count,
-        claim_count, crash_count, version, created_at, updated_at)
+        claim_count, crash_count, version, created_at, updated_at, requeued_from)
     SELECT
         id, user_id, event_type, was_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, was_policies,
         was_idempotency_key, delivery_payload, was_user_version, token, executed_at, failure_reason, last_error, retry_count + retries,
-        claim_count + 1, crash_count, version + 2, created_at, @now::timestamptz
+        claim_count + 1, crash_count, version + 2, created_at, @now::timestamptz, requeued_from
     FROM ended
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)

@@ -8,6 +8,7 @@ FROM (
     FROM :"schema".series s
     WHERE s.open_user_id = ANY (@ids::uuid[])
         AND s.event_type = @type
+        AND s.requeued_from IS NULL
     UNION ALL
     SELECT s.user_id, false, s.used_key
     FROM :"schema".series s

@@ -1,4 +1,5 @@
 -- The greatest occurrence key of each of a user's open series that was ever claimed, in order. The column compares byte by byte.
+-- A requeued event repeats a key of another series.
 --   @id uuid
 SELECT s.event_type, used.key
 FROM :"schema".series s
@@ -11,4 +12,5 @@ CROSS JOIN LATERAL (
 ) AS used (key)
 WHERE s.open_user_id = @id
     AND used.key <> ''
+    AND s.requeued_from IS NULL
 ORDER BY used.key
