@@ -26,7 +26,7 @@ var (
 	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                           // *InvalidRecurrenceError
 	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                        // a recurrence has ended, or a handler owes this user nothing
 	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another")     // what a late worker hears
-	ErrLocked                 = errors.New("almanac: locked by another transaction")                // from Settle: ask again later
+	ErrLocked                 = errors.New("almanac: locked by another transaction")                // from Settle, edits and Backfill: try again later
 	ErrSnoozed                = errors.New("almanac: snoozed")                                      // see Snooze
 	ErrPermanent              = errors.New("almanac: permanent failure")                            // see Permanent
 	ErrRunning                = errors.New("almanac: scheduler is running already")                 // from Runner.Run

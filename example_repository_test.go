@@ -175,13 +175,13 @@ func ExampleRetentionRepository() {
 
 	var r almanac.RetentionRepository = repository
 	fmt.Println(must(r.Prune(ctx, spring.Add(time.Hour), almanac.Page{})).Count, "pruned")
-	must(repository.EditUser(ctx, ada.ID, func(r almanac.Roster) (almanac.Edit, error) {
-		fmt.Println(len(r.Pending)+len(r.InFlight), "open,", len(r.Used[almanac.TypeBirthday]), "used up")
-		return almanac.Edit{}, nil
+	again := must(repository.EditUser(ctx, ada.ID, func(almanac.Roster) (almanac.Edit, error) {
+		return almanac.Edit{Added: claim.Events}, nil
 	}))
+	fmt.Println(len(again.Added), "stored again")
 	// Output:
 	// 1 pruned
-	// 0 open, 1 used up
+	// 0 stored again
 }
 
 // Pruning goes by pages, as finding does.

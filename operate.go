@@ -307,7 +307,7 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidStateTransition) || errors.Is(err, ErrOptimisticLock) ||
-			errors.Is(err, ErrExists) || errors.Is(err, ErrUnsupportedEventType):
+			errors.Is(err, ErrExists) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked):
 			done.Refused = append(done.Refused, EventRefusal{e.ID, err})
 		default:
 			return fmt.Errorf("almanac: %s event %s: %w", what, e.ID, err)

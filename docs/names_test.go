@@ -37,7 +37,7 @@ func TestTheTableOfRefusedNamesIsWhatTheySuggest(t *testing.T) {
 			}
 		}
 	}
-	if names < 20 {
+	if names < 10 {
 		t.Errorf("%d names in the table of refused names", names)
 	}
 }

@@ -4,12 +4,15 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/almanac-go/almanac"
 )
 
 // What the store does about a failure (the codes are those of appendix A of the
 // PostgreSQL manual):
 //
-//	40001, 40P01, 55P03, undone for another's sake    it repeats the operation, see do
+//	40001, 40P01, undone for another's sake           it repeats the operation, see do
+//	55P03, a lock was waited for long enough          it says so, see almanac.ErrLocked
 //	the connection was lost before COMMIT             it repeats it on another
 //	25006, the session may not write                  it closes the connection, and repeats it on another
 //	57014, a statement took too long                  it stores a batch of outcomes in halves
@@ -41,7 +44,7 @@ func passing(err error) bool {
 // rolledBack reports whether the database undid a statement to let another pass.
 func rolledBack(err error) bool {
 	code := stateOf(err)
-	return code == serializationFailure || code == deadlockDetected || code == lockNotAvailable
+	return code == serializationFailure || code == deadlockDetected
 }
 
 // refused reports whether the database will never take the row, however often it
@@ -106,6 +109,11 @@ type failure struct {
 
 func (f *failure) Error() string { return "postgres: " + f.what + ": " + f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
+
+// Is makes errors.Is(err, almanac.ErrLocked) hold where a lock was waited for in vain.
+func (f *failure) Is(target error) bool {
+	return target == almanac.ErrLocked && stateOf(f.err) == lockNotAvailable
+}
 
 // SafeToRetry reports whether it is certain that nothing was stored. It is what
 // pgconn.SafeToRetry and almanac.Repository speak of.

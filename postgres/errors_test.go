@@ -54,7 +54,7 @@ func TestAFailedClaimIsRepeatedWhereThatMayHelp(t *testing.T) {
 	}{
 		"a conflict of serializable transactions": {raise("40001"), 2, 3, ""},
 		"a deadlock":                                  {raise("40P01"), 2, 3, ""},
-		"a lock that is not to be had":                {raise("55P03"), 2, 3, ""},
+		"a lock that is not to be had":                {raise("55P03"), 1, 1, "55P03"},
 		"a conflict that never passes":                {raise("40001"), 99, 6, "40001"},
 		"a session that is ended":                     {endSession, 2, 3, ""},
 		"a session that may not write":                {raise("25006"), 2, 3, ""},

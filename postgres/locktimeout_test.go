@@ -45,6 +45,7 @@ func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
 		var pg *pgconn.PgError
 		require.True(t, errors.As(err, &pg), "%s: %v", what, err)
 		require.Equal(t, "55P03", pg.Code, what)
+		require.ErrorIs(t, err, almanac.ErrLocked, what)
 		require.Less(t, time.Since(began), 20*time.Second, "%s is repeated", what)
 	}
 	require.NoError(t, holder.Rollback(t.Context()))
@@ -52,6 +53,29 @@ func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
 
 	_, err = postgres.New(pool, postgres.WithLockTimeout(-1))
 	require.ErrorContains(t, err, "negative")
+}
+
+// An operation on many events names the one whose user is locked, and goes on.
+func TestOperateGoesOnPastALockedUser(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
+	require.NoError(t, err)
+	var owed []almanac.Event
+	for range 3 {
+		owed = append(owed, overdue(t, store))
+	}
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	require.NoError(t, locks["locks the user"](t.Context(), tx, owed[1].UserID))
+
+	done, err := newScheduler(t, store).Operate(t.Context(), almanac.OperationCancel, nil, almanac.Operate{Cancel: almanac.Cancel{EndSeries: true}})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []uuid.UUID{owed[0].ID, owed[2].ID}, idsOf(done.Events))
+	require.Len(t, done.Refused, 1)
+	require.Equal(t, owed[1].ID, done.Refused[0].EventID)
+	require.ErrorIs(t, done.Refused[0].Err, almanac.ErrLocked)
 }
 
 func TestUsersStoredInBulkKeepTheirDigest(t *testing.T) {

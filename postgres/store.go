@@ -68,11 +68,11 @@ func WithSchema(name string) Option { return func(s *Store) { s.schema = name } 
 func WithTimeout(d time.Duration) Option { return func(s *Store) { s.timeout = d } }
 
 // WithLockTimeout sets how long a statement of a transaction waits for a lock that
-// another transaction holds. Then the operation fails with SQLSTATE 55P03
-// (lock_not_available), nothing is stored, and its connection is free for others. It
-// is for stores that answer requests. It must not be negative. Zero, the default, is
-// no limit but that of [WithTimeout]. In the host's own transaction the host's setting
-// of lock_timeout holds instead.
+// another transaction holds. Then the operation fails with an error that matches
+// [almanac.ErrLocked], nothing is stored, and its connection is free for others. A short
+// one is for stores that answer requests. It must not be negative. Zero, the default, is
+// half of [WithTimeout]. In the host's own transaction the host's setting of
+// lock_timeout holds instead.
 func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locks = d } }
 
 // PollOnly lets a store neither listen for hints of what other processes store (see
@@ -101,6 +101,9 @@ func open(s *Store, options []Option) (*Store, error) {
 	}
 	if s.locks < 0 {
 		return nil, fmt.Errorf("postgres: lock timeout of %v is negative", s.locks)
+	}
+	if s.locks == 0 {
+		s.locks = s.timeout / 2
 	}
 	if err := checkSchemaName(s.schema); err != nil {
 		return nil, err

@@ -27,8 +27,7 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 		if err == nil {
 			return nil
 		}
-		waited := s.locks > 0 && stateOf(err) == lockNotAvailable // long enough
-		if waited || !passing(err) || failures > retries || s.InTransaction() || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
+		if !passing(err) || failures > retries || s.InTransaction() || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
 			return wrap(what, err)
 		}
 	}
@@ -194,13 +193,9 @@ type beginner interface {
 // and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
 	if b, ok := db.(beginner); ok {
-		const watched = begin + "; " + noJIT + "; set local idle_in_transaction_session_timeout = %d"
+		const watched = begin + "; " + noJIT + "; set local idle_in_transaction_session_timeout = %d; set local lock_timeout = %d"
 		patience := max(s.timeout.Milliseconds(), 1) // zero would be without end
-		query := fmt.Sprintf(watched, patience)
-		if s.locks > 0 {
-			query += fmt.Sprintf("; set local lock_timeout = %d", max(s.locks.Milliseconds(), 1))
-		}
-		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: query})
+		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(watched, patience, max(s.locks.Milliseconds(), 1))})
 	}
 	return db.Begin(ctx)
 }

@@ -56,7 +56,9 @@ func releaseVersion(t *testing.T) string {
 	t.Helper()
 	version := ""
 	for _, dir := range modules(t) {
-		var mod struct{ Require []struct{ Path, Version string } }
+		var mod struct {
+			Require []struct{ Path, Version string }
+		}
 		goCommand(t, dir, &mod, "mod", "edit", "-json")
 		for _, r := range mod.Require {
 			if !within(r.Path, module) {
