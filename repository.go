@@ -306,7 +306,10 @@ type ZoneBook struct {
 // RetentionRepository forgets what is over.
 type RetentionRepository interface {
 	// Prune looks at a page of the events that have ended, in order of creation, and
-	// deletes those that ended before an instant. What is used up stays so: nothing
+	// deletes those that ended before an instant and were due before it. An idempotency
+	// key goes with the last event that has it. From then on an event that is planned for
+	// an instant before that one takes the long form of its key, since its short one may
+	// have been used. What is used up stays so: nothing
 	// that was pruned can come again. Events that were created after the instant are
 	// not looked at.
 	Prune(ctx context.Context, before time.Time, page Page) (Pruned, error)

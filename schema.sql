@@ -151,11 +151,20 @@ CREATE TABLE :"schema".unplanned (
 
 CREATE INDEX unplanned_user ON :"schema".unplanned (event_type, user_id);
 
--- The idempotency keys of all events, open and ended: each belongs to one.
+-- The idempotency keys of all events, open and ended: each belongs to one occurrence.
 CREATE TABLE :"schema".keys (
     idempotency_key varchar(255) COLLATE "C" NOT NULL,
+    holders         integer      NOT NULL DEFAULT 1, -- events that have it: one, and those that were requeued from it
     CONSTRAINT keys_pkey PRIMARY KEY (idempotency_key)
 );
+
+-- How far back idempotency keys are known, in one row: events whose instants are before it may have been pruned, and their keys with
+-- them. An event that is planned for such an instant takes the long form of its key.
+CREATE TABLE :"schema".pruning (
+    before timestamptz NOT NULL
+);
+
+INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
 
 -- One row per claimed batch: it makes the events that it lists PROCESSING, as long as they are at the version at which they were
 -- claimed.
@@ -441,6 +450,7 @@ COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch
 COMMENT ON TABLE :"schema".history IS 'The events that have ended';
 COMMENT ON TABLE :"schema".unplanned IS 'Series whose next event is left to a program that has the handler';
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
+COMMENT ON TABLE :"schema".pruning IS 'How far back idempotency keys are known';
 COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones of which pending events were planned by other rules than zone_rules has';
 COMMENT ON TABLE :"schema".pauses IS 'Types of events that nobody delivers for the time being';
@@ -453,7 +463,7 @@ COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, 
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
     :"schema".audit_history(), :"schema".audit_lease(), :"schema".store_cancelled() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
-    :"schema".history, :"schema".keys, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
+    :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
     :"schema".audit,
     :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq FROM PUBLIC;
@@ -467,4 +477,6 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (5, '0005_open_series'),
     (6, '0006_creation_digest'),
     (7, '0007_queue_by_type'),
-    (8, '0008_zone_marks');
+    (8, '0008_zone_marks'),
+    (9, '0009_cancelled'),
+    (10, '0010_key_holders');

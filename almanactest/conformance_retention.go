@@ -88,6 +88,33 @@ var retentionCases = map[string]func(*kit){
 		k.same("pruned", total, 7)
 		k.same("pages after the first", pages, 2)
 	},
+	"Prune/keeps what is due later, however early it ended": func(k *kit) {
+		e := k.owe(DueIn(time.Hour))
+		k.apply(e.UserID, cancelling)
+		now := k.later(k.now)
+		pruned, err := k.r.Prune(k.Context(), now, almanac.Page{})
+		k.ok(err)
+		k.same("pruned", pruned.Count, 0)
+		k.same("kept", k.stored(e.ID).ID, e.ID)
+	},
+	"Prune/lets no two occurrences have one key": func(k *kit) {
+		u := User()
+		first := Event(k.now, For(u), Of("a/1"), ReadyFor(time.Hour))
+		_, _, err := k.r.CreateUser(k.Context(), u, first)
+		k.ok(err)
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		pruned, err := k.r.Prune(k.Context(), k.later(k.now), almanac.Page{})
+		k.ok(err)
+		k.same("pruned", pruned.Count, 1)
+
+		second := first
+		second.ID, second.OccurrenceKey = uuid.Must(uuid.NewV7()), "b/1"
+		edit, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{Added: []almanac.Event{second}}, nil
+		})
+		k.ok(err)
+		k.same("key of another occurrence of that instant", edit.Added[0].IdempotencyKey, second.LongKey())
+	},
 	"Prune/refuses a page that makes no sense": func(k *kit) {
 		_, err := k.r.Prune(k.Context(), k.now, almanac.Page{Limit: -1, After: "x"})
 		k.is(err, almanac.ErrInvalid)

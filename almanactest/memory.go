@@ -34,6 +34,7 @@ type state struct {
 	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
 	marks  []almanac.ZoneRules          // replaced as a whole too
 	pauses map[string]time.Time         // since when, by event type
+	pruned time.Time                    // events of instants before it may have been pruned
 }
 
 // series is what a user's events of a type belong to whose keys have the same name.

@@ -8,7 +8,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Prune deletes events of a page that ended before an instant.
+// Prune deletes events of a page that ended before an instant, and were due before it.
 func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.Page) (pruned almanac.Pruned, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
@@ -16,13 +16,16 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 	}
 	err = r.transact(ctx, func(time.Time) error {
 		pruned = almanac.Pruned{}
+		if before.After(r.pruned) {
+			r.pruned = before
+		}
 		events := r.matching(func(e almanac.Event) bool {
 			return e.Status.Terminal() && bytes.Compare(e.ID[:], after[:]) > 0 && e.CreatedAt.Before(before)
 		})
 		found := almanac.PageOf(events, limit)
 		pruned.Next = found.Next
 		for _, e := range found.Events {
-			if e.UpdatedAt.Before(before) {
+			if e.UpdatedAt.Before(before) && e.Due.Before(before) {
 				delete(r.events, e.ID)
 				pruned.Count++
 			}

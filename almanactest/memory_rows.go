@@ -35,7 +35,7 @@ func copied(e almanac.Event) almanac.Event {
 
 // insert stores a new event, PENDING and at version 1 whatever it says itself,
 // unless its series has an open one or has used up the occurrence. An event whose key belongs to another
-// occurrence takes its long one, and where that is taken too, the digits of its id.
+// occurrence, or to one that may have been pruned, takes its long one, and where that is taken too, the digits of its id.
 func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
 	e = almanac.Event{
 		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
@@ -49,7 +49,7 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	if s.hasOpen(seriesOf(e)) || s.usedUp(e) {
 		return almanac.Event{}, false, nil
 	}
-	if s.keyTaken(e) {
+	if s.keyTaken(e) || e.Due.Before(s.pruned) {
 		e.IdempotencyKey = e.LongKey()
 	}
 	if s.keyTaken(e) {

@@ -91,6 +91,7 @@ BEGIN
     ALTER TABLE queue OWNER TO almanac_owner;
     ALTER TABLE history OWNER TO almanac_owner;
     ALTER TABLE keys OWNER TO almanac_owner;
+    ALTER TABLE pruning OWNER TO almanac_owner;
     ALTER TABLE leases OWNER TO almanac_owner;
     ALTER TABLE zone_rules OWNER TO almanac_owner;
     ALTER TABLE zone_marks OWNER TO almanac_owner;
@@ -110,7 +111,7 @@ BEGIN
     ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
 
     -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, leases, zone_rules, zone_marks, pauses, unplanned, audit, pending_events, processing_events,
+    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
     REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
@@ -148,8 +149,9 @@ BEGIN
     GRANT UPDATE (updated_at) ON history TO almanac_worker;
     -- What ended is written once, and pruned.
     GRANT INSERT, DELETE ON history TO almanac_worker;
-    -- A key is taken with the event, and freed when the event is forgotten or pruned.
-    GRANT INSERT, DELETE ON keys TO almanac_worker;
+    -- A key is taken with the event, and freed when the last event that has it is forgotten or pruned.
+    GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker;
+    GRANT SELECT, UPDATE (before) ON pruning TO almanac_worker;
     -- A lease is made with the claim, renewed, moved when the clock was set back, and ended; events move from one to others.
     GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since), DELETE ON leases TO almanac_worker;
     -- Comparing rules locks the table, for which rights on columns do not do.
@@ -191,8 +193,9 @@ BEGIN
     -- What is pending and moves leaves its place in the queue for another. It is locked before, for which the right to update
     -- some column is wanted; the guard lets nobody use it.
     GRANT INSERT (available_at, event_id, series_id, event_type), UPDATE (available_at), DELETE ON queue TO almanac_api;
-    -- A key is taken with the event, and freed when the event is forgotten.
-    GRANT INSERT, DELETE ON keys TO almanac_api;
+    -- A key is taken with the event, and freed when the last event that has it is forgotten.
+    GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_api;
+    GRANT SELECT ON pruning TO almanac_api;
     -- Who plans compares zone rules with those that the database follows, and marks what was planned by others.
     GRANT SELECT ON zone_rules TO almanac_api;
     GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,9 +40,9 @@ func keyTaken(err error) bool {
 }
 
 // choose returns a key for each event: the short one, or, where that belongs to
-// another occurrence, stored or in this very list, the long one, and where that
-// belongs to one that was born for the same occurrence and has moved away since,
-// the digits of the event's id.
+// another occurrence, stored, in this very list or perhaps pruned, the long one, and
+// where that belongs to one that was born for the same occurrence and has moved away
+// since, the digits of the event's id.
 func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]string, error) {
 	taken := make(map[string]bool, len(events))
 	if k.lookUp {
@@ -57,10 +58,14 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 			taken[key] = true
 		}
 	}
+	pruned, err := k.pruned(ctx, tx, events)
+	if err != nil {
+		return nil, err
+	}
 	chosen := make([]string, len(events))
 	for i, e := range events {
 		chosen[i] = e.IdempotencyKey.String()
-		if taken[chosen[i]] {
+		if taken[chosen[i]] || pruned[e.Due] {
 			chosen[i] = e.LongKey().String()
 		}
 		if taken[chosen[i]] {
@@ -69,4 +74,29 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		taken[chosen[i]] = true
 	}
 	return chosen, nil
+}
+
+// pruned returns those instants of events of which others may have been pruned: whether
+// their short keys were used is not known. Few events are planned for an instant that is
+// over, and only for these it asks.
+func (k keys) pruned(ctx context.Context, tx pgx.Tx, events []almanac.Event) (map[time.Time]bool, error) {
+	var instants []time.Time
+	now := time.Now()
+	for _, e := range events {
+		if e.Due.Before(now) {
+			instants = append(instants, e.Due)
+		}
+	}
+	if len(instants) == 0 {
+		return nil, nil
+	}
+	answers, err := all(ctx, tx, k.statements["pruned_instants"], pgx.StrictNamedArgs{"instants": instants}, pgx.RowTo[bool])
+	if err != nil {
+		return nil, err
+	}
+	pruned := make(map[time.Time]bool, len(instants))
+	for i, instant := range instants {
+		pruned[instant] = answers[i]
+	}
+	return pruned, nil
 }

@@ -74,7 +74,13 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 	if _, err := tx.Exec(ctx, s.statements["requeue_events"], args); err != nil {
 		return nil, err
 	}
-	return s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
+	stored, err := s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
+	if err != nil || len(stored) == 0 {
+		return nil, err
+	}
+	held := column(stored, func(e almanac.Event) string { return e.IdempotencyKey.String() })
+	_, err = tx.Exec(ctx, s.statements["hold_keys"], pgx.StrictNamedArgs{"keys": held})
+	return stored, err
 }
 
 // Pause notes that a type of event is paused, unless it is already.

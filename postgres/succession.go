@@ -78,7 +78,7 @@ type waitingSeries struct {
 }
 
 func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, ids []uuid.UUID) (w waitingUsers, err error) {
-	w.users, err = all(ctx, tx, s.statements["share_users"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUser)
+	w.users, err = all(ctx, tx, s.statements["lock_users"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUser)
 	if err != nil || len(w.users) == 0 {
 		return w, err
 	}

@@ -16,6 +16,12 @@ WITH taken AS (
 ), freed AS (
     DELETE FROM :"schema".keys k
     WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
+        AND k.holders = 1
+), kept AS (
+    UPDATE :"schema".keys k
+    SET holders = k.holders - 1
+    WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
+        AND k.holders > 1
 )
 SELECT count(*)
 FROM taken

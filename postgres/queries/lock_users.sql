@@ -4,7 +4,7 @@
 -- nothing here waits for them.
 SELECT :user
 FROM :"schema".users u
-WHERE u.id = ANY (@ids::uuid[])
+WHERE u.id = ANY (ARRAY (SELECT unnest(@ids::uuid[])))
     AND u.deleted_at IS NULL
 ORDER BY u.id
 FOR SHARE SKIP LOCKED

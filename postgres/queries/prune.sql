@@ -1,8 +1,14 @@
--- Delete, of a page of ended events in order of creation, those that ended before an instant, with their keys. What somebody has locked
--- is left for the next time, so that pruning waits for nobody, and whoever deletes a user need not lock what is over.
+-- Delete, of a page of ended events in order of creation, those that ended before an instant and whose own instant was before it. A key
+-- goes with the last event that has it, and pruning.before says from then on that a key of an earlier instant may have been used.
+-- A row that another transaction has locked is left for the next time, so that a deletion of a user need not lock what is over. Waits
+-- for others that prune.
 --   @before timestamptz · @after uuid · @bound uuid (of nothing older than @before) · @limit integer
 -- Returns how many were deleted, how many were looked at, and the last id of the page (NULL when it is empty).
-WITH page AS MATERIALIZED (
+WITH horizon AS (
+    UPDATE :"schema".pruning p
+    SET before = @before
+    WHERE p.before < @before
+), page AS MATERIALIZED (
     SELECT h.id
     FROM :"schema".history h
     WHERE h.id > @after
@@ -14,13 +20,28 @@ WITH page AS MATERIALIZED (
     FROM :"schema".history h
     WHERE h.id = ANY (ARRAY (SELECT page.id FROM page))
         AND h.updated_at < @before
+        AND h.target_timestamp_utc < @before
     FOR UPDATE OF h SKIP LOCKED
 ), pruned AS (
     DELETE FROM :"schema".history h
     WHERE h.id = ANY (ARRAY (SELECT ended.id FROM ended))
     RETURNING h.idempotency_key
+), spent AS MATERIALIZED (
+    SELECT pruned.idempotency_key, count(*) AS ended
+    FROM pruned
+    GROUP BY pruned.idempotency_key
 ), freed AS (
     DELETE FROM :"schema".keys k
+    USING spent
     WHERE k.idempotency_key = ANY (ARRAY (SELECT pruned.idempotency_key FROM pruned))
+        AND k.idempotency_key = spent.idempotency_key
+        AND k.holders <= spent.ended
+), kept AS (
+    UPDATE :"schema".keys k
+    SET holders = k.holders - spent.ended
+    FROM spent
+    WHERE k.idempotency_key = ANY (ARRAY (SELECT pruned.idempotency_key FROM pruned))
+        AND k.idempotency_key = spent.idempotency_key
+        AND k.holders > spent.ended
 )
 SELECT (SELECT count(*) FROM pruned), (SELECT count(*) FROM page), (SELECT page.id FROM page ORDER BY page.id DESC LIMIT 1)

@@ -20,6 +20,12 @@ WITH n AS MATERIALIZED (
 ), freed AS (
     DELETE FROM :"schema".keys k
     WHERE k.idempotency_key IN (SELECT emptied.idempotency_key FROM emptied)
+        AND k.holders = 1
+), kept AS (
+    UPDATE :"schema".keys k
+    SET holders = k.holders - 1
+    WHERE k.idempotency_key IN (SELECT emptied.idempotency_key FROM emptied)
+        AND k.holders > 1
 )
 SELECT emptied.event_id
 FROM emptied

@@ -3,5 +3,5 @@
 -- Locks the users FOR NO KEY UPDATE. Those that another transaction has locked are left out: nothing here waits for them.
 SELECT u.deleted_at IS NOT NULL, :user
 FROM :"schema".users u
-WHERE u.id = ANY (@ids::uuid[])
+WHERE u.id = ANY (ARRAY (SELECT unnest(@ids::uuid[])))
 FOR NO KEY UPDATE SKIP LOCKED

@@ -2,4 +2,4 @@
 --   @ids uuid[]
 SELECT u.id
 FROM :"schema".users u
-WHERE u.id = ANY (@ids::uuid[])
+WHERE u.id = ANY (ARRAY (SELECT unnest(@ids::uuid[])))

@@ -1,0 +1,68 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// A key is free when neither the event nor what was requeued from it has it any more,
+// in whatever order they go.
+func TestKeyBelongsToAllThatWereRequeued(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	claim := claimed(t, store, 1, false)
+	settleAll(t, store, almanac.Claim{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
+	failed, err := store.Event(t.Context(), claim.Events[0].ID)
+	require.NoError(t, err)
+
+	requeue := func(from almanac.Event) almanac.Event {
+		edit, err := store.EditUser(t.Context(), from.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			again, err := from.Requeue(uuid.Must(uuid.NewV7()), r.Now)
+			return almanac.Edit{Requeued: []almanac.Event{again}}, err
+		})
+		require.NoError(t, err)
+		require.Len(t, edit.Requeued, 1)
+		return edit.Requeued[0]
+	}
+	holders := func() (n int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT coalesce(max(holders), 0) FROM almanac.keys WHERE idempotency_key = $1", failed.IdempotencyKey.String()).Scan(&n))
+		return n
+	}
+	prune := func() {
+		for ended := 1; ended > 0; {
+			now, err := store.Now(t.Context())
+			require.NoError(t, err)
+			_, err = store.Prune(t.Context(), now, almanac.Page{})
+			require.NoError(t, err)
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.history").Scan(&ended))
+		}
+	}
+
+	again := requeue(failed)
+	require.Equal(t, 2, holders())
+	prune()
+	require.Equal(t, 1, holders(), "the requeued event still has it")
+	second := claimOne(t, store)
+	require.Equal(t, again.ID, second.ID)
+	settleAll(t, store, almanac.Claim{Events: []almanac.Event{second}, At: second.UpdatedAt.Add(time.Second)}, almanac.GaveUp("HTTP 404"), nil)
+	second, err = store.Event(t.Context(), second.ID)
+	require.NoError(t, err)
+	third := requeue(second)
+	require.Equal(t, 2, holders())
+	_, err = store.EditUser(t.Context(), third.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		done, err := third.Cancel("")
+		return almanac.Edit{Cancelled: []almanac.Event{done}}, err
+	})
+	require.NoError(t, err)
+	prune()
+	require.Zero(t, holders())
+}

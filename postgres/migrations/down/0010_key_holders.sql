@@ -1,0 +1,3 @@
+DROP TABLE :"schema".pruning;
+
+ALTER TABLE :"schema".keys DROP COLUMN holders;

@@ -1,0 +1,7 @@
+-- Which instants are so far back that events of them may have been pruned.
+--   @instants timestamptz[]
+-- Returns for each instant, in the order given, whether it is.
+SELECT i.instant < p.before
+FROM unnest(@instants::timestamptz[]) WITH ORDINALITY AS i (instant, place)
+CROSS JOIN :"schema".pruning p
+ORDER BY i.place
