@@ -130,6 +130,13 @@ func (r *csvRows) rowOf(line int, cells []string) row {
 	}
 	read.identify(r.who, id, source)
 	read.profile.Attributes = read.attributes(object, single)
+	if r.who.ownColumn() && source != "" {
+		if !utf8.ValidString(source) {
+			read.complain(r.who.from, "is not valid UTF-8")
+		}
+		value, _ := json.Marshal(source) // a string never fails
+		read.keep(r.who.from, value)
+	}
 	return read
 }
 
@@ -164,6 +171,20 @@ func (r *row) attributes(object json.RawMessage, single map[string]string) json.
 	}
 	joined, _ := json.Marshal(all) // of what was JSON already
 	return joined
+}
+
+// keep adds an attribute, unless there is one of that name.
+func (r *row) keep(name string, value json.RawMessage) {
+	all := make(map[string]json.RawMessage)
+	if r.profile.Attributes != nil {
+		if err := json.Unmarshal(r.profile.Attributes, &all); err != nil || all == nil {
+			return // which is judged with the rest of the profile
+		}
+	}
+	if all[name] == nil {
+		all[name] = value
+		r.profile.Attributes, _ = json.Marshal(all) // of what was JSON already
+	}
 }
 
 // bounded refuses to read beyond a limit: a quote that is never closed would have

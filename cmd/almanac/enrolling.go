@@ -89,6 +89,8 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err)})
 	}
 	slices.SortFunc(s.refused, func(a, b refusal) int { return a.Line - b.Line })
+	// What a handler refuses is known when further rows are on their way already.
+	s.refused = s.refused[:min(len(s.refused), i.most-before.Refused)]
 	i.done = before.plus(enrolled)
 	i.done.Refused = before.Refused + len(s.refused)
 	for _, r := range s.refused {
@@ -102,12 +104,12 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 	switch {
 	case err != nil:
 		return false, err
+	case i.done.Refused >= i.most:
+		return false, fmt.Errorf("given up after %s; see --max-errors", counted(i.done.Refused, "bad row"))
 	case s.full:
 		return true, nil
-	case s.broken != nil && !errors.Is(s.broken, io.EOF):
+	case !errors.Is(s.broken, io.EOF):
 		return false, fmt.Errorf("%s: after line %d: %w", i.name, s.last, s.broken)
-	case s.broken == nil:
-		return false, fmt.Errorf("given up after %s; see --max-errors", counted(i.done.Refused, "bad row"))
 	}
 	return false, nil
 }
@@ -135,8 +137,10 @@ func (s *stretchOfRows) people(yield func(almanac.Profile, error) bool) {
 			return
 		}
 		s.last = read.line
-		if len(read.problems) > 0 {
-			s.refused = append(s.refused, refusal{read.line, s.problemsOf(read)})
+		// Profiles are judged here, although an enrolment judges them too, so that nothing is
+		// read past the last bad row that is allowed.
+		if problems := s.problemsOf(read); len(problems) > 0 {
+			s.refused = append(s.refused, refusal{read.line, problems})
 			s.early.Add(1)
 			continue
 		}
@@ -147,8 +151,8 @@ func (s *stretchOfRows) people(yield func(almanac.Profile, error) bool) {
 	}
 }
 
-// problemsOf adds what else is wrong with a row that could not be read, so that
-// everything is said at once.
+// problemsOf returns all that is wrong with a row: what could not be read, and what a
+// profile may not be.
 func (i *importing) problemsOf(read row) []problem {
 	if i.unread(read) {
 		return read.problems

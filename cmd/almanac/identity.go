@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -27,6 +29,16 @@ func (c *importUsers) identity() (identity, error) {
 		errBoth = errors.New("--new-ids: does not go with --id-from")
 	}
 	return who, errors.Join(errSpace, errBoth)
+}
+
+// ownColumn reports that ids are made of a column that is nothing else: no field of a
+// profile and no attribute. It is stored as an attribute.
+func (who identity) ownColumn() bool {
+	switch {
+	case who.from == "", who.from == "id", who.from == "attributes", strings.HasPrefix(who.from, attributePrefix):
+		return false
+	}
+	return !slices.Contains(profileColumns(), who.from)
 }
 
 // parseID reads a UUID in the one form that is written.

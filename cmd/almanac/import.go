@@ -19,7 +19,7 @@ type importUsers struct {
 	IDFrom    string `help:"Make the id of who has none of this column, such as email." name:"id-from" placeholder:"COLUMN"`
 	Namespace string `help:"The UUID in whose namespace such ids are made (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
 	NewIDs    bool   `help:"Give who has no id a new one. Every run stores them once more." name:"new-ids"`
-	MaxErrors string `help:"Give up after so many bad rows (default ${default})." placeholder:"N" default:"1000"`
+	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
 	DryRun    bool   `help:"Store nothing, and ask no database; judge every row."`
 	JSON      bool   `help:"Write JSON." name:"json"`
 
@@ -35,9 +35,9 @@ func (c *importUsers) Help() string {
     almanac users import people.csv --id-from email
     zcat people.jsonl.gz | almanac users import - --format jsonl --no-events
 
-People are known by their ids, so it can be interrupted at any time, and run again: who is there already is passed over, and stays as they are. With --id-from, an id is the UUID of version 5 of what the column says, byte by byte.
+People are known by their ids, so it can be interrupted at any time, and run again: who is there already is passed over, and stays as they are. With --id-from, an id is the UUID of version 5 of what the column says, byte by byte. A column that is nothing else, such as email, is stored as an attribute of its name too, unless the row has such an attribute.
 
-Every bad row is told with its line and all that is wrong with it, and holds up nobody; then the exit code is 1. Values are never repeated, as they are somebody's.
+Every bad row is told with its line and all that is wrong with it, and holds up nobody; then the exit code is 1. Values are never repeated, as they are somebody's. After --max-errors bad rows the import stops; rows that were being stored by then are stored.
 
 What is planned here is what the library has ready-made, in its own words. The program that delivers has handlers of its own: where these have other times or words for BIRTHDAY or ANNIVERSARY, or other types, use --no-events, and let that program call Backfill.`
 }

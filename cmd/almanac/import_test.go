@@ -131,6 +131,9 @@ func TestIdsAreMadeOfAColumn(t *testing.T) {
 	text := "firstName,lastName,dateOfBirth,timezone,email,id\n" +
 		"Ada,Lovelace,1990-12-10,UTC,ada@example.com,\n" +
 		"Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
+	beside := "attributes.email,firstName,lastName,dateOfBirth,timezone,email,id\n" +
+		"ada@home.example,Ada,Lovelace,1990-12-10,UTC,ada@example.com,\n" +
+		",Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
 	lines := `{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC", "number": 1815}` + "\n" +
 		`{"firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09", "timezone": "UTC", "number": "9", "id": "` + graceID + `"}` + "\n"
 	nested := `{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC", "attributes": {"email": "ada@example.com"}}` + "\n" +
@@ -139,11 +142,13 @@ func TestIdsAreMadeOfAColumn(t *testing.T) {
 		name, text string
 		args       []string
 		want       uuid.UUID
+		attributes string
 	}{
-		"of CSV":                    {"p.csv", text, []string{"--id-from", "email"}, uuid.NewSHA1(uuid.MustParse("4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"), []byte("ada@example.com"))},
-		"in another namespace":      {"p.csv", text, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com"))},
-		"of JSON, that is a number": {"p.jsonl", lines, []string{"--id-from", "number", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("1815"))},
-		"of JSON, an attribute":     {"p.jsonl", nested, []string{"--id-from", "attributes.email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com"))},
+		"of CSV":                           {"p.csv", text, []string{"--id-from", "email"}, uuid.NewSHA1(uuid.MustParse("4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"), []byte("ada@example.com")), `{"email": "ada@example.com"}`},
+		"beside an attribute of that name": {"p.csv", beside, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@home.example"}`},
+		"in another namespace":             {"p.csv", text, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`},
+		"of JSON, that is a number":        {"p.jsonl", lines, []string{"--id-from", "number", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("1815")), `{"number": 1815}`},
+		"of JSON, an attribute":            {"p.jsonl", nested, []string{"--id-from", "attributes.email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -155,6 +160,7 @@ func TestIdsAreMadeOfAColumn(t *testing.T) {
 			ada, err := store.User(t.Context(), tt.want)
 			require.NoError(t, err)
 			require.Equal(t, "Ada Lovelace", ada.Name())
+			require.JSONEq(t, tt.attributes, string(ada.Attributes))
 			_, err = store.User(t.Context(), uuid.MustParse(graceID))
 			require.NoError(t, err, "an id of the file is left as it is")
 		})

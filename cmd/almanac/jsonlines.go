@@ -76,6 +76,7 @@ func (r *jsonRows) rowOf(text []byte) row {
 	}
 	seen := make(map[string]bool)
 	source := ""
+	var own json.RawMessage // what the column for ids holds, if it holds nothing else
 	for name, value := range members(text) {
 		field, known := fields[name]
 		switch {
@@ -92,8 +93,14 @@ func (r *jsonRows) rowOf(text []byte) row {
 		}
 		if name == r.who.from {
 			source = scalar(value)
+			if r.who.ownColumn() && string(value) != "null" {
+				own = value
+			}
 		}
 		seen[name] = true
+	}
+	if own != nil {
+		read.keep(r.who.from, own)
 	}
 	if attribute, ok := strings.CutPrefix(r.who.from, attributePrefix); ok && bytes.HasPrefix(read.profile.Attributes, []byte("{")) {
 		for name, value := range members(read.profile.Attributes) {

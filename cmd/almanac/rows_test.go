@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,40 @@ func TestAnImportGivesUpAfterSoManyBadRows(t *testing.T) {
 	require.Contains(t, r.errs, "almanac: 4 rows of 40 refused\n", "fewer than that are read to the end")
 }
 
+func TestAnImportReportsNoMoreBadRowsThanItMay(t *testing.T) {
+	t.Parallel()
+	profiles := peopleUpTo(5000)
+	var anniversaries strings.Builder // which the handler refuses, when rows are enrolled
+	anniversaries.WriteString("id,firstName,lastName,dateOfBirth,timezone,attributes.hired\n")
+	for i := range 5000 {
+		fmt.Fprintf(&anniversaries, "0198a1f0-7c3e-7d6a-9b1f-%012d,Ada,Lovelace,1990-12-10,UTC,%s\n", i, map[bool]string{true: "soon", false: "2019-04-01"}[i%10 == 9])
+	}
+	for name, tt := range map[string]struct {
+		text  string
+		lines []int
+		args  []string
+	}{
+		"what a profile may not be": {profiles, []int{lineOf(9), lineOf(19), lineOf(29)}, nil},
+		"what a handler refuses":    {anniversaries.String(), []int{11, 21, 31}, []string{"--anniversary", "hired"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, where := range [][]string{{"--dry-run"}, {"--database-url", pgtest.URL(t)}} {
+				file := fileOf(t, "p.csv", tt.text)
+				r := almanacAt(t, today, slices.Concat([]string{"users", "import", file, "--max-errors", "3"}, tt.args, where)...)
+				require.Equal(t, exitFailed, r.code)
+				lines := strings.Split(strings.TrimSpace(r.errs), "\n")
+				require.Len(t, lines, 4, r.errs)
+				for i, line := range tt.lines {
+					require.True(t, strings.HasPrefix(lines[i], fmt.Sprintf("%s:%d: ", file, line)), r.errs)
+				}
+				require.Equal(t, "almanac: given up after 3 bad rows; see --max-errors", lines[3])
+				require.Contains(t, r.out, "; 3 rows refused; not read to the end\n")
+			}
+		})
+	}
+}
+
 // endless yields people for ever, and notes how many were asked for.
 type endless struct{ asked int }
 
@@ -203,6 +238,11 @@ func (r refusing) CreateUsers(ctx context.Context, people []almanac.Enrolment) (
 		return nil, errFull
 	}
 	return r.nowhere.CreateUsers(ctx, people)
+}
+
+// User finds nobody: a batch that failed is looked up, and was not stored.
+func (r refusing) User(context.Context, uuid.UUID) (almanac.User, error) {
+	return almanac.User{}, &almanac.NotFoundError{}
 }
 
 func TestAnImportEndsWhenTheDatabaseFails(t *testing.T) {
