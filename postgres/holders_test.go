@@ -66,3 +66,75 @@ func TestKeyBelongsToAllThatWereRequeued(t *testing.T) {
 	prune()
 	require.Zero(t, holders())
 }
+
+// A key goes with the last who has it, also when the last two go at once.
+func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	claim := claimed(t, store, 1, false)
+	settleAll(t, store, almanac.Claim{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
+	failed, err := store.Event(t.Context(), claim.Events[0].ID)
+	require.NoError(t, err)
+	_, err = store.EditUser(t.Context(), failed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		again, err := failed.Requeue(uuid.Must(uuid.NewV7()), r.Now)
+		return almanac.Edit{Requeued: []almanac.Event{again}}, err
+	})
+	require.NoError(t, err)
+
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	pruner, err := postgres.New(tx)
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	pruned, err := pruner.Prune(t.Context(), now, almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned.Count)
+
+	deleted := make(chan error, 1)
+	go func() {
+		_, err := store.DeleteUser(t.Context(), failed.UserID, almanac.Delete{})
+		deleted <- err
+	}()
+	awaitLockWaiter(t, pool, deleted)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-deleted)
+	var left int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.keys WHERE idempotency_key = $1", failed.IdempotencyKey.String()).Scan(&left))
+	require.Zero(t, left, "keys of a deleted user")
+}
+
+// A host that requeues an event, and keeps its transaction open, holds up no pruning.
+func TestPruneWaitsForNoKey(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool, postgres.WithTimeout(5*time.Second))
+	require.NoError(t, err)
+	claim := claimed(t, store, 2, false)
+	settleAll(t, store, almanac.Claim{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
+	failed, err := store.Event(t.Context(), claim.Events[0].ID)
+	require.NoError(t, err)
+
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	host, err := postgres.New(tx)
+	require.NoError(t, err)
+	_, err = host.EditUser(t.Context(), failed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		again, err := failed.Requeue(uuid.Must(uuid.NewV7()), r.Now)
+		return almanac.Edit{Requeued: []almanac.Event{again}}, err
+	})
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	pruned, err := store.Prune(t.Context(), now, almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned.Count, "the one whose key is not held")
+	require.NoError(t, tx.Rollback(t.Context()))
+	pruned, err = store.Prune(t.Context(), now, almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, 1, pruned.Count, "the other, later")
+}

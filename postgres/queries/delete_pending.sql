@@ -13,15 +13,23 @@ WITH taken AS (
     SET event_id = NULL
     FROM taken
     WHERE s.id = taken.series_id
+), held AS MATERIALIZED (
+    SELECT k.idempotency_key, k.holders
+    FROM :"schema".keys k
+    WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
+    ORDER BY k.idempotency_key
+    FOR UPDATE OF k
 ), freed AS (
     DELETE FROM :"schema".keys k
-    WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
-        AND k.holders = 1
+    USING held
+    WHERE k.idempotency_key = held.idempotency_key
+        AND held.holders = 1
 ), kept AS (
     UPDATE :"schema".keys k
-    SET holders = k.holders - 1
-    WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
-        AND k.holders > 1
+    SET holders = held.holders - 1
+    FROM held
+    WHERE k.idempotency_key = held.idempotency_key
+        AND held.holders > 1
 )
 SELECT count(*)
 FROM taken

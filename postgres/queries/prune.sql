@@ -1,6 +1,6 @@
 -- Delete, of a page of ended events in order of creation, those that ended before an instant and whose own instant was before it. A key
 -- goes with the last event that has it, and pruning.before says from then on that a key of an earlier instant may have been used.
--- A row that another transaction has locked is left for the next time, so that a deletion of a user need not lock what is over. Waits
+-- A row that another transaction has locked, or its key, is left for the next time, so that a deletion of a user need not lock what is over. Waits
 -- for others that prune.
 --   @before timestamptz · @after uuid · @bound uuid (of nothing older than @before) · @limit integer
 -- Returns how many were deleted, how many were looked at, and the last id of the page (NULL when it is empty).
@@ -16,32 +16,43 @@ WITH horizon AS (
     ORDER BY h.id
     LIMIT @limit
 ), ended AS MATERIALIZED (
-    SELECT h.id
+    SELECT h.id, h.idempotency_key
     FROM :"schema".history h
     WHERE h.id = ANY (ARRAY (SELECT page.id FROM page))
         AND h.updated_at < @before
         AND h.target_timestamp_utc < @before
     FOR UPDATE OF h SKIP LOCKED
+), held AS MATERIALIZED (
+    SELECT k.idempotency_key, k.holders
+    FROM :"schema".keys k
+    WHERE k.idempotency_key = ANY (ARRAY (SELECT ended.idempotency_key FROM ended))
+    FOR UPDATE OF k SKIP LOCKED
+), busy AS MATERIALIZED (
+    SELECT k.idempotency_key
+    FROM :"schema".keys k
+    WHERE k.idempotency_key = ANY (ARRAY (SELECT ended.idempotency_key FROM ended))
+        AND k.idempotency_key NOT IN (SELECT held.idempotency_key FROM held)
 ), pruned AS (
     DELETE FROM :"schema".history h
-    WHERE h.id = ANY (ARRAY (SELECT ended.id FROM ended))
+    WHERE h.id = ANY (ARRAY (SELECT ended.id FROM ended WHERE ended.idempotency_key NOT IN (SELECT busy.idempotency_key FROM busy)))
     RETURNING h.idempotency_key
 ), spent AS MATERIALIZED (
-    SELECT pruned.idempotency_key, count(*) AS ended
+    SELECT held.idempotency_key, held.holders - count(*) AS holders
     FROM pruned
-    GROUP BY pruned.idempotency_key
+    JOIN held ON held.idempotency_key = pruned.idempotency_key
+    GROUP BY held.idempotency_key, held.holders
 ), freed AS (
     DELETE FROM :"schema".keys k
     USING spent
-    WHERE k.idempotency_key = ANY (ARRAY (SELECT pruned.idempotency_key FROM pruned))
+    WHERE k.idempotency_key = ANY (ARRAY (SELECT spent.idempotency_key FROM spent))
         AND k.idempotency_key = spent.idempotency_key
-        AND k.holders <= spent.ended
+        AND spent.holders <= 0
 ), kept AS (
     UPDATE :"schema".keys k
-    SET holders = k.holders - spent.ended
+    SET holders = spent.holders
     FROM spent
-    WHERE k.idempotency_key = ANY (ARRAY (SELECT pruned.idempotency_key FROM pruned))
+    WHERE k.idempotency_key = ANY (ARRAY (SELECT spent.idempotency_key FROM spent WHERE spent.holders > 0))
         AND k.idempotency_key = spent.idempotency_key
-        AND k.holders > spent.ended
+        AND spent.holders > 0
 )
 SELECT (SELECT count(*) FROM pruned), (SELECT count(*) FROM page), (SELECT page.id FROM page ORDER BY page.id DESC LIMIT 1)

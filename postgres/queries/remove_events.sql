@@ -17,15 +17,23 @@ WITH n AS MATERIALIZED (
         AND s.version = n.version
         AND s.claim_count = 0
     RETURNING taken.event_id, s.idempotency_key
+), held AS MATERIALIZED (
+    SELECT k.idempotency_key, k.holders
+    FROM :"schema".keys k
+    WHERE k.idempotency_key IN (SELECT emptied.idempotency_key FROM emptied)
+    ORDER BY k.idempotency_key
+    FOR UPDATE OF k
 ), freed AS (
     DELETE FROM :"schema".keys k
-    WHERE k.idempotency_key IN (SELECT emptied.idempotency_key FROM emptied)
-        AND k.holders = 1
+    USING held
+    WHERE k.idempotency_key = held.idempotency_key
+        AND held.holders = 1
 ), kept AS (
     UPDATE :"schema".keys k
-    SET holders = k.holders - 1
-    WHERE k.idempotency_key IN (SELECT emptied.idempotency_key FROM emptied)
-        AND k.holders > 1
+    SET holders = held.holders - 1
+    FROM held
+    WHERE k.idempotency_key = held.idempotency_key
+        AND held.holders > 1
 )
 SELECT emptied.event_id
 FROM emptied
