@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -90,13 +89,8 @@ func (r *Run) check(edited bool, bitten []string) Figures {
 	rows := r.rows(ctx)
 	figures := r.checkLedger(rows)
 	r.checkRows(ctx, rows, edited)
-	r.checkReports()
-	var counts []string
-	for what, n := range r.counts {
-		counts = append(counts, fmt.Sprintf("%s %d", what, n))
-	}
-	sort.Strings(counts)
-	r.Logf("seed %d: %v; %s; %.1f s", r.Seed, figures, strings.Join(counts, ", "), time.Since(r.began).Seconds())
+	r.CheckReports()
+	r.Logf("seed %d: %v; %s; %.1f s", r.Seed, figures, r.Counts(), time.Since(r.began).Seconds())
 	for _, what := range bitten {
 		if r.counts[what] == 0 {
 			r.Errorf("vacuous: %q never happened", what)
@@ -161,9 +155,9 @@ func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 	}
 }
 
-// checkReports checks that whoever ended an event was the one who had claimed it
+// CheckReports checks that whoever ended an event was the one who had claimed it
 // last, and that nobody heard of its end twice (I2, I11).
-func (r *Run) checkReports() {
+func (r *Run) CheckReports() {
 	r.Helper()
 	var reports []Report
 	for _, w := range r.workers {

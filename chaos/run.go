@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -209,6 +211,17 @@ func (r *Run) Counted(what string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.counts[what]
+}
+
+// Counts writes all counters in a line.
+func (r *Run) Counts() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var counts []string
+	for _, what := range slices.Sorted(maps.Keys(r.counts)) {
+		counts = append(counts, fmt.Sprintf("%s %d", what, r.counts[what]))
+	}
+	return strings.Join(counts, ", ")
 }
 
 // Allow adds to the number of repeats that the faults explain.
