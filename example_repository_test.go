@@ -398,14 +398,3 @@ func ExampleLeaser() {
 	fmt.Println(len(released), "released:", released[0].ID == leased[1].ID)
 	// Output: 1 released: true
 }
-
-// The answer names those that may begin.
-func ExampleConfirmed() {
-	ctx := context.Background()
-	repository := almanactest.NewRepository(func() time.Time { return spring })
-	stored(repository, spring)
-	claimed := must(repository.Claim(ctx, claimAll())).Events
-	confirmed := must(repository.Confirm(ctx, claimed))
-	fmt.Println(confirmed.Held[0] == claimed[0].ID, len(confirmed.Busy), confirmed.At.Equal(spring))
-	// Output: true 0 true
-}

@@ -133,3 +133,14 @@ func ExampleTrouble() {
 	// <nil>
 	// almanac: settle: failing for 1m0s: connection refused
 }
+
+// The answer names those that may begin.
+func ExampleConfirmed() {
+	ctx := context.Background()
+	repository := almanactest.NewRepository(func() time.Time { return spring })
+	stored(repository, spring)
+	claimed := must(repository.Claim(ctx, claimAll())).Events
+	confirmed := must(repository.Confirm(ctx, claimed))
+	fmt.Println(confirmed.Held[0] == claimed[0].ID, len(confirmed.Busy), confirmed.At.Equal(spring))
+	// Output: true 0 true
+}

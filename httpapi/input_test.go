@@ -152,7 +152,7 @@ func TestBadPathsAndQueriesAreRefused(t *testing.T) {
 		"an id to delete":             {"DELETE", "/user/x", "", map[string]string{"id": "is not a UUID"}},
 		"an id and a body":            {"PUT", "/user/x", `{"firstName":1}`, map[string]string{"id": "is not a UUID", "firstName": "must be a string"}},
 		"an id and a limit":           {"GET", "/user/x/events?limit=x", "", map[string]string{"id": "is not a UUID", "limit": "is not a whole number between 1 and 1000"}},
-		"an unknown status":           {"GET", "/events?status=pending", "", map[string]string{"status": "is not one of PENDING, PROCESSING, COMPLETED, FAILED"}},
+		"an unknown status":           {"GET", "/events?status=pending", "", map[string]string{"status": "is not one of PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED"}},
 		"a limit of none":             {"GET", "/events?limit=0", "", map[string]string{"limit": "is not a whole number between 1 and 1000"}},
 		"a limit of too many":         {"GET", "/events?limit=1001", "", map[string]string{"limit": "is not between 1 and 1000"}},
 		"a cursor of another make":    {"GET", "/events?cursor=next", "", map[string]string{"cursor": "is not one that a page ended with"}},

@@ -59,11 +59,10 @@ func userOf(u almanac.User) user {
 }
 
 type event struct {
-	ID            uuid.UUID `json:"id"`
-	UserID        uuid.UUID `json:"userId"`
-	EventType     string    `json:"eventType"`
-	OccurrenceKey string    `json:"occurrenceKey"`
-	origin
+	ID        uuid.UUID `json:"id"`
+	UserID    uuid.UUID `json:"userId"`
+	EventType string    `json:"eventType"`
+	occurrence
 	Status string `json:"status"`
 	target
 	outcome
@@ -74,9 +73,10 @@ type event struct {
 	UpdatedAt       instant         `json:"updatedAt"`
 }
 
-// origin is where an event comes from, if it was not planned.
-type origin struct {
-	RequeuedFrom *uuid.UUID `json:"requeuedFrom,omitempty"` // the event whose occurrence it repeats
+// occurrence is what an event delivers.
+type occurrence struct {
+	OccurrenceKey string     `json:"occurrenceKey"`
+	RequeuedFrom  *uuid.UUID `json:"requeuedFrom,omitempty"` // the event whose occurrence it repeats
 }
 
 // target is when an event is to happen.
@@ -102,8 +102,7 @@ func eventOf(e almanac.Event) event {
 		ID:              e.ID,
 		UserID:          e.UserID,
 		EventType:       e.Type,
-		OccurrenceKey:   e.OccurrenceKey,
-		origin:          origin{from},
+		occurrence:      occurrence{e.OccurrenceKey, from},
 		Status:          string(e.Status),
 		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
 		outcome:         outcomeOf(e),

@@ -14,6 +14,7 @@ func clockReaders() map[string]string {
 		"zoneview.go":                     "what was read of zone rules grows old",
 		"work.go":                         "a claim's answer is as old as the question",
 		"ahead.go":                        "a confirmation is as old as the question",
+		"postgres/keys.go":                "keys are looked up for instants that seem over",
 		"webhook/verify.go":               "a delivery arrives now",
 		"httpapi/health.go":               "an answer to a probe grows old",
 		"httpapi/limit.go":                "a rate is counted by whoever keeps it",
