@@ -208,15 +208,14 @@ func ExampleEventRefusal() {
 func ExamplePause() {
 	ctx := context.Background()
 	scheduler, _ := greeter()
-	for _, eventType := range []string{"TEXT", "LETTER"} {
-		if err := scheduler.Pause(ctx, eventType); err != nil {
-			panic(err)
-		}
+	fmt.Println(scheduler.Pause(ctx, "BIRTDAY"))
+	if err := scheduler.Pause(ctx, almanac.TypeBirthday); err != nil {
+		panic(err)
 	}
 	for _, p := range must(scheduler.Paused(ctx)) {
 		fmt.Println(p.EventType, p.Since.Format(time.DateTime))
 	}
 	// Output:
-	// LETTER 2026-06-01 00:00:30
-	// TEXT 2026-06-01 00:00:30
+	// almanac: no handler for event type "BIRTDAY"
+	// BIRTHDAY 2026-06-01 00:00:30
 }

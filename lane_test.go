@@ -165,9 +165,13 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 			other := series{eventType: "OTHER", seconds: ago(time.Minute), execute: r.Deliver}
 			operator := w.scheduler(t, handler)
 			require.NoError(t, operator.Pause(t.Context(), "DIGEST"))
-			require.NoError(t, operator.Pause(t.Context(), "UNKNOWN HERE"))
+			var unknown *almanac.UnsupportedEventTypeError
+			require.ErrorAs(t, operator.Pause(t.Context(), "UNKNOWN HERE"), &unknown)
+			require.Equal(t, "UNKNOWN HERE", unknown.EventType)
+			require.NoError(t, operator.Resume(t.Context(), "UNKNOWN HERE"), "another program, or the command, may have paused it")
 			paused, err := operator.Paused(t.Context())
 			require.NoError(t, err)
+			require.Len(t, paused, 1)
 			require.Equal(t, "DIGEST", paused[0].EventType)
 			owe(t, w.store, handler)
 			owe(t, w.store, other)

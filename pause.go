@@ -15,11 +15,13 @@ type Pauser interface {
 	// Pause lets no process claim events of the type any more. What is claimed by then
 	// goes on, and what was claimed ahead of its instant begins: that is over within
 	// [WithLookAhead]. Planning goes on, and what comes due waits. Events of a type that
-	// is paused stay paused; a second call changes nothing.
+	// is paused stay paused; a second call changes nothing. The error is an
+	// [*UnsupportedEventTypeError] where no handler is registered for the type.
 	Pause(ctx context.Context, eventType string) error
 
 	// Resume lets them be claimed again, oldest first. Processes that hear hints (see
-	// [Listener]) begin at once, others within a [WithPoll].
+	// [Listener]) begin at once, others within a [WithPoll]. The type needs no handler, and
+	// nothing changes where it is not paused.
 	Resume(ctx context.Context, eventType string) error
 
 	// Paused returns the types that are paused, in alphabetical order.
@@ -48,6 +50,9 @@ func (s *scheduler) Pause(ctx context.Context, eventType string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.registry.Handler(eventType); err != nil {
+		return err
+	}
 	return p.Pause(ctx, eventType)
 }
 
@@ -71,8 +76,7 @@ func (s *scheduler) Paused(ctx context.Context) ([]Pause, error) {
 	return p.Paused(ctx)
 }
 
-// pauses returns the repository's ability for a type, which this program need not
-// know. Without it the error matches [errors.ErrUnsupported].
+// pauses returns the repository's ability, for a type that can be stored. Without it the error matches [errors.ErrUnsupported].
 func (s *scheduler) pauses(eventType string) (PauseRepository, error) {
 	if problem := tokenProblem(eventType, maxEventType); problem != "" {
 		return nil, &ValidationError{[]FieldError{{Field: "event type", Problem: problem}}}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // cancelEvents ends pending events.
@@ -188,15 +189,19 @@ func (t *tables) operator(ctx context.Context) (almanac.Scheduler, func(), error
 	if err != nil {
 		return nil, nil, err
 	}
-	registry, err := almanac.NewRegistry()
-	if err != nil {
-		closing()
-		return nil, nil, err
-	}
-	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
+	scheduler, err := operatorOn(store)
 	if err != nil {
 		closing()
 		return nil, nil, err
 	}
 	return scheduler, closing, nil
+}
+
+// operatorOn returns a scheduler without handlers on a store.
+func operatorOn(store *postgres.Store) (almanac.Scheduler, error) {
+	registry, err := almanac.NewRegistry()
+	if err != nil {
+		return nil, err
+	}
+	return almanac.NewScheduler(store, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)))
 }

@@ -177,11 +177,54 @@ func TestPausesHoldUntilTheyAreTakenBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, claim.Events, "it is overdue, but paused")
 
-	require.Equal(t, result{exitOK, "C is not paused\n", ""}, run("resume", "C"))
+	require.Regexp(t, `^C is paused already, since \S+Z\n$`, run("pause", "C").out)
+	require.Regexp(t, `^C was paused since \S+Z; it is not paused any more\n$`, run("resume", "C").out)
 	claim, err = c.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"C"}, Limit: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, claim.Events, 1)
 	require.Regexp(t, `^TYPE  SINCE\nB `, run("pauses").out)
+	require.Equal(t, result{exitOK, "C was not paused\n", ""}, run("resume", "C"))
+	require.Equal(t, result{exitOK, "{\n  \"paused\": false,\n  \"type\": \"C\"\n}\n", ""}, run("resume", "C", "--json"))
+	require.Regexp(t, `"since": "\S+Z"`, run("resume", "B", "--json").out)
+}
+
+func TestPauseRefusesTypesThatNothingKnows(t *testing.T) {
+	t.Parallel()
+	c := calendarOf(t)
+	run := func(args ...string) result {
+		return almanacAt(t, today, append(args, "--database-url", c.url)...)
+	}
+	claim, err := c.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"C"}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 1)
+
+	r := run("pause", "c")
+	require.Equal(t, exitFailed, r.code)
+	require.Empty(t, r.out)
+	require.Equal(t, `almanac: no event of type "c" is pending, in flight or among the last 10000 that ended; `+
+		`known types are "A", "B", "C"; --force pauses it nevertheless`+"\n", r.errs)
+	require.Equal(t, "nothing is paused\n", run("pauses").out)
+
+	for _, known := range []string{"A", "B", "C"} { // pending, ended and in flight
+		require.Equal(t, result{exitOK, known + " is paused\n", ""}, run("pause", known))
+	}
+	require.Equal(t, result{exitOK, "c is paused\n", ""}, run("pause", "c", "--force"))
+	require.Regexp(t, `^c is paused already, since \S+Z\n$`, run("pause", "c").out)
+
+	r = run("pause", strings.Repeat("x", 51), "--force")
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "almanac: invalid input: event type has 51 bytes, not 1 to 50\n", r.errs)
+}
+
+func TestPauseFindsTypesThatAreLeftToAnotherProgram(t *testing.T) {
+	t.Parallel()
+	c := calendarOf(t)
+	require.Equal(t, exitOK, c.run("cancel", c.ids["overdue"].String()).code)
+	runSQL(t, c.url, "DELETE FROM almanac.history")
+	require.Equal(t, result{exitOK, "A is paused\n", ""}, almanacAt(t, today, "pause", "A", "--database-url", c.url), "pending")
+	require.Equal(t, result{exitOK, "C is paused\n", ""}, almanacAt(t, today, "pause", "C", "--database-url", c.url), "left to another program")
+	runSQL(t, c.url, "DELETE FROM almanac.unplanned; DELETE FROM almanac.pauses")
+	require.Equal(t, exitFailed, almanacAt(t, today, "pause", "C", "--database-url", c.url).code)
 }
 
 func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
