@@ -11,7 +11,7 @@
 --   - It shows a row that is CANCELLED under that status, and refuses to requeue it.
 --   - It would plan a successor of a requeued event, whose key it does not know from that of a series. The guard refuses the
 --     successor, so that it stores the outcome alone.
---   - What it requeues begins with "~again-" until it has ended, as before.
+--   - What it requeues has a key that begins with "~again-", as before, and no requeued_from.
 --   - What it plans in a series that waits makes the row in unplanned obsolete, since a row counts only as long as its key is the
 --     last one that was used.
 
@@ -33,13 +33,15 @@ DROP TRIGGER series_guard ON :"schema".series;
 
 DROP TRIGGER history_guard ON :"schema".history;
 
--- A cancellation counted no attempt. A failure counted one; one that was cancelled later has the error of that attempt.
+-- A cancellation counted a claim and no attempt. A failure counted both. So an event that was cancelled after an attempt has the error of
+-- that attempt, and a claim more than attempts and crashes. A failure looks the same only when its reason begins with "cancelled: " and
+-- a claim was given back besides, at a shutdown or for a snooze, or the event was requeued.
 UPDATE :"schema".history
 SET status = 'CANCELLED',
     failure_reason = regexp_replace(failure_reason, '^cancelled(: )?', '')
 WHERE failure_reason IS NOT NULL
     AND failure_reason ~ '^cancelled($|: )'
-    AND (retry_count = 0 OR last_error IS NOT NULL);
+    AND (retry_count = 0 OR (last_error IS NOT NULL AND claim_count > retry_count + crash_count));
 
 -- In order of creation, so that what was requeued twice takes its key from what took it from the first. What repeats an event that
 -- was pruned keeps the key that it has.

@@ -11,6 +11,7 @@ WITH needs (part, relation, privileges, mark) AS (
         ('worker', 'leases', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
         ('worker', 'zone_rules', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),
         ('worker', 'zone_marks', ARRAY['SELECT', 'INSERT', 'DELETE'], NULL),
+        ('worker', 'unplanned', ARRAY['SELECT', 'DELETE'], NULL),
         ('worker', 'pauses', ARRAY['SELECT'], NULL),
         ('api', 'users', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], 'INSERT'),
         ('api', 'series', ARRAY['SELECT', 'INSERT', 'UPDATE'], NULL),

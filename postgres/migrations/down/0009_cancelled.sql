@@ -12,8 +12,11 @@ ALTER TABLE :"schema".history
 
 ALTER TABLE :"schema".series DROP CONSTRAINT series_occurrence_check;
 
+-- The release before counts a claim of its own for a cancellation, with a token and a version.
 UPDATE :"schema".history
 SET status = 'FAILED',
+    claim_count = claim_count + CASE WHEN lease_token IS NULL THEN 1 ELSE 0 END,
+    version = version + CASE WHEN lease_token IS NULL THEN 1 ELSE 0 END,
     failure_reason = 'cancelled' || CASE WHEN failure_reason = '' THEN '' ELSE ': ' || failure_reason END,
     lease_token = coalesce(lease_token, gen_random_uuid())
 WHERE failure_reason IS NOT NULL
