@@ -1,0 +1,168 @@
+package postgres_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// unplanned stores users whose birthdays a program without the handler cancelled.
+func unplanned(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
+	t.Helper()
+	registry, err := almanac.NewRegistry()
+	require.NoError(t, err)
+	command, err := almanac.NewScheduler(store, registry)
+	require.NoError(t, err)
+	var ids []uuid.UUID
+	for range n {
+		enrolment, err := newScheduler(t, store).CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		ids = append(ids, enrolment.User.ID)
+	}
+	cancelled, err := command.Operate(t.Context(), almanac.OperationCancel, nil, almanac.Operate{})
+	require.NoError(t, err)
+	require.Equal(t, n, cancelled.Unplanned)
+	return ids
+}
+
+// sweepBirthdays plans what waits, as the sweep of a program with the handler does.
+// Each user is given to meanwhile, while the user is locked.
+func sweepBirthdays(ctx context.Context, store *postgres.Store, meanwhile func(uuid.UUID)) ([]almanac.Event, error) {
+	added, err := store.AddSuccessors(ctx, almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+		var events []almanac.Event
+		for _, one := range users {
+			meanwhile(one.User.ID)
+			next, err := nextBirthday(one.User, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			events = append(events, next)
+		}
+		return events, nil, nil
+	})
+	return added.Events, err
+}
+
+// requireOneOpen checks that each of n users has one open event, planned from the user
+// as stored, and that nothing waits any more.
+func requireOneOpen(t *testing.T, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	var open, users, stale, waiting int
+	require.NoError(t, pool.QueryRow(t.Context(), `
+		SELECT count(*), count(DISTINCT e.user_id), count(*) FILTER (WHERE e.target_timezone <> u.timezone)
+		FROM almanac.pending_events e JOIN almanac.users u ON u.id = e.user_id`).Scan(&open, &users, &stale))
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.unplanned").Scan(&waiting))
+	require.Equal(t, []int{n, n, 0, 0}, []int{open, users, stale, waiting}, "open, of users, in another zone, waiting")
+}
+
+func alone(uuid.UUID) {}
+
+// While one sweep plans a user's next event, another passes the user by, and an edit
+// waits for the event and moves it.
+func TestSweepsAndAnEditPlanOneSuccessor(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store := mustStore(t, pool)
+	unplanned(t, store, 1)
+	edited := make(chan error, 1)
+
+	added, err := sweepBirthdays(t.Context(), store, func(user uuid.UUID) {
+		go func() {
+			zone := "Asia/Tokyo"
+			_, err := newScheduler(t, store).UpdateUser(t.Context(), user, almanac.ProfileChange{Timezone: &zone})
+			edited <- err
+		}()
+		awaitLockWaiter(t, pool, edited)
+		other, err := sweepBirthdays(t.Context(), store, alone)
+		noError(t, err)
+		if len(other) > 0 {
+			t.Error("two sweeps plan for one user")
+		}
+	})
+
+	require.NoError(t, err)
+	require.Len(t, added, 1)
+	require.NoError(t, <-edited)
+	requireOneOpen(t, pool, 1)
+}
+
+// Whatever the order in which sweeps and edits come, each user has one next event.
+func TestSweepsAndEditsAtOncePlanOneSuccessorEach(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t, pgtest.MaxConns(8))
+	store := mustStore(t, pool)
+	scheduler := newScheduler(t, store)
+	ids := unplanned(t, store, 12)
+	var working sync.WaitGroup
+	began := make(chan struct{})
+	for range 2 {
+		working.Go(func() {
+			<-began
+			_, err := sweepBirthdays(t.Context(), store, alone)
+			noError(t, err)
+		})
+	}
+	for _, edit := range []func(uuid.UUID) error{
+		func(id uuid.UUID) error { _, err := scheduler.Reschedule(t.Context(), id); return err },
+		func(id uuid.UUID) error {
+			zone := "Asia/Tokyo"
+			_, err := scheduler.UpdateUser(t.Context(), id, almanac.ProfileChange{Timezone: &zone})
+			return err
+		},
+	} {
+		working.Go(func() {
+			<-began
+			for _, id := range ids {
+				noError(t, edit(id))
+			}
+		})
+	}
+	close(began)
+	working.Wait()
+
+	_, err := sweepBirthdays(t.Context(), store, alone) // of users who were locked
+	require.NoError(t, err)
+	requireOneOpen(t, pool, len(ids))
+}
+
+// A user whom another transaction has locked keeps nobody else waiting, and is planned
+// for by a later sweep.
+func TestSweepPlansForOthersPastALockedUser(t *testing.T) {
+	t.Parallel()
+	for what, lock := range map[string]string{
+		"user":   "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE",
+		"series": "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			store := mustStore(t, pool)
+			ids := unplanned(t, store, 3)
+			holder, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+			_, err = holder.Exec(t.Context(), lock, ids[1])
+			require.NoError(t, err)
+
+			added, err := sweepBirthdays(t.Context(), store, alone)
+			require.NoError(t, err)
+			require.Len(t, added, 2)
+			require.NoError(t, holder.Rollback(t.Context()))
+
+			added, err = sweepBirthdays(t.Context(), store, alone)
+			require.NoError(t, err)
+			require.Len(t, added, 1)
+			require.Equal(t, ids[1], added[0].UserID)
+			requireOneOpen(t, pool, 3)
+		})
+	}
+}
