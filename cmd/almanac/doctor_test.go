@@ -144,10 +144,14 @@ func TestWhatARoleMayDoIsTold(t *testing.T) {
 	runSQL(t, address, "GRANT SELECT (id) ON almanac.events TO "+name+"; GRANT SELECT (event_id) ON almanac.queue TO "+name+"; GRANT SELECT ON almanac.leases TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may look at events"}, role())
 
-	runSQL(t, address, "GRANT SELECT, INSERT, UPDATE, DELETE ON almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.leases, almanac.zone_marks TO "+name)
-	require.Equal(t, []string{"ok: " + name + " may keep people, look at events", "warning: " + name + " may not run a scheduler: it lacks INSERT on zone_rules, UPDATE on zone_rules"}, role())
+	runSQL(t, address, "GRANT SELECT, INSERT, UPDATE, DELETE ON almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.leases, almanac.zone_marks TO "+name+
+		"; GRANT SELECT ON almanac.pruning TO "+name)
+	require.Equal(t, []string{
+		"ok: " + name + " may keep people, look at events",
+		"warning: " + name + " may not run a scheduler: it lacks UPDATE on pruning, DELETE on unplanned, SELECT on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
+	}, role())
 
-	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules TO "+name)
+	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules TO "+name+"; GRANT SELECT, DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may run a scheduler, keep people, look at events"}, role())
 
 	runSQL(t, address, "REVOKE USAGE ON SCHEMA almanac FROM "+name)
