@@ -119,7 +119,7 @@ func (p plan) bound(index string) string {
 
 // scansSequentially reports whether a whole table is read that grows.
 func (p plan) scansSequentially() bool {
-	if p.NodeType == "Seq Scan" && p.Relation != "leases" && p.Relation != "pauses" {
+	if p.NodeType == "Seq Scan" && p.Relation != "leases" && p.Relation != "pauses" && p.Relation != "pruning" {
 		return true
 	}
 	for _, child := range p.Plans {

@@ -120,7 +120,7 @@ func givingWay(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) err
 	wait := backoff.Exponential{First: 500 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
 	for failures := 1; ; failures++ {
 		err := pgx.BeginFunc(ctx, tx, operation)
-		if !rolledBack(err) || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
+		if !rolledBack(err) && stateOf(err) != lockNotAvailable || !sleep(ctx, wait.Delay(failures, rand.Float64())) {
 			return err
 		}
 	}
