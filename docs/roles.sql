@@ -123,7 +123,7 @@ BEGIN
 
     -- Successors are planned from the whole person.
     GRANT SELECT ON users TO almanac_worker;
-    -- Settling locks people FOR SHARE, replanning FOR NO KEY UPDATE and removing FOR UPDATE. Each wants the right to update
+    -- Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least.
     GRANT UPDATE (updated_at) ON users TO almanac_worker;
     -- The sweep removes people who were deleted while something was in flight. What is about them goes with them, by a trigger,

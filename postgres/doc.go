@@ -36,20 +36,22 @@
 //
 // # Locks
 //
-// Claims and sweeps pass over rows that others hold (SKIP LOCKED), so they never
-// wait for each other. Everything else locks users first, then series, each in the
-// order of their ids, and then what is in the queue; leases are taken away before the
-// series that they hold, and a settlement never waits for a lease. No cycle is
-// left for a deadlock; one that a host's own transaction closes is retried.
+// Claims, settlements, releases, sweeps and backfills pass over rows that another
+// transaction has locked (SKIP LOCKED): they wait neither for each other nor for a
+// host's transaction that stays open. What they pass over is for later; Settle answers
+// [almanac.ErrLocked]. Everything else locks users first, then series, each in the
+// order of their ids, and then what is in the queue. It waits for half of
+// [WithTimeout], and fails with ErrLocked then. No cycle is left for a deadlock; one
+// that a host's own transaction closes is retried.
 //
 // A settlement plans successors from the users as their events' claim returned them
 // and locks none of them. Each series knows the version of its user, and an outcome
 // takes effect where that is still the one that was planned from. What is left is
-// settled in a second transaction, which locks users FOR SHARE, while an edit locks
-// its user FOR NO KEY UPDATE (PostgreSQL manual, section 13.3.2): a successor never
-// comes from a user who is being changed, or has been. A backfill locks a page of
-// users FOR SHARE in the order of their ids, so that edits of these wait for it, for as
-// long as it takes to store a thousand events, and settlements do not.
+// settled in a second transaction, which locks users FOR NO KEY UPDATE, as an edit does
+// (PostgreSQL manual, section 13.3.2): a successor never comes from a user that is being
+// changed, or was. A settlement that stores events in other series has a transaction of
+// its own, which locks its user too. A backfill locks a page of users FOR SHARE, so that
+// edits of these wait for it, for as long as it takes to store a thousand events.
 //
 // # Ahead
 //
