@@ -62,7 +62,7 @@ func MigrateDown(ctx context.Context, db DB, how Down, options ...Option) error 
 }
 
 func (s *Store) migrateDown(ctx context.Context, tx pgx.Tx, steps []migration, how Down) error {
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(s.schema)); err != nil {
+	if err := s.lockMigrations(ctx, tx); err != nil {
 		return err
 	}
 	version, err := s.version(ctx, tx)

@@ -71,9 +71,7 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 	if version, err := s.version(ctx, tx); err != nil || version >= known {
 		return err
 	}
-	// Released when the transaction ends; the lock is on the name, for the schema may
-	// not exist yet.
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(s.schema)); err != nil {
+	if err := s.lockMigrations(ctx, tx); err != nil {
 		return err
 	}
 	version, err := s.version(ctx, tx)
@@ -90,6 +88,19 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 		return s.applySteps(ctx, tx, missing)
 	}
 	return givingWay(ctx, tx, func(tx pgx.Tx) error { return s.applySteps(ctx, tx, missing) })
+}
+
+// lockMigrations waits until no other process migrates, however long that takes. The lock
+// is released when the transaction ends. It is on the name, since the schema may not
+// exist yet.
+func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
+	if !s.InTransaction() {
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(s.schema))
+	return err
 }
 
 // applySteps applies migrations and notes that it did.

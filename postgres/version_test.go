@@ -100,3 +100,27 @@ func TestMigrateLetsOthersPassWhileItWaits(t *testing.T) {
 	require.NoError(t, <-migrated)
 	require.NoError(t, store.Verify(t.Context()))
 }
+
+// However long another process migrates, it is waited for.
+func TestMigrateWaitsForAnotherThatMigrates(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	require.NoError(t, postgres.Migrate(t.Context(), tx, postgres.WithSchema("other")))
+
+	const patience = 100 * time.Millisecond
+	migrated := make(chan error, 1)
+	go func() {
+		migrated <- postgres.Migrate(t.Context(), pool, postgres.WithSchema("other"), postgres.WithTimeout(patience))
+	}()
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock' AND clock_timestamp() > query_start + 3 * $1::interval)`, patience).Scan(&waits)
+		return err == nil && waits
+	}, 20*time.Second, time.Millisecond, "it does not wait")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-migrated)
+}
