@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,8 +143,12 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 	}
 	registry, err := almanac.NewRegistry(followed{}, question{}, digest)
 	require.NoError(t, err)
+	var mu sync.Mutex
+	fickle := rand.New(rand.NewPCG(random.Uint64(), 0)) // for the workers, under mu
 	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
-		switch random.IntN(6) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch fickle.IntN(6) {
 		case 0:
 			return almanac.Permanent(errBusy)
 		case 1, 2:
