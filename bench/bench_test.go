@@ -76,7 +76,7 @@ func checkWritten(t *testing.T, r *report) {
 // stored reads a row without what differs between any two.
 const stored = `
 	SELECT to_jsonb(e) - '{id,user_id,idempotency_key,created_at,updated_at}'::text[] || jsonb_build_object(
-			'series', to_jsonb(s) - '{id,user_id,event_id,idempotency_key,created_at,updated_at}'::text[],
+			'series', to_jsonb(s) - '{id,user_id,open_user_id,event_id,idempotency_key,created_at,updated_at}'::text[],
 			'keys', (SELECT count(*) FROM almanac.keys k WHERE k.idempotency_key = e.idempotency_key)),
 		to_jsonb(u) - '{id,created_at,updated_at}'::text[], e.idempotency_key,
 		'event-' || left(encode(sha256(convert_to(u.id || '-' || to_char(e.target_timestamp_utc AT TIME ZONE 'UTC',
