@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,16 +226,17 @@ func (e *endless) next() (row, error) {
 	return row{line: e.asked, profile: almanac.Profile{ID: uuid.New(), FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "UTC"}}, nil
 }
 
-// refusing is a repository that fails after a number of batches.
+// refusing is a repository that fails after a number of batches. Batches are
+// stored side by side.
 type refusing struct {
 	nowhere
-	left *int
+	left *atomic.Int64
 }
 
 var errFull = errors.New("disk full")
 
 func (r refusing) CreateUsers(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
-	if *r.left--; *r.left < 0 {
+	if r.left.Add(-1) < 0 {
 		return nil, errFull
 	}
 	return r.nowhere.CreateUsers(ctx, people)
@@ -249,10 +251,11 @@ func TestAnImportEndsWhenTheDatabaseFails(t *testing.T) {
 	t.Parallel()
 	registry, err := almanac.NewRegistry()
 	require.NoError(t, err)
-	people, left := new(endless), 1
+	people, left := new(endless), new(atomic.Int64)
+	left.Store(1)
 	i := &importing{name: "p", rows: people, most: 1, stretch: 1500, progress: newProgress(io.Discard, new(input))}
 	// A stretch is two batches, of which one may fail before the other is stored.
-	err = i.run(t.Context(), refusing{nowhere{now: today}, &left}, registry)
+	err = i.run(t.Context(), refusing{nowhere{now: today}, left}, registry)
 	require.ErrorIs(t, err, errFull)
 	require.LessOrEqual(t, people.asked, 1500, "no other stretch is begun")
 	require.Contains(t, []int{0, 500, 1000}, i.done.Created)

@@ -228,8 +228,11 @@ func TestStreamThatDropsMessagesIsRefused(t *testing.T) {
 	require.NoError(t, s.settings.JetStream.DeleteStream(t.Context(), "ALMANAC"))
 
 	config.Retention, config.MaxAge, config.Discard, config.DiscardNewPerSubject = jetstream.WorkQueuePolicy, 0, jetstream.DiscardNew, true
-	_, err = s.settings.JetStream.CreateStream(t.Context(), config)
-	require.NoError(t, err)
+	// The server may still be removing the deleted stream's files when it has answered.
+	s.eventually(func() bool {
+		_, err := s.settings.JetStream.CreateStream(t.Context(), config)
+		return err == nil
+	}, "the stream is created anew")
 	s.dispatch()
 	s.published(1)
 }

@@ -99,7 +99,8 @@ func TestDelay_staysBetweenItsBounds(t *testing.T) {
 			t.Fatalf("Delay = %v, below First %v", bare, e.First)
 		case jittered < bare:
 			t.Fatalf("jitter took the delay from %v down to %v", bare, jittered)
-		case float64(jittered) > float64(bare)*(1+e.Jitter)*(1+1e-9)+1:
+		// Both are cut to whole nanoseconds, so the bare delay was up to one longer.
+		case float64(jittered) > (float64(bare)+1)*(1+e.Jitter)*(1+1e-9):
 			t.Fatalf("jitter %v took the delay from %v up to %v", e.Jitter, bare, jittered)
 		case e.Delay(attempt+1, 0) < bare:
 			t.Fatalf("Delay(%d) = %v, less than the one before, %v", attempt+1, e.Delay(attempt+1, 0), bare)
