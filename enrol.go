@@ -202,9 +202,8 @@ func (e *enrolling) enrol(ctx context.Context, b batch) error {
 // errNotStored is of a user whom a call that failed did not store.
 var errNotStored = errors.New("almanac: not stored")
 
-// storeOrLookUp stores a batch. After an error it looks up what was stored, as long as the
-// repository answers, so that counts and notices are those of what is there: a commit
-// whose answer was lost took effect.
+// storeOrLookUp stores a batch. After an error it looks up which users were stored, since a
+// commit whose answer was lost took effect. Counts and notices then match the database.
 func (e *enrolling) storeOrLookUp(ctx context.Context, people []Enrolment, now time.Time) ([]Enrolled, error) {
 	stored, err := e.store(ctx, people)
 	if err == nil {

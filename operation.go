@@ -44,9 +44,9 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 	return next, nil
 }
 
-// Requeue returns a new event that delivers what e did not: it has the occurrence key,
-// the idempotency key, the payload and the target of e, so a receiver that took e after
-// all recognizes a repeat. RequeuedFrom names e. The new event is PENDING at version 1
+// Requeue returns a new event that repeats e. It has the occurrence key, the idempotency
+// key, the payload and the target of e, so a receiver that accepted e after all recognizes
+// the repeat. RequeuedFrom is the id of e. The new event is PENDING at version 1
 // and available from now on, but not before its target. It belongs to no series:
 // nothing follows it, and profile edits do not change it. Requeue returns an
 // [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.

@@ -162,10 +162,10 @@ const rebirthWindow = 10 * time.Minute
 // successorID returns the id of next, planned at now as what follows done. Ids are in
 // order of creation: the id has the time of now.
 //
-// A successor that is due within [rebirthWindow] has the same id whenever it is planned:
-// a server that takes over may lack its birth, though it was delivered, and what is
-// delivered again must say the same. Its id has the instant of done, but is never more
-// than rebirthWindow older than the instant of next, and a hash where others have random
+// A successor that is due within [rebirthWindow] has the same id whenever it is planned. A
+// server that takes over may lack the successor although it was delivered, and a repeated
+// delivery must have the same body. Its id has the instant of done, but is never more than
+// rebirthWindow older than the instant of next. A hash stands where other ids have random
 // bits.
 //
 // In either case the id is later than that of done, whatever the clock does.
@@ -182,9 +182,9 @@ func successorID(next, done Event, now time.Time) uuid.UUID {
 	return stamped(id, at)
 }
 
-// ticks count the time in a UUIDv7 since 1970: the milliseconds, and in the 12 bits
-// below them the part of one in steps of 256 ns, as package uuid has it (RFC 9562,
-// section 6.2, method 3).
+// ticks are the time in a UUIDv7, counted from 1970. The 12 bits below the milliseconds
+// hold the part of a millisecond in steps of 256 ns, as in package uuid (RFC 9562, section
+// 6.2, method 3).
 type ticks uint64
 
 func ticksOf(t time.Time) ticks {

@@ -67,9 +67,9 @@ func (z *ZoneReport) add(move time.Duration) {
 }
 
 const (
-	// recheckGrace covers what another goroutine or process plans by the old rules before
-	// it notices that they have changed: for as long as it goes by what it read of them
-	// (zoneStale), and then until its transaction ends, which can be a host's.
+	// recheckGrace covers events that another goroutine or process plans by the old rules
+	// before it notices the new ones. It uses what it read for up to zoneStale, and its
+	// transaction, perhaps the host's, may end later still.
 	recheckGrace = time.Hour
 	maxMoves     = 1000 // events in a transaction
 )

@@ -65,9 +65,9 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 	return e.keep(p.is, h, o)
 }
 
-// leavesTimes reports whether it is this program's rules, and not the edit, by which a
-// series lacks the occurrence of a pending event: they skip its wall time or show it
-// twice, and the edit leaves the times of the series as they were.
+// leavesTimes reports whether a series lacks the occurrence of a pending event because of
+// this program's rules, and not because of the edit. That is so when the rules skip its
+// wall time or show it twice, and the edit leaves the times of the series as they were.
 func (p replanning) leavesTimes(h oneSeries, e Event) bool {
 	lenient := Policies{Gap: GapForward, Fold: FoldFirst}
 	if r, err := StoredTimezone(e.Zone).Resolve(e.Wall, lenient); err != nil || r.Reading == ShownOnce {

@@ -41,9 +41,9 @@ type UserRepository interface {
 	// EditUser changes a user and their open events, all or nothing. It locks the
 	// user, shows edit the roster as of then, and stores what edit returns. An error
 	// of edit is returned as it is, and nothing is stored. Edit must be quick and
-	// must not use the repository. It is called again when it adds an event whose
-	// occurrence is used up and the roster did not say so, and when the transaction has
-	// to be repeated; the last answer counts. The error is a [*NotFoundError] when there
+	// must not use the repository. It is called again when the transaction has to be
+	// repeated, and when it adds an event whose used occurrence was missing in the
+	// roster. The last answer counts. The error is a [*NotFoundError] when there
 	// is no such user.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
@@ -133,10 +133,11 @@ type EventRepository interface {
 	// neither passed over nor shown twice. A nil spec matches every event.
 	//
 	// A program that reads on from the last event it has seen finds what is created from
-	// then on. Two kinds of events can come after others with greater ids: those of a
-	// transaction that commits late, and successors that are due within ten minutes of
-	// their creation, whose ids can be up to ten minutes old (older if they are overdue
-	// when they are stored). Read again from a cursor ten minutes old to find those too.
+	// then on. Two kinds of events can appear after others with greater ids. The first are
+	// those of a transaction that commits late. The second are successors that are due
+	// within ten minutes of their creation: their ids can be up to ten minutes old, and
+	// older if they are overdue when they are stored. Read again from a cursor ten minutes
+	// old to find those too.
 	Find(ctx context.Context, spec Spec, page Page) (Found, error)
 
 	// Count returns how many events match spec.
@@ -246,26 +247,27 @@ type ClaimRepository interface {
 
 // Leaser gives claimed events leases of their own.
 type Leaser interface {
-	// LeaseEach gives each of the events that are still held as they were claimed a new token
-	// and a lease of its own, for the given time from now, and returns them with it, in the
-	// order of the list. The token that an event had does not hold it any more; it still holds
-	// whatever else it held. From then on each event is renewed, settled and released
-	// independently of the others. When several calls name the same event, only one of them
-	// gets it. Owner is as in a [ClaimRequest]. LeaseEach is no transition: versions and
-	// counters stay. An error of the call means that it is not known which tokens the events
-	// have; those of the call hold for no longer than the given time, since nobody knows them.
+	// LeaseEach gives events a lease of their own, with a new token, for the given time from
+	// now. It takes those that are still held as they were claimed, and returns them with
+	// their new tokens, in the order of the list. The old token holds these events no longer;
+	// it still holds the rest of its claim. From then on each event is renewed, settled and
+	// released independently of the others. When several calls name the same event, only one
+	// of them gets it. Owner is as in a [ClaimRequest]. LeaseEach is no transition: versions
+	// and counters stay. After an error the caller does not know which tokens the events have.
+	// New tokens that it did not get expire after the given time.
 	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
 }
 
 // SuccessionRepository plans what programs without a handler left out.
 type SuccessionRepository interface {
-	// AddSuccessors looks at a page of the users, in order of their ids, who have series of
-	// one event type that wait for a successor: an [Edit] cancelled the last event and named it
-	// among Unplanned, and nothing was stored in the series since. It locks these users
-	// against edits, shows them to plan with the keys that the waiting series used up, in
-	// [Standing].Used, and stores the events that plan returns. The series of these users
-	// wait no longer, whether an event was stored or not, except for users whom plan names in
-	// again. Users and series that are locked are left out, and wait on. An error of plan is
+	// AddSuccessors plans in series of one event type that wait for a successor. A series
+	// waits when an [Edit] cancelled its last event and named it among Unplanned, and nothing
+	// was stored in it since. AddSuccessors takes a page of the users who have such series, in
+	// order of their ids, and locks them against edits. It calls plan with them and with the
+	// keys that their waiting series have used, in [Standing].Used, and stores the events that
+	// plan returns. Then the series of these users wait no longer, whether an event was stored
+	// or not, except for the users that plan returns in again. Locked users and series are
+	// left out, and wait on. An error of plan is
 	// returned as it is, and nothing is stored. Plan must be quick and must not use the
 	// repository; it can be called again.
 	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []Standing, now time.Time) (events []Event, again []uuid.UUID, err error)) (Added, error)

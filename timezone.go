@@ -52,8 +52,8 @@ const (
 // Three names that a directory of zone files may have are refused: Factory, which stands
 // for a machine that was not set up, localtime and posixrules.
 //
-// The error is an [*InvalidTimezoneError], which suggests the nearest name: for a path
-// the zone that it leads to, for a well-known abbreviation the place that most people
+// The error is an [*InvalidTimezoneError], which suggests the nearest name. For a path that
+// is the zone that it leads to, and for a well-known abbreviation the place that most people
 // mean by it. For a machine's zone and for Factory it suggests none.
 //
 // Rules come from the program's own zone data, see [OwnZoneData], and are read

@@ -69,8 +69,8 @@ type Profile struct {
 	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
 	// CreationDigest is a digest of the request that asks for the user, at most 64
 	// bytes of ASCII without controls, or "" for none, which is the default. It is
-	// stored with the user and never changes, so that a program which meets [ErrExists]
-	// can tell a repeated request from another one, also after an edit of the user.
+	// stored with the user and never changes. So a program that meets [ErrExists] can
+	// tell a repeated request from a different one, also after an edit of the user.
 	CreationDigest string
 }
 

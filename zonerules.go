@@ -18,9 +18,9 @@ type ZoneRules struct {
 	Fingerprint int64
 	Since       int    // a year
 	Version     string // of the zone data, such as "2026f"; empty where it did not say
-	// Recheck is until when pending events may have been planned by other rules: a
-	// look at them that begins later ends the doubt, if it could lock all that had to be
-	// moved. Zero when there is none. UTC.
+	// Recheck is when the doubt about pending events ends: until then some may be planned by
+	// other rules. A reconciliation that begins later, and can lock every event that it has
+	// to move, settles it. Zero means that there is no doubt. UTC.
 	Recheck time.Time
 }
 

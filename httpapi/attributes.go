@@ -8,10 +8,10 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// WithAttribute sets what an attribute must look like. The function problem is given
-// its JSON value whenever a request sets it, and returns what is wrong with it as a
-// clause, such as "is not a time of day", or "" for nothing. Then the answer is 400 and
-// names the field "attributes." and the name. A null, by which a merge patch removes an
+// WithAttribute sets what an attribute must look like. The function problem is called
+// with the JSON value whenever a request sets the attribute. It returns a clause that says
+// what is wrong, such as "is not a time of day", or "" for nothing. With a clause the
+// answer is 400 and names the field "attributes." and the name. A null, by which a merge patch removes an
 // attribute, is not judged. The function must be safe for concurrent use. By default
 // any value will do.
 func WithAttribute(name string, problem func(value json.RawMessage) string) Option {

@@ -53,9 +53,9 @@
 // it is sent. Whoever has no answer can send it again, and is answered 201 as if it
 // were the first time, with the person as stored and the birthday event that is open
 // now. With the same key and another profile the answer is 422, also after the user was
-// changed; while the user of the key is being deleted, it is 409; and it is 403 where
-// [WithAuthorization] says that the request may not be about that user. A request that
-// is refused uses up no key.
+// changed. While the user of the key is being deleted, the answer is 409. It is 403 where
+// [WithAuthorization] says that the request may not be about that user. A refused request
+// uses up no key.
 //
 // The id of the user is made from the key and the principal ([WithPrincipal]), and a
 // digest of the first request is stored with the user
@@ -65,11 +65,10 @@
 // # Locked
 //
 // A change or deletion of a user whose row another transaction holds is answered 409
-// with Retry-After, and nothing is changed. How long it waits before is for the
-// repository to say: see postgres.WithLockTimeout. Changes of one user are made one
-// after the other in a process, and one that has waited five seconds for its turn is
-// answered in the same way, so they never hold more than one connection of the
-// repository.
+// with Retry-After, and nothing is changed. The repository decides how long the request
+// waits before: see postgres.WithLockTimeout. A process makes the changes of one user one
+// after the other, so they hold at most one connection of the repository. A change that
+// has waited five seconds for the one before it gets the same answer.
 //
 // # Invalid input
 //

@@ -19,13 +19,13 @@ func WithLimit(limit func(r *http.Request) (wait time.Duration, ok bool)) Option
 	return func(a *api) { a.limits = append(a.limits, limit) }
 }
 
-// WithRate adds a limit that each principal (see [WithPrincipal]) has for
-// themselves: perSecond requests a second, 0.001 to 1,000,000, and after a pause up
-// to burst of them at once, 1 to 1,000,000: in any second at most perSecond + burst.
-// Requests that are not let in have the same rate for all of them together, so nobody
-// uses up a principal's: past it they are answered 429 instead of what they were
-// refused for. Probes are not counted. It counts in this process only, and remembers
-// the 10,000 principals that came last: who is forgotten begins anew.
+// WithRate limits the requests of each principal (see [WithPrincipal]) to perSecond
+// requests a second, 0.001 to 1,000,000. After a pause up to burst requests are let
+// through at once, 1 to 1,000,000. So a principal has at most perSecond + burst requests
+// in any second. The next request is answered 429. Requests without a valid principal
+// share one limit of the same size, so that they use up nobody else's. Past it they are
+// answered 429 rather than 401. Probes are not counted. The limit counts in this process
+// only, and remembers the last 10,000 principals; a principal it has forgotten starts anew.
 func WithRate(perSecond float64, burst int) Option {
 	return func(a *api) {
 		if !(perSecond >= 0.001 && perSecond <= 1e6) || burst < 1 || burst > 1e6 {

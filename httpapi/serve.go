@@ -35,9 +35,9 @@ func Server(addr string, h http.Handler) *http.Server {
 
 // CloseAfterChunks makes the connection end with the answer to a request whose body
 // comes in chunks. A request that carries both Transfer-Encoding and Content-Length
-// may be half of an attack on a proxy, and its connection must not be used again (RFC
-// 9112, section 6.1). net/http drops the Content-Length before a handler sees it, so
-// all requests in chunks count as such. The API does this itself; it is exported for
+// may be half of an attack on a proxy. Its connection must not be used again (RFC 9112,
+// section 6.1). net/http drops the Content-Length before a handler sees it, so the
+// function treats every request in chunks as one of these. The API does this itself; it is exported for
 // handlers that stand beside it on one server.
 func CloseAfterChunks(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 {

@@ -39,10 +39,10 @@ func keyTaken(err error) bool {
 	return errors.As(err, &refusal) && refusal.ConstraintName == "keys_pkey"
 }
 
-// choose returns a key for each event: the short one, or, where that belongs to
-// another occurrence, stored, in this very list or perhaps pruned, the long one, and
-// where that belongs to one that was born for the same occurrence and has moved away
-// since, the digits of the event's id.
+// choose returns an idempotency key for each event. It is the short form, unless another
+// occurrence has that key: one that is stored, in this list, or perhaps pruned. Then it is
+// the long form, unless an event has it that was created for the same occurrence and has
+// moved away since. Then it is the digits of the event's id.
 func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]string, error) {
 	taken := make(map[string]bool, len(events))
 	if k.lookUp {

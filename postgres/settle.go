@@ -16,7 +16,7 @@ import (
 // lock of another transaction: an event whose series or user is locked is answered with
 // [almanac.ErrLocked], and the others are stored. When the database refuses a row of the
 // batch for good, each settlement is stored by itself, so that one cannot hold up the
-// others; a successor that is refused is left out. When a statement takes longer than
+// others. A successor that is refused is left out. When a statement takes longer than
 // the database allows, each half is stored by itself.
 func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
@@ -77,10 +77,9 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 }
 
 // settleTogether stores a batch in at most two transactions, and one more for each
-// settlement that stores events in other series. The first plans from the users as they
-// were when their events were claimed, and locks none: what it stores takes effect where
-// the series say that the users are still the same. The second locks the users of the
-// rest. An error comes with the places of the settlements that are not stored, and with
+// settlement that stores events in other series. The first locks no users: it plans from
+// the users as they were when their events were claimed, and stores only where the series
+// say that the user is still the same. The second locks the users of the rest. An error comes with the places of the settlements that are not stored, and with
 // the answers to the others.
 func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.Settled, left []int, err error) {
 	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.Settled, len(settlements))}
@@ -274,9 +273,9 @@ func distinct(ids []uuid.UUID) []uuid.UUID {
 	})
 }
 
-// recognise answers what could not be stored: it tells the settlements that were
-// stored before, by a commit whose answer got lost, from those whose event is locked,
-// and from those whose event belongs to another by now or is gone.
+// recognise answers the settlements that could not be stored. Some were stored before, by
+// a commit whose answer got lost. Of the others the event is locked, belongs to another
+// process by now, or is gone.
 func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 	if len(unanswered) == 0 {
 		return nil

@@ -99,8 +99,8 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 	return stored, nil
 }
 
-// decide asks for an edit of a roster, and asks again with the keys that it adds to and
-// that are used up: the roster has those of open series only.
+// decide asks for an edit of a roster. The roster has the used keys of open series only. When
+// the edit adds to other series, decide asks again with the keys that those have used.
 func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	for {
 		wanted, err := edit(r)
@@ -245,11 +245,11 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.
 	return stored, s.hint(ctx, tx, slices.Concat(stored.Moved, stored.Hurried, stored.Added, stored.Requeued))
 }
 
-// DeleteUser deletes a user, or hides them while something is in flight. Leases
-// are left to who holds them: one that holds nothing is not renewed, and the
-// settlement that finds its event gone ends it, or the sweep does. To take ids out of
-// a lease would be to lock it until the transaction ends, the host's perhaps, and the
-// other events of the lease could not be renewed meanwhile.
+// DeleteUser deletes a user, or hides them while an event of theirs is in flight. It
+// changes no lease: to take ids out it would have to lock the lease until the transaction
+// ends, perhaps the host's, and the other events of the lease could not be renewed
+// meanwhile. A lease that holds nothing is not renewed. The settlement that finds its event
+// gone ends the lease, or the sweep does.
 func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete) (almanac.Deletion, error) {
 	var d almanac.Deletion
 	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) (err error) {

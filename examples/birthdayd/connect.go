@@ -14,9 +14,9 @@ import (
 )
 
 // pools are the connections to the database. The API has its own, so that no crowd of
-// requests keeps a delivery from being stored. Of these, changes have their own, which
-// wait for locked users while everything else is answered, and so has the probe, which
-// would otherwise take a crowd of requests for a database that is away.
+// requests keeps a delivery from being stored. Changes have a pool of their own within
+// the API: they may wait for locked users while reads are answered. The probe has one
+// too, so that it does not mistake a crowd of requests for a lost database.
 type pools struct {
 	read, edit, probe, worker *pgxpool.Pool
 }

@@ -21,9 +21,9 @@ const maxPostponed = 10_000
 // errPostponed is why postponed results are given up.
 var errPostponed = errors.New("engine: the store could not take them yet")
 
-// postponer keeps the results that the store cannot take yet, because somebody else
-// works on what they are about, and tries them again apart from the others: neither
-// the settlers nor the slots wait for them. Their leases are renewed meanwhile.
+// postponer keeps the results that the store cannot take yet, because another
+// transaction has locked their rows. It tries them again by itself, so neither the
+// settlers nor the slots wait for them. Their leases are renewed meanwhile.
 type postponer[T, R any, K comparable] struct {
 	settler settler[T, R, K]
 	added   hint

@@ -1,8 +1,9 @@
 -- Note that requeued events have the keys of the events that they repeat.
 --   @keys text[]
 -- Returns nothing. Locks the keys.
-INSERT INTO :"schema".keys AS k (idempotency_key)
-SELECT DISTINCT n.key
+INSERT INTO :"schema".keys AS k (idempotency_key, holders)
+SELECT n.key, count(*)
 FROM unnest(@keys::text[]) AS n (key)
+GROUP BY n.key
 ON CONFLICT (idempotency_key) DO UPDATE
-SET holders = k.holders + 1
+SET holders = k.holders + excluded.holders
