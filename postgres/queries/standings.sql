@@ -2,20 +2,31 @@
 -- has no open event. Named series without an open event are left out: see spent_keys.sql.
 --   @ids uuid[] · @type text
 -- Returns the user, whether the event is open, and the key, in the order of keys.
+-- OFFSET 0 has the series looked up user by user: read by the type, they would be those of all users.
 SELECT x.user_id, x.open, x.key
 FROM (
     SELECT s.user_id, true AS open, s.occurrence_key AS key
-    FROM :"schema".series s
-    WHERE s.open_user_id = ANY (@ids::uuid[])
-        AND s.event_type = @type
+    FROM unnest(@ids::uuid[]) AS n (id)
+    CROSS JOIN LATERAL (
+        SELECT o.user_id, o.event_type, o.requeued_from, o.occurrence_key
+        FROM :"schema".series o
+        WHERE o.open_user_id = n.id
+        OFFSET 0
+    ) s
+    WHERE s.event_type = @type
         AND s.requeued_from IS NULL
     UNION ALL
     SELECT s.user_id, false, s.used_key
-    FROM :"schema".series s
-    WHERE s.user_id = ANY (@ids::uuid[])
-        AND s.event_type = @type
-        AND s.name = ''
-        AND s.open_user_id IS NULL
+    FROM unnest(@ids::uuid[]) AS n (id)
+    CROSS JOIN LATERAL (
+        SELECT o.user_id, o.open_user_id, o.used_key
+        FROM :"schema".series o
+        WHERE o.user_id = n.id
+            AND o.event_type = @type
+            AND o.name = ''
+        OFFSET 0
+    ) s
+    WHERE s.open_user_id IS NULL
         AND s.used_key <> ''
 ) x
 ORDER BY x.user_id, x.key
