@@ -204,7 +204,7 @@ func (w *worker) senders() ([]almanac.Option, error) {
 			return nil, err
 		}
 	}
-	settings := []webhook.Option{webhook.WithSecrets(w.Secret), webhook.WithTimeout(w.Patience)}
+	settings := []webhook.Option{webhook.WithSecrets(w.Secret), webhook.WithTimeout(w.Patience), webhook.WithLogger(slog.New(slog.DiscardHandler))}
 	if w.Public == 0 {
 		settings = append(settings, webhook.AllowPrivate())
 	} else {

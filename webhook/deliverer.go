@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,6 +27,7 @@ type Deliverer struct {
 	header    http.Header
 	timeout   time.Duration
 	bulkhead  *bulkhead
+	log       *slog.Logger
 	transport *http.Transport // without a client: it follows no redirect and keeps no cookie
 }
 
@@ -37,7 +39,7 @@ var _ almanac.Deliverer = (*Deliverer)(nil)
 // no secret, and matches [ErrProhibitedAddress] or [ErrProhibitedPort] where the URL
 // alone tells of one.
 func New(target string, options ...Option) (*Deliverer, error) {
-	s := settings{timeout: 15 * time.Second, header: http.Header{}}
+	s := settings{timeout: 15 * time.Second, header: http.Header{}, log: slog.Default()}
 	for _, option := range options {
 		option(&s)
 	}
@@ -48,7 +50,7 @@ func New(target string, options ...Option) (*Deliverer, error) {
 	to, _ := url.Parse(target) // parsed before
 	return &Deliverer{
 		url: target, receiver: receiverOf(to), keys: keys, header: s.header, timeout: s.timeout,
-		bulkhead: s.bulkhead, transport: newTransport(s.guard()),
+		bulkhead: s.bulkhead, log: s.log, transport: newTransport(s.guard()),
 	}, nil
 }
 
@@ -69,6 +71,7 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 		return unanswered(ctx, err)
 	}
 	defer leave()
+	began := time.Now()
 	response, err := d.transport.RoundTrip(request)
 	if err != nil {
 		return unanswered(ctx, err)
@@ -80,7 +83,24 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 		// which no context interrupts.
 		_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
 	}
-	return judge(response, delivery.At)
+	if err := judge(response, delivery.At); err != nil {
+		return err
+	}
+	d.logSuccess(ctx, delivery, response.StatusCode, time.Since(began))
+	return nil
+}
+
+// logSuccess logs a delivery that the receiver accepted.
+func (d *Deliverer) logSuccess(ctx context.Context, delivery almanac.Delivery, status int, took time.Duration) {
+	e := delivery.Event
+	d.log.LogAttrs(ctx, slog.LevelInfo, "Webhook delivery succeeded",
+		slog.String("event_id", e.ID.String()),
+		slog.String("event_type", e.Type),
+		slog.String("user_id", e.UserID.String()),
+		slog.String("idempotency_key", e.IdempotencyKey.String()),
+		slog.Int("attempt", delivery.Attempt),
+		slog.Int("status_code", status),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000))
 }
 
 // String names the receiver's host, and none of what is secret.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -25,6 +26,7 @@ type settings struct {
 	listed   bool // ports are
 	timeout  time.Duration
 	bulkhead *bulkhead
+	log      *slog.Logger
 }
 
 // guard is what the settings allow to be dialled.
@@ -83,6 +85,14 @@ func WithConcurrency(n int) Option {
 // It must be positive. The default is 15 seconds.
 func WithTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
 
+// WithLogger sets the logger of accepted deliveries. Each is one line at Info,
+// "Webhook delivery succeeded", with event_id, event_type, user_id, idempotency_key,
+// attempt, status_code and duration_ms: the milliseconds from the request to the end
+// of the answer. The scheduler logs failed deliveries (see [almanac.WithLogger]). The
+// default is [slog.Default], as it is when New is called; a logger with
+// [slog.DiscardHandler] writes nothing. A nil logger is an error.
+func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
+
 const maxURL = 2048
 
 // check judges all settings together and returns the signing keys.
@@ -96,6 +106,7 @@ func (s settings) check(target string) ([]key, error) {
 	errs = append(errs, s.checkURL(target))
 	refuse(s.timeout <= 0, "timeout of %v is not positive", s.timeout)
 	refuse(s.bulkhead != nil && s.bulkhead.most < 0, "concurrency is negative")
+	refuse(s.log == nil, "logger is nil")
 	refuse(slices.Contains(s.ports, 0), "port 0 cannot be allowed: it is none")
 	for _, name := range slices.Sorted(maps.Keys(s.header)) {
 		refuse(name == "" || strings.ContainsFunc(name, notInName), "%q is no name for a header", name)

@@ -61,8 +61,8 @@ func TestNewReportsEverythingAtOnce(t *testing.T) {
 	_, err := webhook.New("ftp://x", webhook.WithTimeout(0), webhook.WithSecrets("short", "whsec_c2hvcnQ="),
 		webhook.WithHeader("webhook-id", "x"), webhook.WithHeader("X-Bad", "a\r\nb"), webhook.WithHeader("a b", "x"),
 		webhook.WithHeader("X-Bell", "a\ab"), webhook.WithHeader("expect", "100-continue"),
-		webhook.AllowPorts(443, 0), webhook.WithConcurrency(-1))
-	for _, complaint := range []string{"scheme", "timeout", "secret 1", "secret 2", "Webhook-Id", "X-Bad", `"a b"`, "X-Bell", "Expect", "port 0", "concurrency"} {
+		webhook.AllowPorts(443, 0), webhook.WithConcurrency(-1), webhook.WithLogger(nil))
+	for _, complaint := range []string{"scheme", "timeout", "secret 1", "secret 2", "Webhook-Id", "X-Bad", `"a b"`, "X-Bell", "Expect", "port 0", "concurrency", "logger"} {
 		require.ErrorContains(t, err, complaint)
 	}
 }

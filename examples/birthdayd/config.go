@@ -163,8 +163,7 @@ func (c *config) check() error {
 
 // deliverer makes the deliverer of the webhooks. Whoever runs the program chose
 // the receiver, so its port is as good as any.
-func (h hookConfig) deliverer() (*webhook.Deliverer, error) {
-	var options []webhook.Option
+func (h hookConfig) deliverer(options ...webhook.Option) (*webhook.Deliverer, error) {
 	if h.secret != "" {
 		options = append(options, webhook.WithSecrets(h.secret))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 	"github.com/almanac-go/almanac/internal/pgserver"
 	"github.com/almanac-go/almanac/postgres"
+	"github.com/almanac-go/almanac/webhook"
 )
 
 // serve runs the whole deployment until ctx is done or a part of it fails. What
@@ -98,7 +99,7 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if c.hook.secret == "" {
 		log.Warn("webhooks are not signed, so receivers cannot tell them from forgeries; set -webhook-secret")
 	}
-	deliverer, err := c.hook.deliverer()
+	deliverer, err := c.hook.deliverer(webhook.WithLogger(log))
 	if err != nil {
 		return nil, err
 	}
