@@ -233,7 +233,7 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 		h.failures++
 		wait := h.r.backoff(h.failures)
 		if ctx.Err() == nil {
-			h.r.log.WarnContext(ctx, "confirmation of items claimed ahead failed", "err", err, "items", len(due), "retry_in", wait)
+			h.r.log.WarnContext(ctx, "confirmation of items claimed ahead failed", "error", err, "items", len(due), "retry_in", wait)
 		}
 		h.postpone(due, wait)
 		return
@@ -289,7 +289,7 @@ func (h *holder[T, R, K]) giveUp(ctx context.Context, items []T) {
 	ctx, cancel := context.WithTimeout(ctx, h.r.call())
 	defer cancel()
 	if err := h.r.Ahead.Return(ctx, items); err != nil {
-		h.r.log.WarnContext(ctx, "items claimed ahead could not be given back, their leases run out", "err", err, "items", len(items))
+		h.r.log.WarnContext(ctx, "items claimed ahead could not be given back, their leases run out", "error", err, "items", len(items))
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -79,7 +80,7 @@ func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(con
 	c.claims++
 	wait := c.r.backoff(c.claims)
 	if ctx.Err() == nil {
-		c.r.log.WarnContext(ctx, "claim failed", "err", err, "retry_in", wait)
+		c.r.log.WarnContext(ctx, "claim failed", "error", err, "retry_in", wait)
 	}
 	pause(ctx, wait, nil) // hints must not hurry a store in trouble
 	return got, false
@@ -94,6 +95,9 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 	c.r.claiming.try()
 	items, err := take(ctx, n)
 	c.r.claiming.tried(err)
+	if took := time.Since(asked); err == nil && c.r.log.Enabled(work, slog.LevelDebug) {
+		c.r.log.DebugContext(work, "items claimed", "count", len(items), "batch_size", n, "duration_ms", float64(took.Microseconds())/1000)
+	}
 
 	if excess := len(items) - n; excess > 0 {
 		c.r.log.ErrorContext(work, "items given up, more were claimed than asked for", "count", excess)
@@ -131,7 +135,7 @@ func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
 			c.looks++
 			wait = c.r.backoff(c.looks)
 			if ctx.Err() == nil {
-				c.r.log.WarnContext(ctx, "look for the next due item failed, claiming blindly", "err", err, "claim_in", wait)
+				c.r.log.WarnContext(ctx, "look for the next due item failed, claiming blindly", "error", err, "claim_in", wait)
 			}
 			pause(ctx, wait, nil)
 			return false

@@ -38,7 +38,7 @@ func (r *run[T, R, K]) every(ctx context.Context, c Chore, v *vigil) {
 		failures++
 		wait = r.backoff(failures)
 		if ctx.Err() == nil {
-			r.log.WarnContext(ctx, "chore failed", "chore", c.Name, "err", err, "retry_in", wait)
+			r.log.WarnContext(ctx, "chore failed", "chore", c.Name, "error", err, "retry_in", wait)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (r *run[T, R, K]) renew(ctx context.Context) {
 		failures++
 		wait := min(r.backoff(failures), r.patience())
 		next = time.Now().Add(wait)
-		r.log.WarnContext(ctx, "renewal of leases failed", "err", err, "retry_in", wait)
+		r.log.WarnContext(ctx, "renewal of leases failed", "error", err, "retry_in", wait)
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
 			return
 		}
 		wait := min(s.r.backoff(failures), time.Until(s.end(batch)))
-		s.r.log.WarnContext(ctx, "settle failed", "err", err, "results", len(batch), "retry_in", wait)
+		s.r.log.WarnContext(ctx, "settle failed", "error", err, "results", len(batch), "retry_in", wait)
 		s.sleep(ctx, wait)
 	}
 }
@@ -138,7 +138,7 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 	if len(lost) == 0 {
 		return kept
 	}
-	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "err", cause)
+	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "error", cause)
 	select {
 	case <-s.r.stopped:
 		s.err = errors.Join(s.err, fmt.Errorf("%w: %d: %w", ErrUnsettled, len(lost), cause))
