@@ -39,6 +39,9 @@ type Claim struct {
 	// none. What became available before it, from the mark on, is claimed by now, or
 	// was held by others.
 	Reached time.Time
+	// Query is how long the claim's statement took: from when the repository had a
+	// connection to the last row. Zero means that it was not measured. It decides nothing.
+	Query time.Duration
 }
 
 // Settlement is the outcome of one claimed event, to be stored.

@@ -15,7 +15,7 @@ import (
 
 var kinds = []almanac.NoticeKind{
 	almanac.EventCreated, almanac.EventClaimed, almanac.EventReleased, almanac.EventRescheduled, almanac.EventRemoved,
-	almanac.EventCompleted, almanac.EventFailed,
+	almanac.EventCompleted, almanac.EventFailed, almanac.EventCancelled, almanac.EventRequeued, almanac.EventSkipped,
 	almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserDeleted,
 }
 
@@ -47,6 +47,7 @@ func TestHooksHearWhatTheyListenTo(t *testing.T) {
 	hooks := almanac.Hooks{
 		Created: event("created"), Claimed: event("claimed"), Released: event("released"), Rescheduled: event("rescheduled"),
 		Removed: event("removed"), Completed: event("completed"), Failed: event("failed"),
+		Cancelled: event("cancelled"), Requeued: event("requeued"), Skipped: event("skipped"),
 		TimezoneChanged: user("timezone changed"), BirthdayChanged: user("birthday changed"),
 	}
 
@@ -55,7 +56,7 @@ func TestHooksHearWhatTheyListenTo(t *testing.T) {
 		almanac.Hooks{}.Observe(ctx, almanac.Notice{Kind: kind, Event: e, User: is, Was: was})
 	}
 
-	want := []string{"created", "claimed", "released", "rescheduled", "removed", "completed", "failed", "timezone changed", "birthday changed"}
+	want := []string{"created", "claimed", "released", "rescheduled", "removed", "completed", "failed", "cancelled", "requeued", "skipped", "timezone changed", "birthday changed"}
 	if !slices.Equal(heard, want) {
 		t.Errorf("heard %q, want %q", heard, want)
 	}
@@ -64,7 +65,9 @@ func TestHooksHearWhatTheyListenTo(t *testing.T) {
 func TestLogObserverWritesOneLinePerNotice(t *testing.T) {
 	t.Parallel()
 
-	levels := map[almanac.NoticeKind]string{almanac.EventCompleted: "INFO", almanac.EventReleased: "WARN", almanac.EventFailed: "ERROR"}
+	levels := map[almanac.NoticeKind]string{
+		almanac.EventClaimed: "INFO", almanac.EventCompleted: "INFO", almanac.EventReleased: "WARN", almanac.EventCancelled: "WARN", almanac.EventFailed: "ERROR",
+	}
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -114,9 +117,10 @@ func TestLogObserverTellsWhatMatters(t *testing.T) {
 	t.Parallel()
 
 	tests := map[almanac.NoticeKind][]string{
-		almanac.EventCreated:   {"event_type=BIRTHDAY", "idempotency_key=event-", "due=2026-12-10T09:00:00.000Z", "version=2"},
+		almanac.EventCreated:   {"event_type=BIRTHDAY", "idempotency_key=event-", "target_timestamp_utc=2026-12-10T09:00:00.000Z", "version=2"},
 		almanac.EventCompleted: {"lateness=1.235ms"},
 		almanac.EventFailed:    {`reason="HTTP 404"`, "retry_count=0"},
+		almanac.EventSkipped:   {"current_status=PROCESSING"},
 		almanac.EventReleased:  {`reason="HTTP 503"`, "available_at="},
 	}
 	for kind, want := range tests {
@@ -140,7 +144,7 @@ func TestLogObserverIsSilentBelowTheLevel(t *testing.T) {
 
 	var out bytes.Buffer
 	observer := almanac.LogObserver(slog.New(slog.NewTextHandler(&out, nil))) // Info and above
-	observer.Observe(t.Context(), noticeOf(t, almanac.EventClaimed))
+	observer.Observe(t.Context(), noticeOf(t, almanac.EventCreated))
 	observer.Observe(t.Context(), noticeOf(t, almanac.UserDeleted))
 	if out.Len() > 0 {
 		t.Errorf("wrote %q, want nothing at Debug", out.String())

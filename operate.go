@@ -201,6 +201,7 @@ func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit
 		}
 		return edit(r, open[i])
 	})
+	s.measureEdit(ctx, UpdateEvent, err)
 	if err != nil {
 		return Edit{}, err
 	}

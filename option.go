@@ -121,17 +121,20 @@ func WithDeliverer(c Channel, d Deliverer) Option {
 }
 
 // WithObserver adds an observer. Observers are told in the order in which they
-// were added.
+// were added. One that is a [ClaimMeasurer] or an [UpdateMeasurer] also gets
+// measurements.
 func WithObserver(o Observer) Option {
 	return func(s *settings) { s.observers = append(s.observers, o) }
 }
 
-// WithLogger sets where the scheduler writes what it does: starts, stops and missed
-// events at Info, what is tried again at Warn, what is lost at Error. A delivery that
-// fails is one line, at Warn when it will be tried again and at Error when it will not;
-// a [LogObserver] writes that line instead, if there is one. Nothing is written of a
-// delivery that succeeds. Lines have ids, keys and errors, never names or payloads. The
-// default is [slog.Default], as it is when NewScheduler is called.
+// WithLogger sets where the scheduler logs what it does. Info: starts, stops, missed
+// events, and edits that move events. Warn: what is tried again, and events that an edit
+// skips. Error: what is lost. A delivery that fails is one line, at Warn when it will be
+// tried again and at Error when it will not; an attempt that begins is one line at Debug.
+// A [LogObserver] writes the lines about attempts and failed deliveries instead, if there
+// is one. Edits in the host's transaction are not logged, since they may be rolled back.
+// Lines have ids, keys and errors, never names or payloads. The default is
+// [slog.Default], as it is when NewScheduler is called.
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
 func newSettings(r Repository, registry Registry, options []Option) (settings, error) {

@@ -122,6 +122,7 @@ func (s *scheduler) verify(ctx context.Context) error {
 const layoutMillis = "2006-01-02T15:04:05.000Z07:00"
 
 func (s *scheduler) Missed(ctx context.Context) (Missed, error) {
+	s.log.InfoContext(ctx, "Starting recovery check")
 	m, err := s.repository.Missed(ctx, s.registry.EventTypes(), s.grace)
 	if err != nil {
 		return Missed{}, err
@@ -131,8 +132,8 @@ func (s *scheduler) Missed(ctx context.Context) (Missed, error) {
 		return m, nil
 	}
 	s.log.InfoContext(ctx, "Missed events found", slog.Int("count", m.Count),
-		slog.String("oldestEventTimestamp", m.Oldest.Format(layoutMillis)),
-		slog.String("newestEventTimestamp", m.Newest.Format(layoutMillis)))
+		slog.String("oldest_event_timestamp", m.Oldest.Format(layoutMillis)),
+		slog.String("newest_event_timestamp", m.Newest.Format(layoutMillis)))
 	return m, nil
 }
 

@@ -122,7 +122,7 @@ type Rescheduled struct {
 	Refreshed []Event     // pending events whose target stayed; their payload was made anew
 	Added     []Event     // events of types that the person is newly owed
 	Removed   []Event     // events of types that the person is no longer owed
-	Skipped   []uuid.UUID // events in flight, which keep the old data
+	Skipped   []uuid.UUID // events that were claimed before, which keep the old data; observers hear EventSkipped of each
 }
 
 // NewScheduler returns a scheduler of the registry's event types on a repository.
@@ -218,11 +218,17 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		}
 		return s.replanAll(replanning{r, u, zones})
 	})
+	s.measureEdit(ctx, UpdateUser, err)
 	if err != nil {
+		s.logConflict(ctx, before, err)
 		return Rescheduled{}, err
 	}
 	result := s.summarize(before, stored)
 	s.tellEdit(ctx, before.User, stored)
+	s.tellEvents(ctx, EventSkipped, before.InFlight)
+	if !s.inTransaction() { // which may yet be rolled back
+		s.logEdit(ctx, before, result)
+	}
 	s.running.wakeFor(slices.Concat(stored.Moved, stored.Added)...)
 	return result, nil
 }
@@ -339,6 +345,7 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 
 func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error) {
 	d, err := s.repository.DeleteUser(ctx, id, how)
+	s.measureEdit(ctx, UpdateUser, err)
 	if err != nil {
 		return Deletion{}, err
 	}

@@ -2,6 +2,7 @@ package almanac
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 )
@@ -14,18 +15,18 @@ func (s *scheduler) tell(ctx context.Context, n Notice) {
 		return
 	}
 	for _, o := range s.observers {
-		s.tellOne(ctx, o, n)
+		s.guard(ctx, func() { o.Observe(ctx, n) })
 	}
 }
 
-// tellOne keeps an observer that panics from harming what is already stored.
-func (s *scheduler) tellOne(ctx context.Context, o Observer, n Notice) {
+// guard keeps an observer that panics from harming what is already stored.
+func (s *scheduler) guard(ctx context.Context, observe func()) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.log.ErrorContext(ctx, "observer panicked", slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
+			s.log.ErrorContext(ctx, "observer panicked", slog.Any("error", cause), slog.String("stack", string(debug.Stack())))
 		}
 	}()
-	o.Observe(ctx, n)
+	observe()
 }
 
 func (s *scheduler) tellEvents(ctx context.Context, kind NoticeKind, events []Event) {
@@ -93,5 +94,50 @@ func kindOf(s Status) NoticeKind {
 		return EventCancelled
 	default:
 		return EventReleased
+	}
+}
+
+// measureClaim notifies the observers that measure claims.
+func (s *scheduler) measureClaim(ctx context.Context, m ClaimMeasurement) {
+	for _, o := range s.observers {
+		if o, able := o.(ClaimMeasurer); able {
+			s.guard(ctx, func() { o.MeasureClaim(ctx, m) })
+		}
+	}
+}
+
+// measureOutcomes notifies the observers that measure updates of what settling a batch
+// stored.
+func (s *scheduler) measureOutcomes(ctx context.Context, settled []Settled) {
+	m := UpdateMeasurement{Kind: UpdateOutcome}
+	for _, r := range settled {
+		switch {
+		case r.Err == nil:
+			m.Stored++
+		case errors.Is(r.Err, ErrLeaseLost):
+			m.Conflicts++
+		}
+	}
+	s.measureUpdate(ctx, m)
+}
+
+// measureEdit notifies them of one edit or deletion, by the error that it ended with.
+func (s *scheduler) measureEdit(ctx context.Context, kind UpdateKind, err error) {
+	switch {
+	case err == nil:
+		s.measureUpdate(ctx, UpdateMeasurement{Kind: kind, Stored: 1})
+	case errors.Is(err, ErrOptimisticLock):
+		s.measureUpdate(ctx, UpdateMeasurement{Kind: kind, Conflicts: 1})
+	}
+}
+
+func (s *scheduler) measureUpdate(ctx context.Context, m UpdateMeasurement) {
+	if m.Stored+m.Conflicts == 0 {
+		return
+	}
+	for _, o := range s.observers {
+		if o, able := o.(UpdateMeasurer); able {
+			s.guard(ctx, func() { o.MeasureUpdate(ctx, m) })
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,16 +38,22 @@ func (l *logbook) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(l,
 // lines returns what was written at Warn or above, without the time.
 func (l *logbook) lines(t *testing.T) []map[string]any {
 	t.Helper()
+	return slices.DeleteFunc(l.all(t), func(line map[string]any) bool {
+		delete(line, "time")
+		return line["level"] == "INFO"
+	})
+}
+
+// all returns everything that was written.
+func (l *logbook) all(t *testing.T) []map[string]any {
+	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lines []map[string]any
 	for text := range strings.Lines(l.out.String()) {
 		line := make(map[string]any)
 		require.NoError(t, json.Unmarshal([]byte(text), &line))
-		if line["level"] != "INFO" {
-			delete(line, "time")
-			lines = append(lines, line)
-		}
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -123,6 +123,11 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
 	}
 	claimed, err := w.repository.Claim(ctx, request)
+	m := ClaimMeasurement{Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}
+	if err == nil {
+		m.Query, m.Found = claimed.Query, len(claimed.Events)
+	}
+	w.measureClaim(ctx, m)
 	if err != nil {
 		w.mark.reset()
 		if !safeToRetry(err) {
@@ -196,7 +201,9 @@ func (w *worker) do(ctx context.Context, j *job) Settlement {
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		return w.settlement(j, GaveUp(err.Error()))
 	}
-	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.event.RetryCount + 1, j.clock.now()})
+	attempt := j.event.RetryCount + 1
+	w.logExecution(ctx, j.event, attempt)
+	err := j.route.deliver.Deliver(ctx, Delivery{j.event, attempt, j.clock.now()})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		// Not the event's fault: the process stops, or the lease is another's by now.
 		return w.settlement(j, GaveBack(AfterShutdown, cause.Error(), 0))
@@ -239,7 +246,8 @@ func (w *worker) exited(j *job, cause any, stack []byte) Settlement {
 	if cause != nil {
 		err = fmt.Errorf("delivery panicked: %v", cause)
 	}
-	w.log.Error("delivery did not return", slog.String("event_id", j.event.ID.String()), slog.Any("error", err), slog.String("stack", string(stack)))
+	w.log.LogAttrs(context.Background(), slog.LevelError, "delivery did not return",
+		append(eventAttrs(j.event), slog.Any("error", err), slog.String("stack", string(stack)))...)
 	return w.settlement(j, j.judge(err))
 }
 
@@ -287,13 +295,14 @@ func (w *worker) settle(ctx context.Context, batch []Settlement) (later []int, e
 		w.mark.reset() // some of it may be available again
 		return nil, err
 	}
+	w.measureOutcomes(ctx, settled)
 	for i, r := range settled {
 		if errors.Is(r.Err, ErrLocked) {
 			later = append(later, i)
 			continue
 		}
-		w.report(ctx, batch[i], r)
-		w.reportFailure(ctx, batch[i], r)
+		w.logUnsettled(ctx, batch[i], r)
+		w.logFailure(ctx, batch[i], r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(next)
 		}
@@ -317,51 +326,6 @@ func (r Settled) next() Event {
 // One that may not is not left of the mark either.
 func (w *worker) soon(e Event, now time.Time) bool {
 	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
-}
-
-func (w *worker) report(ctx context.Context, s Settlement, r Settled) {
-	id := slog.String("event_id", s.Event.ID.String())
-	switch {
-	case errors.Is(r.Err, ErrHandedOn): // nothing was to be stored here
-	case errors.Is(r.Err, ErrLeaseLost):
-		w.log.WarnContext(ctx, "outcome not stored: the lease was lost", id)
-	case errors.Is(r.Err, ErrNotFound):
-		w.log.DebugContext(ctx, "outcome not stored: the user was deleted at once", id)
-	case r.Err != nil:
-		w.log.ErrorContext(ctx, "outcome not stored", id, slog.Any("error", r.Err))
-	case r.PlanErr != nil:
-		w.log.ErrorContext(ctx, "series stands still: its successor could not be planned", id, slog.Any("error", r.PlanErr))
-	}
-}
-
-// reportFailure writes the one line about a delivery that failed, or could not be begun
-// and never will.
-func (w *worker) reportFailure(ctx context.Context, s Settlement, r Settled) {
-	again := r.Event.Status == Pending && s.Outcome.Cause == AfterFailure
-	if r.Err != nil || !again && r.Event.Status != Failed || w.observed() {
-		return
-	}
-	level, err := slog.LevelError, r.Event.FailureReason
-	if again {
-		level, err = slog.LevelWarn, r.Event.LastError
-	}
-	attrs := []slog.Attr{
-		slog.String("event_id", r.Event.ID.String()),
-		slog.String("event_type", r.Event.Type),
-		slog.String("user_id", r.Event.UserID.String()),
-		slog.String("idempotency_key", r.Event.IdempotencyKey.String()),
-		slog.Int("attempt", r.Event.RetryCount),
-		slog.String("error", err),
-	}
-	if again {
-		attrs = append(attrs, slog.Time("next_attempt", r.Event.AvailableAt))
-	}
-	w.log.LogAttrs(ctx, level, "delivery failed", attrs...)
-}
-
-// observed reports whether a [LogObserver] writes what becomes of each event.
-func (s *scheduler) observed() bool {
-	return slices.ContainsFunc(s.observers, func(o Observer) bool { _, yes := o.(logObserver); return yes })
 }
 
 // releaseExpired gives back the events of processes that died. After a failure the next

@@ -17,7 +17,7 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 	args := pgx.StrictNamedArgs{
 		"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
 	}
-	err := s.transactOne(ctx, "claim", s.statements["claim"], args, func(rows pgx.Rows) error {
+	err := s.transactOne(ctx, "claim", s.statements["claim"], args, func(rows pgx.Rows, asked time.Time) error {
 		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
 		var row claimedRow
 		_, err := pgx.ForEachRow(rows, row.targets(), func() error {
@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 			claim.Users[user.ID] = user
 			return err
 		})
-		claim.At, claim.Reached = row.at.UTC(), row.reached.UTC()
+		claim.At, claim.Reached, claim.Query = row.at.UTC(), row.reached.UTC(), time.Since(asked)
 		return err
 	})
 	return claim, err

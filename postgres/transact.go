@@ -100,9 +100,12 @@ const (
 // transactOne runs one statement in a transaction of its own, READ COMMITTED, with a
 // single round trip, so that what it locks it holds for no longer than the server
 // works. In return nobody knows whether it was stored when the connection is lost. In
-// the host's transaction it is an operation like others.
-func (s *Store) transactOne(ctx context.Context, what, statement string, args pgx.StrictNamedArgs, collect func(pgx.Rows) error) error {
+// the host's transaction it is an operation like others. It lets collect know when it
+// had a connection and sent the statement.
+func (s *Store) transactOne(ctx context.Context, what, statement string, args pgx.StrictNamedArgs, collect func(rows pgx.Rows, asked time.Time) error) error {
 	return s.do(ctx, what, func(ctx context.Context, db DB) error {
+		asked := time.Now()
+		collect := func(rows pgx.Rows) error { return collect(rows, asked) }
 		if _, free := db.(beginner); !free {
 			return s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
 				rows, err := query(ctx, tx, statement, args)

@@ -31,8 +31,8 @@ func TestMissedBirthdaysAreToldAndThenGreeted(t *testing.T) {
 	lines := p.lines("Missed events found")
 	require.Len(t, lines, 1)
 	require.EqualValues(t, 3, lines[0]["count"])
-	require.Equal(t, oldest.Format("2006-01-02T15:04:05.000Z"), lines[0]["oldestEventTimestamp"])
-	require.Equal(t, newest.Format("2006-01-02T15:04:05.000Z"), lines[0]["newestEventTimestamp"])
+	require.Equal(t, oldest.Format("2006-01-02T15:04:05.000Z"), lines[0]["oldest_event_timestamp"])
+	require.Equal(t, newest.Format("2006-01-02T15:04:05.000Z"), lines[0]["newest_event_timestamp"])
 	require.Contains(t, first.body, oldest.Format("15:04:05"), "the oldest comes first")
 	require.Eventually(t, func() bool {
 		n, err := store.Count(t.Context(), almanac.InStatus(almanac.Completed))
