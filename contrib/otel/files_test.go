@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,10 @@ func known(t *testing.T) watchtest.Known {
 	}
 	refused := metrics.Middleware(almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return errRefused }))
 	require.ErrorIs(t, refused.Deliver(t.Context(), almanac.Delivery{Event: e, Attempt: 1}), errRefused)
+	for _, err := range []error{nil, errRefused} {
+		metrics.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Query: time.Millisecond, Total: time.Second, BatchSize: 100, Found: 7, Err: err})
+	}
+	metrics.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{Kind: almanac.UpdateOutcome, Stored: 1})
 	_, err = almanacotel.WatchHealth(provider, idle{})
 	require.NoError(t, err)
 	_, err = almanacotel.WatchBacklog(provider, almanactest.NewRepository(nil), registryOf(t, almanac.Birthday{}))
@@ -60,7 +65,8 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file watchtest.Rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).CheckAlerts(t, file, 10)
+	known(t).CheckAlerts(t, file, 15)
+	file.CheckLimits(t)
 }
 
 func TestTheDashboardShowsMetricsThatExist(t *testing.T) {

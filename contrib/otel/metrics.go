@@ -19,7 +19,7 @@ import (
 const unregistered = "unregistered"
 
 // Metrics counts the changes that its process stores and measures the deliveries that
-// it makes. It is an [almanac.Observer], has a Middleware for deliverers, and is safe
+// it makes, claims and versioned updates included. It is an [almanac.Observer], has a Middleware for deliverers, and is safe
 // for concurrent use. An attribute for the type of an event is one of the registry's
 // types or "unregistered".
 type Metrics struct {
@@ -29,9 +29,14 @@ type Metrics struct {
 	lateness metric.Float64Histogram
 	duration messagingconv.ProcessDuration
 	active   metric.Int64UpDownCounter
+	calls    calls
 }
 
-var _ almanac.Observer = (*Metrics)(nil)
+var (
+	_ almanac.Observer       = (*Metrics)(nil)
+	_ almanac.ClaimMeasurer  = (*Metrics)(nil)
+	_ almanac.UpdateMeasurer = (*Metrics)(nil)
+)
 
 // NewMetrics returns Metrics for the registry's types, by the provider; nil is the
 // global one. The error is the provider's, of instruments that it cannot make.
@@ -40,7 +45,7 @@ func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, er
 	for _, eventType := range registry.EventTypes() {
 		m.types[eventType] = true
 	}
-	var errs [5]error
+	var errs [6]error
 	m.events, errs[0] = meter.Int64Counter("almanac.event.changes",
 		metric.WithUnit("{change}"), metric.WithDescription("Changes to events that this process stored."))
 	m.users, errs[1] = meter.Int64Counter("almanac.user.changes",
@@ -52,6 +57,7 @@ func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, er
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 60))
 	m.active, errs[4] = meter.Int64UpDownCounter("almanac.delivery.active",
 		metric.WithUnit("{delivery}"), metric.WithDescription("Attempts at deliveries that have not returned yet."))
+	m.calls, errs[5] = newCalls(meter)
 	return m, errors.Join(errs[:]...)
 }
 
@@ -62,7 +68,7 @@ func meterOf(p metric.MeterProvider) metric.Meter {
 	return p.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
 }
 
-// Observe counts one stored change.
+// Observe counts one stored change, or one event that an edit skipped.
 func (m *Metrics) Observe(ctx context.Context, n almanac.Notice) {
 	of, what, _ := strings.Cut(string(n.Kind), ".")
 	change := attribute.String("almanac.change", what)

@@ -66,6 +66,11 @@ func (m measuring) values(t *testing.T) map[string]float64 {
 				put(m.Name, p.Attributes, float64(p.Count))
 				put(m.Name+"/sum", p.Attributes, p.Sum)
 			}
+		case metricdata.Histogram[int64]:
+			for _, p := range data.DataPoints {
+				put(m.Name, p.Attributes, float64(p.Count))
+				put(m.Name+"/sum", p.Attributes, float64(p.Sum))
+			}
 		default:
 			t.Fatalf("%s is a %T", m.Name, data)
 		}
@@ -121,6 +126,9 @@ func TestMetricsOfAScheduledEvent(t *testing.T) {
 			"almanac.user.changes{almanac.change=created}":                                                             1,
 			"almanac.event.lateness{almanac.event.type=BIRTHDAY}":                                                      1,
 			"almanac.delivery.active{almanac.event.type=BIRTHDAY}":                                                     0,
+			"almanac.claim.events/sum{}":                                                                               2,
+			"almanac.versioned_updates{almanac.update.kind=outcome,almanac.update.result=stored}":                      2,
+			"almanac.versioned_updates{almanac.update.kind=outcome,almanac.update.result=conflict}":                    0,
 			"messaging.process.duration" + acceptedOne:                                                                 1,
 			"messaging.process.duration/sum" + acceptedOne:                                                             .02,
 			"messaging.process.duration" + refusedOne:                                                                  1,
@@ -147,6 +155,29 @@ func TestTypesThatTheRegistryLacksShareAnAttribute(t *testing.T) {
 		"almanac.delivery.active{almanac.event.type=unregistered}":                                                                                          0,
 	})
 	require.Len(t, process.values(t), 2+2+1+1)
+}
+
+func TestClaimsAndVersionedUpdatesAreMeasured(t *testing.T) {
+	t.Parallel()
+	process := newMeasuring()
+	metrics := metricsOf(t, process)
+	metrics.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Query: 250 * time.Millisecond, Total: 500 * time.Millisecond, BatchSize: 100, Found: 7})
+	metrics.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Total: 250 * time.Millisecond, BatchSize: 50})
+	metrics.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Total: 20 * time.Second, BatchSize: 50, Err: errRefused})
+	metrics.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{Kind: almanac.UpdateOutcome, Stored: 98, Conflicts: 2})
+	metrics.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{Kind: almanac.UpdateUser, Stored: 1})
+
+	require.Equal(t, map[string]float64{
+		"almanac.claim.query.duration{}": 1, "almanac.claim.query.duration/sum{}": .25,
+		"almanac.claim.duration{}": 2, "almanac.claim.duration/sum{}": .75,
+		"almanac.claim.duration{error.type=failed}": 1, "almanac.claim.duration/sum{error.type=failed}": 20,
+		"almanac.claim.events{}": 2, "almanac.claim.events/sum{}": 7,
+		"almanac.claim.batch_size{}": 3, "almanac.claim.batch_size/sum{}": 200,
+		"almanac.versioned_updates{almanac.update.kind=outcome,almanac.update.result=stored}":   98,
+		"almanac.versioned_updates{almanac.update.kind=outcome,almanac.update.result=conflict}": 2,
+		"almanac.versioned_updates{almanac.update.kind=user,almanac.update.result=stored}":      1,
+		"almanac.versioned_updates{almanac.update.kind=user,almanac.update.result=conflict}":    0,
+	}, process.values(t))
 }
 
 // condition is a scheduler in a given condition.
@@ -263,6 +294,8 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 	metrics := metricsOf(t, process)
 	metrics.Observe(t.Context(), almanac.Notice{Kind: almanac.UserCreated})
 	metrics.Observe(t.Context(), almanac.Notice{Kind: almanac.EventCompleted})
+	metrics.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Query: 1})
+	metrics.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{})
 	require.NoError(t, metrics.Middleware(almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil })).
 		Deliver(t.Context(), almanac.Delivery{}))
 	have := make(map[string]string)
@@ -283,7 +316,7 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 // typeOf is what the README calls the instrument.
 func typeOf(m metricdata.Metrics) string {
 	switch data := m.Data.(type) {
-	case metricdata.Histogram[float64]:
+	case metricdata.Histogram[float64], metricdata.Histogram[int64]:
 		return "histogram"
 	case metricdata.Gauge[float64]:
 		return "gauge"

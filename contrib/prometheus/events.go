@@ -14,8 +14,9 @@ import (
 const unregistered = "unregistered"
 
 // Events counts the changes that its process stores and measures the deliveries that
-// it makes. It is an [almanac.Observer], has a Middleware for deliverers, and is a
-// [prometheus.Collector]. It is safe for concurrent use and asks nobody anything.
+// it makes, claims and versioned updates included. It is an [almanac.Observer], has a
+// Middleware for deliverers, and is a [prometheus.Collector]. It is safe for concurrent
+// use and asks nobody anything.
 type Events struct {
 	types      map[string]bool
 	changes    *prometheus.CounterVec   // by type, change
@@ -24,11 +25,14 @@ type Events struct {
 	lateness   *prometheus.HistogramVec // by type
 	deliveries *prometheus.HistogramVec // by type, outcome
 	inFlight   *prometheus.GaugeVec     // by type
+	calls      calls
 }
 
 var (
-	_ almanac.Observer     = (*Events)(nil)
-	_ prometheus.Collector = (*Events)(nil)
+	_ almanac.Observer       = (*Events)(nil)
+	_ almanac.ClaimMeasurer  = (*Events)(nil)
+	_ almanac.UpdateMeasurer = (*Events)(nil)
+	_ prometheus.Collector   = (*Events)(nil)
 )
 
 // NewEvents returns the Events of the registry's types. What can be told beforehand
@@ -54,6 +58,7 @@ func NewEvents(registry almanac.Registry) *Events {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "almanac_deliveries_in_flight", Help: "Attempts at deliveries that have not returned yet.",
 		}, []string{"type"}),
+		calls: newCalls(),
 	}
 	for _, eventType := range registry.EventTypes() {
 		e.types[eventType] = true
@@ -100,6 +105,7 @@ func eventKinds() []almanac.NoticeKind {
 	return []almanac.NoticeKind{
 		almanac.EventCreated, almanac.EventClaimed, almanac.EventReleased, almanac.EventRescheduled,
 		almanac.EventRemoved, almanac.EventCompleted, almanac.EventFailed, almanac.EventCancelled, almanac.EventRequeued,
+		almanac.EventSkipped,
 	}
 }
 
@@ -115,7 +121,7 @@ func changeOf(k almanac.NoticeKind) string {
 	return change
 }
 
-// Observe counts one stored change.
+// Observe counts one stored change, or one event that an edit skipped.
 func (e *Events) Observe(_ context.Context, n almanac.Notice) {
 	if strings.HasPrefix(string(n.Kind), "user.") {
 		e.users.WithLabelValues(changeOf(n.Kind)).Inc()
@@ -154,5 +160,5 @@ func (e *Events) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (e *Events) collectors() []prometheus.Collector {
-	return []prometheus.Collector{e.changes, e.releases, e.users, e.lateness, e.deliveries, e.inFlight}
+	return append(e.calls.collectors(), e.changes, e.releases, e.users, e.lateness, e.deliveries, e.inFlight)
 }

@@ -45,7 +45,8 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 	for kind, times := range map[almanac.NoticeKind]int{
 		almanac.EventCreated: 1, almanac.EventClaimed: 2, almanac.EventReleased: 3, almanac.EventRescheduled: 4,
 		almanac.EventRemoved: 5, almanac.EventCompleted: 6, almanac.EventFailed: 7, almanac.EventCancelled: 11, almanac.EventRequeued: 12,
-		almanac.UserCreated: 8, almanac.UserTimezoneChanged: 9, almanac.UserBirthdayChanged: 10,
+		almanac.EventSkipped: 13,
+		almanac.UserCreated:  8, almanac.UserTimezoneChanged: 9, almanac.UserBirthdayChanged: 10,
 	} {
 		for range times {
 			events.Observe(t.Context(), almanac.Notice{Kind: kind, Event: birthday, Cause: almanac.AfterCrash})
@@ -62,6 +63,7 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 		almanac_event_changes_total{change="failed",type="BIRTHDAY"} 7
 		almanac_event_changes_total{change="cancelled",type="BIRTHDAY"} 11
 		almanac_event_changes_total{change="requeued",type="BIRTHDAY"} 12
+		almanac_event_changes_total{change="skipped",type="BIRTHDAY"} 13
 		almanac_event_releases_total{cause="crash",type="BIRTHDAY"} 3
 		almanac_event_releases_total{cause="failure",type="BIRTHDAY"} 0
 		almanac_user_changes_total{change="created"} 8
@@ -87,7 +89,7 @@ func TestTypesThatTheRegistryLacksShareALabel(t *testing.T) {
 		almanac_event_lateness_seconds_count{type="unregistered"} 100
 		almanac_delivery_duration_seconds_count{outcome="accepted",type="unregistered"} 100
 	`)
-	require.Equal(t, 9+1, testutil.CollectAndCount(events, "almanac_event_changes_total"))
+	require.Equal(t, 10+1, testutil.CollectAndCount(events, "almanac_event_changes_total"))
 }
 
 func TestLatenessIsFromDueToDelivered(t *testing.T) {
@@ -170,6 +172,9 @@ func TestAScheduledEventLeavesItsTrace(t *testing.T) {
 			almanac_delivery_duration_seconds_sum{outcome="accepted",type="BIRTHDAY"} 0.02
 			almanac_delivery_duration_seconds_count{outcome="failed",type="BIRTHDAY"} 1
 			almanac_deliveries_in_flight{type="BIRTHDAY"} 0
+			almanac_claim_events_sum 2
+			almanac_versioned_updates_total{kind="outcome",result="stored"} 2
+			almanac_versioned_updates_total{kind="outcome",result="conflict"} 0
 		`)
 	})
 }

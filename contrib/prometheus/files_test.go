@@ -105,7 +105,8 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file watchtest.Rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).CheckAlerts(t, file, 10)
+	known(t).CheckAlerts(t, file, 15)
+	file.CheckLimits(t)
 }
 
 func TestTheDashboardShowsMetricsThatExist(t *testing.T) {

@@ -57,6 +57,42 @@ func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
 	require.Len(t, alerts, count)
 }
 
+// limit is what a rule must compare, with which threshold, and how severe it is.
+type limit struct{ of, above, severity string }
+
+// CheckLimits wants the rules about claims and conflicts to have their thresholds: 100
+// and 200 ms for the p95 of a claim's statement, a second for that of the whole claim,
+// and 1 and 5 % for the share of conflicts.
+func (r Rules) CheckLimits(t *testing.T) {
+	t.Helper()
+	p95 := func(metric string) string {
+		return `^histogram_quantile\(0\.95, sum by \(job, le\) \(rate\(` + metric + `_bucket\[10m\]\)\)\)$`
+	}
+	share := `^sum by \(job\) \(rate\(almanac_versioned_updates_total\{[a-z_]*result="conflict"\}\[15m\]\)\) ` +
+		`/ sum by \(job\) \(rate\(almanac_versioned_updates_total\[15m\]\)\)$`
+	limits := map[string]limit{
+		"AlmanacClaimQuerySlow":     {p95("almanac_claim_query_duration_seconds"), "0.1", "warning"},
+		"AlmanacClaimQueryVerySlow": {p95("almanac_claim_query_duration_seconds"), "0.2", "critical"},
+		"AlmanacClaimSlow":          {p95("almanac_claim_duration_seconds"), "1", "critical"},
+		"AlmanacConflicts":          {share, "0.01", "warning"},
+		"AlmanacManyConflicts":      {share, "0.05", "critical"},
+	}
+	for _, group := range r.Groups {
+		for _, rule := range group.Rules {
+			want, ok := limits[rule.Alert]
+			if !ok {
+				continue
+			}
+			of, above, _ := strings.Cut(rule.Expr, " > ")
+			require.Regexp(t, want.of, of, rule.Alert)
+			require.Equal(t, want.above, above, rule.Alert)
+			require.Equal(t, want.severity, rule.Labels["severity"], rule.Alert)
+			delete(limits, rule.Alert)
+		}
+	}
+	require.Empty(t, limits, "rules that are missing")
+}
+
 // CheckDashboard wants every metric on a panel, and nothing else, and no panel on another.
 func (k Known) CheckDashboard(t *testing.T, file string) {
 	t.Helper()
