@@ -145,7 +145,8 @@ func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		err := o.line.publish(ctx, d.Event)
 		if err != nil {
-			o.line.Log.WarnContext(ctx, "event could not be published", slog.String("event_id", d.Event.ID.String()), slog.Any("error", err))
+			o.line.Log.WarnContext(ctx, "event could not be published", slog.String("event_id", d.Event.ID.String()),
+				slog.String("idempotency_key", d.Event.IdempotencyKey.String()), slog.Any("error", err))
 			return almanac.Snooze(postponed, "could not be published: "+err.Error())
 		}
 		o.waiting.add(d.Event.LeaseToken)
