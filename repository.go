@@ -241,7 +241,8 @@ type ClaimRepository interface {
 	// was set back, a lease lasts from then on as long as it would have lasted from its
 	// claim on, unless it is renewed.
 	// ReleaseExpired also removes deleted users of whom nothing is in flight any more,
-	// and forgets tokens that hold nothing any more.
+	// and forgets tokens that hold nothing any more. A call that returns limit events may
+	// leave that to the next one.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
 }
 
