@@ -236,6 +236,44 @@ CREATE INDEX audit_event ON :"schema".audit (event_id);
 
 CREATE INDEX audit_user ON :"schema".audit (user_id);
 
+-- Domain events for other services, while the outbox is on: triggers write them then, in the transaction of the change, whatever
+-- program makes it. They are made when the outbox is switched on, so that it costs nothing before.
+CREATE TABLE :"schema".outbox (
+    -- Who changes a user or a series has it locked until the commit, so what happened to it later has the greater number. Numbers of
+    -- different transactions do not come in the order of their commits.
+    sequence       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
+    id             uuid        NOT NULL DEFAULT gen_random_uuid(), -- a number may be given again after a failover that lost the last commits
+    transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
+    at             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- user_created, user_timezone_changed, user_birthday_changed, user_deleted; event_created, event_completed, event_failed, event_cancelled
+    kind           varchar(30) NOT NULL,
+    user_id        uuid        NOT NULL,
+    event_id       uuid,                 -- NULL where a user is concerned, as is the type
+    event_type     varchar(50),
+    version        integer     NOT NULL, -- of the user or the event after the change
+    CONSTRAINT outbox_pkey PRIMARY KEY (sequence)
+)
+WITH (autovacuum_vacuum_scale_factor = 0.02);
+
+-- What a transaction has written that was open when a consumer read.
+CREATE INDEX outbox_transaction ON :"schema".outbox (transaction_id, sequence);
+
+CREATE INDEX outbox_user ON :"schema".outbox (user_id);
+
+-- How far each consumer has read the outbox: everything that is in the snapshot seen, and, while last is not zero, of what is in the
+-- snapshot reading besides, everything up to the number last.
+CREATE TABLE :"schema".outbox_consumers (
+    name     varchar(100) COLLATE "C" NOT NULL,
+    seen     pg_snapshot  NOT NULL,
+    low      bigint       NOT NULL, -- transactions whose ids are past the end of seen have this number or a greater one
+    reading  pg_snapshot  NOT NULL,
+    next_low bigint       NOT NULL, -- the same of reading
+    last     bigint       NOT NULL,
+    moved_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name)
+)
+WITH (fillfactor = 50);
+
 -- What people are owed and what became of it, one row per event: in three parts of the same shape, and all.
 -- BETWEEN, because to a planner a second equality would say that next to no row has both.
 CREATE VIEW :"schema".pending_events AS
@@ -381,6 +419,15 @@ BEGIN
     WITH gone AS (DELETE FROM series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key::text AS name, s.event_id)
     DELETE FROM keys k WHERE k.idempotency_key::text IN (SELECT gone.name FROM gone WHERE gone.event_id IS NOT NULL);
     DELETE FROM audit a WHERE a.user_id = OLD.id;
+    -- Consumers who have not read a row yet must not miss it.
+    DELETE FROM outbox o
+    WHERE o.user_id = OLD.id
+        AND NOT EXISTS (
+            SELECT
+            FROM outbox_consumers c
+            WHERE NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
+                AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
+        );
     RETURN OLD;
 END
 $$;
@@ -443,6 +490,70 @@ BEGIN
 END
 $$;
 
+-- Writes changes of users to the outbox.
+CREATE FUNCTION :"schema".outbox_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    IF TG_RELID <> 'users'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE', 'DELETE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'outbox_user is for inserts, updates and deletions of users alone';
+    END IF;
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO outbox (kind, user_id, version) VALUES ('user_created', NEW.id, NEW.version);
+        RETURN NULL;
+    END IF;
+    IF TG_OP = 'DELETE' THEN
+        -- Of a user who was hidden before, it was said then.
+        IF OLD.deleted_at IS NULL THEN
+            INSERT INTO outbox (kind, user_id, version) VALUES ('user_deleted', OLD.id, OLD.version);
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF NEW.timezone::text <> OLD.timezone::text THEN
+        INSERT INTO outbox (kind, user_id, version) VALUES ('user_timezone_changed', NEW.id, NEW.version);
+    END IF;
+    IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth THEN
+        INSERT INTO outbox (kind, user_id, version) VALUES ('user_birthday_changed', NEW.id, NEW.version);
+    END IF;
+    IF NEW.deleted_at IS NOT NULL AND OLD.deleted_at IS NULL THEN
+        INSERT INTO outbox (kind, user_id, version) VALUES ('user_deleted', NEW.id, NEW.version);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Writes events that begin to the outbox.
+CREATE FUNCTION :"schema".outbox_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    IF TG_RELID <> 'series'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'outbox_series is for inserts and updates of series alone';
+    END IF;
+    INSERT INTO outbox (kind, user_id, event_id, event_type, version)
+    VALUES ('event_created', NEW.user_id, NEW.event_id, NEW.event_type, NEW.version);
+    RETURN NULL;
+END
+$$;
+
+-- Writes ends of events to the outbox, each before the successor that has taken its place. No event follows one that was requeued.
+CREATE FUNCTION :"schema".outbox_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    IF TG_RELID <> 'history'::regclass::oid OR TG_OP <> 'INSERT' THEN
+        RAISE insufficient_privilege USING MESSAGE = 'outbox_history is for inserts into history alone';
+    END IF;
+    INSERT INTO outbox (kind, user_id, event_id, event_type, version)
+    VALUES ('event_'::text || lower(NEW.status::text), NEW.user_id, NEW.id, NEW.event_type, NEW.version);
+    IF NEW.requeued_from IS NULL THEN
+        INSERT INTO outbox (kind, user_id, event_id, event_type, version)
+        SELECT 'event_created', s.user_id, s.event_id, s.event_type, s.version
+        FROM series s
+        WHERE s.user_id = NEW.user_id
+            AND s.event_type::text = NEW.event_type::text
+            AND s.name::text = left(NEW.occurrence_key::text, strpos(NEW.occurrence_key::text, '/'))
+            AND s.used_key::text = NEW.occurrence_key::text
+            AND s.event_id IS NOT NULL;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 COMMENT ON TABLE :"schema".users IS 'People whom events are for';
 COMMENT ON TABLE :"schema".series IS 'What people are owed, one row per series of a person, with its open event';
 COMMENT ON TABLE :"schema".queue IS 'The events that are PENDING';
@@ -455,18 +566,24 @@ COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pendi
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones of which pending events were planned by other rules than zone_rules has';
 COMMENT ON TABLE :"schema".pauses IS 'Types of events that nobody delivers for the time being';
 COMMENT ON TABLE :"schema".audit IS 'What became of events, step by step, while the trail is kept';
+COMMENT ON TABLE :"schema".outbox IS 'Domain events for other services, while the outbox is on';
+COMMENT ON TABLE :"schema".outbox_consumers IS 'How far each consumer has read the outbox';
+COMMENT ON INDEX :"schema".outbox_transaction IS 'What a transaction has written that was open when a consumer read';
+COMMENT ON INDEX :"schema".outbox_user IS 'What is about a user, to be forgotten with them';
 COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
 COMMENT ON COLUMN :"schema".series.version IS 'Optimistic locking: raised by one by every change of the event';
 COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';
 
 -- PUBLIC neither executes nor writes anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
-    :"schema".audit_history(), :"schema".audit_lease(), :"schema".store_cancelled() FROM PUBLIC;
+    :"schema".audit_history(), :"schema".audit_lease(), :"schema".store_cancelled(), :"schema".outbox_user(), :"schema".outbox_series(),
+    :"schema".outbox_history() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
-    :"schema".audit,
+    :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,
     :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
-REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq FROM PUBLIC;
+REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
+    :"schema".outbox_sequence_seq FROM PUBLIC;
 
 -- Last, so that a file that was applied in part is not taken for the whole.
 INSERT INTO :"schema".migrations (version, name) VALUES
@@ -479,4 +596,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (7, '0007_queue_by_type'),
     (8, '0008_zone_marks'),
     (9, '0009_cancelled'),
-    (10, '0010_key_holders');
+    (10, '0010_key_holders'),
+    (11, '0011_outbox');

@@ -6,6 +6,7 @@
 -- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
 -- almanac_api      keeps people and plans for them, and looks at events; it neither claims nor settles
 -- almanac_operator changes single events: cancels, runs now, requeues and pauses; it may do what worker and api may
+-- almanac_relay    reads the outbox of domain events as a consumer, and prunes it; see docs/operations.md
 -- almanac_reader   reads types, times, states and counts of events and users, and nothing that says whose they are
 --
 -- Run it before the first migration, to make the roles and the schema, and again after each migration, to grant what the tables
@@ -30,7 +31,7 @@
 --
 -- What grants cannot say, since they know columns but not rows: a worker, who removes deleted users and prunes what ended long
 -- ago, could delete others, and what ended just now, and either program could forget events that are in flight, and keys of
--- events that are still there. Who may connect to the database is left to it; by default PUBLIC may.
+-- events that are still there. A relay could move other consumers, and delete what they have not read. Who may connect to the database is left to it; by default PUBLIC may.
 
 BEGIN;
 
@@ -38,7 +39,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['almanac_owner', 'almanac_worker', 'almanac_api', 'almanac_operator', 'almanac_reader'] LOOP
+    FOREACH name IN ARRAY ARRAY['almanac_owner', 'almanac_worker', 'almanac_api', 'almanac_operator', 'almanac_relay', 'almanac_reader'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN', name);
         END IF;
@@ -65,8 +66,8 @@ CREATE SCHEMA IF NOT EXISTS :"schema";
 ALTER SCHEMA :"schema" OWNER TO almanac_owner;
 
 -- To name a table, everybody needs USAGE. Nobody but the owner creates anything.
-REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
-GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_operator, almanac_reader;
+REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
+GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
 -- What later migrations add: the programs may read it, which makes new columns and tables no obstacle to them, and may write it when
 -- this file has been run again. The reader sees nothing of it before, for a new table may hold what is personal. Functions
@@ -98,6 +99,8 @@ BEGIN
     ALTER TABLE pauses OWNER TO almanac_owner;
     ALTER TABLE unplanned OWNER TO almanac_owner;
     ALTER TABLE audit OWNER TO almanac_owner;
+    ALTER TABLE outbox OWNER TO almanac_owner;
+    ALTER TABLE outbox_consumers OWNER TO almanac_owner;
     ALTER VIEW pending_events OWNER TO almanac_owner;
     ALTER VIEW processing_events OWNER TO almanac_owner;
     ALTER VIEW ended_events OWNER TO almanac_owner;
@@ -109,15 +112,19 @@ BEGIN
     ALTER FUNCTION audit_series() OWNER TO almanac_owner;
     ALTER FUNCTION audit_history() OWNER TO almanac_owner;
     ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
+    ALTER FUNCTION outbox_user() OWNER TO almanac_owner;
+    ALTER FUNCTION outbox_series() OWNER TO almanac_owner;
+    ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
 
     -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, pending_events, processing_events,
-        ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
-    REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_reader;
+    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, outbox, outbox_consumers, pending_events, processing_events,
+        ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
+    REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
+    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease(),
+        outbox_user(), outbox_series(), outbox_history() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
-    GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_reader;
+    GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_relay, almanac_reader;
 
     -- The worker.
 
@@ -208,6 +215,13 @@ BEGIN
     GRANT INSERT, UPDATE (used_key) ON unplanned TO almanac_operator;
     GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
 
+    -- The relay. What it reads holds ids, types and kinds. The outbox is written by triggers, which act as the owner.
+
+    GRANT SELECT, DELETE ON outbox TO almanac_relay;
+    GRANT SELECT ON SEQUENCE outbox_sequence_seq TO almanac_relay;
+    GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at), DELETE
+        ON outbox_consumers TO almanac_relay;
+
     -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
 
     -- How many users there are, in which zones. Without ids, and without times of creation, which are those of their first events.
@@ -227,6 +241,9 @@ BEGIN
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
     -- Without user ids and reasons, as the events.
     GRANT SELECT (id, at, kind, event_id, event_type, version, actor) ON audit TO almanac_reader;
+    -- How far consumers are. Without user ids, again.
+    GRANT SELECT (sequence, id, transaction_id, at, kind, event_id, event_type, version) ON outbox TO almanac_reader;
+    GRANT SELECT ON outbox_consumers TO almanac_reader;
 END
 $$;
 

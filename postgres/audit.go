@@ -18,20 +18,21 @@ import (
 // [Store.PruneAudit]. It holds ids, types and reasons, no names and no payloads, and
 // what it says of a user is deleted with the user.
 func EnableAudit(ctx context.Context, db DB, options ...Option) error {
-	return switchAudit(ctx, db, "enable_audit", options)
+	return switchTriggers(ctx, db, "switch the audit trail", "enable_audit", options)
 }
 
 // DisableAudit keeps the trail no longer. What it holds stays.
 func DisableAudit(ctx context.Context, db DB, options ...Option) error {
-	return switchAudit(ctx, db, "disable_audit", options)
+	return switchTriggers(ctx, db, "switch the audit trail", "disable_audit", options)
 }
 
-func switchAudit(ctx context.Context, db DB, statement string, options []Option) error {
+// switchTriggers runs a statement that makes or drops triggers.
+func switchTriggers(ctx context.Context, db DB, what, statement string, options []Option) error {
 	s, err := New(db, options...)
 	if err != nil {
 		return err
 	}
-	return s.transact(ctx, "switch the audit trail", func(ctx context.Context, tx pgx.Tx) error {
+	return s.transact(ctx, what, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, s.statements[statement])
 		return err
 	})

@@ -81,13 +81,28 @@ var trail = catalog{
 	{KindTrigger, "leases.leases_audit"}:   "CREATE TRIGGER leases_audit AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION audit_lease()",
 }
 
-// withTrail expects the triggers of the trail too where at least one was found: one
-// that is missing would leave gaps.
-func (c catalog) withTrail(found catalog) catalog {
-	for t := range trail {
-		if found[t] != "" {
-			maps.Copy(c, trail)
-			break
+// outbox are the triggers that [EnableOutbox] makes.
+var outbox = catalog{
+	{KindTrigger, "users.users_outbox"}: "CREATE TRIGGER users_outbox AFTER INSERT OR DELETE ON users FOR EACH ROW EXECUTE FUNCTION outbox_user()",
+	{KindTrigger, "users.users_outbox_changed"}: "CREATE TRIGGER users_outbox_changed AFTER UPDATE ON users FOR EACH ROW " +
+		"WHEN (old.timezone <> new.timezone OR old.date_of_birth IS DISTINCT FROM new.date_of_birth OR old.deleted_at IS NULL AND new.deleted_at IS NOT NULL) " +
+		"EXECUTE FUNCTION outbox_user()",
+	{KindTrigger, "series.series_outbox"}: "CREATE TRIGGER series_outbox AFTER INSERT ON series FOR EACH ROW WHEN (new.event_id IS NOT NULL) EXECUTE FUNCTION outbox_series()",
+	{KindTrigger, "series.series_outbox_changed"}: "CREATE TRIGGER series_outbox_changed AFTER UPDATE ON series FOR EACH ROW " +
+		"WHEN (new.event_id IS NOT NULL AND new.event_id IS DISTINCT FROM old.event_id AND (old.event_id IS NULL OR new.used_key = old.used_key)) " +
+		"EXECUTE FUNCTION outbox_series()",
+	{KindTrigger, "history.history_outbox"}: "CREATE TRIGGER history_outbox AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION outbox_history()",
+}
+
+// withSwitched expects the triggers of the trail too where at least one was found, and
+// those of the outbox: one that is missing would leave gaps.
+func (c catalog) withSwitched(found catalog) catalog {
+	for _, switched := range []catalog{trail, outbox} {
+		for t := range switched {
+			if found[t] != "" {
+				maps.Copy(c, switched)
+				break
+			}
 		}
 	}
 	return c
@@ -95,7 +110,8 @@ func (c catalog) withTrail(found catalog) catalog {
 
 // Examine compares the database with what the migrations of this release make, and
 // returns every difference, by kind and name: none where all is as it should be. The
-// triggers of [EnableAudit] are no difference; some of them without the others are. What
+// triggers of [EnableAudit] and [EnableOutbox] are no difference; some of them without the
+// others are. What
 // a missing table would have had is not told apart from it. What the host has added
 // is told, too, with nothing expected; it need not be a fault, and where a newer
 // release has migrated it is none: see [Store.SchemaVersion].
@@ -106,7 +122,7 @@ func (c catalog) withTrail(found catalog) catalog {
 func (s *Store) Examine(ctx context.Context) (differences []Difference, err error) {
 	err = s.do(ctx, "examine schema "+s.schema, func(ctx context.Context, db DB) error {
 		found, err := s.catalog(ctx, db)
-		differences = expected().withTrail(found).differences(found)
+		differences = expected().withSwitched(found).differences(found)
 		return err
 	})
 	if err != nil {

@@ -85,7 +85,8 @@ func TestMigrationsLeaveNothingToPublic(t *testing.T) {
 
 			require.Empty(t, public(t, pool, "almanac"))
 			require.NoError(t, postgres.EnableAudit(t.Context(), pool))
-			require.Empty(t, public(t, pool, "almanac"), "with a trail")
+			require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
+			require.Empty(t, public(t, pool, "almanac"), "with a trail and an outbox")
 		})
 	}
 }
@@ -111,6 +112,12 @@ func TestFunctionsActForTheirOwnTriggersAlone(t *testing.T) {
 		{"AFTER UPDATE ON almanac.history EXECUTE FUNCTION almanac.audit_history()", "UPDATE almanac.history SET version = 1", "audit_history is for inserts into history alone"},
 		{"AFTER INSERT ON other.leases EXECUTE FUNCTION almanac.audit_lease()", "INSERT INTO other.leases SELECT * FROM almanac.leases", "audit_lease is for inserts into leases alone"},
 		{"AFTER UPDATE ON almanac.leases EXECUTE FUNCTION almanac.audit_lease()", "UPDATE almanac.leases SET owner = ''", "audit_lease is for inserts into leases alone"},
+		{"AFTER INSERT ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.outbox_user()", "INSERT INTO other.users SELECT * FROM almanac.users", "outbox_user is for inserts, updates and deletions of users alone"},
+		{"BEFORE TRUNCATE ON almanac.users EXECUTE FUNCTION almanac.outbox_user()", "TRUNCATE almanac.users CASCADE", "outbox_user is for inserts, updates and deletions of users alone"},
+		{"AFTER DELETE ON other.leases EXECUTE FUNCTION almanac.outbox_series()", "DELETE FROM other.leases", "outbox_series is for inserts and updates of series alone"},
+		{"AFTER DELETE ON almanac.series EXECUTE FUNCTION almanac.outbox_series()", "DELETE FROM almanac.series", "outbox_series is for inserts and updates of series alone"},
+		{"AFTER INSERT ON other.history EXECUTE FUNCTION almanac.outbox_history()", "INSERT INTO other.history SELECT * FROM almanac.history", "outbox_history is for inserts into history alone"},
+		{"AFTER UPDATE ON almanac.history EXECUTE FUNCTION almanac.outbox_history()", "UPDATE almanac.history SET version = 1", "outbox_history is for inserts into history alone"},
 	} {
 		_, err := pool.Exec(t.Context(), "CREATE TRIGGER borrowed "+tt.trigger+"; "+tt.cause)
 
@@ -124,7 +131,7 @@ func TestFunctionsActForTheirOwnTriggersAlone(t *testing.T) {
 const traps = `
 	DO $$
 	DECLARE
-		types text[] := ARRAY['varchar', 'text', 'name', 'uuid', 'integer', 'bigint', 'oid', 'regclass', 'timestamptz', 'bigint[]', 'uuid[]', 'integer[]'];
+		types text[] := ARRAY['varchar', 'text', 'name', 'uuid', 'integer', 'bigint', 'oid', 'regclass', 'timestamptz', 'date', 'xid8', 'pg_snapshot', 'bigint[]', 'uuid[]', 'integer[]'];
 		l text; r text; o text;
 	BEGIN
 		FOREACH l IN ARRAY types LOOP

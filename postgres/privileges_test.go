@@ -45,6 +45,7 @@ func newStranger(t *testing.T, granted string) *stranger {
 	s.store, err = postgres.New(s.owner)
 	require.NoError(t, err)
 	require.NoError(t, postgres.EnableAudit(t.Context(), s.owner))
+	require.NoError(t, postgres.EnableOutbox(t.Context(), s.owner))
 	e := overdue(t, s.store)
 	ended := claimOne(t, s.store)
 	settled, err := s.store.Settle(t.Context(), []almanac.Settlement{{Event: ended, Outcome: almanac.Delivered(ended.UpdatedAt)}})

@@ -23,6 +23,9 @@ var borrowings = map[string]string{
 	"forge a step by audit_series":                       borrowed(aSeries, "audit_series", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', '', 1, 0, '')"),
 	"forge an end by audit_history":                      borrowed(aHistory, "audit_history", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', 'COMPLETED', 1, '')"),
 	"forge a claim by audit_lease":                       borrowed(aLease, "audit_lease", "AFTER INSERT", "INSERT INTO mine SELECT ARRAY(SELECT generate_series(1, 100))"),
+	"forge a deletion by outbox_user":                    borrowed(`CREATE TEMP TABLE mine AS SELECT '{user}'::uuid AS id, 7 AS version, NULL::timestamptz AS deleted_at`, "outbox_user", "AFTER DELETE", "DELETE FROM mine"),
+	"forge an event by outbox_series":                    borrowed(aSeries, "outbox_series", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', '', 1, 0, '')"),
+	"forge an end by outbox_history":                     borrowed(aHistory, "outbox_history", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', 'COMPLETED', 1, '')"),
 	"borrow by a constraint trigger":                     aUser + "; CREATE CONSTRAINT TRIGGER borrowed AFTER DELETE ON mine FOR EACH ROW EXECUTE FUNCTION almanac.forget_user(); DELETE FROM mine",
 	"borrow by a trigger of a statement":                 aUser + "; CREATE TRIGGER borrowed AFTER DELETE ON mine EXECUTE FUNCTION almanac.forget_user(); DELETE FROM mine",
 	"borrow by a trigger on a view of one's own":         `CREATE TEMP VIEW mine AS SELECT '{user}'::uuid AS id; CREATE TRIGGER borrowed INSTEAD OF DELETE ON mine FOR EACH ROW EXECUTE FUNCTION almanac.forget_user(); DELETE FROM mine`,
@@ -40,6 +43,7 @@ var borrowings = map[string]string{
 var intrusions = map[string]string{
 	"insert":                                 `INSERT INTO {each} DEFAULT VALUES`,
 	"forge a row of the trail":               `INSERT INTO almanac.audit (kind, event_id, user_id, event_type, version, actor) VALUES ('completed', gen_random_uuid(), '{user}', 'X', 1, 'somebody else')`,
+	"forge a row of the outbox":              `INSERT INTO almanac.outbox (kind, user_id, version) VALUES ('user_deleted', '{user}', 1)`,
 	"insert through a view":                  `INSERT INTO almanac.ended_events (id, user_id) VALUES (gen_random_uuid(), '{user}')`,
 	"update":                                 `DO $$ DECLARE c text; BEGIN SELECT quote_ident(attname) INTO c FROM pg_attribute WHERE attrelid = '{each}'::regclass AND attnum = 1; EXECUTE format('UPDATE {each} SET %s = DEFAULT', c); END $$`,
 	"delete":                                 `DELETE FROM {each}`,

@@ -34,7 +34,7 @@ func newCast(t *testing.T) *cast {
 	t.Helper()
 	c := auditioned(t)
 	c.run(t, "admin")
-	for _, role := range []string{"owner", "worker", "api", "operator", "reader"} {
+	for _, role := range []string{"owner", "worker", "api", "operator", "relay", "reader"} {
 		c.hire(t, role, "IN ROLE "+c.prefix+role)
 	}
 	c.exec(t, "admin", "ALTER ROLE "+c.prefix+"owner_login SET role = '"+c.prefix+"owner'")

@@ -59,7 +59,7 @@ func anyones(c *cast) []string {
 		statements = append(statements, "DROP VIEW "+view+" CASCADE", "ALTER VIEW "+view+" OWNER TO CURRENT_USER")
 	}
 	for _, table := range []string{"almanac.users", "almanac.series", "almanac.queue", "almanac.history", "almanac.keys", "almanac.leases",
-		"almanac.zone_rules", "almanac.zone_marks", "almanac.migrations"} {
+		"almanac.zone_rules", "almanac.zone_marks", "almanac.outbox", "almanac.outbox_consumers", "almanac.migrations"} {
 		statements = append(statements,
 			"TRUNCATE "+table,
 			"DROP TABLE "+table+" CASCADE",
@@ -127,6 +127,10 @@ func forbidden(c *cast) map[string][]string {
 				"DELETE FROM almanac.users", "DELETE FROM almanac.series", "DELETE FROM almanac.queue", "DELETE FROM almanac.history",
 				"DELETE FROM almanac.keys", "DELETE FROM almanac.leases", "DELETE FROM almanac.zone_rules",
 			}),
+		"relay": slices.Concat(anyones(c), selects("users", people...), selects("series", series...), selects("history", history...), selects("keys", "idempotency_key"),
+			selects("leases", leases...), selects("queue", queue...), selects("audit", "*"), selects("events", events...), selects("pauses", "*"),
+			inserts("outbox", "kind"), updates("outbox", "kind", "sequence"), updates("outbox_consumers", "name"),
+			[]string{"DELETE FROM almanac.users", "DELETE FROM almanac.series", "DELETE FROM almanac.queue", "DELETE FROM almanac.history", "DELETE FROM almanac.keys", "DELETE FROM almanac.leases"}),
 		"owner": {
 			"CREATE ROLE " + c.prefix + "mine",
 			"CREATE DATABASE " + c.prefix + "mine",
@@ -151,7 +155,7 @@ func unreadable() []string {
 		selects("users", without(people, "timezone", "deleted_at")...), selects("users", "*", "users", "to_jsonb(users)"),
 		selects("series", without(series, "id", "target_timestamp_utc")...), selects("series", "*", "series", "to_jsonb(series)"),
 		selects("history", history...), selects("keys", "idempotency_key"), selects("leases", "series_ids", "versions", "ahead_since", "*"),
-		selects("audit", "user_id", "detail", "*", "audit"),
+		selects("audit", "user_id", "detail", "*", "audit"), selects("outbox", "user_id", "*", "outbox"),
 		[]string{"SELECT count(*) FROM almanac.users WHERE first_name = 'Ada'", "SELECT timezone FROM almanac.users ORDER BY date_of_birth"})
 	for _, view := range []string{"events", "pending_events", "processing_events", "ended_events"} {
 		statements = append(statements, selects(view, unread...)...)
@@ -313,6 +317,7 @@ func TestTheReaderRoleSeesHowThingsStand(t *testing.T) {
 		selects("events", without(events, unread...)...), selects("pending_events", without(events, unread...)...),
 		selects("processing_events", without(events, unread...)...), selects("ended_events", without(events, unread...)...),
 		selects("audit", "id", "at", "kind", "event_id", "event_type", "version", "actor"),
+		selects("outbox", "sequence", "id", "transaction_id", "at", "kind", "event_id", "event_type", "version"), selects("outbox_consumers", "*"),
 		selects("leases", without(leases, "series_ids", "versions", "ahead_since")...), selects("zone_rules", rules...), selects("zone_marks", marks...), selects("migrations", "*"),
 	} {
 		for _, sql := range statements {

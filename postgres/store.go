@@ -156,6 +156,10 @@ const unpaused = `ARRAY (
 const reach = `q.available_at <= now() + @ahead::interval
 	AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END`
 
+// taken is a condition: consumer c has read row o of the outbox.
+const taken = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
+	OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)))`
+
 //go:embed queries/*.sql
 var queries embed.FS
 
@@ -168,7 +172,8 @@ func (s *Store) load() (map[string]string, error) {
 	statements := make(map[string]string, len(files))
 	within := func(text string) string { return strings.ReplaceAll(text, `:"schema"`, quoted(s.schema)) }
 	fill := strings.NewReplacer(`:"schema"`, quoted(s.schema), ":event", eventColumns, ":claimed", claimedColumns, ":user", userColumns,
-		":holds", within(leaseHolds), ":types", within(unpaused), ":reach", reach)
+		":holds", within(leaseHolds), ":types", within(unpaused), ":reach", reach,
+		":taken", taken)
 	for _, file := range files {
 		text, err := queries.ReadFile("queries/" + file.Name())
 		if err != nil {

@@ -45,6 +45,8 @@ func differenceFinding(d postgres.Difference, v postgres.SchemaVersion) finding 
 		f.Severity, f.Advice = notice, ""
 	case d.Kind == postgres.KindTrigger && strings.HasSuffix(d.Name, "_audit"): // which no migration makes
 		f.Severity, f.Advice = warns, "the trail has gaps: almanac audit off, then almanac audit on"
+	case d.Kind == postgres.KindTrigger && strings.Contains(d.Name, "_outbox"): // nor these
+		f.Severity, f.Advice = warns, "the outbox has gaps: switch it off and on again, and have consumers read everything anew"
 	}
 	return f
 }
@@ -81,7 +83,7 @@ func (p *patient) role(ctx context.Context) ([]finding, error) {
 }
 
 // parts are what roles do, in words.
-var parts = map[string]string{"owner": "migrate", "worker": "run a scheduler", "api": "keep people", "reader": "look at events"}
+var parts = map[string]string{"owner": "migrate", "worker": "run a scheduler", "api": "keep people", "relay": "relay domain events", "reader": "look at events"}
 
 func roleFindings(name string, super bool, all []rights) []finding {
 	if super {

@@ -23,6 +23,8 @@ WITH needs (part, relation, privileges, mark) AS (
         ('api', 'events', ARRAY['SELECT'], NULL),
         ('api', 'zone_rules', ARRAY['SELECT'], NULL),
         ('api', 'zone_marks', ARRAY['SELECT', 'INSERT'], NULL),
+        ('relay', 'outbox', ARRAY['SELECT', 'DELETE'], 'DELETE'),
+        ('relay', 'outbox_consumers', ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'], NULL),
         ('reader', 'events', ARRAY['SELECT'], 'SELECT'),
         ('reader', 'queue', ARRAY['SELECT'], NULL),
         ('reader', 'leases', ARRAY['SELECT'], NULL)
@@ -43,4 +45,4 @@ SELECT part, coalesce(bool_or(held) FILTER (WHERE marks), false),
     coalesce(array_agg(privilege || CASE privilege WHEN 'ownership' THEN ' of ' ELSE ' on ' END || relation ORDER BY relation, privilege) FILTER (WHERE NOT held), '{}')
 FROM rights
 GROUP BY part
-ORDER BY array_position(ARRAY['owner', 'worker', 'api', 'reader'], part)
+ORDER BY array_position(ARRAY['owner', 'worker', 'api', 'relay', 'reader'], part)

@@ -1,0 +1,301 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/almanac-go/almanac"
+)
+
+// DomainEventKind says what happened.
+type DomainEventKind string
+
+// The kinds of domain events. An edit that moves or removes pending events is told as
+// the change of the user alone.
+const (
+	UserCreated         DomainEventKind = "user_created"
+	UserTimezoneChanged DomainEventKind = "user_timezone_changed"
+	UserBirthdayChanged DomainEventKind = "user_birthday_changed"
+	UserDeleted         DomainEventKind = "user_deleted" // also says that their pending events are gone
+	EventCreated        DomainEventKind = "event_created"
+	EventCompleted      DomainEventKind = "event_completed"
+	EventFailed         DomainEventKind = "event_failed"
+	EventCancelled      DomainEventKind = "event_cancelled"
+)
+
+// DomainEvent is a row of the outbox. It holds ids, no names and no payloads: a
+// consumer that needs more reads the user or the event.
+type DomainEvent struct {
+	ID        uuid.UUID       `json:"id"`       // unique, and the same however often the row is read
+	Sequence  int64           `json:"sequence"` // greater for what happened later to the same user or series
+	At        time.Time       `json:"at"`       // UTC, by the database's clock, within the transaction
+	Kind      DomainEventKind `json:"kind"`
+	UserID    uuid.UUID       `json:"userId"`
+	EventID   uuid.UUID       `json:"eventId,omitzero"` // uuid.Nil where a user is concerned
+	EventType string          `json:"eventType,omitempty"`
+	Version   int             `json:"version"` // of the user or the event after the change
+}
+
+// NoConsumerError says that no consumer of that name was created, or that it was
+// deleted. It matches [almanac.ErrNotFound].
+type NoConsumerError struct{ Name string }
+
+func (e *NoConsumerError) Error() string { return fmt.Sprintf("postgres: no consumer %q", e.Name) }
+
+// Is makes errors.Is(err, almanac.ErrNotFound) hold.
+func (e *NoConsumerError) Is(target error) bool { return target == almanac.ErrNotFound }
+
+// ErrOutboxRestored says that the tables come from a dump of another server, whose
+// transaction ids this server has not reached yet. Call [EnableOutbox] again: consumers
+// then read every row that is kept once more.
+var ErrOutboxRestored = errors.New("outbox was restored from another server; enable it again")
+
+// EnableOutbox writes domain events to the outbox from now on: a row per event, in the
+// transaction of the change, by triggers, whichever program makes it. Before that the
+// outbox costs nothing. Create the consumers first, so that they miss nothing, then
+// read it with [Store.Consume].
+//
+// It is allowed to the owner of the tables. It waits for transactions that write to
+// them, and holds up others meanwhile; see [WithLockTimeout]. A second call changes
+// nothing, except after a dump was restored on another server: see [ErrOutboxRestored].
+//
+// The outbox grows until [Store.PruneOutbox] prunes it. Of a user who is deleted,
+// rows that every consumer has read are deleted at once, and the others when they are
+// pruned.
+func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
+	return switchTriggers(ctx, db, "switch the outbox", "enable_outbox", options)
+}
+
+// DisableOutbox writes no more domain events. The rows that it holds stay, and
+// consumers may read them.
+func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
+	return switchTriggers(ctx, db, "switch the outbox", "disable_outbox", options)
+}
+
+// CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. It
+// reads what is committed from now on. A consumer that exists is left unchanged. A bad
+// name is an [*almanac.ValidationError].
+//
+// Rows are kept until every consumer has read them, so delete a consumer that is no
+// longer needed.
+func (s *Store) CreateConsumer(ctx context.Context, name string) error {
+	if err := checkConsume(name, 1); err != nil {
+		return err
+	}
+	return s.transact(ctx, "create consumer", func(ctx context.Context, tx pgx.Tx) error {
+		at, err := s.position(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, s.statements["create_consumer"], pgx.StrictNamedArgs{"name": name, "snapshot": at.reading, "low": at.nextLow})
+		return err
+	})
+}
+
+// DeleteConsumer forgets a consumer and its position. One that does not exist is a
+// [*NoConsumerError].
+func (s *Store) DeleteConsumer(ctx context.Context, name string) error {
+	return s.transact(ctx, "delete consumer", func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, s.statements["delete_consumer"], pgx.StrictNamedArgs{"name": name})
+		if err == nil && tag.RowsAffected() == 0 {
+			err = asIs(&NoConsumerError{name})
+		}
+		return err
+	})
+}
+
+// Consumer is a reader of the outbox.
+type Consumer struct {
+	Name    string
+	MovedAt time.Time // UTC; when it last read anything, or was created
+	Oldest  time.Time // UTC; of the oldest row that it has not read, zero when it has read all
+}
+
+// Consumers returns all consumers, by name. An Oldest that stays the same says that a
+// consumer does not read, and that the outbox grows.
+func (s *Store) Consumers(ctx context.Context) (consumers []Consumer, err error) {
+	err = s.do(ctx, "read consumers", func(ctx context.Context, db DB) error {
+		consumers, err = all(ctx, db, s.statements["consumers"], nil, func(row pgx.CollectableRow) (c Consumer, err error) {
+			var oldest *time.Time
+			err = row.Scan(&c.Name, &c.MovedAt, &oldest)
+			c.MovedAt = c.MovedAt.UTC()
+			if oldest != nil {
+				c.Oldest = oldest.UTC()
+			}
+			return c, err
+		})
+		return err
+	})
+	return consumers, err
+}
+
+// maxConsumed bounds how many domain events are read at once.
+const maxConsumed = 10_000
+
+// Consume reads up to limit domain events, 1 to 10,000, that a consumer has not read,
+// hands them to take, and moves the consumer past them, all in one transaction. It
+// returns how many those were. Where there are none, take is not called.
+//
+// When take fails, or the process dies, or the commit fails, the consumer has not
+// moved, and the same events are read again: at least once. What take writes through tx
+// is stored together with the position, so it is stored exactly once. In the host's
+// transaction (see [Store.InTransaction]) the host's commit moves the consumer.
+//
+// The changes of one user or series come in the order in which they were committed,
+// and all domain events of one transaction that fit into limit come together. An open
+// transaction delays its own domain events alone: they come after it commits, however
+// many of others were read meanwhile. Nothing is skipped.
+//
+// One call at a time reads under a name; others wait, and fail after the lock timeout
+// with an error that matches [almanac.ErrLocked]. The call lasts no longer than
+// [WithTimeout], take included, because an open transaction holds back vacuum. A
+// consumer that was not created is a [*NoConsumerError]. A bad name or limit is an
+// [*almanac.ValidationError]. See also [ErrOutboxRestored].
+func (s *Store) Consume(ctx context.Context, consumer string, limit int, take func(ctx context.Context, tx pgx.Tx, events []DomainEvent) error) (int, error) {
+	if err := checkConsume(consumer, limit); err != nil {
+		return 0, err
+	}
+	var taken int
+	err := s.transact(ctx, "read the outbox", func(ctx context.Context, tx pgx.Tx) error {
+		taken = 0
+		at, err := s.position(ctx, tx, consumer)
+		if err != nil {
+			return err
+		}
+		if at.seen == "" {
+			return asIs(&NoConsumerError{consumer})
+		}
+		events, err := all(ctx, tx, s.statements["read_outbox"], pgx.StrictNamedArgs{
+			"seen": at.seen, "reading": at.reading, "after": max(at.last, at.low-1), "last": at.last, "limit": limit + 1,
+		}, scanDomainEvent)
+		if err != nil {
+			return err
+		}
+		more := len(events) > limit
+		if more {
+			events = events[:limit]
+		}
+		if len(events) == 0 && at.last == 0 {
+			return nil
+		}
+		if len(events) > 0 {
+			if err := take(ctx, tx, events); err != nil {
+				return err
+			}
+		}
+		taken = len(events)
+		return s.moveConsumer(ctx, tx, consumer, at.after(events, more))
+	})
+	return taken, err
+}
+
+func checkConsume(name string, limit int) error {
+	var bad []almanac.FieldError
+	if name == "" || len(name) > 100 {
+		bad = append(bad, almanac.FieldError{Field: "consumer", Problem: "is not 1 to 100 bytes long"})
+	}
+	if limit < 1 || limit > maxConsumed {
+		bad = append(bad, almanac.FieldError{Field: "limit", Problem: fmt.Sprintf("is not between 1 and %d", maxConsumed)})
+	}
+	if bad != nil {
+		return &almanac.ValidationError{Fields: bad}
+	}
+	return nil
+}
+
+// position is how far a consumer has read. Everything in the snapshot seen was read,
+// and, while last is not zero, of what is in the snapshot reading besides, everything
+// numbered up to last.
+type position struct {
+	seen    string // a pg_snapshot; "" where there is no consumer
+	low     int64  // transactions whose ids are past the end of seen have numbers from this one on
+	reading string
+	nextLow int64 // the same of reading
+	last    int64
+}
+
+// position locks a consumer and reads its position. Where it has read all of the
+// snapshot that it was reading, or does not exist, reading is what is committed now.
+func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at position, err error) {
+	var low int64
+	var now string
+	var younger, restored bool
+	name := pgx.StrictNamedArgs{"name": consumer}
+	// The number is read before this transaction gets its id, so that no transaction with a
+	// greater id can draw a smaller number.
+	for _, step := range []struct {
+		statement string
+		args      []any
+		into      []any
+	}{
+		{"outbox_low", nil, []any{&low}},
+		{"take_consumer", []any{name}, []any{&at.seen, &at.low, &at.reading, &at.nextLow, &at.last}},
+		{"outbox_snapshot", []any{name}, []any{&now, &younger, &restored}},
+	} {
+		rows, err := tx.Query(ctx, s.statements[step.statement], step.args...)
+		if err != nil {
+			return at, err
+		}
+		if _, err := pgx.ForEachRow(rows, step.into, func() error { return nil }); err != nil {
+			return at, err
+		}
+	}
+	if restored {
+		return at, asIs(fmt.Errorf("postgres: read the outbox: %w", ErrOutboxRestored))
+	}
+	if at.last == 0 {
+		at.reading = now
+		// The host's transaction may have had its id before, or have an older snapshot. A smaller
+		// number, such as that of the last snapshot, is as right, and looks at more rows.
+		if younger && !s.InTransaction() {
+			at.nextLow = low
+		}
+	}
+	return at, nil
+}
+
+// after returns the position after events were read, of a snapshot that has more or not.
+func (p position) after(events []DomainEvent, more bool) position {
+	if more {
+		p.last = events[len(events)-1].Sequence
+		return p
+	}
+	return position{seen: p.reading, low: p.nextLow, reading: p.reading, nextLow: p.nextLow}
+}
+
+func (s *Store) moveConsumer(ctx context.Context, tx pgx.Tx, consumer string, to position) error {
+	_, err := tx.Exec(ctx, s.statements["move_consumer"], pgx.StrictNamedArgs{
+		"name": consumer, "seen": to.seen, "low": to.low, "reading": to.reading, "next_low": to.nextLow, "last": to.last,
+	})
+	return err
+}
+
+func scanDomainEvent(row pgx.CollectableRow) (e DomainEvent, err error) {
+	var event uuid.NullUUID
+	var eventType pgtype.Text
+	err = row.Scan(&e.ID, &e.Sequence, &e.At, &e.Kind, &e.UserID, &event, &eventType, &e.Version)
+	e.At, e.EventID, e.EventType = e.At.UTC(), event.UUID, eventType.String
+	return e, err
+}
+
+// PruneOutbox looks at the oldest rows of the outbox, up to limit, deletes those that
+// every consumer has read, and returns how many. Where there is no consumer, it deletes
+// all. Call it until it returns fewer than limit. Rows that a consumer has not read stay
+// for as long as it exists: see [Store.Consumers].
+func (s *Store) PruneOutbox(ctx context.Context, limit int) (pruned int, err error) {
+	if limit < 1 {
+		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not positive"}}}
+	}
+	err = s.transact(ctx, "prune the outbox", func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, s.statements["prune_outbox"], pgx.StrictNamedArgs{"limit": limit})
+		pruned = int(tag.RowsAffected())
+		return err
+	})
+	return pruned, err
+}

@@ -1,0 +1,26 @@
+-- All consumers, and since when the oldest row waits that each has not read.
+SELECT c.name, c.moved_at, (
+    SELECT min(unread.at)
+    FROM (
+        (
+            SELECT o.at
+            FROM :"schema".outbox o
+            WHERE o.sequence >= c.low
+                AND o.transaction_id >= pg_snapshot_xmax(c.seen)
+                AND NOT :taken
+            ORDER BY o.sequence
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT o.at
+            FROM :"schema".outbox o
+            WHERE o.transaction_id = ANY (ARRAY (SELECT pg_snapshot_xip(c.seen)))
+                AND NOT :taken
+            ORDER BY o.sequence
+            LIMIT 1
+        )
+    ) AS unread
+)
+FROM :"schema".outbox_consumers c
+ORDER BY c.name
