@@ -89,6 +89,9 @@ type Orders struct {
 	// Freeze makes it stand still there, as by SIGSTOP, instead of stopping dead: it
 	// goes on when it is told to.
 	Freeze bool
+	// Relay makes the process a relay of the outbox, which does nothing else: the address
+	// of a [Stream]; empty for a worker.
+	Relay string
 	// Flood is the id of a person whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
@@ -166,6 +169,9 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	store, err := postgres.New(pool, settings...)
 	if err != nil {
 		return err
+	}
+	if w.Relay != "" {
+		return w.relay(ctx, store)
 	}
 	senders, err := w.senders()
 	if err != nil {
@@ -349,6 +355,9 @@ type committing struct{ w *worker }
 func (c committing) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
 	if q.SQL == "commit" && ctx.Value(settling{}) != nil {
 		c.w.at(MidSettle)
+	}
+	if q.SQL == "commit" && ctx.Value(moving{}) != nil {
+		c.w.at(MidMove)
 	}
 	return ctx
 }
