@@ -71,7 +71,7 @@ func executions(t *testing.T, level slog.Level, observed bool) (almanac.Event, *
 func TestALogObserverWritesClaimsAndExecutionsAtInfo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		owed, book := executions(t, slog.LevelInfo, true)
+		owed, book := executions(t, slog.LevelDebug, true)
 
 		due := owed.Due.Format(time.RFC3339Nano)
 		claimed := book.about(t, "event.claimed")
