@@ -20,13 +20,10 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/webhook"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // call is one request as a receiver saw it.
 type call struct {

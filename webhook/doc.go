@@ -40,11 +40,14 @@
 //
 // # At the receiver
 //
-// Deliveries repeat. A receiver stores the key in the transaction that has the
-// effect, and keeps it for longer than the sender retries:
+// Deliveries repeat. A receiver stores the key in the transaction that has the effect,
+// and keeps it for longer than the sender retries. [Verifier.Once] does both for a
+// receiver with a PostgreSQL database of its own. By hand, and in any database, it is:
 //
 //	BEGIN;
 //	INSERT INTO seen (key) VALUES ($1) ON CONFLICT DO NOTHING; -- no row: answer 200, do nothing
 //	… the effect …
 //	COMMIT;
+//
+// The key to store is the webhook-id: the signature covers it, and not X-Idempotency-Key.
 package webhook

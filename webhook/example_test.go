@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/webhook"
@@ -108,4 +112,57 @@ func ExampleOption() {
 	// Output:
 	// webhook: timeout of 0s is not positive
 	// webhook: concurrency is negative
+}
+
+// A receiver acts once for each key, in its own database. OnceSchema is among its migrations.
+func ExampleBeginner() {
+	pool, err := pgxpool.New(context.Background(), "postgres://shop@localhost/shop") // connects when it is used
+	if err != nil {
+		panic(err)
+	}
+	defer pool.Close()
+	verifier, err := webhook.NewVerifier("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		panic(err)
+	}
+	receiver, err := verifier.Once(pool, 7*24*time.Hour, func(ctx context.Context, tx pgx.Tx, delivery webhook.Accepted) error {
+		_, err := tx.Exec(ctx, "INSERT INTO vouchers (reason) VALUES ($1)", delivery.Body)
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+
+	answer := httptest.NewRecorder()
+	receiver.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader("{}")))
+	fmt.Println(answer.Code)
+	// Output: 401
+}
+
+// An effect that can never succeed says so, and the sender gives up.
+func ExampleEffect() {
+	var effect webhook.Effect = func(_ context.Context, _ pgx.Tx, delivery webhook.Accepted) error {
+		var body struct{ Message string }
+		if err := json.Unmarshal(delivery.Body, &body); err != nil {
+			return almanac.Permanent(err)
+		}
+		fmt.Println(delivery.Key, body.Message)
+		return nil
+	}
+	for _, body := range []string{`{"message": "Hey, Ada"}`, `{`} {
+		err := effect(context.Background(), nil, webhook.Accepted{Key: "event-0da59425d0ba435e", Body: []byte(body)})
+		fmt.Println(err, errors.Is(err, almanac.ErrPermanent))
+	}
+	// Output:
+	// event-0da59425d0ba435e Hey, Ada
+	// <nil> false
+	// unexpected end of JSON input true
+}
+
+// The body is the object that the sender signed.
+func ExampleAccepted() {
+	delivery := webhook.Accepted{Key: "event-0da59425d0ba435e", Body: []byte(`{"eventType": "BIRTHDAY"}`)}
+	var event struct{ EventType string }
+	fmt.Println(json.Unmarshal(delivery.Body, &event), delivery.Key, event.EventType)
+	// Output: <nil> event-0da59425d0ba435e BIRTHDAY
 }

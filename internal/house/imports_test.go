@@ -82,8 +82,8 @@ func (f file) wrongHome(name string) string {
 		rule  string
 	}{
 		"time/tzdata": {f.Name.Name == "main", "only in package main"},
-		"github.com/jackc/pgx/v5": {f.in("postgres", "internal/pgtest", "examples", "cmd") || f.in("contrib") && tests,
-			"only in postgres, internal/pgtest, examples and cmd, and in tests of contrib"},
+		"github.com/jackc/pgx/v5": {f.in("postgres", "webhook", "internal/pgtest", "examples", "cmd") || f.in("contrib") && tests,
+			"only in postgres, webhook, internal/pgtest, examples and cmd, and in tests of contrib"},
 		"code.dny.dev/ssrf":          {f.in("webhook"), "only in webhook"},
 		"github.com/testcontainers":  {f.in("internal/pgtest"), "only in internal/pgtest"},
 		"github.com/fergusstrange":   {f.in("examples/birthdayd"), "only in examples/birthdayd"},

@@ -1,0 +1,166 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// OnceSchema creates the table in which [Verifier.Once] keeps the keys of accepted
+// deliveries. The receiver runs it once, in its own database, with its migrations.
+// Running it again changes nothing. The table must be on the search_path of the
+// connections that Once is given, whose role needs SELECT, INSERT, UPDATE and DELETE.
+const OnceSchema = `
+CREATE TABLE IF NOT EXISTS webhook_accepted (
+    key         text        PRIMARY KEY,
+    accepted_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX IF NOT EXISTS webhook_accepted_at_idx ON webhook_accepted (accepted_at);
+`
+
+const (
+	// acceptKey stores a key, unless it was accepted within the time to live. While
+	// another transaction stores the same key it waits for that to end.
+	//
+	// $1 the key, $2 the time to live. Locks the key's row.
+	acceptKey = `
+INSERT INTO webhook_accepted AS a (key) VALUES ($1)
+ON CONFLICT (key) DO UPDATE SET accepted_at = now() WHERE a.accepted_at < now() - $2::interval`
+
+	// forgetKeys deletes a few keys that are older than the time to live, so that the
+	// table stays as large as what is delivered within that time. It waits for nobody.
+	//
+	// $1 the time to live. Locks the rows that it deletes.
+	forgetKeys = `
+DELETE FROM webhook_accepted WHERE key IN (
+    SELECT key FROM webhook_accepted WHERE accepted_at < now() - $1::interval
+    ORDER BY accepted_at LIMIT 10 FOR UPDATE SKIP LOCKED)`
+)
+
+// defaultKeep is for how long a key is remembered by default, and minKeep for how
+// long at least: as long as a recorded delivery could be played again, by a receiver
+// whose clock is [Tolerance] ahead or behind.
+const (
+	defaultKeep = 7 * 24 * time.Hour
+	minKeep     = 2 * Tolerance
+)
+
+// Beginner begins transactions in the receiver's database. A *pgxpool.Pool is one. A
+// *pgx.Conn is one too, for deliveries that come one after the other.
+type Beginner interface {
+	// Begin starts a transaction, as pgx does.
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Accepted is a delivery that was verified and whose key is new.
+type Accepted struct {
+	Key    string      // the event's idempotency key, the same on every attempt
+	Header http.Header // of the request; only the webhook-id and webhook-timestamp in it are signed
+	Body   []byte      // the JSON object that was signed
+}
+
+// Effect does what a delivery asks for, in the transaction that remembers its key. It
+// neither commits the transaction nor rolls it back.
+//
+// A nil error commits, and the sender gets 200. Any other error rolls back, so that the
+// next attempt of the same delivery runs the effect again. The sender then gets 500, which
+// it retries, or 422, which it does not, where the error matches [almanac.ErrPermanent].
+// The context ends when the sender hangs up. Effects run concurrently, for different keys.
+type Effect func(ctx context.Context, tx pgx.Tx, delivery Accepted) error
+
+// Once returns a handler that runs next once for each key. It verifies the delivery, as
+// [Verifier.Handler] does, and stores the key that the signature covers in the table of
+// [OnceSchema], in one transaction of db with what next does. It answers 200 to a
+// duplicate without running next.
+//
+// Duplicates that arrive together wait for the first one: when that commits they are
+// duplicates, and when it rolls back the next one runs. A process that dies in between
+// leaves neither the key nor the effect. Only what next does by its transaction is once;
+// a mail that it sends is not.
+//
+// A key is remembered for ttl, by the database's clock; zero means seven days. It must be
+// longer than the sender retries: a delivery with a key that was forgotten runs again. Each
+// accepted delivery deletes up to ten older keys.
+//
+// The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the
+// transaction fails, which it logs to [slog.Default]; in neither case has next taken
+// effect. Where the answer to a commit was lost, it has or it has not, and the sender's
+// next attempt finds out. The handler is safe for concurrent use if db is.
+//
+// Once returns an error that names each wrong argument: a nil verifier, db or next, or a ttl
+// that is neither zero nor at least ten minutes. Within ten minutes a delivery that somebody
+// recorded can be played again.
+func (v *Verifier) Once(db Beginner, ttl time.Duration, next Effect) (http.Handler, error) {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("webhook: "+format, args...))
+		}
+	}
+	refuse(v == nil, "no verifier is given")
+	refuse(db == nil, "no database is given")
+	refuse(next == nil, "no effect is given")
+	refuse(ttl != 0 && ttl < minKeep, "a ttl of %v is less than %v, for which a recorded delivery can be played again", ttl, minKeep)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if ttl == 0 {
+		ttl = defaultKeep
+	}
+	return v.Handler(&once{db, ttl, next}), nil
+}
+
+// once handles verified deliveries.
+type once struct {
+	db   Beginner
+	ttl  time.Duration
+	next Effect
+}
+
+func (o *once) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "the body cannot be read", http.StatusBadRequest)
+		return
+	}
+	delivery := Accepted{Key: r.Header.Get(headerID), Header: r.Header, Body: body}
+	duplicate, err := o.accept(r.Context(), delivery)
+	switch {
+	case errors.Is(err, almanac.ErrPermanent):
+		slog.WarnContext(r.Context(), "webhook: delivery refused", "idempotency_key", delivery.Key, "error", err)
+		http.Error(w, "refused for good", http.StatusUnprocessableEntity)
+	case err != nil:
+		slog.ErrorContext(r.Context(), "webhook: delivery took no effect", "idempotency_key", delivery.Key, "error", err)
+		http.Error(w, "try again", http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		// The sender needs the status alone.
+		_, _ = io.WriteString(w, map[bool]string{false: `{"success":true}`, true: `{"success":true,"duplicate":true}`}[duplicate])
+	}
+}
+
+// accept runs the effect and stores the key in one transaction, unless the key is there.
+func (o *once) accept(ctx context.Context, delivery Accepted) (duplicate bool, err error) {
+	err = pgx.BeginFunc(ctx, o.db, func(tx pgx.Tx) error {
+		stored, err := tx.Exec(ctx, acceptKey, delivery.Key, o.ttl)
+		if err != nil {
+			return fmt.Errorf("storing the key: %w", err)
+		}
+		if duplicate = stored.RowsAffected() == 0; duplicate {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, forgetKeys, o.ttl); err != nil {
+			return fmt.Errorf("deleting old keys: %w", err)
+		}
+		return o.next(ctx, tx, delivery)
+	})
+	return duplicate, err
+}
