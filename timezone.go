@@ -45,9 +45,10 @@ const (
 // or "Etc/UTC". Note that "Etc/GMT+5" is five hours behind UTC, as POSIX would have it.
 //
 // The System V names are CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT,
-// PST8PDT and WET. Each is a zone of its own here: zone data older than release 2024b
-// has rules for it, and newer data has those of a place. Prefer the name of the place
-// where the user lives.
+// PST8PDT and WET. Since release 2024b each is a link to a place, which is its canonical
+// name: see [Timezone.Canonical]. Zone data older than that has rules of its own for it,
+// which agree with those of the place from 2026 on. Prefer the name of the place where the
+// user lives.
 //
 // Three names that a directory of zone files may have are refused: Factory, which stands
 // for a machine that was not set up, localtime and posixrules.
@@ -88,8 +89,9 @@ func (z Timezone) String() string {
 }
 
 // Canonical returns the present name of the same place: "Asia/Kolkata" for
-// "Asia/Calcutta". Only pure renames are followed. Zones of different places that
-// happen to agree today are different zones.
+// "Asia/Calcutta". It follows pure renames, and the System V names to the places that they
+// are links to: "America/New_York" for "EST5EDT". Zones of different places that happen to
+// agree today are different zones.
 func (z Timezone) Canonical() string {
 	if z.zone == nil {
 		return ""

@@ -37,8 +37,9 @@ var table = sync.OnceValue(func() map[string]entry {
 type entry struct{ name, canonical string }
 
 // Lookup finds name without regard to ASCII case. It returns the name's proper
-// spelling and the canonical name of the place, which differs from it only where
-// the database renamed a zone ("Asia/Calcutta" is "Asia/Kolkata").
+// spelling and the canonical name of the place. The two differ where the database
+// renamed a zone ("Asia/Calcutta" is "Asia/Kolkata"), and for the System V names, which
+// are links to places ("EST5EDT" is "America/New_York").
 func Lookup(name string) (proper, canonical string, ok bool) {
 	// Unicode has letters that become ASCII in lower case; none is in a name.
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
