@@ -17,6 +17,8 @@ var (
 	ErrInvalid                = errors.New("almanac: invalid input")                                // *ValidationError
 	ErrInvalidTimezone        = errors.New("almanac: unknown time zone")                            // *InvalidTimezoneError
 	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                        // *InvalidDateOfBirthError
+	ErrDateOfBirthInFuture    = errors.New("almanac: date of birth is in the future")               // *InvalidDateOfBirthError, which is ErrInvalidDateOfBirth too
+	ErrMaxRetriesExceeded     = errors.New("almanac: no attempt is left")                           // *MaxRetriesExceededError
 	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")                     // *InvalidStateTransitionError
 	ErrOptimisticLock         = errors.New("almanac: changed since it was read")                    // *OptimisticLockError
 	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")               // *UnsupportedEventTypeError
@@ -118,14 +120,34 @@ func (e *InvalidTimezoneError) Is(target error) bool { return target == ErrInval
 type InvalidDateOfBirthError struct {
 	Value  string
 	Reason string // as a clause: "is in the future"
+	Future bool   // the date has not come where the user lives
 }
 
 func (e *InvalidDateOfBirthError) Error() string {
 	return fmt.Sprintf("almanac: date of birth %q %s", e.Value, e.Reason)
 }
 
-// Is makes errors.Is(err, ErrInvalidDateOfBirth) hold.
-func (e *InvalidDateOfBirthError) Is(target error) bool { return target == ErrInvalidDateOfBirth }
+// Is makes errors.Is(err, ErrInvalidDateOfBirth) hold, and
+// errors.Is(err, ErrDateOfBirthInFuture) if e.Future.
+func (e *InvalidDateOfBirthError) Is(target error) bool {
+	return target == ErrInvalidDateOfBirth || e.Future && target == ErrDateOfBirthInFuture
+}
+
+// MaxRetriesExceededError says that an event has used up its attempts. It is the refusal
+// of [AttemptsLeft]. An attempt that fails for the last time needs no such error: the event
+// is FAILED with the reason of that attempt.
+type MaxRetriesExceededError struct {
+	EventID uuid.UUID
+	Failed  int // how many attempts have failed
+	Limit   int // how many there may be
+}
+
+func (e *MaxRetriesExceededError) Error() string {
+	return fmt.Sprintf("%d of %d attempts have failed", e.Failed, e.Limit)
+}
+
+// Is makes errors.Is(err, ErrMaxRetriesExceeded) hold.
+func (e *MaxRetriesExceededError) Is(target error) bool { return target == ErrMaxRetriesExceeded }
 
 // InvalidStateTransitionError says which step of an event's life was refused.
 type InvalidStateTransitionError struct {

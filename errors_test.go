@@ -16,6 +16,7 @@ import (
 var sentinels = map[string]error{
 	"not found": almanac.ErrNotFound, "exists": almanac.ErrExists, "invalid": almanac.ErrInvalid,
 	"invalid timezone": almanac.ErrInvalidTimezone, "invalid date of birth": almanac.ErrInvalidDateOfBirth,
+	"date of birth in the future": almanac.ErrDateOfBirthInFuture, "max retries exceeded": almanac.ErrMaxRetriesExceeded,
 	"invalid state transition": almanac.ErrInvalidStateTransition, "optimistic lock": almanac.ErrOptimisticLock,
 	"unsupported event type": almanac.ErrUnsupportedEventType, "skipped wall time": almanac.ErrSkippedWallTime,
 	"rejected wall time": almanac.ErrRejectedWallTime, "no occurrence": almanac.ErrNoOccurrence,
@@ -41,6 +42,7 @@ func TestTypedErrorsMatchTheirSentinelAndNoOther(t *testing.T) {
 		"timezone, near": {&almanac.InvalidTimezoneError{Name: "tokyo", Suggestion: "Asia/Tokyo"}, "invalid timezone", `almanac: "tokyo" is not a known time zone; did you mean "Asia/Tokyo"?`},
 		"timezone, new":  {&almanac.InvalidTimezoneError{Name: "Asia/New", NoData: true}, "invalid timezone", `almanac: "Asia/New" is a time zone for which this machine has no data`},
 		"date of birth":  {&almanac.InvalidDateOfBirthError{Value: "2030-01-01", Reason: "is in the future"}, "invalid date of birth", `almanac: date of birth "2030-01-01" is in the future`},
+		"retry limit":    {&almanac.MaxRetriesExceededError{EventID: id, Failed: 3, Limit: 3}, "max retries exceeded", "3 of 3 attempts have failed"},
 		"transition":     {&almanac.InvalidStateTransitionError{EventID: id, From: almanac.Completed, To: almanac.Processing}, "invalid state transition", "almanac: event " + id.String() + ": invalid state transition from COMPLETED to PROCESSING"},
 		"lock, user":     {&almanac.OptimisticLockError{UserID: id, Expected: 3}, "optimistic lock", "almanac: user " + id.String() + " was modified by another transaction (expected version 3)"},
 		"lock":           {&almanac.OptimisticLockError{EventID: id, Expected: 3}, "optimistic lock", "almanac: event " + id.String() + " was modified by another transaction (expected version 3)"},

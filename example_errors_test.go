@@ -36,6 +36,14 @@ func ExampleInvalidDateOfBirthError() {
 	// true 1990-02-30 is not a day of the calendar: February 1990 has 28 days
 }
 
+// A host's own program asks the chain of checks before it delivers an event by hand.
+func ExampleMaxRetriesExceededError() {
+	err := almanac.Checks{almanac.AttemptsLeft(3)}.All(almanac.Event{RetryCount: 3}, time.Now())
+	var limit *almanac.MaxRetriesExceededError
+	fmt.Println(errors.As(err, &limit), errors.Is(err, almanac.ErrMaxRetriesExceeded), limit)
+	// Output: true true 3 of 3 attempts have failed
+}
+
 func ExampleNoDelivererError() {
 	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Recurring{Type: "DIGEST", Via: "letter"})
 	if err != nil {

@@ -29,10 +29,10 @@ var earliestBirth = Date{1900, time.January, 1}
 func ParseDateOfBirth(s string) (DateOfBirth, error) {
 	date, err := ParseDate(s)
 	if err != nil {
-		return DateOfBirth{}, &InvalidDateOfBirthError{clip(s, 32), dateProblem(s)}
+		return DateOfBirth{}, &InvalidDateOfBirthError{Value: clip(s, 32), Reason: dateProblem(s)}
 	}
 	if date.Before(earliestBirth) {
-		return DateOfBirth{}, &InvalidDateOfBirthError{s, "is before " + earliestBirth.String()}
+		return DateOfBirth{}, &InvalidDateOfBirthError{Value: s, Reason: "is before " + earliestBirth.String()}
 	}
 	return DateOfBirth{date}, nil
 }
@@ -168,7 +168,7 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 		}
 	}
 	if born == nil && latestBirth(u, zoned, now).Before(u.DateOfBirth.date) {
-		err := &InvalidDateOfBirthError{u.DateOfBirth.String(), "is in the future"}
+		err := &InvalidDateOfBirthError{Value: u.DateOfBirth.String(), Reason: "is in the future", Future: true}
 		refuse("dateOfBirth", err.Reason, err)
 	}
 	if c.Attributes != nil {

@@ -264,6 +264,19 @@ func TestNewUserFillsIn(t *testing.T) {
 	}
 }
 
+func TestABirthInTheFutureIsASentinel(t *testing.T) {
+	t.Parallel()
+
+	now := instant(t, "2026-03-15T12:00:00Z")
+	for date, want := range map[string]bool{"2026-03-16": true, "1899-12-31": false, "soon": false} {
+		_, err := almanac.NewUser(almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: date, Timezone: "UTC"}, now)
+		var born *almanac.InvalidDateOfBirthError
+		if !errors.As(err, &born) || !errors.Is(err, almanac.ErrInvalidDateOfBirth) || born.Future != want || errors.Is(err, almanac.ErrDateOfBirthInFuture) != want {
+			t.Errorf("born %s: %v, %+v; in the future %v", date, err, born, want)
+		}
+	}
+}
+
 func TestEditChangesWhatIsNamedAndNothingElse(t *testing.T) {
 	t.Parallel()
 

@@ -53,11 +53,12 @@ func IsDue() Check {
 	}
 }
 
-// AttemptsLeft refuses events of which n attempts have failed.
+// AttemptsLeft refuses events of which n attempts have failed. The refusal is a
+// [*MaxRetriesExceededError].
 func AttemptsLeft(n int) Check {
 	return func(e Event, _ time.Time) error {
 		if e.RetryCount >= n {
-			return fmt.Errorf("%d of %d attempts have failed", e.RetryCount, n)
+			return &MaxRetriesExceededError{EventID: e.ID, Failed: e.RetryCount, Limit: n}
 		}
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
 
@@ -45,6 +47,18 @@ func TestStockChecks(t *testing.T) {
 				t.Errorf("refusal %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// The refusals of a chain are joined, and each is found by its type.
+func TestTheRetryLimitIsASentinel(t *testing.T) {
+	t.Parallel()
+
+	event := almanac.Event{ID: uuid.New(), Status: almanac.Failed, RetryCount: 3}
+	err := almanac.Checks{almanac.HasStatus(almanac.Processing), almanac.AttemptsLeft(3)}.All(event, instant(t, "2026-12-10T09:00:00Z"))
+	var limit *almanac.MaxRetriesExceededError
+	if !errors.Is(err, almanac.ErrMaxRetriesExceeded) || !errors.As(err, &limit) || *limit != (almanac.MaxRetriesExceededError{EventID: event.ID, Failed: 3, Limit: 3}) {
+		t.Errorf("refusal %v, %+v", err, limit)
 	}
 }
 

@@ -33,6 +33,11 @@ func WithAttributes(object string) UserOption {
 	return func(p *almanac.Profile) { p.Attributes = json.RawMessage(object) }
 }
 
+// WithUserID gives the id. The zero id is replaced by one that nobody has.
+func WithUserID(id uuid.UUID) UserOption {
+	return func(p *almanac.Profile) { p.ID = id }
+}
+
 // User returns a valid user with an id of their own: Ada Lovelace, born on
 // 1990-01-01, living in America/New_York. When they were created is for the
 // repository to say. It panics on options that make no valid user.
@@ -89,6 +94,17 @@ func For(u almanac.User) EventOption {
 		e.UserID, e.UserVersion, e.Zone = u.ID, u.Version, u.Timezone.String()
 		place(e, e.Due)
 	}
+}
+
+// WithID gives the id of the event. Its occurrence key stays one that no other event
+// has; see [Of] to give that too.
+func WithID(id uuid.UUID) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.ID = id }
+}
+
+// OfUser gives the event to the user of an id, without their zone; see [For].
+func OfUser(id uuid.UUID) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.UserID = id }
 }
 
 // OfType makes an event of another type than BIRTHDAY.

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 )
@@ -49,6 +51,22 @@ func TestEventsAreTellableApart(t *testing.T) {
 	a, b := almanactest.Event(now, almanactest.For(ada)), almanactest.Event(now, almanactest.For(ada))
 	if a.ID == b.ID || a.OccurrenceKey == b.OccurrenceKey || a.IdempotencyKey == b.IdempotencyKey {
 		t.Errorf("%+v and %+v share an id or a key", a, b)
+	}
+}
+
+func TestFixturesHaveTheIDsTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	userID, eventID := uuid.MustParse("123e4567-e89b-12d3-a456-426614174000"), uuid.MustParse("0193b3a0-0000-7000-8000-000000000001")
+	u := almanactest.User(almanactest.WithUserID(userID))
+	e := almanactest.Event(now, almanactest.WithID(eventID), almanactest.OfUser(userID), almanactest.Of("2026"))
+	if u.ID != userID || e.ID != eventID || e.UserID != userID {
+		t.Errorf("user %s, event %s of %s", u.ID, e.ID, e.UserID)
+	}
+	if again := almanactest.Event(now, almanactest.WithID(eventID), almanactest.OfUser(userID), almanactest.Of("2026")); again.IdempotencyKey != e.IdempotencyKey {
+		t.Errorf("the same ids have the keys %s and %s", e.IdempotencyKey, again.IdempotencyKey)
+	}
+	if other := almanactest.User(almanactest.WithUserID(uuid.Nil)); other.ID == uuid.Nil {
+		t.Error("a user has the zero id")
 	}
 }
 
