@@ -379,7 +379,7 @@ func TestWorkflow5RaceConditionProtectionDuringUserUpdates(t *testing.T) {
 	event := d.create(d.profile("Doe"))
 	d.run(d.scheduler)
 	t.Cleanup(free) // before the schedulers are waited for
-	<-arrived // T1: the event is being executed
+	<-arrived       // T1: the event is being executed
 
 	status, answer := d.send(http.MethodPut, "/user/"+event.UserID.String(), `{"dateOfBirth":"1990-02-20"}`) // T2, T3
 
