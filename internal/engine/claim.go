@@ -35,9 +35,10 @@ func (s *slots) release(n int) {
 type claimer[T, R any, K comparable] struct {
 	r      *run[T, R, K]
 	holder *holder[T, R, K]
-	claims int // calls of Claim that failed in a row
-	looks  int // calls of Until that failed in a row
-	vain   int // claims in a row that got nothing although something was due
+	claims int   // calls of Claim that failed in a row
+	looks  int   // calls of Until that failed in a row
+	vain   int   // claims in a row that got nothing although something was due
+	err    error // why once gave up
 }
 
 // run ends when ctx does. The items that it starts live below work, which
@@ -78,6 +79,9 @@ func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(con
 		return got, true
 	}
 	c.claims++
+	if c.givesUp(c.claims, err) {
+		return got, false
+	}
 	wait := c.r.backoff(c.claims)
 	if ctx.Err() == nil {
 		c.r.log.WarnContext(ctx, "claim failed", "error", err, "retry_in", wait)

@@ -31,6 +31,7 @@
 //	actor    file       number     does                             ends
 //	Run      engine.go  1          starts the rest, waits, drains   when all below have
 //	claimer  claim.go   1          sleeps until due; claims         when Run's context does
+//	         once.go               or claims what is due            when nothing is left to do
 //	holder   ahead.go   1          keeps what is not due yet, and   when the claimer has ended
 //	                               begins it when confirmed
 //	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
@@ -54,6 +55,9 @@
 //	settlers told that no more is to come
 //	          │ until all is stored, at most one TTL after the last success
 //	renewer stopped ──▶ Run returns
+//
+// Under Settings.Once the claimer ends Run's context itself when nothing is left to do.
+// The rest is the same.
 //
 // # Time
 //

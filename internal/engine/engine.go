@@ -28,6 +28,10 @@ var (
 	// ErrUnsettled is matched by what Run returns when results had to be given up
 	// after Run was asked to stop.
 	ErrUnsettled = errors.New("engine: results given up")
+
+	// ErrNotAsked is matched by what Run returns under Settings.Once when the store did
+	// not answer.
+	ErrNotAsked = errors.New("engine: the store does not answer")
 )
 
 // Engine claims items of type T when they are due, does each in a goroutine of
@@ -158,10 +162,16 @@ type Settings struct {
 	// row, counted from 1. Answers below a millisecond count as one. It must be
 	// safe for concurrent use.
 	Backoff func(failures int) time.Duration
+
+	// Once makes Run end by itself: when Until knows of nothing and nothing is in hand,
+	// or when somebody else holds what is due. Claim or Until may fail five times in a
+	// row; then Run ends with an error that matches ErrNotAsked. Results that were given
+	// up at any time are an error of Run's. Ahead is not used.
+	Once bool
 }
 
-// Run claims, does and settles until ctx is done. From then on it claims
-// nothing; the items in hand go on for up to Settings.Drain, have their
+// Run claims, does and settles until ctx is done, or until nothing is left to do
+// under Settings.Once. From then on it claims nothing; the items in hand go on for up to Settings.Drain, have their
 // contexts cancelled then, and what they result in is settled. Leases are
 // renewed throughout. Storing the last results is given up when nothing could
 // be stored for a whole Leases.TTL.
@@ -178,6 +188,8 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	if err := e.check(); err != nil {
 		return err
 	}
+	ctx, finish := context.WithCancel(ctx)
+	defer finish()
 	r := newRun(e, ctx.Done())
 	if !e.live.current.CompareAndSwap(nil, r) {
 		return ErrRunning
@@ -192,10 +204,16 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 
 	var actors sync.WaitGroup
 	holder := newHolder(r)
+	claimer := &claimer[T, R, K]{r: r, holder: holder}
 	actors.Go(func() {
 		defer r.busy.leave()
 		defer close(holder.incoming)
-		(&claimer[T, R, K]{r: r, holder: holder}).run(ctx, work)
+		if e.Settings.Once {
+			defer finish()
+			claimer.once(ctx, work)
+			return
+		}
+		claimer.run(ctx, work)
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
 	settlers, turn := make([]settler[T, R, K], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
@@ -224,7 +242,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	for i := range settlers {
 		err = errors.Join(err, settlers[i].err)
 	}
-	return errors.Join(err, r.postponer.settler.err)
+	return errors.Join(err, r.postponer.settler.err, claimer.err)
 }
 
 // Wake hints that an item may be due earlier than the engine knows. It never

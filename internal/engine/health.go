@@ -48,16 +48,11 @@ func (e *Engine[T, R, K]) Health() Health {
 	}
 	now := time.Now()
 	h := Health{
-		Running: true,
+		Running: !r.isStopping(),
 		Claim:   r.claiming.trouble(now),
 		Renew:   r.renewing.trouble(now),
 		InHand:  int(r.slots.inHand.Load()) + r.postponer.count(),
 		Chores:  make(map[string]Trouble),
-	}
-	select {
-	case <-r.stopped:
-		h.Running = false
-	default:
 	}
 	for i := range r.settling {
 		if trouble := r.settling[i].trouble(now); trouble.For > h.Settle.For {
@@ -71,6 +66,16 @@ func (e *Engine[T, R, K]) Health() Health {
 		}
 	}
 	return h
+}
+
+// isStopping reports whether Run was asked to stop, or has nothing left to do.
+func (r *run[T, R, K]) isStopping() bool {
+	select {
+	case <-r.stopped:
+		return true
+	default:
+		return false
+	}
 }
 
 // vigil watches over something that is tried until it succeeds. It is safe for

@@ -139,10 +139,8 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 		return kept
 	}
 	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "error", cause)
-	select {
-	case <-s.r.stopped:
+	if s.r.isStopping() || s.r.Settings.Once { // else the log has to do: Run goes on
 		s.err = errors.Join(s.err, fmt.Errorf("%w: %d: %w", ErrUnsettled, len(lost), cause))
-	default: // the log has to do: Run goes on
 	}
 	s.free(lost)
 	return kept
