@@ -16,6 +16,7 @@ import (
 type running struct {
 	lanes    atomic.Pointer[[]*lane] // nil unless they run
 	miswired sync.Map                // NoDelivererError → true, of those in the log
+	zones    *zoneFollower           // of passes; only the one that runs uses it
 }
 
 // wake has the engines look again, everywhere: nothing is known of what there is.

@@ -69,6 +69,24 @@ type Runner interface {
 	// will do. While the repository cannot be asked, Run waits.
 	Run(ctx context.Context) error
 
+	// RunOnce is one pass of what Run does, for hosts that a cron or a function service
+	// starts. It releases what leases that ran out held, plans what was left to this
+	// program, and compares zone rules as Run does. Then it claims and executes what is
+	// due, and returns what came of it when nothing is due any more, the limit is reached
+	// or its time is over. When ctx ends, the pass ends as Run does: what finishes within
+	// [WithDrain] is stored, and the rest is released.
+	//
+	// An event that fails is tried again by a later pass, or by this one if its wait is
+	// over while others run. A type's [Limit] holds; a pass waits for its rate.
+	// RunOnce uses at most two connections at a time, and one is enough. It does not listen
+	// and does not look ahead. Any number of passes and of Runs may work on one database.
+	//
+	// Options out of their bounds are a [*ValidationError]. The error matches [ErrOutdated]
+	// as for Run, and [ErrRunning] while a Run or a pass of this scheduler runs. It matches
+	// [errors.ErrUnsupported] in a host's transaction. After any other error the result
+	// says what was done all the same; the next pass goes on from there.
+	RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResult, error)
+
 	// Missed reports which events have been ready for longer than the grace (see
 	// [WithMissedGrace]), as after a downtime, and logs a line about them. They need no
 	// further care: Run executes them, oldest first. Run calls it at its start.

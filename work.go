@@ -164,18 +164,24 @@ func (w *worker) setWatch(ctx context.Context, was clock) clock {
 	return w.watch.set(at, asked)
 }
 
-// until says how long it is until the next event is due. What a look everywhere has
-// found is for a claim that looks there too.
+// until says how long it is until the next event is due, and its type's rate allows it.
 func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
 	if len(w.types) == 0 {
 		return 0, false, nil
 	}
+	wait, known, err := w.look(ctx)
+	return max(wait, w.untilAllowed(time.Now())), known, err
+}
+
+// look asks how long it is until the next event is due. What a look everywhere has found
+// is for a claim that looks there too.
+func (w *worker) look(ctx context.Context) (time.Duration, bool, error) {
 	from := w.mark.look()
 	wait, known, err := w.repository.Until(ctx, w.types, from)
 	if from.IsZero() && (err != nil || known && wait <= 0) {
 		w.mark.reset()
 	}
-	return max(wait, w.untilAllowed(time.Now())), known, err
+	return wait, known, err
 }
 
 // safeToRetry reports whether a call that failed certainly stored nothing: asking

@@ -92,6 +92,10 @@ type Orders struct {
 	// Relay makes the process a relay of the outbox, which does nothing else: the address
 	// of a [Stream]; empty for a worker.
 	Relay string
+	// Once has the process work in passes, one after the other, instead of all the time.
+	Once bool
+	// Connections is how many its pool has at most. Zero is the pool's own choice.
+	Connections int32
 	// Flood is the id of a person whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
@@ -152,6 +156,9 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	}
 	config.BeforeConnect = w.lead
 	config.ConnConfig.Tracer = committing{w}
+	if w.Connections > 0 {
+		config.MaxConns = w.Connections
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
@@ -197,8 +204,22 @@ func work(ctx context.Context, text string, out io.Writer) error {
 		}
 		defer ebb()
 	}
+	if w.Once {
+		return passes(ctx, scheduler)
+	}
 	if err := scheduler.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
+	}
+	return nil
+}
+
+// passes runs one pass after the other, as a cron would. What fails is for the next.
+func passes(ctx context.Context, s almanac.Runner) error {
+	for ctx.Err() == nil {
+		if _, err := s.RunOnce(ctx, almanac.RunOnceOptions{}); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		_ = pause(ctx, 50*time.Millisecond)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ type greetingConfig struct {
 	retryFirst time.Duration
 	patient    bool // instead of attempts and retryFirst
 	lease      time.Duration
+	once       bool // one pass instead of a service
 }
 
 // logConfig says what is logged, and how.
@@ -102,6 +103,8 @@ func (c *config) settings() []setting {
 			usage: "form of the log on standard error"},
 		{name: "log-level", arg: "LEVEL", take: c.takeLogLevel,
 			usage: "debug, info, warn or error; info, or warn with -demo, if not set"},
+		{name: "once", preset: "false", once: true, take: takeSwitch(&c.greeting.once),
+			usage: "greet who is due and end, as from a cron; without the API, on two connections"},
 		{name: "version", preset: "false", once: true, take: takeSwitch(&c.version),
 			usage: "print the version"},
 	}
@@ -149,6 +152,7 @@ func (c *config) check() error {
 	}
 	refuse(c.databaseURL == "" && c.dataDir == "",
 		"-data-dir is empty: name a directory for the data of birthdayd's own PostgreSQL, or another PostgreSQL by -database-url")
+	refuse(c.demo && c.greeting.once, "-once ends, and -demo goes on: they do not go together")
 	refuse(c.demo && c.hook != hookConfig{}, "-demo has a receiver of its own and takes no -webhook flags")
 	refuse(!c.demo && c.hook.url == "", "-webhook-url is required, except with -demo")
 	if !c.demo && c.hook.url != "" {

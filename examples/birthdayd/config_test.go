@@ -184,10 +184,10 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
 	flags := []string{"addr", "api-rate", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
-		"metrics", "metrics-token", "patient-retry", "retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-attributes", "webhook-secret", "webhook-url", "workers"}
+		"metrics", "metrics-token", "once", "patient-retry", "retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-attributes", "webhook-secret", "webhook-url", "workers"}
 	for _, flag := range flags {
 		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		named := flag == "version" || strings.Contains(out.String(), " "+variable)
+		named := flag == "version" || flag == "once" || strings.Contains(out.String(), " "+variable)
 		if !strings.Contains(out.String(), "\n  -"+flag+" ") || !named {
 			t.Errorf("-h does not tell of -%s and %s", flag, variable)
 		}

@@ -54,7 +54,11 @@ func run(ctx context.Context, args []string, lookup lookupEnv, std streams) int 
 		fmt.Fprintln(std.out, version())
 		return exitOK
 	}
-	if err := serve(ctx, c, std); err != nil {
+	do := serve
+	if c.greeting.once {
+		do = pass
+	}
+	if err := do(ctx, c, std); err != nil {
 		fmt.Fprintf(std.err, "birthdayd: %v\n", err)
 		return exitFailure
 	}

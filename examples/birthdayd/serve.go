@@ -96,10 +96,7 @@ type deployment struct {
 
 // assemble puts the library together. It starts nothing.
 func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, error) {
-	if c.hook.secret == "" {
-		log.Warn("webhooks are not signed, so receivers cannot tell them from forgeries; set -webhook-secret")
-	}
-	deliverer, err := c.hook.deliverer(webhook.WithLogger(log))
+	deliverer, err := c.sender(log)
 	if err != nil {
 		return nil, err
 	}
@@ -112,15 +109,10 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 		return nil, err
 	}
 	d := &deployment{delay: c.delay, metrics: newMetrics(registry), log: log}
-	options := []almanac.Option{
-		almanac.WithWorkers(c.greeting.workers),
-		almanac.WithLease(c.greeting.lease),
+	options := append(c.options(log),
 		almanac.WithSweep(min(5*time.Second, c.greeting.lease/3)),
 		almanac.WithDeliverer(almanac.ChannelWebhook, d.metrics.events.Middleware(deliverer)),
-		almanac.WithObserver(almanac.LogObserver(log)),
-		almanac.WithObserver(d.metrics.events),
-		almanac.WithLogger(log),
-	}
+		almanac.WithObserver(d.metrics.events))
 	if show != nil {
 		options = append(options, almanac.WithObserver(show.observer()))
 	}
@@ -131,6 +123,24 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 		return nil, err
 	}
 	return d, d.metrics.watch(d, registry)
+}
+
+// sender makes the deliverer of the webhooks, and warns where they are not signed.
+func (c config) sender(log *slog.Logger) (almanac.Deliverer, error) {
+	if c.hook.secret == "" {
+		log.Warn("webhooks are not signed, so receivers cannot tell them from forgeries; set -webhook-secret")
+	}
+	return c.hook.deliverer(webhook.WithLogger(log))
+}
+
+// options are those of every scheduler.
+func (c config) options(log *slog.Logger) []almanac.Option {
+	return []almanac.Option{
+		almanac.WithWorkers(c.greeting.workers),
+		almanac.WithLease(c.greeting.lease),
+		almanac.WithObserver(almanac.LogObserver(log)),
+		almanac.WithLogger(log),
+	}
 }
 
 // addAPI adds the HTTP server, on connections of its own, which also serve the

@@ -13,6 +13,7 @@ func clockReaders() map[string]string {
 		"watch.go":                        "pairs the database's time with the worker's own",
 		"zoneview.go":                     "what was read of zone rules grows old",
 		"work.go":                         "a claim's answer is as old as the question",
+		"run_once.go":                     "a pass waits for the rate of a type",
 		"ahead.go":                        "a confirmation is as old as the question",
 		"postgres/transact.go":            "a claim takes its time",
 		"postgres/keys.go":                "keys are looked up for instants that seem over",

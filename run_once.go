@@ -1,0 +1,317 @@
+package almanac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// RunOnceOptions bounds one pass. The zero RunOnceOptions is all defaults.
+type RunOnceOptions struct {
+	// Limit is the most events that the pass claims, 1 to 1,000,000. An event that is
+	// tried again in the same pass counts again. Zero means 10,000.
+	Limit int
+
+	// Within is how long the pass claims events. Deliveries that are under way then may go
+	// on for as long as [WithDrain] says; what has not ended by then is cancelled and
+	// released. Storing the last outcomes takes moments, and at most a lease more (see
+	// [WithLease]). It must not be negative. Zero means a minute.
+	Within time.Duration
+
+	// Prune deletes ended events as [WithRetention] says, after the deliveries. It looks at
+	// all that ended since the retention, so once a day is enough. Without a retention it
+	// does nothing.
+	Prune bool
+}
+
+// RunOnceResult says what one pass did. Claimed is the sum of Completed, Failed, Retried,
+// Released and Unstored.
+type RunOnceResult struct {
+	// Claimed is how many events were claimed. One that was claimed twice counts twice.
+	Claimed int
+	// Completed is how many were delivered.
+	Completed int
+	// Failed is how many ended as FAILED.
+	Failed int
+	// Retried is how many were released after a failure or a snooze, to be tried again.
+	Retried int
+	// Released is how many were released because the pass was over before they were
+	// delivered. Nothing is counted against them.
+	Released int
+	// Unstored is how many have an outcome that was not stored: the lease was lost, the
+	// user was deleted at once, or the database did not answer. Those that still exist run
+	// again when their lease has run out.
+	Unstored int
+	// Recovered is how many events of leases that ran out were released before the first
+	// claim, as after a crash.
+	Recovered int
+	// More is whether events are due yet: the limit was reached, the time was over, or
+	// somebody else had them locked. Another pass can begin at once.
+	More bool
+}
+
+const (
+	defaultPassLimit = 10_000
+	maxPassLimit     = 1_000_000
+	defaultPassTime  = time.Minute
+)
+
+func (o RunOnceOptions) withDefaults() (RunOnceOptions, error) {
+	var bad ValidationError
+	if o.Limit < 0 || o.Limit > maxPassLimit {
+		bad.Fields = append(bad.Fields, FieldError{Field: "limit", Problem: "is not between 1 and 1000000"})
+	}
+	if o.Within < 0 {
+		bad.Fields = append(bad.Fields, FieldError{Field: "within", Problem: "is negative"})
+	}
+	if len(bad.Fields) > 0 {
+		return o, &bad
+	}
+	if o.Limit == 0 {
+		o.Limit = defaultPassLimit
+	}
+	if o.Within == 0 {
+		o.Within = defaultPassTime
+	}
+	return o, nil
+}
+
+func (s *scheduler) RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResult, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return RunOnceResult{}, err
+	}
+	if s.inTransaction() {
+		return RunOnceResult{}, fmt.Errorf("almanac: run once: in a transaction: %w", errors.ErrUnsupported)
+	}
+	p := newOnePass(s, o)
+	result, err := p.run(ctx)
+	s.log.InfoContext(ctx, "pass ended", slog.Int("claimed", result.Claimed), slog.Int("completed", result.Completed),
+		slog.Int("failed", result.Failed), slog.Int("retried", result.Retried), slog.Int("released", result.Released),
+		slog.Int("unstored", result.Unstored), slog.Int("recovered", result.Recovered), slog.Bool("more", result.More))
+	if err != nil {
+		return result, fmt.Errorf("almanac: run once: %w", err)
+	}
+	return result, nil
+}
+
+// onePass is one call of RunOnce. What all its lanes ask of the repository takes two
+// connections at most: one to claim and to store outcomes, one to renew leases.
+type onePass struct {
+	*scheduler
+	RunOnceOptions
+	working  chan struct{} // full while a claim, a look or outcomes are on their way
+	left     int           // events that may be claimed yet; for those in turn to work
+	renewing chan struct{} // full while a renewal is
+
+	mu     sync.Mutex
+	held   map[uuid.UUID]bool // claimed, and not stored yet
+	result RunOnceResult
+}
+
+func newOnePass(s *scheduler, o RunOnceOptions) *onePass {
+	p := &onePass{RunOnceOptions: o, left: o.Limit, working: make(chan struct{}, 1), renewing: make(chan struct{}, 1), held: make(map[uuid.UUID]bool)}
+	own := *s
+	own.observers = append([]Observer{ObserverFunc(p.count)}, s.observers...)
+	p.scheduler = &own
+	return p
+}
+
+// count takes note of what was stored.
+func (p *onePass) count(_ context.Context, n Notice) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := n.Event.ID
+	switch {
+	case n.Kind == EventClaimed:
+		p.result.Claimed++
+		p.held[id] = true
+		return
+	case n.Kind == EventReleased && n.Cause == AfterCrash:
+		p.result.Recovered++
+		return
+	case !p.held[id]: // a successor, or of a claim whose answer was lost
+		return
+	case n.Kind == EventCompleted:
+		p.result.Completed++
+	case n.Kind == EventFailed:
+		p.result.Failed++
+	case n.Kind == EventReleased && n.Cause == AfterShutdown:
+		p.result.Released++
+	case n.Kind == EventReleased:
+		p.result.Retried++
+	default:
+		return
+	}
+	delete(p.held, id)
+}
+
+// counted returns what was counted.
+func (p *onePass) counted() RunOnceResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.Unstored = len(p.held)
+	return p.result
+}
+
+func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
+	routes, err := p.routes()
+	if err != nil {
+		return RunOnceResult{}, err
+	}
+	lanes, owner := p.lanes(), owner()
+	workers := make([]*worker, len(lanes))
+	for i, l := range lanes {
+		workers[i] = &worker{scheduler: p.scheduler, lane: l, routes: routes, owner: owner}
+		l.engine = p.engine(workers[i])
+	}
+	if !p.running.lanes.CompareAndSwap(nil, &lanes) {
+		return RunOnceResult{}, ErrRunning
+	}
+	defer p.running.lanes.Store(nil)
+	bounded, cancel := context.WithTimeout(ctx, p.Within)
+	defer cancel()
+	if v, able := p.repository.(Verifier); able {
+		if err := v.Verify(bounded); err != nil {
+			return RunOnceResult{}, err
+		}
+	}
+	err = p.upkeep(bounded, workers[0])
+	errs := make([]error, len(lanes))
+	var engines sync.WaitGroup
+	for i, l := range lanes {
+		engines.Go(func() { errs[i] = l.engine.Run(bounded) })
+	}
+	engines.Wait()
+	err = errors.Join(append(errs, err)...)
+	if p.Prune && p.retention > 0 && err == nil {
+		err = unlessOver(bounded, workers[0].prune(bounded))
+	}
+	result := p.counted()
+	if err == nil {
+		result.More, err = p.more(ctx)
+	}
+	return result, err
+}
+
+// upkeep does before the first claim what Run does beside its claims. What fails holds up
+// nothing else.
+func (p *onePass) upkeep(ctx context.Context, w *worker) error {
+	chores := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"release expired leases", w.releaseExpired},
+		{"plan what was left to this program", w.planUnplanned},
+		{"compare zone rules", p.followZonesOnce},
+	}
+	var errs []error
+	for _, c := range chores {
+		if err := unlessOver(ctx, c.do(ctx)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unlessOver returns err unless the time of the pass is over: what is left is for the
+// next pass then.
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// followZonesOnce compares zone rules as Run does. The scheduler remembers from one pass
+// to the next when it did.
+func (p *onePass) followZonesOnce(ctx context.Context) error {
+	f := p.running.zones
+	if f == nil {
+		f = new(zoneFollower)
+		p.running.zones = f
+	}
+	f.scheduler = p.scheduler
+	return f.follow(ctx)
+}
+
+// engine returns the engine of a lane.
+func (p *onePass) engine(w *worker) *machine {
+	e := w.newEngine()
+	e.Ahead.Window = 0
+	e.Settings.Settlers, e.Settings.Once = 1, true
+	settle, renew := e.Settle, e.Leases.Renew
+	e.Claim = func(ctx context.Context, free int) (jobs []*job, err error) {
+		err = exclusively(ctx, p.working, func() (err error) {
+			jobs, err = w.claim(ctx, min(free, p.left), 0)
+			p.left -= len(jobs)
+			return err
+		})
+		return jobs, err
+	}
+	e.Until = func(ctx context.Context) (wait time.Duration, due bool, err error) {
+		err = exclusively(ctx, p.working, func() (err error) {
+			if p.left > 0 {
+				wait, due, err = w.untilAllowedIfDue(ctx)
+			}
+			return err
+		})
+		return wait, due, err
+	}
+	e.Settle = func(ctx context.Context, batch []Settlement) (later []int, err error) {
+		err = exclusively(ctx, p.working, func() (err error) {
+			later, err = settle(ctx, batch)
+			return err
+		})
+		return later, err
+	}
+	e.Leases.Renew = func(ctx context.Context, tokens []uuid.UUID) (held []uuid.UUID, err error) {
+		err = exclusively(ctx, p.renewing, func() (err error) {
+			held, err = renew(ctx, tokens)
+			return err
+		})
+		return held, err
+	}
+	return e
+}
+
+// exclusively calls f when nobody else is in turn, or returns the context's error.
+func exclusively(ctx context.Context, turn chan struct{}, f func() error) error {
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-turn }()
+	return f()
+}
+
+// untilAllowedIfDue reports whether an event is due now, and how long it is until its
+// type's rate allows it.
+func (w *worker) untilAllowedIfDue(ctx context.Context) (time.Duration, bool, error) {
+	if len(w.types) == 0 {
+		return 0, false, nil
+	}
+	wait, known, err := w.look(ctx)
+	if err != nil || !known || wait > 0 {
+		return 0, false, err
+	}
+	return w.untilAllowed(time.Now()), true, nil
+}
+
+// more reports whether something is due yet.
+func (p *onePass) more(ctx context.Context) (bool, error) {
+	types := p.registry.EventTypes()
+	if len(types) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.lease/6)
+	defer cancel()
+	wait, known, err := p.repository.Until(ctx, types, time.Time{})
+	return known && wait <= 0, err
+}
