@@ -159,17 +159,27 @@ func (e Event) check() error {
 	if problem := tokenProblem(e.OccurrenceKey, maxOccurrenceKey); problem != "" {
 		refuse("occurrence key", problem)
 	}
-	if n := len(e.Payload); n > maxPayloadBytes {
-		refuse("payload", fmt.Sprintf("has %d bytes, more than %d", n, maxPayloadBytes))
-	} else if !json.Valid(e.Payload) {
-		refuse("payload", "is not JSON")
-	} else if problem := jsonb.Problem(e.Payload); problem != "" {
-		refuse("payload", "contains "+problem)
+	if problem := payloadProblem(e.Payload); problem != "" {
+		refuse("payload", problem)
 	}
 	if len(bad.Fields) > 0 {
 		return &bad
 	}
 	return nil
+}
+
+// payloadProblem says what is wrong with a payload, or "".
+func payloadProblem(payload json.RawMessage) string {
+	if n := len(payload); n > maxPayloadBytes {
+		return fmt.Sprintf("has %d bytes, more than %d", n, maxPayloadBytes)
+	}
+	if !json.Valid(payload) {
+		return "is not JSON"
+	}
+	if problem := jsonb.Problem(payload); problem != "" {
+		return "contains " + problem
+	}
+	return ""
 }
 
 // tokenProblem says what is wrong with a short text that is compared byte by byte,

@@ -38,6 +38,27 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	return p.zones.stamp(next), err
 }
 
+// detached adds to an edit what becomes of a pending follow-up or one-off event.
+func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
+	changed := true
+	next, err := guarded("replanning "+e.Type, func() (next Event, err error) {
+		if isOneOff(e.OccurrenceKey) {
+			next, changed, err = p.oneOff(h, e)
+			return next, err
+		}
+		return p.followUp(h, e)
+	})
+	switch {
+	case errors.Is(err, ErrSkippedWallTime):
+		edit.Removed = append(edit.Removed, e)
+	case err != nil:
+		return err
+	case changed:
+		edit.Moved = append(edit.Moved, next)
+	}
+	return nil
+}
+
 // followUp returns a pending follow-up as it should be for its user as they are now:
 // at the same wall time, in their zone if it was in theirs before.
 func (p replanning) followUp(h EventHandler, e Event) (Event, error) {

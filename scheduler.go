@@ -18,6 +18,7 @@ import (
 type Scheduler interface {
 	Planner
 	BulkPlanner
+	OneOffPlanner
 	Operator
 	Pauser
 	Runner
@@ -267,14 +268,8 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			continue // another program's type: its own handler will see to it
 		}
 		if e.detached() {
-			moved, err := guarded("replanning "+e.Type, func() (Event, error) { return p.followUp(h, e) })
-			switch {
-			case errors.Is(err, ErrSkippedWallTime):
-				edit.Removed = append(edit.Removed, e)
-			case err != nil:
+			if err := p.detached(h, e, &edit); err != nil {
 				return Edit{}, err
-			default:
-				edit.Moved = append(edit.Moved, moved)
 			}
 			continue
 		}

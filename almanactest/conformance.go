@@ -22,7 +22,7 @@ import (
 // repository is able to do beyond that, as an [almanac.BulkRepository], is checked
 // too.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, specCases, rowCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases} {
+	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, specCases, rowCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases, oneOffCases} {
 		run(t, chapter, open)
 	}
 	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, turnCases, raceCases} {
