@@ -94,8 +94,27 @@ func ExampleMissed() {
 	}
 	missed := must(scheduler.Missed(ctx))
 	fmt.Println(missed.Count, missed.Oldest.Format(time.RFC3339))
+	for _, e := range must(scheduler.FindMissed(ctx, 1000)) {
+		fmt.Println(e.Type, e.Status, e.Due.Format(time.RFC3339))
+	}
 	// Output:
 	// 1 2027-02-28T23:00:00Z
+	// BIRTHDAY PENDING 2027-02-28T23:00:00Z
+}
+
+// After a downtime, what has waited longest comes first.
+func ExampleRecoveryRepository() {
+	ctx := context.Background()
+	repository := almanactest.NewRepository(func() time.Time { return spring })
+	stored(repository, spring.Add(-time.Hour), spring.Add(-3*time.Hour), spring.Add(-2*time.Hour))
+
+	var r almanac.RecoveryRepository = repository
+	for _, e := range must(r.FindMissed(ctx, []string{almanac.TypeBirthday}, time.Minute, 2)) {
+		fmt.Println(e.Due.Format(time.DateTime))
+	}
+	// Output:
+	// 2027-02-28 21:00:00
+	// 2027-02-28 22:00:00
 }
 
 // A readiness probe asks for Err.

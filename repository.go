@@ -24,6 +24,7 @@ type Repository interface {
 	SuccessionRepository
 	ZoneRepository
 	RetentionRepository
+	RecoveryRepository
 	Timekeeper
 }
 
@@ -130,7 +131,8 @@ type EventRepository interface {
 
 	// Find returns the events that match spec in order of creation, a page at a time.
 	// The order is that of the ids, so an event that is rescheduled between two pages is
-	// neither passed over nor shown twice. A nil spec matches every event.
+	// neither passed over nor shown twice. A nil spec matches every event. [Spec] says what
+	// a page costs where there are many events.
 	//
 	// A program that reads on from the last event it has seen finds what is created from
 	// then on. Two kinds of events can appear after others with greater ids. The first are
@@ -316,6 +318,27 @@ type RetentionRepository interface {
 	// that was pruned can come again. Events that were created after the instant are
 	// not looked at.
 	Prune(ctx context.Context, before time.Time, page Page) (Pruned, error)
+}
+
+// RecoveryRepository finds what a downtime left behind.
+type RecoveryRepository interface {
+	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
+	// oldest first: in the order in which they became available, which is that of their
+	// instants except for events that were released. The limit is 1 to 1,000; zero means
+	// 1,000, any other is a [*ValidationError]. FindMissed changes nothing and locks nothing.
+	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
+}
+
+// MissedLimit returns the limit of a FindMissed with its default, or a
+// [*ValidationError] that says what is wrong with it.
+func MissedLimit(limit int) (int, error) {
+	if limit < 0 || limit > maxPage {
+		return 0, &ValidationError{Fields: []FieldError{{Field: "limit", Problem: "is not between 1 and 1000"}}}
+	}
+	if limit == 0 {
+		return maxPage, nil
+	}
+	return limit, nil
 }
 
 // Pruned is what became of a page of events.

@@ -138,6 +138,10 @@ func (s *scheduler) Missed(ctx context.Context) (Missed, error) {
 	return m, nil
 }
 
+func (s *scheduler) FindMissed(ctx context.Context, limit int) ([]Event, error) {
+	return s.repository.FindMissed(ctx, s.registry.EventTypes(), s.grace, limit)
+}
+
 // owner tells people which process holds a lease. The random part makes it unique
 // where containers share names and process ids.
 func owner() string {

@@ -93,6 +93,11 @@ type Runner interface {
 	// further care: Run executes them, oldest first. Run calls it at its start.
 	Missed(ctx context.Context) (Missed, error)
 
+	// FindMissed returns up to limit of the events that Missed counts, oldest first: in
+	// the order in which Run executes them. The limit is 1 to 1,000; zero means 1,000, any
+	// other is a [*ValidationError]. FindMissed changes nothing and logs nothing.
+	FindMissed(ctx context.Context, limit int) ([]Event, error)
+
 	// Health returns how Run does at the moment. It asks nobody, so it is cheap and
 	// cannot fail. All schedulers that [Scheduler].With made of one have the same.
 	Health() Health

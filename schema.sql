@@ -93,7 +93,10 @@ CREATE TABLE :"schema".queue (
     available_at timestamptz NOT NULL, -- when it can be claimed: its target, or later after a release
     event_id     uuid        NOT NULL,
     series_id    bigint      NOT NULL,
-    event_type   varchar(50) NOT NULL
+    event_type   varchar(50) NOT NULL,
+    -- The target of an event that was delayed: available_at is later. NULL where available_at is the target, as of most events.
+    -- '-infinity' where a program of the release before stored the row, which does not say.
+    delayed_from timestamptz DEFAULT '-infinity'
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -102,6 +105,9 @@ CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
 
 -- One event, and pages of pending events in order of creation, however long the history.
 CREATE UNIQUE INDEX queue_event ON :"schema".queue (event_id);
+
+-- Delayed events by their targets. With queue_due it finds what is pending by target: only events that were released have an entry.
+CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
 
 -- What has ended: COMPLETED, FAILED or CANCELLED. It is written once, pruned, and never changed.
 CREATE TABLE :"schema".history (
@@ -135,6 +141,9 @@ CREATE TABLE :"schema".history (
 );
 
 CREATE INDEX history_user ON :"schema".history (user_id);
+
+-- What was due in a range of time, and what there is of a type. Events of one instant share an entry.
+CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc);
 
 -- Failures and cancellations, which are few among many.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
@@ -281,7 +290,7 @@ SELECT
     q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
-    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.requeued_from
+    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.requeued_from, q.delayed_from
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -292,7 +301,7 @@ SELECT
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version,
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
-    l.claimed_at AS updated_at, s.requeued_from
+    l.claimed_at AS updated_at, s.requeued_from, NULL::timestamptz AS delayed_from
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
@@ -312,7 +321,8 @@ SELECT
     h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_timestamp_utc,
     h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
-    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.requeued_from
+    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.requeued_from,
+    NULL::timestamptz AS delayed_from
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -573,6 +583,36 @@ COMMENT ON INDEX :"schema".outbox_user IS 'What is about a user, to be forgotten
 COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
 COMMENT ON COLUMN :"schema".series.version IS 'Optimistic locking: raised by one by every change of the event';
 COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';
+COMMENT ON TABLE :"schema".migrations IS 'The migrations that were applied';
+COMMENT ON VIEW :"schema".pending_events IS 'The events that are PENDING, with the columns of events';
+COMMENT ON VIEW :"schema".processing_events IS 'The events that are PROCESSING, with the columns of events';
+COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended, with the columns of events';
+COMMENT ON COLUMN :"schema".queue.delayed_from IS 'The target of an event that is available later than that; NULL where available_at is the target';
+COMMENT ON INDEX :"schema".migrations_pkey IS 'Each migration once';
+COMMENT ON INDEX :"schema".users_pkey IS 'One user';
+COMMENT ON INDEX :"schema".users_deleted IS 'The few users who are deleted and not yet removed';
+COMMENT ON INDEX :"schema".series_pkey IS 'One series';
+COMMENT ON INDEX :"schema".series_name_key IS 'One series of a user, and all series of a user';
+COMMENT ON INDEX :"schema".series_open IS 'The open series of a user, however many have ended';
+COMMENT ON INDEX :"schema".queue_due IS 'Claims: what is due of a type, oldest first, with FOR UPDATE SKIP LOCKED';
+COMMENT ON INDEX :"schema".queue_event IS 'One pending event, and pages of pending events in order of creation';
+COMMENT ON INDEX :"schema".queue_delayed IS 'Pending events that are available later than their target, by target';
+COMMENT ON INDEX :"schema".history_pkey IS 'One ended event, and pages of ended events in order of creation';
+COMMENT ON INDEX :"schema".history_user IS 'The ended events of a user';
+COMMENT ON INDEX :"schema".history_due IS 'Ended events of a type, by target';
+COMMENT ON INDEX :"schema".history_failed IS 'Pages of failures and cancellations';
+COMMENT ON INDEX :"schema".unplanned_pkey IS 'A series waits once';
+COMMENT ON INDEX :"schema".unplanned_user IS 'Pages of users who have waiting series of a type';
+COMMENT ON INDEX :"schema".keys_pkey IS 'No idempotency key belongs to two occurrences';
+COMMENT ON INDEX :"schema".leases_pkey IS 'One lease';
+COMMENT ON INDEX :"schema".zone_rules_pkey IS 'The rules of a zone';
+COMMENT ON INDEX :"schema".zone_marks_pkey IS 'One mark';
+COMMENT ON INDEX :"schema".pauses_pkey IS 'A type is paused once';
+COMMENT ON INDEX :"schema".audit_pkey IS 'The trail in the order in which it was written';
+COMMENT ON INDEX :"schema".audit_event IS 'The trail of an event';
+COMMENT ON INDEX :"schema".audit_user IS 'The trail of a user';
+COMMENT ON INDEX :"schema".outbox_pkey IS 'The outbox in the order in which it was written';
+COMMENT ON INDEX :"schema".outbox_consumers_pkey IS 'One consumer';
 
 -- PUBLIC neither executes nor writes anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
@@ -597,4 +637,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (8, '0008_zone_marks'),
     (9, '0009_cancelled'),
     (10, '0010_key_holders'),
-    (11, '0011_outbox');
+    (11, '0011_outbox'),
+    (12, '0012_by_time');

@@ -247,6 +247,27 @@ var leaseCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("missed of no type", m, almanac.Missed{})
 	},
+	"FindMissed/lists what has been ready longest first": func(k *kit) {
+		types := []string{almanac.TypeBirthday, almanac.TypeAnniversary, almanac.TypeBirthday}
+		third, first := k.owe(ReadyFor(2*time.Hour)), k.owe(ReadyFor(48*time.Hour))
+		second := k.owe(ReadyFor(24*time.Hour), OfType(almanac.TypeAnniversary))
+		k.owe(ReadyFor(time.Minute))
+		k.owe(DueIn(time.Hour))
+		k.owe(ReadyFor(72*time.Hour), OfType("OTHER"))
+		found, err := k.r.FindMissed(k.Context(), types, time.Hour, 0)
+		k.ok(err)
+		k.same("missed", found, []almanac.Event{k.stored(first.ID), k.stored(second.ID), k.stored(third.ID)})
+		found, err = k.r.FindMissed(k.Context(), types, time.Hour, 2)
+		k.ok(err)
+		k.same("the oldest of them", ids(found), []uuid.UUID{first.ID, second.ID})
+		found, err = k.r.FindMissed(k.Context(), []string{"NONE"}, time.Hour, 2)
+		k.ok(err)
+		k.same("missed of no type", len(found), 0)
+		for _, limit := range []int{-1, 1001} {
+			_, err = k.r.FindMissed(k.Context(), types, time.Hour, limit)
+			k.is(err, almanac.ErrInvalid)
+		}
+	},
 }
 
 // forgotten checks that a token is as good as one that was never used.

@@ -3,6 +3,7 @@ package almanactest
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -86,6 +87,21 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		return nil
 	})
 	return stored, err
+}
+
+// FindMissed returns up to limit of what has been ready for longer than grace, oldest
+// first.
+func (r *Repository) FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) (events []almanac.Event, err error) {
+	if limit, err = almanac.MissedLimit(limit); err != nil {
+		return nil, err
+	}
+	err = r.read(ctx, func(now time.Time) error {
+		events = slices.DeleteFunc(r.matching(pending(types)), func(e almanac.Event) bool { return !e.AvailableAt.Before(now.Add(-grace)) })
+		slices.SortStableFunc(events, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
+		events = events[:min(limit, len(events))]
+		return nil
+	})
+	return events, err
 }
 
 // Missed counts what has been ready for longer than grace.

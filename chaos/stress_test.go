@@ -62,6 +62,7 @@ var faults = map[string]string{
 	"an event of a deleted user":            `SELECT id::text FROM almanac.events WHERE user_id NOT IN (SELECT id FROM almanac.users)`,
 	"a series of a deleted user":            `SELECT id::text FROM almanac.series WHERE user_id NOT IN (SELECT id FROM almanac.users)`,
 	"in the queue, and of no series":        `SELECT event_id::text FROM almanac.queue WHERE event_id NOT IN (SELECT event_id FROM almanac.series WHERE event_id IS NOT NULL)`,
+	"found by another instant":              `SELECT q.event_id::text FROM almanac.queue q JOIN almanac.series s ON s.id = q.series_id WHERE q.delayed_from IS DISTINCT FROM CASE WHEN q.available_at <> s.target_timestamp_utc THEN s.target_timestamp_utc END`,
 	"a key of a deleted user":               `SELECT idempotency_key FROM almanac.keys k JOIN born b ON b.key = k.idempotency_key WHERE b.user_id NOT IN (SELECT id FROM almanac.users)`,
 	"hidden, and not removed":               `SELECT id::text FROM almanac.users WHERE deleted_at IS NOT NULL`,
 	"planned or claimed as before":          `SELECT what FROM stale`,

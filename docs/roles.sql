@@ -150,7 +150,7 @@ BEGIN
         policies, idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
         updated_at) ON series TO almanac_worker;
     -- A claim takes what is pending out of the queue, and a release puts it back.
-    GRANT INSERT (available_at, event_id, series_id, event_type), DELETE ON queue TO almanac_worker;
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), DELETE ON queue TO almanac_worker;
     -- Claiming locks what it takes, and pruning too: both want the right to update some column. The guards let nobody use it.
     GRANT UPDATE (available_at) ON queue TO almanac_worker;
     GRANT UPDATE (updated_at) ON history TO almanac_worker;
@@ -199,7 +199,7 @@ BEGIN
         updated_at) ON series TO almanac_api;
     -- What is pending and moves leaves its place in the queue for another. It is locked before, for which the right to update
     -- some column is wanted; the guard lets nobody use it.
-    GRANT INSERT (available_at, event_id, series_id, event_type), UPDATE (available_at), DELETE ON queue TO almanac_api;
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), UPDATE (available_at), DELETE ON queue TO almanac_api;
     -- A key is taken with the event, and freed when the last event that has it is forgotten.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_api;
     GRANT SELECT ON pruning TO almanac_api;
@@ -230,10 +230,10 @@ BEGIN
     -- what the host and receivers write. Without idempotency keys, which are hashes of a user id and an instant, and can be guessed.
     -- A count looks at the parts, each by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
-        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, requeued_from)
+        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, requeued_from, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
-    GRANT SELECT (available_at, event_id, series_id, event_type) ON queue TO almanac_reader;
+    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from) ON queue TO almanac_reader;
     GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;

@@ -25,8 +25,8 @@ const storeOwed = `
 		FROM owed
 		RETURNING id, event_id, event_type, target_timestamp_utc, idempotency_key
 	), queued AS (
-		INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
-		SELECT target_timestamp_utc, event_id, id, event_type FROM stored
+		INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from)
+		SELECT target_timestamp_utc, event_id, id, event_type, NULL FROM stored
 	)
 	INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM stored`
 

@@ -30,7 +30,7 @@ func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) 
 	args["after"], args["limit"] = after, limit+1
 	var found almanac.Found
 	err = s.do(ctx, "find events", func(ctx context.Context, db DB) error {
-		events, err := all(ctx, db, sql, args, scanEvent)
+		events, err := all(ctx, replanning{db}, sql, args, scanEvent)
 		found = almanac.PageOf(events, limit)
 		return err
 	})
@@ -42,7 +42,7 @@ func (s *Store) Count(ctx context.Context, spec almanac.Spec) (int, error) {
 	sql, args := s.where("count", spec)
 	var n int
 	err := s.do(ctx, "count events", func(ctx context.Context, db DB) (err error) {
-		n, err = one(ctx, db, sql, args, pgx.RowTo[int])
+		n, err = one(ctx, replanning{db}, sql, args, pgx.RowTo[int])
 		return err
 	})
 	return n, err
@@ -147,6 +147,21 @@ func (s *Store) Missed(ctx context.Context, types []string, grace time.Duration)
 		return err
 	})
 	return m, err
+}
+
+// FindMissed returns up to limit of what has been ready for longer than grace, oldest
+// first.
+func (s *Store) FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]almanac.Event, error) {
+	limit, err := almanac.MissedLimit(limit)
+	if err != nil {
+		return nil, err
+	}
+	var events []almanac.Event
+	err = s.do(ctx, "find missed events", func(ctx context.Context, db DB) (err error) {
+		events, err = all(ctx, db, s.statements["find_missed"], pgx.StrictNamedArgs{"types": types, "grace": grace, "limit": limit}, scanEvent)
+		return err
+	})
+	return events, err
 }
 
 func scanMissed(row pgx.CollectableRow) (almanac.Missed, error) {

@@ -228,3 +228,15 @@ func TestNewRefusesSchemaNamesThatNeedCare(t *testing.T) {
 		require.Error(t, err, "%q", name)
 	}
 }
+
+// Who looks at a table or an index with psql (\d+, \di+) is told what it is for.
+func TestEveryTableAndIndexHasAComment(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.Pool(t).Query(t.Context(), `
+		SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'almanac'::regnamespace AND relkind IN ('r', 'i', 'v') AND obj_description(oid, 'pg_class') IS NULL`)
+	require.NoError(t, err)
+	silent, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Empty(t, silent, "COMMENT ON is missing")
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -54,6 +55,7 @@ func TestPostgresDoesWhatTheModelDoes(t *testing.T) {
 // model is a repository under test and the one that it is compared with.
 type model struct {
 	*testing.T
+	pool          *pgxpool.Pool
 	memory, store almanac.Repository
 	base          time.Time // of what is due: the past hour for both clocks
 	made          int
@@ -66,7 +68,7 @@ type model struct {
 func newModel(t *testing.T, rt *rapid.T, pool *pgxpool.Pool, store almanac.Repository) *model {
 	_, err := pool.Exec(t.Context(), "TRUNCATE almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.users, almanac.leases")
 	require.NoError(rt, err)
-	return &model{T: t, memory: almanactest.NewRepository(nil), store: store, claimants: make(map[uuid.UUID]almanac.User), base: time.Now().Add(-time.Hour).UTC().Truncate(time.Second)}
+	return &model{T: t, pool: pool, memory: almanactest.NewRepository(nil), store: store, claimants: make(map[uuid.UUID]almanac.User), base: time.Now().Add(-time.Hour).UTC().Truncate(time.Second)}
 }
 
 // same does something to both and compares what they say.
@@ -110,8 +112,21 @@ func kind(err error) string {
 
 var errUnplanned = errors.New("no plan")
 
+// misplaced is what the queue would find by another instant than its target.
+const misplaced = `
+	SELECT q.event_id::text || ' ' || q.available_at || ' ' || coalesce(q.delayed_from::text, 'not delayed') || ' ' || s.target_timestamp_utc
+	FROM almanac.queue q
+	JOIN almanac.series s ON s.id = q.series_id
+	WHERE q.delayed_from IS DISTINCT FROM CASE WHEN q.available_at <> s.target_timestamp_utc THEN s.target_timestamp_utc END
+		OR q.available_at < s.target_timestamp_utc`
+
 // compare compares everything that is stored.
 func (m *model) compare(rt *rapid.T) {
+	rows, err := m.pool.Query(m.Context(), misplaced)
+	require.NoError(rt, err)
+	wrong, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(rt, err)
+	require.Empty(rt, wrong, "found by another instant than its target")
 	m.same(rt, "everything", func(r almanac.Repository) string {
 		found, err := r.Find(m.Context(), nil, almanac.Page{Limit: 1000})
 		return m.all(found.Events, err)

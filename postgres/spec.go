@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/google/uuid"
@@ -17,9 +18,15 @@ func (s *Store) where(statement string, spec almanac.Spec) (string, pgx.StrictNa
 	args := pgx.StrictNamedArgs{}
 	sql := s.statements[statement]
 	for _, p := range []part{pending, processing, ended} {
-		r := renderer{part: p, args: args, waitingTypes: strings.ReplaceAll(waitingTypes, `:"schema"`, quoted(s.schema))}
-		sql = strings.Replace(sql, string(p), r.render(spec), 1)
+		r := s.renderer(p, args)
+		condition := r.render(spec)
+		if few := strings.Replace(string(p), ":", ":few_", 1); strings.Contains(sql, few) {
+			sql = strings.ReplaceAll(sql, few, r.few(spec))
+		}
+		sql = strings.ReplaceAll(sql, string(p), condition)
 	}
+	// What was bound for a range that is not counted after all has no place in the statement.
+	maps.DeleteFunc(args, func(name string, _ any) bool { return !strings.Contains(sql, "@"+name) })
 	return sql, args
 }
 
@@ -36,19 +43,31 @@ const (
 type renderer struct {
 	part         part
 	args         pgx.StrictNamedArgs
+	queue, ended string // tables and views
 	waitingTypes string
+	endedTypes   string
 }
 
-// waitingTypes is an array: every type in the queue. It takes one step along the index
-// for each, however many events there are, and lets what is due of each be found.
-const waitingTypes = `ARRAY (
+func (s *Store) renderer(p part, args pgx.StrictNamedArgs) *renderer {
+	r := &renderer{part: p, args: args}
+	r.queue, r.ended = pgx.Identifier{s.schema, "queue"}.Sanitize(), pgx.Identifier{s.schema, "ended_events"}.Sanitize()
+	r.waitingTypes, r.endedTypes = typesOf(r.queue), typesOf(r.ended)
+	return r
+}
+
+// typesOf returns an array: every type in a table or view. It takes one step along the
+// index for each, however many events there are, and lets what is due of each be found.
+func typesOf(relation string) string {
+	const array = `ARRAY (
 	WITH RECURSIVE types (name) AS (
-		SELECT min(q.event_type::text) FROM :"schema".queue q
+		SELECT min(t.event_type::text) FROM :relation t
 		UNION ALL
-		SELECT (SELECT min(q.event_type::text) FROM :"schema".queue q WHERE q.event_type > types.name) FROM types WHERE types.name IS NOT NULL
+		SELECT (SELECT min(t.event_type::text) FROM :relation t WHERE t.event_type > types.name) FROM types WHERE types.name IS NOT NULL
 	)
 	SELECT types.name FROM types WHERE types.name IS NOT NULL
 )`
+	return strings.ReplaceAll(array, ":relation", relation)
+}
 
 // render writes a specification as a condition that is true or false for every
 // row and never NULL, for NOT of NULL would match neither way.
@@ -78,7 +97,7 @@ func (r *renderer) render(spec almanac.Spec) string {
 		if r.part != pending {
 			return "false"
 		}
-		return "e.target_timestamp_utc < now() - " + r.bind(spec.By) + "::interval"
+		return r.targets("", r.overdue(spec))
 	}
 	panic(fmt.Sprintf("postgres: specification %T is not one of package almanac", spec))
 }
@@ -119,19 +138,64 @@ func (r *renderer) status(s almanac.Status) string {
 }
 
 func (r *renderer) due(spec almanac.DueBetween) string {
-	condition := "true"
-	if !spec.From.IsZero() {
-		condition += " AND e.target_timestamp_utc >= " + r.bind(spec.From)
-	}
-	if !spec.Until.IsZero() {
-		condition += " AND e.target_timestamp_utc < " + r.bind(spec.Until)
-	}
-	return "(" + condition + ")"
+	return r.targets(r.bounds(spec))
 }
 
-// bind passes a value and returns the parameter's name.
+// bounds binds the bounds of a range, and returns what stands for them: nothing for one
+// that is open.
+func (r *renderer) bounds(spec almanac.DueBetween) (from, until string) {
+	if !spec.From.IsZero() {
+		from = r.bind(spec.From) + "::timestamptz"
+	}
+	if !spec.Until.IsZero() {
+		until = r.bind(spec.Until) + "::timestamptz"
+	}
+	return from, until
+}
+
+// overdue is the instant before which an event is overdue.
+func (r *renderer) overdue(spec almanac.Overdue) string {
+	return "now() - " + r.bind(spec.By) + "::interval"
+}
+
+// targets is a condition on the target, which lies between two expressions, either of
+// which may be empty. It is said once more in the words of an index. The queue knows when
+// an event is available: that is its target, unless the event was delayed.
+func (r *renderer) targets(from, until string) string {
+	if from == "" && until == "" {
+		return "true"
+	}
+	target := within("e.target_timestamp_utc", from, until)
+	switch r.part {
+	case pending:
+		delayed := within("e.delayed_from", from, until)
+		if from != "" {
+			delayed += " OR e.delayed_from = '-infinity'"
+		}
+		return "(" + target + " AND (" + within("e.available_at", from, until) + " AND e.event_type = ANY (" + r.waitingTypes +
+			") OR e.delayed_from IS NOT NULL AND (" + delayed + ")))"
+	case ended:
+		return "(" + target + " AND e.event_type = ANY (" + r.endedTypes + "))"
+	default:
+		return "(" + target + ")"
+	}
+}
+
+// within is a condition: a column is as great as one expression, and less than another.
+func within(column, from, until string) string {
+	switch {
+	case from == "":
+		return column + " < " + until
+	case until == "":
+		return column + " >= " + from
+	}
+	return column + " >= " + from + " AND " + column + " < " + until
+}
+
+// bind passes a value and returns the parameter's name, which is the beginning of no
+// other.
 func (r *renderer) bind(value any) string {
-	name := fmt.Sprintf("p%d", len(r.args))
+	name := fmt.Sprintf("p%d_", len(r.args))
 	r.args[name] = value
 	return "@" + name
 }

@@ -95,6 +95,9 @@ type lent struct{ conn *pgx.Conn }
 
 var _ DB = lent{}
 
+// Conn returns the connection.
+func (l lent) Conn() *pgx.Conn { return l.conn }
+
 // Begin sets a savepoint.
 func (l lent) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := l.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: "savepoint almanac"})

@@ -240,3 +240,32 @@ func query(ctx context.Context, db DB, sql string, args pgx.StrictNamedArgs) (pg
 	}
 	return db.Query(ctx, sql, args)
 }
+
+// replanning is a connection that has each query planned for the values that it is
+// asked with. For a statement that is asked often, the server settles on a plan for any
+// values (PREPARE, plan_cache_mode). What a specification picks can be one event or
+// all of them, so that plan would read a whole table for the one.
+type replanning struct{ DB }
+
+// Query sends a query without a name, in as many round trips as one with a name: the
+// server keeps no plan of it. Where the host has chosen another mode than pgx's default,
+// which all do without names, that mode holds.
+func (r replanning) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if conn := connOf(r.DB); conn != nil {
+		if c := conn.Config(); c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && c.DescriptionCacheCapacity > 0 {
+			args = append([]any{pgx.QueryExecModeCacheDescribe}, args...)
+		}
+	}
+	return r.DB.Query(ctx, sql, args...)
+}
+
+// connOf returns the connection that a store uses, nil if it is none of pgx's.
+func connOf(db DB) *pgx.Conn {
+	switch db := db.(type) {
+	case *pgx.Conn:
+		return db
+	case interface{ Conn() *pgx.Conn }:
+		return db.Conn()
+	}
+	return nil
+}

@@ -1,12 +1,38 @@
 -- Find events, a page at a time, in the order of their ids. :pending, :processing and :ended are a specification rendered as a
--- condition on the events of that status.
+-- condition on the events of that status. Where few events lie in the ranges of an index that it names, :few_pending is an array of
+-- their ids and :few_ended is true.
 --   @after uuid · @limit integer · the specification's own
+-- Where few do, the ended ones are read and sorted, and the pending ones looked up in the order of their ids until there is a page.
+-- OFFSET 0 keeps the planner from walking in the order of ids, past whatever does not match, and from reading a whole table to join
+-- it. Otherwise it may. Of both ways one is executed.
+WITH chosen AS MATERIALIZED (
+    SELECT :few_pending AS pending_ids, :few_ended AS few_ended
+)
 SELECT :event
 FROM (
     (
+        SELECT e.*
+        FROM (
+            SELECT DISTINCT n.id
+            FROM unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)
+            WHERE n.id > @after
+        ) n
+        CROSS JOIN LATERAL (
+            SELECT *
+            FROM :"schema".pending_events e
+            WHERE e.id = n.id
+                AND :pending
+            OFFSET 0
+        ) e
+        ORDER BY n.id
+        LIMIT @limit
+    )
+    UNION ALL
+    (
         SELECT *
         FROM :"schema".pending_events e
-        WHERE :pending
+        WHERE (SELECT chosen.pending_ids IS NULL FROM chosen)
+            AND :pending
             AND e.id > @after
         ORDER BY e.id
         LIMIT @limit
@@ -21,8 +47,23 @@ FROM (
     UNION ALL
     (
         SELECT *
+        FROM (
+            SELECT *
+            FROM :"schema".ended_events e
+            WHERE (SELECT chosen.few_ended FROM chosen)
+                AND :ended
+                AND e.id > @after
+            OFFSET 0
+        ) e
+        ORDER BY e.id
+        LIMIT @limit
+    )
+    UNION ALL
+    (
+        SELECT *
         FROM :"schema".ended_events e
-        WHERE :ended
+        WHERE NOT (SELECT chosen.few_ended FROM chosen)
+            AND :ended
             AND e.id > @after
         ORDER BY e.id
         LIMIT @limit

@@ -25,10 +25,14 @@ WITH held AS MATERIALIZED (
     FROM held
     WHERE s.id = held.id
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT greatest(clock_timestamp(), held.target_timestamp_utc), held.event_id, held.id, held.event_type
-    FROM held
-    WHERE NOT held.over
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT back.available_at, back.event_id, back.id, back.event_type,
+        CASE WHEN back.available_at <> back.target_timestamp_utc THEN back.target_timestamp_utc END
+    FROM (
+        SELECT held.*, greatest(clock_timestamp(), held.target_timestamp_utc) AS available_at
+        FROM held
+        WHERE NOT held.over
+    ) back
 ), ended AS (
     INSERT INTO :"schema".history (
         id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,

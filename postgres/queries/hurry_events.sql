@@ -18,10 +18,12 @@ WITH n AS MATERIALIZED (
     WHERE s.id = taken.series_id
         AND s.version = n.version - 1
         AND s.claim_count > 0
-    RETURNING s.id, s.event_id, s.event_type, greatest(n.available_at, s.target_timestamp_utc) AS available_at
+    RETURNING s.id, s.event_id, s.event_type, greatest(n.available_at, s.target_timestamp_utc) AS available_at,
+        s.target_timestamp_utc
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT hurried.available_at, hurried.event_id, hurried.id, hurried.event_type
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT hurried.available_at, hurried.event_id, hurried.id, hurried.event_type,
+        CASE WHEN hurried.available_at <> hurried.target_timestamp_utc THEN hurried.target_timestamp_utc END
     FROM hurried
 )
 SELECT hurried.event_id

@@ -38,8 +38,8 @@ WITH stored AS (
         AND excluded.occurrence_key > s.used_key
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type, NULL
     FROM stored
 )
 INSERT INTO :"schema".keys (idempotency_key)

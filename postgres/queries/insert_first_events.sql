@@ -16,8 +16,8 @@ WITH stored AS (
     ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version)
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key, s.delivery_payload, s.created_at
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type, NULL
     FROM stored
 ), named AS (
     INSERT INTO :"schema".keys (idempotency_key)

@@ -33,8 +33,8 @@ WITH n AS MATERIALIZED (
         AND left(n.occurrence_key, strpos(n.occurrence_key, '/')) = s.name
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type, NULL
     FROM moved
 )
 SELECT moved.event_id

@@ -28,8 +28,8 @@ WITH n AS MATERIALIZED (
     WHERE s.id = taken.series_id
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type, NULL
     FROM moved
 )
 SELECT moved.event_id

@@ -19,9 +19,10 @@ WITH stored AS (
     ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version, claim_count,
         last_error, requeued_from)
     ON CONFLICT (user_id, event_type, name) DO NOTHING
-    RETURNING s.id, s.event_id, s.event_type
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 )
-INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-SELECT n.available_at, stored.event_id, stored.id, stored.event_type
+INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+SELECT n.available_at, stored.event_id, stored.id, stored.event_type,
+    CASE WHEN n.available_at <> stored.target_timestamp_utc THEN stored.target_timestamp_utc END
 FROM stored
 JOIN unnest(@ids::uuid[], @available::timestamptz[]) AS n (id, available_at) ON n.id = stored.event_id

@@ -65,8 +65,8 @@ WITH n AS MATERIALIZED (
         claim_count + 1, crash_count, version + 2, created_at, @now::timestamptz, requeued_from
     FROM ended
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-    SELECT ended.due, ended.next_id, ended.series_id, ended.event_type
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT ended.due, ended.next_id, ended.series_id, ended.event_type, NULL
     FROM ended
     WHERE ended.next_id IS NOT NULL
 ), named AS (

@@ -33,7 +33,7 @@ WITH ahead AS MATERIALIZED (
     WHERE s.id = ahead.id
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 )
-INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type)
-SELECT taken.target_timestamp_utc, taken.event_id, taken.id, taken.event_type
+INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+SELECT taken.target_timestamp_utc, taken.event_id, taken.id, taken.event_type, NULL
 FROM taken
 RETURNING event_id

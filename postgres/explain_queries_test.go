@@ -1,0 +1,153 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// served is a query, and what serves it.
+type served struct {
+	ask     func(context.Context, *postgres.Store) error
+	blocks  int      // of 8 KiB, touched at most; the tables have some 40,000
+	indexes []string // that are read, others besides
+	removed int      // rows that are read for nothing at most; 0 means 100
+}
+
+// servedQueries are what programs ask of a large database: first the examples of the
+// design papers that the library follows, and then the library's own.
+func servedQueries() map[string]served {
+	types := []string{almanac.TypeBirthday, almanac.TypeAnniversary}
+	someone := uuid.MustParse("c4ca4238-a0b9-2382-0dcc-509a6f75849b") // md5('1')
+	day := func(years int) almanac.DueBetween {
+		until := time.Now().AddDate(-years, 0, 0)
+		return almanac.DueBetween{From: until.Add(-24 * time.Hour), Until: until}
+	}
+	find := func(spec almanac.Spec) func(context.Context, *postgres.Store) error {
+		return func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.Find(ctx, spec, almanac.Page{})
+			return err
+		}
+	}
+	count := func(spec almanac.Spec) func(context.Context, *postgres.Store) error {
+		return func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.Count(ctx, spec)
+			return err
+		}
+	}
+	return map[string]served{
+		"ready to claim, 100 of one type": {claimReady(almanac.TypeBirthday), 1000, []string{"queue_due"}, 0},
+		// Of each of several types, up to 300 entries are read, to merge them.
+		"ready to claim, 100 of two types": {claimReady(types...), 1500, []string{"queue_due"}, 0},
+		"ready, of a type":                 {find(almanac.And{almanac.Ready{}, almanac.OfType("BIRTHDAY")}), 3000, []string{"queue_due"}, 0},
+		"overdue by 24 hours, none":        {find(almanac.Overdue{By: 24 * time.Hour}), 50, []string{"queue_due", "queue_delayed"}, 0},
+		"overdue by 16 hours":              {find(almanac.Overdue{By: 16 * time.Hour}), 400, []string{"queue_due", "queue_delayed"}, 0},
+		"ready birthdays or overdue anniversaries": {find(almanac.Or{
+			almanac.And{almanac.Ready{}, almanac.OfType("BIRTHDAY")},
+			almanac.And{almanac.Overdue{By: time.Hour}, almanac.OfType("ANNIVERSARY")},
+		}), 1000, []string{"queue_due", "queue_delayed"}, 0},
+		"overdue anniversaries": {find(almanac.And{almanac.Overdue{By: time.Hour}, almanac.OfType("ANNIVERSARY")}), 3000, []string{"queue_due"}, 0},
+		"missed, counted": {func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.Missed(ctx, types, time.Second)
+			return err
+		}, 10_000, []string{"queue_due"}, 0},
+		"missed, the oldest thousand": {func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.FindMissed(ctx, types, time.Second, 1000)
+			return err
+		}, 10_000, []string{"queue_due"}, 0},
+		"by user":                     {find(almanac.ForUser(someone)), 50, []string{"history_user", "series_name_key"}, 0},
+		"pending, of one user":        {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.ForUser(someone)}), 50, []string{"series_name_key"}, 0},
+		"pending":                     {find(almanac.InStatus(almanac.Pending)), 300, []string{"queue_event"}, 0},
+		"processing":                  {find(almanac.InStatus(almanac.Processing)), 1000, nil, 0},
+		"completed":                   {find(almanac.InStatus(almanac.Completed)), 300, []string{"history_pkey"}, 0},
+		"failed":                      {find(almanac.InStatus(almanac.Failed)), 300, []string{"history_failed"}, 0},
+		"due on a day, ended":         {find(day(1)), 2000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due on a day, pending":       {find(day(0)), 1000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due on a day, none":          {find(day(20)), 150, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due on a day, counted":       {count(day(1)), 2000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"overdue, counted":            {count(almanac.Overdue{By: 16 * time.Hour}), 400, []string{"queue_due", "queue_delayed"}, 0},
+		"of a type that is not there": {find(almanac.OfType("DIGEST")), 50, []string{"history_due", "queue_due"}, 0},
+		"of a rare type":              {find(almanac.OfType("ANNIVERSARY")), 8000, []string{"history_due", "queue_due"}, 0},
+		"failed, of one type":         {find(almanac.And{almanac.InStatus(almanac.Failed), almanac.OfType("BIRTHDAY")}), 300, []string{"history_failed"}, 0},
+		"pending, in a zone":          {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.InZone{"UTC"}}), 300, []string{"queue_event"}, 0},
+		"all, from the beginning":     {find(almanac.And{}), 300, []string{"history_pkey", "queue_event"}, 0},
+		"next due": {func(ctx context.Context, s *postgres.Store) error {
+			_, _, err := s.Until(ctx, types, time.Time{})
+			return err
+		}, 50, []string{"queue_due"}, 0},
+		"a page to prune": {func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.Prune(ctx, time.Now(), almanac.Page{Limit: 1000})
+			return err
+		}, 60_000, []string{"history_pkey"}, 2000},
+		"other instants": {moving, 60_000, []string{"queue_event"}, 0},
+	}
+}
+
+func claimReady(types ...string) func(context.Context, *postgres.Store) error {
+	return func(ctx context.Context, s *postgres.Store) error {
+		_, err := s.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: 100, Lease: time.Minute})
+		return err
+	}
+}
+
+func moving(ctx context.Context, s *postgres.Store) error {
+	found, err := s.Find(ctx, almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
+	if err != nil {
+		return err
+	}
+	for i := range found.Events {
+		found.Events[i].Version++
+	}
+	_, err = s.MoveEvents(ctx, found.Events)
+	return err
+}
+
+// The server would keep a plan for any values of a statement that it is asked often, and
+// for a range of time that plan reads everything.
+func TestFindIsPlannedForItsValues(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	store, err := postgres.New(tx)
+	require.NoError(t, err)
+	for range 10 {
+		_, err = store.Find(t.Context(), almanac.Overdue{By: time.Hour}, almanac.Page{})
+		require.NoError(t, err)
+		_, err = store.Count(t.Context(), almanac.Overdue{By: time.Hour})
+		require.NoError(t, err)
+	}
+
+	var kept int
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%ended_events e%' AND statement NOT LIKE '%pg_prepared%'").Scan(&kept))
+	require.Zero(t, kept)
+}
+
+// A host that speaks another protocol, for the sake of a pooler, goes on doing so.
+func TestFindKeepsTheModeOfTheHost(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement} {
+		pool := pgtest.Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode, c.ConnConfig.DescriptionCacheCapacity = mode, 0
+		})
+		store, err := postgres.New(pool)
+		require.NoError(t, err)
+		owed := overdue(t, store)
+
+		found, err := store.Find(t.Context(), almanac.Overdue{By: time.Second}, almanac.Page{})
+
+		require.NoError(t, err, "%v", mode)
+		require.Len(t, found.Events, 1)
+		require.Equal(t, owed.ID, found.Events[0].ID)
+	}
+}

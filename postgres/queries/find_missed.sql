@@ -1,0 +1,26 @@
+-- Find what has been ready to be claimed for longer than a grace: what has been ready longest comes first.
+--   @types text[] · @grace interval · @limit integer
+-- Of each type no more than the limit is read from the index of the queue. OFFSET 0 has each event looked up by its id.
+WITH oldest AS MATERIALIZED (
+    SELECT of_type.available_at, of_type.event_id
+    FROM (SELECT DISTINCT t.name FROM unnest(@types::text[]) AS t (name)) t
+    CROSS JOIN LATERAL (
+        SELECT q.available_at, q.event_id
+        FROM :"schema".queue q
+        WHERE q.event_type = t.name
+            AND q.available_at < now() - @grace::interval
+        ORDER BY q.available_at, q.event_id
+        LIMIT @limit
+    ) of_type
+    ORDER BY of_type.available_at, of_type.event_id
+    LIMIT @limit
+)
+SELECT :event
+FROM oldest
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM :"schema".pending_events p
+    WHERE p.id = oldest.event_id
+    OFFSET 0
+) e
+ORDER BY e.available_at, e.id

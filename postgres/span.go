@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/almanac-go/almanac"
+)
+
+// few is up to how many events a page is made by reading all that match and sorting
+// them by id. Where more match, a walk in the order of ids finds a page soon enough;
+// where few do, it would read on and on, and what the planner knows of a table does not
+// say where in that order they are.
+const few = 5000
+
+// maxSpans bounds how many ranges of an index are counted for a specification.
+const maxSpans = 8
+
+// span is a range of an index that holds every event that a specification picks from a
+// part. Fields are expressions; an empty one is open.
+type span struct {
+	from, until string // of the target
+	available   string // until when it is available
+	eventType   string
+}
+
+// few says whether what the specification picks lies in ranges of an index with few
+// entries, which are read no further than that. Of ended events it is a boolean, of
+// pending ones the array of the ids that are there, or NULL.
+func (r *renderer) few(spec almanac.Spec) string {
+	answer, none := fmt.Sprintf("count(*) <= %d", few), "false"
+	if r.part == pending {
+		answer, none = fmt.Sprintf("CASE WHEN count(*) <= %d THEN coalesce(array_agg(n.id), '{}') END", few), "NULL::uuid[]"
+	}
+	spans, bounded := r.spans(spec)
+	if !bounded || len(spans) == 0 || len(spans) > maxSpans {
+		return none
+	}
+	var ranges []string
+	for _, s := range spans {
+		ranges = append(ranges, r.ranges(s)...)
+	}
+	return "(SELECT " + answer + " FROM (" + strings.Join(ranges, " UNION ALL ") + ") n)"
+}
+
+// spans returns spans of which one holds each event that a specification picks from the
+// part, none if it picks nothing there. It reports false where no span is known.
+func (r *renderer) spans(spec almanac.Spec) (spans []span, bounded bool) {
+	switch spec := spec.(type) {
+	case almanac.And:
+		return r.spansOfAll(spec)
+	case almanac.Or:
+		for _, part := range spec {
+			of, bounded := r.spans(part)
+			if !bounded {
+				return nil, false
+			}
+			spans = append(spans, of...)
+		}
+		return spans, true
+	case almanac.OfType:
+		return []span{{eventType: r.bind(string(spec)) + "::text"}}, r.part != processing
+	case almanac.DueBetween:
+		from, until := r.bounds(spec)
+		return []span{{from: from, until: until}}, r.part != processing && from+until != ""
+	case almanac.Overdue:
+		if r.part == pending {
+			return []span{{until: r.overdue(spec)}}, true
+		}
+		return nil, true
+	case almanac.Ready:
+		if r.part == pending {
+			return []span{{available: "now()"}}, true
+		}
+		return nil, true
+	case almanac.InStatus:
+		return nil, r.status(almanac.Status(spec)) == "false"
+	}
+	return nil, false
+}
+
+// spansOfAll returns the spans of what every part picks: the narrowest that the parts
+// with a single one have in common, or else those of some part.
+func (r *renderer) spansOfAll(parts []almanac.Spec) (spans []span, bounded bool) {
+	var common span
+	for _, part := range parts {
+		of, known := r.spans(part)
+		switch {
+		case !known:
+		case len(of) == 0:
+			return nil, true
+		case len(of) == 1:
+			common = common.and(of[0])
+		default:
+			spans, bounded = of, true
+		}
+	}
+	if common != (span{}) {
+		return []span{common}, true
+	}
+	return spans, bounded
+}
+
+// and returns what two spans have in common, or more.
+func (s span) and(other span) span {
+	both := func(function, a, b string) string {
+		if a == "" || b == "" {
+			return a + b
+		}
+		return function + "(" + a + ", " + b + ")"
+	}
+	if s.eventType == "" {
+		s.eventType = other.eventType
+	}
+	if s.available == "" {
+		s.available = other.available
+	}
+	s.from, s.until = both("greatest", s.from, other.from), both("least", s.until, other.until)
+	return s
+}
+
+// ranges returns queries of one row for each entry of an index in a span, up to one more
+// than few, with the id where the index has it.
+func (r *renderer) ranges(s span) []string {
+	const (
+		ofType = "(SELECT x.id FROM unnest(%s) AS t (name) CROSS JOIN LATERAL (" +
+			"SELECT %s AS id FROM %s x WHERE x.event_type = t.name%s ORDER BY x.%s LIMIT %d) x LIMIT %[6]d)"
+		delayed = "(SELECT x.event_id AS id FROM %s x WHERE x.delayed_from IS NOT NULL AND %s ORDER BY x.delayed_from LIMIT %d)"
+	)
+	relation, types, column, id := r.queue, r.waitingTypes, "available_at", "x.event_id"
+	if r.part == ended {
+		relation, types, column, id = r.ended, r.endedTypes, "target_timestamp_utc", "NULL::uuid"
+	}
+	if s.eventType != "" {
+		types = "ARRAY[" + s.eventType + "]"
+	}
+	var condition string
+	if s.from+s.until != "" {
+		condition = " AND " + within("x."+column, s.from, s.until)
+	}
+	if s.available != "" {
+		condition += " AND x." + column + " <= " + s.available
+	}
+	ranges := []string{fmt.Sprintf(ofType, types, id, relation, condition, column, few+1)}
+	if r.part == pending && s.from+s.until != "" {
+		ranges = append(ranges, fmt.Sprintf(delayed, relation, within("x.delayed_from", s.from, s.until), few+1))
+		if s.from != "" {
+			ranges = append(ranges, fmt.Sprintf(delayed, relation, "x.delayed_from = '-infinity'", few+1))
+		}
+	}
+	return ranges
+}
