@@ -59,6 +59,7 @@ func owePeople(ctx context.Context, db database, o owed) error {
 type ears struct {
 	started func(place uint64, due time.Time) // a handler begins
 	stored  func()                            // an outcome is committed
+	takes   time.Duration                     // how long a delivery waits for its receiver
 }
 
 // system is a scheduler or a queue that runs in this process.
@@ -155,9 +156,12 @@ func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers []almanac.EventHandler,
 	if err != nil {
 		return nil, err
 	}
-	deliver := func(_ context.Context, d almanac.Delivery) error {
+	deliver := func(ctx context.Context, d almanac.Delivery) error {
 		if e.started != nil {
 			e.started(placeOf(d.Event), d.Event.Due)
+		}
+		if e.takes > 0 {
+			return pause(ctx, e.takes)
 		}
 		return nil
 	}

@@ -23,8 +23,8 @@ const (
 //
 //	$1 text (the type) · $2 integer (how many)
 const waiting = `
-	INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
-	SELECT now() - interval '400 days' + n * interval '10 ms', gen_random_uuid(), -n, $1
+	INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from)
+	SELECT now() - interval '400 days' + n * interval '10 ms', gen_random_uuid(), -n, $1, NULL
 	FROM generate_series(1, $2::integer) n`
 
 // endedSeries gives a user follow-ups that have ended.

@@ -51,7 +51,7 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 	elsewhere := r.declare("burst", "almanac", "")
 	elsewhere.add([]reading{{"rate", "", 50}})
 
-	r.compare("throughput")
+	r.compare("throughput", baseline)
 
 	require.Equal(t, []float64{0.5, 3}, ours.Measures[1].Rounds)
 	require.Equal(t, "1.75 [0.50..3]", ours.Measures[1].String())

@@ -28,8 +28,8 @@ WITH owed AS MATERIALIZED (
     FROM owed
     RETURNING id, event_id, event_type, target_timestamp_utc, idempotency_key
 ), queued AS (
-    INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
-    SELECT target_timestamp_utc, event_id, id, event_type
+    INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT target_timestamp_utc, event_id, id, event_type, NULL
     FROM series
 )
 INSERT INTO almanac.keys (idempotency_key)

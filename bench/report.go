@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// baseline is the row of the throughput section to which the others are compared.
-const baseline = "river"
+// baseline is the row of the throughput section to which the others are compared, and
+// alone that of the section of receivers.
+const (
+	baseline = "river"
+	alone    = "1"
+)
 
 // report is what a run of this program found out; its JSON is what -out writes.
 type report struct {
@@ -95,7 +99,7 @@ func (r *row) rate() *measure {
 
 // compare adds to each row of a section its ratio to the baseline of the same
 // round.
-func (r *report) compare(section string) {
+func (r *report) compare(section, baseline string) {
 	i := slices.IndexFunc(r.Rows, func(x *row) bool { return x.Section == section && x.Name == baseline })
 	if i < 0 {
 		return

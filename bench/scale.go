@@ -123,6 +123,86 @@ func (b *bench) share(ctx context.Context, db database, count int) (readings []r
 	}
 }
 
+// receiverTakes is how long a receiver takes to answer in the section of receivers.
+const receiverTakes = 50 * time.Millisecond
+
+// receivers measures how several processes share a backlog whose deliveries wait for
+// their receivers. A process is bound by its workers then, and neither by the database
+// nor by the cores that all share: several do as much more as they are.
+func (b *bench) receivers(ctx context.Context) error {
+	const section = "receivers"
+	var entries []entry
+	for _, count := range b.Processes {
+		name := fmt.Sprintf("%d", count)
+		if !b.chosen(section, name) {
+			continue
+		}
+		if err := b.template(ctx, "almanac_backlog", almanacSystem().backlog(b.Events)); err != nil {
+			return err
+		}
+		contract := fmt.Sprintf("worker processes of %d workers on one database; a receiver takes %v", b.Waiters, receiverTakes)
+		entries = append(entries, entry{name, contract, func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, "almanac_backlog", func(db database) error {
+				readings, err = b.shareReceivers(ctx, db, count)
+				return err
+			})
+			return readings, err
+		}})
+	}
+	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
+		return err
+	}
+	b.report.compare(section, alone)
+	return nil
+}
+
+// shareReceivers lets a crew work for a while, and takes the rate between two moments:
+// when each process has stored something, and a window later. What is possible is what
+// the workers could do if they did nothing but wait for receivers.
+func (b *bench) shareReceivers(ctx context.Context, db database, count int) (readings []reading, err error) {
+	c, err := muster(orders{URL: db.url, Workers: b.Waiters, Takes: receiverTakes}, count)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	before, warm, began := c.stored()
+	for slices.Min(before) == 0 {
+		if time.Since(started) > 2*b.Limit {
+			return nil, errNothing
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return nil, err
+		}
+		before, warm, began = c.stored()
+	}
+	if err := pause(ctx, b.Window); err != nil {
+		return nil, err
+	}
+	after, total, ended := c.stored()
+	if total >= b.Events {
+		return nil, fmt.Errorf("the backlog of %d events came to its end within the window", b.Events)
+	}
+	if total == warm {
+		return nil, errNothing
+	}
+	shares := make([]float64, count)
+	for i := range shares {
+		shares[i] = 100 * (after[i] - before[i]) / float64(total-warm)
+	}
+	rate := float64(total-warm) / ended.Sub(began).Seconds()
+	possible := float64(count*b.Waiters) / receiverTakes.Seconds()
+	return []reading{
+		{"rate", "events/s", rate},
+		{"of what is possible", "%", 100 * rate / possible},
+		{"least share", "%", slices.Min(shares)},
+		{"greatest share", "%", slices.Max(shares)},
+	}, nil
+}
+
 // idle measures what a process costs while nothing is due.
 func (b *bench) idle(ctx context.Context) error {
 	const section = "idle"

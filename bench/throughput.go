@@ -44,7 +44,7 @@ func (b *bench) throughput(ctx context.Context) error {
 	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
 		return err
 	}
-	b.report.compare(section)
+	b.report.compare(section, baseline)
 	return nil
 }
 

@@ -28,6 +28,7 @@ type orders struct {
 	URL       string        // of the database
 	Workers   int           // zero for as many as in this process
 	LookAhead time.Duration // zero for the default
+	Takes     time.Duration // how long each delivery waits for its receiver
 }
 
 func (o orders) options() (options []almanac.Option) {
@@ -68,7 +69,7 @@ func work(ctx context.Context) error {
 	scheduler, err := newScheduler(pool, ears{stored: func() {
 		stored.Add(1)
 		hint(changed)
-	}}, o.options()...)
+	}, takes: o.Takes}, o.options()...)
 	if err != nil {
 		return err
 	}
