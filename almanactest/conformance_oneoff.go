@@ -40,6 +40,7 @@ var oneOffCases = map[string]func(*kit){
 				}
 				return edit, err
 			})
+			again := []almanac.Event{k.named(owed, "~at-"+turn+"/1zzz"), k.named(owed, "~at-"+turn+"/")}
 			told := false
 
 			edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -49,7 +50,7 @@ var oneOffCases = map[string]func(*kit){
 				if told {
 					return almanac.Edit{}, nil
 				}
-				return almanac.Edit{Added: []almanac.Event{k.named(owed, "~at-"+turn+"/1zzz"), k.named(owed, "~at-"+turn+"/")}}, nil
+				return almanac.Edit{Added: again}, nil
 			})
 
 			if !told || len(edit.Added) != 0 {
