@@ -17,7 +17,8 @@ import (
 // attempts and failed deliveries to it (see [WithLogger]).
 func LogObserver(log *slog.Logger) Observer { return logObserver{log} }
 
-// logObserver is told from other observers: the scheduler does not repeat its lines.
+// logObserver is a type of its own, so that the scheduler can recognize it and does not
+// repeat its lines.
 type logObserver struct{ log *slog.Logger }
 
 // Observe logs one change.
@@ -70,7 +71,7 @@ func eventAttrs(e Event) []slog.Attr {
 	}
 }
 
-// observed reports whether a [LogObserver] logs what becomes of each event.
+// observed reports whether a [LogObserver] logs each change of an event.
 func (s *scheduler) observed() bool {
 	return slices.ContainsFunc(s.observers, func(o Observer) bool { _, yes := o.(logObserver); return yes })
 }
@@ -103,7 +104,7 @@ func (w *worker) logUnsettled(ctx context.Context, s Settlement, r Settled) {
 		w.log.LogAttrs(ctx, level, message, append(eventAttrs(s.Event), more...)...)
 	}
 	switch {
-	case errors.Is(r.Err, ErrHandedOn): // nothing was to be stored here
+	case errors.Is(r.Err, ErrHandedOn): // the outcome is stored elsewhere
 	case errors.Is(r.Err, ErrLeaseLost):
 		write(slog.LevelWarn, "outcome not stored: the lease was lost")
 	case errors.Is(r.Err, ErrNotFound):
@@ -115,7 +116,7 @@ func (w *worker) logUnsettled(ctx context.Context, s Settlement, r Settled) {
 	}
 }
 
-// logFailure logs a delivery that failed, or could not be begun and never will, unless a
+// logFailure logs a delivery that failed, or that can never begin. It logs nothing if a
 // LogObserver does.
 func (w *worker) logFailure(ctx context.Context, s Settlement, r Settled) {
 	again := r.Event.Status == Pending && s.Outcome.Cause == AfterFailure
@@ -160,7 +161,7 @@ func (s *scheduler) logEdit(ctx context.Context, before Roster, r Rescheduled) {
 	}
 }
 
-// logConflict logs an edit that nothing came of because one of the events was changed
+// logConflict logs an edit that was not stored because one of the events was changed
 // meanwhile.
 func (s *scheduler) logConflict(ctx context.Context, before Roster, err error) {
 	var conflict *OptimisticLockError
@@ -175,8 +176,7 @@ func (s *scheduler) logConflict(ctx context.Context, before Roster, err error) {
 	}
 }
 
-// idsOf returns the ids of events, as a list that is empty and not null where there are
-// none.
+// idsOf returns the ids of events. Without events the list is empty, not null.
 func idsOf(events []Event) []string {
 	ids := make([]string, len(events))
 	for i, e := range events {

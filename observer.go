@@ -2,14 +2,14 @@ package almanac
 
 import "context"
 
-// Observer hears of each change once it is stored and committed, exactly once per
-// change, in the process that made it. It also hears of each event that a committed
-// edit skipped. It cannot veto. It is called in the
-// goroutine that stored the change and holds it up: hand long work to another.
-// Observers must be safe for concurrent use. An Observer that is also a [ClaimMeasurer]
-// or an [UpdateMeasurer] is notified of claims or versioned updates too.
+// Observer is notified of each change after it is stored and committed, exactly once per
+// change, in the process that made the change. It is also notified of each event that a
+// committed edit skipped. An Observer cannot veto a change. It is called in the goroutine
+// that stored the change and holds that goroutine up: hand long work to another
+// goroutine. Observers must be safe for concurrent use. An Observer that is also a
+// [ClaimMeasurer] or an [UpdateMeasurer] is notified of claims or versioned updates too.
 type Observer interface {
-	// Observe hears of one change.
+	// Observe is notified of one change.
 	Observe(ctx context.Context, n Notice)
 }
 
@@ -27,7 +27,7 @@ const (
 	EventFailed         NoticeKind = "event.failed"
 	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel
 	EventRequeued       NoticeKind = "event.requeued"  // the new event, of Operator.Requeue
-	EventSkipped        NoticeKind = "event.skipped"   // by an edit of its user: it was claimed before, and keeps what it has
+	EventSkipped        NoticeKind = "event.skipped"   // by an edit of its user: claimed before, so it keeps its target and its payload
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
@@ -49,8 +49,8 @@ type ObserverFunc func(ctx context.Context, n Notice)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, n Notice) { f(ctx, n) }
 
-// Hooks is an Observer made of the functions that you care about; nil ones hear
-// nothing. The zero Hooks is deaf.
+// Hooks is an Observer made of functions, one for each kind of notice. A nil function is
+// not called. The zero Hooks calls nothing.
 type Hooks struct {
 	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed, Cancelled, Requeued, Skipped func(ctx context.Context, e Event)
 

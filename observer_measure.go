@@ -6,20 +6,20 @@ import (
 )
 
 // ClaimMeasurer is the ability of an [Observer] to be notified of each claim that Run
-// makes, also of one that found nothing or failed.
+// makes, also of claims that found no event or failed.
 type ClaimMeasurer interface {
 	// MeasureClaim takes the measurements of one claim. It is called in the goroutine
 	// that claims and holds it up, and must be safe for concurrent use.
 	MeasureClaim(ctx context.Context, m ClaimMeasurement)
 }
 
-// ClaimMeasurement is what one claim took and found.
+// ClaimMeasurement has the durations and the result of one claim.
 type ClaimMeasurement struct {
 	// Query is how long the repository's statement took (see [Claim.Query]); zero when
 	// the claim failed, and where the repository does not measure it.
 	Query time.Duration
-	// Total is how long the whole call took, with the wait for a connection and what was
-	// tried again.
+	// Total is how long the whole call took, with the wait for a connection and with
+	// repeated attempts.
 	Total     time.Duration
 	BatchSize int   // how many events were asked for at most
 	Found     int   // how many events were claimed
@@ -28,8 +28,8 @@ type ClaimMeasurement struct {
 }
 
 // UpdateMeasurer is the ability of an [Observer] to be notified of versioned updates:
-// writes that name the version that they replace and fail when somebody else has
-// changed the row since.
+// writes that name the version that they replace, and fail when another version is
+// stored.
 type UpdateMeasurer interface {
 	// MeasureUpdate takes the measurements of one call that stores versioned updates, in
 	// the host's transaction too. It is called in the goroutine that stores them and
@@ -47,8 +47,8 @@ const (
 	UpdateEvent   UpdateKind = "event"   // a pending event, by Cancel, RunNow and Operate
 )
 
-// UpdateMeasurement counts versioned updates. What failed for another reason than its
-// version is in neither count.
+// UpdateMeasurement counts versioned updates. An update that failed for another reason
+// than its version is in neither count.
 type UpdateMeasurement struct {
 	Kind      UpdateKind
 	Stored    int // updates that replaced the version that they named

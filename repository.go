@@ -7,15 +7,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// Repository keeps users and events. Package postgres has the one for production
-// and package almanactest one in memory; almanactest.TestRepository is the suite
-// that says what every Repository must do.
+// Repository keeps users and events. Package postgres has the Repository for production,
+// and package almanactest has a Repository in memory. The suite
+// almanactest.TestRepository says what every Repository must do.
 //
-// A Repository is safe for concurrent use unless it is bound to a transaction.
-// Its clock is the only one that decides: what is due, when a lease ends. Errors
-// that name a case are the typed ones of this package; all others are of the
-// database, and say nothing about whether the operation took effect, unless they
-// have a method SafeToRetry() bool that returns true: then it did not.
+// A Repository is safe for concurrent use unless it is bound to a transaction. Its clock
+// alone decides what is due and when a lease ends. Errors that name a case have the types
+// of this package. All other errors come from the database, and do not say whether the
+// operation took effect. If such an error has a method SafeToRetry() bool that returns
+// true, the operation did not take effect.
 type Repository interface {
 	UserRepository
 	EventRepository
@@ -28,7 +28,7 @@ type Repository interface {
 	Timekeeper
 }
 
-// UserRepository keeps users, each together with what they are owed.
+// UserRepository keeps users, each together with the user's events.
 type UserRepository interface {
 	// CreateUser stores a user and their first events, one of each series, all or
 	// nothing, and returns them as stored. A series is named by the type and the part
@@ -39,34 +39,33 @@ type UserRepository interface {
 	// User returns a user, or a [*NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (User, error)
 
-	// EditUser changes a user and their open events, all or nothing. It locks the
-	// user, shows edit the roster as of then, and stores what edit returns. An error
-	// of edit is returned as it is, and nothing is stored. Edit must be quick and
-	// must not use the repository. It is called again when the transaction has to be
-	// repeated, and when it adds an event whose used occurrence was missing in the
-	// roster. The last answer counts. The error is a [*NotFoundError] when there
-	// is no such user.
+	// EditUser changes a user and their open events, all or nothing. It locks the user,
+	// shows edit the roster as of then, and stores what edit returns. An error of edit is
+	// returned as it is, and nothing is stored. Edit must be quick and must not use the
+	// repository. Edit is called again when the transaction has to be repeated, and when
+	// it adds an event whose used occurrence was missing in the roster. The last answer
+	// counts. The error is a [*NotFoundError] when there is no such user.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
-	// DeleteUser deletes a user and everything about them, now or, as [Delete] says,
-	// when what is in flight has ended. The error is a [*NotFoundError] when there is
-	// no such user.
+	// DeleteUser deletes a user and everything about the user. It does so now or, as
+	// [Delete] says, when the events in flight have ended. The error is a
+	// [*NotFoundError] when there is no such user.
 	DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error)
 }
 
-// Roster is a locked user with what is open for them.
+// Roster is a locked user with the user's open events.
 type Roster struct {
 	User User
 	// Pending are the events that were never claimed, by id. They are locked too.
 	Pending []Event
-	// InFlight are the open events that were claimed at least once, by id: they keep
+	// InFlight are the open events that were claimed at least once, by id. They keep
 	// their target.
 	InFlight []Event
-	// Used holds, by event type, the greatest occurrence keys that were ever claimed:
-	// one for each series, which is named by the part of a key before its first slash,
-	// in the order of keys. Those occurrences, and the ones before them, are used up.
-	// A series without an open event can be missing, until edit adds an event to it
-	// whose occurrence is used up: a user may have thousands.
+	// Used holds, by event type and in the order of keys, the greatest occurrence key of
+	// each series that was ever claimed. A series is named by the part of a key before
+	// its first slash. Those occurrences, and all before them in the series, are used up.
+	// A series without an open event can be missing until edit adds to it an event whose
+	// occurrence is used up, because a user may have thousands of such series.
 	Used map[string][]string
 	// Now is the repository's clock.
 	Now time.Time
@@ -76,49 +75,50 @@ type Roster struct {
 type Edit struct {
 	User    *User   // the changed user, its version raised by one; nil leaves the row alone
 	Moved   []Event // pending events that were never claimed, their versions raised by one
-	Added   []Event // new events; one whose series has an open event or used up its occurrence is left out of the answer
+	Added   []Event // new events; an event whose series has an open event or used up its occurrence is left out of the answer
 	Removed []Event // pending events that are no longer owed
 
 	// Cancelled are pending events that end, as [Event.Cancel] returns them. They end
 	// before anything is added, so what is added can succeed them.
 	Cancelled []Event
 
-	// Unplanned are the ids of cancelled events whose successors this program cannot plan,
-	// since it has no handler for them. [SuccessionRepository] plans them later.
+	// Unplanned are the ids of cancelled events whose successors this program cannot
+	// plan, because it has no handler for them. [SuccessionRepository] plans them later.
 	Unplanned []uuid.UUID
 
-	// Hurried are pending events that were claimed before, their versions raised by one:
-	// they can be claimed again at another moment, and nothing else about them changes.
+	// Hurried are pending events that were claimed before, their versions raised by one.
+	// Only the moment changes at which they can be claimed again.
 	Hurried []Event
 
-	// Requeued are events to begin again, as [Event.Requeue] returns them. One whose
+	// Requeued are events to begin again, as [Event.Requeue] returns them. An event whose
 	// series has an open event or used up its occurrence is left out of the answer.
 	Requeued []Event
 }
 
-// Delete says how a user is deleted. The zero Delete lets what is being delivered
-// end first: until then the user is hidden, and nobody can read or edit them; it
-// ends without a successor and is not tried again, and the next sweep removes them
-// with all their events.
+// Delete says how a user is deleted. The zero Delete lets deliveries under way end first.
+// Until then the user is hidden, and cannot be read or edited. The events in flight end
+// without a successor and are not tried again. Then the next sweep removes the user with
+// all events.
 type Delete struct {
-	// AtOnce is for erasure, as the law may ask for it: the user and all their events,
-	// finished ones and those in flight included, go in one transaction. When it is
-	// committed, no row has the id of the user or anything about them. What was in
-	// flight stays listed in its lease, by ids of events and series that lead nowhere
-	// and that nothing ties to the user, until everything else in that lease has ended.
-	// A user who is hidden already is deleted too. A delivery that is under
-	// way cannot be called back and may still arrive; its outcome is not stored, since
-	// Settle answers that its event is not there. Nothing is remembered of what they
-	// were given: whoever is created with that id again is a stranger.
+	// AtOnce is for erasure, as the law may ask for it: the user and all the user's
+	// events, ended ones and those in flight included, are deleted in one transaction.
+	// When it is committed, no row has the id of the user or anything about the user.
+	// Events that were in flight stay listed in their lease until everything else in that
+	// lease has ended. The lease lists ids of events and series that lead nowhere and
+	// that nothing ties to the user. A user who is hidden already is deleted too. A
+	// delivery that is under way cannot be called back and may still arrive; its outcome
+	// is not stored, because Settle answers that the event does not exist. Used
+	// occurrence keys are forgotten: a user who is created with that id again is a
+	// stranger.
 	AtOnce bool
 
-	// Version is the version of the user that the deletion is meant for. If they are at
-	// another by then, nothing is deleted and the error is an [*OptimisticLockError].
-	// Zero means whatever version they are at.
+	// Version is the version of the user that the deletion is meant for. If the user is
+	// at another version by then, nothing is deleted and the error is an
+	// [*OptimisticLockError]. Zero means any version.
 	Version int
 }
 
-// Deletion says what deleting a user met.
+// Deletion is the result of deleting a user.
 type Deletion struct {
 	Removed  int         // pending events that were deleted
 	InFlight []uuid.UUID // events that were being delivered, by id; after a deletion at once they are gone too
@@ -145,12 +145,12 @@ type EventRepository interface {
 	// Count returns how many events match spec.
 	Count(ctx context.Context, spec Spec) (int, error)
 
-	// Update replaces a stored event, if it is still at the expected version, and
-	// returns it as stored, at expected + 1. The error is an [*OptimisticLockError] if
-	// it moved on, a [*NotFoundError] if it is gone, or if it would be PENDING again and
-	// its user was deleted, and whatever [CheckChange] says if
-	// the change is not allowed. An event that becomes PROCESSING this way is leased for
-	// a minute.
+	// Update replaces a stored event, if it is still at the expected version, and returns
+	// it as stored, at expected + 1. The error is an [*OptimisticLockError] if the event
+	// has another version. It is a [*NotFoundError] if the event is gone, or if it would
+	// be PENDING again and its user was deleted. If the change is not allowed, it is the
+	// error of [CheckChange]. An event that becomes PROCESSING this way is leased for a
+	// minute.
 	Update(ctx context.Context, e Event, expected int) (Event, error)
 
 	// Missed counts the events of the given types that have been ready to be claimed
@@ -199,8 +199,8 @@ func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
 	return p.Limit, after, nil
 }
 
-// PageOf makes a page of at most limit events from a list that holds up to one
-// more, which tells that there is a next page.
+// PageOf makes a page of at most limit events from a list that holds up to one event
+// more. That event shows that there is a next page.
 func PageOf(events []Event, limit int) Found {
 	if len(events) <= limit {
 		return Found{Events: events}
@@ -217,87 +217,88 @@ type ClaimRepository interface {
 	Claim(ctx context.Context, r ClaimRequest) (Claim, error)
 
 	// Renew lets the leases of the given tokens run for another lease from now, and
-	// returns those tokens that still hold something. The others are lost: they were
-	// taken back, or every event under them has ended or is gone.
+	// returns the tokens that still hold an event. The other leases are lost: their
+	// events were released, or every event under them has ended or is gone.
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
 
-	// Settle stores outcomes, each at most once and in one transaction with the
-	// successor of the event that ends. A series has at most one open event: a
-	// successor whose occurrence is not after the ended one's is none. It answers in the order of the settlements. A
-	// settlement that cannot be stored has its own error and does not hold up the
-	// others. It waits for no lock that another transaction may hold for long: an event
-	// that is locked has an error that matches [ErrLocked], and can be settled later. An
-	// error of the call means that it is not known what was stored, and the same call may
-	// be repeated: what was stored before is answered again.
+	// Settle stores outcomes, each at most once and in one transaction with the successor
+	// of the event that ends. A series has at most one open event: a successor is not
+	// stored unless its occurrence is after that of the ended event. Settle answers in
+	// the order of the settlements. A settlement that cannot be stored has its own error
+	// and does not hold up the others. Settle waits for no lock that another transaction
+	// may hold for long: an event that is locked has an error that matches [ErrLocked],
+	// and can be settled later. After an error of the call it is not known which outcomes
+	// were stored. The same call may then be repeated: an outcome that was stored before
+	// is answered again.
 	Settle(ctx context.Context, settlements []Settlement) ([]Settled, error)
 
-	// Release gives back what is still held under a token, as after a shutdown, and
-	// returns it. It is how the outcome of a claim is resolved whose answer got lost. An
-	// event that another transaction has locked is left under the token, which counts as
-	// expired from then on.
+	// Release releases the events that are still held under a token, as after a shutdown,
+	// and returns them. It also resolves a claim whose answer was lost. An event that
+	// another transaction has locked is left under the token, which counts as expired
+	// from then on.
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
-	// ReleaseExpired gives back up to limit events of leases that ran out, as after a
-	// crash, and returns them. It returns none when there are no others. What another
-	// transaction has locked stays under its lease until the next time. When the clock
+	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and
+	// returns them. It returns none when there are no others. An event that another
+	// transaction has locked stays under its lease until the next call. When the clock
 	// was set back, a lease lasts from then on as long as it would have lasted from its
-	// claim on, unless it is renewed.
-	// ReleaseExpired also removes deleted users of whom nothing is in flight any more,
-	// and forgets tokens that hold nothing any more. A call that returns limit events may
-	// leave that to the next one.
+	// claim, unless it is renewed. ReleaseExpired also removes deleted users without
+	// events in flight, and forgets tokens that hold no event any more. A call that
+	// returns limit events may leave both to the next call.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
 }
 
 // Leaser gives claimed events leases of their own.
 type Leaser interface {
-	// LeaseEach gives events a lease of their own, with a new token, for the given time from
-	// now. It takes those that are still held as they were claimed, and returns them with
-	// their new tokens, in the order of the list. The old token holds these events no longer;
-	// it still holds the rest of its claim. From then on each event is renewed, settled and
-	// released independently of the others. When several calls name the same event, only one
-	// of them gets it. Owner is as in a [ClaimRequest]. LeaseEach is no transition: versions
-	// and counters stay. After an error the caller does not know which tokens the events have.
-	// New tokens that it did not get expire after the given time.
+	// LeaseEach gives events a lease of their own, with a new token, for the given time
+	// from now. LeaseEach takes the events that are still held as they were claimed, and
+	// returns them with their new tokens, in the order of the list. The old token no
+	// longer holds these events; it still holds the rest of its claim. From then on each
+	// event is renewed, settled and released independently of the others. When several
+	// calls name the same event, only one of them gets it. Owner is as in a
+	// [ClaimRequest]. LeaseEach is no transition: versions and counters stay. After an
+	// error the caller does not know which tokens the events have. New tokens that it did
+	// not get expire after the given time.
 	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
 }
 
-// SuccessionRepository plans what programs without a handler left out.
+// SuccessionRepository plans the successors that programs without a handler left out.
 type SuccessionRepository interface {
-	// AddSuccessors plans in series of one event type that wait for a successor. A series
-	// waits when an [Edit] cancelled its last event and named it among Unplanned, and nothing
-	// was stored in it since. AddSuccessors takes a page of the users who have such series, in
-	// order of their ids, and locks them against edits. It calls plan with them and with the
-	// keys that their waiting series have used, in [Standing].Used, and stores the events that
-	// plan returns. Then the series of these users wait no longer, whether an event was stored
-	// or not, except for the users that plan returns in again. Locked users and series are
-	// left out, and wait on. An error of plan is
-	// returned as it is, and nothing is stored. Plan must be quick and must not use the
-	// repository; it can be called again.
+	// AddSuccessors plans events for series of one event type that wait for a successor.
+	// A series waits when an [Edit] cancelled its last event and named it among
+	// Unplanned, and nothing was stored in it since. AddSuccessors takes a page of the
+	// users who have such series, in order of their ids, and locks them against edits. It
+	// calls plan with them and with the keys that their waiting series have used, in
+	// [Standing].Used, and stores the events that plan returns. Then the series of these
+	// users no longer wait, whether an event was stored or not, except for the users that
+	// plan returns in again. Locked users and series are left out, and still wait. An
+	// error of plan is returned as it is, and nothing is stored. Plan must be quick and
+	// must not use the repository; it can be called again.
 	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []Standing, now time.Time) (events []Event, again []uuid.UUID, err error)) (Added, error)
 }
 
 // ZoneRepository keeps the rules that stored instants follow.
 type ZoneRepository interface {
-	// ZoneRules returns what is remembered of zones. It waits for nobody.
+	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
-	// EditZoneRules changes what is remembered of zones, all or nothing and one caller
-	// at a time. It shows edit what there is, stores the rules that edit returns, adding
-	// zones or replacing them, and forgets the marks of those zones that edit was shown.
-	// An error of edit is returned as it is, and nothing is stored. Edit must be quick
-	// and must not use the repository.
+	// EditZoneRules changes the stored rules of zones, all or nothing and one caller at a
+	// time. It shows edit the stored rules and marks. Then it stores the rules that edit
+	// returns, adding zones or replacing them, and deletes the marks of those zones that
+	// edit was shown. An error of edit is returned as it is, and nothing is stored. Edit
+	// must be quick and must not use the repository.
 	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRules, error)) error
 
-	// MoveEvents gives events another instant, each with its version raised by one,
-	// and returns those that it stored: the others are not PENDING any more, were
-	// claimed, or have moved on from the version before. It waits for nobody: an event
-	// that is locked is left out too.
+	// MoveEvents gives events another instant, each with its version raised by one, and
+	// returns the events that it stored. The others are not PENDING any more, were
+	// claimed, or have another version than the one before. MoveEvents waits for no lock:
+	// an event that is locked is left out too.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
 }
 
-// ZoneBook is what a repository remembers of zones.
+// ZoneBook is what a repository stores about zones.
 type ZoneBook struct {
-	// Rules are those that stored instants follow, in alphabetical order of zones.
+	// Rules are the rules that stored instants follow, in alphabetical order of zones.
 	Rules []ZoneRules
 	// Marks are other rules by which pending events were planned, each once, in
 	// alphabetical order of zones. A mark becomes visible together with the events that
@@ -308,24 +309,24 @@ type ZoneBook struct {
 	Now time.Time
 }
 
-// RetentionRepository forgets what is over.
+// RetentionRepository deletes events that have ended.
 type RetentionRepository interface {
 	// Prune looks at a page of the events that have ended, in order of creation, and
 	// deletes those that ended before an instant and were due before it. An idempotency
 	// key goes with the last event that has it. From then on an event that is planned for
-	// an instant before that one takes the long form of its key, since its short one may
-	// have been used. What is used up stays so: nothing
-	// that was pruned can come again. Events that were created after the instant are
-	// not looked at.
+	// an instant before that one takes the long form of its key, because the short form
+	// may have been used. Used occurrences stay used: no pruned event can come again.
+	// Events that were created after the instant are not examined.
 	Prune(ctx context.Context, before time.Time, page Page) (Pruned, error)
 }
 
-// RecoveryRepository finds what a downtime left behind.
+// RecoveryRepository finds the events that a downtime left behind.
 type RecoveryRepository interface {
 	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
 	// oldest first: in the order in which they became available, which is that of their
-	// instants except for events that were released. The limit is 1 to 1,000; zero means
-	// 1,000, any other is a [*ValidationError]. FindMissed changes nothing and locks nothing.
+	// instants except for events that were released. The limit is 1 to 1,000, and zero
+	// means 1,000. Any other limit is a [*ValidationError]. FindMissed changes nothing
+	// and locks nothing.
 	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
 }
 
@@ -341,7 +342,7 @@ func MissedLimit(limit int) (int, error) {
 	return limit, nil
 }
 
-// Pruned is what became of a page of events.
+// Pruned is the result of pruning a page of events.
 type Pruned struct {
 	Count int    // how many were deleted
 	Next  Cursor // where the next page begins; empty when this was the last
@@ -353,23 +354,24 @@ type Timekeeper interface {
 	Now(ctx context.Context) (time.Time, error)
 
 	// Until returns how long it is until the next event of the given types can be
-	// claimed, by the repository's clock; zero or less when one can be now. It
-	// reports false when none is pending. The mark is as in a [ClaimRequest]: events
-	// that became available before it are not looked at.
+	// claimed, by the repository's clock; zero or less when an event can be claimed now.
+	// It reports false when no event is pending. The mark is as in a [ClaimRequest]:
+	// events that became available before the mark are not examined.
 	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
-// Verifier is the ability of a repository to tell whether a program of this
-// release can work on it. Run asks it before it claims anything.
+// Verifier is the ability of a repository to check whether a program of this release can
+// work on it. Run calls Verify before it claims any event.
 type Verifier interface {
-	// Verify returns nil when it can, and an error that matches [ErrOutdated] when a
-	// migration is missing. Any other error means that it could not be told.
+	// Verify returns nil when the program can work on the repository, and an error that
+	// matches [ErrOutdated] when a migration is missing. Any other error means that the
+	// check failed.
 	Verify(ctx context.Context) error
 }
 
-// Transactional is the ability of a repository to be bound to a transaction of
-// the host's. What is written through it may yet be rolled back, so a scheduler on
-// it tells no observers.
+// Transactional is the ability of a repository to be bound to a transaction of the
+// host's. Changes through such a repository may still be rolled back, so its scheduler
+// notifies no observers.
 type Transactional interface {
 	// InTransaction reports whether the repository is bound to a transaction.
 	InTransaction() bool

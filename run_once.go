@@ -17,10 +17,11 @@ type RunOnceOptions struct {
 	// tried again in the same pass counts again. Zero means 10,000.
 	Limit int
 
-	// Within is how long the pass claims events. Deliveries that are under way then may go
-	// on for as long as [WithDrain] says; what has not ended by then is cancelled and
-	// released. Storing the last outcomes takes moments, and at most a lease more (see
-	// [WithLease]). It must not be negative. Zero means a minute.
+	// Within is how long the pass claims events. Deliveries that are under way then may
+	// go on for as long as [WithDrain] says. Deliveries that have not ended by then are
+	// cancelled, and their events released. Storing the last outcomes takes moments more,
+	// and at most a lease (see [WithLease]). Within must not be negative. Zero means a
+	// minute.
 	Within time.Duration
 
 	// Prune deletes ended events as [WithRetention] says, after the deliveries. It looks at
@@ -32,26 +33,28 @@ type RunOnceOptions struct {
 // RunOnceResult says what one pass did. Claimed is the sum of Completed, Failed, Retried,
 // Released and Unstored.
 type RunOnceResult struct {
-	// Claimed is how many events were claimed. One that was claimed twice counts twice.
+	// Claimed is how many events were claimed. An event that was claimed twice counts
+	// twice.
 	Claimed int
-	// Completed is how many were delivered.
+	// Completed is how many events were delivered.
 	Completed int
-	// Failed is how many ended as FAILED.
+	// Failed is how many events ended as FAILED.
 	Failed int
-	// Retried is how many were released after a failure or a snooze, to be tried again.
+	// Retried is how many events were released after a failure or a snooze, to be tried
+	// again.
 	Retried int
-	// Released is how many were released because the pass was over before they were
-	// delivered. Nothing is counted against them.
+	// Released is how many events were released because the pass ended before their
+	// delivery. No attempt of these events is counted.
 	Released int
-	// Unstored is how many have an outcome that was not stored: the lease was lost, the
-	// user was deleted at once, or the database did not answer. Those that still exist run
-	// again when their lease has run out.
+	// Unstored is how many events have an outcome that was not stored: the lease was
+	// lost, the user was deleted at once, or the database did not answer. Such an event
+	// runs again when its lease has run out, unless it was deleted.
 	Unstored int
-	// Recovered is how many events of leases that ran out were released before the first
+	// Recovered is how many events of expired leases were released before the first
 	// claim, as after a crash.
 	Recovered int
-	// More is whether events are due yet: the limit was reached, the time was over, or
-	// somebody else had them locked. Another pass can begin at once.
+	// More is whether events are still due: the limit was reached, the time was over, or
+	// another transaction had them locked. Another pass can begin at once.
 	More bool
 }
 
@@ -100,14 +103,14 @@ func (s *scheduler) RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResul
 	return result, nil
 }
 
-// onePass is one call of RunOnce. What all its lanes ask of the repository takes two
-// connections at most: one to claim and to store outcomes, one to renew leases.
+// onePass is one call of RunOnce. All its lanes together use at most two connections of
+// the repository: one to claim and to store outcomes, one to renew leases.
 type onePass struct {
 	*scheduler
 	RunOnceOptions
-	working  chan struct{} // full while a claim, a look or outcomes are on their way
-	left     int           // events that may be claimed yet; for those in turn to work
-	renewing chan struct{} // full while a renewal is
+	working  chan struct{} // full while a claim, a look or a batch of outcomes is at the repository
+	left     int           // events that may still be claimed; guarded by working
+	renewing chan struct{} // full while a renewal is at the repository
 
 	mu     sync.Mutex
 	held   map[uuid.UUID]bool // claimed, and not stored yet
@@ -135,7 +138,7 @@ func (p *onePass) count(_ context.Context, n Notice) {
 	case n.Kind == EventReleased && n.Cause == AfterCrash:
 		p.result.Recovered++
 		return
-	case !p.held[id]: // a successor, or of a claim whose answer was lost
+	case !p.held[id]: // a successor, or an event of a claim whose answer was lost
 		return
 	case n.Kind == EventCompleted:
 		p.result.Completed++
@@ -199,8 +202,8 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	return result, err
 }
 
-// upkeep does before the first claim what Run does beside its claims. What fails holds up
-// nothing else.
+// upkeep runs before the first claim the maintenance tasks that Run does beside its
+// claims. A task that fails does not hold up the others.
 func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 	chores := []struct {
 		name string
@@ -219,8 +222,8 @@ func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 	return errors.Join(errs...)
 }
 
-// unlessOver returns err unless the time of the pass is over: what is left is for the
-// next pass then.
+// unlessOver returns err, or nil when the time of the pass is over: the next pass then
+// does the rest.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -228,8 +231,8 @@ func unlessOver(ctx context.Context, err error) error {
 	return err
 }
 
-// followZonesOnce compares zone rules as Run does. The scheduler remembers from one pass
-// to the next when it did.
+// followZonesOnce compares zone rules as Run does. The scheduler remembers the time of
+// the comparison from one pass to the next.
 func (p *onePass) followZonesOnce(ctx context.Context) error {
 	f := p.running.zones
 	if f == nil {
@@ -280,7 +283,7 @@ func (p *onePass) engine(w *worker) *machine {
 	return e
 }
 
-// exclusively calls f when nobody else is in turn, or returns the context's error.
+// exclusively calls f while no other call holds turn, or returns the context's error.
 func exclusively(ctx context.Context, turn chan struct{}, f func() error) error {
 	select {
 	case turn <- struct{}{}:

@@ -14,25 +14,26 @@ import (
 // OneOffPlanner plans single events that belong to no series.
 type OneOffPlanner interface {
 	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time.
-	// Nothing follows it, unless its handler is a [Follower]. An instant that has passed is
-	// due at once. In a host's transaction it is part of that.
+	// Nothing follows it, unless its handler is a [Follower]. An instant that has passed
+	// is due at once. On a scheduler that is bound to the host's transaction, the event
+	// is part of that transaction.
 	//
-	// The key names the event among those of the user and the type for ever. A call with the
-	// options of an earlier one returns the event that is there, whatever became of it, and
-	// changes nothing. Calls at once store one event. To move an event or to change its
-	// payload, cancel it and schedule another with another key.
+	// The key names the event among those of the user and the type for ever. A call with
+	// the options of an earlier call returns the stored event, whatever its status, and
+	// changes nothing. Concurrent calls store one event. To move an event or to change
+	// its payload, cancel it and schedule another event with another key.
 	//
-	// Later edits of the user leave wall time and policies as they are. An event follows the
-	// user to another zone only with FollowUser. A payload that was given stays; one that the
-	// handler made is made anew. New zone rules move the event as any other. Deleting the
-	// user deletes it.
+	// Later edits of the user leave wall time and policies as they are. An event follows
+	// the user to another zone only with FollowUser. A payload that was given stays; a
+	// payload that the handler made is made anew. New zone rules move the event like any
+	// other. Deleting the user deletes the event.
 	//
-	// Options out of their bounds are a [*ValidationError] that names each. A type without
-	// a handler is an [*UnsupportedEventTypeError], and a user who does not exist a
-	// [*NotFoundError]. A wall time that the policies refuse or skip is a [*WallTimeError].
-	// The error matches [ErrExists] when the key names an event with other options, which
-	// then is in the result, or one that was pruned. An event that was run now has another
-	// wall time.
+	// Options out of their bounds are a [*ValidationError] that names each option. A type
+	// without a handler is an [*UnsupportedEventTypeError], and a user that does not
+	// exist is a [*NotFoundError]. A wall time that the policies refuse or skip is a
+	// [*WallTimeError]. The error matches [ErrExists] when the key names an event with
+	// other options; the result then has that event. It also matches ErrExists when the
+	// event was pruned. An event that was run now has another wall time.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 }
 
@@ -40,18 +41,19 @@ type OneOffPlanner interface {
 type ScheduleAtOptions struct {
 	// At is the wall time. It is required.
 	At WallTime
-	// Timezone is where clocks show it. The zero Timezone is the user's at the time of the
-	// call.
+	// Timezone is the zone whose clocks show At. The zero Timezone means the user's zone
+	// at the time of the call.
 	Timezone Timezone
-	// FollowUser keeps the event at its wall time in the user's zone when they move, before
-	// it is claimed. An instant that has passed by then is due at once. Where the policies
-	// skip the wall time in the new zone, the event is removed, as [Rescheduled] tells; where
-	// they refuse it, so is the edit. By default a move leaves the instant as it is. It does
-	// not go with Timezone.
+	// FollowUser keeps the event at its wall time in the user's zone when the user moves
+	// before the event is claimed. An instant that has passed by then is due at once. If
+	// the policies skip the wall time in the new zone, the event is removed, as
+	// [Rescheduled] reports; if they refuse the wall time, the edit is refused too. By
+	// default a move leaves the instant as it is. FollowUser cannot be combined with
+	// Timezone.
 	FollowUser bool
 	// Key names the event, 1 to 90 bytes without a slash, not beginning with a tilde.
-	// Empty means the wall time in the form 2006-01-02T15:04:05: one event of the type at
-	// that time.
+	// Empty means the wall time in the form 2006-01-02T15:04:05, so there is one event of
+	// the type at that time.
 	Key string
 	// Payload is the JSON value to deliver, at most 64 KiB. Nil means what the handler
 	// makes of the user and an [Occurrence] with this key.
@@ -61,10 +63,10 @@ type ScheduleAtOptions struct {
 	Policies Policies
 }
 
-// ScheduleAtResult is what ScheduleAt stored, or found.
+// ScheduleAtResult is the event that ScheduleAt stored or found.
 type ScheduleAtResult struct {
 	Event   Event // as stored
-	Existed bool  // whether it was there before the call
+	Existed bool  // whether the event existed before the call
 }
 
 const maxOneOffKey = 90
@@ -128,8 +130,9 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		}
 		e.ID = stamped(e.ID, ticksOf(r.Now))
 		e = zones.stamp(e)
-		// The second, which the first leaves no room for, has the least key there can be: with
-		// it the roster says whether the name is used up, under whatever options.
+		// The second event is never stored, because the first one opens the series. It
+		// has the least possible key. With that key the roster says whether the name is
+		// used up, whatever the options were.
 		least := e
 		least.OccurrenceKey = o.series() + "/"
 		return Edit{Added: []Event{e, least}}, nil
@@ -157,7 +160,8 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 	return result, nil
 }
 
-// lastEnded returns the newest event that matches spec and is named so, or nil.
+// lastEnded returns the newest event that matches spec and for which named is true, or
+// nil.
 func (s *scheduler) lastEnded(ctx context.Context, spec Spec, named func(Event) bool) (*Event, error) {
 	var last *Event
 	for page := (Page{Limit: maxPage}); ; {
@@ -189,7 +193,7 @@ func (o ScheduleAtOptions) plan(h EventHandler, u User) (Event, error) {
 // series returns the name under which the event is stored.
 func (o ScheduleAtOptions) series() string { return oneOffName + o.Key }
 
-// differences names the options by which an event is another than o asks for.
+// differences names the options in which an event differs from o.
 func (o ScheduleAtOptions) differences(e Event) (names []string) {
 	is := oneOffOf(e.OccurrenceKey)
 	for name, differs := range map[string]bool{
@@ -215,8 +219,8 @@ type withPayload struct {
 
 func (h withPayload) Payload(User, Occurrence) (json.RawMessage, error) { return h.payload, nil }
 
-// oneOff returns a pending one-off event as it should be for its user as they are now, and
-// whether that is another than it is.
+// oneOff returns a pending one-off event replanned for the current state of its user, and
+// whether anything about the event changed.
 func (p replanning) oneOff(h EventHandler, e Event) (again Event, changed bool, err error) {
 	is := oneOffOf(e.OccurrenceKey)
 	o := Occurrence{Key: is.name, Wall: e.Wall, Policies: e.Policies}
@@ -235,7 +239,7 @@ func (p replanning) oneOff(h EventHandler, e Event) (again Event, changed bool, 
 const TypeOneOff = "ONE_OFF"
 
 // OneOff is the ready-made handler of a type whose events are all scheduled by the host:
-// with [OneOffPlanner], or as a [FollowUp]. It owes nobody anything by itself.
+// with [OneOffPlanner], or as a [FollowUp]. OneOff plans no event by itself.
 type OneOff struct {
 	Execution
 	// Type is the event type. Empty means TypeOneOff.

@@ -1,4 +1,4 @@
-// Package httpapi serves people and what they are owed as JSON over HTTP.
+// Package httpapi serves users and their events as JSON over HTTP.
 //
 //	POST   /user                 {firstName, lastName, dateOfBirth, timezone} → 201 {user, nextBirthdayEvent}
 //	GET    /user/{id}            → 200 {user}
@@ -11,64 +11,64 @@
 //	GET    /healthz              → 200 while the process answers and, by [WithLiveness], lives, else 503
 //	GET    /readyz               → 200 while the repository answers and, by [WithReadiness], the program is ready, else 503
 //
-// A person may also be given attributes, a JSON object of facts that handlers
-// need. PUT replaces them as a whole; PATCH, by the rules of RFC 7396, changes those
-// that it names and removes those that it names null. Instants are RFC 3339 in UTC with milliseconds, as 2026-03-15T14:00:00.000Z;
-// wall times carry no offset, as 2026-03-15T09:00:00. A nextCursor that is not
-// null asks for the page that follows. Events are listed in order of creation; see
-// [almanac.EventRepository] for what that promises to a program that reads on.
+// A user may also have attributes, a JSON object of facts that handlers need. PUT
+// replaces the attributes as a whole. PATCH follows the rules of RFC 7396: it changes the
+// attributes that it names and removes those that it sets to null. Instants are RFC 3339
+// in UTC with milliseconds, as 2026-03-15T14:00:00.000Z; wall times carry no offset, as
+// 2026-03-15T09:00:00. Pass a nextCursor that is not null as cursor to get the next page.
+// Events are listed in order of creation; see [almanac.EventRepository] for what that
+// order promises to a program that follows a list.
 //
-// Whoever is deleted cannot be found any more from then on. Their rows stay until
-// what is being delivered to them has ended, unless erase=now asks that nothing be
-// left of them when the answer comes; see [almanac.Delete].
+// A deleted user cannot be found any more. The user's rows stay until deliveries under
+// way have ended. With erase=now, no row is left when the answer comes; see
+// [almanac.Delete].
 //
-// All but the last two routes, of which an answer is repeated for a second, ask the
-// [Authenticator]. Whoever passes it may do
-// everything, as suits a host's own programs, unless [WithAuthorization] says who
-// may do what to whom. [WithRate] and [WithLimit] bound how much they may do. Under
-// [NoAuthentication] only requests for localhost and loopback addresses are answered,
-// the last two routes included; others get a 421. The connection of a request whose
-// body comes in chunks ends with its answer: see [CloseAfterChunks].
+// All routes but the last two ask the [Authenticator]. An answer of the last two is
+// repeated for a second. An authenticated request may do everything, as suits a host's
+// own programs, unless [WithAuthorization] restricts it. [WithRate] and [WithLimit] limit
+// requests. Under [NoAuthentication] only requests for localhost and loopback addresses
+// are answered, also on the last two routes; other requests get a 421. The connection of
+// a request whose body comes in chunks ends with the answer: see [CloseAfterChunks].
 //
-// Errors are problem details of RFC 9457, as application/problem+json, with the
-// request id of the X-Request-Id header in requestId. Their type is about:blank
-// and their title says the status, except for those of three sections below. A path
-// has one spelling: with empty or dotted segments it is not found, like any other
-// that is unknown, and nobody is sent on.
+// Errors are problem details of RFC 9457, as application/problem+json, with the request
+// id of the X-Request-Id header in requestId. Their type is about:blank and their title
+// says the status, except for the errors of three sections below. A path has one
+// spelling: a path with empty or dotted segments is not found, like any unknown path, and
+// is not redirected.
 //
 // # Changed by one at a time
 //
-// A person's version is also the entity tag of GET /user/{id} and of the answers
-// to POST, PUT and PATCH, in ETag. A request to change or delete a person whose
-// If-Match header does not name the present one is answered 412, as is one whose
-// If-None-Match does (RFC 9110, section 13.1). The version is compared once more in
-// the transaction, so of two changes that are for one version only one is made.
-// GET answers 304 to an If-None-Match that names the present tag. [RequireIfMatch]
-// makes the header a duty: without it the answer is 428.
+// A user's version is also the entity tag of GET /user/{id} and of the answers to POST,
+// PUT and PATCH, in ETag. A request to change or delete a user is answered 412 if its
+// If-Match header does not name the present tag, or if its If-None-Match header does (RFC
+// 9110, section 13.1). The version is compared once more in the transaction, so of two
+// changes for one version only one is made. GET answers 304 to an If-None-Match that
+// names the present tag. [RequireIfMatch] makes the If-Match header mandatory: without it
+// the answer is 428.
 //
 // # Created once
 //
 // POST /user with an Idempotency-Key header, of 1 to 255 ASCII characters in quotes
-// (draft-ietf-httpapi-idempotency-key-header-07), creates one person however often
-// it is sent. Whoever has no answer can send it again, and is answered 201 as if it
-// were the first time, with the person as stored and the birthday event that is open
-// now. With the same key and another profile the answer is 422, also after the user was
-// changed. While the user of the key is being deleted, the answer is 409. It is 403 where
-// [WithAuthorization] says that the request may not be about that user. A refused request
-// uses up no key.
+// (draft-ietf-httpapi-idempotency-key-header-07), creates one user however often it is
+// sent. A client that got no answer can send the request again. The answer is 201 as the
+// first time, with the user as stored and the birthday event that is open now. A request
+// with the same key and another profile is answered 422, also after the user was changed.
+// While the user of the key is being deleted, the answer is 409. The answer is 403 if
+// [WithAuthorization] does not allow the request for that user. A refused request uses up
+// no key.
 //
 // The id of the user is made from the key and the principal ([WithPrincipal]), and a
-// digest of the first request is stored with the user
-// ([almanac.Profile].CreationDigest). Once a user was deleted, their key creates
-// another. Under [WithAuthorization] a request without a principal can have no key.
+// digest of the first request is stored with the user ([almanac.Profile].CreationDigest).
+// After a user was deleted, the key creates another user. Under [WithAuthorization] a
+// request without a principal can have no key.
 //
 // # Locked
 //
-// A change or deletion of a user whose row another transaction holds is answered 409
-// with Retry-After, and nothing is changed. The repository decides how long the request
-// waits before: see postgres.WithLockTimeout. A process makes the changes of one user one
-// after the other, so they hold at most one connection of the repository. A change that
-// has waited five seconds for the one before it gets the same answer.
+// A change or deletion of a user whose row another transaction holds is answered 409 with
+// Retry-After, and nothing is changed. The repository decides how long the request waits
+// first: see postgres.WithLockTimeout. A process makes the changes of one user one after
+// the other, so these changes hold at most one connection of the repository. A change
+// that has waited five seconds for an earlier change gets the same answer.
 //
 // # Invalid input
 //
@@ -87,6 +87,7 @@
 //	  "requestId": "K5RMBQPN7QVFWEAFGTHXXWQWZC"
 //	}
 //
-// The body as a whole is the field "body", a query that cannot be read, or that has
-// a parameter without a name, "query", and a header goes by its name.
+// The field "body" means the body as a whole. The field "query" means a query that cannot
+// be read, or that has a parameter without a name. For a header, the field is the name of
+// the header.
 package httpapi

@@ -16,8 +16,8 @@ import (
 // DomainEventKind says what happened.
 type DomainEventKind string
 
-// The kinds of domain events. An edit that moves or removes pending events is told as
-// the change of the user alone.
+// The kinds of domain events. An edit that moves or removes pending events is reported
+// only as the change of the user.
 const (
 	UserCreated         DomainEventKind = "user_created"
 	UserTimezoneChanged DomainEventKind = "user_timezone_changed"
@@ -42,8 +42,8 @@ type DomainEvent struct {
 	Version   int             `json:"version"` // of the user or the event after the change
 }
 
-// NoConsumerError says that no consumer of that name was created, or that it was
-// deleted. It matches [almanac.ErrNotFound].
+// NoConsumerError says that a consumer of that name was never created, or was deleted. It
+// matches [almanac.ErrNotFound].
 type NoConsumerError struct{ Name string }
 
 func (e *NoConsumerError) Error() string { return fmt.Sprintf("postgres: no consumer %q", e.Name) }
@@ -53,34 +53,35 @@ func (e *NoConsumerError) Is(target error) bool { return target == almanac.ErrNo
 
 // ErrOutboxRestored says that the tables come from a dump of another server, whose
 // transaction ids this server has not reached yet. Call [EnableOutbox] again: consumers
-// then read every row that is kept once more.
+// then read every row that is still stored once more.
 var ErrOutboxRestored = errors.New("outbox was restored from another server; enable it again")
 
-// EnableOutbox writes domain events to the outbox from now on: a row per event, in the
-// transaction of the change, by triggers, whichever program makes it. Before that the
-// outbox costs nothing. Create the consumers first, so that they miss nothing, then
-// read it with [Store.Consume].
+// EnableOutbox creates triggers that write domain events to the outbox from now on. They
+// write a row per domain event, in the transaction of the change, whichever program makes
+// the change. Before this call the outbox costs nothing. Create the consumers first, so
+// that they miss nothing. Then read the outbox with [Store.Consume].
 //
-// It is allowed to the owner of the tables. It waits for transactions that write to
-// them, and holds up others meanwhile; see [WithLockTimeout]. A second call changes
-// nothing, except after a dump was restored on another server: see [ErrOutboxRestored].
+// Only the owner of the tables may call it. EnableOutbox waits for transactions that
+// write to the tables, and holds up other writes meanwhile; see [WithLockTimeout]. A
+// second call changes nothing, except after a dump was restored on another server: see
+// [ErrOutboxRestored].
 //
-// The outbox grows until [Store.PruneOutbox] prunes it. Of a user who is deleted,
-// rows that every consumer has read are deleted at once, and the others when they are
-// pruned.
+// The outbox grows until [Store.PruneOutbox] prunes it. When a user is deleted, the rows
+// about the user that every consumer has read are deleted at once. The other rows about
+// the user are deleted when they are pruned.
 func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
 	return switchTriggers(ctx, db, "switch the outbox", "enable_outbox", options)
 }
 
-// DisableOutbox writes no more domain events. The rows that it holds stay, and
-// consumers may read them.
+// DisableOutbox removes the triggers, so that no more domain events are written. Rows of
+// the outbox stay, and consumers may read them.
 func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
 	return switchTriggers(ctx, db, "switch the outbox", "disable_outbox", options)
 }
 
-// CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. It
-// reads what is committed from now on. A consumer that exists is left unchanged. A bad
-// name is an [*almanac.ValidationError].
+// CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. The
+// consumer reads domain events that are committed from now on. An existing consumer is
+// left unchanged. A bad name is an [*almanac.ValidationError].
 //
 // Rows are kept until every consumer has read them, so delete a consumer that is no
 // longer needed.
@@ -98,8 +99,8 @@ func (s *Store) CreateConsumer(ctx context.Context, name string) error {
 	})
 }
 
-// DeleteConsumer forgets a consumer and its position. One that does not exist is a
-// [*NoConsumerError].
+// DeleteConsumer deletes a consumer and its position. The error is a [*NoConsumerError]
+// when there is no such consumer.
 func (s *Store) DeleteConsumer(ctx context.Context, name string) error {
 	return s.transact(ctx, "delete consumer", func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, s.statements["delete_consumer"], pgx.StrictNamedArgs{"name": name})
@@ -113,11 +114,11 @@ func (s *Store) DeleteConsumer(ctx context.Context, name string) error {
 // Consumer is a reader of the outbox.
 type Consumer struct {
 	Name    string
-	MovedAt time.Time // UTC; when it last read anything, or was created
-	Oldest  time.Time // UTC; of the oldest row that it has not read, zero when it has read all
+	MovedAt time.Time // UTC; when the consumer last read any row, or was created
+	Oldest  time.Time // UTC; of the oldest row that the consumer has not read, zero when it has read all rows
 }
 
-// Consumers returns all consumers, by name. An Oldest that stays the same says that a
+// Consumers returns all consumers, by name. An Oldest that stays the same says that the
 // consumer does not read, and that the outbox grows.
 func (s *Store) Consumers(ctx context.Context) (consumers []Consumer, err error) {
 	err = s.do(ctx, "read consumers", func(ctx context.Context, db DB) error {
@@ -140,22 +141,23 @@ const maxConsumed = 10_000
 
 // Consume reads up to limit domain events, 1 to 10,000, that a consumer has not read,
 // hands them to take, and moves the consumer past them, all in one transaction. It
-// returns how many those were. Where there are none, take is not called.
+// returns how many domain events it handed over. If there are none, take is not called.
 //
-// When take fails, or the process dies, or the commit fails, the consumer has not
-// moved, and the same events are read again: at least once. What take writes through tx
-// is stored together with the position, so it is stored exactly once. In the host's
-// transaction (see [Store.InTransaction]) the host's commit moves the consumer.
+// When take fails, or the process dies, or the commit fails, the consumer has not moved,
+// and the same domain events are read again. So each is read at least once. Everything
+// that take writes through tx is stored together with the position, and so is stored
+// exactly once. In the host's transaction (see [Store.InTransaction]) the host's commit
+// moves the consumer.
 //
-// The changes of one user or series come in the order in which they were committed,
-// and all domain events of one transaction that fit into limit come together. An open
-// transaction delays its own domain events alone: they come after it commits, however
-// many of others were read meanwhile. Nothing is skipped.
+// The changes of one user or series come in the order in which they were committed, and
+// all domain events of one transaction that fit into limit come together. An open
+// transaction delays only its own domain events: they are read after it commits, even if
+// later domain events of other transactions were read before. Nothing is skipped.
 //
-// One call at a time reads under a name; others wait, and fail after the lock timeout
-// with an error that matches [almanac.ErrLocked]. The call lasts no longer than
-// [WithTimeout], take included, because an open transaction holds back vacuum. A
-// consumer that was not created is a [*NoConsumerError]. A bad name or limit is an
+// One call at a time reads under a name. Other calls wait, and fail after the lock
+// timeout with an error that matches [almanac.ErrLocked]. The call lasts no longer than
+// [WithTimeout], take included, because an open transaction holds back vacuum. A consumer
+// that was not created is a [*NoConsumerError]. A bad name or limit is an
 // [*almanac.ValidationError]. See also [ErrOutboxRestored].
 func (s *Store) Consume(ctx context.Context, consumer string, limit int, take func(ctx context.Context, tx pgx.Tx, events []DomainEvent) error) (int, error) {
 	if err := checkConsume(consumer, limit); err != nil {
@@ -209,19 +211,20 @@ func checkConsume(name string, limit int) error {
 	return nil
 }
 
-// position is how far a consumer has read. Everything in the snapshot seen was read,
-// and, while last is not zero, of what is in the snapshot reading besides, everything
-// numbered up to last.
+// position is how far a consumer has read. The consumer has read all rows in the snapshot
+// seen. While last is not zero, it has also read the rows numbered up to last that are in
+// the snapshot reading and not in seen.
 type position struct {
 	seen    string // a pg_snapshot; "" where there is no consumer
 	low     int64  // transactions whose ids are past the end of seen have numbers from this one on
 	reading string
-	nextLow int64 // the same of reading
+	nextLow int64 // the same for reading
 	last    int64
 }
 
-// position locks a consumer and reads its position. Where it has read all of the
-// snapshot that it was reading, or does not exist, reading is what is committed now.
+// position locks a consumer and reads its position. If the consumer has read all of the
+// snapshot that it was reading, or does not exist, reading is the snapshot of everything
+// committed now.
 func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at position, err error) {
 	var low int64
 	var now string
@@ -251,8 +254,9 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 	}
 	if at.last == 0 {
 		at.reading = now
-		// The host's transaction may have had its id before, or have an older snapshot. A smaller
-		// number, such as that of the last snapshot, is as right, and looks at more rows.
+		// The host's transaction may have got its id before the number was read, or have
+		// an older snapshot. A smaller number, such as that of the last snapshot, is also
+		// correct, but reads more rows.
 		if younger && !s.InTransaction() {
 			at.nextLow = low
 		}
@@ -260,7 +264,8 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 	return at, nil
 }
 
-// after returns the position after events were read, of a snapshot that has more or not.
+// after returns the position after events were read. More says whether the snapshot has
+// further rows.
 func (p position) after(events []DomainEvent, more bool) position {
 	if more {
 		p.last = events[len(events)-1].Sequence
@@ -285,9 +290,9 @@ func scanDomainEvent(row pgx.CollectableRow) (e DomainEvent, err error) {
 }
 
 // PruneOutbox looks at the oldest rows of the outbox, up to limit, deletes those that
-// every consumer has read, and returns how many. Where there is no consumer, it deletes
-// all. Call it until it returns fewer than limit. Rows that a consumer has not read stay
-// for as long as it exists: see [Store.Consumers].
+// every consumer has read, and returns how many. If there is no consumer, PruneOutbox
+// deletes all of them. Call it until it returns fewer than limit. Rows that a consumer
+// has not read stay for as long as the consumer exists: see [Store.Consumers].
 func (s *Store) PruneOutbox(ctx context.Context, limit int) (pruned int, err error) {
 	if limit < 1 {
 		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not positive"}}}

@@ -7,26 +7,27 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// few is up to how many events a page is made by reading all that match and sorting
-// them by id. Where more match, a walk in the order of ids finds a page soon enough;
-// where few do, it would read on and on, and what the planner knows of a table does not
-// say where in that order they are.
+// few is the largest number of matching events for which a page is made by reading all of
+// them and sorting them by id. If more events match, a walk in the order of ids finds a
+// page soon enough. If few events match, such a walk would read on and on, and the
+// planner's statistics do not say where in that order the events are.
 const few = 5000
 
 // maxSpans bounds how many ranges of an index are counted for a specification.
 const maxSpans = 8
 
-// span is a range of an index that holds every event that a specification picks from a
-// part. Fields are expressions; an empty one is open.
+// span is a range of an index that holds every event that a specification selects from a
+// part. Fields are expressions; an empty field leaves that bound open.
 type span struct {
 	from, until string // of the target
-	available   string // until when it is available
+	available   string // the upper bound of when the event is available
 	eventType   string
 }
 
-// few says whether what the specification picks lies in ranges of an index with few
-// entries, which are read no further than that. Of ended events it is a boolean, of
-// pending ones the array of the ids that are there, or NULL.
+// few returns an expression that says whether all selected events lie in ranges of an
+// index with few entries. The ranges are read no further than few entries. For ended
+// events the expression is a boolean; for pending events it is the array of the ids in
+// the ranges, or NULL.
 func (r *renderer) few(spec almanac.Spec) string {
 	answer, none := fmt.Sprintf("count(*) <= %d", few), "false"
 	if r.part == pending {
@@ -43,8 +44,8 @@ func (r *renderer) few(spec almanac.Spec) string {
 	return "(SELECT " + answer + " FROM (" + strings.Join(ranges, " UNION ALL ") + ") n)"
 }
 
-// spans returns spans of which one holds each event that a specification picks from the
-// part, none if it picks nothing there. It reports false where no span is known.
+// spans returns spans that together hold every event that a specification selects from
+// the part, and none if it selects nothing there. It reports false if no span is known.
 func (r *renderer) spans(spec almanac.Spec) (spans []span, bounded bool) {
 	switch spec := spec.(type) {
 	case almanac.And:
@@ -79,8 +80,8 @@ func (r *renderer) spans(spec almanac.Spec) (spans []span, bounded bool) {
 	return nil, false
 }
 
-// spansOfAll returns the spans of what every part picks: the narrowest that the parts
-// with a single one have in common, or else those of some part.
+// spansOfAll returns spans of the events that every part selects. These are the narrowest
+// span that the parts with a single span have in common, or else the spans of some part.
 func (r *renderer) spansOfAll(parts []almanac.Spec) (spans []span, bounded bool) {
 	var common span
 	for _, part := range parts {
@@ -101,7 +102,8 @@ func (r *renderer) spansOfAll(parts []almanac.Spec) (spans []span, bounded bool)
 	return spans, bounded
 }
 
-// and returns what two spans have in common, or more.
+// and returns a span that holds everything that two spans have in common. It may hold
+// more.
 func (s span) and(other span) span {
 	both := func(function, a, b string) string {
 		if a == "" || b == "" {
@@ -119,8 +121,8 @@ func (s span) and(other span) span {
 	return s
 }
 
-// ranges returns queries of one row for each entry of an index in a span, up to one more
-// than few, with the id where the index has it.
+// ranges returns queries. Each query has one row for each entry of an index in a span, up
+// to few + 1 rows, with the id if the index has it.
 func (r *renderer) ranges(s span) []string {
 	const (
 		ofType = "(SELECT x.id FROM unnest(%s) AS t (name) CROSS JOIN LATERAL (" +

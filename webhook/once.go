@@ -17,7 +17,8 @@ import (
 // OnceSchema creates the table in which [Verifier.Once] keeps the keys of accepted
 // deliveries. The receiver runs it once, in its own database, with its migrations.
 // Running it again changes nothing. The table must be on the search_path of the
-// connections that Once is given, whose role needs SELECT, INSERT, UPDATE and DELETE.
+// connections that Once gets. Their role needs SELECT, INSERT, UPDATE and DELETE on the
+// table.
 const OnceSchema = `
 CREATE TABLE IF NOT EXISTS webhook_accepted (
     key         text        PRIMARY KEY,
@@ -27,8 +28,9 @@ CREATE INDEX IF NOT EXISTS webhook_accepted_at_idx ON webhook_accepted (accepted
 `
 
 const (
-	// acceptKey stores a key, unless it was accepted within the time to live. While
-	// another transaction stores the same key it waits for that to end.
+	// acceptKey stores a key, unless the key was accepted within the time to live. If
+	// another transaction stores the same key, acceptKey waits until that transaction
+	// ends.
 	//
 	// $1 the key, $2 the time to live. Locks the key's row.
 	acceptKey = `
@@ -36,7 +38,7 @@ INSERT INTO webhook_accepted AS a (key) VALUES ($1)
 ON CONFLICT (key) DO UPDATE SET accepted_at = now() WHERE a.accepted_at < now() - $2::interval`
 
 	// forgetKeys deletes a few keys that are older than the time to live, so that the
-	// table stays as large as what is delivered within that time. It waits for nobody.
+	// table holds about the deliveries of that time. It waits for no lock.
 	//
 	// $1 the time to live. Locks the rows that it deletes.
 	forgetKeys = `
@@ -45,16 +47,16 @@ DELETE FROM webhook_accepted WHERE key IN (
     ORDER BY accepted_at LIMIT 10 FOR UPDATE SKIP LOCKED)`
 )
 
-// defaultKeep is for how long a key is remembered by default, and minKeep for how
-// long at least: as long as a recorded delivery could be played again, by a receiver
-// whose clock is [Tolerance] ahead or behind.
+// defaultKeep is how long a key is remembered by default. minKeep is the shortest time to
+// live: for that long a recorded delivery could be replayed to a receiver whose clock is
+// [Tolerance] ahead or behind.
 const (
 	defaultKeep = 7 * 24 * time.Hour
 	minKeep     = 2 * Tolerance
 )
 
-// Beginner begins transactions in the receiver's database. A *pgxpool.Pool is one. A
-// *pgx.Conn is one too, for deliveries that come one after the other.
+// Beginner begins transactions in the receiver's database. A *pgxpool.Pool is a Beginner.
+// So is a *pgx.Conn, for deliveries that come one after the other.
 type Beginner interface {
 	// Begin starts a transaction, as pgx does.
 	Begin(ctx context.Context) (pgx.Tx, error)
@@ -71,33 +73,35 @@ type Accepted struct {
 // neither commits the transaction nor rolls it back.
 //
 // A nil error commits, and the sender gets 200. Any other error rolls back, so that the
-// next attempt of the same delivery runs the effect again. The sender then gets 500, which
-// it retries, or 422, which it does not, where the error matches [almanac.ErrPermanent].
-// The context ends when the sender hangs up. Effects run concurrently, for different keys.
+// next attempt of the same delivery runs the effect again. The sender then gets 500,
+// which it retries. If the error matches [almanac.ErrPermanent], the sender gets 422,
+// which it does not retry. The context ends when the sender hangs up. Effects run
+// concurrently, for different keys.
 type Effect func(ctx context.Context, tx pgx.Tx, delivery Accepted) error
 
-// Once returns a handler that runs next once for each key. It verifies the delivery, as
-// [Verifier.Handler] does, and stores the key that the signature covers in the table of
-// [OnceSchema], in one transaction of db with what next does. It answers 200 to a
+// Once returns a handler that runs next once for each key. The handler verifies the
+// delivery, as [Verifier.Handler] does. In one transaction of db it stores the key that
+// the signature covers, in the table of [OnceSchema], and runs next. It answers 200 to a
 // duplicate without running next.
 //
-// Duplicates that arrive together wait for the first one: when that commits they are
-// duplicates, and when it rolls back the next one runs. A process that dies in between
-// leaves neither the key nor the effect. Only what next does by its transaction is once;
-// a mail that it sends is not.
+// Deliveries of one key that arrive together wait for the first delivery. When the first
+// one commits, the others are duplicates. When it rolls back, the next one runs. A
+// process that dies in between leaves neither the key nor the effect. Only changes that
+// next makes in its transaction happen once; a mail that next sends can be sent again.
 //
-// A key is remembered for ttl, by the database's clock; zero means seven days. It must be
-// longer than the sender retries: a delivery with a key that was forgotten runs again. Each
-// accepted delivery deletes up to ten older keys.
+// A key is remembered for ttl, by the database's clock; zero means seven days. The ttl
+// must be longer than the time for which the sender retries: a delivery whose key was
+// forgotten runs again. Each accepted delivery deletes up to ten older keys.
 //
 // The handler answers 401, 413 and 400 as Verifier.Handler does, and 500 when the
-// transaction fails, which it logs to [slog.Default]; in neither case has next taken
-// effect. Where the answer to a commit was lost, it has or it has not, and the sender's
-// next attempt finds out. The handler is safe for concurrent use if db is.
+// transaction fails; it logs that failure to [slog.Default]. In none of these cases has
+// next taken effect, with one exception. If the answer to a commit was lost, next may
+// have taken effect, and the sender's next attempt finds out. The handler is safe for
+// concurrent use if db is.
 //
-// Once returns an error that names each wrong argument: a nil verifier, db or next, or a ttl
-// that is neither zero nor at least ten minutes. Within ten minutes a delivery that somebody
-// recorded can be played again.
+// Once returns an error that names each wrong argument: a nil verifier, db or next, or a
+// ttl that is neither zero nor at least ten minutes. Within ten minutes a recorded
+// delivery can be replayed.
 func (v *Verifier) Once(db Beginner, ttl time.Duration, next Effect) (http.Handler, error) {
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -142,12 +146,13 @@ func (o *once) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "try again", http.StatusInternalServerError)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		// The sender needs the status alone.
+		// The sender needs only the status.
 		_, _ = io.WriteString(w, map[bool]string{false: `{"success":true}`, true: `{"success":true,"duplicate":true}`}[duplicate])
 	}
 }
 
-// accept runs the effect and stores the key in one transaction, unless the key is there.
+// accept runs the effect and stores the key in one transaction, unless the key is stored
+// already.
 func (o *once) accept(ctx context.Context, delivery Accepted) (duplicate bool, err error) {
 	err = pgx.BeginFunc(ctx, o.db, func(tx pgx.Tx) error {
 		stored, err := tx.Exec(ctx, acceptKey, delivery.Key, o.ttl)

@@ -1,8 +1,8 @@
--- Cancel pending events, of series that the transaction has locked. It is undone when one is missing. Parallel arrays, one element
--- per event:
+-- Cancel pending events, of series that the transaction has locked. The transaction is undone when an event is missing. Parallel
+-- arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @reasons text[] · @waiting boolean[] (whether the series waits for a
 --   program that has the handler)
--- Returns the ids of those that were at the version before and PENDING.
+-- Returns the ids of the events that were at the version before and PENDING.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[], @reasons::text[], @waiting::boolean[]) AS n (id, version, failure_reason, waiting)

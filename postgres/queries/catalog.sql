@@ -1,9 +1,9 @@
 -- What the PostgreSQL schema is made of: kind, name and definition of each thing, written so that databases can be compared.
---   @schema text, which has to come first in the search_path, so that what is in it goes without its name
--- What differs between majors of PostgreSQL is left out or evened out: a view's columns lose the names of their tables, which
--- PostgreSQL 16 writes more rarely; NOT NULL is a property of the column, and not the constraint that it is from 18 on. A check
--- that a migration adds to the large tables, history and series, is not proved for the rows that are there.
--- Views and expressions are written out under ACCESS SHARE locks, as a SELECT would take.
+--   @schema text, which has to come first in the search_path, so that definitions omit its name
+-- Differences between majors of PostgreSQL are left out or evened out. The columns of a view lose the names of their tables,
+-- which PostgreSQL 16 writes more rarely. NOT NULL is a property of the column here, although it is a constraint from 18 on. A
+-- check that a migration adds to the large tables, history and series, is not validated for existing rows. Views and expressions
+-- are written out under ACCESS SHARE locks, as a SELECT would take.
 WITH relations AS (
     SELECT c.oid, c.relname::text AS name, c.relkind AS kind, c.relpersistence, c.relrowsecurity, c.reloptions
     FROM pg_catalog.pg_class c

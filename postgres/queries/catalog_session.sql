@@ -1,6 +1,7 @@
--- Have what the catalog says come out the same whatever the role, the database or the host have set, until the transaction ends.
+-- Make the output of catalog.sql independent of the settings of the role, the database and the host, until the transaction ends.
 --   @schema text
--- Returns whether the role may use the schema, without which the search_path passes over it. One that is not there counts.
+-- Returns whether the role may use the schema. Without that right, the search_path passes over the schema. A missing schema
+-- counts as usable.
 SELECT coalesce((SELECT has_schema_privilege(n.oid, 'USAGE') FROM pg_catalog.pg_namespace n WHERE n.nspname = @schema::text), true)
 FROM set_config('search_path', quote_ident(@schema::text) || ', pg_temp', true) AS path,
     set_config('datestyle', 'ISO, YMD', true) AS dates,

@@ -1,18 +1,21 @@
 -- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch.
 --   @token uuid · @owner text · @types text[] · @limit integer · @lease interval · @mark timestamptz · @ahead interval (how soon)
--- now() is when the transaction began, so nothing is claimed early. What another claim or an edit holds is passed over; row locks
--- last until the surrounding transaction ends. The lock is taken in a materialized step, since a plan that repeats the limited
--- scan would take more than the limit. Whoever changes a pending event puts another row in the place of the one in the queue, so
--- that the series, which this reads as they were when it began, are those of the rows that it holds.
--- Each type has a range of the index to itself, so a backlog of another type, paused or unhandled, costs nothing. Where one type has
--- something to claim, its range is walked. Where several have, the oldest of each are merged before anything is locked, so that no
--- more is locked than is taken; they are more than the limit, since other claims can have the oldest locked.
--- The mark bounds the scan of the index, whose entries left of it are dead, and stay as long as somebody has an old
--- transaction. One that lies in the future is none: the clock was set back.
--- "< 1", of which the planner expects a third to be true, and not "= 0", of which it expects one in two hundred: nearly all are.
--- A lease of events that may be ahead of their target says since when: see take_back.sql and give_back.sql.
--- Returns the events with their users, in the order of their targets, with the clock, never earlier than what made them due, even if
--- it is set back meanwhile, and with when the last of them became available.
+-- now() is when the transaction began, so no event is claimed early. Events that another claim or an edit has locked are passed
+-- over. Row locks last until the surrounding transaction ends. The lock is taken in a materialized step, because a plan that
+-- repeats the limited scan would take more than the limit. Every change of a pending event replaces its row in the queue. So the
+-- series, read as they were when the statement began, belong to the rows that the statement has locked.
+-- Each type has its own range of the index, so a backlog of another type, paused or unhandled, costs nothing. If one type has
+-- events to claim, its range is walked. If several types have, the oldest events of each are merged before any row is locked, so
+-- that no more rows are locked than taken. More events than the limit are merged, because other claims can have the oldest
+-- locked.
+-- The mark bounds the scan of the index. Index entries left of the mark are dead, and stay as long as an old transaction is open.
+-- A mark in the future is ignored: the clock was set back.
+-- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
+-- hundred for "= 0".
+-- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see take_back.sql and
+-- give_back.sql.
+-- Returns the events with their users, in the order of their targets. Each row also has the clock, which is never earlier than
+-- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available.
 WITH asked AS MATERIALIZED (
     SELECT t.name, cardinality(@types::text[]) = 1 AS alone
     FROM unnest(:types) AS t (name)

@@ -1,11 +1,12 @@
 -- Which of the events that were claimed ahead are still held as they were claimed. Parallel arrays, one element per event:
 --   @users uuid[] · @types text[] · @names text[] (these three name the series) · @ids uuid[] · @versions integer[] (while PENDING)
--- Whoever takes an event back has locked its series before they read the clock. statement_timestamp() is read before any row is; so where
--- it has reached the target, and nobody has locked or replaced the row since it was written (xmax), nobody can have judged the event
--- to be ahead of its instant who is not seen here, or will. Where somebody has, perhaps long ago, a lock of our own tells whether they
--- are at it still. It is not waited for.
--- Returns the clock, the id, and whether it is certain: where not, somebody has the row locked, and it may be asked again. Events that
--- are not held are left out; where all are, the id is NULL.
+-- A transaction that takes an event back locks the series before it reads the clock. This statement reads statement_timestamp()
+-- before any row. Suppose that this time has reached the target, and that xmax shows no lock or replacement of the row since it
+-- was written. Then no transaction has judged the event to be ahead of its instant, and none will. If xmax shows a lock, perhaps
+-- an old one, this statement tries to lock the row itself, to see whether the other transaction is still open. It does not wait
+-- for the lock.
+-- Returns the clock, the id, and whether the answer is certain. If it is not, another transaction has the row locked, and the
+-- call may be repeated. Events that are not held are left out. If no event is held, the id is NULL.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@users::uuid[], @types::text[], @names::text[], @ids::uuid[], @versions::integer[])

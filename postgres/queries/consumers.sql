@@ -1,4 +1,4 @@
--- All consumers, and since when the oldest row waits that each has not read.
+-- All consumers, each with the time of the oldest row that it has not read.
 SELECT c.name, c.moved_at, (
     SELECT min(unread.at)
     FROM (

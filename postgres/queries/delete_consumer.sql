@@ -1,4 +1,4 @@
--- Forget a consumer. Waits for the consumer, where it is reading.
+-- Delete a consumer. Waits until a read under this name has ended.
 --   @name text
 DELETE FROM :"schema".outbox_consumers
 WHERE name = @name

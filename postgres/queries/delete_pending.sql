@@ -1,7 +1,7 @@
--- Forget what a user is still owed, of series that the transaction has locked. A claim in progress is waited for, and its rows
--- drop out.
+-- Delete a user's pending events, of series that the transaction has locked. Waits for a claim in progress, whose events are left
+-- out.
 --   @id uuid
--- Returns how many events that were.
+-- Returns how many events were deleted.
 WITH taken AS (
     DELETE FROM :"schema".queue q
     USING :"schema".series s

@@ -1,4 +1,4 @@
--- Keep the trail no longer. What it holds stays.
+-- Stop writing the trail. Existing rows stay.
 DO $$
 BEGIN
     DROP TRIGGER IF EXISTS series_audit ON :"schema".series;

@@ -1,4 +1,4 @@
--- Write the outbox no longer. What it holds stays.
+-- Stop writing the outbox. Existing rows stay.
 DO $$
 BEGIN
     DROP TRIGGER IF EXISTS users_outbox ON :"schema".users;

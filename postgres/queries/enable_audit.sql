@@ -1,4 +1,4 @@
--- Keep the trail from now on. Waits for transactions that write to the tables, and holds others up meanwhile.
+-- Write the trail from now on. Waits for transactions that write to the tables, and holds other writes up meanwhile.
 DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = ':"schema".series'::regclass AND tgname = 'series_audit') THEN

@@ -1,5 +1,5 @@
--- Write the outbox from now on. Waits for transactions that write to the tables, and holds others up meanwhile. Where a dump was
--- restored on another server, whose transaction ids are lower, every row counts as unread.
+-- Write the outbox from now on. Waits for transactions that write to the tables, and holds other writes up meanwhile. After a
+-- dump was restored on another server, whose transaction ids are lower, every row counts as unread.
 DO $$
 BEGIN
     IF EXISTS (

@@ -1,7 +1,7 @@
--- End leases that hold nothing any more: an edit took back what they held, a deletion took it along, or the settlement that
--- would have ended them met them being renewed. One that holds something is known by its first hit, mostly the first that it
--- lists; one that holds nothing never will again, since the version of an event only rises. One that is being renewed or taken
--- is passed over.
+-- End leases that hold no event any more. An edit took their events back, a deletion removed them, or the settlement that would
+-- have ended the lease met a renewal of it. The first event that a lease still holds, mostly the first in its list, shows that it
+-- must stay. A lease that holds no event never will again, because the version of an event only rises. Leases that are being
+-- renewed or taken are passed over.
 --   @limit integer
 DELETE FROM :"schema".leases
 WHERE token IN (

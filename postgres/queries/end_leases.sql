@@ -1,5 +1,5 @@
--- End leases that hold nothing any more. One that is being taken away is passed over, since waiting for it while holding
--- its events could deadlock; whoever takes it away ends it.
+-- End leases that hold no event any more. A lease that another transaction takes is passed over, because waiting for it with its
+-- events locked could deadlock. The other transaction ends the lease.
 --   @tokens uuid[]
 DELETE FROM :"schema".leases
 WHERE token IN (

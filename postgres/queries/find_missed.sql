@@ -1,6 +1,6 @@
--- Find what has been ready to be claimed for longer than a grace: what has been ready longest comes first.
+-- Find events that have been ready to be claimed for longer than a grace. The event that has been ready longest comes first.
 --   @types text[] · @grace interval · @limit integer
--- Of each type no more than the limit is read from the index of the queue. OFFSET 0 has each event looked up by its id.
+-- For each type at most the limit is read from the index of the queue. OFFSET 0 makes the planner look up each event by its id.
 WITH oldest AS MATERIALIZED (
     SELECT of_type.available_at, of_type.event_id
     FROM (SELECT DISTINCT t.name FROM unnest(@types::text[]) AS t (name)) t

@@ -1,9 +1,9 @@
--- Give back events that the transaction has locked under leases that it took away. The events of a deleted user end instead.
--- None is available before its target, though the clock may have been set back since it was claimed. What was claimed ahead of its target
--- and is not due yet was not begun, so nothing is counted.
+-- Release events that the transaction has locked, under leases that it has taken. The events of a deleted user end instead. No
+-- event is available before its target, even if the clock was set back since the claim. An event that was claimed ahead of its
+-- target and is not due yet was not begun, so no attempt is counted.
 --   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may be ahead, or NULL) · @crashes integer (what to add to crash_count) · @reason text
 --   @deleted text (the reason to end)
--- Returns the ids of the events that it gave back, and of those that ended.
+-- Returns the ids of the events that were released, and of those that ended.
 WITH held AS MATERIALIZED (
     SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over,
         CASE

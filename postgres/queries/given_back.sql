@@ -1,5 +1,5 @@
--- Read events that were given back, in no particular order: they are PENDING or have ended. To read the view of all events would be to
--- look for them in every lease too.
+-- Read events that were released, in no particular order. They are PENDING or have ended. The view of all events would also
+-- search every lease for them.
 --   @ids uuid[]
 SELECT :event
 FROM :"schema".pending_events e

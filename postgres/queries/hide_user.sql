@@ -1,4 +1,4 @@
--- Hide a user until nothing of theirs is in flight.
+-- Hide a user until none of the user's events is in flight.
 --   @id uuid
 UPDATE :"schema".users
 SET deleted_at = clock_timestamp(),

@@ -1,4 +1,4 @@
--- Note that requeued events have the keys of the events that they repeat.
+-- Count requeued events as holders of the keys of the events that they repeat.
 --   @keys text[]
 -- Returns nothing. Locks the keys.
 INSERT INTO :"schema".keys AS k (idempotency_key, holders)

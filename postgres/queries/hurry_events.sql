@@ -1,7 +1,7 @@
 -- Let pending events that were claimed before be claimed again at another moment, of series that the transaction has locked. Parallel
 -- arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @available timestamptz[]
--- Returns the ids of those that were at the version before and PENDING. The transaction is undone when one is missing.
+-- Returns the ids of the events that were at the version before and PENDING. The transaction is undone when an id is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[], @available::timestamptz[]) AS n (id, version, available_at)

@@ -1,6 +1,6 @@
--- A user's open events that were claimed before, in order of id: they keep their target. The transaction has locked their series.
+-- A user's open events that were claimed before, in order of id. They keep their target. The transaction has locked their series.
 --   @id uuid
--- Leases are read once, and only where an open event is not in the queue.
+-- Leases are read once, and only if an open event is not in the queue.
 WITH mine AS MATERIALIZED (
     SELECT s.event_id, s.claim_count, EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id) AS pending
     FROM :"schema".series s

@@ -1,8 +1,8 @@
--- Store new events, each in its series, which is made where there is none. Parallel arrays, one element per event:
+-- Store new events, each in its series. A missing series is created. Parallel arrays, one element per event:
 --   @ids uuid[] · @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[] · @due timestamptz[]
 --   @wall timestamp[] · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
--- Where a series has an open event, or has used up the occurrence, the event is left out. A key that belongs to another event is
--- an error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
+-- If a series has an open event, or has used up the occurrence, the event is left out. A key that belongs to another event is an
+-- error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
 WITH stored AS (
     INSERT INTO :"schema".series AS s (
         user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,

@@ -1,8 +1,8 @@
 -- Store the first events of users whom this transaction has created, each in a series of its own. Parallel arrays, as in
--- insert_events.sql: nobody else can see these users yet, so that no series can be there.
+-- insert_events.sql. No other transaction can see these users yet, so they have no series.
 --   @ids uuid[] · @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[] · @due timestamptz[]
 --   @wall timestamp[] · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
--- Returns what the database made of them. A key that belongs to another event is an error (keys_pkey).
+-- Returns the events as stored. A key that belongs to another event is an error (keys_pkey).
 WITH stored AS (
     INSERT INTO :"schema".series AS s (
         user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,

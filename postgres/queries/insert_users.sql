@@ -1,8 +1,8 @@
 -- Store new users. Parallel arrays, one element per user:
 --   @ids uuid[] · @first_names text[] · @last_names text[] · @dates_of_birth date[] · @timezones text[] · @attributes text[] (JSON)
 --   @creation_digests text[], empty for none
--- Returns what the database made of those whose id was free. In the order of ids, so that two who store the same people do not wait
--- for each other in a circle.
+-- Returns the users as stored whose id was free. Stores in the order of ids, so that two transactions that store the same users
+-- do not deadlock.
 INSERT INTO :"schema".users AS u (id, first_name, last_name, date_of_birth, timezone, attributes, creation_digest)
 SELECT n.id, n.first_name, n.last_name, n.date_of_birth, n.timezone, n.attributes::jsonb, nullif(n.creation_digest, '')
 FROM unnest(@ids::uuid[], @first_names::text[], @last_names::text[], @dates_of_birth::date[], @timezones::text[], @attributes::text[],

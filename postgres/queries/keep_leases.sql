@@ -1,7 +1,7 @@
--- Leave in leases that were taken what could not be given back, and what was not looked at. Those that hold nothing else end. Those
--- with something that could not be given back count as run out now, so that others come first the next time.
---   @tokens uuid[] · @looked integer[] (parallel: how many of what a lease lists, from the first on, were looked at)
---   of what could not be given back: @held uuid[] (tokens) · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
+-- Leave in taken leases the events that could not be released, and those that were not examined. Leases without such events end.
+-- Leases with events that could not be released count as expired now, so that other leases come first the next time.
+--   @tokens uuid[] · @looked integer[] (parallel: how many events of a lease's list, from the first on, were examined)
+--   of the events that could not be released: @held uuid[] (tokens) · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
 -- The transaction has locked the leases.
 WITH taken AS MATERIALIZED (
     SELECT *

@@ -1,8 +1,8 @@
--- Lock the series of what leases that were taken still hold. It is a statement of its own, so that the next one sees users who were
--- deleted before their series could be locked.
+-- Lock the series of the events that taken leases still hold. This is a separate statement, so that the next one sees users who
+-- were deleted before their series could be locked.
 --   @tokens uuid[] · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
 -- Locks the series FOR UPDATE, which confirm.sql sees. Those that another transaction has locked are passed over: nothing here waits for them.
--- Returns what is held, and whether it is locked now.
+-- Returns the events that are held, and whether each is locked now.
 WITH held AS MATERIALIZED (
     SELECT n.*
     FROM unnest(@tokens::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[]) AS n (token, series_id, event_id, version)

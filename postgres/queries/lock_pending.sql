@@ -1,5 +1,5 @@
--- Lock a user's events that were never claimed, of series that the transaction has locked, in the order of their ids. A claim in
--- progress is waited for, and its rows drop out.
+-- Lock a user's events that were never claimed, of series that the transaction has locked, in the order of their ids. Waits for a
+-- claim in progress, whose events are left out.
 --   @id uuid
 SELECT :event
 FROM :"schema".series s

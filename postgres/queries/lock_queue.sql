@@ -1,4 +1,5 @@
--- Lock what is pending of series that the transaction has locked. A claim in progress is waited for, and then found in its lease.
+-- Lock the pending events of series that the transaction has locked. Waits for a claim in progress, whose events are then in its
+-- lease.
 --   @id uuid (of the user)
 SELECT q.event_id
 FROM :"schema".series s

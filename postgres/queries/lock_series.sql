@@ -1,5 +1,5 @@
--- Lock a user's open series in order of id, for a change of what they are owed: until the transaction ends, none of their events is
--- settled or released. Series without an open event are not looked at.
+-- Lock a user's open series in order of id, to change the user's events. Until the transaction ends, none of these events is
+-- settled or released. Series without an open event are not examined.
 --   @id uuid
 -- Returns the ids of their open events.
 SELECT s.event_id

@@ -1,6 +1,6 @@
 -- Lock a user who is to be deleted: FOR UPDATE also keeps out inserts of events, whose foreign key locks the user.
---   @id uuid · @hidden boolean: also one who was deleted before and is still there for what is in flight
--- Returns their version.
+--   @id uuid · @hidden boolean: also a user who was deleted before and is still stored because of events in flight
+-- Returns the version of the user.
 SELECT u.version
 FROM :"schema".users u
 WHERE u.id = @id

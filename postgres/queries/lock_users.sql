@@ -1,7 +1,7 @@
--- Lock users, in the order of their ids, against edits and deletion: until the transaction ends they stay as they are.
+-- Lock users, in the order of their ids, against edits and deletion. Until the transaction ends, the users do not change.
 --   @ids uuid[]
--- Locks the users FOR SHARE, which others who do the same pass. Users that another transaction has locked otherwise are left out:
--- nothing here waits for them.
+-- Locks the users FOR SHARE, which does not block other FOR SHARE locks. Users that another transaction has locked otherwise are
+-- left out: this statement waits for no lock.
 SELECT :user
 FROM :"schema".users u
 WHERE u.id = ANY (ARRAY (SELECT unnest(@ids::uuid[])))

@@ -1,7 +1,7 @@
--- Lock the series that new events are for, where they are stored already.
+-- Lock the series of new events, if the series are stored already.
 --   @users uuid[] · @types text[] · @names text[] (parallel; of the series)
 -- Locks the series FOR NO KEY UPDATE. Those that another transaction has locked are passed over: nothing here waits for them.
--- Returns the users of those that were passed over.
+-- Returns the users of the series that were passed over.
 WITH stored AS MATERIALIZED (
     SELECT s.id, s.user_id
     FROM unnest(@users::uuid[], @types::text[], @names::text[]) AS n (user_id, event_type, name)

@@ -1,2 +1,3 @@
--- Wait until nobody else edits the zone rules. The lock is on the table, which may have no rows yet; readers pass.
+-- Wait until no other transaction edits the zone rules. The lock is on the table, because the table may have no rows yet. Readers
+-- are not blocked.
 LOCK TABLE :"schema".zone_rules IN SHARE ROW EXCLUSIVE MODE

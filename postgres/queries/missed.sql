@@ -1,6 +1,6 @@
--- Count what has been ready to be claimed for longer than a grace.
+-- Count the events that have been ready to be claimed for longer than a grace.
 --   @types text[] · @grace interval
--- OFFSET 0 has the series looked up by their ids: to join them would be to read them all.
+-- OFFSET 0 makes the planner look up the series by their ids; a join would read all series.
 SELECT count(*), min(s.target_timestamp_utc), max(s.target_timestamp_utc)
 FROM :"schema".queue q
 CROSS JOIN LATERAL (SELECT x.target_timestamp_utc FROM :"schema".series x WHERE x.id = q.series_id OFFSET 0) s

@@ -1,8 +1,8 @@
 -- Give pending events another target. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
--- Returns the ids of those that were at the version before, PENDING and never claimed; the idempotency key stays. The transaction
--- has locked their series, and is undone when one is missing.
+-- Returns the ids of the events that were at the version before, PENDING and never claimed. The idempotency key stays. The
+-- transaction has locked the series, and is undone when an event is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(

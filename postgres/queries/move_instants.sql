@@ -1,7 +1,7 @@
 -- Give pending events another instant for the same wall time. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @due timestamptz[]
--- Returns the ids of those that were at the version before, PENDING, never claimed and not locked by anybody. No user is locked: the
--- instant follows from the event alone, and the version keeps edits apart.
+-- Returns the ids of the events that were at the version before, PENDING, never claimed and not locked. No user is locked,
+-- because the instant follows from the event alone, and the version detects edits.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[], @due::timestamptz[]) AS n (id, version, due)

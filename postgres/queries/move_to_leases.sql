@@ -1,8 +1,8 @@
--- Move events that are still held as they were claimed to leases that hold nothing yet, each to one of its own.
+-- Move events that are still held as they were claimed to empty leases, each to a lease of its own.
 --   @tokens uuid[] · @ids uuid[] · @versions integer[] (while PENDING) · @fresh uuid[] (parallel; the last is the new lease)
 -- Returns the new tokens, of those that were held, with the time at which their leases began.
--- Locks the leases that lose events, in order of their tokens, as renew.sql does. Of several calls for one event the first takes it
--- out of the list, and the others, which wait for the lock, do not find it there.
+-- Locks the leases that lose events, in order of their tokens, as renew.sql does. Of several calls for one event, the first
+-- removes the event from the list. The other calls wait for the lock, and then do not find the event.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@tokens::uuid[], @ids::uuid[], @versions::integer[], @fresh::uuid[]) AS n (token, event_id, version, fresh)

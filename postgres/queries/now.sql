@@ -1,2 +1,2 @@
--- The clock that decides. clock_timestamp, since now() would stand still inside a host's transaction.
+-- The clock that decides. It is clock_timestamp, because now() would stand still inside a host's transaction.
 SELECT clock_timestamp()

@@ -1,8 +1,9 @@
--- What is committed by now. This transaction counts as open, since it may write to the outbox yet, and so do those that got their ids
--- before it and that the snapshot, which ends at the last id that is over, does not name. Of those a thousand are named at most.
+-- The snapshot of everything that is committed now. This transaction counts as open, because it may still write to the outbox. A
+-- snapshot ends after the last id that is over, so it does not name younger transactions. Those of them that got their ids before
+-- this transaction also count as open; at most a thousand of them are named.
 --   @name text (of a consumer)
--- Returns the snapshot; whether all ids from its end on are younger than this transaction's; and whether the consumer's position is
--- from the future: then it is that of another server, whose dump was restored on this one.
+-- Returns the snapshot; whether all ids from its end on are younger than this transaction's; and whether the consumer's position
+-- is from the future. A position from the future is of another server, whose dump was restored on this server.
 WITH now AS MATERIALIZED (
     SELECT pg_current_snapshot() AS snapshot, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS past, pg_current_xact_id()::text::bigint AS own
 ), bounds AS (

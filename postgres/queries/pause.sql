@@ -1,4 +1,4 @@
--- Note that a type of event is paused, unless it is.
+-- Store a pause of a type of event, unless the type is paused already.
 --   @type text
 INSERT INTO :"schema".pauses (event_type)
 VALUES (@type)

@@ -1,9 +1,9 @@
--- Delete, of a page of ended events in order of creation, those that ended before an instant and whose own instant was before it. A key
--- goes with the last event that has it, and pruning.before says from then on that a key of an earlier instant may have been used.
--- A row that another transaction has locked, or its key, is left for the next time, so that a deletion of a user need not lock what is over. Waits
--- for others that prune.
+-- Take a page of ended events in order of creation, and delete those that ended before an instant and were due before it. A key
+-- is deleted with the last event that has it. From then on pruning.before says that a key of an earlier instant may have been
+-- used. An event that another transaction has locked, or whose key is locked, is left for the next time. So a deletion of a user
+-- need not lock ended events. Waits for other transactions that prune.
 --   @before timestamptz · @after uuid · @bound uuid (of nothing older than @before) · @limit integer
--- Returns how many were deleted, how many were looked at, and the last id of the page (NULL when it is empty).
+-- Returns how many events were deleted, how many were examined, and the last id of the page (NULL when it is empty).
 WITH horizon AS (
     UPDATE :"schema".pruning p
     SET before = @before

@@ -1,4 +1,4 @@
--- Delete the oldest rows of the trail that are from before an instant.
+-- Delete the oldest rows of the trail that were written before an instant.
 --   @before timestamptz · @limit integer
 WITH page AS MATERIALIZED (
     SELECT a.id

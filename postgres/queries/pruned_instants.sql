@@ -1,6 +1,6 @@
--- Which instants are so far back that events of them may have been pruned.
+-- Which instants are so far back that their events may have been pruned.
 --   @instants timestamptz[]
--- Returns for each instant, in the order given, whether it is.
+-- Returns for each instant, in the order given, whether its events may have been pruned.
 SELECT i.instant < p.before
 FROM unnest(@instants::timestamptz[]) WITH ORDINALITY AS i (instant, place)
 CROSS JOIN :"schema".pruning p

@@ -1,4 +1,4 @@
--- Remember zones, new ones and those that are there. Parallel arrays, one element per zone:
+-- Store the rules of zones, adding or replacing them. Parallel arrays, one element per zone:
 --   @zones text[] · @fingerprints bigint[] · @since integer[] · @versions text[] · @recheck timestamptz[] (NULL: no doubt)
 INSERT INTO :"schema".zone_rules AS r (zone, fingerprint, since, version, recheck)
 SELECT *

@@ -1,8 +1,8 @@
 -- The next rows of the outbox: committed by the snapshot @reading, and not by the snapshot @seen.
 --   @seen text · @reading text · @after bigint (rows up to this number were read, or are not wanted) · @last bigint (the same, of
 --   transactions that were open in @seen) · @limit integer
--- In order of their numbers. Two transactions that change the same user or series follow each other, so the second has the greater
--- numbers, and is never in an earlier snapshot.
+-- The rows are in order of their numbers. Two transactions that change the same user or series follow each other, so the second
+-- one has the greater numbers, and is never in an earlier snapshot.
 WITH late AS (
     SELECT o.*
     FROM pg_snapshot_xip(@seen::text::pg_snapshot) AS open (xid)

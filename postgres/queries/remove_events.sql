@@ -1,6 +1,7 @@
--- Forget pending events that are no longer owed, of series that the transaction has locked. It is undone when one is missing.
+-- Delete pending events that are no longer owed, of series that the transaction has locked. The transaction is undone when an
+-- event is missing.
 --   @ids uuid[] · @versions integer[]
--- Returns the ids of those that were at that version, PENDING and never claimed.
+-- Returns the ids of the events that were at that version, PENDING and never claimed.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)

@@ -1,7 +1,7 @@
--- Remove deleted users of whom nothing is in flight any more. A user of whom another transaction has locked anything waits for the
--- next time: the trigger that removes their series would wait for it.
+-- Remove deleted users without events in flight. A user is left for the next time if another transaction has locked the user or
+-- any of the user's series, because the trigger that removes the series would wait for that lock.
 --   @limit integer
--- Locks the users and their series FOR UPDATE, and waits for none of them.
+-- Locks the users and their series FOR UPDATE, and waits for no lock.
 WITH hidden AS MATERIALIZED (
     SELECT u.id
     FROM :"schema".users u

@@ -1,8 +1,8 @@
 -- Let leases run for another term from now.
 --   @tokens uuid[] · @lease interval
--- Returns the tokens that still hold something. A lease that ran out but was not taken back is renewed all the same. None
--- begins in the future, which would say that it was not renewed since the clock was set back.
--- Locks the leases in order of their tokens, so that two who renew the same ones cannot deadlock.
+-- Returns the tokens that still hold an event. An expired lease that was not taken is renewed too. No lease begins in the future,
+-- because such a begin means that the lease was not renewed since the clock was set back.
+-- Locks the leases in order of their tokens, so that two calls for the same leases cannot deadlock.
 WITH held AS MATERIALIZED (
     SELECT l.token
     FROM :"schema".leases l

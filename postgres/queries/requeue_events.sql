@@ -1,9 +1,9 @@
--- Let events that failed or were cancelled begin again, each in a series of its own, under the occurrence key and the idempotency key
--- that it had. Parallel arrays, one element per event:
+-- Let events that failed or were cancelled begin again, each in a series of its own, under its old occurrence key and idempotency
+-- key. Parallel arrays, one element per event:
 --   @ids uuid[] · @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[] · @due timestamptz[]
 --   @wall timestamp[] · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
 --   @available timestamptz[] · @claims integer[] · @errors text[] · @requeued_from uuid[]
--- What began again before has such a series, and is left out.
+-- An event that was requeued before has such a series, and is left out.
 WITH stored AS (
     INSERT INTO :"schema".series AS s (
         user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,

@@ -1,4 +1,4 @@
--- Forget that a type of event is paused.
+-- Delete the pause of a type of event.
 --   @type text
 DELETE FROM :"schema".pauses p
 WHERE p.event_type = @type

@@ -5,11 +5,12 @@
 --   of the successor, where there is one: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
 --   @now timestamptz
--- The series stand there once more as an array whose length the planner does not know, which keeps it from reading the whole table;
--- "was" is each row as it was before, which goes to the history, and is found again by its place: a row that was changed meanwhile
--- is elsewhere, and left alone. A key that belongs to another event is an error (keys_pkey). Leases all of whose events end
--- here end too, which spares end_leases the looking.
--- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: nothing here waits for it.
+-- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
+-- "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed
+-- meanwhile has another ctid, and is left alone. A key that belongs to another event is an error (keys_pkey). A lease ends here
+-- if all its events end here, so that end_leases need not examine it.
+-- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
+-- series.
 -- Returns the ids of the events that ended.
 WITH n AS MATERIALIZED (
     SELECT *

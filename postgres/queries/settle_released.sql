@@ -1,8 +1,9 @@
--- Give events back, to be claimed again. Parallel arrays, one element per event:
+-- Release events, to be claimed again. Parallel arrays, one element per event:
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
 --   @available timestamptz[] · @errors text[] · @retries integer[] · @crashes integer[] · @now timestamptz
--- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: nothing here waits for it.
--- Returns the ids of the events that were given back.
+-- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
+-- series.
+-- Returns the ids of the events that were released.
 WITH locked AS MATERIALIZED (
     SELECT s.id
     FROM :"schema".series s

@@ -1,4 +1,5 @@
--- Lock the users whose events are settled, deleted ones included, so that no edit, deletion or backfill of theirs runs meanwhile.
+-- Lock the users whose events are settled, deleted ones included, so that no edit, deletion or backfill of these users runs
+-- meanwhile.
 --   @ids uuid[]
 -- Locks the users FOR NO KEY UPDATE. Those that another transaction has locked are left out: nothing here waits for them.
 SELECT u.deleted_at IS NOT NULL, :user

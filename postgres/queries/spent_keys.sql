@@ -1,7 +1,7 @@
 -- Which of some occurrences are used up in series that have no open event. Parallel arrays, one element per occurrence:
 --   @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[]
--- Returns for each of them the user, the type and the greatest key that its series has used up.
--- OFFSET 0 has the series looked up one by one, by their names.
+-- Returns for each of these occurrences the user, the type and the greatest key that its series has used up. OFFSET 0 makes the
+-- planner look up the series one by one, by their names.
 SELECT s.user_id, s.event_type, s.used_key
 FROM unnest(@user_ids::uuid[], @types::text[], @names::text[], @keys::text[]) AS n (user_id, event_type, name, key)
 CROSS JOIN LATERAL (

@@ -1,8 +1,8 @@
--- What users have of one type of event: the key of each open event, and the greatest key that the unnamed series has used up, if it
--- has no open event. Named series without an open event are left out: see spent_keys.sql.
+-- The open events and used keys of users, for one type: the key of each open event, and the greatest used key of the unnamed
+-- series, if that series has no open event. Named series without an open event are left out: see spent_keys.sql.
 --   @ids uuid[] · @type text
--- Returns the user, whether the event is open, and the key, in the order of keys.
--- OFFSET 0 has the series looked up user by user: read by the type, they would be those of all users.
+-- Returns the user, whether the event is open, and the key, in the order of keys. OFFSET 0 makes the planner look up the series
+-- user by user; a search by type would read the series of all users.
 SELECT x.user_id, x.open, x.key
 FROM (
     SELECT s.user_id, true AS open, s.occurrence_key AS key

@@ -1,9 +1,9 @@
--- Put a user's events back into the queue that were claimed ahead of their instant and are not due yet: nobody has begun them. The
--- transaction has locked their series and what is pending of them, so that the clock is read after the lock was taken, as confirm.sql
--- counts on. The lease that held them still lists them, at a version that is no more.
+-- Put those events of a user back into the queue that were claimed ahead of their instant and are not due yet. No process has
+-- begun them. The transaction has locked the user's series and pending events before, so the clock is read after the lock, as
+-- confirm.sql requires. The lease that held the events still lists them, at an old version.
 --   @id uuid (of the user)
--- Returns their ids.
--- Leases are read only where there is such an event, and only those are unnested that list its series.
+-- Returns the ids of the events. Leases are read only if there is such an event, and only the leases that list its series are
+-- unnested.
 WITH ahead AS MATERIALIZED (
     SELECT s.id, s.event_id, s.version
     FROM :"schema".series s

@@ -1,9 +1,10 @@
--- Take leases that ran out, oldest first, to give back what they hold. What cannot be given back stays in them: see keep_leases.sql.
+-- Take expired leases, oldest first, to release their events. Events that cannot be released stay in the lease: see
+-- keep_leases.sql.
 --   @limit integer (the most events, and the most leases) · @before timestamptz (leases that ran out earlier; NULL for now)
--- Of a lease that holds more events than are left of the limit, only so many are returned.
--- A lease that begins in the future was written before the clock was set back, by hours perhaps. It begins now instead and
--- lasts as long: a process that is alive renews it in time, and what the dead hold is not held until the clock is back there. A
--- settlement that would end it meanwhile passes it over, and it runs out holding nothing.
+-- If a lease holds more events than the rest of the limit, only so many are returned. A lease that begins in the future was
+-- written before the clock was set back, perhaps by hours. Such a lease begins now instead and lasts as long. A live process
+-- renews it in time, and the events of a dead process are released before the clock has caught up. A settlement that would end
+-- the lease meanwhile passes it over, and the lease expires empty.
 -- Locks the leases. Those that another transaction renews or takes are passed over.
 -- Returns the clock and the leases.
 WITH early AS (

@@ -1,4 +1,4 @@
--- Take a lease, to give back what it holds. What cannot be given back stays in it: see keep_leases.sql.
+-- Take a lease, to release its events. Events that cannot be released stay in the lease: see keep_leases.sql.
 --   @token uuid
 -- Locks the lease.
 -- Returns the clock and the lease, or no row.

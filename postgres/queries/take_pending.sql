@@ -1,6 +1,6 @@
--- Take an event out of the queue. A claim in progress is waited for.
+-- Take an event out of the queue. Waits for a claim in progress.
 --   @id uuid
--- Returns its id, or no row when it was claimed.
+-- Returns the event's id, or no row when the event was claimed.
 DELETE FROM :"schema".queue q
 WHERE q.event_id = @id
 RETURNING q.event_id

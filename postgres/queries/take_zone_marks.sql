@@ -1,5 +1,5 @@
--- Take all marks that are committed. What is not taken for good is put back by mark_zones in the same transaction: no mark is deleted
--- that this statement has not returned. Locks the rows; the table zone_rules is locked before, so two callers never meet.
+-- Take all marks that are committed. In the same transaction mark_zones puts back the marks that must stay. Only marks that this
+-- statement returns are deleted. Locks the rows; the table zone_rules is locked before, so two callers never meet.
 WITH taken AS (
     DELETE FROM :"schema".zone_marks m
     RETURNING m.zone, m.fingerprint, m.since, m.version

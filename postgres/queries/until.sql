@@ -1,4 +1,4 @@
--- How long it is until the next event can be claimed, in microseconds; no row when none is pending.
+-- How long it is until the next event can be claimed, in microseconds; no row when no event is pending.
 --   @types text[] · @mark timestamptz, as for claims; types that are paused are left out
 SELECT (extract(epoch FROM min(next.available_at) - clock_timestamp()) * 1000000)::bigint
 FROM unnest(:types) AS t (name)

@@ -1,5 +1,5 @@
--- The greatest occurrence key of each of a user's open series that was ever claimed, in order. The column compares byte by byte.
--- A requeued event repeats a key of another series.
+-- For each of a user's open series, the greatest occurrence key that was ever claimed, in order. The column compares byte by
+-- byte. A requeued event repeats a key of another series.
 --   @id uuid
 SELECT s.event_type, used.key
 FROM :"schema".series s
