@@ -202,10 +202,16 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	return result, err
 }
 
+// upkeepShare limits maintenance to one part in so many of a pass. Without a limit,
+// maintenance that takes longer than a pass would keep every pass from delivering.
+const upkeepShare = 4
+
 // upkeep runs before the first claim the maintenance tasks that Run does beside its
 // claims. A task that fails does not hold up the others.
 func (p *onePass) upkeep(ctx context.Context, w *worker) error {
-	chores := []struct {
+	ctx, cancel := context.WithTimeout(ctx, p.Within/upkeepShare)
+	defer cancel()
+	tasks := []struct {
 		name string
 		do   func(context.Context) error
 	}{
@@ -214,9 +220,13 @@ func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 		{"compare zone rules", p.followZonesOnce},
 	}
 	var errs []error
-	for _, c := range chores {
-		if err := unlessOver(ctx, c.do(ctx)); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+	for _, task := range tasks {
+		if err := unlessOver(ctx, task.do(ctx)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", task.name, err))
+		}
+		if ctx.Err() != nil {
+			p.log.WarnContext(ctx, "maintenance of a pass was cut short", "task", task.name)
+			break
 		}
 	}
 	return errors.Join(errs...)

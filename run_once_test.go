@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -378,4 +379,27 @@ func TestRunOnceTellsObservers(t *testing.T) {
 			require.True(t, json.Valid(r.deliveries()[0].Event.Payload))
 		})
 	}
+}
+
+// endlessSweep is a repository that never has done with expired leases.
+type endlessSweep struct{ almanac.Repository }
+
+func (endlessSweep) ReleaseExpired(ctx context.Context, _ int) ([]almanac.Event, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Maintenance that takes longer than a pass does not keep it from delivering.
+func TestRunOnceDeliversThoughMaintenanceTakesLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, accepted := openOn(endlessSweep{almanactest.NewRepository(nil)}), new(receiver)
+		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: accepted.Deliver}
+		owe(t, w.store, h)
+		s := w.schedulerOf(t, []almanac.EventHandler{h})
+
+		did := w.once(t, s, almanac.RunOnceOptions{})
+
+		require.Equal(t, 1, did.Completed)
+	})
 }

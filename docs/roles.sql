@@ -218,6 +218,8 @@ BEGIN
     -- The relay. What it reads holds ids, types and kinds. The outbox is written by triggers, which act as the owner.
 
     GRANT SELECT, DELETE ON outbox TO almanac_relay;
+    -- To lock the rows that it prunes. The column is for reading alone, and no position depends on it.
+    GRANT UPDATE (at) ON outbox TO almanac_relay;
     GRANT SELECT ON SEQUENCE outbox_sequence_seq TO almanac_relay;
     GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at), DELETE
         ON outbox_consumers TO almanac_relay;

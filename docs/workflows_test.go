@@ -90,7 +90,7 @@ func (d *deployment) newScheduler() almanac.Scheduler {
 	registry, err := almanac.NewRegistry(d.birthday)
 	require.NoError(d.t, err)
 	log := slog.New(slog.NewJSONHandler(d, nil))
-	post, err := webhook.New(d.receiver.URL, webhook.AllowPrivate(), webhook.WithLogger(log))
+	post, err := webhook.New(d.receiver.URL, webhook.AllowPrivate(), webhook.WithLogger(log), webhook.WithTimeout(patience))
 	require.NoError(d.t, err)
 	d.t.Cleanup(post.CloseIdleConnections)
 	s, err := almanac.NewScheduler(d.store, registry, almanac.WithDeliverer(almanac.ChannelWebhook, post), almanac.WithWorkers(1),
@@ -365,8 +365,9 @@ func TestWorkflow5RaceConditionProtectionDuringUserUpdates(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, 15*time.Second)
 	arrived, release := make(chan struct{}), make(chan struct{})
+	arrive := sync.OnceFunc(func() { close(arrived) })
 	d.answer = func(greeting) int {
-		close(arrived)
+		arrive()
 		<-release
 		return http.StatusOK
 	}

@@ -39,7 +39,7 @@ func main() {
 	for more := true; more && ctx.Err() == nil; {
 		did := must(scheduler.RunOnce(ctx, almanac.RunOnceOptions{Limit: 1000, Within: 45 * time.Second}))
 		fmt.Println(did.Completed, "greeted")
-		more = did.More
+		more = did.More && did.Claimed > 0 // else what is left is locked for now
 	}
 }
 

@@ -1,3 +1,7 @@
+-- Outcomes wait until this index is there; claims do not. A host with a long history makes it before, with CONCURRENTLY. It comes
+-- first, because whoever settles locks history before the queue: in another order, each would wait for the other.
+CREATE INDEX IF NOT EXISTS history_due ON :"schema".history (event_type, target_timestamp_utc);
+
 -- What is pending can be found by its target: available_at is the target of an event unless the event was released, and then
 -- delayed_from is. Programs of the release before may run beside this one; they do not know the column, and their rows take its
 -- default. Rows of the queue are never updated, so those of delayed events are replaced.
@@ -18,9 +22,6 @@ SELECT available_at, event_id, series_id, event_type, target_timestamp_utc
 FROM delayed;
 
 CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
-
--- Outcomes wait until it is there. A host with a long history makes it before, with CONCURRENTLY.
-CREATE INDEX IF NOT EXISTS history_due ON :"schema".history (event_type, target_timestamp_utc);
 
 CREATE OR REPLACE VIEW :"schema".pending_events AS
 SELECT

@@ -13,7 +13,19 @@ BEGIN
         UPDATE :"schema".outbox SET transaction_id = pg_current_xact_id();
         UPDATE :"schema".outbox_consumers SET seen = '3:3:', low = 0, reading = '3:3:', next_low = 0, last = 0;
     END IF;
-    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = ':"schema".users'::regclass AND tgname = 'users_outbox') THEN
+    -- All five or none: one that is missing leaves gaps.
+    IF 5 > (
+        SELECT count(*)
+        FROM pg_trigger
+        WHERE (tgrelid = ':"schema".users'::regclass AND tgname IN ('users_outbox', 'users_outbox_changed'))
+            OR (tgrelid = ':"schema".series'::regclass AND tgname IN ('series_outbox', 'series_outbox_changed'))
+            OR (tgrelid = ':"schema".history'::regclass AND tgname = 'history_outbox')
+    ) THEN
+        DROP TRIGGER IF EXISTS users_outbox ON :"schema".users;
+        DROP TRIGGER IF EXISTS users_outbox_changed ON :"schema".users;
+        DROP TRIGGER IF EXISTS series_outbox ON :"schema".series;
+        DROP TRIGGER IF EXISTS series_outbox_changed ON :"schema".series;
+        DROP TRIGGER IF EXISTS history_outbox ON :"schema".history;
         CREATE TRIGGER users_outbox AFTER INSERT OR DELETE ON :"schema".users
         FOR EACH ROW EXECUTE FUNCTION :"schema".outbox_user();
         CREATE TRIGGER users_outbox_changed AFTER UPDATE ON :"schema".users

@@ -14,6 +14,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -66,10 +67,30 @@ func run(ctx context.Context) error {
 	return relay(ctx, store, js)
 }
 
+// prune deletes every minute what all consumers have read, until ctx is done.
+func prune(ctx context.Context, store *postgres.Store) {
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	for {
+		select {
+		case <-minute.C:
+		case <-ctx.Done():
+			return
+		}
+		for n := pruned; n == pruned; {
+			var err error
+			if n, err = store.PruneOutbox(ctx, pruned); err != nil && ctx.Err() == nil {
+				log.Print(err)
+			}
+		}
+	}
+}
+
 // relay publishes until ctx is done. It goes on after any failure.
 func relay(ctx context.Context, store *postgres.Store, js jetstream.JetStream) error {
-	prune := time.NewTicker(time.Minute)
-	defer prune.Stop()
+	var pruning sync.WaitGroup
+	pruning.Go(func() { prune(ctx, store) })
+	defer pruning.Wait()
 	for ctx.Err() == nil {
 		n, err := publishOnce(ctx, store, js)
 		switch {
@@ -80,10 +101,6 @@ func relay(ctx context.Context, store *postgres.Store, js jetstream.JetStream) e
 			continue // there may be more
 		}
 		select {
-		case <-prune.C:
-			if _, err := store.PruneOutbox(ctx, pruned); err != nil {
-				log.Print(err)
-			}
 		case <-time.After(poll):
 		case <-ctx.Done():
 		}
