@@ -25,7 +25,7 @@ type RunOnceOptions struct {
 	Within time.Duration
 
 	// Prune deletes ended events as [WithRetention] says, after the deliveries. It looks at
-	// all that ended since the retention, so once a day is enough. Without a retention it
+	// every event that ended before the retention, so once a day is enough. Without a retention it
 	// does nothing.
 	Prune bool
 }
