@@ -141,13 +141,21 @@ func TestOnceRunsConcurrentDuplicatesOnce(t *testing.T) {
 			codes := make(chan int, duplicates)
 			send := func() { codes <- ask(context.WithoutCancel(t.Context()), t, receiver, "event-1").Code }
 			answers.Go(send)
-			<-under
+			select {
+			case <-under:
+			case code := <-codes:
+				require.FailNow(t, "the first was not run", "%d", code)
+			}
 			for range duplicates - 1 {
 				answers.Go(send)
 			}
+			// Those that wait may have all connections of the pool.
+			watch, err := pgx.Connect(t.Context(), pgtest.Direct(t, pool.Config().ConnString()))
+			require.NoError(t, err)
+			defer func() { _ = watch.Close(context.WithoutCancel(t.Context())) }()
 			blocked := func() bool {
 				var n int
-				err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "+
+				err := watch.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "+
 					"WHERE NOT l.granted AND a.datname = current_database()").Scan(&n)
 				return err == nil && n >= 1
 			}
