@@ -229,27 +229,38 @@ func TestTheOutboxIsFreeWhileItIsOff(t *testing.T) {
 	// Not by MigrateDown, which would undo later migrations too, and the store needs those.
 	undo, err := os.ReadFile("migrations/down/0011_outbox.sql")
 	require.NoError(t, err)
-	wantStatements, wantWrites := measure(func(pool *pgxpool.Pool) {
+	without := func(pool *pgxpool.Pool) {
 		_, err := pool.Exec(t.Context(), strings.ReplaceAll(string(undo), `:"schema"`, "almanac"), pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
-	})
-	require.Greater(t, wantWrites["history"], 5)
-	for name, prepare := range map[string]func(*pgxpool.Pool){
-		"never on": func(*pgxpool.Pool) {},
-		"off again": func(pool *pgxpool.Pool) {
+	}
+	// A slow moment can cost a statement more on either side. What an outbox costs, it costs each time.
+	const attempts = 5
+	for name, tt := range map[string]struct {
+		prepare func(*pgxpool.Pool)
+		rows    int // of the outbox
+	}{
+		"never on": {func(*pgxpool.Pool) {}, 0},
+		"off again": {func(pool *pgxpool.Pool) {
 			require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
 			require.NoError(t, postgres.DisableOutbox(t.Context(), pool))
-		},
+		}, 0},
+		"on, by triggers": {func(pool *pgxpool.Pool) { require.NoError(t, postgres.EnableOutbox(t.Context(), pool)) }, 27},
 	} {
-		statements, writes := measure(prepare)
-		require.Equal(t, wantStatements, statements, name)
-		require.Equal(t, wantWrites, writes, name)
+		for attempt := 1; ; attempt++ {
+			wantStatements, wantWrites := measure(without)
+			require.Greater(t, wantWrites["history"], 5)
+			statements, writes := measure(tt.prepare)
+			rows := writes["outbox"]
+			delete(writes, "outbox")
+			if attempt < attempts && (statements != wantStatements || !maps.Equal(writes, wantWrites)) {
+				continue
+			}
+			require.Equal(t, wantStatements, statements, name)
+			require.Equal(t, wantWrites, writes, name)
+			require.Equal(t, tt.rows, rows, name)
+			break
+		}
 	}
-	statements, writes := measure(func(pool *pgxpool.Pool) { require.NoError(t, postgres.EnableOutbox(t.Context(), pool)) })
-	require.Equal(t, wantStatements, statements, "on: the triggers are the database's")
-	require.Equal(t, 27, writes["outbox"], "on")
-	delete(writes, "outbox")
-	require.Equal(t, wantWrites, writes, "on")
 }
 
 // Programs write the outbox through triggers, which act as the owner; a relay reads it,
