@@ -137,9 +137,13 @@ func TestFindIsPlannedForItsValues(t *testing.T) {
 func TestFindKeepsTheModeOfTheHost(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeSimpleProtocol, pgx.QueryExecModeExec, pgx.QueryExecModeCacheStatement} {
-		pool := pgtest.Pool(t, func(c *pgxpool.Config) {
-			c.ConnConfig.DefaultQueryExecMode, c.ConnConfig.DescriptionCacheCapacity = mode, 0
-		})
+		// Directly, because a PgBouncer of old carries no prepared statement along.
+		config, err := pgxpool.ParseConfig(pgtest.Direct(t, pgtest.URL(t)))
+		require.NoError(t, err)
+		config.ConnConfig.DefaultQueryExecMode, config.ConnConfig.DescriptionCacheCapacity = mode, 0
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
 		store, err := postgres.New(pool)
 		require.NoError(t, err)
 		owed := overdue(t, store)
