@@ -389,17 +389,12 @@ func (endlessSweep) ReleaseExpired(ctx context.Context, _ int) ([]almanac.Event,
 	return nil, ctx.Err()
 }
 
-// Maintenance that takes longer than a pass does not keep it from delivering.
 func TestRunOnceDeliversThoughMaintenanceTakesLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, accepted := openOn(endlessSweep{almanactest.NewRepository(nil)}), new(receiver)
 		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: accepted.Deliver}
 		owe(t, w.store, h)
-		s := w.schedulerOf(t, []almanac.EventHandler{h})
-
-		did := w.once(t, s, almanac.RunOnceOptions{})
-
-		require.Equal(t, 1, did.Completed)
+		require.Equal(t, 1, w.once(t, w.schedulerOf(t, []almanac.EventHandler{h}), almanac.RunOnceOptions{}).Completed)
 	})
 }
