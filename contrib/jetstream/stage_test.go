@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	lease   = 3 * time.Second // the shortest that there is
+	lease   = 6 * time.Second // a slow database gets a second per call
 	patient = 30 * time.Second
 )
 
