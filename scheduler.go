@@ -72,9 +72,9 @@ type Runner interface {
 
 	// RunOnce is one pass of what Run does, for hosts that a cron or a function service
 	// starts. It releases what leases that ran out held, plans what was left to this
-	// program, and compares zone rules as Run does. Then it claims and executes what is
-	// due, and returns what came of it when nothing is due any more, the limit is reached
-	// or its time is over. When ctx ends, the pass ends as Run does: what finishes within
+	// program, and compares zone rules as Run does. Then it claims and executes due
+	// events until none is left, the limit is reached or its time is over. It returns how
+	// many events had which outcome. When ctx ends, the pass ends as Run does: what finishes within
 	// [WithDrain] is stored, and the rest is released.
 	//
 	// An event that fails is tried again by a later pass, or by this one if its wait is

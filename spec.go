@@ -11,12 +11,11 @@ import (
 // compare them in tests. A [Repository] turns the same value into a query, so the
 // set is closed; the two readings agree. A nil Spec picks everything.
 //
-// Where there are many events, a page of [EventRepository].Find is read from an index when
-// the spec names a user, a status, a type or a range of time, also as parts of an And, and
-// in each part of an Or. What picks few of many events by [InZone] or [Not] alone reads on
-// until it has found a page, which can mean reading all events: add one of the others.
-// Of more than 5,000 events that a range of time or a type holds, a page is found by
-// reading on in order of creation.
+// [EventRepository].Find reads a page from an index when the spec names a user, a status, a
+// type or a range of time. The same holds when one part of an And does, or each part of an
+// Or. A spec of [InZone] or [Not] alone may read all events to find a page: add one of the
+// others. When a range of time or a type holds more than 5,000 events, Find reads them in
+// order of creation until it has found a page.
 //
 //	almanac.And{almanac.Ready{}, almanac.Not{almanac.OfType("REMINDER")}}
 type Spec interface {
