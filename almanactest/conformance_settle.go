@@ -68,6 +68,23 @@ var settleCases = map[string]func(*kit){
 		k.same("successor's status", got.Successor.Status, almanac.Pending)
 		k.same("successor's version", got.Successor.Version, 1)
 	},
+	"Settle/answers again with what was stored when the answer got lost": func(k *kit) {
+		owed := k.owe()
+		s := almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(owed)}
+		s.Follow = func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+			return []almanac.Event{Event(now, For(u), OfType("QUESTION"), Of("~after-gift/1"), DueIn(time.Hour))}, nil
+		}
+		lost := k.settle(s)
+		k.ok(errors.Join(lost.Err, lost.PlanErr))
+		k.same("followed", len(lost.Followed), 1)
+		again := k.settle(s)
+		k.same("event", again.Event, lost.Event)
+		if again.Successor == nil || len(again.Followed) != 1 {
+			k.Fatalf("the successor %v and %d that follow, want both", again.Successor, len(again.Followed))
+		}
+		k.same("successor", *again.Successor, *lost.Successor)
+		k.same("followed", again.Followed[0], lost.Followed[0])
+	},
 	"Settle/plans a successor at the time of its creation": func(k *kit) {
 		owed := k.owe()
 		var planned time.Time // ids are made of it, and so in order of creation

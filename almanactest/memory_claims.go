@@ -210,7 +210,7 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 		return almanac.Settled{Err: &almanac.NotFoundError{Kind: "event", ID: one.Event.ID}}
 	}
 	if one.StoredAs(stored) {
-		return almanac.Settled{Event: copied(stored)}
+		return s.recognise(one, stored)
 	}
 	if stored.Status != almanac.Processing || stored.Version != one.Event.Version || stored.LeaseToken != one.Event.LeaseToken {
 		return almanac.Settled{Err: almanac.ErrLeaseLost}
@@ -223,6 +223,40 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 	if u, err := s.visible(stored.UserID); err == nil && next.Status.Terminal() {
 		s.succeed(&result, one, u, now)
 		s.follow(&result, one, u, now)
+	}
+	return result
+}
+
+// recognise answers a settlement that was stored before, by a call whose answer got
+// lost. What would follow is planned once more, to know the keys of what was stored.
+func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.Settled {
+	result := almanac.Settled{Event: copied(stored)}
+	u, err := s.visible(stored.UserID)
+	if err != nil || !stored.Status.Terminal() {
+		return result
+	}
+	find := func(wanted almanac.Event) *almanac.Event {
+		for _, e := range s.events {
+			if e.UserID == wanted.UserID && e.Type == wanted.Type && e.OccurrenceKey == wanted.OccurrenceKey && e.RequeuedFrom == uuid.Nil &&
+				e.CreatedAt.Equal(stored.UpdatedAt) {
+				e = copied(e)
+				return &e
+			}
+		}
+		return nil
+	}
+	if one.Next != nil {
+		if next, err := one.Next(u, stored.UpdatedAt); err == nil {
+			result.Successor = find(next)
+		}
+	}
+	if one.Follow != nil {
+		follow, _ := one.Follow(u, stored.UpdatedAt)
+		for _, f := range follow {
+			if e := find(f); e != nil {
+				result.Followed = append(result.Followed, *e)
+			}
+		}
 	}
 	return result
 }

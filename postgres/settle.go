@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -289,6 +290,7 @@ func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 	for _, e := range stored {
 		byID[e.ID] = e
 	}
+	var recognised []int
 	for _, i := range unanswered {
 		was := t.settlements[i].Event
 		e, ok := byID[was.ID]
@@ -296,11 +298,67 @@ func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 		case !ok:
 			t.settled[i].Err = &almanac.NotFoundError{Kind: "event", ID: was.ID}
 		case t.settlements[i].StoredAs(e):
-			t.settled[i].Event = e // its successor was stored with it
+			t.settled[i].Event = e
+			recognised = append(recognised, i)
 		case e.LeaseToken == was.LeaseToken && e.Version == was.Version && e.Status == almanac.Processing:
 			t.settled[i].Err = almanac.ErrLocked
 		default:
 			t.settled[i].Err = almanac.ErrLeaseLost
+		}
+	}
+	return t.recogniseNew(ctx, recognised)
+}
+
+// recogniseNew adds to the answers the events that were stored with settlements whose
+// answer got lost. What would follow is planned once more, from the users as they are,
+// to know the keys of what was stored.
+func (t *turn) recogniseNew(ctx context.Context, places []int) error {
+	wanted := make(map[int]*change, len(places))
+	var users []uuid.UUID
+	since := t.now
+	for _, i := range places {
+		s, ended := &t.settlements[i], t.settled[i].Event
+		u, exists := t.users[ended.UserID]
+		if !exists || !ended.Status.Terminal() {
+			continue
+		}
+		c := &change{was: s.Event}
+		c.plan(s, u, ended.UpdatedAt)
+		if c.next == nil && len(c.wanted()) == 0 {
+			continue
+		}
+		wanted[i], users = c, append(users, u.ID)
+		if ended.UpdatedAt.Before(since) {
+			since = ended.UpdatedAt
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	// What is stored in other series counts as created when the transaction began.
+	stored, err := all(ctx, t.tx, t.statements["new_events"], pgx.StrictNamedArgs{"users": uuids(distinct(users)), "since": since.Add(-t.timeout)}, scanEvent)
+	if err != nil {
+		return err
+	}
+	find := func(wanted almanac.Event, ended time.Time) *almanac.Event {
+		at := slices.IndexFunc(stored, func(e almanac.Event) bool {
+			return e.UserID == wanted.UserID && e.Type == wanted.Type && e.OccurrenceKey == wanted.OccurrenceKey && e.RequeuedFrom == uuid.Nil &&
+				!e.CreatedAt.After(ended)
+		})
+		if at < 0 {
+			return nil
+		}
+		return &stored[at]
+	}
+	for i, c := range wanted {
+		one := &t.settled[i]
+		if next := cmp.Or(c.next, c.apart); next != nil {
+			one.Successor = find(*next, one.Event.UpdatedAt)
+		}
+		for _, f := range c.follow {
+			if e := find(f, one.Event.UpdatedAt); e != nil {
+				one.Followed = append(one.Followed, *e)
+			}
 		}
 	}
 	return nil
