@@ -7,12 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // receiver remembers what was delivered to it and answers from a list; after the
@@ -339,4 +341,38 @@ func TestRunRefusesToRunTwice(t *testing.T) {
 	require.True(t, running.Load())
 
 	require.ErrorIs(t, scheduler.Run(t.Context()), almanac.ErrRunning)
+}
+
+// smallSteps is a repository that has the time to release few events at once.
+type smallSteps struct {
+	almanac.Repository
+	failed atomic.Int64
+}
+
+func (r *smallSteps) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+	if limit > 100 {
+		r.failed.Add(1)
+		return nil, context.DeadlineExceeded
+	}
+	return r.Repository.ReleaseExpired(ctx, limit)
+}
+
+// What is too much for one step is tried in half as large ones, a sweep later each time.
+func TestTheSweepTakesSmallerStepsAfterAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		steps := &smallSteps{Repository: almanactest.NewRepository(nil)}
+		w, accepted := openOn(steps), new(receiver)
+		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: accepted.Deliver}
+		owe(t, w.store, h)
+		claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"FINE"}, Limit: 1, Lease: time.Millisecond})
+		require.NoError(t, err)
+		require.Len(t, claim.Events, 1)
+
+		w.runAll(t, []almanac.EventHandler{h}, almanac.WithSweep(time.Second))
+		w.await(t, almanac.EventCompleted)
+
+		require.NoError(t, w.stop())
+		require.EqualValues(t, 5, steps.failed.Load(), "2,000, 1,000, 500, 250, 125")
+	})
 }
