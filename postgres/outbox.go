@@ -80,8 +80,9 @@ func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
 }
 
 // CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. The
-// consumer reads domain events that are committed from now on. An existing consumer is
-// left unchanged. A bad name is an [*almanac.ValidationError].
+// consumer reads all domain events that are committed after CreateConsumer has returned,
+// and perhaps some that are committed meanwhile. An existing consumer is left unchanged.
+// A bad name is an [*almanac.ValidationError].
 //
 // Rows are kept until every consumer has read them, so delete a consumer that is no
 // longer needed.
@@ -147,7 +148,8 @@ const maxConsumed = 10_000
 // and the same domain events are read again. So each is read at least once. Everything
 // that take writes through tx is stored together with the position, and so is stored
 // exactly once. In the host's transaction (see [Store.InTransaction]) the host's commit
-// moves the consumer.
+// moves the consumer. A consumer that reads in host transactions only walks over all rows
+// that are stored: prune often, or let it read by itself now and then.
 //
 // The changes of one user or series come in the order in which they were committed, and
 // all domain events of one transaction that fit into limit come together. An open

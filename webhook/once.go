@@ -56,7 +56,9 @@ const (
 )
 
 // Beginner begins transactions in the receiver's database. A *pgxpool.Pool is a Beginner.
-// So is a *pgx.Conn, for deliveries that come one after the other.
+// So is a *pgx.Conn, for deliveries that come one after the other. The transactions should
+// be READ COMMITTED, as by default. In stricter ones PostgreSQL may refuse a duplicate that
+// arrives together with the first delivery; it gets 500, and its next attempt 200.
 type Beginner interface {
 	// Begin starts a transaction, as pgx does.
 	Begin(ctx context.Context) (pgx.Tx, error)
