@@ -42,8 +42,8 @@ func clockReaders() map[string]string {
 	}
 }
 
-// checkCalls keeps the clock in few files, and initialisers, skips and sleeps
-// out. What serves tests, by importing testing, is held to the rules for them.
+// checkCalls keeps the clock and time zones in few files, and initialisers, skips and
+// sleeps out. What serves tests, by importing testing, is held to the rules for them.
 func (f file) checkCalls(t *testing.T) {
 	t.Helper()
 	imported := f.imports()
@@ -54,6 +54,8 @@ func (f file) checkCalls(t *testing.T) {
 		case n == nil:
 		case !f.test && clockReaders()[f.path] == "" && f.refers(n, "time", "Now"):
 			f.breaks(t, n.Pos(), "time.Now: this file has no reason on the list to read the clock")
+		case !f.test && !f.in("internal/zoneinfo") && f.usesZone(n):
+			f.breaks(t, n.Pos(), "a time zone: wall times become instants in resolve.go only, by the zones of internal/zoneinfo")
 		case forTests && !bubbles && f.refers(n, "time", "Sleep"):
 			f.breaks(t, n.Pos(), "time.Sleep: tests sleep under testing/synctest only")
 		case forTests && skips(n):
@@ -63,6 +65,18 @@ func (f file) checkCalls(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// usesZone says whether n loads a zone as the standard library does, or makes an instant of
+// a wall time in another zone than UTC.
+func (f file) usesZone(n ast.Node) bool {
+	for _, name := range []string{"LoadLocation", "LoadLocationFromTZData", "ParseInLocation", "Local"} {
+		if f.refers(n, "time", name) {
+			return true
+		}
+	}
+	call, ok := n.(*ast.CallExpr)
+	return ok && f.refers(call.Fun, "time", "Date") && !f.refers(call.Args[len(call.Args)-1], "time", "UTC")
 }
 
 // readsClock says whether f calls time.Now, or passes it on.
