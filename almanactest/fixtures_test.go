@@ -45,12 +45,37 @@ func TestEventSaysWhatItsOptionsSay(t *testing.T) {
 	}
 }
 
+func TestTriedCountsFailedAttempts(t *testing.T) {
+	t.Parallel()
+	tried := almanactest.Event(now, almanactest.Tried(3))
+	if tried.RetryCount != 3 || tried.ClaimCount != 3 || tried.Version != 7 || tried.LastError == "" {
+		t.Errorf("tried three times: %+v", tried)
+	}
+	if almanac.AttemptsLeft(4)(tried, now) != nil || almanac.AttemptsLeft(3)(tried, now) == nil {
+		t.Error("of four attempts one is left, of three none")
+	}
+	if failed := almanactest.Event(now, almanactest.Tried(2), almanactest.InStatus(almanac.Failed)); failed.RetryCount != 3 {
+		t.Errorf("failed at the third attempt: %+v", failed)
+	}
+}
+
 func TestEventsAreTellableApart(t *testing.T) {
 	t.Parallel()
 	ada := almanactest.User()
 	a, b := almanactest.Event(now, almanactest.For(ada)), almanactest.Event(now, almanactest.For(ada))
 	if a.ID == b.ID || a.OccurrenceKey == b.OccurrenceKey || a.IdempotencyKey == b.IdempotencyKey {
 		t.Errorf("%+v and %+v share an id or a key", a, b)
+	}
+}
+
+func TestUserHasDefaults(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User()
+	if got := u.Name() + " " + u.DateOfBirth.String() + " " + u.Timezone.String() + " " + string(u.Attributes); got != "Ada Lovelace 1990-01-01 America/New_York {}" {
+		t.Errorf("user = %s", got)
+	}
+	if u.Version != 1 || u.ID == uuid.Nil || u.ID == almanactest.User().ID {
+		t.Errorf("user at version %d with the id %s", u.Version, u.ID)
 	}
 }
 
