@@ -82,6 +82,34 @@ func TestClaimsAreMeasured(t *testing.T) {
 	}
 }
 
+func TestAHundredEventsAreClaimedAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, handler := new(meter), series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error {
+			time.Sleep(time.Second)
+			return nil
+		}}
+		w := openOn(almanactest.NewRepository(nil))
+		for range 250 {
+			owe(t, w.store, handler)
+		}
+
+		w.run(t, handler, almanac.WithObserver(m))
+		for range 250 {
+			w.await(t, almanac.EventCompleted)
+		}
+		require.NoError(t, w.stop())
+
+		claimed := 0
+		for _, c := range m.found() {
+			require.LessOrEqual(t, c.Found, 100)
+			claimed += c.Found
+		}
+		require.Equal(t, 250, claimed)
+		require.Equal(t, 100, m.found()[0].Found)
+	})
+}
+
 func TestAClaimThatFailsIsMeasuredToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var kinds = []almanac.NoticeKind{
@@ -96,6 +98,34 @@ func TestLogObserverWritesOneLinePerNotice(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A scheduler has the observers that it was made with, and a scheduler without them tells
+// nobody.
+func TestObserversAreThoseOfTheirScheduler(t *testing.T) {
+	t.Parallel()
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := almanactest.NewRepository(nil)
+	told := make(map[string][]almanac.NoticeKind)
+	tells := func(name string) almanac.Option {
+		return almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { told[name] = append(told[name], n.Kind) }))
+	}
+	for _, options := range [][]almanac.Option{{tells("first"), tells("second")}, {tells("second")}, nil} {
+		s, err := almanac.NewScheduler(repository, registry, options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.CreateUser(t.Context(), grace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once := []almanac.NoticeKind{almanac.UserCreated, almanac.EventCreated}
+	if want := map[string][]almanac.NoticeKind{"first": once, "second": slices.Concat(once, once)}; !maps.EqualFunc(told, want, slices.Equal) {
+		t.Errorf("told %v, want %v", told, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,6 +169,56 @@ func TestRunOnceNeedsTwoConnectionsAtMost(t *testing.T) {
 
 		require.Equal(t, almanac.RunOnceResult{Claimed: 50, Completed: 50}, did)
 		require.Equal(t, 2, n.peak)
+	})
+}
+
+// upkept is a narrow repository that counts the calls of upkeep too.
+type upkept struct{ *narrow }
+
+func (u upkept) Confirm(ctx context.Context, events []almanac.Event) (almanac.Confirmed, error) {
+	defer u.enter()()
+	return u.Repository.Confirm(ctx, events)
+}
+
+func (u upkept) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+	defer u.enter()()
+	return u.Repository.ReleaseExpired(ctx, limit)
+}
+
+func (u upkept) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, []uuid.UUID, error)) (almanac.Added, error) {
+	defer u.enter()()
+	return u.Repository.AddSuccessors(ctx, eventType, page, plan)
+}
+
+func (u upkept) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
+	defer u.enter()()
+	return u.Repository.ZoneRules(ctx)
+}
+
+// However many events are delivered at once, and though each outcome comes by itself.
+func TestRunNeedsSevenConnectionsAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := &narrow{Repository: almanactest.NewRepository(nil)}
+		w := openOn(upkept{n})
+		var begun atomic.Int64
+		h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error {
+			time.Sleep(time.Duration(begun.Add(1)%100) * 2 * time.Millisecond)
+			return nil
+		}}
+		const events = 500
+		for range events {
+			owe(t, w.store, h)
+		}
+
+		w.run(t, h, almanac.WithLease(3*time.Second), almanac.WithSweep(time.Second/10))
+		for range events {
+			w.await(t, almanac.EventCompleted)
+		}
+		require.NoError(t, w.stop())
+
+		require.LessOrEqual(t, n.peak, 7)
+		require.Greater(t, n.peak, 2, "calls are counted")
 	})
 }
 
