@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -56,6 +57,39 @@ func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
 }
 
 // An operation on many events names the one whose user is locked, and goes on.
+// An operation ends after the store's timeout, though its context goes on.
+func TestAnOperationIsGivenUpInTime(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		connections int32
+		held        string
+	}{
+		"while it waits for a statement":  {2, "LOCK TABLE almanac.queue, almanac.users"},
+		"while it waits for a connection": {1, "SELECT"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			pool := pgtest.Pool(t, pgtest.MaxConns(tt.connections))
+			store, err := postgres.New(pool, postgres.WithTimeout(time.Second))
+			require.NoError(t, err)
+			holder, err := pool.Begin(ctx)
+			require.NoError(t, err)
+			defer func() { _ = holder.Rollback(context.WithoutCancel(t.Context())) }()
+			_, err = holder.Exec(ctx, tt.held)
+			require.NoError(t, err)
+
+			_, err = store.User(ctx, uuid.New())
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			_, err = store.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NoError(t, ctx.Err(), "it lasts as long as its context")
+		})
+	}
+}
+
 func TestOperateGoesOnPastALockedUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

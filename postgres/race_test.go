@@ -227,10 +227,14 @@ func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.queue WHERE event_id = $1 FOR UPDATE", held.ID)
 	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE", free.UserID)
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.series WHERE event_id = $1 FOR UPDATE", free.ID)
+	require.NoError(t, err)
 
 	claimed := claimOne(t, store)
 
-	require.Equal(t, free.ID, claimed.ID, "the older one is held")
+	require.Equal(t, free.ID, claimed.ID, "the older one is held, and a claim waits for no user and no series")
 }
 
 // A host's transaction stays open while rules are compared: its mark is not forgotten,
