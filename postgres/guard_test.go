@@ -103,21 +103,44 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 			require.Equal(t, "23514", pg.Code, "%s", pg.Message)
 		})
 	}
+
+	for constraint, insert := range map[string]string{
+		"history_status_check": `INSERT INTO almanac.history
+			SELECT (jsonb_populate_record(h, '{"status": "PAUSED", "executed_at": null, "failure_reason": "x"}')).* FROM almanac.history h`,
+		"keys_pkey": "INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM almanac.series",
+		"series_user_id_fkey": `INSERT INTO almanac.series (user_id, event_type, name, current_user_version, occurrence_key, target_timestamp_utc,
+				target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
+			SELECT gen_random_uuid(), event_type, name, current_user_version, occurrence_key, target_timestamp_utc,
+				target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version
+			FROM almanac.series`,
+	} {
+		t.Run(constraint, func(t *testing.T) {
+			t.Parallel()
+			_, err := pool.Exec(t.Context(), insert)
+
+			var pg *pgconn.PgError
+			require.ErrorAs(t, err, &pg)
+			require.Equal(t, constraint, pg.ConstraintName, "%s", pg.Message)
+		})
+	}
 }
 
 func TestTheDatabaseRefusesPeopleWhoCannotBe(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	for name, values := range map[string]string{
-		"no first name":           `'', 'Lovelace', '1990-01-01', 'UTC', '{}'`,
-		"no last name":            `'Ada', '', '1990-01-01', 'UTC', '{}'`,
-		"no zone":                 `'Ada', 'Lovelace', '1990-01-01', '', '{}'`,
-		"born in another century": `'Ada', 'Lovelace', '1815-12-10', 'UTC', '{}'`,
-		"attributes are a list":   `'Ada', 'Lovelace', '1990-01-01', 'UTC', '[]'`,
+	const check, tooLong = "23514", "22001"
+	for name, person := range map[string]struct{ code, values string }{
+		"no first name":           {check, `'', 'Lovelace', '1990-01-01', 'UTC', '{}'`},
+		"no last name":            {check, `'Ada', '', '1990-01-01', 'UTC', '{}'`},
+		"a long first name":       {tooLong, `repeat('ä', 101), 'Lovelace', '1990-01-01', 'UTC', '{}'`},
+		"a long last name":        {tooLong, `'Ada', repeat('ä', 101), '1990-01-01', 'UTC', '{}'`},
+		"no zone":                 {check, `'Ada', 'Lovelace', '1990-01-01', '', '{}'`},
+		"born in another century": {check, `'Ada', 'Lovelace', '1815-12-10', 'UTC', '{}'`},
+		"attributes are a list":   {check, `'Ada', 'Lovelace', '1990-01-01', 'UTC', '[]'`},
 	} {
-		_, err := pool.Exec(t.Context(), `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, attributes) VALUES (gen_random_uuid(), `+values+`)`)
+		_, err := pool.Exec(t.Context(), `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, attributes) VALUES (gen_random_uuid(), `+person.values+`)`)
 		var pg *pgconn.PgError
 		require.ErrorAs(t, err, &pg, name)
-		require.Equal(t, "23514", pg.Code, name)
+		require.Equal(t, person.code, pg.Code, name)
 	}
 }
