@@ -232,11 +232,20 @@ func TestNewRefusesSchemaNamesThatNeedCare(t *testing.T) {
 // Who looks at a table or an index with psql (\d+, \di+) is told what it is for.
 func TestEveryTableAndIndexHasAComment(t *testing.T) {
 	t.Parallel()
-	rows, err := pgtest.Pool(t).Query(t.Context(), `
+	pool := pgtest.Pool(t)
+	rows, err := pool.Query(t.Context(), `
 		SELECT relname::text FROM pg_class
 		WHERE relnamespace = 'almanac'::regnamespace AND relkind IN ('r', 'i', 'v') AND obj_description(oid, 'pg_class') IS NULL`)
 	require.NoError(t, err)
 	silent, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	require.Empty(t, silent, "COMMENT ON is missing")
+
+	rows, err = pool.Query(t.Context(), `
+		SELECT attname::text FROM pg_attribute
+		WHERE attrelid = 'almanac.series'::regclass AND col_description(attrelid, attnum) IS NOT NULL`)
+	require.NoError(t, err)
+	columns, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"version", "idempotency_key"}, columns, "columns with a comment")
 }
