@@ -135,6 +135,8 @@ func TestDeleteUserTellsOnce(t *testing.T) {
 			d, err := s.DeleteUser(t.Context(), e.UserID, how)
 			require.NoError(t, err)
 			require.Equal(t, almanac.Deletion{Removed: 1}, d)
+			_, err = repository.Event(t.Context(), e.ID)
+			require.ErrorIs(t, err, almanac.ErrNotFound)
 			_, err = s.DeleteUser(t.Context(), e.UserID, how)
 
 			var missing *almanac.NotFoundError

@@ -276,7 +276,9 @@ func TestAnEditIsLoggedAndNoticedOnceItIsCommitted(t *testing.T) {
 		_, err = scheduler.UpdateUser(t.Context(), owed.UserID, tokyo)
 		require.NoError(t, err)
 		require.Equal(t, owed.ID, w.await(t, almanac.EventSkipped).ID)
-		require.Len(t, book.about(t, "Events rescheduled"), 1)
+		lines := book.about(t, "Events rescheduled")
+		require.Len(t, lines, 1)
+		require.Equal(t, []any{0., 1.}, []any{lines[0]["rescheduled_count"], lines[0]["skipped_count"]})
 	})
 }
 

@@ -316,6 +316,8 @@ func TestMissedCountsWhatADowntimeLeft(t *testing.T) {
 	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(0)})
 	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(-time.Hour)})
 	owe(t, w.store, series{eventType: "OTHER", seconds: ago(30 * 24 * time.Hour)})
+	before, err := w.store.Find(t.Context(), nil, almanac.Page{})
+	require.NoError(t, err)
 
 	missed, err := w.scheduler(t, handler, almanac.WithMissedGrace(time.Minute)).Missed(t.Context())
 
@@ -323,6 +325,9 @@ func TestMissedCountsWhatADowntimeLeft(t *testing.T) {
 	require.Equal(t, 4, missed.Count)
 	require.Equal(t, handler.seconds[0], missed.Oldest)
 	require.WithinDuration(t, time.Now().Add(-time.Hour), missed.Newest, time.Minute)
+	after, err := w.store.Find(t.Context(), nil, almanac.Page{})
+	require.NoError(t, err)
+	require.Equal(t, before, after, "looking changes nothing")
 }
 
 func ptr[T any](v T) *T { return &v }
