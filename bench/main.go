@@ -79,7 +79,7 @@ func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 5,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Waiting: 500_000, Ended: 3650, InFlight: 2000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Waiters: 4, Window: 5 * time.Second,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Waiting: 500_000, Ended: 3650, InFlight: 2000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Waiters: 2, Window: 5 * time.Second,
 	}
 }
 
@@ -88,7 +88,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Waiting: 50_000, Ended: 3650, InFlight: 2000, Dead: 50_000, Processes: []int{1, 2}, Waiters: 4, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Waiting: 50_000, Ended: 3650, InFlight: 2000, Dead: 50_000, Processes: []int{1, 2}, Waiters: 2, Window: 2 * time.Second,
 	}
 }
 
