@@ -69,9 +69,11 @@ var editCases = map[string]func(*kit){
 		added := Event(k.now, For(u))
 		_, _, err := k.r.CreateUser(k.Context(), u, moved, removed)
 		k.ok(err)
+		before, err := k.r.Now(k.Context())
+		k.ok(err)
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			changed := r.User
-			changed.FirstName = "Augusta"
+			changed.FirstName, changed.Timezone = "Augusta", almanac.StoredTimezone("Asia/Tokyo")
 			changed.Version++
 			return almanac.Edit{User: &changed, Moved: []almanac.Event{later(r.Pending[0])}, Removed: r.Pending[1:], Added: []almanac.Event{added}}, nil
 		})
@@ -79,9 +81,12 @@ var editCases = map[string]func(*kit){
 		user, err := k.r.User(k.Context(), u.ID)
 		k.ok(err)
 		k.same("name", user.FirstName, "Augusta")
+		k.same("zone", user.Timezone.String(), "Asia/Tokyo")
+		k.same("user updated before the edit", user.UpdatedAt.Before(before), false)
 		k.same("version", user.Version, 2)
 		k.same("user in the answer", *edit.User, user)
 		k.same("moved", k.stored(moved.ID), edit.Moved[0])
+		k.same("event updated before the edit", edit.Moved[0].UpdatedAt.Before(before), false)
 		k.same("moved to", edit.Moved[0].Due, moved.Due.Add(time.Hour))
 		k.same("version of the moved", edit.Moved[0].Version, 2)
 		k.same("key of the moved", edit.Moved[0].IdempotencyKey, moved.IdempotencyKey)
