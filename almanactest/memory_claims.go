@@ -228,7 +228,8 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 }
 
 // recognise answers a settlement that was stored before, by a call whose answer got
-// lost. What would follow is planned once more, to know the keys of what was stored.
+// lost, with the successor in the same series and what follows. They are planned once
+// more, to know the keys of what was stored.
 func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.Settled {
 	result := almanac.Settled{Event: copied(stored)}
 	u, err := s.visible(stored.UserID)
@@ -239,14 +240,14 @@ func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.
 		for _, e := range s.events {
 			if e.UserID == wanted.UserID && e.Type == wanted.Type && e.OccurrenceKey == wanted.OccurrenceKey && e.RequeuedFrom == uuid.Nil &&
 				e.CreatedAt.Equal(stored.UpdatedAt) {
-				e = copied(e)
+				e = newborn(copied(e), e.CreatedAt) // whatever has become of it since
 				return &e
 			}
 		}
 		return nil
 	}
 	if one.Next != nil {
-		if next, err := one.Next(u, stored.UpdatedAt); err == nil {
+		if next, err := one.Next(u, stored.UpdatedAt); err == nil && seriesOf(next) == seriesOf(stored) {
 			result.Successor = find(next)
 		}
 	}

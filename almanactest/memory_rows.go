@@ -28,6 +28,16 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 	return e
 }
 
+// newborn returns a new event as it is stored at now.
+func newborn(e almanac.Event, now time.Time) almanac.Event {
+	return almanac.Event{
+		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
+		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
+		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now, UpdatedAt: now,
+		PlannedBy: e.PlannedBy,
+	}
+}
+
 func copied(e almanac.Event) almanac.Event {
 	e.Payload = bytes.Clone(e.Payload)
 	return e
@@ -37,12 +47,7 @@ func copied(e almanac.Event) almanac.Event {
 // unless its series has an open one or has used up the occurrence. An event whose key belongs to another
 // occurrence, or to one that may have been pruned, takes its long one, and where that is taken too, the digits of its id.
 func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
-	e = almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
-		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
-		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
-		PlannedBy: e.PlannedBy,
-	}
+	e = newborn(e, now)
 	if err := storable(e); err != nil {
 		return almanac.Event{}, false, err
 	}

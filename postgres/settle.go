@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -309,11 +308,11 @@ func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 	return t.recogniseNew(ctx, recognised)
 }
 
-// recogniseNew adds to the answers the events that were stored with settlements whose
-// answer got lost. What would follow is planned once more, from the users as they are,
-// to know the keys of what was stored.
+// recogniseNew adds to the answers what was stored with settlements whose answer got
+// lost: successors in the same series, and what follows. They are planned once more, from
+// the users as they are, to know their keys.
 func (t *turn) recogniseNew(ctx context.Context, places []int) error {
-	wanted := make(map[int]*change, len(places))
+	planned := make(map[int]*change, len(places))
 	var users []uuid.UUID
 	since := t.now
 	for _, i := range places {
@@ -324,39 +323,40 @@ func (t *turn) recogniseNew(ctx context.Context, places []int) error {
 		}
 		c := &change{was: s.Event}
 		c.plan(s, u, ended.UpdatedAt)
-		if c.next == nil && len(c.wanted()) == 0 {
+		if c.next == nil && len(c.follow) == 0 {
 			continue
 		}
-		wanted[i], users = c, append(users, u.ID)
+		planned[i], users = c, append(users, u.ID)
 		if ended.UpdatedAt.Before(since) {
 			since = ended.UpdatedAt
 		}
 	}
-	if len(wanted) == 0 {
+	if len(planned) == 0 {
 		return nil
 	}
-	// What is stored in other series counts as created when the transaction began.
 	stored, err := all(ctx, t.tx, t.statements["new_events"], pgx.StrictNamedArgs{"users": uuids(distinct(users)), "since": since.Add(-t.timeout)}, scanEvent)
 	if err != nil {
 		return err
 	}
-	find := func(wanted almanac.Event, ended time.Time) *almanac.Event {
-		at := slices.IndexFunc(stored, func(e almanac.Event) bool {
+	find := func(wanted almanac.Event, earliest, latest time.Time) *almanac.Event {
+		i := slices.IndexFunc(stored, func(e almanac.Event) bool {
 			return e.UserID == wanted.UserID && e.Type == wanted.Type && e.OccurrenceKey == wanted.OccurrenceKey && e.RequeuedFrom == uuid.Nil &&
-				!e.CreatedAt.After(ended)
+				!e.CreatedAt.Before(earliest) && !e.CreatedAt.After(latest)
 		})
-		if at < 0 {
+		if i < 0 {
 			return nil
 		}
-		return &stored[at]
+		e := stored[i]
+		return born(e, e.IdempotencyKey.String(), e.CreatedAt) // whatever has become of it since
 	}
-	for i, c := range wanted {
-		one := &t.settled[i]
-		if next := cmp.Or(c.next, c.apart); next != nil {
-			one.Successor = find(*next, one.Event.UpdatedAt)
+	for i, c := range planned {
+		one, ended := &t.settled[i], t.settled[i].Event.UpdatedAt
+		if c.next != nil {
+			one.Successor = find(*c.next, ended, ended)
 		}
 		for _, f := range c.follow {
-			if e := find(f, one.Event.UpdatedAt); e != nil {
+			// What follows counts as created when the transaction began.
+			if e := find(f, ended.Add(-t.timeout), ended); e != nil {
 				one.Followed = append(one.Followed, *e)
 			}
 		}
