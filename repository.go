@@ -112,9 +112,9 @@ type Delete struct {
 	// stranger.
 	AtOnce bool
 
-	// Version is the version of the user that the deletion is meant for. If the user is
-	// at another version by then, nothing is deleted and the error is an
-	// [*OptimisticLockError]. Zero means any version.
+	// Version is the version of the user that the deletion is meant for. If the stored user
+	// has another version, nothing is deleted, and the error is an [*OptimisticLockError].
+	// Zero means any version.
 	Version int
 }
 

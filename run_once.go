@@ -18,8 +18,8 @@ type RunOnceOptions struct {
 	Limit int
 
 	// Within is how long the pass claims events. Deliveries that are under way then may
-	// go on for as long as [WithDrain] says. Deliveries that have not ended by then are
-	// cancelled, and their events released. Storing the last outcomes takes moments more,
+	// go on for as long as [WithDrain] says. Deliveries that take longer are cancelled,
+	// and their events released. Storing the last outcomes takes moments more,
 	// and at most a lease (see [WithLease]). Within must not be negative. Zero means a
 	// minute.
 	Within time.Duration

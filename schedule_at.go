@@ -45,7 +45,7 @@ type ScheduleAtOptions struct {
 	// at the time of the call.
 	Timezone Timezone
 	// FollowUser keeps the event at its wall time in the user's zone when the user moves
-	// before the event is claimed. An instant that has passed by then is due at once. If
+	// before the event is claimed. If the new instant has passed, the event is due at once. If
 	// the policies skip the wall time in the new zone, the event is removed, as
 	// [Rescheduled] reports; if they refuse the wall time, the edit is refused too. By
 	// default a move leaves the instant as it is. FollowUser cannot be combined with

@@ -1,5 +1,5 @@
--- Outcomes wait until this index is there; claims do not. A host with a long history makes it before, with CONCURRENTLY. It comes
--- first, because whoever settles locks history before the queue: in another order, each would wait for the other.
+-- Outcomes wait until this index is there; claims do not. A host with a long history makes it before, with CONCURRENTLY. This
+-- statement comes first, because a settlement locks history before the queue. In another order, each would wait for the other.
 CREATE INDEX IF NOT EXISTS history_due ON :"schema".history (event_type, target_timestamp_utc);
 
 -- What is pending can be found by its target: available_at is the target of an event unless the event was released, and then
