@@ -4,8 +4,9 @@
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Of every module but chaos and bench, which break things and measure them.
-PACKAGES := ./... ./contrib/jetstream/... ./contrib/otel/... ./contrib/prometheus/... ./examples/birthdayd/... ./examples/fanout/...
+# Every package of the workspace. chaos, bench and migrators, which break things, measure them and
+# need other tools, are modules outside of it.
+PACKAGES := work
 
 demo: ## Greet a few hundred people around the world, in this terminal
 	go run ./examples/birthdayd -demo
@@ -22,17 +23,17 @@ stress: ## Find tests that fail by chance; PKG=./httpapi, COUNT=100, FLAGS=-test
 	.ci/stress $(PKG) $(FLAGS)
 
 bench: ## Measure Almanac beside its peers; bench/README.md says what and how
-	cd bench && go run .
+	cd bench && GOWORK=off go run .
 
 micro: ## Run the micro-benchmarks with allocation counts
-	go test -run '^$$' -bench . -benchmem . ./internal/...
+	go test -run '^$$' -bench . -benchmem . ./calendar ./internal/...
 
 FUZZTIME ?= 60s
 
 # Minimizing what is only interesting, for a minute each, would take the time that
 # is for finding something.
 fuzz: ## Run each fuzz target of each module; FUZZTIME=10s for less than a minute
-	@set -e; for module in . chaos bench; do \
+	@set -e; export GOWORK=off; for module in . chaos bench; do \
 		cd $(CURDIR)/$$module; \
 		for package in $$(go list ./...); do \
 			targets=$$(go test -list '^Fuzz' $$package); \
@@ -46,7 +47,7 @@ fuzz: ## Run each fuzz target of each module; FUZZTIME=10s for less than a minut
 SEEDS ?= 1
 
 chaos: ## Break everything on purpose and check every promise; SEEDS=20 for more
-	cd chaos && go test -count=1 -v -timeout 60m . -seeds $(SEEDS)
+	cd chaos && GOWORK=off go test -count=1 -v -timeout 60m . -seeds $(SEEDS)
 
 fmt: ## Format the code
 	gofmt -w .

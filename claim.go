@@ -6,91 +6,93 @@ import (
 	"github.com/google/uuid"
 )
 
-// ClaimRequest asks for events that are due.
+// ClaimRequest asks a repository for due events.
 type ClaimRequest struct {
-	// Token names the claim: a fresh random UUID that was never used before. Whoever
-	// holds it may settle what was claimed; after a claim whose answer got lost it
-	// also tells what to give back.
+	// Token identifies the claim: a new random UUID. The holder of the token may settle
+	// the claimed events. If the answer of a claim is lost, the token names the events to
+	// release.
 	Token uuid.UUID
-	// Owner says who claims, for people who look at the lease. It decides nothing.
+	// Owner names the process that claims, for operators who look at leases. It has no
+	// other effect.
 	Owner string
-	// Types are the event types to take. Events of other types are left alone.
+	// Types are the event types to claim. Events of other types are left unchanged.
 	Types []string
-	// Limit is the most events to take, at least 1.
+	// Limit is the most events to claim, at least 1.
 	Limit int
-	// Lease is how long they are held before others may take them back.
+	// Lease is how long the events are held before another process may release them.
 	Lease time.Duration
-	// Mark is where to begin: events that became available before it are left alone,
-	// as if there were none. It spares walking over what is known to be claimed. Zero
-	// is the beginning, and so is a mark in the future of the repository's clock, which
-	// was set back then.
+	// Mark is where the search begins: events that became available before it are left
+	// out. It avoids scanning events that are known to be claimed. Zero means the start.
+	// A mark later than the repository's clock (the clock was set back) is treated as
+	// zero.
 	Mark time.Time
-	// Ahead, if it is positive, asks besides for events that were never claimed and will
-	// be due within that time. Only a [Confirmer] grants it; others ignore it.
+	// Ahead, if positive, also asks for events that were never claimed and are due within
+	// that time. A repository may ignore it (see [Confirmer]).
 	Ahead time.Duration
 }
 
-// Claim is what a request was given.
-type Claim struct {
-	Events []Event            // PROCESSING, oldest due first
-	Users  map[uuid.UUID]User // their users as they were then, by id
-	At     time.Time          // when, by the repository's clock, UTC
-	// Reached is when the last of the events became available, UTC; zero when there are
-	// none. What became available before it, from the mark on, is claimed by now, or
-	// was held by others.
+// ClaimResult has the events that a claim took.
+type ClaimResult struct {
+	Events []Event            // PROCESSING, in the order of their due instants
+	Users  map[uuid.UUID]User // the users of the events at the time of the claim, by id
+	At     time.Time          // the time of the claim by the repository's clock, UTC
+	// Reached is when the last of the events became available, UTC; zero without events.
+	// All events that became available between Mark and Reached are claimed, or were
+	// locked by other transactions.
 	Reached time.Time
-	// Query is how long the claim's statement took: from when the repository had a
-	// connection to the last row. Zero means that it was not measured. It decides nothing.
+	// Query is how long the claim's statement took. It begins when the repository has a
+	// connection, and ends with the last row. Zero means that it was not measured. It is
+	// only informative.
 	Query time.Duration
 }
 
-// Settlement is the outcome of one claimed event, to be stored.
+// Settlement is the outcome of one claimed event, to be stored by
+// [ClaimRepository].Settle.
 type Settlement struct {
-	// Event is the event as it was claimed. Its version and its lease token must
-	// still be the stored ones, or the settlement is refused: the work was somebody
-	// else's by then.
+	// Event is the event as it was claimed. Its version and its lease token must still be
+	// the stored ones. Otherwise the settlement is refused, because the lease was lost.
 	Event Event
-	// User is the event's user as the claim returned them. A repository can plan the
-	// successor from them without reading or locking anybody, if it makes sure that
-	// they have not changed since. The zero User is as good, and slower.
+	// User is the event's user as the claim returned it. A repository may plan the
+	// successor from this user without a query, if it makes sure that the user has not
+	// changed since. With the zero User the repository queries the user, which is slower.
 	User User
-	// Outcome is what became of it.
+	// Outcome is how the attempt ended.
 	Outcome Outcome
-	// Next plans the successor of an event that ends, from the user as stored at the
-	// moment at which the plan takes effect. It is called inside a transaction, so it
-	// must be quick and must not use the repository, and is called again when the user
-	// turns out to have changed: what it answered before is dropped then. An error
-	// that matches ErrNoOccurrence means that the series has ended; after any other
-	// error the outcome is stored all the same. Nil plans nothing.
+	// Next plans the successor of an event that ends, for the stored user at the time of
+	// the transaction. Nil plans no successor. Next is called inside the transaction, so
+	// it must be quick and must not use the repository. It is called again if the user
+	// has changed meanwhile, and the last result counts. An error that matches
+	// [calendar.ErrNoOccurrence] means that the series has ended. After any other error
+	// the outcome is stored without a successor.
 	Next func(u User, now time.Time) (Event, error)
-	// Follow plans what is stored besides the successor, each in a series of its own,
-	// under the conditions of Next; what has a series with an open event, or one that
-	// used up the occurrence, is left out. Nil plans nothing.
+	// Follow plans the follow-ups, each in a series of its own, under the conditions of
+	// Next. Nil plans none. An event is left out if its series has an open event or has
+	// used the occurrence key.
 	Follow func(u User, now time.Time) ([]Event, error)
 }
 
-// Outcome is how one attempt at an event ended. Make it with [Delivered],
-// [GaveUp] or [GaveBack].
+// Outcome is how one attempt at an event ended. Make it with [Delivered], [GaveUp] or
+// [Released].
 type Outcome struct {
 	Status Status        // Completed, Failed, or Pending for a release
-	At     time.Time     // when it was delivered, by the repository's clock; for Completed
-	Reason string        // why it failed or was released
-	Cause  ReleaseCause  // of a release
-	Delay  time.Duration // of a release: how long the event rests before it is available again
+	At     time.Time     // the time of the delivery, by the repository's clock; for Completed
+	Reason string        // the reason of a failure or a release
+	Cause  ReleaseCause  // the cause of a release
+	Delay  time.Duration // for a release, the time until the event is available again
 }
 
-// Delivered is the outcome of an event that was accepted at the given instant.
+// Delivered returns the outcome of an event that was delivered at the given instant.
 func Delivered(at time.Time) Outcome { return Outcome{Status: Completed, At: at} }
 
-// GaveUp is the outcome of an event that will not be tried again.
+// GaveUp returns the outcome of an event that will not be tried again.
 func GaveUp(reason string) Outcome { return Outcome{Status: Failed, Reason: reason} }
 
-// GaveBack is the outcome of an event to be tried again after the delay.
-func GaveBack(cause ReleaseCause, reason string, delay time.Duration) Outcome {
+// Released returns the outcome of an event that is to be tried again after the delay.
+func Released(cause ReleaseCause, reason string, delay time.Duration) Outcome {
 	return Outcome{Status: Pending, Cause: cause, Reason: reason, Delay: max(delay, 0)}
 }
 
-// Apply returns e with the outcome applied at now. It returns an
+// Apply returns e with the outcome applied at now. The error is an
 // [*InvalidStateTransitionError] unless e is PROCESSING.
 func (o Outcome) Apply(e Event, now time.Time) (Event, error) {
 	switch o.Status {
@@ -104,46 +106,46 @@ func (o Outcome) Apply(e Event, now time.Time) (Event, error) {
 	return e, &InvalidStateTransitionError{e.ID, e.Status, o.Status}
 }
 
-// Settled is the answer to one Settlement.
-type Settled struct {
+// SettleResult is the result of one Settlement.
+type SettleResult struct {
 	// Event is the event as stored.
 	Event Event
-	// Successor is the event that was stored after it, nil if none was: the series
-	// has ended, the user is deleted, or the occurrence is used up. Its payload can be
-	// spelt as it was planned, where what is stored is the same JSON in another spelling.
+	// Successor is the stored successor. It is nil if the series has ended, the user is
+	// deleted, or the occurrence key is used. Its payload may have the planned spelling
+	// where the stored JSON has an equal value.
 	Successor *Event
-	// Followed are the events that were stored besides.
+	// Followed are the stored follow-ups.
 	Followed []Event
-	// PlanErr is why there is no successor although one was wanted, and then the series
-	// stands still until the user is rescheduled, or why nothing followed. The outcome
-	// is stored.
+	// PlanErr is why the successor or the follow-ups could not be planned. The outcome is
+	// stored. Without its successor, the series stops until the user is rescheduled.
 	PlanErr error
-	// Err is why nothing was stored. It matches ErrLocked when another transaction has
-	// the event or its user locked: the event is still held under its lease, and the
-	// same settlement can be made again. It matches ErrLeaseLost when the event belongs
-	// to another by now, and is a [*NotFoundError] when there is no such event any
-	// more, because its user was deleted meanwhile.
+	// Err is why the outcome was not stored. It matches [ErrLocked] if another
+	// transaction has locked the event or its user; the event is still held under its
+	// lease, and the settlement can be repeated. It matches [ErrLeaseLost] if the event
+	// is no longer held, and [ErrHandedOn] if another process settles the event. It is a
+	// [*NotFoundError] if the event does not exist, because its user was deleted
+	// meanwhile.
 	Err error
 }
 
-// ReasonUserDeleted is why an event FAILED that could not be tried again because
-// its user had been deleted in the meantime.
+// ReasonUserDeleted is the FailureReason of an event that could not be tried again
+// because its user was deleted meanwhile.
 const ReasonUserDeleted = "user was deleted"
 
-// Missed is what a downtime left behind.
+// Missed counts the events that were not delivered during a downtime.
 type Missed struct {
 	Count  int       // how many events have been ready for longer than the grace
-	Oldest time.Time // the earliest instant among them, UTC; zero when there is none
-	Newest time.Time // the latest
+	Oldest time.Time // the earliest due instant of these events, UTC; zero if there are none
+	Newest time.Time // the latest due instant of these events, UTC; zero if there are none
 }
 
-// StoredAs reports whether a stored event is what the settlement makes of it: then
-// it was stored before, by a call whose answer got lost. Repositories ask it of an
-// event that is no longer as it was claimed.
+// StoredAs reports whether e, the stored event, has the outcome of the settlement. Then
+// an earlier call stored the outcome, and its answer was lost. Repositories call StoredAs
+// for an event that is no longer as it was claimed.
 //
-// A terminal event keeps the token that ended it. A release leaves no token, but
-// nobody else leads from the claimed version to the next without either a crash or
-// another claim.
+// A terminal event keeps the token that ended it. A released event has no token. But from
+// the claimed version to the next, only a crash or another claim would change its
+// counters.
 func (s Settlement) StoredAs(e Event) bool {
 	was := s.Event
 	if e.ID != was.ID || e.Version != was.Version+1 {

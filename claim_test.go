@@ -1,13 +1,16 @@
 package almanac_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 func TestOutcomeApplies(t *testing.T) {
@@ -19,12 +22,12 @@ func TestOutcomeApplies(t *testing.T) {
 	if err != nil || !done.ExecutedAt.Equal(now.Add(-time.Second)) {
 		t.Errorf("Delivered: executed at %v, %v; want the delivery's own instant", done.ExecutedAt, err)
 	}
-	back, err := almanac.GaveBack(almanac.AfterCrash, "gone", time.Minute).Apply(e, now)
+	back, err := almanac.Released(almanac.AfterCrash, "gone", time.Minute).Apply(e, now)
 	if err != nil || !back.AvailableAt.Equal(now.Add(time.Minute)) || back.CrashCount != 1 {
-		t.Errorf("GaveBack: available at %v after %d crashes, %v; want a minute from now", back.AvailableAt, back.CrashCount, err)
+		t.Errorf("Released: available at %v after %d crashes, %v; want a minute from now", back.AvailableAt, back.CrashCount, err)
 	}
-	if back, err = almanac.GaveBack(almanac.AfterFailure, "", -time.Minute).Apply(e, now); err != nil || !back.AvailableAt.Equal(now) {
-		t.Errorf("GaveBack with a negative delay: available at %v, %v; want now", back.AvailableAt, err)
+	if back, err = almanac.Released(almanac.AfterFailure, "", -time.Minute).Apply(e, now); err != nil || !back.AvailableAt.Equal(now) {
+		t.Errorf("Released with a negative delay: available at %v, %v; want now", back.AvailableAt, err)
 	}
 	for _, status := range []almanac.Status{"", "CANCELLED", almanac.Processing} {
 		var refused *almanac.InvalidStateTransitionError
@@ -34,7 +37,7 @@ func TestOutcomeApplies(t *testing.T) {
 	}
 }
 
-func TestStoredAsKnowsItsOwnWork(t *testing.T) {
+func TestStoredAsRecognizesAStoredSettlement(t *testing.T) {
 	t.Parallel()
 
 	now := instant(t, "2026-12-10T09:00:05Z")
@@ -49,8 +52,8 @@ func TestStoredAsKnowsItsOwnWork(t *testing.T) {
 		}
 		return e
 	}
-	delivered, gaveUp, gaveBack := almanac.Delivered(now), almanac.GaveUp("gone"), almanac.GaveBack(almanac.AfterFailure, "busy", 0)
-	crashed := almanac.GaveBack(almanac.AfterCrash, "lease ran out", 0)
+	delivered, gaveUp, gaveBack := almanac.Delivered(now), almanac.GaveUp("gone"), almanac.Released(almanac.AfterFailure, "busy", 0)
+	crashed := almanac.Released(almanac.AfterCrash, "lease ran out", 0)
 	tests := map[string]struct {
 		outcome almanac.Outcome
 		stored  almanac.Event
@@ -74,6 +77,90 @@ func TestStoredAsKnowsItsOwnWork(t *testing.T) {
 			if got := (almanac.Settlement{Event: was, Outcome: tt.outcome}).StoredAs(tt.stored); got != tt.want {
 				t.Errorf("StoredAs = %v, want %v", got, tt.want)
 			}
+		})
+	}
+}
+
+// unsure is a repository whose first claim of anything fails after it was stored,
+// or before.
+type unsure struct {
+	*almanactest.Repository
+	err      error // of the first claim
+	stored   bool  // it was, all the same
+	slow     bool  // the answer was waited for as long as there was time
+	failed   bool
+	releases int
+}
+
+func (u *unsure) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if !u.failed && !u.stored {
+		u.failed = true
+		return almanac.ClaimResult{}, u.err
+	}
+	claim, err := u.Repository.Claim(ctx, r)
+	if !u.failed && len(claim.Events) > 0 {
+		u.failed = true
+		if u.slow {
+			<-ctx.Done()
+		}
+		return almanac.ClaimResult{}, u.err
+	}
+	return claim, err
+}
+
+func (u *unsure) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
+	u.releases++
+	return u.Repository.Release(ctx, token)
+}
+
+// unsent is an error of which it is certain that nothing was stored.
+type unsent struct{ error }
+
+func (unsent) SafeToRetry() bool { return true }
+
+func TestEventsOfAFailedClaimAreReleased(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("the connection broke")
+	for name, tt := range map[string]struct {
+		err      error
+		stored   bool
+		slow     bool
+		releases int
+	}{
+		"it was stored, and nobody said so":     {lost, true, false, 1},
+		"it was stored, and took all the time":  {context.DeadlineExceeded, true, true, 1},
+		"it was not stored, and nobody said so": {lost, false, false, 1},
+		"it is certain that it was not stored":  {unsent{lost}, false, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := &unsure{Repository: almanactest.NewRepository(nil), err: tt.err, stored: tt.stored, slow: tt.slow}
+				var late []time.Duration
+				s := schedulerOn(t, r, almanac.WithLease(time.Hour), almanac.WithSweep(time.Hour), almanac.WithPoll(time.Hour),
+					almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+						late = append(late, time.Since(d.Event.Due))
+						return nil
+					})))
+				enrol(t, s, "UTC", "1990-01-02")
+				ctx, stop := context.WithTimeout(t.Context(), 3*24*time.Hour)
+				defer stop()
+
+				if err := s.Run(ctx); err != nil {
+					t.Fatal(err)
+				}
+
+				if !r.failed || r.releases != tt.releases {
+					t.Errorf("given back %d times, want %d", r.releases, tt.releases)
+				}
+				patience := time.Second
+				if tt.slow {
+					patience += time.Hour / 3 // of a call
+				}
+				if len(late) != 1 || late[0] > patience {
+					t.Errorf("delivered %v after it was due, want once, and long before the lease is over", late)
+				}
+			})
 		})
 	}
 }

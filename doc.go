@@ -1,30 +1,32 @@
-// Package almanac makes things happen at a local time of day for millions of
-// people, from PostgreSQL: the birthday greeting at 09:00 where the person lives,
-// delivered once, whatever crashes.
+// Package almanac delivers events at a local time of day, for millions of users, from
+// PostgreSQL. The typical event is a birthday greeting at 09:00 in the user's own time
+// zone. Processes may crash at any moment: no event is lost, and each event ends once.
 //
-// # The story
+// # How it works
 //
-// A host gives the library people ([Profile]) and a handler per type of event
-// ([EventHandler]), such as the ready-made [Birthday]. A handler speaks of wall
-// times. The library resolves them to instants ([Timezone.Resolve]), stores one
-// event ahead for each person and type, and delivers it when its instant comes:
+// The host application gives the library users ([Profile]) and one handler for each type
+// of event ([EventHandler]), such as the ready-made [Birthday]. A handler returns wall
+// times. The library resolves each wall time to an instant ([calendar.Timezone.Resolve]).
+// It stores one pending event for each user and type, and delivers the event at its
+// instant:
 //
-//		plan ──▶ keep ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ tell
-//		  ▲                                                 │
-//		  └──────────── the next occurrence ◀───────────────┘
+//		plan ──▶ store ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ notify
+//		  ▲                                                  │
+//		  └───────────── the next occurrence ◀───────────────┘
 //
-//	  - plan: the handler names the next occurrence; [NewEvent] makes it an event;
-//	  - keep: the person and the event are stored in one transaction, the host's own
-//	    if it likes (see [Scheduler].With);
-//	  - claim: one statement takes due events for a bounded time, and no two
-//	    processes ever the same one;
-//	  - check: the validation chain ([Checks]) may still refuse;
-//	  - deliver: by a channel's [Deliverer], such as package webhook;
-//	  - settle: the outcome and the next occurrence are stored in one transaction, so
-//	    there is no moment at which a birthday exists nowhere;
-//	  - tell: observers hear of what is committed.
+//	  - plan: the handler returns the next occurrence, and [NewEvent] makes an event of it;
+//	  - store: the user and the event are stored in one transaction, which can be a
+//	    transaction of the host (see [Scheduler].With);
+//	  - claim: one statement takes due events for a limited time, the lease; two processes
+//	    never take the same event;
+//	  - check: the validation chain ([Checks]) can refuse the event;
+//	  - deliver: the [Deliverer] of the event's channel delivers it, for example package
+//	    webhook;
+//	  - settle: the outcome and the next occurrence are stored in one transaction, so the
+//	    user always has a next birthday in the database;
+//	  - notify: observers are notified of the committed changes.
 //
-// # Putting it together
+// # Getting started
 //
 //	registry, err := almanac.NewRegistry(almanac.Birthday{})
 //	store, err := postgres.New(pool)
@@ -32,28 +34,75 @@
 //	scheduler, err := almanac.NewScheduler(store, registry,
 //		almanac.WithDeliverer(almanac.ChannelWebhook, deliverer))
 //
-//	enrolment, err := scheduler.CreateUser(ctx, almanac.Profile{
+//	created, err := scheduler.CreateUser(ctx, almanac.Profile{
 //		FirstName: "Ada", LastName: "Lovelace",
 //		DateOfBirth: "1990-12-10", Timezone: "Europe/London",
 //	})
 //
-//	err = scheduler.Run(ctx) // until ctx is done; then it drains
+//	err = scheduler.Run(ctx) // until ctx is done; then deliveries may finish
 //
-// Many people at a time come by [Scheduler].Enrol, and a type of event that is
-// introduced later comes to all of them by [Scheduler].Backfill.
+// [Scheduler].CreateUsers stores many users with few transactions. [Scheduler].Backfill
+// stores the events of a new type for the users who exist already.
 //
-// # What is promised
+// # Guarantees
 //
-// Exactly one terminal transition of each event is accepted. Delivery is at least
-// once; each repeat carries the same idempotency key and the same payload, so that
-// a receiver which remembers keys acts once. No event runs early by the database's
-// clock. The events of a process that died run elsewhere within the lease and a
-// sweep. An occurrence keeps its identity when the person moves, so nobody is
-// greeted twice for one year.
+//   - The database accepts exactly one terminal transition of each event.
+//   - Delivery is at least once. Each repeat carries the same idempotency key and the same
+//     payload, so a receiver that remembers keys acts once.
+//   - No event starts before its instant, by the database clock.
+//   - When a process dies, other processes run its events within one lease and one sweep
+//     (see [WithLease] and [WithSweep]).
+//   - An occurrence keeps its identity when the user moves, so no user is greeted twice
+//     for one year.
 //
 // # Time
 //
-// An instant is a [time.Time] in UTC; a wall time is a [WallTime], and never the
-// other way round. The database's clock decides what is due. Zone rules come from
-// the program's own zone data; programs, not libraries, should import time/tzdata.
+// An instant is a [time.Time] in UTC. A wall time, a [calendar.WallTime], is a date and a
+// clock reading without a time zone. The database clock decides which events are due. The
+// rules of time zones come from the zone data of the program. To embed zone data, import
+// time/tzdata in the program, not in a library.
+//
+// # Names by subject
+//
+// Users: [Profile], [ProfileChange], [DateOfBirth] and [NewUser] make and change a [User].
+// [Planner] creates, edits and deletes users, with [UserWithEvents], [UpdateUserResult],
+// [DeleteOptions] and [DeleteResult]. [BulkPlanner] does it for many, with [CreateUsersOptions],
+// [CreateUsersResult], [BackfillOptions], [BackfillResult] and [Refusal].
+//
+// Events: an [Event] has a [Status], a [Series], an [Origin] with an [OriginKind], and an
+// [IdempotencyKey]. An [Occurrence] is what it is planned from. A [Spec] selects events:
+// [And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue].
+//
+// Handlers: an [EventHandler] is in a [Registry]. Ready-made are [Birthday], [Anniversary],
+// [Recurring], [OneOff], and [Reminder] with [Appointment]. A handler can also be a [MultiSeries],
+// a [Follower] with [FollowUp], an [Executor], a [Timeouter], a [Retrier] with [RetryPolicy], and a
+// [CatchUpper] with [CatchUp]. [Execution] has the last three.
+//
+// Running: a [Scheduler] is made with [Option] values, and [Runner] runs it: Run, and RunOnce with
+// [RunOnceOptions] and [RunOnceResult]. [Health] reports each [Failure]. [Missed] counts the events
+// that a downtime delayed. A [Limit] bounds one type of event.
+//
+// Delivery: a [Deliverer] or [DelivererFunc] of a [Channel] takes a [Delivery], behind
+// [Middleware]. [Checks], each a [Check], can refuse the event before.
+//
+// Operations: [OneOffPlanner] plans one event at a wall time ([ScheduleAtOptions],
+// [ScheduleAtResult]). [Operator] cancels, runs and requeues ([CancelOptions], [CancelResult],
+// [Operation], [OperateOptions], [OperateResult]). [Pauser] pauses a type ([Pause]).
+// Scheduler.Reconcile follows new zone rules ([ReconcileOptions], [ReconcileResult], [ZoneReport]).
+//
+// Observing: an [Observer], such as [Hooks] or [ObserverFunc], is notified by a [Notice] of a
+// [NoticeKind], with a [ReleaseCause]. [ClaimMeasurer] and [UpdateMeasurer] take a
+// [ClaimMeasurement] and an [UpdateMeasurement] of an [UpdateKind].
+//
+// Errors: [*ValidationError] with each [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
+// [*OptimisticLockError], [*InvalidStateTransitionError], [*MaxRetriesExceededError],
+// [*NoDelivererError] and [*UnsupportedEventTypeError].
+//
+// Storage: a [Repository] is composed of [UserRepository], [EventRepository],
+// [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser], [SuccessionRepository],
+// [RecoveryRepository], [RetentionRepository], [ZoneRepository], [PauseRepository], [Timekeeper],
+// [Listener], [Verifier] and [Transactional]. What passes between it and the scheduler: [Roster],
+// [Edit], [UserSeries], [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
+// [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page], [Cursor], [FindResult],
+// [PruneResult], [ZoneBook] and [ZoneRecord].
 package almanac

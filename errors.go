@@ -7,38 +7,35 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// The kinds of failure that callers tell apart with [errors.Is]. Those that name
-// a case carry it in the typed error beside them.
+// The errors that callers distinguish with [errors.Is]. The comments name the typed
+// errors that match them.
 var (
 	ErrNotFound               = errors.New("almanac: not found")                                    // *NotFoundError
-	ErrExists                 = errors.New("almanac: exists already")                               // from CreateUser
+	ErrExists                 = errors.New("almanac: exists already")                               // from CreateUser, Requeue and ScheduleAt
 	ErrInvalid                = errors.New("almanac: invalid input")                                // *ValidationError
-	ErrInvalidTimezone        = errors.New("almanac: unknown time zone")                            // *InvalidTimezoneError
 	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                        // *InvalidDateOfBirthError
-	ErrDateOfBirthInFuture    = errors.New("almanac: date of birth is in the future")               // *InvalidDateOfBirthError, which is ErrInvalidDateOfBirth too
+	ErrDateOfBirthInFuture    = errors.New("almanac: date of birth is in the future")               // *InvalidDateOfBirthError, which also matches ErrInvalidDateOfBirth
 	ErrMaxRetriesExceeded     = errors.New("almanac: no attempt is left")                           // *MaxRetriesExceededError
 	ErrInvalidStateTransition = errors.New("almanac: invalid state transition")                     // *InvalidStateTransitionError
 	ErrOptimisticLock         = errors.New("almanac: changed since it was read")                    // *OptimisticLockError
 	ErrUnsupportedEventType   = errors.New("almanac: no handler for this event type")               // *UnsupportedEventTypeError
-	ErrSkippedWallTime        = errors.New("almanac: clocks skip this wall time")                   // *WallTimeError
-	ErrRejectedWallTime       = errors.New("almanac: clocks do not show this wall time once")       // *WallTimeError
 	ErrNoDeliverer            = errors.New("almanac: no deliverer for this channel")                // *NoDelivererError
-	ErrInvalidRecurrence      = errors.New("almanac: invalid recurrence")                           // *InvalidRecurrenceError
-	ErrNoOccurrence           = errors.New("almanac: no further occurrence")                        // a recurrence has ended, or a handler owes this user nothing
-	ErrLeaseLost              = errors.New("almanac: lease lost: the event belongs to another")     // what a late worker hears
+	ErrLeaseLost              = errors.New("almanac: lease lost: the event is no longer held")      // from Settle and Health.Err: the lease expired before the outcome was stored
 	ErrLocked                 = errors.New("almanac: locked by another transaction")                // from Settle, edits and Backfill: try again later
 	ErrSnoozed                = errors.New("almanac: snoozed")                                      // see Snooze
 	ErrPermanent              = errors.New("almanac: permanent failure")                            // see Permanent
-	ErrRunning                = errors.New("almanac: scheduler is running already")                 // from Runner.Run
-	ErrOutdated               = errors.New("almanac: database is older than this program")          // from Runner.Run; see Verifier
+	ErrRunning                = errors.New("almanac: scheduler is running already")                 // from Runner.Run and RunOnce
+	ErrOutdated               = errors.New("almanac: database is older than this program")          // from Runner.Run and RunOnce; see Verifier
 	ErrNotRunning             = errors.New("almanac: scheduler is not running")                     // from Health.Err
-	ErrStuck                  = errors.New("almanac: deliveries do not return")                     // from Health.Err: another process would do better
-	ErrHandedOn               = errors.New("almanac: handed on: another process settles the event") // see Settled.Err
+	ErrStuck                  = errors.New("almanac: deliveries do not return")                     // from Health.Err: restart the process
+	ErrHandedOn               = errors.New("almanac: handed on: another process settles the event") // see SettleResult.Err
 )
 
-// NotFoundError says what was not there.
+// NotFoundError names the user or the event that does not exist.
 type NotFoundError struct {
 	Kind string // "user" or "event"
 	ID   uuid.UUID
@@ -49,15 +46,14 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("almanac: no %s %s",
 // Is makes errors.Is(err, ErrNotFound) hold.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// FieldError is one bad field of an input.
+// FieldError describes one invalid field of an input.
 type FieldError struct {
-	Field   string // as the caller knows it: "dateOfBirth"
-	Problem string // what is wrong with it, as a clause: "is in the future"
-	Err     error  // the typed error behind it, if any
+	Field   string // the name that the caller uses, such as "dateOfBirth"
+	Problem string // the problem as a clause, such as "is in the future"
+	Err     error  // the typed error of the field, if any
 }
 
-// ValidationError names every bad field of an input at once. Nothing of the
-// input was stored.
+// ValidationError lists every invalid field of an input. No part of the input was stored.
 type ValidationError struct{ Fields []FieldError }
 
 func (e *ValidationError) Error() string {
@@ -71,7 +67,20 @@ func (e *ValidationError) Error() string {
 // Is makes errors.Is(err, ErrInvalid) hold.
 func (e *ValidationError) Is(target error) bool { return target == ErrInvalid }
 
-// Unwrap gives errors.Is and errors.As the typed errors behind the fields.
+// fieldsOf returns the fields of a [*calendar.InputError], and nil for any other error.
+func fieldsOf(err error) []FieldError {
+	var bad *calendar.InputError
+	if !errors.As(err, &bad) {
+		return nil
+	}
+	fields := make([]FieldError, len(bad.Problems))
+	for i, p := range bad.Problems {
+		fields[i] = FieldError{Field: p.Field, Problem: p.Problem}
+	}
+	return fields
+}
+
+// Unwrap returns the typed errors of the fields, for errors.Is and errors.As.
 func (e *ValidationError) Unwrap() []error {
 	var errs []error
 	for _, f := range e.Fields {
@@ -82,45 +91,11 @@ func (e *ValidationError) Unwrap() []error {
 	return errs
 }
 
-// InvalidTimezoneError says which name is no zone.
-type InvalidTimezoneError struct {
-	Name       string
-	Suggestion string // the nearest accepted name, or ""
-	NoData     bool   // the name is good, but this process has no data for it
-	Err        error  // why there is no data, if that is known
-}
-
-func (e *InvalidTimezoneError) Error() string {
-	return fmt.Sprintf("almanac: %q %s", e.Name, e.problem())
-}
-
-// problem says what is wrong with the name, as a clause.
-func (e *InvalidTimezoneError) problem() string {
-	switch {
-	case e.NoData:
-		if e.Err != nil {
-			return "is a time zone for which this machine has no data: " + e.Err.Error()
-		}
-		return "is a time zone for which this machine has no data"
-	case e.Suggestion != "":
-		return fmt.Sprintf("is not a known time zone; did you mean %q?", e.Suggestion)
-	case isMachines(e.Name):
-		return "is the time zone of a machine, not of a person"
-	}
-	return "is not a known time zone"
-}
-
-// Unwrap returns e.Err.
-func (e *InvalidTimezoneError) Unwrap() error { return e.Err }
-
-// Is makes errors.Is(err, ErrInvalidTimezone) hold.
-func (e *InvalidTimezoneError) Is(target error) bool { return target == ErrInvalidTimezone }
-
-// InvalidDateOfBirthError says why nobody was born on that date.
+// InvalidDateOfBirthError says why a value is no valid date of birth.
 type InvalidDateOfBirthError struct {
 	Value  string
-	Reason string // as a clause: "is in the future"
-	Future bool   // the date has not come where the user lives
+	Reason string // the problem as a clause, such as "is in the future"
+	Future bool   // whether the date is in the future in the user's zone
 }
 
 func (e *InvalidDateOfBirthError) Error() string {
@@ -133,13 +108,13 @@ func (e *InvalidDateOfBirthError) Is(target error) bool {
 	return target == ErrInvalidDateOfBirth || e.Future && target == ErrDateOfBirthInFuture
 }
 
-// MaxRetriesExceededError says that an event has used up its attempts. It is the refusal
-// of [AttemptsLeft]. An attempt that fails for the last time needs no such error: the event
-// is FAILED with the reason of that attempt.
+// MaxRetriesExceededError says that an event has no attempts left. [AttemptsLeft] returns
+// it. When the last attempt of an event fails, the event is FAILED with the reason of
+// that attempt instead.
 type MaxRetriesExceededError struct {
 	EventID uuid.UUID
 	Failed  int // how many attempts have failed
-	Limit   int // how many there may be
+	Limit   int // the most attempts
 }
 
 func (e *MaxRetriesExceededError) Error() string {
@@ -149,7 +124,7 @@ func (e *MaxRetriesExceededError) Error() string {
 // Is makes errors.Is(err, ErrMaxRetriesExceeded) hold.
 func (e *MaxRetriesExceededError) Is(target error) bool { return target == ErrMaxRetriesExceeded }
 
-// InvalidStateTransitionError says which step of an event's life was refused.
+// InvalidStateTransitionError names a transition of an event that was refused.
 type InvalidStateTransitionError struct {
 	EventID  uuid.UUID
 	From, To Status
@@ -170,12 +145,12 @@ func (e *InvalidStateTransitionError) Is(target error) bool {
 	return target == ErrInvalidStateTransition
 }
 
-// OptimisticLockError says that an event or a user moved on after the caller read
-// it. Do not write again blindly: read it and decide anew.
+// OptimisticLockError says that an event or a user was changed after the caller read it.
+// Read it again before you decide on another write.
 type OptimisticLockError struct {
-	EventID  uuid.UUID // zero if it is a user
-	UserID   uuid.UUID // zero if it is an event
-	Expected int       // the version that the caller had read
+	EventID  uuid.UUID // zero for a user
+	UserID   uuid.UUID // zero for an event
+	Expected int       // the version that the caller expected
 }
 
 func (e *OptimisticLockError) Error() string {
@@ -189,7 +164,7 @@ func (e *OptimisticLockError) Error() string {
 // Is makes errors.Is(err, ErrOptimisticLock) hold.
 func (e *OptimisticLockError) Is(target error) bool { return target == ErrOptimisticLock }
 
-// UnsupportedEventTypeError says which event type has no handler.
+// UnsupportedEventTypeError names an event type that has no handler.
 type UnsupportedEventTypeError struct{ EventType string }
 
 func (e *UnsupportedEventTypeError) Error() string {
@@ -199,7 +174,7 @@ func (e *UnsupportedEventTypeError) Error() string {
 // Is makes errors.Is(err, ErrUnsupportedEventType) hold.
 func (e *UnsupportedEventTypeError) Is(target error) bool { return target == ErrUnsupportedEventType }
 
-// NoDelivererError says which channel of which event type has no deliverer.
+// NoDelivererError names a channel without a deliverer, and the event type that uses it.
 type NoDelivererError struct {
 	EventType string
 	Channel   Channel
@@ -212,42 +187,8 @@ func (e *NoDelivererError) Error() string {
 // Is makes errors.Is(err, ErrNoDeliverer) hold.
 func (e *NoDelivererError) Is(target error) bool { return target == ErrNoDeliverer }
 
-// WallTimeError says which wall time a policy refused, and why.
-type WallTimeError struct {
-	Wall     WallTime
-	Zone     Timezone
-	Reading  Reading // ShownNever or ShownTwice
-	Change   Change  // the change of clocks that makes it so
-	Rejected bool    // by the policy reject; otherwise the policy skip passed over it
-}
-
-func (e *WallTimeError) Error() string {
-	return fmt.Sprintf("almanac: clocks in %s show %s %s: %s", e.Zone, e.Wall, e.Reading, e.Change)
-}
-
-// Is makes errors.Is hold for ErrRejectedWallTime or ErrSkippedWallTime.
-func (e *WallTimeError) Is(target error) bool {
-	if e.Rejected {
-		return target == ErrRejectedWallTime
-	}
-	return target == ErrSkippedWallTime
-}
-
-// InvalidRecurrenceError names everything that is wrong with a recurrence.
-type InvalidRecurrenceError struct {
-	Rule     string   // the text of the rule, cut short, or its kind
-	Problems []string // as clauses
-}
-
-func (e *InvalidRecurrenceError) Error() string {
-	return fmt.Sprintf("almanac: invalid recurrence %q: %s", e.Rule, strings.Join(e.Problems, "; "))
-}
-
-// Is makes errors.Is(err, ErrInvalidRecurrence) hold.
-func (e *InvalidRecurrenceError) Is(target error) bool { return target == ErrInvalidRecurrence }
-
-// Permanent marks err, returned by a delivery, as not worth another attempt: the
-// event is FAILED at once, and its series goes on. Permanent(nil) is nil.
+// Permanent marks an error of a delivery as permanent: the event is FAILED at once, and
+// its series continues. Permanent(nil) returns nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -261,10 +202,10 @@ func (e *permanentError) Error() string        { return e.err.Error() }
 func (e *permanentError) Unwrap() error        { return e.err }
 func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
 
-// RetryAfter marks err, returned by a delivery, as worth another attempt no
-// sooner than after d, or the retry policy's Max where that is less. The policy
-// still bounds how often, may wait longer, and spreads by its Jitter what was told
-// the same d. A d of zero or less asks for nothing.
+// RetryAfter marks an error of a delivery so that the next attempt comes no sooner than
+// after d. A d that is longer than the retry policy's Max counts as Max. The policy still
+// limits the attempts, may wait longer than d, and adds its Jitter to d. A d of zero or
+// less has no effect. RetryAfter(d, nil) returns nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -280,10 +221,10 @@ type retryAfterError struct {
 func (e *retryAfterError) Error() string { return e.err.Error() }
 func (e *retryAfterError) Unwrap() error { return e.err }
 
-// Snooze returns an error by which a delivery puts its event off for d, at least a
-// second: no attempt is counted, so it can be done any number of times. The reason, for
-// people, can be empty. What [CatchUp].SkipOlder says still holds, and counts from
-// the event's instant.
+// Snooze returns an error with which a delivery postpones its event by d, at least one
+// second. No attempt is counted, so an event can be postponed any number of times. The
+// reason is for operators, and can be empty. [CatchUp].SkipOlder still applies, counted
+// from the event's instant.
 func Snooze(d time.Duration, reason string) error {
 	return &snoozeError{max(d, time.Second), reason}
 }

@@ -12,10 +12,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
-// Status is where an event stands in its life.
+// Status is the state of an event.
 //
 //	PENDING ──claim──▶ PROCESSING ──complete──▶ COMPLETED
 //	   │  ▲                │  └─────fail──────▶ FAILED
@@ -24,19 +26,19 @@ import (
 type Status string
 
 // The statuses, as the database stores them. Completed, Failed and Cancelled are
-// terminal: an event that has reached one never changes again.
+// terminal: an event with such a status never changes again.
 const (
 	Pending    Status = "PENDING"    // waits for its instant, or for another attempt
 	Processing Status = "PROCESSING" // claimed: a worker holds a lease on it
 	Completed  Status = "COMPLETED"  // delivered
 	Failed     Status = "FAILED"     // given up
-	Cancelled  Status = "CANCELLED"  // ended by an operator before it was delivered; no failure
+	Cancelled  Status = "CANCELLED"  // ended by an operator before it was delivered; not a failure
 )
 
 // Terminal reports whether an event with status s never changes again.
 func (s Status) Terminal() bool { return s == Completed || s == Failed || s == Cancelled }
 
-// CanBecome reports whether an event may go from s to the status to.
+// CanBecome reports whether an event may change from status s to the status to.
 func (s Status) CanBecome(to Status) bool {
 	switch s {
 	case Pending:
@@ -47,41 +49,44 @@ func (s Status) CanBecome(to Status) bool {
 	return false
 }
 
-// Event is an occurrence that somebody is owed, stored. Events are values: each
-// transition returns a new one with its version raised by one and leaves the
-// receiver alone, so that a caller who fails to store the result still holds what
-// the database holds.
+// Event is a stored occurrence of a user. Events are values: each transition returns a
+// new Event with its version raised by one, and leaves the receiver unchanged. So if the
+// new Event cannot be stored, the caller still has the stored one.
 type Event struct {
-	ID            uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
-	UserID        uuid.UUID
-	Type          string // such as "BIRTHDAY"; the key of the handler
-	OccurrenceKey string // names the occurrence for ever; see Occurrence.Key
-	// RequeuedFrom is the id of the event whose occurrence this one repeats, under the
-	// same OccurrenceKey and IdempotencyKey; see [Event.Requeue]. Zero for all others.
-	RequeuedFrom   uuid.UUID
+	ID             uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
+	UserID         uuid.UUID
+	Type           string // such as "BIRTHDAY"; the key of the handler
+	Series         string // the name that the handler gave the series; "" for the only series of a handler
+	OccurrenceKey  string // set by the handler or by the host; see Occurrence.Key
+	Origin         Origin // how the event was created; zero if its handler planned it
 	Status         Status
-	Due            time.Time // the target instant, UTC
-	Wall           WallTime  // the target as the person's clock shows it
-	Zone           string    // the IANA name of the zone that Due was resolved in
-	Policies       Policies  // how Due was resolved
+	Due            time.Time         // the target instant, UTC
+	Wall           calendar.WallTime // the target as clocks in Zone show it
+	Zone           string            // the IANA name of the zone in which Due was resolved
+	Policies       calendar.Policies // the policies by which Due was resolved
 	IdempotencyKey IdempotencyKey
-	Payload        json.RawMessage // what to deliver; frozen by the first claim
-	UserVersion    int             // the version of the user that it was planned from
+	Payload        json.RawMessage // the JSON value to deliver; frozen by the first claim
+	UserVersion    int             // the version of the user from which the event was planned
 
-	// PlannedBy are the zone rules by which Due was found, if they are not known to be
-	// those that the repository follows. The repository marks the zone in the transaction
-	// that stores the event, see [ZoneBook], and keeps no more of it: it is nil in every
-	// event that a repository returns.
-	PlannedBy *ZoneRules `json:"-"`
+	// PlannedBy has the zone rules by which Due was resolved, if they may differ from the
+	// rules that the repository follows. The repository marks the zone in the transaction
+	// that stores the event (see [ZoneBook]), and does not store PlannedBy. It is nil in
+	// every event that a repository returns.
+	PlannedBy *calendar.ZoneRules `json:"-"`
 
-	AvailableAt   time.Time // while PENDING: not claimed before this; Due, or later after a release. UTC
-	LeaseToken    uuid.UUID // of the claim that holds it, or that ended it; zero when CANCELLED
+	// Unplanned is true for a CANCELLED event of an [Edit] whose successor is left to a
+	// program with a handler for the type; see [SuccessionRepository]. It is false in
+	// every event that a repository returns.
+	Unplanned bool `json:"-"`
+
+	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: Due, or later after a release
+	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when CANCELLED
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
-	FailureReason string    // why it is FAILED, or what the operator gave as the reason when it is CANCELLED; "" otherwise
-	LastError     string    // why the last attempt came to nothing, "" if none did
+	FailureReason string    // why the event is FAILED, or the operator's reason if it is CANCELLED; otherwise ""
+	LastError     string    // why the last attempt failed or was released; "" if none was
 	RetryCount    int       // attempts that failed
-	ClaimCount    int       // how often it was claimed; an event once claimed keeps its target
-	CrashCount    int       // how often its worker died
+	ClaimCount    int       // how many times the event was claimed; an event that was ever claimed keeps its target
+	CrashCount    int       // how many times its worker died
 
 	Version   int // 1 when created; raised by every change
 	CreatedAt time.Time
@@ -95,12 +100,12 @@ const (
 	maxReasonBytes   = 1000
 )
 
-// NewEvent plans the event of one occurrence for a user: it resolves the wall
-// time, asks the handler for the payload, and derives the idempotency key. The
-// event is PENDING, at version 1, and not stored.
+// NewEvent plans the event of one occurrence for a user. It resolves the wall time,
+// unless [calendar.Next] has resolved it, asks the handler for the payload, and derives
+// the idempotency key. The event is PENDING, at version 1, and not stored.
 //
-// Errors are those of [Timezone.Resolve] and of the handler; a key, a type or a
-// payload out of its bounds is a [*ValidationError].
+// The error is a [*ValidationError] if a key, a type or a payload is out of its bounds.
+// Other errors are those of [calendar.Timezone.Resolve] and of the handler.
 func NewEvent(u User, h EventHandler, o Occurrence) (Event, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -114,19 +119,34 @@ func NewEvent(u User, h EventHandler, o Occurrence) (Event, error) {
 	return e, nil
 }
 
-// LongKey returns the key that the event takes if its short one belongs to
-// another occurrence when it is stored.
+// LongKey returns the key that the event takes if its short key already belongs to
+// another occurrence when the event is stored.
 func (e Event) LongKey() IdempotencyKey {
-	return NewLongIdempotencyKey(e.UserID.String(), e.Due, e.Type, e.OccurrenceKey)
+	return NewLongIdempotencyKey(e.UserID.String(), e.Due, e.Type, e.longName())
 }
 
-// planned fills in what follows from the user and the occurrence.
-func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
-	o.Zone = o.zoneFor(u)
-	if isApart(o.name()) {
-		return Event{}, &ValidationError{[]FieldError{{Field: "occurrence key", Problem: "begins with a tilde"}}}
+// longName returns a name of the occurrence that is unique for its user and type. It is
+// the key, or "series/key". If a slash or a detached series would make that name
+// ambiguous, it is a form with zero bytes, which no key contains.
+func (e Event) longName() string {
+	one := SeriesOf(e)
+	switch {
+	case one.Detached != "" || strings.Contains(one.Name+e.OccurrenceKey, "/"):
+		return one.Detached + "\x00" + one.Name + "\x00" + e.OccurrenceKey
+	case one.Name != "":
+		return one.Name + "/" + e.OccurrenceKey
+	default:
+		return e.OccurrenceKey
 	}
-	r, err := o.Zone.Resolve(o.Wall, o.Policies)
+}
+
+// planned sets the fields that follow from the user and the occurrence, Due included.
+func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
+	o = o.in(u)
+	r, err := o.Resolve()
+	if fields := fieldsOf(err); len(fields) > 0 {
+		return Event{}, &ValidationError{fields}
+	}
 	if err != nil {
 		return Event{}, err
 	}
@@ -134,20 +154,21 @@ func (e Event) planned(u User, h EventHandler, o Occurrence) (Event, error) {
 	return e.plannedAt(u, h, o)
 }
 
-// plannedAt fills in what follows from the user and the occurrence for the instant
-// that e has.
+// plannedAt sets the fields that follow from the user and the occurrence, except Due.
 func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	payload, err := h.Payload(u, o)
 	if err != nil {
 		return Event{}, fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
 	}
-	e.OccurrenceKey, e.Wall, e.Zone, e.Policies = o.name(), o.Wall, o.Zone.String(), o.Policies.WithDefaults()
+	e.Series, e.OccurrenceKey = o.Series, o.Key
+	e.Wall, e.Zone, e.Policies = o.Wall, o.Zone.String(), o.Policies.WithDefaults()
 	e.AvailableAt = e.Due
 	e.Payload, e.UserVersion = payload, u.Version
 	return e, e.check()
 }
 
-// check refuses what could not be stored, before a transaction finds out.
+// check returns an error for a value that cannot be stored, so that a transaction does
+// not fail later.
 func (e Event) check() error {
 	var bad ValidationError
 	refuse := func(field, problem string) {
@@ -155,6 +176,9 @@ func (e Event) check() error {
 	}
 	if problem := tokenProblem(e.Type, maxEventType); problem != "" {
 		refuse("event type", problem)
+	}
+	if problem := tokenProblem(e.Series, maxSeriesName); e.Series != "" && problem != "" {
+		refuse("series", problem)
 	}
 	if problem := tokenProblem(e.OccurrenceKey, maxOccurrenceKey); problem != "" {
 		refuse("occurrence key", problem)
@@ -168,7 +192,7 @@ func (e Event) check() error {
 	return nil
 }
 
-// payloadProblem says what is wrong with a payload, or "".
+// payloadProblem returns what is wrong with a payload, or "".
 func payloadProblem(payload json.RawMessage) string {
 	if n := len(payload); n > maxPayloadBytes {
 		return fmt.Sprintf("has %d bytes, more than %d", n, maxPayloadBytes)
@@ -182,8 +206,8 @@ func payloadProblem(payload json.RawMessage) string {
 	return ""
 }
 
-// tokenProblem says what is wrong with a short text that is compared byte by byte,
-// or "".
+// tokenProblem returns what is wrong with a short text that is compared byte by byte, or
+// "".
 func tokenProblem(s string, most int) string {
 	switch {
 	case len(s) < 1 || len(s) > most:
@@ -194,8 +218,8 @@ func tokenProblem(s string, most int) string {
 	return ""
 }
 
-// Claim returns e as taken by the holder of the lease token.
-// It returns an [*InvalidStateTransitionError] unless e is PENDING.
+// Claim returns e as claimed under the lease token. The error is an
+// [*InvalidStateTransitionError] unless e is PENDING.
 func (e Event) Claim(token uuid.UUID) (Event, error) {
 	next, err := e.become(Processing)
 	if err != nil {
@@ -206,8 +230,8 @@ func (e Event) Claim(token uuid.UUID) (Event, error) {
 	return next, nil
 }
 
-// Complete returns e as delivered at the given instant.
-// It returns an [*InvalidStateTransitionError] unless e is PROCESSING.
+// Complete returns e as delivered at the given instant. The error is an
+// [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Complete(at time.Time) (Event, error) {
 	next, err := e.become(Completed)
 	if err != nil {
@@ -217,36 +241,36 @@ func (e Event) Complete(at time.Time) (Event, error) {
 	return next, nil
 }
 
-// Fail returns e as given up for the given reason, which is cut to 1,000 bytes;
-// the attempt counts as a failed one.
-// It returns an [*InvalidStateTransitionError] unless e is PROCESSING.
+// Fail returns e as FAILED for the given reason, which is cut to 1,000 bytes. The attempt
+// counts as failed. The error is an [*InvalidStateTransitionError] unless e is
+// PROCESSING.
 func (e Event) Fail(reason string) (Event, error) {
 	next, err := e.become(Failed)
 	if err != nil {
 		return e, err
 	}
 	if reason == "" {
-		reason = "unknown" // FAILED without a reason would look like an oversight of ours
+		reason = "unknown" // FAILED without a reason would look like a defect of the library
 	}
 	next.FailureReason = storable(reason)
 	next.RetryCount++
 	return next, nil
 }
 
-// ReleaseCause says why an event goes back to PENDING.
+// ReleaseCause says why an event returns to PENDING.
 type ReleaseCause string
 
 // The causes of a release.
 const (
-	AfterFailure  ReleaseCause = "failure"  // an attempt failed and another is worth it: counted in RetryCount
-	AfterCrash    ReleaseCause = "crash"    // the lease ran out, so the worker is taken for dead: counted in CrashCount
-	AfterShutdown ReleaseCause = "shutdown" // the worker stopped before it was done: counted nowhere
-	AfterSnooze   ReleaseCause = "snooze"   // the handler asked for a later moment: counted nowhere
+	AfterFailure  ReleaseCause = "failure"  // an attempt failed and will be repeated: counted in RetryCount
+	AfterCrash    ReleaseCause = "crash"    // the lease expired, so the worker counts as dead: counted in CrashCount
+	AfterShutdown ReleaseCause = "shutdown" // the worker stopped before the attempt ended: not counted
+	AfterSnooze   ReleaseCause = "snooze"   // the handler postponed the event: not counted
 )
 
-// Release returns e as given back, to be claimed again from the given instant on, or
-// from its target on should that be later: the clock may have been set back since it
-// was claimed. It returns an [*InvalidStateTransitionError] unless e is PROCESSING.
+// Release returns e as PENDING again, available from the given instant on, but not before
+// its target. The target can be later than that instant if the clock was set back after
+// the claim. The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (Event, error) {
 	next, err := e.become(Pending)
 	if err != nil {
@@ -269,17 +293,16 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 	return next, nil
 }
 
-// storable makes a reason fit its column. It comes from wherever the host's
-// delivery took it, so it may hold anything.
+// storable makes a reason fit its column. The reason comes from the host's delivery, so
+// it can contain any bytes.
 func storable(reason string) string {
 	valid := strings.ToValidUTF8(strings.ReplaceAll(reason, "\x00", "\ufffd"), "\ufffd")
-	return clip(valid, maxReasonBytes)
+	return excerpt.Of(valid, maxReasonBytes)
 }
 
-// Reschedule returns e as planned anew for the user as they are now and the given
-// occurrence. Its identity and its idempotency key stay.
-// It returns an [*InvalidStateTransitionError] unless e is PENDING and was never
-// claimed: an event once claimed keeps its target.
+// Reschedule returns e as replanned for u and the given occurrence. Its identity and its
+// idempotency key stay. The error is an [*InvalidStateTransitionError] unless e is
+// PENDING and was never claimed, because an event that was ever claimed keeps its target.
 func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 	if e.Status != Pending || e.ClaimCount > 0 {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -292,14 +315,13 @@ func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 	return next, nil
 }
 
-// keep returns e as planned anew for the user as they are now, at the instant that it
-// has: by other rules than those of this process, maybe.
+// keep returns e as replanned for the present state of the user, at the same instant. The
+// instant may come from other rules than those of this process.
 func (e Event) keep(u User, h EventHandler, o Occurrence) (Event, error) {
 	if e.Status != Pending || e.ClaimCount > 0 {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
-	o.Zone = o.zoneFor(u)
-	next, err := e.plannedAt(u, h, o)
+	next, err := e.plannedAt(u, h, o.in(u))
 	if err != nil {
 		return e, err
 	}
@@ -316,16 +338,18 @@ func (e Event) become(to Status) (Event, error) {
 	return e, nil
 }
 
-// CheckChange judges a change of a stored event, as every [Repository] must: the
-// status takes an allowed step, or stays PENDING while the event was never
-// claimed; and what an event is by birth, or froze when it was claimed, stays.
+// CheckChange checks a change of a stored event. Every [Repository] must call it. The
+// status must take an allowed step, or stay PENDING. The identity of the event never
+// changes, and its target and payload stay from the first claim on. While an event stays
+// PENDING its counters stay. If it was ever claimed, then only AvailableAt can change.
 func CheckChange(from, to Event) error {
-	rescheduled := from.Status == Pending && to.Status == Pending && from.ClaimCount == 0 && to.ClaimCount == 0
-	if !rescheduled && !from.Status.CanBecome(to.Status) {
+	stays := from.Status == Pending && to.Status == Pending && from.ClaimCount == to.ClaimCount
+	rescheduled := stays && from.ClaimCount == 0
+	if !rescheduled && !(stays && from.sameTarget(to)) && !from.Status.CanBecome(to.Status) {
 		return &InvalidStateTransitionError{from.ID, from.Status, to.Status}
 	}
 	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey ||
-		from.RequeuedFrom != to.RequeuedFrom {
+		from.Series != to.Series || from.Origin != to.Origin {
 		return errIdentityChanged
 	}
 	if !rescheduled && !from.sameTarget(to) {
@@ -337,14 +361,14 @@ func CheckChange(from, to Event) error {
 	return nil
 }
 
-// sameTarget reports whether two events say the same at the same time and place.
+// sameTarget reports whether two events have the same target, occurrence key and payload.
 func (e Event) sameTarget(other Event) bool {
 	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Zone == other.Zone && e.OccurrenceKey == other.OccurrenceKey &&
 		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
 }
 
-// sameJSON compares values rather than texts: a database that keeps JSON as jsonb
-// returns it with blanks and an order of its own.
+// sameJSON compares values instead of texts, because a database that stores JSON as jsonb
+// changes blanks and order.
 func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -354,12 +378,13 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 var (
-	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, idempotency key and what it was requeued from")
+	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, series, origin and idempotency key")
 	errCounterFell     = errors.New("almanac: an event's counters never fall")
 	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
 )
 
-// Lateness is how long after its due instant e was delivered, or zero until then.
+// Lateness returns how long after its due instant e was delivered. It returns zero if e
+// was not delivered.
 func (e Event) Lateness() time.Duration {
 	if e.ExecutedAt.IsZero() {
 		return 0

@@ -13,8 +13,8 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// people reads profiles from a table of number, names, date of birth and zone. Their
-// ids are made of the host's numbers, so that an enrolment can be run again.
+// users reads profiles from a table of number, names, date of birth and zone. It makes
+// their ids from the host's numbers, so that the import can be repeated.
 func people(table io.Reader) func(yield func(almanac.Profile, error) bool) {
 	return func(yield func(almanac.Profile, error) bool) {
 		for rows := csv.NewReader(table); ; {
@@ -34,8 +34,8 @@ func people(table io.Reader) func(yield func(almanac.Profile, error) bool) {
 	}
 }
 
-// A host brings its users along, and later introduces another type of event.
-func ExampleEnrol() {
+// A host imports its users, and later introduces another type of event.
+func ExampleCreateUsersOptions() {
 	const table = `1,Ada,Lovelace,1990-12-10,Europe/London
 2,Grace,Hopper,1992-02-30,America/New_York
 3,Katherine,Johnson,1991-08-26,America/New_York`
@@ -54,7 +54,7 @@ func ExampleEnrol() {
 	}
 
 	for range 2 {
-		done, err := schedulerOf(almanac.Birthday{}).Enrol(ctx, people(strings.NewReader(table)), almanac.Enrol{})
+		done, err := schedulerOf(almanac.Birthday{}).CreateUsers(ctx, people(strings.NewReader(table)), almanac.CreateUsersOptions{})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -65,18 +65,18 @@ func ExampleEnrol() {
 		}
 	}
 
-	done, err := schedulerOf(almanac.Birthday{}, gift{}).Backfill(ctx, "GIFT", almanac.Backfill{Rate: 5000})
+	done, err := schedulerOf(almanac.Birthday{}, gift{}).Backfill(ctx, "GIFT", almanac.BackfillOptions{Rate: 5000})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%d people get a gift, too\n", done.Events)
+	fmt.Printf("%d users get a gift, too\n", done.Events)
 	// Output:
 	// 2 enrolled, 0 were there
 	// line 2: almanac: invalid input: dateOfBirth is not a day of the calendar: February 1992 has 29 days
 	// 0 enrolled, 2 were there
 	// line 2: almanac: invalid input: dateOfBirth is not a day of the calendar: February 1992 has 29 days
-	// 2 people get a gift, too
+	// 2 users get a gift, too
 }
 
 // gift is another type of event, on the same day.
@@ -84,41 +84,27 @@ type gift struct{ almanac.Birthday }
 
 func (gift) EventType() string { return "GIFT" }
 
-// three is who is enrolled in the examples: one of them twice, one with a bad zone.
+// three has the users of the examples: one of them twice, one with an invalid zone.
 const three = `1,Ada,Lovelace,1990-12-10,Europe/London
 2,Grace,Hopper,1992-12-09,America/New_Yorck
 3,Katherine,Johnson,1991-08-26,America/New_York
 1,Ada,Lovelace,1990-12-10,Europe/London`
 
-// A bulk plan tells how far it is after each transaction.
+// Progress is called after each transaction.
 func ExampleBulkPlanner() {
 	scheduler, _ := birthdaysIn()
 	var p almanac.BulkPlanner = scheduler
-	progress := func(done almanac.Enrolments) { fmt.Println(done.Created+done.Existing+len(done.Refused), "of 4") }
-	must(p.Enrol(context.Background(), people(strings.NewReader(three)), almanac.Enrol{Batch: 2, Writers: 1, Progress: progress}))
+	progress := func(done almanac.CreateUsersResult) {
+		fmt.Println(done.Created+done.Existing+len(done.Refused), "of 4")
+	}
+	must(p.CreateUsers(context.Background(), people(strings.NewReader(three)), almanac.CreateUsersOptions{Batch: 2, Writers: 1, Progress: progress}))
 	// Unordered output:
 	// 2 of 4
 	// 4 of 4
 }
 
-func ExampleEnrolments() {
-	scheduler, _ := birthdaysIn()
-	done := must(scheduler.Enrol(context.Background(), people(strings.NewReader(three)), almanac.Enrol{}))
-	fmt.Println(done.Created, "stored with", done.Events, "events,", done.Existing, "there before,", len(done.Refused), "refused")
-	// Output: 2 stored with 2 events, 1 there before, 1 refused
-}
-
-// A refusal says who it is about, by the place in what was given.
-func ExampleRefusal() {
-	scheduler, _ := birthdaysIn()
-	for _, r := range must(scheduler.Enrol(context.Background(), people(strings.NewReader(three)), almanac.Enrol{})).Refused {
-		fmt.Printf("line %d: %v\n", r.Position+1, r.Err)
-	}
-	// Output: line 2: almanac: invalid input: timezone is not a known time zone; did you mean "America/New_York"?
-}
-
-// A backfill that was stopped goes on where it was.
-func ExampleBackfill() {
+// A backfill that was interrupted continues from its cursor.
+func ExampleBackfillOptions() {
 	ctx, stop := context.WithCancel(context.Background())
 	_, repository := birthdaysIn()
 	for range 3 {
@@ -126,25 +112,11 @@ func ExampleBackfill() {
 	}
 	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(gift{}))))
 
-	first, err := scheduler.Backfill(ctx, "GIFT", almanac.Backfill{Rate: 2, Progress: func(almanac.Backfilled) { stop() }})
+	first, err := scheduler.Backfill(ctx, "GIFT", almanac.BackfillOptions{Rate: 2, Progress: func(almanac.BackfillResult) { stop() }})
 	fmt.Println(first.Users, "looked at:", err)
-	rest := must(scheduler.Backfill(context.Background(), "GIFT", almanac.Backfill{After: first.Next}))
+	rest := must(scheduler.Backfill(context.Background(), "GIFT", almanac.BackfillOptions{After: first.Next}))
 	fmt.Println(rest.Users, "looked at")
 	// Output:
 	// 2 looked at: context canceled
 	// 1 looked at
-}
-
-// Who has such an event already is looked at, and left alone.
-func ExampleBackfilled() {
-	_, repository := birthdaysIn()
-	stored(repository)
-	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(gift{}))))
-	for range 2 {
-		done := must(scheduler.Backfill(context.Background(), "GIFT", almanac.Backfill{}))
-		fmt.Println(done.Users, "looked at,", done.Events, "stored, done:", done.Next == "")
-	}
-	// Output:
-	// 1 looked at, 1 stored, done: true
-	// 1 looked at, 0 stored, done: true
 }

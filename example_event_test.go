@@ -10,8 +10,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// An event is the stored form of an occurrence: its instant, its words and its
-// idempotency key are known before anything is written.
+// An event is the stored form of an occurrence. Its instant, its payload and its
+// idempotency key are known before it is stored.
 func ExampleNewEvent() {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	user, err := almanac.NewUser(almanac.Profile{
@@ -27,7 +27,7 @@ func ExampleNewEvent() {
 		panic(err)
 	}
 
-	event, err := almanac.NewEvent(user, birthday, occurrence)
+	event, err := almanac.NewEvent(user, birthday, almanac.Occurrence{Occurrence: occurrence})
 	if err != nil {
 		panic(err)
 	}
@@ -40,8 +40,8 @@ func ExampleNewEvent() {
 	// event-42131f80fd7556f8 {"message":"Hey, Ada Lovelace it's your birthday"}
 }
 
-// Each step returns a new value and raises the version by one; a step that an
-// event's life does not know is a typed error.
+// Each transition returns a new value and raises the version by one. A transition that is
+// not allowed is a typed error.
 func ExampleEvent_Claim() {
 	pending := almanac.Event{Status: almanac.Pending, Version: 1}
 
@@ -63,19 +63,12 @@ func ExampleEvent_Claim() {
 	// refused: COMPLETED to PROCESSING
 }
 
-// The same person, instant and type always have the same key.
+// The same user, instant and type always have the same key.
 func ExampleNewIdempotencyKey() {
 	due := time.Date(2025, time.March, 15, 14, 0, 0, 0, time.UTC)
 	fmt.Println(almanac.NewIdempotencyKey("user-123", due, almanac.TypeBirthday))
-	// Output: event-0da59425d0ba435e
-}
-
-// The short key is made of person, instant and type; where it belongs to another
-// occurrence already, the long one tells them apart.
-func ExampleIdempotencyKey() {
-	e := almanac.Event{UserID: uuid.MustParse("123e4567-e89b-12d3-a456-426614174000"), Type: almanac.TypeBirthday, OccurrenceKey: "2026"}
-	e.Due = time.Date(2026, time.July, 10, 13, 0, 0, 0, time.UTC)
-	var short almanac.IdempotencyKey = almanac.NewIdempotencyKey(e.UserID.String(), e.Due, e.Type)
-	fmt.Println(short, len(e.LongKey()))
-	// Output: event-42131f80fd7556f8 38
+	fmt.Println(almanac.NewLongIdempotencyKey("user-123", due, almanac.TypeBirthday, "2025"))
+	// Output:
+	// event-0da59425d0ba435e
+	// event-6f96ac097b17a7af998ce68de4657a74
 }

@@ -11,16 +11,17 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// fireworks is a handler from scratch: every year on 14 July, at ten in the evening.
+// fireworks is a handler of the host: every year on 14 July, at 22:00.
 type fireworks struct{}
 
 func (fireworks) EventType() string { return "FIREWORKS" }
 
-func (fireworks) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
-	bastille := almanac.Yearly{Month: time.July, Day: 14, At: almanac.Clock{Hour: 22}}
-	return almanac.Next(bastille, u.Timezone, almanac.Policies{}, after)
+func (fireworks) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	bastille := calendar.Yearly{Month: time.July, Day: 14, At: calendar.Clock{Hour: 22}}
+	return calendar.Next(bastille, u.Timezone, calendar.Policies{}, after)
 }
 
 func (fireworks) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
@@ -29,28 +30,17 @@ func (fireworks) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage,
 
 func (fireworks) Channel(almanac.Event) almanac.Channel { return "sky" }
 
-// A handler says when, what, and by which channel.
+// A handler returns when an event happens, what is delivered, and by which channel.
 func ExampleEventHandler() {
 	var h almanac.EventHandler = fireworks{}
 	ada := must(almanac.NewUser(adaInLondon, spring))
 	next := must(h.Next(ada, spring))
-	fmt.Println(next.Key, "at", next.Wall, string(must(h.Payload(ada, next))), "by", h.Channel(almanac.Event{}))
+	fmt.Println(next.Key, "at", next.Wall, string(must(h.Payload(ada, almanac.Occurrence{Occurrence: next}))), "by", h.Channel(almanac.Event{}))
 	// Output:
 	// 2027 at 2027-07-14T22:00:00 {"text":"Look up, Ada! It is 22:00:00"} by sky
 }
 
-// Whoever delivers by a channel is told to the scheduler under its name.
-func ExampleChannel() {
-	const sky almanac.Channel = "sky"
-	light := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
-		fmt.Println(d.Event.Wall, string(d.Event.Payload))
-		return nil
-	})
-	overAYear(new(almanactest.Recorder), []almanac.EventHandler{fireworks{}}, almanac.WithDeliverer(sky, light))
-	// Output: 2000-07-14T22:00:00 {"text":"Look up, Ada! It is 22:00:00"}
-}
-
-// selfLit needs nobody who delivers: it does its work itself.
+// selfLit makes the attempts itself, so its channel needs no deliverer.
 type selfLit struct{ fireworks }
 
 func (selfLit) Execute(_ context.Context, d almanac.Delivery) error {
@@ -63,8 +53,8 @@ func ExampleExecutor() {
 	// Output: lit by itself in Europe/London at 22:00:00
 }
 
-// The function is told what to deliver, which attempt this is, and what time it is by
-// the clock that decides.
+// The function gets the event, the number of the attempt, and the time by the database
+// clock.
 func ExampleDelivery() {
 	post := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
 		fmt.Printf("attempt %d, %v late: %s\n", d.Attempt, d.At.Sub(d.Event.Due), d.Event.Payload)
@@ -77,7 +67,7 @@ func ExampleDelivery() {
 	// <nil>
 }
 
-// A function that returns an error is asked again, unless the error is permanent.
+// A delivery that returns an error is tried again, unless the error is permanent.
 func ExampleDelivererFunc() {
 	full := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
 		return almanac.Permanent(errors.New("no such mailbox"))
@@ -87,14 +77,14 @@ func ExampleDelivererFunc() {
 	// Output: no such mailbox true
 }
 
-// hasty has its own opinion about every part of its execution.
+// hasty sets every part of its execution.
 type hasty struct{ fireworks }
 
 func (hasty) Timeout() time.Duration     { return 3 * time.Second }
 func (hasty) Retry() almanac.RetryPolicy { return almanac.RetryPolicy{Attempts: 1} }
 func (hasty) CatchUp() almanac.CatchUp   { return almanac.CatchUp{SkipOlder: time.Hour} }
 
-// The context of an attempt ends when the handler says so.
+// The context of an attempt ends after the handler's timeout.
 func ExampleTimeouter() {
 	var h almanac.Timeouter = hasty{}
 	patiently := almanac.DelivererFunc(func(ctx context.Context, _ almanac.Delivery) error {
@@ -106,7 +96,7 @@ func ExampleTimeouter() {
 	// Output: has 3s which is 3s
 }
 
-// One attempt has to do, where a second would come when everybody is asleep.
+// One attempt is enough if a second attempt would come in the night.
 func ExampleRetrier() {
 	var h almanac.Retrier = hasty{}
 	fmt.Println("attempts:", h.Retry().Attempts)
@@ -119,7 +109,7 @@ func ExampleRetrier() {
 	// 2000-07-14T22:00:00 FIREWORKS {"text":"Look up, Ada! It is 22:00:00"} damp
 }
 
-// What a downtime has missed by more than an hour is not made up for.
+// An event that is more than one hour late after a downtime is not delivered.
 func ExampleCatchUpper() {
 	var h almanac.CatchUpper = hasty{}
 	fmt.Println("skips what is older than", h.CatchUp().SkipOlder)
@@ -137,14 +127,7 @@ func ExampleCatchUpper() {
 	// 2000 missed: 12h0m0s after its instant, more than 1h0m0s
 }
 
-// Embedding an Execution gives a handler all three opinions at once.
-func ExampleExecution() {
-	h := anniversary{almanac.Execution{AttemptTimeout: 5 * time.Second, CatchUpPolicy: almanac.CatchUp{All: true}}}
-	fmt.Println(h.Timeout(), h.CatchUp().All, h.Retry() == almanac.RetryPolicy{})
-	// Output: 5s true true
-}
-
-// Each appointment is a series of its own, so two may be for the same instant.
+// Each appointment is a series of its own, so two of them can be at the same instant.
 func ExampleMultiSeries() {
 	var h almanac.MultiSeries = almanac.Reminder{}
 	p := adaInLondon
@@ -160,25 +143,9 @@ func ExampleMultiSeries() {
 	// dentist at 2027-03-15T09:00:00
 }
 
-// An occurrence is a wall time. Where and how it becomes an instant can be said, and
-// follows the person otherwise.
-func ExampleOccurrence() {
-	ada := must(almanac.NewUser(adaInLondon, spring))
-	for _, o := range []almanac.Occurrence{
-		{Key: "2027", Wall: must(almanac.ParseWallTime("2027-07-14T22:00:00"))},
-		{Key: "2027", Wall: must(almanac.ParseWallTime("2027-07-14T22:00:00")), Zone: must(almanac.LoadTimezone("Europe/Paris"))},
-	} {
-		e := must(almanac.NewEvent(ada, fireworks{}, o))
-		fmt.Println(e.OccurrenceKey, "is at", e.Wall.Clock, "in", e.Zone+", which is", e.Due.Format(time.TimeOnly), "UTC")
-	}
-	// Output:
-	// 2027 is at 22:00:00 in Europe/London, which is 21:00:00 UTC
-	// 2027 is at 22:00:00 in Europe/Paris, which is 20:00:00 UTC
-}
-
-// What follows is of a type that has a handler, at a wall time that is known now.
+// A follow-up has a type with a handler, and a wall time.
 func ExampleFollowUp() {
-	ended := almanac.Event{Status: almanac.Completed, OccurrenceKey: "2027", Wall: must(almanac.ParseWallTime("2027-12-10T09:00:00"))}
+	ended := almanac.Event{Status: almanac.Completed, OccurrenceKey: "2027", Wall: must(calendar.ParseWallTime("2027-12-10T09:00:00"))}
 	for _, f := range must(asking{}.Follow(almanac.User{}, ended)) {
 		fmt.Println(f.Type, f.Occurrence.Key, "at", f.Occurrence.Wall)
 	}

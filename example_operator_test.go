@@ -10,9 +10,9 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// greeter returns a scheduler of birthdays on a repository in memory, at a moment
-// when somebody's is ahead.
-func greeter(people ...string) (almanac.Scheduler, []almanac.Event) {
+// greeter returns a scheduler of birthdays on a repository in memory, with a birthday
+// ahead.
+func greeter(users ...string) (almanac.Scheduler, []almanac.Event) {
 	now := time.Date(2026, time.June, 1, 0, 0, 30, 0, time.UTC)
 	registry, err := almanac.NewRegistry(almanac.Birthday{})
 	if err != nil {
@@ -23,7 +23,7 @@ func greeter(people ...string) (almanac.Scheduler, []almanac.Event) {
 		panic(err)
 	}
 	var owed []almanac.Event
-	for _, name := range people {
+	for _, name := range users {
 		enrolment, err := scheduler.CreateUser(context.Background(), almanac.Profile{
 			FirstName: name, LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London",
 		})
@@ -35,11 +35,11 @@ func greeter(people ...string) (almanac.Scheduler, []almanac.Event) {
 	return scheduler, owed
 }
 
-// Who does not want to be greeted this year is greeted the next.
+// A user whose event is cancelled this year is greeted next year.
 func ExampleOperator_Cancel() {
 	scheduler, owed := greeter("Ada")
 
-	cancelled, err := scheduler.Cancel(context.Background(), owed[0].ID, almanac.Cancel{Reason: "asked not to be greeted"})
+	cancelled, err := scheduler.Cancel(context.Background(), owed[0].ID, almanac.CancelOptions{Reason: "asked not to be greeted"})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +50,7 @@ func ExampleOperator_Cancel() {
 	// 2027-12-10T09:00:00 PENDING
 }
 
-// An event is due at once; it is the same event, under the same key.
+// RunNow makes an event due at once. The event and its key stay the same.
 func ExampleOperator_RunNow() {
 	scheduler, owed := greeter("Ada")
 
@@ -65,11 +65,11 @@ func ExampleOperator_RunNow() {
 	// true
 }
 
-// What failed begins again as a new event under the same key, and does so once.
+// A failed event is repeated by a new event with the same key, once.
 func ExampleOperator_Requeue() {
 	ctx := context.Background()
 	scheduler, owed := greeter("Ada")
-	cancelled, err := scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Reason: "by mistake"})
+	cancelled, err := scheduler.Cancel(ctx, owed[0].ID, almanac.CancelOptions{Reason: "by mistake"})
 	if err != nil {
 		panic(err)
 	}
@@ -79,7 +79,7 @@ func ExampleOperator_Requeue() {
 		panic(err)
 	}
 	fmt.Println(again.OccurrenceKey, again.Wall, again.Status)
-	fmt.Println(again.IdempotencyKey == cancelled.Event.IdempotencyKey, again.RequeuedFrom == cancelled.Event.ID)
+	fmt.Println(again.IdempotencyKey == cancelled.Event.IdempotencyKey, again.Origin.From == cancelled.Event.ID)
 	_, err = scheduler.Requeue(ctx, cancelled.Event.ID)
 	fmt.Println(errors.Is(err, almanac.ErrExists))
 	// Output:
@@ -88,15 +88,15 @@ func ExampleOperator_Requeue() {
 	// true
 }
 
-// Look first, then change what was seen.
+// Look at the events with a dry run, then change them.
 func ExampleOperator_Operate() {
 	ctx := context.Background()
 	scheduler, _ := greeter("Ada", "Grace", "Katherine")
 	december := almanac.DueBetween{From: time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)}
 
 	for _, dry := range []bool{true, false} {
-		done, err := scheduler.Operate(ctx, almanac.OperationCancel, december, almanac.Operate{
-			Limit: 2, DryRun: dry, Cancel: almanac.Cancel{Reason: "the party is off"},
+		done, err := scheduler.Operate(ctx, almanac.OperationCancel, december, almanac.OperateOptions{
+			Limit: 2, DryRun: dry, Cancel: almanac.CancelOptions{Reason: "the party is off"},
 		})
 		if err != nil {
 			panic(err)
@@ -115,7 +115,7 @@ func ExampleOperator_Operate() {
 	// 0 refused; more: true
 }
 
-// A pause is stored, so that it holds for all processes until it is taken back.
+// A pause is stored, so it holds for all processes until the type is resumed.
 func ExamplePauser() {
 	ctx := context.Background()
 	scheduler, _ := greeter()
@@ -131,91 +131,32 @@ func ExamplePauser() {
 	// <nil>
 }
 
-// Only the event that somebody has seen is cancelled, and nothing comes after it.
-func ExampleCancel() {
+// A dry run shows which events this program's zone data would move. It moves none here,
+// because the program has just planned the events by the same data.
+func ExampleReconcileOptions() {
 	ctx := context.Background()
-	scheduler, owed := greeter("Ada")
-	_, err := scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Version: owed[0].Version + 1})
-	fmt.Println(errors.Is(err, almanac.ErrOptimisticLock))
-	cancelled := must(scheduler.Cancel(ctx, owed[0].ID, almanac.Cancel{Version: owed[0].Version, EndSeries: true}))
-	fmt.Println(cancelled.Event.Status, cancelled.Successor)
-	// Output:
-	// true
-	// CANCELLED <nil>
-}
-
-func ExampleCancelResult() {
-	scheduler, owed := greeter("Ada")
-	cancelled := must(scheduler.Cancel(context.Background(), owed[0].ID, almanac.Cancel{Reason: "asked not to be greeted"}))
-	fmt.Println(cancelled.Event.OccurrenceKey, cancelled.Event.Status, cancelled.Event.FailureReason)
-	fmt.Println("then", cancelled.Successor.OccurrenceKey)
-	// Output:
-	// 2026 CANCELLED asked not to be greeted
-	// then 2027
-}
-
-// A dry run shows what would be changed, and a limit bounds it.
-func ExampleOperate() {
-	scheduler, _ := greeter("Ada", "Grace")
-	for _, how := range []almanac.Operate{{DryRun: true}, {Limit: 1}, {}} {
-		done := must(scheduler.Operate(context.Background(), almanac.OperationCancel, almanac.DueBetween{
-			Until: time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC),
-		}, how))
-		fmt.Println(len(done.Events), done.Events[0].Status, done.More)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Output:
-	// 2 PENDING false
-	// 1 CANCELLED true
-	// 1 CANCELLED false
-}
-
-// What could not be changed does not hold up the others.
-func ExampleOperated() {
-	scheduler, _ := greeter("Ada")
-	done := must(scheduler.Operate(context.Background(), almanac.OperationRunNow, nil, almanac.Operate{}))
-	fmt.Println(len(done.Events), "due at", done.Events[0].Due.Format(time.DateTime), "and", len(done.Refused), "refused")
-	// Output: 1 due at 2026-06-01 00:00:30 and 0 refused
-}
-
-// Each operation is for events in one status, and takes those alone.
-func ExampleOperation() {
-	scheduler, _ := greeter("Ada")
-	for _, what := range []almanac.Operation{almanac.OperationRequeue, almanac.OperationCancel, almanac.OperationRequeue} {
-		done := must(scheduler.Operate(context.Background(), what, almanac.OfType(almanac.TypeBirthday), almanac.Operate{Limit: 1}))
-		fmt.Println(what, len(done.Events))
+	scheduler, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Output:
-	// requeue 0
-	// cancel 1
-	// requeue 0
-}
+	if _, err := scheduler.CreateUser(ctx, almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"}); err != nil {
+		fmt.Println(err)
+		return
+	}
 
-// An event that began again once does not do so a second time.
-func ExampleEventRefusal() {
-	ctx := context.Background()
-	repository := almanactest.NewRepository(func() time.Time { return spring })
-	_, owed := stored(repository, spring)
-	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(almanac.Birthday{}))))
-	claimed := must(repository.Claim(ctx, claimAll())).Events
-	must(repository.Settle(ctx, []almanac.Settlement{{Event: claimed[0], Outcome: almanac.GaveUp("HTTP 404")}}))
-	must(scheduler.Requeue(ctx, owed[0].ID))
-	for _, r := range must(scheduler.Operate(ctx, almanac.OperationRequeue, nil, almanac.Operate{})).Refused {
-		fmt.Println(r.EventID == owed[0].ID, errors.Is(r.Err, almanac.ErrExists))
+	result, err := scheduler.Reconcile(ctx, almanac.ReconcileOptions{DryRun: true})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Output: true true
-}
-
-func ExamplePause() {
-	ctx := context.Background()
-	scheduler, _ := greeter()
-	fmt.Println(scheduler.Pause(ctx, "BIRTDAY"))
-	if err := scheduler.Pause(ctx, almanac.TypeBirthday); err != nil {
-		panic(err)
+	for _, z := range result.Zones {
+		fmt.Printf("%s: %d of %d events would move\n", z.Zone, z.Moved, z.Checked)
 	}
-	for _, p := range must(scheduler.Paused(ctx)) {
-		fmt.Println(p.EventType, p.Since.Format(time.DateTime))
-	}
-	// Output:
-	// almanac: no handler for event type "BIRTDAY"
-	// BIRTHDAY 2026-06-01 00:00:30
+	// Output: Europe/London: 0 of 1 events would move
 }

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// Run returns nil when it was told to stop, with everything stored that it had in hand.
+// Run returns nil when its context is done and every outcome is stored.
 func ExampleRunner() {
 	ctx, stop := context.WithCancel(context.Background())
 	greet := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
@@ -23,7 +21,7 @@ func ExampleRunner() {
 	})
 	repository := almanactest.NewRepository(nil)
 	u := almanactest.User()
-	must(repository.CreateUsers(ctx, []almanac.Enrolment{{User: u, Events: []almanac.Event{
+	must(repository.CreateUsers(ctx, []almanac.UserWithEvents{{User: u, Events: []almanac.Event{
 		almanactest.Event(time.Now(), almanactest.For(u), almanactest.Of("2027")),
 	}}}))
 	var r almanac.Runner = must(almanac.NewScheduler(repository, must(almanac.NewRegistry(almanac.Birthday{})),
@@ -37,7 +35,7 @@ func ExampleRunner() {
 	// 1 completed
 }
 
-// Options that make no sense are all named at once.
+// The error names every option that is out of range.
 func ExampleOption() {
 	_, err := almanac.NewScheduler(almanactest.NewRepository(nil), must(almanac.NewRegistry(almanac.Birthday{})),
 		almanac.WithWorkers(-1), almanac.WithPoll(0), almanac.WithSweep(time.Second))
@@ -59,88 +57,79 @@ func (o *tally) Observe(_ context.Context, n almanac.Notice) {
 	o.kinds[n.Kind]++
 }
 
-// An observer hears of what is stored, from whoever stored it.
+// Observers are notified of each stored change.
 func ExampleObserver() {
 	o := &tally{kinds: make(map[almanac.NoticeKind]int)}
 	scheduler, _ := birthdaysIn(almanac.WithObserver(o))
 	ada := must(scheduler.CreateUser(context.Background(), adaInLondon))
-	must(scheduler.DeleteUser(context.Background(), ada.User.ID, almanac.Delete{}))
+	must(scheduler.DeleteUser(context.Background(), ada.User.ID, almanac.DeleteOptions{}))
 	fmt.Println(o.kinds)
 	// Output: map[event.created:1 user.created:1 user.deleted:1]
 }
 
-// A notice holds what its kind is about: events as stored, and people as they were too.
-func ExampleNotice() {
-	scheduler, _ := birthdaysIn(almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
-		switch n.Kind {
-		case almanac.EventRescheduled:
-			fmt.Println(n.Event.Type, "is at", n.Event.Due.Format(time.TimeOnly), "UTC now")
-		case almanac.UserTimezoneChanged:
-			fmt.Println(n.User.FirstName, "moved from", n.Was.Timezone, "to", n.User.Timezone)
-		}
-	})))
-	ada, tokyo := must(scheduler.CreateUser(context.Background(), adaInLondon)), "Asia/Tokyo"
-	must(scheduler.UpdateUser(context.Background(), ada.User.ID, almanac.ProfileChange{Timezone: &tokyo}))
-	// Output:
-	// Ada moved from Europe/London to Asia/Tokyo
-	// BIRTHDAY is at 00:00:00 UTC now
+// passable returns a scheduler with n due birthdays.
+func passable(due int) almanac.Scheduler {
+	repository := almanactest.NewRepository(nil)
+	for range due {
+		u := almanactest.User()
+		must(repository.CreateUsers(context.Background(), []almanac.UserWithEvents{{User: u, Events: []almanac.Event{
+			almanactest.Event(time.Now(), almanactest.For(u)),
+		}}}))
+	}
+	greet := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil })
+	return must(almanac.NewScheduler(repository, must(almanac.NewRegistry(almanac.Birthday{})), almanac.WithDeliverer(almanac.ChannelWebhook, greet)))
 }
 
-// Kinds are told in the order in which things happen.
-func ExampleNoticeKind() {
-	overAYear(new(almanactest.Recorder), []almanac.EventHandler{almanac.Birthday{}},
-		almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { fmt.Println(n.Kind) })))
+// A cron starts a pass each minute. The result says whether more events are due.
+func ExampleRunOnceOptions() {
+	scheduler := passable(5)
+	for more := true; more; {
+		did := must(scheduler.RunOnce(context.Background(), almanac.RunOnceOptions{Limit: 3, Within: 50 * time.Second}))
+		fmt.Println(did.Claimed, "claimed, more:", did.More)
+		more = did.More
+	}
 	// Output:
-	// user.created
-	// event.created
-	// event.claimed
-	// event.completed
-	// event.created
+	// 3 claimed, more: true
+	// 2 claimed, more: false
+}
+
+// gauge is an observer of the claims that find events.
+type gauge struct{ almanac.Hooks }
+
+func (gauge) MeasureClaim(_ context.Context, m almanac.ClaimMeasurement) {
+	if m.Found > 0 {
+		fmt.Println(m.Found, "of at most", m.BatchSize, m.Err)
+	}
+}
+
+// An observer that has the method is notified of each claim. This one was made ahead of
+// the event's instant, for which half of the workers may be taken.
+func ExampleClaimMeasurer() {
+	overAYear(new(almanactest.Recorder), []almanac.EventHandler{almanac.Birthday{}}, almanac.WithObserver(gauge{}), almanac.WithWorkers(10))
+	// Output:
+	// 1 of at most 5 <nil>
 	// 2000-12-10T09:00:00 BIRTHDAY {"message":"Hey, Ada Lovelace it's your birthday"} <nil>
 }
 
-// The cause of a release says what was counted.
-func ExampleReleaseCause() {
-	synctest.Test(new(testing.T), func(t *testing.T) { // from 2000-01-01 on, in virtual time
-		answers := []error{errors.New("receiver answered 503"), almanac.Snooze(time.Hour, "asleep"), nil}
-		moody := almanac.DelivererFunc(func(context.Context, almanac.Delivery) (err error) {
-			err, answers = answers[0], answers[1:]
-			return err
-		})
-		released := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
-			if n.Kind == almanac.EventReleased {
-				fmt.Println(n.Cause, "after", n.Event.RetryCount, "failures:", n.Event.LastError)
-			}
-		})
-		rehearsal := almanactest.Rehearse(t, must(almanac.NewRegistry(almanac.Birthday{})),
-			almanac.WithDeliverer(almanac.ChannelWebhook, moody), almanac.WithObserver(released))
-		must(rehearsal.Scheduler.CreateUser(t.Context(), adaInLondon))
-		rehearsal.For(364 * 24 * time.Hour)
-	})
-	// Output:
-	// failure after 1 failures: receiver answered 503
-	// snooze after 1 failures: snoozed for 1h0m0s: asleep
+// rates is an observer of versioned updates and their conflicts.
+type rates struct{ almanac.Hooks }
+
+func (rates) MeasureUpdate(_ context.Context, m almanac.UpdateMeasurement) {
+	fmt.Printf("%s: %d stored, %d in conflict\n", m.Kind, m.Stored, m.Conflicts)
 }
 
-// Trouble that lasts turns a program's health red.
-func ExampleTrouble() {
-	h := almanac.Health{Running: true, Workers: 100, Patience: 30 * time.Second}
-	h.Settle = almanac.Trouble{For: 10 * time.Second, Err: errors.New("connection refused")}
-	fmt.Println(h.Err())
-	h.Settle.For = time.Minute
-	fmt.Println(h.Err())
-	// Output:
-	// <nil>
-	// almanac: settle: failing for 1m0s: connection refused
-}
-
-// The answer names those that may begin.
-func ExampleConfirmed() {
+// An edit of a version that is no longer the stored one is a conflict.
+func ExampleUpdateMeasurer() {
 	ctx := context.Background()
-	repository := almanactest.NewRepository(func() time.Time { return spring })
-	stored(repository, spring)
-	claimed := must(repository.Claim(ctx, claimAll())).Events
-	confirmed := must(repository.Confirm(ctx, claimed))
-	fmt.Println(confirmed.Held[0] == claimed[0].ID, len(confirmed.Busy), confirmed.At.Equal(spring))
-	// Output: true 0 true
+	scheduler, _ := birthdaysIn(almanac.WithObserver(rates{}))
+	ada, tokyo := must(scheduler.CreateUser(ctx, adaInLondon)), "Asia/Tokyo"
+	for range 2 {
+		_, err := scheduler.UpdateUser(ctx, ada.User.ID, almanac.ProfileChange{Version: 1, Timezone: &tokyo})
+		fmt.Println(errors.Is(err, almanac.ErrOptimisticLock))
+	}
+	// Output:
+	// user: 1 stored, 0 in conflict
+	// false
+	// user: 0 stored, 1 in conflict
+	// true
 }

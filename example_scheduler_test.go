@@ -3,19 +3,19 @@ package almanac_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// spring is when the examples play.
+// spring is the time of the examples.
 var spring = time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 
-// birthdaysIn returns a scheduler of birthdays on a repository that stands still in
+// birthdaysIn returns a scheduler of birthdays on a repository whose clock stands in
 // spring 2027.
 func birthdaysIn(options ...almanac.Option) (almanac.Scheduler, almanac.Repository) {
 	repository := almanactest.NewRepository(func() time.Time { return spring })
@@ -24,43 +24,23 @@ func birthdaysIn(options ...almanac.Option) (almanac.Scheduler, almanac.Reposito
 
 var adaInLondon = almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"}
 
-// People are created, move house and leave; what they are owed follows.
+// When users are created, move and leave, their pending events follow.
 func ExamplePlanner() {
 	ctx := context.Background()
 	scheduler, _ := birthdaysIn()
 	ada := must(scheduler.CreateUser(ctx, adaInLondon))
-	fmt.Println("owed:", ada.Events[0].Wall, ada.Events[0].Due.Format(time.RFC3339))
+	fmt.Println("planned:", ada.Events[0].Wall, ada.Events[0].Due.Format(time.RFC3339))
 
 	tokyo := "Asia/Tokyo"
 	moved := must(scheduler.UpdateUser(ctx, ada.User.ID, almanac.ProfileChange{Timezone: &tokyo}))
 	fmt.Println("moved:", moved.Moved[0].Wall, moved.Moved[0].Due.Format(time.RFC3339))
 
-	gone := must(scheduler.DeleteUser(ctx, ada.User.ID, almanac.Delete{}))
+	gone := must(scheduler.DeleteUser(ctx, ada.User.ID, almanac.DeleteOptions{}))
 	fmt.Println("removed:", gone.Removed, "in flight:", len(gone.InFlight))
 	// Output:
-	// owed: 2027-12-10T09:00:00 2027-12-10T09:00:00Z
+	// planned: 2027-12-10T09:00:00 2027-12-10T09:00:00Z
 	// moved: 2027-12-10T09:00:00 2027-12-10T00:00:00Z
 	// removed: 1 in flight: 0
-}
-
-func ExampleEnrolment() {
-	scheduler, _ := birthdaysIn()
-	ada := must(scheduler.CreateUser(context.Background(), adaInLondon))
-	fmt.Println(ada.User.FirstName, "at version", ada.User.Version, "is owed", len(ada.Events), ada.Events[0].Type)
-	// Output:
-	// Ada at version 1 is owed 1 BIRTHDAY
-}
-
-// A change says what it moved, what it made anew, and what was in flight.
-func ExampleRescheduled() {
-	ctx := context.Background()
-	scheduler, _ := birthdaysIn()
-	ada := must(scheduler.CreateUser(ctx, adaInLondon))
-	name := "Augusta"
-	r := must(scheduler.UpdateUser(ctx, ada.User.ID, almanac.ProfileChange{FirstName: &name}))
-	fmt.Println(len(r.Moved), "moved,", len(r.Refreshed), "refreshed:", string(r.Refreshed[0].Payload))
-	// Output:
-	// 0 moved, 1 refreshed: {"message":"Hey, Augusta Lovelace it's your birthday"}
 }
 
 func ExampleProfileChange() {
@@ -73,7 +53,7 @@ func ExampleProfileChange() {
 	// {"plan":"gold"} 2
 }
 
-// A host hears of what is stored.
+// A host is notified of stored changes.
 func ExampleObserverFunc() {
 	scheduler, _ := birthdaysIn(almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
 		fmt.Println(n.Kind)
@@ -88,7 +68,7 @@ func ExampleMissed() {
 	ctx := context.Background()
 	scheduler, repository := birthdaysIn()
 	u := almanactest.User()
-	_, _, err := repository.CreateUser(ctx, u, almanactest.Event(spring, almanactest.For(u), almanactest.ReadyFor(time.Hour)))
+	_, _, err := almanactest.CreateUser(ctx, repository, u, almanactest.Event(spring, almanactest.For(u), almanactest.ReadyFor(time.Hour)))
 	if err != nil {
 		panic(err)
 	}
@@ -102,22 +82,7 @@ func ExampleMissed() {
 	// BIRTHDAY PENDING 2027-02-28T23:00:00Z
 }
 
-// After a downtime, what has waited longest comes first.
-func ExampleRecoveryRepository() {
-	ctx := context.Background()
-	repository := almanactest.NewRepository(func() time.Time { return spring })
-	stored(repository, spring.Add(-time.Hour), spring.Add(-3*time.Hour), spring.Add(-2*time.Hour))
-
-	var r almanac.RecoveryRepository = repository
-	for _, e := range must(r.FindMissed(ctx, []string{almanac.TypeBirthday}, time.Minute, 2)) {
-		fmt.Println(e.Due.Format(time.DateTime))
-	}
-	// Output:
-	// 2027-02-28 21:00:00
-	// 2027-02-28 22:00:00
-}
-
-// A readiness probe asks for Err.
+// A readiness probe calls Err.
 func ExampleHealth() {
 	scheduler, _ := birthdaysIn()
 	h := scheduler.Health()
@@ -136,69 +101,145 @@ func ExampleRetryPolicy() {
 	// almanac: handler of "BIRTHDAY": retry policy: factor of 0.5 is not 1 or more
 }
 
-// What a worker does by hand: claim, deliver, settle with the successor.
-func ExampleClaimRepository() {
-	ctx := context.Background()
-	_, repository := birthdaysIn()
-	u := almanactest.User()
-	_, _, err := repository.CreateUser(ctx, u, almanactest.Event(spring, almanactest.For(u), almanactest.Of("2027")))
+// A preview shows when a birthday will be greeted, and why then.
+func ExampleScheduler_Preview() {
+	ctx, now := context.Background(), time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
 	if err != nil {
 		panic(err)
 	}
-	claim := must(repository.Claim(ctx, almanac.ClaimRequest{
-		Token: uuid.New(), Owner: "example", Types: []string{almanac.TypeBirthday}, Limit: 10, Lease: time.Minute,
-	}))
-	e := claim.Events[0]
-	fmt.Println("claimed", e.OccurrenceKey, e.Status)
-	settled := must(repository.Settle(ctx, []almanac.Settlement{{
-		Event: e, User: claim.Users[e.UserID], Outcome: almanac.Delivered(claim.At),
-		Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
-			return almanactest.Event(now, almanactest.For(u), almanactest.Of("2028"), almanactest.DueIn(365*24*time.Hour)), nil
-		},
-	}}))
-	fmt.Println(settled[0].Event.Status, "then", settled[0].Successor.OccurrenceKey, settled[0].Successor.Status)
-	// Output:
-	// claimed 2027 PROCESSING
-	// COMPLETED then 2028 PENDING
-}
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	scheduler, err := almanac.NewScheduler(repository, registry)
+	if err != nil {
+		panic(err)
+	}
+	leapling, err := scheduler.CreateUser(ctx, almanac.Profile{
+		FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1992-02-29", Timezone: "America/New_York",
+	})
+	if err != nil {
+		panic(err)
+	}
 
-func ExampleOutcome() {
-	e := almanactest.Event(spring, almanactest.InStatus(almanac.Processing))
-	for _, o := range []almanac.Outcome{
-		almanac.Delivered(spring), almanac.GaveUp("receiver answered 410"), almanac.GaveBack(almanac.AfterFailure, "receiver answered 503", time.Minute),
-	} {
-		is := must(o.Apply(e, spring))
-		fmt.Printf("%s, %d failed: %q\n", is.Status, is.RetryCount, is.FailureReason+is.LastError)
+	ahead, err := scheduler.Preview(ctx, leapling.User.ID, almanac.TypeBirthday, 3)
+	if err != nil {
+		panic(err)
+	}
+	for _, next := range ahead {
+		fmt.Printf("%s UTC: %s\n", next.Resolution.Instant.Format(time.DateTime), next.Reason())
 	}
 	// Output:
-	// COMPLETED, 0 failed: ""
-	// FAILED, 1 failed: "receiver answered 410"
-	// PENDING, 1 failed: "receiver answered 503"
+	// 2027-02-28 14:00:00 UTC: 29 February moved to 28 February
+	// 2028-02-29 14:00:00 UTC: exact
+	// 2029-02-28 14:00:00 UTC: 29 February moved to 28 February
 }
 
-// A repository shows an edit the locked roster, and stores what it returns.
-func ExampleRoster() {
+// dentist returns a scheduler of one-off events in spring 2027, and a user.
+func dentist() (almanac.Scheduler, almanac.User) {
+	repository := almanactest.NewRepository(func() time.Time { return spring })
+	scheduler := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(almanac.OneOff{Type: "DENTIST"}))))
+	return scheduler, must(scheduler.CreateUser(context.Background(), adaInLondon)).User
+}
+
+var toothache = almanac.ScheduleAtOptions{
+	At:      must(calendar.ParseWallTime("2027-03-15T09:00:00")),
+	Key:     "tooth-7",
+	Payload: json.RawMessage(`{"message": "Brush your teeth"}`),
+}
+
+// A repeated call returns the stored event. Another event needs another key.
+func ExampleOneOffPlanner() {
+	scheduler, ada := dentist()
+	var planner almanac.OneOffPlanner = scheduler
+	first := must(planner.ScheduleAt(context.Background(), ada.ID, "DENTIST", toothache))
+	fmt.Println(first.Event.Wall, first.Event.Zone, string(first.Event.Payload))
+	again := must(planner.ScheduleAt(context.Background(), ada.ID, "DENTIST", toothache))
+	fmt.Println(again.Existed, again.Event.ID == first.Event.ID)
+	other := toothache
+	other.At.Clock.Hour = 10
+	_, err := planner.ScheduleAt(context.Background(), ada.ID, "DENTIST", other)
+	fmt.Println(errors.Is(err, almanac.ErrExists))
+	// Output:
+	// 2027-03-15T09:00:00 Europe/London {"message": "Brush your teeth"}
+	// true true
+	// true
+}
+
+// An event keeps its instant when its user moves, unless it follows the user.
+func ExampleScheduleAtOptions() {
 	ctx := context.Background()
-	scheduler, repository := birthdaysIn()
-	ada := must(scheduler.CreateUser(ctx, adaInLondon))
-	edit := must(repository.EditUser(ctx, ada.User.ID, func(r almanac.Roster) (almanac.Edit, error) {
-		fmt.Println(r.User.FirstName, "has", len(r.Pending), "pending and", len(r.InFlight), "in flight")
-		return almanac.Edit{Removed: r.Pending}, nil
-	}))
-	fmt.Println("removed", len(edit.Removed))
-	// Output:
-	// Ada has 1 pending and 0 in flight
-	// removed 1
+	scheduler, ada := dentist()
+	must(scheduler.ScheduleAt(ctx, ada.ID, "DENTIST", toothache))
+	brush := almanac.ScheduleAtOptions{At: toothache.At, Key: "brush", FollowUser: true}
+	must(scheduler.ScheduleAt(ctx, ada.ID, "DENTIST", brush))
+	tokyo := "Asia/Tokyo"
+	edited := must(scheduler.UpdateUser(ctx, ada.ID, almanac.ProfileChange{Timezone: &tokyo}))
+	for _, e := range edited.Moved {
+		fmt.Println(e.Wall, e.Zone, e.Due.Format(time.RFC3339), string(e.Payload))
+	}
+	// Output: 2027-03-15T09:00:00 Asia/Tokyo 2027-03-15T00:00:00Z {"key":"brush"}
 }
 
-func ExampleStatus() {
-	for _, to := range []almanac.Status{almanac.Processing, almanac.Completed, almanac.Failed, almanac.Pending, almanac.Cancelled} {
-		fmt.Println(almanac.Processing.CanBecome(to), to, to.Terminal())
+// anniversary thanks users at 09:00 on each anniversary of the hire date in their
+// attributes. A user without a hire date has no anniversaries.
+type anniversary struct{ almanac.Execution }
+
+func (anniversary) EventType() string { return "ANNIVERSARY" }
+
+func (anniversary) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	var facts struct {
+		HireDate string `json:"hireDate"`
 	}
+	if err := json.Unmarshal(u.Attributes, &facts); err != nil || facts.HireDate == "" {
+		return calendar.Occurrence{}, calendar.ErrNoOccurrence
+	}
+	hired, err := calendar.ParseDate(facts.HireDate)
+	if err != nil {
+		return calendar.Occurrence{}, err
+	}
+	yearly := calendar.Yearly{Month: hired.Month, Day: hired.Day, At: calendar.Clock{Hour: 9}}
+	return calendar.Next(yearly, u.Timezone, calendar.Policies{}, after)
+}
+
+func (anniversary) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	return json.Marshal(map[string]string{"message": fmt.Sprintf("Thank you, %s, for another year. It is %s!", u.FirstName, o.Key)})
+}
+
+func (anniversary) Channel(almanac.Event) almanac.Channel { return almanac.ChannelWebhook }
+
+// A handler of the host works together with ready-made handlers.
+func ExampleRegistry() {
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, anniversary{})
+	if err != nil {
+		panic(err)
+	}
+	handler, err := registry.Handler("ANNIVERSARY")
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	user, err := almanac.NewUser(almanac.Profile{
+		FirstName: "Grace", LastName: "Hopper", DateOfBirth: "1990-12-09", Timezone: "America/New_York",
+		Attributes: json.RawMessage(`{"hireDate": "2020-02-29"}`),
+	}, now)
+	if err != nil {
+		panic(err)
+	}
+	occurrence, err := handler.Next(user, now)
+	if err != nil {
+		panic(err)
+	}
+	payload, err := handler.Payload(user, almanac.Occurrence{Occurrence: occurrence})
+	fmt.Println(registry.EventTypes())
+	fmt.Println(occurrence.Wall, string(payload), err)
 	// Output:
-	// false PROCESSING false
-	// true COMPLETED true
-	// true FAILED true
-	// true PENDING false
-	// false CANCELLED true
+	// [ANNIVERSARY BIRTHDAY]
+	// 2026-02-28T09:00:00 {"message":"Thank you, Grace, for another year. It is 2026!"} <nil>
+}
+
+// must keeps the examples short: it panics on errors that cannot happen in them.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -4,7 +4,6 @@ go 1.26
 
 require (
 	code.dny.dev/ssrf v0.3.0
-	github.com/alecthomas/kong v1.17.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/robfig/cron/v3 v3.0.1

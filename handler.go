@@ -8,119 +8,135 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// EventHandler is the strategy for one type of event: when it happens, what is
-// delivered, and by which channel. Handlers are values of the host's program; they
-// must be safe for concurrent use and must not keep state between calls.
+// EventHandler defines one type of event: when it happens, what is delivered, and by
+// which channel. Handlers are values of the host's program. They must be safe for
+// concurrent use, and must not keep state between calls.
 //
-// A handler can do more by having the methods of [Timeouter], [Retrier],
-// [CatchUpper] or [Executor]. Embedding an [Execution] is the short way to the
+// A handler can have more abilities, by the methods of [Timeouter], [Retrier],
+// [CatchUpper], [MultiSeries], [Follower] or [Executor]. Embed an [Execution] to get the
 // first three.
 type EventHandler interface {
-	// EventType returns the handler's event type, such as "BIRTHDAY": 1 to 50 bytes,
-	// always the same.
+	// EventType returns the handler's event type, such as "BIRTHDAY". It has 1 to 50
+	// bytes and never changes.
 	EventType() string
 
-	// Next returns the first occurrence that u is owed strictly after the given
-	// instant. It speaks of wall times; instants are the library's affair. It must
-	// depend on nothing but its arguments. An error that matches [ErrNoOccurrence]
-	// says that u is owed none (any more).
-	Next(u User, after time.Time) (Occurrence, error)
+	// Next returns u's first occurrence strictly after the given instant, usually by
+	// [calendar.Next]. The library resolves an occurrence that has no Resolution. An
+	// occurrence without a Zone is in the user's zone. Its Key has 1 to 100 bytes. The
+	// result must depend only on the arguments. The error matches
+	// [calendar.ErrNoOccurrence] if u has no further occurrence.
+	Next(u User, after time.Time) (calendar.Occurrence, error)
 
-	// Payload returns the JSON value to deliver for the occurrence, at most 64 KiB.
-	// It is asked when the event is planned and again whenever the user's profile
-	// changes, until the event is claimed.
+	// Payload returns the JSON value to deliver for the occurrence, at most 64 KiB. The
+	// library calls it when it plans the event, and again whenever the user's profile
+	// changes before the event is claimed.
 	Payload(u User, o Occurrence) (json.RawMessage, error)
 
-	// Channel chooses how e is delivered. The [Deliverer] that the scheduler knows by
-	// this name does it. It is not asked when the handler is an [Executor].
+	// Channel returns the channel that delivers e. The scheduler's [Deliverer] for this
+	// channel makes the attempts (see [WithDeliverer]). Channel is not called for
+	// deliveries if the handler is an [Executor].
 	//
-	// NewScheduler asks it once with an event that has only its type, and refuses a
-	// channel without a deliverer. A handler that chooses by more than the type returns
-	// "" where it cannot choose.
+	// NewScheduler calls Channel once with an event that has only its type, and refuses a
+	// channel without a deliverer. If the choice depends on other fields, return "" for
+	// such an event.
 	Channel(e Event) Channel
+}
+
+// Occurrence is a wall time at which an event of a user happens. Its Key identifies it
+// permanently among the occurrences of its user, event type and series. So the key
+// prevents a second greeting for the same year. A key has 1 to 100 bytes. The zero Zone
+// means the user's zone.
+type Occurrence struct {
+	calendar.Occurrence
+	// Series is the name of the series, if the handler is a [MultiSeries]. Otherwise it
+	// is empty.
+	Series string
 }
 
 // Channel names a way of delivery.
 type Channel string
 
-// ChannelWebhook is the channel of an HTTP receiver; package webhook delivers it.
+// ChannelWebhook is the channel of HTTP receivers. Package webhook has its deliverer.
 const ChannelWebhook Channel = "webhook"
 
 // Delivery is one attempt at one event.
 type Delivery struct {
-	Event   Event     // as claimed: PROCESSING
+	Event   Event     // as claimed, PROCESSING
 	Attempt int       // 1 for the first
-	At      time.Time // now by the database's clock, UTC: for signatures and measurements
+	At      time.Time // the present time by the database clock, UTC, for signatures and measurements
 }
 
-// Deliverer delivers events by one channel. It must be safe for concurrent use
-// and must return when ctx is done: then the attempt has timed out, the lease is
-// lost, or the process stops.
+// Deliverer delivers events by one channel. It must be safe for concurrent use. It must
+// return when ctx is done: the attempt has timed out, the lease is lost, or the process
+// stops.
 //
-// A nil error means that the delivery was accepted. Any other is transient, and
-// the event will be tried again, unless it is wrapped by [Permanent]; see also
-// [RetryAfter]. The same event can be delivered more than once, always with the
-// same idempotency key and the same payload.
+// A nil error means that the receiver accepted the event. Any other error is transient,
+// so the event will be tried again, unless [Permanent] wraps the error. [RetryAfter] and
+// [Snooze] delay the next attempt. The same event can be delivered more than once, always
+// with the same idempotency key and the same payload.
 type Deliverer interface {
 	// Deliver makes one attempt.
 	Deliver(ctx context.Context, d Delivery) error
 }
 
-// DelivererFunc makes a Deliverer of a function.
+// DelivererFunc makes a Deliverer from a function.
 type DelivererFunc func(ctx context.Context, d Delivery) error
 
 // Deliver calls f.
 func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f(ctx, d) }
 
-// Middleware wraps what delivers events, whether a channel's [Deliverer] or a handler
-// that is an [Executor], by another with the same contract: to measure, to trace, to
-// refuse. It is called once per event type when Run begins.
+// Middleware wraps the [Deliverer] of a channel, or a handler that is an [Executor], for
+// example to measure, to trace or to refuse deliveries. The result has the contract of a
+// Deliverer. Middleware is called once for each event type when Run starts.
 type Middleware func(next Deliverer) Deliverer
 
-// Executor is the ability of a handler to do its work itself instead of leaving
-// the delivery to a channel. The contract is that of [Deliverer].
+// Executor is the ability of a handler to make the attempts itself, instead of a
+// channel's deliverer. The contract is that of [Deliverer].
 type Executor interface {
 	// Execute makes one attempt.
 	Execute(ctx context.Context, d Delivery) error
 }
 
-// Timeouter is the ability of a handler to bound one attempt.
+// Timeouter is the ability of a handler to limit the time of one attempt.
 type Timeouter interface {
-	// Timeout returns how long one attempt may take. Then its context ends, and an
-	// attempt that ignores that for five seconds is stuck: see [Health]. Zero means 20
-	// seconds.
+	// Timeout returns how long one attempt may take. Then the context of the attempt
+	// ends. An attempt that does not return within five seconds after that is stuck (see
+	// [Health]). Zero means 20 seconds.
 	Timeout() time.Duration
 }
 
-// Retrier is the ability of a handler to choose how often and when it is tried.
+// Retrier is the ability of a handler to set how often its events are tried, and when.
 type Retrier interface {
-	// Retry returns the policy. The zero RetryPolicy is the default one.
+	// Retry returns the policy. Zero in a field of the policy means its default.
 	Retry() RetryPolicy
 }
 
-// CatchUpper is the ability of a handler to say what a long downtime owes.
+// CatchUpper is the ability of a handler to say what happens to occurrences that passed
+// during a long downtime.
 type CatchUpper interface {
-	// CatchUp returns the policy. The zero CatchUp is the default one.
+	// CatchUp returns the policy. The zero CatchUp is the default policy.
 	CatchUp() CatchUp
 }
 
-// RetryPolicy says how often an event is tried and how long it waits in between.
-// A zero field takes its default.
+// RetryPolicy says how often an event is tried, and the waits between the attempts. Zero
+// in a field means its default.
 type RetryPolicy struct {
-	Attempts int           // how many attempts in all, at least 1; default 3
+	Attempts int           // the most attempts, at least 1; default 3
 	First    time.Duration // the wait after the first failed attempt; default 10 s
-	Factor   float64       // by how much each wait exceeds the one before, at least 1; default 30
-	Max      time.Duration // no wait is longer before jitter, not even one that a receiver asks for; default 24 h
-	Jitter   float64       // up to this share is added to a wait, also to one that is asked for, 0 to 1; default 0.2
+	Factor   float64       // the ratio of each wait to the wait before, at least 1; default 30
+	Max      time.Duration // the longest wait before jitter, also if a receiver asks for a longer one; default 24 h
+	Jitter   float64       // the largest random share that is added to a wait, 0 to 1; default 0.2
 }
 
-// PatientRetry is a policy for deliveries that must survive a receiver's lost
-// weekend: twelve attempts, the first waits 30 s, 2 min, 8 min, 32 min, 2 h 8 min
-// and 8 h 32 min, the other five 13 h. From the first attempt to the last that is
-// 76.4 h, and up to 91.7 h with jitter: three to four days, and the time that the
-// attempts themselves take.
+// PatientRetry returns a policy for receivers that may fail for a whole weekend. It has
+// twelve attempts. The first six waits are 30 s, 2 min, 8 min, 32 min, 2 h 8 min and 8 h
+// 32 min, and the other five are 13 h. From the first attempt to the last that is 76.4 h,
+// and up to 91.7 h with jitter, plus the time of the attempts.
 func PatientRetry() RetryPolicy {
 	return RetryPolicy{Attempts: 12, First: 30 * time.Second, Factor: 4, Max: 13 * time.Hour}
 }
@@ -154,28 +170,28 @@ func (p RetryPolicy) check() error {
 	refuse(p.Attempts >= 1, "%d attempts, not 1 or more", p.Attempts)
 	refuse(p.First >= 0, "first wait of %v is negative", p.First)
 	refuse(p.Max >= 0, "longest wait of %v is negative", p.Max)
-	// Asked so that NaN, which compares with nothing, is out of range.
+	// Written so that NaN, for which every comparison is false, is out of range.
 	refuse(p.Factor >= 1 && !math.IsInf(p.Factor, 1), "factor of %v is not 1 or more", p.Factor)
 	refuse(p.Jitter >= 0 && p.Jitter <= 1, "jitter of %v is not between 0 and 1", p.Jitter)
 	return errors.Join(errs...)
 }
 
-// CatchUp says what becomes of occurrences that passed while nothing ran. The
-// pending event of a series always exists once; the question is whether it still
-// fires when it is found late, and where the series goes on.
+// CatchUp says what happens to occurrences that passed during a downtime. A series always
+// has one pending event. The policy says whether that event is still delivered when it is
+// late, and from where the series continues.
 type CatchUp struct {
-	// All makes each occurrence that was missed fire, one after the other. By
-	// default the pending one fires and the series goes on from the present.
+	// All delivers every missed occurrence, one after the other. The default is false:
+	// the pending event is delivered, and the series continues from the present.
 	All bool
-	// SkipOlder lets an event that is found later than this after its instant end as
-	// FAILED, with a reason that begins with "missed", instead of firing. Zero means
-	// that no event is too late.
+	// SkipOlder is how late an event may be. A later event ends as FAILED with a reason
+	// that begins with "missed", and is not delivered. Events that were tried before are
+	// not affected. It must not be negative. Zero means no limit.
 	SkipOlder time.Duration
 }
 
-// Execution is how a handler's events are executed, as a value to embed: it gives
-// the handler the abilities [Timeouter], [Retrier] and [CatchUpper]. The zero
-// Execution is all defaults.
+// Execution says how a handler's events are executed. Embed it to give a handler the
+// abilities [Timeouter], [Retrier] and [CatchUpper]. The zero Execution means the
+// defaults.
 type Execution struct {
 	AttemptTimeout time.Duration // see Timeouter
 	RetryPolicy    RetryPolicy   // see Retrier
@@ -191,19 +207,20 @@ func (x Execution) Retry() RetryPolicy { return x.RetryPolicy }
 // CatchUp returns x.CatchUpPolicy.
 func (x Execution) CatchUp() CatchUp { return x.CatchUpPolicy }
 
-// Registry finds the handler of an event type. It is complete when it is made and
-// never changes, so it is safe for concurrent use and needs no lock.
+// Registry finds the handler of an event type. Its content never changes, so it is safe
+// for concurrent use.
 type Registry interface {
-	// Handler returns the handler of an event type, or an [*UnsupportedEventTypeError].
+	// Handler returns the handler of an event type. The error is an
+	// [*UnsupportedEventTypeError] if there is none.
 	Handler(eventType string) (EventHandler, error)
-	// EventTypes returns the types that have a handler, in alphabetical order. The
-	// caller owns the slice.
+	// EventTypes returns the types that have a handler, in alphabetical order. The caller
+	// may modify the slice.
 	EventTypes() []string
 }
 
-// NewRegistry returns the registry of the given handlers. Two handlers for one
-// type, a nil interface for a handler, an event type out of its bounds and settings out of theirs
-// are errors, all reported at once.
+// NewRegistry returns the registry of the given handlers. The error joins all problems:
+// two handlers for one type, a nil handler, and an event type or a setting out of its
+// bounds.
 func NewRegistry(handlers ...EventHandler) (Registry, error) {
 	r := make(registry, len(handlers))
 	var errs []error
@@ -217,7 +234,7 @@ func NewRegistry(handlers ...EventHandler) (Registry, error) {
 			errs = append(errs, fmt.Errorf("almanac: two handlers for event type %q", eventType))
 		}
 		if problem := tokenProblem(eventType, maxEventType); problem != "" {
-			errs = append(errs, fmt.Errorf("almanac: event type %q %s", clip(eventType, maxEventType), problem))
+			errs = append(errs, fmt.Errorf("almanac: event type %q %s", excerpt.Of(eventType, maxEventType), problem))
 		}
 		if err := executionOf(h).check(); err != nil {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: %w", eventType, err))
@@ -249,20 +266,20 @@ func (r registry) EventTypes() []string {
 	return types
 }
 
-// fixedChannel returns the channel that a handler chooses whatever the event, or "" where
-// it depends on the event or the handler delivers its events itself.
+// fixedChannel returns the channel that a handler chooses for every event. It returns ""
+// if the choice depends on the event, or if the handler is an Executor.
 func fixedChannel(h EventHandler) Channel {
 	if _, ok := h.(Executor); ok {
 		return ""
 	}
 	c, err := guarded("choosing a channel", func() (Channel, error) { return h.Channel(Event{Type: h.EventType()}), nil })
-	if err != nil { // it needs more of the event than its type
+	if err != nil { // the choice needs more of the event than its type
 		return ""
 	}
 	return c
 }
 
-// executionOf finds out once what a handler can do, and fills in the defaults.
+// executionOf returns what a handler's abilities say, with the defaults filled in.
 func executionOf(h EventHandler) Execution {
 	var x Execution
 	if t, ok := h.(Timeouter); ok {

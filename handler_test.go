@@ -5,10 +5,16 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // tuned is a plain handler with settings.
@@ -119,5 +125,273 @@ func TestFunctionsAreDeliverersAndObservers(t *testing.T) {
 	o.Observe(t.Context(), almanac.Notice{Kind: almanac.EventCreated})
 	if heard != almanac.EventCreated {
 		t.Errorf("Observe told %q, want %q", heard, almanac.EventCreated)
+	}
+}
+
+// aDay are the last 24 hours on the hour, of which a downtime left only the first
+// stored, and one to come.
+func aDay() []time.Time {
+	var hours []time.Duration
+	for h := 24; h > 0; h-- {
+		hours = append(hours, time.Duration(h)*time.Hour)
+	}
+	return ago(append(hours, nextYear)...)
+}
+
+func TestCatchUpDecidesWhatIsDeliveredAfterADowntime(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		policy    almanac.CatchUp
+		delivered int // the last ones of those that were stored
+		missed    int
+	}{
+		"the pending one fires, then the present": {almanac.CatchUp{}, 1, 0},
+		"each one fires":                              {almanac.CatchUp{All: true}, 24, 0},
+		"what is too old is missed":                   {almanac.CatchUp{SkipOlder: 23 * time.Hour}, 0, 1},
+		"what is not too old fires":                   {almanac.CatchUp{SkipOlder: 25 * time.Hour}, 1, 0},
+		"what is young enough of each one fires":      {almanac.CatchUp{All: true, SkipOlder: 150 * time.Minute}, 2, 22},
+		"each one is missed when all of them are old": {almanac.CatchUp{All: true, SkipOlder: time.Minute}, 0, 24},
+	}
+	for where, repository := range onBoth {
+		for name, tt := range tests {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				w, r := openOn(repository(t)), new(receiver)
+				handler := series{Execution: almanac.Execution{CatchUpPolicy: tt.policy}, eventType: "DIGEST", seconds: aDay(), execute: r.Deliver}
+				owe(t, w.store, handler)
+
+				w.run(t, handler)
+				for next := (almanac.Event{}); !next.Due.Equal(handler.seconds[24]); {
+					next = w.await(t, almanac.EventCreated)
+				}
+				require.NoError(t, w.stop())
+
+				found, err := w.store.Find(t.Context(), nil, almanac.Page{})
+				require.NoError(t, err)
+				require.Equal(t, tt.missed+tt.delivered+1, len(found.Events), "events in all")
+				for i, e := range found.Events[:tt.missed] {
+					require.Equal(t, handler.seconds[i], e.Due, "in their order, and none left out")
+					require.Equal(t, almanac.Failed, e.Status)
+					require.True(t, strings.HasPrefix(e.FailureReason, "missed: "), e.FailureReason)
+				}
+				for i, e := range found.Events[tt.missed : tt.missed+tt.delivered] {
+					require.Equal(t, handler.seconds[tt.missed+i], e.Due)
+					require.Equal(t, almanac.Completed, e.Status)
+				}
+				require.Equal(t, almanac.Pending, found.Events[tt.missed+tt.delivered].Status)
+				require.Len(t, r.deliveries(), tt.delivered)
+			})
+		}
+	}
+}
+
+// A clock that strikes each hour runs for two and a half of them, stands still for
+// a day, and runs for two more.
+func TestADayOfDowntimeFromEndToEnd(t *testing.T) {
+	t.Parallel()
+	from := func(first, last int) (hours []int) {
+		for h := first; h <= last; h++ {
+			hours = append(hours, h)
+		}
+		return hours
+	}
+	for name, tt := range map[string]struct {
+		policy almanac.CatchUp
+		struck []int // hours since the beginning
+		missed []int
+	}{
+		"latest":                           {almanac.CatchUp{}, []int{1, 2, 3, 27, 28}, nil},
+		"all":                              {almanac.CatchUp{All: true}, from(1, 28), nil},
+		"skip older than 100 minutes":      {almanac.CatchUp{SkipOlder: 100 * time.Minute}, []int{1, 2, 27, 28}, []int{3}},
+		"all, skip older than 100 minutes": {almanac.CatchUp{All: true, SkipOlder: 100 * time.Minute}, append([]int{1, 2}, from(25, 28)...), from(3, 24)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var struck []int
+				start := time.Now()
+				hourOf := func(e almanac.Event) int { return int(e.Due.Sub(start) / time.Hour) }
+				rule, err := calendar.ParseCron("0 * * * *")
+				require.NoError(t, err)
+				handler := always(rule)
+				handler.CatchUpPolicy = tt.policy
+				registry, err := almanac.NewRegistry(handler)
+				require.NoError(t, err)
+				repository := almanactest.NewRepository(nil)
+				s, err := almanac.NewScheduler(repository, registry, almanac.WithDeliverer(handler.Channel(almanac.Event{}), almanac.DelivererFunc(
+					func(_ context.Context, d almanac.Delivery) error {
+						mu.Lock()
+						defer mu.Unlock()
+						struck = append(struck, hourOf(d.Event))
+						return nil
+					})))
+				require.NoError(t, err)
+				_, err = s.CreateUser(t.Context(), grace)
+				require.NoError(t, err)
+				runFor := func(d time.Duration) {
+					ctx, stop := context.WithTimeout(t.Context(), d)
+					defer stop()
+					require.NoError(t, s.Run(ctx))
+				}
+
+				runFor(150 * time.Minute)
+				time.Sleep(24 * time.Hour)
+				missed, err := s.Missed(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 1, missed.Count, "the rest is not stored yet")
+				require.Equal(t, start.Add(3*time.Hour).UTC(), missed.Oldest)
+				runFor(2 * time.Hour)
+
+				require.Equal(t, tt.struck, struck)
+				found, err := repository.Find(t.Context(), almanac.InStatus(almanac.Failed), almanac.Page{})
+				require.NoError(t, err)
+				var failed []int
+				for _, e := range found.Events {
+					failed = append(failed, hourOf(e))
+				}
+				require.Equal(t, tt.missed, failed)
+			})
+		})
+	}
+}
+
+// A user who is being tried again is not missed, however old the event is by
+// then.
+func TestSkipOlderAppliesOnlyBeforeTheFirstAttempt(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			handler := series{Execution: soon, eventType: "DIGEST", seconds: ago(2 * time.Hour), execute: r.Deliver}
+			handler.CatchUpPolicy.SkipOlder = time.Hour
+			owed := owe(t, w.store, handler)
+			claimed, err := owed.Claim(owed.ID)
+			require.NoError(t, err)
+			claimed, err = w.store.Update(t.Context(), claimed, 1)
+			require.NoError(t, err)
+			released, err := claimed.Release(almanac.AfterFailure, "busy", claimed.Due)
+			require.NoError(t, err)
+			_, err = w.store.Update(t.Context(), released, 2)
+			require.NoError(t, err)
+
+			w.run(t, handler)
+			w.await(t, almanac.EventCompleted)
+			require.NoError(t, w.stop())
+
+			require.Len(t, r.deliveries(), 1)
+		})
+	}
+}
+
+// retried is how a handler is executed, and what becomes of its attempts.
+type retried struct {
+	execution almanac.Execution
+	answer    error
+	attempt   time.Duration   // how long each may take
+	waits     []time.Duration // after each but the last, without the jitter
+}
+
+// What a handler that chooses nothing gets, and one that chooses patience: how
+// long an attempt may take, how many there are, and how long it is between them.
+func TestRunWaitsBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	const s, m, h = time.Second, time.Minute, time.Hour
+	asks := func(d time.Duration) error { return almanac.RetryAfter(d, errBusy) }
+	chosen := almanac.RetryPolicy{Attempts: 4, First: m, Factor: 2, Max: 3 * m}
+	fewer := almanac.RetryPolicy{Attempts: 3, First: m, Factor: 2, Max: 3 * m}
+	tests := map[string]retried{
+		"by default":                              {almanac.Execution{}, errBusy, 20 * s, []time.Duration{10 * s, 5 * m}},
+		"as chosen":                               {almanac.Execution{AttemptTimeout: m, RetryPolicy: chosen}, errBusy, m, []time.Duration{m, 2 * m, 3 * m}},
+		"no sooner than is asked":                 {almanac.Execution{}, asks(h), 20 * s, []time.Duration{h, h}},
+		"later than is asked, if that is usual":   {almanac.Execution{}, asks(s), 20 * s, []time.Duration{10 * s, 5 * m}},
+		"no longer than a day, whatever is asked": {almanac.Execution{}, asks(87600 * h), 20 * s, []time.Duration{24 * h, 24 * h}},
+		"no longer than chosen, either":           {almanac.Execution{RetryPolicy: fewer}, asks(87600 * h), 20 * s, []time.Duration{3 * m, 3 * m}},
+		"with patience": {almanac.Execution{RetryPolicy: almanac.PatientRetry()}, errBusy, 20 * s,
+			[]time.Duration{30 * s, 2 * m, 8 * m, 32 * m, 128 * m, 512 * m, 13 * h, 13 * h, 13 * h, 13 * h, 13 * h}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, tt.check)
+		})
+	}
+}
+
+// check runs a hundred events, of which every attempt fails, to their end.
+func (r retried) check(t *testing.T) {
+	const people = 100
+	var mu sync.Mutex
+	waited, ended := make(map[int][]time.Duration), 0
+	deliver := almanac.DelivererFunc(func(ctx context.Context, _ almanac.Delivery) error {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != r.attempt {
+			t.Errorf("an attempt may take %v, want %v", time.Until(deadline), r.attempt)
+		}
+		return r.answer
+	})
+	observe := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch e := n.Event; n.Kind {
+		case almanac.EventReleased:
+			waited[e.RetryCount] = append(waited[e.RetryCount], e.AvailableAt.Sub(e.UpdatedAt))
+		case almanac.EventFailed:
+			ended++
+			if e.RetryCount != len(r.waits)+1 {
+				t.Errorf("%d attempts, want %d", e.RetryCount, len(r.waits)+1)
+			}
+		}
+	})
+	registry, err := almanac.NewRegistry(tuned{plain{eventType: "DIGEST"}, r.execution})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository := almanactest.NewRepository(nil)
+	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithDeliverer(almanac.ChannelWebhook, deliver), almanac.WithObserver(observe),
+		almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour), almanac.WithLease(24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range people {
+		u := almanactest.User()
+		if _, _, err := almanactest.CreateUser(t.Context(), repository, u, almanactest.Event(time.Now(), almanactest.OfType("DIGEST"), almanactest.For(u))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 4*24*time.Hour)
+	defer stop()
+	if err := scheduler.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	if ended != people {
+		t.Errorf("%d of %d events ended in four days", ended, people)
+	}
+	for i, wait := range r.waits {
+		if n := len(waited[i+1]); n != people {
+			t.Errorf("%d events waited after attempt %d, want %d", n, i+1, people)
+			continue
+		}
+		least, most := slices.Min(waited[i+1]), slices.Max(waited[i+1])
+		if least < wait || most > wait+wait/5 || most-least < wait*16/100 { // the third happens by chance once in 10^8
+			t.Errorf("waited %v to %v after attempt %d, want %v and up to a fifth more", least, most, i+1, wait)
+		}
+	}
+}
+
+// PatientRetry says how long it lasts; this adds it up.
+func TestPatientRetryLastsThreeToFourDays(t *testing.T) {
+	t.Parallel()
+	p := almanac.PatientRetry()
+	var whole time.Duration
+	wait := p.First
+	for range p.Attempts - 1 {
+		whole += min(wait, p.Max)
+		wait = time.Duration(float64(wait) * p.Factor)
+	}
+	const least, most = 76*time.Hour + 22*time.Minute + 30*time.Second, 91*time.Hour + 39*time.Minute
+	if longest := whole + whole/5; p.Attempts != 12 || p.Jitter != 0 || whole != least || longest != most {
+		t.Errorf("%d attempts with jitter %v over %v to %v, want 12 with the default over %v to %v", p.Attempts, p.Jitter, whole, longest, least, most)
 	}
 }

@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// IdempotencyKey tells a receiver that two deliveries are one: it is fixed when
-// an event is created and is the same on every attempt. It has the form "event-"
-// and 16 hexadecimal digits, or 32 where the short form was taken.
+// IdempotencyKey lets a receiver recognize repeated deliveries of the same event. It is
+// fixed when the event is created, and is the same on every attempt. It has the form
+// "event-" and 16 hexadecimal digits, or 32 if the short form was taken.
 type IdempotencyKey string
 
-// keyInstant is ISO 8601 in UTC with exactly three digits of fraction.
+// keyInstant is ISO 8601 in UTC with exactly three fractional digits.
 const keyInstant = "2006-01-02T15:04:05.000Z"
 
-// NewIdempotencyKey derives the key of an event from the user, the instant at
-// which it is due when it is created, and its type: "event-" and the first 16
-// hexadecimal digits of SHA-256 over
+// NewIdempotencyKey derives the key of an event from its user, its due instant at
+// creation, and its type. The key is "event-" and the first 16 hexadecimal digits of
+// SHA-256 over
 //
 //	userID-2025-03-15T14:00:00.000Z-EVENTTYPE
 //
-// The hash hides who and when from the receiver; it is no signature.
+// The hash hides the user and the instant from the receiver. It is not a signature.
 func NewIdempotencyKey(userID string, due time.Time, eventType string) IdempotencyKey {
 	return hashKey(userID+"-"+due.UTC().Format(keyInstant)+"-"+eventType, 16)
 }
 
-// NewLongIdempotencyKey derives the key that an event takes when its short key
-// already belongs to another occurrence: because 64 bits collided, or because the
-// user moved back to where the old key was made. It hashes the occurrence key as
-// well and keeps 32 digits. Where an event has it that was created for the same
-// occurrence and has moved away since, the 32 digits are those of the new event's
-// id.
+// NewLongIdempotencyKey derives the key that an event takes if its short key already
+// belongs to another occurrence. That happens if two hashes of 64 bits are equal, or if
+// the user moves back to where the old key was made. The long key also hashes the
+// occurrence key and has 32 digits. If another event of the same occurrence has that long
+// key and was moved since, the new event takes the 32 digits of its own id.
 func NewLongIdempotencyKey(userID string, due time.Time, eventType, occurrenceKey string) IdempotencyKey {
 	return hashKey(userID+"-"+due.UTC().Format(keyInstant)+"-"+eventType+"-"+occurrenceKey, 32)
 }
@@ -40,5 +39,5 @@ func hashKey(text string, digits int) IdempotencyKey {
 	return IdempotencyKey("event-" + hex.EncodeToString(sum[:])[:digits])
 }
 
-// String returns the key as it is sent.
+// String returns the key in the form in which it is sent.
 func (k IdempotencyKey) String() string { return string(k) }

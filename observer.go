@@ -1,19 +1,24 @@
 package almanac
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
-// Observer is notified of each change after it is stored and committed, exactly once per
-// change, in the process that made the change. It is also notified of each event that a
-// committed edit skipped. An Observer cannot veto a change. It is called in the goroutine
-// that stored the change and holds that goroutine up: hand long work to another
-// goroutine. Observers must be safe for concurrent use. An Observer that is also a
-// [ClaimMeasurer] or an [UpdateMeasurer] is notified of claims or versioned updates too.
+// Observer is notified of each change after the change is committed, exactly once, in the
+// process that made it. It is also notified of each event that a committed edit skipped.
+// It cannot prevent a change. An Observer must be safe for concurrent use. It is called
+// in the goroutine that stored the change and delays that goroutine, so do long work in
+// another goroutine.
+//
+// An Observer that is also a [ClaimMeasurer] or an [UpdateMeasurer] is notified of claims
+// or versioned updates too.
 type Observer interface {
 	// Observe is notified of one change.
 	Observe(ctx context.Context, n Notice)
 }
 
-// NoticeKind says what was stored.
+// NoticeKind says which change was stored.
 type NoticeKind string
 
 // The kinds of notice.
@@ -26,8 +31,8 @@ const (
 	EventCompleted      NoticeKind = "event.completed"
 	EventFailed         NoticeKind = "event.failed"
 	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel
-	EventRequeued       NoticeKind = "event.requeued"  // the new event, of Operator.Requeue
-	EventSkipped        NoticeKind = "event.skipped"   // by an edit of its user: claimed before, so it keeps its target and its payload
+	EventRequeued       NoticeKind = "event.requeued"  // the new event of Operator.Requeue
+	EventSkipped        NoticeKind = "event.skipped"   // an edit of the user left the event unchanged, because it was claimed before
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
@@ -37,13 +42,13 @@ const (
 // Notice is one stored change, or one event that a stored edit skipped.
 type Notice struct {
 	Kind  NoticeKind
-	Event Event        // as stored, for the kinds that begin with "event."
-	User  User         // as stored, for the kinds that begin with "user."; after a deletion only its ID
-	Was   User         // as it was before, for the kinds that end with "changed"
-	Cause ReleaseCause // why, for EventReleased
+	Event Event        // as stored, for kinds that begin with "event."
+	User  User         // as stored, for kinds that begin with "user."; after a deletion only its ID
+	Was   User         // before the change, for kinds that end with "changed"
+	Cause ReleaseCause // the cause of the release, for EventReleased
 }
 
-// ObserverFunc makes an Observer of a function.
+// ObserverFunc makes an Observer from a function.
 type ObserverFunc func(ctx context.Context, n Notice)
 
 // Observe calls f.
@@ -73,4 +78,54 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 	if hook := users[n.Kind]; hook != nil {
 		hook(ctx, n.Was, n.User)
 	}
+}
+
+// ClaimMeasurer is the ability of an [Observer] to be notified of each claim of Run,
+// including claims that found no event or failed.
+type ClaimMeasurer interface {
+	// MeasureClaim is notified of one claim. It must be safe for concurrent use. It is
+	// called in the goroutine that claims, and delays that goroutine.
+	MeasureClaim(ctx context.Context, m ClaimMeasurement)
+}
+
+// ClaimMeasurement has the duration and the result of one claim.
+type ClaimMeasurement struct {
+	// Query is how long the repository's statement took (see [ClaimResult.Query]). It is
+	// zero if the claim failed, or if the repository does not measure it.
+	Query time.Duration
+	// Total is how long the whole call took, including the wait for a connection and
+	// repeated attempts.
+	Total     time.Duration
+	BatchSize int   // the most events that the claim asked for
+	Found     int   // how many events the claim took
+	Ahead     bool  // whether the claim asked for events before their instants (see WithLookAhead)
+	Err       error // why the claim failed; nil if it succeeded
+}
+
+// UpdateMeasurer is the ability of an [Observer] to be notified of versioned updates. A
+// versioned update names the version that it replaces, and fails if another version is
+// stored.
+type UpdateMeasurer interface {
+	// MeasureUpdate is notified of one call that stores versioned updates, also in a
+	// transaction of the host. It must be safe for concurrent use. It is called in the
+	// goroutine that stores the updates, and delays that goroutine.
+	MeasureUpdate(ctx context.Context, m UpdateMeasurement)
+}
+
+// UpdateKind names what a versioned update replaces.
+type UpdateKind string
+
+// The kinds of versioned updates that a scheduler makes.
+const (
+	UpdateOutcome UpdateKind = "outcome" // of a claimed event, by Run
+	UpdateUser    UpdateKind = "user"    // by UpdateUser, Reschedule and DeleteUser
+	UpdateEvent   UpdateKind = "event"   // a pending event, by Cancel, RunNow and Operate
+)
+
+// UpdateMeasurement counts versioned updates. An update that failed for another reason
+// than its version is not counted.
+type UpdateMeasurement struct {
+	Kind      UpdateKind
+	Stored    int // updates that were stored
+	Conflicts int // updates that were refused because another version was stored
 }

@@ -8,37 +8,38 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// maxSteps bounds how many occurrences in a row are passed over because a policy skips
-// them.
+// maxSteps limits how many occurrences in a row a search skips because of a policy.
 const maxSteps = 1000
 
-// plan returns the event of the first occurrence that u is owed strictly after the
-// given instant and whose name is greater than used: an occurrence that was once
-// claimed is never offered again, wherever the person has moved since.
+// plan returns the event of u's first occurrence strictly after the given instant whose
+// key is greater than used. So an occurrence that was ever claimed is never planned
+// again, even after the user has moved.
 func plan(h EventHandler, u User, after time.Time, used string) (Event, error) {
 	return search(h, u, beyond{after, used}, func(o Occurrence) (Event, error) { return NewEvent(u, h, o) })
 }
 
-// beyond is what an occurrence must come after: an instant, and a name.
+// beyond is the point after which an occurrence is sought: an instant, and a key.
 type beyond struct {
 	after time.Time
 	used  string
 }
 
-// search makes an event of u's first occurrence beyond the given point. Those that a
-// policy skips are passed over.
+// search returns the event that take makes from u's first occurrence beyond b. It skips
+// occurrences that a policy skips.
 func search(h EventHandler, u User, b beyond, take func(Occurrence) (Event, error)) (Event, error) {
 	for range maxSteps {
-		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return o.name() <= b.used })
+		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return o.Key <= b.used })
 		if err != nil {
 			return Event{}, err
 		}
-		if e, err := take(o); !errors.Is(err, ErrSkippedWallTime) {
+		if e, err := take(o); !errors.Is(err, calendar.ErrSkippedWallTime) {
 			return e, err
 		}
-		if b.after, err = pass(u, o, from); err != nil {
+		if b.after, err = pass(o, from); err != nil {
 			return Event{}, err
 		}
 	}
@@ -46,44 +47,43 @@ func search(h EventHandler, u User, b beyond, take func(Occurrence) (Event, erro
 }
 
 const (
-	// fewSteps is how many occurrences are looked at one after the other before any are
-	// jumped over: mostly the first is the one.
+	// fewSteps is how many occurrences are tried one after the other before the search
+	// jumps. Usually the first occurrence is the result.
 	fewSteps = 8
-	// maxJump keeps durations within their bounds.
+	// maxJump keeps durations within their range.
 	maxJump  = 100 * 365 * 24 * time.Hour
 	lastYear = 9999 // of the calendar
 )
 
-// seek returns u's first occurrence strictly after the given instant that does not
-// come too early, and an instant that only it lies between. Occurrences that come too
-// early are followed by others that do or do not; after one that does not come too
-// early, none does. So the search jumps ahead, twice as far each time, and then halves
-// the distance: a day of seconds takes some thirty steps.
+// seek returns u's first occurrence strictly after the given instant that is not too
+// early, and an instant between it and the occurrence before it. All occurrences that are
+// too early come before those that are not. So the search jumps ahead, twice as far each
+// time, and then bisects. A day of occurrences every second takes about thirty steps.
 func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) (o Occurrence, from time.Time, err error) {
 	begin := after
 	for range fewSteps {
-		if o, err = h.Next(u, after); err != nil || !early(o) {
+		if o, err = nextOf(h, u, after); err != nil || !early(o) {
 			return o, after, err
 		}
-		if after, err = pass(u, o, after); err != nil {
+		if after, err = pass(o, after); err != nil {
 			return o, after, err
 		}
 	}
-	// tooEarly reports whether the occurrence after an instant comes too early, and then
-	// moves after to where it lies. An error may come long after the one that is sought,
-	// so it ends the search only where it is met on the way to that.
+	// tooEarly reports whether the occurrence after an instant is too early. If so, it
+	// moves after to that occurrence. An error may belong to an occurrence after the
+	// result, so it ends the search only in the last loop, on the way to the result.
 	tooEarly := func(at time.Time) bool {
-		o, err := h.Next(u, at)
+		o, err := nextOf(h, u, at)
 		if err != nil || !early(o) {
 			return false
 		}
-		after, _ = pass(u, o, at)
+		after, _ = pass(o, at)
 		return true
 	}
 	jump := after.Sub(begin)
 	for tooEarly(after.Add(jump)) {
 		if jump = min(2*jump, maxJump); after.Year() > lastYear {
-			return o, after, fmt.Errorf("almanac: handler of %q: the key %q is followed by no greater one", h.EventType(), o.name())
+			return o, after, fmt.Errorf("almanac: handler of %q: the key %q is followed by no greater one", h.EventType(), o.Key)
 		}
 	}
 	for late := after.Add(jump); late.Sub(after) > time.Second; {
@@ -92,54 +92,54 @@ func seek(h EventHandler, u User, after time.Time, early func(Occurrence) bool) 
 		}
 	}
 	for range fewSteps {
-		if o, err = h.Next(u, after); err != nil || !early(o) {
+		if o, err = nextOf(h, u, after); err != nil || !early(o) {
 			return o, after, err
 		}
-		if after, err = pass(u, o, after); err != nil {
+		if after, err = pass(o, after); err != nil {
 			return o, after, err
 		}
 	}
-	return o, after, fmt.Errorf("almanac: handler of %q: the key %q is not greater than the ones before", h.EventType(), o.name())
+	return o, after, fmt.Errorf("almanac: handler of %q: the key %q is not greater than the ones before", h.EventType(), o.Key)
 }
 
-// pass returns the instant from which to look for the occurrence after o. It
-// refuses a handler that does not get ahead.
-func pass(u User, o Occurrence, after time.Time) (time.Time, error) {
-	lenient := o.Policies
-	if lenient.Gap == GapSkip {
-		lenient.Gap = GapForward
+// pass returns the instant after which the occurrence that follows o is sought. It
+// returns an error if o is not after the given instant.
+func pass(o Occurrence, after time.Time) (time.Time, error) {
+	r, err := o.Resolve()
+	if errors.Is(err, calendar.ErrSkippedWallTime) {
+		o.Policies.Gap = calendar.GapForward
+		r, err = o.Resolve()
 	}
-	r, err := o.zoneFor(u).Resolve(o.Wall, lenient)
 	if err != nil {
 		return after, err
 	}
 	if !r.Instant.After(after) {
-		return after, fmt.Errorf("almanac: occurrence %q at %s is not after %s", o.name(), r.Instant.Format(time.RFC3339), after.Format(time.RFC3339))
+		return after, fmt.Errorf("almanac: occurrence %q at %s is not after %s", o.Key, r.Instant.Format(time.RFC3339), after.Format(time.RFC3339))
 	}
 	return r.Instant, nil
 }
 
-// occurrenceNamed returns the occurrence of the given key, looking from the given
-// instant on, and whether the handler yields it.
+// occurrenceNamed returns the occurrence with the given key, searching from the given
+// instant on. It reports false if the handler has no such occurrence.
 func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurrence, bool, error) {
-	o, _, err := seek(h, u, from, func(o Occurrence) bool { return o.name() < key })
-	if errors.Is(err, ErrNoOccurrence) || err == nil && o.name() > key {
+	o, _, err := seek(h, u, from, func(o Occurrence) bool { return o.Key < key })
+	if errors.Is(err, calendar.ErrNoOccurrence) || err == nil && o.Key > key {
 		return Occurrence{}, false, nil
 	}
 	return o, err == nil, err
 }
 
-// successor plans what follows an event that has ended.
+// successor plans the event that follows an event that has ended.
 func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
 	if done.detached() {
-		return Event{}, fmt.Errorf("%w: the event stood apart", ErrNoOccurrence)
+		return Event{}, fmt.Errorf("%w: the event is detached", calendar.ErrNoOccurrence)
 	}
 	series, ok, err := seriesOfEvent(h, u, done)
 	if err != nil {
 		return Event{}, err
 	}
 	if !ok {
-		return Event{}, fmt.Errorf("%w: the series is gone", ErrNoOccurrence)
+		return Event{}, fmt.Errorf("%w: the series is gone", calendar.ErrNoOccurrence)
 	}
 	after := done.Due
 	if c, ok := h.(CatchUpper); !ok || !c.CatchUp().All {
@@ -153,26 +153,25 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	return e, nil
 }
 
-// rebirthWindow is how soon after its birth a successor must be due for its id to
-// follow from the event before it. It exceeds what a server that takes over may lack of
-// the one before: a successor that is due later cannot have been delivered when its
-// birth is lost.
+// rebirthWindow is how soon a successor must be due for its id to be derived from the
+// event before it. It is longer than the changes that a standby server may lack after a
+// failover. So a successor that is due later cannot have been delivered if its creation
+// is lost.
 const rebirthWindow = 10 * time.Minute
 
-// successorID returns the id of next, planned at now as what follows done. Ids are in
-// order of creation: the id has the time of now.
+// successorID returns the id of next, which is planned at now as the successor of done.
+// Ids ascend in order of creation, so the id has the time of now.
 //
-// A successor that is due within [rebirthWindow] has the same id whenever it is planned. A
-// server that takes over may lack the successor although it was delivered, and a repeated
-// delivery must have the same body. Its id has the instant of done, but is never more than
-// rebirthWindow older than the instant of next. A hash stands where other ids have random
-// bits.
+// A successor that is due within [rebirthWindow] has the same id whenever it is planned.
+// After a failover, a server may lack the successor although it was delivered, and the
+// repeated delivery must have the same body. Its id has the instant of done, but at most
+// rebirthWindow before the instant of next. It has a hash in place of random bits.
 //
-// In either case the id is later than that of done, whatever the clock does.
+// In both cases the id is later than that of done, even if the clock was set back.
 func successorID(next, done Event, now time.Time) uuid.UUID {
 	id, at := next.ID, ticksOf(now)
 	if opens := next.Due.Add(-rebirthWindow); opens.Before(now) {
-		sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + next.OccurrenceKey))
+		sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + next.longName()))
 		copy(id[:], sum[:])
 		at = min(at, ticksOf(later(done.Due, opens)))
 	}
@@ -182,9 +181,9 @@ func successorID(next, done Event, now time.Time) uuid.UUID {
 	return stamped(id, at)
 }
 
-// ticks are the time in a UUIDv7, counted from 1970. The 12 bits below the milliseconds
-// hold the part of a millisecond in steps of 256 ns, as in package uuid (RFC 9562, section
-// 6.2, method 3).
+// ticks is the time in a UUIDv7, counted from 1970. The 12 bits below the milliseconds
+// have the fraction of a millisecond in steps of 256 ns, as in package uuid (RFC 9562,
+// section 6.2, method 3).
 type ticks uint64
 
 func ticksOf(t time.Time) ticks {
@@ -197,7 +196,7 @@ func ticksIn(id uuid.UUID) ticks {
 	return ticks(high>>16<<12 | high&0xfff)
 }
 
-// stamped returns id as a UUIDv7 of a time; the other bits stay as they are.
+// stamped returns id as a UUIDv7 of the given time. The other bits stay.
 func stamped(id uuid.UUID, at ticks) uuid.UUID {
 	const version7 = 0x7000
 	binary.BigEndian.PutUint64(id[:8], uint64(at>>12)<<16|version7|uint64(at&0xfff))
@@ -210,4 +209,103 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// searchBack is how far before its present instant an occurrence is sought after its user
+// has moved. It exceeds the difference between any two zones.
+const searchBack = 72 * time.Hour
+
+// replanning is an edit of a user before it is stored.
+type replanning struct {
+	Roster           // before the edit
+	is     User      // the user after the edit
+	zones  *zoneView // how this program's zone rules differ from those of the repository
+}
+
+// event returns a pending event, updated for its user after the edit.
+//
+// If the occurrence keeps its wall time, the event keeps its identity, and its instant
+// follows the user's zone. If that instant has passed, the event is due now. If the wall
+// time differs, the user's data was corrected, and the next occurrence after now replaces
+// it.
+func (p replanning) event(h oneSeries, e Event) (Event, error) {
+	same, found, err := occurrenceNamed(h, p.is, e.OccurrenceKey, e.Due.Add(-searchBack))
+	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
+	if unknown && p.zones.differs(e.Zone) && p.leavesTimes(h, e) {
+		same, found, err = e.occurrence(), true, nil
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	if found && same.Wall == e.Wall {
+		return p.again(h, e, same)
+	}
+	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
+	return p.zones.stamp(next), err
+}
+
+// detached adds a pending follow-up or one-off event, updated for its user, to an edit.
+func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
+	changed := true
+	next, err := guarded("replanning "+e.Type, func() (next Event, err error) {
+		if e.Origin.Kind == OriginScheduled {
+			next, changed, err = p.oneOff(h, e)
+			return next, err
+		}
+		return p.followUp(h, e)
+	})
+	switch {
+	case errors.Is(err, calendar.ErrSkippedWallTime):
+		edit.Removed = append(edit.Removed, e)
+	case err != nil:
+		return err
+	case changed:
+		edit.Changed = append(edit.Changed, next)
+	}
+	return nil
+}
+
+// followUp returns a pending follow-up, updated for its user: at the same wall time, and
+// in the user's new zone if it was in the old one.
+func (p replanning) followUp(h EventHandler, e Event) (Event, error) {
+	o := e.occurrence()
+	if e.Zone == p.User.Timezone.String() {
+		o.Zone = calendar.Timezone{}
+	}
+	return p.again(h, e, o)
+}
+
+// again replans an event for its present wall time. If its zone and policies stay, its
+// instant stays too, because it may follow newer rules than those of this program. If
+// this program's rules are newer, [Scheduler].Reconcile moves the event.
+func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) {
+	o = o.in(p.is)
+	if !o.Zone.Equal(calendar.StoredTimezone(e.Zone)) || o.Policies.WithDefaults() != e.Policies.WithDefaults() {
+		next, err := e.Reschedule(p.is, h, o)
+		return p.zones.stamp(next), err
+	}
+	if _, err := o.Resolve(); err != nil && !p.zones.differs(e.Zone) {
+		return e, err
+	}
+	return e.keep(p.is, h, o)
+}
+
+// leavesTimes reports whether a series lacks the occurrence of a pending event because of
+// this program's zone rules, not because of the edit. That is so if the rules skip the
+// wall time or show it twice, and the edit does not change the times of the series.
+func (p replanning) leavesTimes(h oneSeries, e Event) bool {
+	lenient := calendar.Policies{Gap: calendar.GapForward, Fold: calendar.FoldFirst}
+	if r, err := calendar.StoredTimezone(e.Zone).Resolve(e.Wall, lenient); err != nil || r.Reading == calendar.ShownOnce {
+		return false
+	}
+	from := e.Due.Add(-searchBack)
+	was, errWas := nextOf(h, p.User, from)
+	is, errIs := nextOf(h, p.is, from)
+	return p.User.Timezone == p.is.Timezone && (errWas == nil) == (errIs == nil) && was == is
+}
+
+// occurrence returns the occurrence from which e was planned.
+func (e Event) occurrence() Occurrence {
+	is := calendar.Occurrence{Key: e.OccurrenceKey, Wall: e.Wall, Zone: calendar.StoredTimezone(e.Zone), Policies: e.Policies}
+	return Occurrence{Occurrence: is, Series: e.Series}
 }

@@ -2,175 +2,94 @@ package almanac
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Repository keeps users and events. Package postgres has the Repository for production,
-// and package almanactest has a Repository in memory. The suite
-// almanactest.TestRepository says what every Repository must do.
+// Repository stores users and events. Package postgres has the Repository for production,
+// and package almanactest has one in memory. The suite almanactest.TestRepository defines
+// what every Repository must do.
 //
 // A Repository is safe for concurrent use unless it is bound to a transaction. Its clock
-// alone decides what is due and when a lease ends. Errors that name a case have the types
+// alone decides what is due and when a lease ends. Errors for known cases have the types
 // of this package. All other errors come from the database, and do not say whether the
 // operation took effect. If such an error has a method SafeToRetry() bool that returns
 // true, the operation did not take effect.
+//
+// All that a Scheduler needs of a Repository is in this method set. So a type can embed a
+// Repository and replace some of its methods. Some abilities are optional: [Confirmer],
+// [PauseRepository], [Listener], [Verifier] and [Transactional] say what a Repository
+// without the ability returns.
 type Repository interface {
 	UserRepository
 	EventRepository
 	ClaimRepository
+	Confirmer
 	Leaser
 	SuccessionRepository
+	BackfillRepository
 	ZoneRepository
 	RetentionRepository
 	RecoveryRepository
+	PauseRepository
 	Timekeeper
+	Listener
+	Verifier
+	Transactional
 }
 
-// UserRepository keeps users, each together with the user's events.
-type UserRepository interface {
-	// CreateUser stores a user and their first events, one of each series, all or
-	// nothing, and returns them as stored. A series is named by the type and the part
-	// of a key before its first slash. The error matches [ErrExists] when the id is
-	// taken or a series is there twice.
-	CreateUser(ctx context.Context, u User, events ...Event) (User, []Event, error)
-
-	// User returns a user, or a [*NotFoundError].
-	User(ctx context.Context, id uuid.UUID) (User, error)
-
-	// EditUser changes a user and their open events, all or nothing. It locks the user,
-	// shows edit the roster as of then, and stores what edit returns. An error of edit is
-	// returned as it is, and nothing is stored. Edit must be quick and must not use the
-	// repository. Edit is called again when the transaction has to be repeated, and when
-	// it adds an event whose used occurrence was missing in the roster. The last answer
-	// counts. The error is a [*NotFoundError] when there is no such user.
-	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
-
-	// DeleteUser deletes a user and everything about the user. It does so now or, as
-	// [Delete] says, when the events in flight have ended. The error is a
-	// [*NotFoundError] when there is no such user.
-	DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error)
-}
-
-// Roster is a locked user with the user's open events.
-type Roster struct {
-	User User
-	// Pending are the events that were never claimed, by id. They are locked too.
-	Pending []Event
-	// InFlight are the open events that were claimed at least once, by id. They keep
-	// their target.
-	InFlight []Event
-	// Used holds, by event type and in the order of keys, the greatest occurrence key of
-	// each series that was ever claimed. A series is named by the part of a key before
-	// its first slash. Those occurrences, and all before them in the series, are used up.
-	// A series without an open event can be missing until edit adds to it an event whose
-	// occurrence is used up, because a user may have thousands of such series.
-	Used map[string][]string
-	// Now is the repository's clock.
-	Now time.Time
-}
-
-// Edit is a change to a roster: what to store, and then what was stored.
-type Edit struct {
-	User    *User   // the changed user, its version raised by one; nil leaves the row alone
-	Moved   []Event // pending events that were never claimed, their versions raised by one
-	Added   []Event // new events; an event whose series has an open event or used up its occurrence is left out of the answer
-	Removed []Event // pending events that are no longer owed
-
-	// Cancelled are pending events that end, as [Event.Cancel] returns them. They end
-	// before anything is added, so what is added can succeed them.
-	Cancelled []Event
-
-	// Unplanned are the ids of cancelled events whose successors this program cannot
-	// plan, because it has no handler for them. [SuccessionRepository] plans them later.
-	Unplanned []uuid.UUID
-
-	// Hurried are pending events that were claimed before, their versions raised by one.
-	// Only the moment changes at which they can be claimed again.
-	Hurried []Event
-
-	// Requeued are events to begin again, as [Event.Requeue] returns them. An event whose
-	// series has an open event or used up its occurrence is left out of the answer.
-	Requeued []Event
-}
-
-// Delete says how a user is deleted. The zero Delete lets deliveries under way end first.
-// Until then the user is hidden, and cannot be read or edited. The events in flight end
-// without a successor and are not tried again. Then the next sweep removes the user with
-// all events.
-type Delete struct {
-	// AtOnce is for erasure, as the law may ask for it: the user and all the user's
-	// events, ended ones and those in flight included, are deleted in one transaction.
-	// When it is committed, no row has the id of the user or anything about the user.
-	// Events that were in flight stay listed in their lease until everything else in that
-	// lease has ended. The lease lists ids of events and series that lead nowhere and
-	// that nothing ties to the user. A user who is hidden already is deleted too. A
-	// delivery that is under way cannot be called back and may still arrive; its outcome
-	// is not stored, because Settle answers that the event does not exist. Used
-	// occurrence keys are forgotten: a user who is created with that id again is a
-	// stranger.
-	AtOnce bool
-
-	// Version is the version of the user that the deletion is meant for. If the stored user
-	// has another version, nothing is deleted, and the error is an [*OptimisticLockError].
-	// Zero means any version.
-	Version int
-}
-
-// Deletion is the result of deleting a user.
-type Deletion struct {
-	Removed  int         // pending events that were deleted
-	InFlight []uuid.UUID // events that were being delivered, by id; after a deletion at once they are gone too
-}
-
-// EventRepository finds events and changes one at a time.
+// EventRepository finds events, and changes one event at a time.
 type EventRepository interface {
 	// Event returns an event, or a [*NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (Event, error)
 
-	// Find returns the events that match spec in order of creation, a page at a time.
-	// The order is that of the ids, so an event that is rescheduled between two pages is
-	// neither passed over nor shown twice. A nil spec matches every event. [Spec] says what
-	// a page costs where there are many events.
+	// Find returns a page of the events that match spec, in order of creation. The order
+	// is that of the ids, so an event that is rescheduled between two pages is neither
+	// left out nor repeated. A nil spec matches every event. [Spec] says what a page
+	// costs if there are many events.
 	//
-	// A program that reads on from the last event it has seen finds what is created from
-	// then on. Two kinds of events can appear after others with greater ids. The first are
-	// those of a transaction that commits late. The second are successors that are due
-	// within ten minutes of their creation: their ids can be up to ten minutes old, and
-	// older if they are overdue when they are stored. Read again from a cursor ten minutes
-	// old to find those too.
-	Find(ctx context.Context, spec Spec, page Page) (Found, error)
+	// A program that continues from the last event it has seen finds events that are
+	// created later. Two kinds of events can appear after others with greater ids. The
+	// first are events of a transaction that commits late. The second are successors that
+	// are due within ten minutes of their creation. Their ids can be up to ten minutes
+	// old, and older if they are overdue when they are stored. To find these too, read
+	// again from a cursor that is ten minutes old.
+	Find(ctx context.Context, spec Spec, page Page) (FindResult, error)
 
 	// Count returns how many events match spec.
 	Count(ctx context.Context, spec Spec) (int, error)
 
-	// Update replaces a stored event, if it is still at the expected version, and returns
-	// it as stored, at expected + 1. The error is an [*OptimisticLockError] if the event
-	// has another version. It is a [*NotFoundError] if the event is gone, or if it would
-	// be PENDING again and its user was deleted. If the change is not allowed, it is the
-	// error of [CheckChange]. An event that becomes PROCESSING this way is leased for a
-	// minute.
+	// Update replaces a stored event if it has the expected version, and returns it as
+	// stored, at expected + 1. The error is an [*OptimisticLockError] if the event has
+	// another version. It is a [*NotFoundError] if the event does not exist, or if it
+	// would be PENDING again and its user was deleted. It is the error of [CheckChange]
+	// if the change is not allowed. An event that becomes PROCESSING this way is leased
+	// for one minute.
 	Update(ctx context.Context, e Event, expected int) (Event, error)
 
-	// Missed counts the events of the given types that have been ready to be claimed
-	// for longer than grace.
+	// Missed counts the events of the given types that have been ready to be claimed for
+	// longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (Missed, error)
 }
 
 // Page asks for a part of a list.
 type Page struct {
 	Limit int    // the most events to return, 1 to 1,000; zero means 50
-	After Cursor // where the page before ended; empty begins at the beginning
+	After Cursor // Next of the page before; empty means the first page
 }
 
-// Cursor is a place in a list. It is opaque: pass back what [Found] held.
+// Cursor is a position in a list. It is opaque: take it from the Next of an earlier
+// result, such as [FindResult].
 type Cursor string
 
-// Found is a page of events.
-type Found struct {
+// FindResult is a page of events.
+type FindResult struct {
 	Events []Event
-	Next   Cursor // where the next page begins; empty when this is the last
+	Next   Cursor // the cursor of the next page; empty if this is the last page
 }
 
 const (
@@ -178,8 +97,8 @@ const (
 	maxPage     = 1000
 )
 
-// Bounds returns the page's limit with its default, and the id after which it
-// begins. The error is a [*ValidationError] that names what is wrong with the page.
+// Bounds returns the page's limit with its default, and the id after which the page
+// begins. The error is a [*ValidationError] that names each invalid field.
 func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
 	var bad ValidationError
 	if p.Limit < 0 || p.Limit > maxPage {
@@ -187,7 +106,7 @@ func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
 	}
 	if p.After != "" {
 		if after, err = uuid.Parse(string(p.After)); err != nil {
-			bad.Fields = append(bad.Fields, FieldError{Field: "cursor", Problem: "is not one that a page ended with"})
+			bad.Fields = append(bad.Fields, FieldError{Field: "cursor", Problem: "is not a cursor of an earlier page"})
 		}
 	}
 	if len(bad.Fields) > 0 {
@@ -199,139 +118,144 @@ func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
 	return p.Limit, after, nil
 }
 
-// PageOf makes a page of at most limit events from a list that holds up to one event
-// more. That event shows that there is a next page.
-func PageOf(events []Event, limit int) Found {
+// PageOf returns the page of the first limit events of a list. Pass a list of up to limit
+// + 1 events: one event more than limit shows that there is a next page.
+func PageOf(events []Event, limit int) FindResult {
 	if len(events) <= limit {
-		return Found{Events: events}
+		return FindResult{Events: events}
 	}
-	return Found{Events: events[:limit], Next: Cursor(events[limit-1].ID.String())}
+	return FindResult{Events: events[:limit], Next: Cursor(events[limit-1].ID.String())}
 }
 
-// ClaimRepository hands out due events and takes their outcomes.
+// ClaimRepository claims due events and stores their outcomes.
 type ClaimRepository interface {
-	// Claim takes events that are due, oldest first, and makes them PROCESSING under
-	// the request's token. Concurrent claims never share an event and never wait for
-	// each other. An event is never taken before it is due, unless the request looks
-	// ahead: see [Confirmer].
-	Claim(ctx context.Context, r ClaimRequest) (Claim, error)
+	// Claim takes due events, oldest first, and makes them PROCESSING under the request's
+	// token. Concurrent claims never take the same event and never wait for each other.
+	// No event is taken before it is due, except ahead: see [Confirmer].
+	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
 
-	// Renew lets the leases of the given tokens run for another lease from now, and
+	// Renew extends the leases of the given tokens to the given time from now, and
 	// returns the tokens that still hold an event. The other leases are lost: their
-	// events were released, or every event under them has ended or is gone.
+	// events were released, have ended or are deleted.
 	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
 
-	// Settle stores outcomes, each at most once and in one transaction with the successor
-	// of the event that ends. A series has at most one open event: a successor is not
-	// stored unless its occurrence is after that of the ended event. Settle answers in
-	// the order of the settlements. A settlement that cannot be stored has its own error
-	// and does not hold up the others. Settle waits for no lock that another transaction
-	// may hold for long: an event that is locked has an error that matches [ErrLocked],
-	// and can be settled later. After an error of the call it is not known which outcomes
-	// were stored. The same call may then be repeated: an outcome that was stored before
-	// is answered again.
-	Settle(ctx context.Context, settlements []Settlement) ([]Settled, error)
+	// Settle stores outcomes, each at most once, and in one transaction with the
+	// successor of the event that ends. A series has at most one open event, so a
+	// successor is stored only if its occurrence is after that of the ended event. Settle
+	// may store the settlements in any order, and returns the results in the order of the
+	// settlements.
+	//
+	// A settlement that cannot be stored has an error in its result and does not affect
+	// the others. Settle waits for no lock that another transaction may hold for long.
+	// The result of a locked event has an error that matches [ErrLocked], and the event
+	// can be settled later. After an error of the call, it is unknown which outcomes were
+	// stored. The same call may be repeated: an outcome that was stored before has the
+	// same result.
+	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
 
-	// Release releases the events that are still held under a token, as after a shutdown,
-	// and returns them. It also resolves a claim whose answer was lost. An event that
-	// another transaction has locked is left under the token, which counts as expired
+	// Release releases the events that are still held under a token, as after a shutdown
+	// or after a claim whose answer was lost, and returns them. An event that another
+	// transaction has locked stays under the token. The token's lease counts as expired
 	// from then on.
 	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
 
 	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and
-	// returns them. It returns none when there are no others. An event that another
-	// transaction has locked stays under its lease until the next call. When the clock
-	// was set back, a lease lasts from then on as long as it would have lasted from its
-	// claim, unless it is renewed. ReleaseExpired also removes deleted users without
-	// events in flight, and forgets tokens that hold no event any more. A call that
-	// returns limit events may leave both to the next call.
+	// returns them. It returns no events if there are no more. An event that another
+	// transaction has locked stays under its lease until the next call. If the clock was
+	// set back, a lease lasts its full duration from then on, unless it is renewed.
+	// ReleaseExpired also removes deleted users without events in flight, and deletes
+	// tokens without events. A call that returns limit events may leave both to the next
+	// call.
 	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
 }
 
 // Leaser gives claimed events leases of their own.
 type Leaser interface {
-	// LeaseEach gives events a lease of their own, with a new token, for the given time
-	// from now. LeaseEach takes the events that are still held as they were claimed, and
-	// returns them with their new tokens, in the order of the list. The old token no
-	// longer holds these events; it still holds the rest of its claim. From then on each
-	// event is renewed, settled and released independently of the others. When several
-	// calls name the same event, only one of them gets it. Owner is as in a
-	// [ClaimRequest]. LeaseEach is no transition: versions and counters stay. After an
-	// error the caller does not know which tokens the events have. New tokens that it did
-	// not get expire after the given time.
+	// LeaseEach gives each of the events a lease of its own, with a new token, for the
+	// given time from now. It takes the events that are still held as they were claimed,
+	// and returns them with their new tokens, in the order of the list. The old token
+	// still holds the other events of its claim. From then on each event is renewed,
+	// settled and released independently. If several calls name the same event, only one
+	// of them gets it. Owner is as in a [ClaimRequest].
+	//
+	// LeaseEach is no transition: versions and counters stay. After an error, the caller
+	// does not know which tokens the events have. New tokens that were not returned
+	// expire after the given time.
 	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
 }
 
-// SuccessionRepository plans the successors that programs without a handler left out.
+// SuccessionRepository plans successors that programs without a handler could not plan.
 type SuccessionRepository interface {
-	// AddSuccessors plans events for series of one event type that wait for a successor.
-	// A series waits when an [Edit] cancelled its last event and named it among
-	// Unplanned, and nothing was stored in it since. AddSuccessors takes a page of the
-	// users who have such series, in order of their ids, and locks them against edits. It
-	// calls plan with them and with the keys that their waiting series have used, in
-	// [Standing].Used, and stores the events that plan returns. Then the series of these
-	// users no longer wait, whether an event was stored or not, except for the users that
-	// plan returns in again. Locked users and series are left out, and still wait. An
-	// error of plan is returned as it is, and nothing is stored. Plan must be quick and
-	// must not use the repository; it can be called again.
-	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []Standing, now time.Time) (events []Event, again []uuid.UUID, err error)) (Added, error)
+	// AddSuccessors plans events for the series of one event type that wait for a
+	// successor. A series waits if an [Edit] cancelled its last event with Unplanned, and
+	// no event was stored in it since. AddSuccessors takes a page of the users with such
+	// series, in order of their ids, and locks them against edits. It calls plan with
+	// these users, and stores the events that plan returns. [UserSeries].Used has the
+	// greatest used keys of the waiting series.
+	//
+	// Then the series of these users no longer wait, even if no event was stored. The
+	// series of users whose ids plan returns in again still wait. Locked users and series
+	// are left out, and still wait. AddSuccessors returns an error of plan unchanged, and
+	// then stores nothing. Plan must be quick and must not use the repository. It can be
+	// called again.
+	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []uuid.UUID, err error)) (AddEventsResult, error)
 }
 
-// ZoneRepository keeps the rules that stored instants follow.
+// ZoneRepository stores the zone rules that stored instants follow.
 type ZoneRepository interface {
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
-	// EditZoneRules changes the stored rules of zones, all or nothing and one caller at a
-	// time. It shows edit the stored rules and marks. Then it stores the rules that edit
-	// returns, adding zones or replacing them, and deletes the marks of those zones that
-	// edit was shown. An error of edit is returned as it is, and nothing is stored. Edit
-	// must be quick and must not use the repository.
-	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRules, error)) error
+	// EditZoneRules changes the stored rules of zones, all or nothing, and one caller at
+	// a time. It calls edit with the stored rules and marks. It stores the rules that
+	// edit returns, adding or replacing zones, and deletes the marks of these zones that
+	// edit received. EditZoneRules returns an error of edit unchanged, and then stores
+	// nothing. Edit must be quick and must not use the repository.
+	EditZoneRules(ctx context.Context, edit func(ZoneBook) ([]ZoneRecord, error)) error
 
-	// MoveEvents gives events another instant, each with its version raised by one, and
-	// returns the events that it stored. The others are not PENDING any more, were
-	// claimed, or have another version than the one before. MoveEvents waits for no lock:
-	// an event that is locked is left out too.
+	// MoveEvents stores another instant for each of the events, with the version raised
+	// by one, and returns the events that it stored. It leaves out events that are not
+	// PENDING, were claimed before, have another version, or are locked. MoveEvents waits
+	// for no lock.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
 }
 
-// ZoneBook is what a repository stores about zones.
+// ZoneBook has the zone rules and marks that a repository stores.
 type ZoneBook struct {
 	// Rules are the rules that stored instants follow, in alphabetical order of zones.
-	Rules []ZoneRules
-	// Marks are other rules by which pending events were planned, each once, in
+	Rules []ZoneRecord
+	// Marks are other rules by which pending events were planned, without repetition, in
 	// alphabetical order of zones. A mark becomes visible together with the events that
-	// have it as their [Event].PlannedBy, and stays until an edit of its zone has seen it.
-	// Its Recheck is zero.
-	Marks []ZoneRules
+	// have it as their [Event].PlannedBy. It stays until an edit that received it stores
+	// rules of its zone.
+	Marks []calendar.ZoneRules
 	// Now is the repository's clock, UTC.
 	Now time.Time
 }
 
 // RetentionRepository deletes events that have ended.
 type RetentionRepository interface {
-	// Prune looks at a page of the events that have ended, in order of creation, and
-	// deletes those that ended before an instant and were due before it. An idempotency
-	// key goes with the last event that has it. From then on an event that is planned for
-	// an instant before that one takes the long form of its key, because the short form
-	// may have been used. Used occurrences stay used: no pruned event can come again.
-	// Events that were created after the instant are not examined.
-	Prune(ctx context.Context, before time.Time, page Page) (Pruned, error)
+	// Prune reads a page of the ended events, in order of creation, and deletes those
+	// that ended before an instant and were due before it. Events that were created after
+	// the instant are not read. The last deleted event with an idempotency key frees the
+	// key. From then on, an event that is planned for an instant before that one takes
+	// the long form of its key, because the short form may have been used. Used
+	// occurrence keys stay used, so no pruned event is repeated.
+	Prune(ctx context.Context, before time.Time, page Page) (PruneResult, error)
 }
 
-// RecoveryRepository finds the events that a downtime left behind.
+// RecoveryRepository finds the events that were missed during a downtime.
 type RecoveryRepository interface {
 	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
-	// oldest first: in the order in which they became available, which is that of their
-	// instants except for events that were released. The limit is 1 to 1,000, and zero
-	// means 1,000. Any other limit is a [*ValidationError]. FindMissed changes nothing
-	// and locks nothing.
+	// in the order in which they became available. That is the order of their due
+	// instants, except for released events. The limit is 1 to 1,000. Zero means 1,000.
+	// Any other limit is a [*ValidationError]. FindMissed changes nothing and locks
+	// nothing.
 	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
 }
 
-// MissedLimit returns the limit of a FindMissed with its default, or a
-// [*ValidationError] that says what is wrong with it.
+// MissedLimit returns the limit of a FindMissed with its default. The error is a
+// [*ValidationError] if the limit is out of range.
 func MissedLimit(limit int) (int, error) {
 	if limit < 0 || limit > maxPage {
 		return 0, &ValidationError{Fields: []FieldError{{Field: "limit", Problem: "is not between 1 and 1000"}}}
@@ -342,37 +266,51 @@ func MissedLimit(limit int) (int, error) {
 	return limit, nil
 }
 
-// Pruned is the result of pruning a page of events.
-type Pruned struct {
-	Count int    // how many were deleted
-	Next  Cursor // where the next page begins; empty when this was the last
+// PruneResult is the result of pruning a page of events.
+type PruneResult struct {
+	Count int    // how many events were deleted
+	Next  Cursor // the cursor of the next page; empty if this was the last page
 }
 
-// Timekeeper is the clock that decides.
+// Timekeeper is the clock of a repository.
 type Timekeeper interface {
 	// Now returns the repository's time, UTC.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Until returns how long it is until the next event of the given types can be
-	// claimed, by the repository's clock; zero or less when an event can be claimed now.
-	// It reports false when no event is pending. The mark is as in a [ClaimRequest]:
-	// events that became available before the mark are not examined.
+	// Until returns how long until the next event of the given types can be claimed, by
+	// the repository's clock. The result is zero or less if an event can be claimed now.
+	// Until reports false if no event is pending. The mark is as in a [ClaimRequest]:
+	// events that became available before it are left out.
 	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
-// Verifier is the ability of a repository to check whether a program of this release can
-// work on it. Run calls Verify before it claims any event.
+// Verifier checks whether a program of this release can work on a repository. Run calls
+// Verify before it claims any event.
 type Verifier interface {
 	// Verify returns nil when the program can work on the repository, and an error that
 	// matches [ErrOutdated] when a migration is missing. Any other error means that the
-	// check failed.
+	// check failed. A repository without migrations returns nil.
 	Verify(ctx context.Context) error
 }
 
-// Transactional is the ability of a repository to be bound to a transaction of the
-// host's. Changes through such a repository may still be rolled back, so its scheduler
-// notifies no observers.
+// Transactional reports whether a repository is bound to a transaction of the host.
+// Changes in such a transaction may still be rolled back, so the scheduler notifies no
+// observers.
 type Transactional interface {
-	// InTransaction reports whether the repository is bound to a transaction.
+	// InTransaction reports whether the repository is bound to a transaction. A
+	// repository that is never bound to one returns false.
 	InTransaction() bool
 }
+
+//go:embed schema.sql
+var schemaSQL string
+
+// Schema returns the whole database schema as commented SQL, for a database that does not
+// have it yet. The text refers to the PostgreSQL schema that holds the tables as the psql
+// variable schema:
+//
+//	psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
+//
+// A database that was created this way counts as migrated. Programs need not apply the
+// schema, because package postgres migrates.
+func Schema() string { return schemaSQL }

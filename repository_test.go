@@ -24,8 +24,8 @@ func TestPageBounds(t *testing.T) {
 		"as many as may be":             {almanac.Page{Limit: 1000, After: id}, 1000, uuid.MustParse(id), nil},
 		"more":                          {almanac.Page{Limit: 1001}, 0, uuid.Nil, []string{"limit is not between 1 and 1000"}},
 		"fewer than none":               {almanac.Page{Limit: -1}, 0, uuid.Nil, []string{"limit is not between 1 and 1000"}},
-		"a cursor of another's making":  {almanac.Page{After: "42"}, 0, uuid.Nil, []string{"cursor is not one that a page ended with"}},
-		"nothing right, both are named": {almanac.Page{Limit: -1, After: "42"}, 0, uuid.Nil, []string{"limit is not between 1 and 1000", "cursor is not one that a page ended with"}},
+		"a cursor of another's making":  {almanac.Page{After: "42"}, 0, uuid.Nil, []string{"cursor is not a cursor of an earlier page"}},
+		"nothing right, both are named": {almanac.Page{Limit: -1, After: "42"}, 0, uuid.Nil, []string{"limit is not between 1 and 1000", "cursor is not a cursor of an earlier page"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,35 +10,37 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// running lets planners wake the engines that run in the same process.
+// running lets a scheduler wake the engines that run in the same process.
 type running struct {
-	lanes    atomic.Pointer[[]*lane] // nil unless they run
-	miswired sync.Map                // NoDelivererError → true, of those in the log
-	zones    *zoneFollower           // of passes; only the one that runs uses it
+	lanes    atomic.Pointer[[]*lane] // nil unless the engines run
+	miswired sync.Map                // NoDelivererError → true, for the errors that were logged
+	zones    *zoneFollower           // of RunOnce; only the active pass uses it
 }
 
-// wake has the engines look again, everywhere: nothing is known of what there is.
+// wake makes all engines search from the beginning, because the caller does not know
+// which events are available.
 func (r *running) wake() {
 	r.each(func(l *lane) { l.mark.reset() })
 }
 
-// wakeFor has the engines look again after events were stored: those that are
-// PENDING are what there is.
+// wakeFor makes the engines search again after events were stored. It moves the marks
+// back to the PENDING ones of them.
 func (r *running) wakeFor(events ...Event) {
-	r.each(func(l *lane) { l.mark.tell(events...) })
+	r.each(func(l *lane) { l.mark.note(events...) })
 }
 
-// each hints to every engine that something may be due, after what is to be said of
-// its mark.
-func (r *running) each(say func(*lane)) {
+// each calls update for every lane, and then wakes the lane's engine.
+func (r *running) each(update func(*lane)) {
 	lanes := r.lanes.Load()
 	if lanes == nil {
 		return
 	}
 	for _, l := range *lanes {
-		say(l)
+		update(l)
 		l.engine.Wake()
 	}
 }
@@ -53,7 +55,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner}
 		l.engine = w.newEngine()
 		if i == 0 {
-			l.engine.Chores = w.chores()
+			l.engine.Tasks = w.maintenance()
 		}
 	}
 	if !s.running.lanes.CompareAndSwap(nil, &lanes) {
@@ -64,7 +66,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 		return fmt.Errorf("almanac: run: %w", err)
 	}
 
-	if len(s.deliverers) == 0 && len(s.middleware) == 0 { // NewScheduler could not know that this program delivers
+	if len(s.deliverers) == 0 && len(s.middleware) == 0 { // NewScheduler could not know whether this program delivers
 		for _, err := range s.unwired(s.registry) {
 			_ = s.miswired(ctx, err)
 		}
@@ -82,11 +84,11 @@ func (s *scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// runListening runs the engines, and listens for as long as they claim.
+// runListening runs the engines, and listens for hints until they end.
 func (s *scheduler) runListening(ctx context.Context, lanes []*lane) error {
-	hearing, stop := context.WithCancel(ctx)
+	listening, stop := context.WithCancel(ctx)
 	var listener, engines sync.WaitGroup
-	listener.Go(func() { s.listen(hearing) })
+	listener.Go(func() { s.listen(listening) })
 	defer listener.Wait()
 	defer stop()
 	errs := make([]error, len(lanes))
@@ -97,13 +99,12 @@ func (s *scheduler) runListening(ctx context.Context, lanes []*lane) error {
 	return errors.Join(errs...)
 }
 
-// verify returns when the repository has said that this program can work on it, or
-// cannot, or when ctx is done. Other errors are tried again, as they are while Run
-// claims: a program may start before its database does.
+// verify waits until the repository answers whether this program can work on it, or until
+// ctx is done. It tries again after other errors, because a program may start before its
+// database.
 func (s *scheduler) verify(ctx context.Context) error {
-	v, able := s.repository.(Verifier)
-	for failures := 1; able; failures++ {
-		err := v.Verify(ctx)
+	for failures := 1; ; failures++ {
+		err := s.repository.Verify(ctx)
 		if err == nil || errors.Is(err, ErrOutdated) {
 			return err
 		}
@@ -116,10 +117,9 @@ func (s *scheduler) verify(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return nil
 }
 
-// layoutMillis is RFC 3339 with milliseconds, as the log line below has it.
+// layoutMillis is RFC 3339 with milliseconds, for the log line below.
 const layoutMillis = "2006-01-02T15:04:05.000Z07:00"
 
 func (s *scheduler) Missed(ctx context.Context) (Missed, error) {
@@ -142,12 +142,12 @@ func (s *scheduler) FindMissed(ctx context.Context, limit int) ([]Event, error) 
 	return s.repository.FindMissed(ctx, s.registry.EventTypes(), s.grace, limit)
 }
 
-// owner tells people which process holds a lease. The random part makes it unique
-// where containers share names and process ids.
+// owner returns a name for the holder of a lease, which operators can read. The random
+// part makes the name unique where containers share host names and process ids.
 func owner() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return fmt.Sprintf("%s/%d/%08x", clip(host, 100), os.Getpid(), rand.Uint32())
+	return fmt.Sprintf("%s/%d/%08x", excerpt.Of(host, 100), os.Getpid(), rand.Uint32())
 }

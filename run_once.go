@@ -11,27 +11,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// RunOnceOptions bounds one pass. The zero RunOnceOptions is all defaults.
+// RunOnceOptions are options of one pass. The zero RunOnceOptions means the defaults.
 type RunOnceOptions struct {
 	// Limit is the most events that the pass claims, 1 to 1,000,000. An event that is
 	// tried again in the same pass counts again. Zero means 10,000.
 	Limit int
 
-	// Within is how long the pass claims events. Deliveries that are under way then may
-	// go on for as long as [WithDrain] says. Deliveries that take longer are cancelled,
-	// and their events released. Storing the last outcomes takes moments more,
-	// and at most a lease (see [WithLease]). Within must not be negative. Zero means a
-	// minute.
+	// Within is how long the pass claims events. It must not be negative. Zero means one
+	// minute. Deliveries that are under way at the end may continue for as long as
+	// [WithDrain] says. Longer deliveries are cancelled, and their events are released.
+	// Storing the last outcomes takes a few moments more, and at most one lease (see
+	// [WithLease]).
 	Within time.Duration
 
-	// Prune deletes ended events as [WithRetention] says, after the deliveries. It looks at
-	// every event that ended before the retention, so once a day is enough. Without a retention it
-	// does nothing.
+	// Prune deletes ended events as [WithRetention] says, after the deliveries. It reads
+	// every event that ended before the retention, so once a day is enough. Without a
+	// retention it does nothing.
 	Prune bool
 }
 
-// RunOnceResult says what one pass did. Claimed is the sum of Completed, Failed, Retried,
-// Released and Unstored.
+// RunOnceResult counts what one pass did. Claimed is the sum of Completed, Failed,
+// Retried, Released and Unstored.
 type RunOnceResult struct {
 	// Claimed is how many events were claimed. An event that was claimed twice counts
 	// twice.
@@ -46,15 +46,15 @@ type RunOnceResult struct {
 	// Released is how many events were released because the pass ended before their
 	// delivery. No attempt of these events is counted.
 	Released int
-	// Unstored is how many events have an outcome that was not stored: the lease was
-	// lost, the user was deleted at once, or the database did not answer. Such an event
-	// runs again when its lease has run out, unless it was deleted.
+	// Unstored is how many events have an outcome that was not stored. The lease was
+	// lost, the user was deleted with [DeleteOptions].AtOnce, or the database did not
+	// answer. Unless it was deleted, such an event runs again when its lease has expired.
 	Unstored int
 	// Recovered is how many events of expired leases were released before the first
 	// claim, as after a crash.
 	Recovered int
-	// More is whether events are still due: the limit was reached, the time was over, or
-	// another transaction had them locked. Another pass can begin at once.
+	// More is whether more events are due. The limit was reached, the time was over, or
+	// another transaction had the events locked. Another pass can start at once.
 	More bool
 }
 
@@ -104,16 +104,16 @@ func (s *scheduler) RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResul
 }
 
 // onePass is one call of RunOnce. All its lanes together use at most two connections of
-// the repository: one to claim and to store outcomes, one to renew leases.
+// the repository: one to claim events and to store outcomes, one to renew leases.
 type onePass struct {
 	*scheduler
 	RunOnceOptions
-	working  chan struct{} // full while a claim, a look or a batch of outcomes is at the repository
+	working  chan struct{} // full while a claim, a search or a batch of outcomes uses the repository
 	left     int           // events that may still be claimed; guarded by working
-	renewing chan struct{} // full while a renewal is at the repository
+	renewing chan struct{} // full while a renewal uses the repository
 
 	mu     sync.Mutex
-	held   map[uuid.UUID]bool // claimed, and not stored yet
+	held   map[uuid.UUID]bool // events that were claimed and have no stored outcome yet
 	result RunOnceResult
 }
 
@@ -125,7 +125,7 @@ func newOnePass(s *scheduler, o RunOnceOptions) *onePass {
 	return p
 }
 
-// count takes note of what was stored.
+// count counts what was stored, by the notices.
 func (p *onePass) count(_ context.Context, n Notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +154,7 @@ func (p *onePass) count(_ context.Context, n Notice) {
 	delete(p.held, id)
 }
 
-// counted returns what was counted.
+// counted returns the result so far.
 func (p *onePass) counted() RunOnceResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,10 +179,8 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	defer p.running.lanes.Store(nil)
 	bounded, cancel := context.WithTimeout(ctx, p.Within)
 	defer cancel()
-	if v, able := p.repository.(Verifier); able {
-		if err := v.Verify(bounded); err != nil {
-			return RunOnceResult{}, err
-		}
+	if err := p.repository.Verify(bounded); err != nil {
+		return RunOnceResult{}, err
 	}
 	err = p.upkeep(bounded, workers[0])
 	errs := make([]error, len(lanes))
@@ -202,12 +200,12 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	return result, err
 }
 
-// upkeepShare limits maintenance to one part in so many of a pass. Without a limit,
-// maintenance that takes longer than a pass would keep every pass from delivering.
+// upkeepShare limits maintenance to the pass's time divided by upkeepShare. Without that
+// limit, long maintenance tasks would prevent every pass from delivering.
 const upkeepShare = 4
 
-// upkeep runs before the first claim the maintenance tasks that Run does beside its
-// claims. A task that fails does not hold up the others.
+// upkeep runs the maintenance tasks of Run before the first claim. A task that fails does
+// not stop the others.
 func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Within/upkeepShare)
 	defer cancel()
@@ -232,8 +230,8 @@ func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 	return errors.Join(errs...)
 }
 
-// unlessOver returns err, or nil when the time of the pass is over: the next pass then
-// does the rest.
+// unlessOver returns err, or nil if the time of the pass is over: the next pass continues
+// the work.
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -293,14 +291,15 @@ func (p *onePass) engine(w *worker) *machine {
 	return e
 }
 
-// exclusively calls f while no other call holds turn, or returns the context's error.
-func exclusively(ctx context.Context, turn chan struct{}, f func() error) error {
+// exclusively calls f while no other call uses slot. It returns the context's error if
+// ctx is done before that.
+func exclusively(ctx context.Context, slot chan struct{}, f func() error) error {
 	select {
-	case turn <- struct{}{}:
+	case slot <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-turn }()
+	defer func() { <-slot }()
 	return f()
 }
 
@@ -317,7 +316,7 @@ func (w *worker) untilAllowedIfDue(ctx context.Context) (time.Duration, bool, er
 	return w.untilAllowed(time.Now()), true, nil
 }
 
-// more reports whether something is due yet.
+// more reports whether an event is due now.
 func (p *onePass) more(ctx context.Context) (bool, error) {
 	types := p.registry.EventTypes()
 	if len(types) == 0 {

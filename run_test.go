@@ -1,8 +1,10 @@
 package almanac_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/engine"
 )
 
 // receiver remembers what was delivered to it and answers from a list; after the
@@ -97,7 +100,7 @@ func TestRunTriesAgainWithTheSameKeyAndPayload(t *testing.T) {
 	require.Equal(t, errBusy.Error(), done.LastError)
 }
 
-func TestRunGivesUpAndTheSeriesGoesOn(t *testing.T) {
+func TestRunFailsAnEventAndTheSeriesContinues(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		answers []error
@@ -191,7 +194,7 @@ func TestRunBoundsAnAttempt(t *testing.T) {
 	require.Equal(t, context.DeadlineExceeded.Error(), failed.FailureReason)
 }
 
-func TestRunGivesBackWhatItCannotFinish(t *testing.T) {
+func TestRunReleasesUnfinishedEvents(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	begun := make(chan struct{})
@@ -234,7 +237,7 @@ func TestRunLetsDeliveriesFinish(t *testing.T) {
 	require.Equal(t, almanac.Completed, w.event(t, owed).Status)
 }
 
-func TestRunTakesOverFromTheDead(t *testing.T) {
+func TestRunTakesOverEventsOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
@@ -259,7 +262,7 @@ func TestRunTakesOverFromTheDead(t *testing.T) {
 	require.Equal(t, done, w.event(t, owed), "the dead overwrite nothing")
 }
 
-func TestRunSparesTheProcessFromWhatKilledFive(t *testing.T) {
+func TestRunFailsAnEventAfterFiveCrashes(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
@@ -374,5 +377,243 @@ func TestTheSweepTakesSmallerStepsAfterAFailure(t *testing.T) {
 
 		require.NoError(t, w.stop())
 		require.EqualValues(t, 5, steps.failed.Load(), "2,000, 1,000, 500, 250, 125")
+	})
+}
+
+// Whatever a delivery answers to which its user was deleted: it is made once,
+// nobody is told of an outcome that is not stored, and the worker goes on.
+func TestRunStopsQuietlyWhenTheUserIsDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]error{
+		"delivered":         nil,
+		"to be tried again": errBusy,
+		"failed":            almanac.Permanent(errBusy),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			var deleted, next almanac.Event
+			var scheduler almanac.Scheduler
+			ready, attempts := make(chan struct{}), 0
+			handler := series{Execution: soon, eventType: "DIGEST", execute: func(ctx context.Context, d almanac.Delivery) error {
+				if d.Event.ID != deleted.ID {
+					return nil
+				}
+				<-ready
+				attempts++
+				met, err := scheduler.DeleteUser(ctx, d.Event.UserID, almanac.DeleteOptions{AtOnce: true})
+				if err != nil || len(met.InFlight) != 1 {
+					t.Errorf("deletion %+v, error %v", met, err)
+				}
+				return answer
+			}}
+			handler.seconds = ago(time.Hour, nextYear)
+			deleted = owe(t, w.store, handler)
+			handler.seconds = ago(time.Minute, nextYear)
+			next = owe(t, w.store, handler)
+			var log bytes.Buffer
+
+			scheduler = w.run(t, handler, almanac.WithWorkers(1), almanac.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+			close(ready)
+			var told []almanac.NoticeKind
+			for n := range w.notices {
+				require.NotEqual(t, n.Event.ID, n.User.ID, "%s is told of nothing", n.Kind)
+				if n.Event.ID == deleted.ID || n.User.ID == deleted.UserID {
+					told = append(told, n.Kind)
+				} else if n.Kind == almanac.EventCreated {
+					break
+				}
+			}
+			require.NoError(t, w.stop())
+			close(w.notices)
+			for n := range w.notices {
+				require.NotEqual(t, n.Event.ID, n.User.ID, "%s is told of nothing", n.Kind)
+				require.NotEqual(t, deleted.UserID, n.Event.UserID, "%s is told of a person who is gone", n.Kind)
+			}
+
+			require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed, almanac.UserDeleted}, told)
+			require.Equal(t, 1, attempts)
+			require.Equal(t, almanac.Completed, w.event(t, next).Status)
+			require.Empty(t, log.String(), "nothing went wrong")
+			_, err := w.store.User(t.Context(), deleted.UserID)
+			require.ErrorIs(t, err, almanac.ErrNotFound)
+			n, err := w.store.Count(t.Context(), almanac.ForUser(deleted.UserID))
+			require.NoError(t, err)
+			require.Zero(t, n, "no successor")
+		})
+	}
+}
+
+// A lease that holds nothing any more is lost when it would be renewed, and with it
+// the reason to go on.
+func TestRunCancelsALongDeliveryWhenTheUserIsDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := almanactest.NewRepository(nil)
+		started, ended := make(chan uuid.UUID), make(chan error, 1)
+		handler := series{
+			Execution: almanac.Execution{AttemptTimeout: 24 * time.Hour}, eventType: "DIGEST", seconds: ago(time.Minute),
+			execute: func(ctx context.Context, d almanac.Delivery) error {
+				started <- d.Event.UserID
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return ctx.Err()
+			},
+		}
+		registry, err := almanac.NewRegistry(handler)
+		require.NoError(t, err)
+		scheduler, err := almanac.NewScheduler(repository, registry)
+		require.NoError(t, err)
+		owe(t, repository, handler)
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan error)
+		go func() { stopped <- scheduler.Run(ctx) }()
+
+		_, err = scheduler.DeleteUser(t.Context(), <-started, almanac.DeleteOptions{AtOnce: true})
+		require.NoError(t, err)
+
+		require.ErrorIs(t, <-ended, engine.ErrLeaseLost)
+		stop()
+		require.NoError(t, <-stopped)
+		n, err := repository.Count(t.Context(), nil)
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
+
+// A deletion says what is not there also when it is asked twice.
+func TestDeleteUserNotifiesOnce(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]almanac.DeleteOptions{"at once": {AtOnce: true}, "when what is in flight has ended": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			repository, told := almanactest.NewRepository(nil), 0
+			s := schedulerOn(t, repository, almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+				if n.Kind == almanac.UserDeleted {
+					told++
+				}
+			})))
+			e := enrol(t, s, "Pacific/Auckland", "1990-06-15")
+
+			d, err := s.DeleteUser(t.Context(), e.UserID, options)
+			require.NoError(t, err)
+			require.Equal(t, almanac.DeleteResult{Removed: 1}, d)
+			_, err = repository.Event(t.Context(), e.ID)
+			require.ErrorIs(t, err, almanac.ErrNotFound)
+			_, err = s.DeleteUser(t.Context(), e.UserID, options)
+
+			var missing *almanac.NotFoundError
+			require.True(t, errors.As(err, &missing))
+			require.Equal(t, almanac.NotFoundError{Kind: "user", ID: e.UserID}, *missing)
+			require.Equal(t, 1, told)
+		})
+	}
+}
+
+// doubtful is a repository that answers from a list whether it can be worked on, and
+// counts how often it was claimed from.
+type doubtful struct {
+	*almanactest.Repository
+	answers func(asked int) error
+	asked   int
+	claims  atomic.Int64
+}
+
+func (d *doubtful) Verify(context.Context) error {
+	d.asked++
+	return d.answers(d.asked)
+}
+
+func (d *doubtful) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	d.claims.Add(1)
+	return d.Repository.Claim(ctx, r)
+}
+
+func (d *doubtful) run(t *testing.T, limit time.Duration) error {
+	t.Helper()
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	require.NoError(t, err)
+	scheduler, err := almanac.NewScheduler(d, registry)
+	require.NoError(t, err)
+	ctx, stop := context.WithTimeout(t.Context(), limit)
+	defer stop()
+	return scheduler.Run(ctx)
+}
+
+func TestRunClaimsNothingWhereAMigrationIsMissing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &doubtful{Repository: almanactest.NewRepository(nil), answers: func(int) error { return almanac.ErrOutdated }}
+
+		err := d.run(t, time.Hour)
+
+		require.ErrorIs(t, err, almanac.ErrOutdated)
+		require.Equal(t, 1, d.asked)
+		require.Zero(t, d.claims.Load())
+	})
+}
+
+func TestRunWaitsWhileTheRepositoryDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	down := errors.New("connection refused")
+	synctest.Test(t, func(t *testing.T) {
+		d := &doubtful{Repository: almanactest.NewRepository(nil), answers: func(asked int) error {
+			if asked < 4 {
+				return down
+			}
+			return nil
+		}}
+		require.NoError(t, d.run(t, time.Hour))
+		require.Equal(t, 4, d.asked)
+		require.NotZero(t, d.claims.Load())
+
+		d.claims.Store(0)
+		d.answers = func(int) error { return down }
+		require.NoError(t, d.run(t, time.Hour), "stopped before it began")
+		require.Zero(t, d.claims.Load())
+	})
+}
+
+// handsOn is a repository that leaves the outcomes of what was delivered to others.
+type handsOn struct{ almanac.Repository }
+
+func (h handsOn) Settle(_ context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
+	answers := make([]almanac.SettleResult, len(settlements))
+	for i, s := range settlements {
+		answers[i] = almanac.SettleResult{Event: s.Event, Err: almanac.ErrHandedOn}
+	}
+	return answers, nil
+}
+
+func TestHandedOnEventsAreNeitherFailuresNorNotices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := almanactest.NewRepository(nil)
+		u := almanactest.User()
+		stored := almanactest.Store(t, repository, u, almanactest.Event(time.Now(), almanactest.For(u)))
+		registry, err := almanac.NewRegistry(almanac.Birthday{})
+		require.NoError(t, err)
+		var log bytes.Buffer
+		var told []almanac.NoticeKind
+		handed := 0
+		scheduler, err := almanac.NewScheduler(handsOn{repository}, registry,
+			almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+				handed++
+				return nil
+			})),
+			almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { told = append(told, n.Kind) })),
+			almanac.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		require.NoError(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+
+		require.NoError(t, scheduler.Run(ctx))
+
+		require.Equal(t, 1, handed, "its lease runs yet, although nobody renews it here")
+		require.Equal(t, []almanac.NoticeKind{almanac.EventClaimed}, told)
+		require.Empty(t, log.String())
+		is, err := repository.Event(t.Context(), stored[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, almanac.Processing, is.Status)
 	})
 }

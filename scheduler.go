@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Scheduler makes things happen at a local time of day. It is safe for concurrent
-// use. A program that only plans never calls Run; any number of programs may run
-// on one database.
+// Scheduler plans events at local times of day, and runs them. It is safe for concurrent
+// use. A program that only plans never calls Run. Any number of programs can use one
+// database.
 type Scheduler interface {
 	Planner
 	BulkPlanner
@@ -23,134 +26,144 @@ type Scheduler interface {
 	Pauser
 	Runner
 
-	// Preview returns the next n occurrences of a type for a person, 1 to 1,000 of
-	// them, as their handler sees it now: each with its instant and the reasons for it.
-	// It stores nothing and looks at nothing stored but the person. Fewer come back
-	// when the recurrence ends. What a policy skips, or what gives way to another, is
-	// not among them.
+	// Preview returns the next n occurrences of a type for a user, with the instant of
+	// each and how it was resolved. n is 1 to 1,000. It stores nothing, and reads only
+	// the user and the clock from the database. The result is shorter when the recurrence
+	// ends. It leaves out occurrences that a policy skips or that give way to another
+	// occurrence.
 	//
-	// Where one cannot be resolved, as under the policy reject, those before it come
-	// back with the error. Of a handler with several series, the others go on.
-	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]Upcoming, error)
+	// When an occurrence cannot be resolved, as under the policy reject, Preview returns
+	// the earlier ones together with the error. If the handler has several series, the
+	// other series are still previewed.
+	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]Occurrence, error)
 
-	// Reconcile compares zone rules with those that the database follows and, where
-	// they are newer, resolves the pending events of those zones anew from their wall
-	// times. Events that were ever claimed keep their instant, and so do all while the
-	// rules are older than the database's. It can be interrupted at any time and
-	// goes on when it is called again, here or elsewhere. Run calls it (see
-	// [WithZoneCheck]).
-	Reconcile(ctx context.Context, how Reconcile) (Reconciliation, error)
+	// Reconcile compares the program's zone rules with the rules that the database
+	// follows. For each zone whose rules are newer in the program, it resolves the
+	// pending events again from their wall times. Events that were ever claimed keep
+	// their instant. When the program's rules are older, all events keep theirs. An
+	// interrupted call can be repeated, by any process, and continues the work. Run calls
+	// Reconcile (see [WithZoneCheck]).
+	Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error)
 
-	// With returns a scheduler on another repository, with everything else the same.
-	// On one that is bound to the host's transaction, what the scheduler stores is
-	// part of that transaction, and observers are not told.
+	// With returns a scheduler that uses another repository and has everything else in
+	// common with this one. If that repository is bound to a transaction of the host, all
+	// that the new scheduler stores is part of the transaction, and observers are not
+	// notified.
 	With(r Repository) Scheduler
 }
 
-// Runner executes what is planned, in one process.
+// Runner executes the planned events, in one process.
 type Runner interface {
-	// Run claims and executes events until ctx is done. Then it claims nothing more,
-	// lets what is in hand finish for as long as [WithDrain] says, cancels and gives
-	// back the rest, stores every outcome and returns nil. It waits for every
-	// goroutine that it started, except those of deliveries that ignore their
-	// context, of which the error tells.
+	// Run claims and executes events until ctx is done. Then it claims nothing more and
+	// lets running deliveries finish for as long as [WithDrain] says. It cancels the
+	// deliveries that take longer, releases their events, stores every outcome and
+	// returns nil. Run waits for every goroutine that it started, except for deliveries
+	// that ignore their context. If there are such deliveries, it returns an error that
+	// counts them.
 	//
-	// An event begins at its instant by the repository's clock, never before. Where the
-	// repository is a [Confirmer], Run claims it a moment ahead, so that it is PROCESSING
-	// before it begins, and asks at its instant whether it is still as it was: what was
-	// edited or deleted until then begins as edited, or not at all (see
-	// [WithLookAhead]).
+	// An event starts at its instant by the repository's clock, never before. If the
+	// repository supports it (see [Confirmer]), Run claims an event a moment before its
+	// instant, so the event is PROCESSING before it starts. At the instant, Run confirms
+	// that the event is unchanged. So edits and deletions before the instant still take
+	// effect (see [WithLookAhead]).
 	//
-	// What other processes store it finds when they give a hint that the repository
-	// hears (see [Listener]), or else at the next poll (see [WithPoll]).
+	// Run learns of events that other processes store from the repository's hints (see
+	// [Listener]). Without hints it finds them at the next poll (see [WithPoll]).
 	//
-	// A scheduler runs once at a time; a second concurrent Run returns [ErrRunning].
-	// Where the repository lacks a migration of this release, Run claims nothing and
-	// returns an error that matches [ErrOutdated]. One that a newer release has migrated
-	// will do. While the repository cannot be asked, Run waits.
+	// Only one Run of a scheduler is active at a time. A second concurrent call returns
+	// [ErrRunning]. If the repository lacks a migration of this release, Run claims
+	// nothing and returns an error that matches [ErrOutdated]. Migrations of a newer
+	// release are no error. While the repository does not answer, Run waits.
 	Run(ctx context.Context) error
 
-	// RunOnce is one pass of what Run does, for hosts that a cron or a function service
-	// starts. It releases what leases that ran out held, plans what was left to this
-	// program, and compares zone rules as Run does. Then it claims and executes due
-	// events until none is left, the limit is reached or its time is over. It returns how
-	// many events had which outcome. When ctx ends, the pass ends as Run does: what finishes within
-	// [WithDrain] is stored, and the rest is released.
+	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or
+	// a function service starts. It releases the events of expired leases, plans the
+	// successors that other programs left to this one (see [CancelResult]), and compares
+	// zone rules. Then it claims and executes due events until no event is due, the limit
+	// is reached, or the time of the pass is over. It returns how many events had which
+	// outcome. When ctx ends, the pass ends as Run does: deliveries that finish within
+	// [WithDrain] are stored, and the other events are released.
 	//
-	// An event that fails is tried again by a later pass, or by this one if its wait is
-	// over while others run. A type's [Limit] holds; a pass waits for its rate.
-	// RunOnce uses at most two connections at a time, and one is enough. It does not listen
-	// and does not look ahead. Any number of passes and of Runs may work on one database.
+	// A failed event is tried again by a later pass, or by this pass if the retry becomes
+	// due while other events still run. A type's [Limit] applies, so a pass may wait for
+	// the rate. RunOnce uses at most two connections at a time, and works with one. It
+	// does not listen for hints and does not look ahead. Any number of passes and of Runs
+	// can use one database.
 	//
-	// Options out of their bounds are a [*ValidationError]. The error matches [ErrOutdated]
-	// as for Run, and [ErrRunning] while a Run or a pass of this scheduler runs. It matches
-	// [errors.ErrUnsupported] in a host's transaction. After any other error the result
-	// says what was done all the same; the next pass goes on from there.
+	// The error is a [*ValidationError] if an option is out of range. It matches
+	// [ErrOutdated] as for Run, [ErrRunning] while another Run or pass of this scheduler
+	// is active, and [errors.ErrUnsupported] in a transaction of the host. After any
+	// other error, the result still counts what was done, and the next pass continues.
 	RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResult, error)
 
-	// Missed reports which events have been ready for longer than the grace (see
-	// [WithMissedGrace]), as after a downtime, and logs a line about them. They need no
-	// further care: Run executes them, oldest first. Run calls it at its start.
+	// Missed counts the events that have been ready for longer than the grace (see
+	// [WithMissedGrace]), as after a downtime, and logs the count. Missed events need no
+	// action, because Run executes them, oldest first. Run calls Missed when it starts.
 	Missed(ctx context.Context) (Missed, error)
 
-	// FindMissed returns up to limit of the events that Missed counts, oldest first: in
-	// the order in which Run executes them. The limit is 1 to 1,000; zero means 1,000, any
-	// other is a [*ValidationError]. FindMissed changes nothing and logs nothing.
+	// FindMissed returns up to limit of the events that Missed counts, oldest first,
+	// which is the order in which Run executes them. The limit is 1 to 1,000. Zero means
+	// 1,000. Any other limit is a [*ValidationError]. FindMissed changes nothing and logs
+	// nothing.
 	FindMissed(ctx context.Context, limit int) ([]Event, error)
 
-	// Health returns how Run does at the moment. It asks nobody, so it is cheap and
-	// cannot fail. All schedulers that [Scheduler].With made of one have the same.
+	// Health returns the present condition of Run. It makes no call to the repository, so
+	// it is cheap and cannot fail. It is the same for all schedulers that
+	// [Scheduler].With made from one another.
 	Health() Health
 }
 
-// Planner stores people and keeps what they are owed in step with them.
+// Planner stores users and keeps their pending events up to date.
 type Planner interface {
-	// CreateUser stores a person and the first event of each registered type that
-	// they are owed, in one transaction. A profile that is not valid is a
-	// [*ValidationError]; an id that is taken matches [ErrExists].
-	CreateUser(ctx context.Context, p Profile) (Enrolment, error)
+	// CreateUser stores a user together with the user's first event of each registered
+	// type that has an occurrence for the user, in one transaction. The error is a
+	// [*ValidationError] if the profile is invalid, and matches [ErrExists] if the id is
+	// taken.
+	CreateUser(ctx context.Context, p Profile) (UserWithEvents, error)
 
-	// UpdateUser changes a person and replans their pending events, in one
+	// UpdateUser changes a user and replans the user's pending events, in one
 	// transaction. Events that were ever claimed keep their target; their successors
-	// follow the change. A change that is not valid is a [*ValidationError]; a person
-	// who does not exist, a [*NotFoundError]; one who is no longer at the version that
-	// the change is for, an [*OptimisticLockError].
-	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error)
+	// follow the change. The error is a [*ValidationError] if the change is invalid, a
+	// [*NotFoundError] if the user does not exist, and an [*OptimisticLockError] if the
+	// user has another version than [ProfileChange].Version.
+	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error)
 
-	// DeleteUser deletes a person and what they were owed. [Delete] says what becomes
-	// of deliveries in flight. The error is a [*NotFoundError] when there is no such
-	// person.
-	DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error)
+	// DeleteUser deletes a user together with the user's events. [DeleteOptions] says how
+	// deliveries in flight are treated. The error is a [*NotFoundError] if the user does
+	// not exist.
+	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
 
-	// Schedule stores the next event of one type for a person, as when a host
-	// introduces a type: one for each series, see [MultiSeries]. An event that is open
-	// already stays as it is. It returns all open events of the type in the order of
-	// their keys. The error matches [ErrNoOccurrence] when the person is owed none.
+	// Schedule stores the next event of one type for a user, as when a host introduces a
+	// type. A handler with several series has one event for each of them (see
+	// [MultiSeries]). A series that has an open event is left unchanged. Schedule returns
+	// all open events of the type, in the order of series and occurrence keys. The error
+	// matches [calendar.ErrNoOccurrence] if the user has no occurrence of the type.
 	Schedule(ctx context.Context, userID uuid.UUID, eventType string) ([]Event, error)
 
-	// Reschedule replans a person's pending events without changing the person: after
-	// the handlers have changed, or to mend a series that had come to a stand.
-	Reschedule(ctx context.Context, userID uuid.UUID) (Rescheduled, error)
+	// Reschedule replans a user's pending events without a change of the user. Call it
+	// after a change of the handlers, or to continue a series whose successor could not
+	// be planned.
+	Reschedule(ctx context.Context, userID uuid.UUID) (UpdateUserResult, error)
 }
 
-// Enrolment is a person as stored, with their first events.
-type Enrolment struct {
+// UserWithEvents is a stored user together with the user's first events.
+type UserWithEvents struct {
 	User   User
 	Events []Event // in the order of event types, then of series
 }
 
-// Rescheduled says what a change to a person did to their events.
-type Rescheduled struct {
+// UpdateUserResult says how a change of a user affected the user's events.
+type UpdateUserResult struct {
 	User      User        // as stored
-	Moved     []Event     // pending events that have another target now
-	Refreshed []Event     // pending events whose target stayed; their payload was made anew
-	Added     []Event     // events of types that the person is newly owed
-	Removed   []Event     // events of types that the person is no longer owed
-	Skipped   []uuid.UUID // events that were claimed before, which keep the old data; observers hear EventSkipped of each
+	Moved     []Event     // pending events with a new target
+	Refreshed []Event     // pending events with the same target and a new payload
+	Added     []Event     // first events of series that had no open event
+	Removed   []Event     // pending events whose occurrence no longer exists
+	Skipped   []uuid.UUID // events that were claimed before and keep the old data; observers are notified of each by EventSkipped
 }
 
-// NewScheduler returns a scheduler of the registry's event types on a repository.
-// Settings out of their bounds are all reported at once.
+// NewScheduler returns a scheduler that stores events of the registry's types in a
+// repository. The error joins all options that are out of range.
 func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler, error) {
 	s, err := newSettings(r, registry, options)
 	if err != nil {
@@ -163,57 +176,61 @@ type scheduler struct {
 	settings
 	repository Repository
 	registry   Registry
-	running    *running // shared by the schedulers that With made
+	running    *running // shared by all schedulers that With made from this one
 	zones      *atomic.Pointer[zoneView]
 }
 
 func (s *scheduler) With(r Repository) Scheduler {
 	bound := *s
 	bound.repository = r
-	if !bound.inTransaction() { // it may be on another database
+	if !bound.inTransaction() { // it may be in another database
 		bound.zones = new(atomic.Pointer[zoneView])
 	}
 	return &bound
 }
 
-func (s *scheduler) CreateUser(ctx context.Context, p Profile) (Enrolment, error) {
+func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, error) {
 	now, err := s.repository.Now(ctx)
 	if err != nil {
-		return Enrolment{}, err
+		return UserWithEvents{}, err
 	}
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return Enrolment{}, err
+		return UserWithEvents{}, err
 	}
 	planned, err := s.planFirst(p, now, zones)
 	if err != nil {
-		return Enrolment{}, err
+		return UserWithEvents{}, err
 	}
-	u, events, err := s.repository.CreateUser(ctx, planned.User, planned.Events...)
+	results, err := s.repository.CreateUsers(ctx, []UserWithEvents{planned})
 	if err != nil {
-		return Enrolment{}, err
+		return UserWithEvents{}, err
 	}
-	s.tell(ctx, Notice{Kind: UserCreated, User: u})
-	s.tellEvents(ctx, EventCreated, events)
-	s.running.wakeFor(events...)
-	return Enrolment{u, events}, nil
+	stored, err := results[0].UserWithEvents, results[0].Err
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	s.notify(ctx, Notice{Kind: UserCreated, User: stored.User})
+	s.notifyEvents(ctx, EventCreated, stored.Events)
+	s.running.wakeFor(stored.Events...)
+	return stored, nil
 }
 
-// planFirst makes a user of a profile, and plans their first events.
-func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (Enrolment, error) {
+// planFirst makes a user from a profile, and plans the user's first events.
+func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
 	u, err := NewUser(p, now)
 	if err != nil {
-		return Enrolment{}, err
+		return UserWithEvents{}, err
 	}
 	all, err := s.allSeries(u)
 	if err != nil {
-		return Enrolment{}, err
+		return UserWithEvents{}, err
 	}
 	events, err := firsts(all, nil, Roster{User: u, Now: now})
-	return Enrolment{u, zones.stampAll(events)}, err
+	return UserWithEvents{u, zones.stampAll(events)}, err
 }
 
-func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (Rescheduled, error) {
+func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) {
 		if c.isEmpty() {
 			return r.User, r.User.expect(c.Version)
@@ -222,17 +239,17 @@ func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChang
 	})
 }
 
-func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (Rescheduled, error) {
+func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) { return r.User, nil })
 }
 
-// edit changes a user and brings their pending events into step, in one
-// transaction, and tells what came of it.
-func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (Rescheduled, error) {
+// edit changes a user and replans the user's pending events, in one transaction. Then it
+// notifies observers.
+func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (UpdateUserResult, error) {
 	var before Roster
 	zones, err := s.zoneView(ctx)
 	if err != nil {
-		return Rescheduled{}, err
+		return UpdateUserResult{}, err
 	}
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
 		before = r
@@ -245,19 +262,19 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	s.measureEdit(ctx, UpdateUser, err)
 	if err != nil {
 		s.logConflict(ctx, before, err)
-		return Rescheduled{}, err
+		return UpdateUserResult{}, err
 	}
 	result := s.summarize(before, stored)
-	s.tellEdit(ctx, before.User, stored)
-	s.tellEvents(ctx, EventSkipped, before.InFlight)
-	if !s.inTransaction() { // which may yet be rolled back
+	s.notifyEdit(ctx, before, stored)
+	s.notifyEvents(ctx, EventSkipped, before.InFlight)
+	if !s.inTransaction() { // a transaction of the host may still be rolled back
 		s.logEdit(ctx, before, result)
 	}
-	s.running.wakeFor(slices.Concat(stored.Moved, stored.Added)...)
+	s.running.wakeFor(slices.Concat(stored.Changed, stored.New)...)
 	return result, nil
 }
 
-// replanAll returns the edit that makes a roster what it should be.
+// replanAll returns the edit that brings the events of a roster up to date.
 func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	edit := Edit{}
 	if p.is.Version != p.User.Version {
@@ -270,7 +287,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	for _, e := range p.Pending {
 		h, err := s.registry.Handler(e.Type)
 		if err != nil {
-			continue // another program's type: its own handler will see to it
+			continue // a type of another program, whose handler replans it
 		}
 		if e.detached() {
 			if err := p.detached(h, e, &edit); err != nil {
@@ -278,44 +295,44 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			}
 			continue
 		}
-		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == idOf(h, e) })
+		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == SeriesOf(e) })
 		if i < 0 {
 			edit.Removed = append(edit.Removed, e)
 			continue
 		}
 		next, err := guarded("replanning "+e.Type, func() (Event, error) { return p.event(all[i], e) })
 		switch {
-		case errors.Is(err, ErrNoOccurrence):
+		case errors.Is(err, calendar.ErrNoOccurrence):
 			edit.Removed = append(edit.Removed, e)
 		case err != nil:
 			return Edit{}, err
 		default:
-			edit.Moved = append(edit.Moved, next)
+			edit.Changed = append(edit.Changed, next)
 		}
 	}
-	edit.Added, err = firsts(all, s.open(p.Roster), Roster{User: p.is, Used: p.Used, Now: p.Now})
-	p.zones.stampAll(edit.Added)
+	edit.New, err = firsts(all, p.open(), Roster{User: p.is, Used: p.Used, Now: p.Now})
+	p.zones.stampAll(edit.New)
 	return edit, err
 }
 
-// open says which series of a roster have an event ahead or in flight.
-func (s *scheduler) open(r Roster) map[seriesID]bool {
-	open := make(map[seriesID]bool)
+// open returns the series of a roster that have a pending event or one in flight, with
+// the occurrence keys of these events.
+func (r Roster) open() map[Series]string {
+	open := make(map[Series]string)
 	for _, e := range slices.Concat(r.InFlight, r.Pending) {
-		if h, err := s.registry.Handler(e.Type); err == nil {
-			open[idOf(h, e)] = true
-		}
+		open[SeriesOf(e)] = e.OccurrenceKey
 	}
 	return open
 }
 
-// summarize tells the events whose target moved from those that were only made anew.
-func (s *scheduler) summarize(before Roster, stored Edit) Rescheduled {
-	result := Rescheduled{User: before.User, Added: stored.Added, Removed: stored.Removed}
+// summarize separates the changed events whose target moved from those that only have a
+// new payload.
+func (s *scheduler) summarize(before Roster, stored Edit) UpdateUserResult {
+	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
 	if stored.User != nil {
 		result.User = *stored.User
 	}
-	for _, e := range stored.Moved {
+	for _, e := range stored.Changed {
 		i := slices.IndexFunc(before.Pending, func(was Event) bool { return was.ID == e.ID })
 		if was := before.Pending[i]; was.Due.Equal(e.Due) && was.Wall == e.Wall {
 			result.Refreshed = append(result.Refreshed, e)
@@ -341,37 +358,39 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 	var existing []Event
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
 		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
-		list, err := seriesOf(h, r.User)
+		list, err := seriesFor(h, r.User)
 		if err != nil {
 			return Edit{}, err
 		}
-		added, err := firsts(list, s.open(r), r)
-		return Edit{Added: zones.stampAll(added)}, err
+		added, err := firsts(list, r.open(), r)
+		return Edit{New: zones.stampAll(added)}, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.tellEvents(ctx, EventCreated, stored.Added)
-	s.running.wakeFor(stored.Added...)
-	events := slices.Concat(existing, stored.Added)
+	s.notifyEvents(ctx, EventCreated, stored.New)
+	s.running.wakeFor(stored.New...)
+	events := slices.Concat(existing, stored.New)
 	if len(events) == 0 {
-		return nil, fmt.Errorf("%w: user %s is owed no %s", ErrNoOccurrence, id, eventType)
+		return nil, fmt.Errorf("%w: user %s has no %s", calendar.ErrNoOccurrence, id, eventType)
 	}
-	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(a.OccurrenceKey, b.OccurrenceKey) })
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(strings.Compare(a.Series, b.Series), strings.Compare(a.OccurrenceKey, b.OccurrenceKey))
+	})
 	return events, nil
 }
 
-func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, how Delete) (Deletion, error) {
-	d, err := s.repository.DeleteUser(ctx, id, how)
+func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error) {
+	d, err := s.repository.DeleteUser(ctx, id, options)
 	s.measureEdit(ctx, UpdateUser, err)
 	if err != nil {
-		return Deletion{}, err
+		return DeleteResult{}, err
 	}
-	s.tell(ctx, Notice{Kind: UserDeleted, User: User{ID: id}})
+	s.notify(ctx, Notice{Kind: UserDeleted, User: User{ID: id}})
 	return d, nil
 }
 
-// isEmpty reports that nothing is to be changed, at whatever version.
+// isEmpty reports whether c changes no field. The version does not count.
 func (c ProfileChange) isEmpty() bool {
 	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil
 }

@@ -9,25 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// greetAt makes birthdays fall when a test needs them to, in the person's own zone.
-func greetAt(c almanac.Clock) almanac.Birthday {
-	return almanac.Birthday{At: func(almanac.User) almanac.Clock { return c }}
+// greetAt makes birthdays fall when a test needs them to, in the user's own zone.
+func greetAt(c calendar.Clock) almanac.Birthday {
+	return almanac.Birthday{At: func(almanac.User) calendar.Clock { return c }}
 }
 
 // born returns a profile of somebody whose birthday is today, plus days, where
 // they live.
 func born(t *testing.T, zone string, days int) almanac.Profile {
 	t.Helper()
-	z, err := almanac.LoadTimezone(zone)
+	z, err := calendar.LoadTimezone(zone)
 	require.NoError(t, err)
 	day := z.WallTime(time.Now()).Date
 	date := time.Date(1992, day.Month, day.Day, 0, 0, 0, 0, time.UTC).AddDate(0, 0, days) // a leap year has every day
 	return almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: date.Format(time.DateOnly), Timezone: zone}
 }
 
-func TestCreateUserStoresThePersonWithTheirFirstEvent(t *testing.T) {
+func TestCreateUserStoresTheUserWithTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	scheduler := w.scheduler(t, almanac.Birthday{})
@@ -42,7 +43,7 @@ func TestCreateUserStoresThePersonWithTheirFirstEvent(t *testing.T) {
 	require.Len(t, enrolment.Events, 1)
 	e := w.event(t, enrolment.Events[0])
 	require.Equal(t, e, enrolment.Events[0])
-	require.Equal(t, almanac.Clock{Hour: 9}, e.Wall.Clock)
+	require.Equal(t, calendar.Clock{Hour: 9}, e.Wall.Clock)
 	require.Equal(t, e.Wall.Labelled().Add(-9*time.Hour), e.Due, "Tokyo is nine hours ahead")
 	require.Equal(t, almanac.NewIdempotencyKey(user.ID.String(), e.Due, "BIRTHDAY"), e.IdempotencyKey)
 	require.JSONEq(t, `{"message": "Hey, Ada Lovelace it's your birthday"}`, string(e.Payload))
@@ -50,7 +51,7 @@ func TestCreateUserStoresThePersonWithTheirFirstEvent(t *testing.T) {
 	require.Equal(t, almanac.Notice{Kind: almanac.EventCreated, Event: e}, <-w.notices)
 }
 
-func TestCreateUserNamesEveryBadFieldAndStoresNothing(t *testing.T) {
+func TestCreateUserNamesEveryInvalidFieldAndStoresNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	scheduler := w.scheduler(t, almanac.Birthday{})
@@ -83,7 +84,7 @@ func TestCreateUserTakesTheHostsOwnID(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrExists)
 }
 
-func TestUpdateUserMovesWhatIsPending(t *testing.T) {
+func TestUpdateUserMovesPendingEvents(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change    func(p almanac.Profile) almanac.ProfileChange
@@ -131,11 +132,11 @@ func TestUpdateUserMovesWhatIsPending(t *testing.T) {
 
 // It is ten in the morning where she was, and late at night where she has gone:
 // her nine o'clock has passed there, and she must not lose her greeting to the move.
-func TestUpdateUserDeliversTheDayThatAMovePutInThePast(t *testing.T) {
+func TestUpdateUserDeliversAnEventThatAMovePutInThePast(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	west, east := "Pacific/Pago_Pago", "Pacific/Kiritimati" // the same date at readings 25 hours apart
-	z, err := almanac.LoadTimezone(west)
+	z, err := calendar.LoadTimezone(west)
 	require.NoError(t, err)
 	soon := z.WallTime(time.Now().Add(30 * time.Minute))
 	scheduler := w.scheduler(t, greetAt(soon.Clock))
@@ -159,7 +160,7 @@ func TestUpdateUserNeverGreetsTwiceInAYear(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	today := born(t, "Asia/Tokyo", 0)
-	z, err := almanac.LoadTimezone("Asia/Tokyo")
+	z, err := calendar.LoadTimezone("Asia/Tokyo")
 	require.NoError(t, err)
 	handler := greetAt(z.WallTime(time.Now().Add(2 * time.Second)).Clock)
 	scheduler := w.run(t, handler, almanac.WithDeliverer(almanac.ChannelWebhook, r))
@@ -184,7 +185,7 @@ func TestUpdateUserNeverGreetsTwiceInAYear(t *testing.T) {
 	require.Len(t, r.deliveries(), 1)
 }
 
-func TestUpdateUserLeavesWhatIsInFlight(t *testing.T) {
+func TestUpdateUserLeavesEventsInFlight(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear)}
@@ -212,7 +213,7 @@ func TestUpdateUserChangesAllOrNothing(t *testing.T) {
 	_, err = scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{FirstName: ptr("Augusta"), Timezone: ptr("UTC+5")})
 
 	require.ErrorIs(t, err, almanac.ErrInvalid)
-	require.ErrorIs(t, err, almanac.ErrInvalidTimezone)
+	require.ErrorIs(t, err, calendar.ErrInvalidTimezone)
 	user, err := w.store.User(t.Context(), enrolment.User.ID)
 	require.NoError(t, err)
 	require.Equal(t, enrolment.User, user)
@@ -220,7 +221,7 @@ func TestUpdateUserChangesAllOrNothing(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 }
 
-func TestUpdateUserHeedsTheVersionThatWasSeen(t *testing.T) {
+func TestUpdateUserChecksTheVersion(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change  almanac.ProfileChange
@@ -280,12 +281,12 @@ func TestScheduleIntroducesATypeOnce(t *testing.T) {
 	_, err = scheduler.Schedule(t.Context(), enrolment.User.ID, "BIRTHDAY")
 	require.ErrorIs(t, err, almanac.ErrUnsupportedEventType)
 	_, err = w.scheduler(t, series{eventType: "OVER"}).Schedule(t.Context(), enrolment.User.ID, "OVER")
-	require.ErrorIs(t, err, almanac.ErrNoOccurrence)
+	require.ErrorIs(t, err, calendar.ErrNoOccurrence)
 }
 
 // A handler that could not plan a successor leaves a series at a stand; once the
 // handler is mended, rescheduling starts it again.
-func TestRescheduleMendsASeries(t *testing.T) {
+func TestRescheduleContinuesAStoppedSeries(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	broken := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
@@ -305,7 +306,7 @@ func TestRescheduleMendsASeries(t *testing.T) {
 	require.Len(t, result.Removed, 1, "what is no longer owed goes")
 }
 
-func TestMissedCountsWhatADowntimeLeft(t *testing.T) {
+func TestMissedCountsEventsAfterADowntime(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	handler := series{eventType: "DIGEST", seconds: ago(7*24*time.Hour, 3*time.Hour)}

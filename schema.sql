@@ -1,10 +1,10 @@
--- The database schema of Almanac, whole. The migrations of package postgres add up to this file.
--- psql applies it, to a database that does not have it yet. Programs find the database migrated then:
+-- The complete database schema of Almanac. All migrations of package postgres together create the same schema as this file.
+-- Apply it with psql to a database that does not have the schema yet. Programs then find the database migrated:
 --
 --   psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
 --
--- :"schema" is the PostgreSQL schema that holds it. psql fills in no variables between dollar quotes, so functions find the tables
--- by a search_path of their own.
+-- :"schema" is the PostgreSQL schema that holds the tables. psql does not replace variables between dollar quotes, so each function
+-- sets its own search_path to find the tables.
 CREATE SCHEMA IF NOT EXISTS :"schema";
 
 -- The migrations that were applied.
@@ -14,20 +14,20 @@ CREATE TABLE :"schema".migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 
--- People whom events are for. A host with a users table of its own writes this projection of it in the same transaction.
+-- The users of the events. A host with a users table of its own writes this copy of it in the same transaction.
 CREATE TABLE :"schema".users (
     id            uuid         NOT NULL,
     first_name    varchar(100) NOT NULL,
     last_name     varchar(100) NOT NULL,
-    -- Whether a date lies in the future depends on where the person lives, so the program judges that; this is a range of sanity.
+    -- The check only excludes absurd dates. Whether a date is in the future depends on the user's zone, so the program checks that.
     date_of_birth date         NOT NULL,
-    timezone      varchar(100) NOT NULL,              -- an IANA name as it was given, spelt as the database of zones spells it
+    timezone      varchar(100) NOT NULL,              -- the IANA name that was given, in the spelling of the zone database
     attributes    jsonb        NOT NULL DEFAULT '{}', -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1,
-    deleted_at    timestamptz,                        -- deleted while a delivery was in flight: hidden, and removed when it has ended
+    deleted_at    timestamptz,                        -- set if deleted during a delivery: hidden, and removed after the delivery
     created_at    timestamptz  NOT NULL DEFAULT now(),
     updated_at    timestamptz  NOT NULL DEFAULT now(),
-    -- Of the request that created the user, where it may be repeated.
+    -- The digest of the request that created the user, if that request may be repeated.
     creation_digest varchar(64),
     CONSTRAINT users_pkey PRIMARY KEY (id),
     CONSTRAINT users_first_name_check CHECK (length(first_name) > 0),
@@ -37,82 +37,88 @@ CREATE TABLE :"schema".users (
     CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object')
 );
 
--- The few users who are deleted and not yet removed.
+-- Finds the few users who are deleted and not yet removed.
 CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
 
--- What people are owed, one row per series of a person, with its open event. The event's successor takes its place in the row, which
--- no index names, so that the row stays on its page.
+-- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
+-- the columns that this changes, so the new version of the row stays on its page.
 CREATE TABLE :"schema".series (
     id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     user_id                uuid         NOT NULL,
     event_type             varchar(50)  NOT NULL,
-    -- What the keys of its occurrences begin with, slash included; empty where a type has one series. A requeued event is in a series of
-    -- its own, named "~again-", the id of the event that it repeats, and a slash.
-    name                   varchar(100) COLLATE "C" NOT NULL,
-    current_user_version   integer      NOT NULL, -- while open, of the user as they are now: who planned from another plans again
-    -- The greatest key of an event that has ended: it and those before it are used up for ever.
+    name                   varchar(100) COLLATE "C" NOT NULL, -- given by the handler; empty if the handler has a single series
+    current_user_version   integer      NOT NULL, -- the user's current version, while open: a plan from another version is repeated
+    -- The greatest occurrence key of an event that has ended. This key and all lower keys are used up for ever.
     used_key               varchar(100) COLLATE "C" NOT NULL DEFAULT '',
-    event_id               uuid,                  -- of the open event: UUIDv7. NULL while there is none, and what follows is of the last
-    -- Names the occurrence for ever, such as '2027': nominal and local, never an instant. Compared byte by byte.
+    event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then the columns below are of the last event
+    -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
+    -- ever. Keys are compared byte by byte.
     occurrence_key         varchar(100) COLLATE "C" NOT NULL,
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
     target_timezone        varchar(100) NOT NULL,
     policies               varchar(100) NOT NULL, -- how the wall time was resolved: gap,fold,leap day,month end
-    idempotency_key        varchar(255) NOT NULL, -- fixed at birth, sent with every attempt
+    idempotency_key        varchar(255) NOT NULL, -- fixed when the event is created, sent with every attempt
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
-    last_error             varchar(1100),         -- why the last attempt came to nothing
-    -- Limits on counters are enforced where an event is released, never by a CHECK: a claim that violates one stops the queue.
+    last_error             varchar(1100),         -- why the last attempt failed or was released
+    -- The program limits the counters when it releases an event. A CHECK for these limits would let one event stop all claims.
     retry_count            integer      NOT NULL DEFAULT 0, -- attempts that failed
-    claim_count            integer      NOT NULL DEFAULT 0, -- claims that were given back; an event once claimed keeps its target
-    crash_count            integer      NOT NULL DEFAULT 0, -- leases that ran out
-    version                integer      NOT NULL DEFAULT 1, -- while PENDING; the lease that holds the event makes it one more
+    claim_count            integer      NOT NULL DEFAULT 0, -- claims that ended with a release; above zero, the event keeps its target
+    crash_count            integer      NOT NULL DEFAULT 0, -- leases that expired
+    version                integer      NOT NULL DEFAULT 1, -- while PENDING; while a lease holds the event, its version is one more
     created_at             timestamptz  NOT NULL DEFAULT now(),
     updated_at             timestamptz  NOT NULL DEFAULT now(),
-    -- The user while there is an open event. A successor does not change it, so an index may name it and the row stays on its page.
+    -- The user, while there is an open event. A successor does not change it, so it can be indexed, and the row still stays on its page.
     open_user_id           uuid         GENERATED ALWAYS AS (CASE WHEN event_id IS NOT NULL THEN user_id END) STORED,
-    -- The failed or cancelled event that the event repeats, under its occurrence key. NULL otherwise. Such a series has one event.
-    requeued_from          uuid,
+    origin_event           uuid,                  -- the event that a follow-up follows or a requeued event repeats; NULL for other events
+    -- Empty for the series that handlers plan. Each detached event has a series of its own. Then this is the origin, a colon, and the
+    -- occurrence key, or for a requeued event the id of the event that it repeats. The value is only compared, never parsed.
+    detached               varchar(100) COLLATE "C" NOT NULL DEFAULT '',
+    -- The origin of the event: scheduled (by the host), follow-up or requeued. This and the next two are NULL for a planned event.
+    origin                 varchar(20),
+    follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user
+    payload_made           boolean,               -- for a scheduled event: whether the handler makes the payload
     CONSTRAINT series_pkey PRIMARY KEY (id),
     CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id),
-    -- Finds the series of a user too.
-    CONSTRAINT series_name_key UNIQUE (user_id, event_type, name),
-    CONSTRAINT series_occurrence_check CHECK (name = left(occurrence_key, strpos(occurrence_key, '/')) OR requeued_from IS NOT NULL),
+    -- Its index also finds all series of a user.
+    CONSTRAINT series_name_key UNIQUE (user_id, event_type, name, detached),
+    CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
     CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0)
 )
--- Room on each page for the next version of its rows.
+-- The fillfactor leaves space on each page for the next version of its rows.
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
--- The open series of a user, however many have ended: those stay, for the keys that they have used up, and cost edits nothing.
+-- Finds the open series of a user. Series without an open event stay in the table, because of the keys that they have used up, but
+-- do not slow edits down.
 CREATE INDEX series_open ON :"schema".series (open_user_id) WHERE open_user_id IS NOT NULL;
 
--- The open events that are PENDING: what a claim walks and deletes from. Rows are never updated, so that a claim which has read the
--- series as it was before a change does not find the row that it began with any more.
+-- The open events that are PENDING. A claim scans this table and deletes the claimed rows. A change replaces the row and never updates
+-- it. So a claim that has read the series from before a change cannot lock the old row any more.
 CREATE TABLE :"schema".queue (
-    available_at timestamptz NOT NULL, -- when it can be claimed: its target, or later after a release
+    available_at timestamptz NOT NULL, -- when the event can be claimed: its target, or a later time after a release
     event_id     uuid        NOT NULL,
     series_id    bigint      NOT NULL,
     event_type   varchar(50) NOT NULL,
-    -- The target of an event that was delayed: available_at is later. NULL where available_at is the target, as of most events.
-    -- '-infinity' where a program of the release before stored the row, which does not say.
+    -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events. '-infinity' if
+    -- a program of the previous release stored the row, because it does not fill in this column.
     delayed_from timestamptz DEFAULT '-infinity'
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
--- Oldest first, each type in a range of its own: what waits of one type is not in the way of another.
+-- Has the oldest event first, and a range for each type, so that pending events of one type do not slow claims of another type down.
 CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
 
--- One event, and pages of pending events in order of creation, however long the history.
+-- Finds one event, and pages of pending events in order of creation, however long the history is.
 CREATE UNIQUE INDEX queue_event ON :"schema".queue (event_id);
 
--- Delayed events by their targets. With queue_due it finds what is pending by target: only events that were released have an entry.
+-- Finds delayed events by target. Together with queue_due it finds all pending events by target. Only released events have an entry.
 CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
 
--- What has ended: COMPLETED, FAILED or CANCELLED. It is written once, pruned, and never changed.
+-- The events that have ended: COMPLETED, FAILED or CANCELLED. A row is inserted once, never changed, and deleted by pruning.
 CREATE TABLE :"schema".history (
-    id                     uuid         NOT NULL, -- in order of creation; of a successor, that of its series
-    user_id                uuid         NOT NULL, -- no foreign key: to check it, each event that ends would write to its user
+    id                     uuid         NOT NULL, -- in order of creation; a successor's id is only ordered within its series
+    user_id                uuid         NOT NULL, -- no foreign key: its check would write to the user for each event that ends
     event_type             varchar(50)  NOT NULL,
     occurrence_key         varchar(100) COLLATE "C" NOT NULL,
     status                 varchar(20)  NOT NULL,
@@ -123,17 +129,21 @@ CREATE TABLE :"schema".history (
     idempotency_key        varchar(255) NOT NULL,
     delivery_payload       jsonb        NOT NULL,
     user_version           integer      NOT NULL,
-    lease_token            uuid,                  -- of the claim that ended it; NULL when it was cancelled
-    executed_at            timestamptz,           -- when it was delivered
-    failure_reason         varchar(1100),         -- why it is FAILED, or why it is CANCELLED, which may be empty
+    lease_token            uuid,                  -- the token of the claim that ended the event; NULL if it was cancelled
+    executed_at            timestamptz,           -- when the event was delivered
+    failure_reason         varchar(1100),         -- why the event is FAILED or CANCELLED; may be empty if CANCELLED
     last_error             varchar(1100),
     retry_count            integer      NOT NULL,
     claim_count            integer      NOT NULL,
     crash_count            integer      NOT NULL,
     version                integer      NOT NULL,
     created_at             timestamptz  NOT NULL,
-    updated_at             timestamptz  NOT NULL, -- when it ended
-    requeued_from          uuid,                  -- as in series
+    updated_at             timestamptz  NOT NULL, -- when the event ended
+    origin_event           uuid,                  -- this column and the next ones as in series
+    series_name            varchar(100) COLLATE "C" NOT NULL DEFAULT '',
+    origin                 varchar(20),
+    follows_user           boolean,
+    payload_made           boolean,
     CONSTRAINT history_pkey PRIMARY KEY (id),
     CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
@@ -142,92 +152,92 @@ CREATE TABLE :"schema".history (
 
 CREATE INDEX history_user ON :"schema".history (user_id);
 
--- What was due in a range of time, and what there is of a type. Events of one instant share an entry.
+-- Finds events by type and target. Events with the same type and target share an entry.
 CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc);
 
--- Failures and cancellations, which are few among many.
+-- Finds failures and cancellations, which are few among many events.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
 
--- Series whose event was cancelled by a program that lacks the handler: the next event is left to a program that has it. A row counts
--- as long as the series has no open event and has used up no other key since.
+-- Series whose event was cancelled by a program without the handler. A program with the handler plans the next event. A row is valid as
+-- long as the series has no open event and has used up no other key since.
 CREATE TABLE :"schema".unplanned (
     series_id  bigint       NOT NULL,
     user_id    uuid         NOT NULL,
     event_type varchar(50)  NOT NULL,
-    used_key   varchar(100) COLLATE "C" NOT NULL, -- of the event that was cancelled
+    used_key   varchar(100) COLLATE "C" NOT NULL, -- the occurrence key of the cancelled event
     CONSTRAINT unplanned_pkey PRIMARY KEY (series_id)
 );
 
 CREATE INDEX unplanned_user ON :"schema".unplanned (event_type, user_id);
 
--- The idempotency keys of all events, open and ended: each belongs to one occurrence.
+-- The idempotency keys of all events, open and ended. Each key belongs to one occurrence.
 CREATE TABLE :"schema".keys (
     idempotency_key varchar(255) COLLATE "C" NOT NULL,
-    holders         integer      NOT NULL DEFAULT 1, -- events that have it: one, and those that were requeued from it
+    holders         integer      NOT NULL DEFAULT 1, -- the number of events with the key: one, and its requeued repeats
     CONSTRAINT keys_pkey PRIMARY KEY (idempotency_key)
 );
 
--- How far back idempotency keys are known, in one row: events whose instants are before it may have been pruned, and their keys with
--- them. An event that is planned for such an instant takes the long form of its key.
+-- The instant before which idempotency keys may be missing, in one row. Events with earlier instants may have been pruned, with their
+-- keys. An event that is planned for an earlier instant uses the long form of its key.
 CREATE TABLE :"schema".pruning (
     before timestamptz NOT NULL
 );
 
 INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
 
--- One row per claimed batch: it makes the events that it lists PROCESSING, as long as they are at the version at which they were
+-- One row per claimed batch. A lease makes the events that it lists PROCESSING, as long as they are at the version at which they were
 -- claimed.
 CREATE TABLE :"schema".leases (
     token      uuid        NOT NULL,
-    owner      varchar(200) NOT NULL, -- who holds it, for people who look; decides nothing
-    -- What was claimed, in parallel, the last to be delivered first: what is held still is found soon.
+    owner      varchar(200) NOT NULL, -- the process that holds the lease; for information only
+    -- The claimed events, as parallel arrays, in reverse order of delivery: so a search for an event that is still held ends early.
     series_ids bigint[]    NOT NULL,
     event_ids  uuid[]      NOT NULL,
     versions   integer[]   NOT NULL,
     claimed_at timestamptz NOT NULL,
     expires_at timestamptz NOT NULL,
-    -- When it was claimed, if events were that were not due yet: until the target of such an event nobody has begun it, and an edit
-    -- takes it back. NULL when everything was due.
+    -- The time of the claim, if events were claimed that may not be due yet. No process begins such an event before its target, and an
+    -- edit releases it until then. NULL if all events were due.
     ahead_since timestamptz,
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 
--- Lists of ids hardly get smaller, and trying it takes a sixth of the time of a claim.
+-- No compression: ids hardly compress, and the attempt would take a sixth of the time of a claim.
 ALTER TABLE :"schema".leases
     ALTER COLUMN series_ids SET STORAGE EXTERNAL,
     ALTER COLUMN event_ids SET STORAGE EXTERNAL,
     ALTER COLUMN versions SET STORAGE EXTERNAL;
 
--- Which rules the instants of pending events follow, one row per zone. Not every host has the same zone data.
+-- The zone rules that the instants of pending events follow, one row per zone. Hosts may have different zone data.
 CREATE TABLE :"schema".zone_rules (
-    zone        varchar(100) NOT NULL, -- an IANA name; a link has a row of its own
-    fingerprint bigint       NOT NULL, -- of the changes of clocks in the ten years from since on
+    zone        varchar(100) NOT NULL, -- an IANA name; a link (alias) has a row of its own
+    fingerprint bigint       NOT NULL, -- of the clock changes in the ten years from the year since on
     since       integer      NOT NULL, -- a year
-    version     varchar(100) NOT NULL, -- the release of the zone data, such as 2026f; empty where it did not say
-    recheck     timestamptz,           -- until when events may be stored that follow other rules; NULL when there is no doubt
+    version     varchar(100) NOT NULL, -- the release of the zone data, such as 2026f; empty if unknown
+    recheck     timestamptz,           -- until when events that follow other rules may be stored; NULL if none are expected
     CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
 );
 
--- Rules by which pending events were planned and that are not those above, by programs with other zone data. A mark is stored in the
--- transaction of the events. Whoever compares rules takes the marks and looks at the pending events of their zones.
+-- Marks: zone rules that differ from zone_rules and by which programs with other zone data have planned pending events. A mark is
+-- stored in the transaction of the events. A process that compares rules takes the marks and checks the pending events of their zones.
 CREATE TABLE :"schema".zone_marks (
     id          bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
-    zone        varchar(100) NOT NULL, -- the rest is as in zone_rules
+    zone        varchar(100) NOT NULL, -- this column and the next ones as in zone_rules
     fingerprint bigint       NOT NULL,
     since       integer      NOT NULL,
     version     varchar(100) NOT NULL,
     CONSTRAINT zone_marks_pkey PRIMARY KEY (id)
 );
 
--- Types of events that nobody delivers for the time being.
+-- The event types that are paused: no process claims their events.
 CREATE TABLE :"schema".pauses (
     event_type varchar(50) NOT NULL,
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT pauses_pkey PRIMARY KEY (event_type)
 );
 
--- What became of events, step by step, while the trail is kept: triggers write it then, in the transaction of the step, whatever program
--- takes it. They are made when the trail is switched on, so that it costs nothing before.
+-- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever
+-- program makes the step. Enabling the trail creates the triggers, so a disabled trail costs nothing.
 CREATE TABLE :"schema".audit (
     id         bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     at         timestamptz  NOT NULL DEFAULT clock_timestamp(),
@@ -235,8 +245,8 @@ CREATE TABLE :"schema".audit (
     event_id   uuid         NOT NULL,
     user_id    uuid         NOT NULL,
     event_type varchar(50)  NOT NULL,
-    version    integer      NOT NULL, -- of the event after the step
-    detail     varchar(1100),         -- why it failed, was released or was cancelled
+    version    integer      NOT NULL, -- the version of the event after the step
+    detail     varchar(1100),         -- why the event failed, was released or was cancelled
     actor      varchar(200) NOT NULL DEFAULT left(session_user || ' ' || current_setting('application_name'), 200),
     CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
@@ -245,70 +255,73 @@ CREATE INDEX audit_event ON :"schema".audit (event_id);
 
 CREATE INDEX audit_user ON :"schema".audit (user_id);
 
--- Domain events for other services, while the outbox is on: triggers write them then, in the transaction of the change, whatever
--- program makes it. They are made when the outbox is switched on, so that it costs nothing before.
+-- Domain events for other services, while the outbox is enabled. Triggers write a row in the transaction of the change, whichever
+-- program makes the change. Enabling the outbox creates the triggers, so a disabled outbox costs nothing.
 CREATE TABLE :"schema".outbox (
-    -- Who changes a user or a series has it locked until the commit, so what happened to it later has the greater number. Numbers of
-    -- different transactions do not come in the order of their commits.
+    -- A transaction locks the user or series that it changes until it commits, so a later change of the same row has a greater number.
+    -- Otherwise, numbers of different transactions are not in the order of their commits.
     sequence       bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
-    id             uuid        NOT NULL DEFAULT gen_random_uuid(), -- a number may be given again after a failover that lost the last commits
+    id             uuid        NOT NULL DEFAULT gen_random_uuid(), -- unlike a number, never used again after a failover that lost commits
     transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- user_created, user_timezone_changed, user_birthday_changed, user_deleted; event_created, event_completed, event_failed, event_cancelled
     kind           varchar(30) NOT NULL,
     user_id        uuid        NOT NULL,
-    event_id       uuid,                 -- NULL where a user is concerned, as is the type
+    event_id       uuid,                 -- NULL for a change of a user, and so is event_type
     event_type     varchar(50),
-    version        integer     NOT NULL, -- of the user or the event after the change
+    version        integer     NOT NULL, -- the version of the user or the event after the change
     CONSTRAINT outbox_pkey PRIMARY KEY (sequence)
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
--- What a transaction has written that was open when a consumer read.
+-- Finds the rows of a transaction that was open when a consumer read.
 CREATE INDEX outbox_transaction ON :"schema".outbox (transaction_id, sequence);
 
 CREATE INDEX outbox_user ON :"schema".outbox (user_id);
 
--- How far each consumer has read the outbox: everything that is in the snapshot seen, and, while last is not zero, of what is in the
--- snapshot reading besides, everything up to the number last.
+-- The position of each consumer of the outbox. The consumer has read all rows in the snapshot seen. While last is not zero, it has also
+-- read the rows numbered up to last that are in the snapshot reading and not in seen.
 CREATE TABLE :"schema".outbox_consumers (
     name     varchar(100) COLLATE "C" NOT NULL,
     seen     pg_snapshot  NOT NULL,
-    low      bigint       NOT NULL, -- transactions whose ids are past the end of seen have this number or a greater one
+    low      bigint       NOT NULL, -- the least number of transactions whose ids are past the end of seen
     reading  pg_snapshot  NOT NULL,
-    next_low bigint       NOT NULL, -- the same of reading
+    next_low bigint       NOT NULL, -- the same for reading
     last     bigint       NOT NULL,
     moved_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name)
 )
 WITH (fillfactor = 50);
 
--- What people are owed and what became of it, one row per event: in three parts of the same shape, and all.
--- BETWEEN, because to a planner a second equality would say that next to no row has both.
+-- All events, open and ended, one row per event: a view for each of the three parts, with the same columns, and a view of all parts.
+-- BETWEEN instead of "=": with a second equality the planner would expect that hardly any row meets both.
 CREATE VIEW :"schema".pending_events AS
 SELECT
     q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
-    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.requeued_from, q.delayed_from
+    s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
+    s.origin, s.follows_user, s.payload_made
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
--- OFFSET 0 has each series looked up by its id: nobody knows how many a lease lists, and statistics would have the table read.
+-- OFFSET 0 makes the planner look up each series by its id. The planner does not know how many series a lease lists, and would
+-- otherwise read the whole table.
 CREATE VIEW :"schema".processing_events AS
 SELECT
     held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSING'::varchar(20) AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version,
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
-    l.claimed_at AS updated_at, s.requeued_from, NULL::timestamptz AS delayed_from
+    l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
+    s.payload_made
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
     SELECT
         x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
         x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
-        x.created_at, x.requeued_from
+        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -321,8 +334,8 @@ SELECT
     h.id, h.user_id, h.event_type, h.occurrence_key, h.status, h.target_timestamp_utc,
     h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
-    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.requeued_from,
-    NULL::timestamptz AS delayed_from
+    h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.origin_event,
+    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -332,8 +345,8 @@ SELECT * FROM :"schema".processing_events
 UNION ALL
 SELECT * FROM :"schema".ended_events;
 
--- The last line of defence against old programs and statements by hand. It never runs on the normal path: the triggers' conditions
--- are false there. They come after the change, which they undo: before it, each row would be locked first, for nothing.
+-- Refuses forbidden changes by old programs and by hand. Statements of this release never make such changes, so the conditions of the
+-- triggers are false for them. The triggers run after the change and undo it: BEFORE triggers would first lock each row needlessly.
 CREATE FUNCTION :"schema".refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'row % of % may not change so', coalesce(to_jsonb(OLD) ->> 'event_id', to_jsonb(OLD) ->> 'id'), TG_TABLE_NAME
@@ -352,15 +365,19 @@ WHEN (
     OR NEW.user_id <> OLD.user_id
     OR NEW.event_type <> OLD.event_type
     OR NEW.name <> OLD.name
+    OR NEW.detached <> OLD.detached
     OR NEW.used_key < OLD.used_key
-    OR NEW.requeued_from IS DISTINCT FROM OLD.requeued_from
+    OR NEW.origin IS DISTINCT FROM OLD.origin
     -- Another event takes the place of one: it is new. Nothing follows an event that was requeued.
     OR (NEW.event_id IS DISTINCT FROM OLD.event_id AND NEW.event_id IS NOT NULL
-        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.occurrence_key <= NEW.used_key OR NEW.requeued_from IS NOT NULL))
+        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.occurrence_key <= NEW.used_key OR NEW.origin = 'requeued'))
     OR (NEW.event_id = OLD.event_id AND (
         -- A claim, a release, or both at once. What concerns the user alone raises nothing.
         NEW.version NOT BETWEEN OLD.version AND OLD.version + 2
         OR NEW.idempotency_key <> OLD.idempotency_key
+        OR NEW.origin_event IS DISTINCT FROM OLD.origin_event
+        OR NEW.follows_user IS DISTINCT FROM OLD.follows_user
+        OR NEW.payload_made IS DISTINCT FROM OLD.payload_made
         OR ((NEW.version = OLD.version OR OLD.claim_count > 0) AND (
             NEW.target_timestamp_utc <> OLD.target_timestamp_utc
             OR NEW.target_timestamp_local <> OLD.target_timestamp_local
@@ -369,8 +386,9 @@ WHEN (
 )
 EXECUTE FUNCTION :"schema".refuse_change();
 
--- Stores what a program of the release before cancels as CANCELLED: that program writes FAILED, with a reason that begins with
--- "cancelled", counts no attempt, and leaves the series at the counters of the event. It has the rights of whoever runs the statement.
+-- Stores events as CANCELLED that a program of the previous release cancels. That program writes FAILED, with a reason that begins with
+-- "cancelled", counts no attempt, and leaves the counters of the event in the series. The function has the rights of the role that runs
+-- the statement.
 CREATE FUNCTION :"schema".store_cancelled() RETURNS trigger LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF NEW.retry_count = 0 OR EXISTS (
@@ -393,14 +411,14 @@ CREATE TRIGGER history_cancelled BEFORE INSERT ON :"schema".history FOR EACH ROW
 WHEN (NEW.status = 'FAILED' AND NEW.failure_reason ~ '^cancelled($|: )')
 EXECUTE FUNCTION :"schema".store_cancelled();
 
--- The functions below write with the rights of their owner, whoever runs the statement. So that nobody can misuse them:
---   1. PUBLIC may not execute them (see the end of this file), so nobody else makes them triggers of a table of their own.
---   2. Each refuses every table and command but its own, also where EXECUTE was granted.
+-- The functions below write with the rights of their owner, whichever role runs the statement. To prevent misuse:
+--   1. PUBLIC may not execute them (see the end of this file), so other roles cannot use them as triggers of their own tables.
+--   2. Each refuses every table and command but its own, even for a role with EXECUTE.
 --   3. search_path is fixed, with temporary tables last.
---   4. Operators and functions are called with types that pg_catalog has them for exactly: text, not varchar. An operator that
---      somebody adds to this schema is then never preferred. Everybody may do that in schema public before PostgreSQL 15.
+--   4. Operators and functions are called with the exact types of their pg_catalog versions: text, not varchar. So an operator that
+--      another role adds to this schema is never preferred. Before PostgreSQL 15, every role may add operators to schema public.
 
--- Every open series knows the version of its user, so that whoever settles need not lock the user to know whether they have changed.
+-- Stores the version of a user in the user's open series. So a settlement sees whether the user has changed without locking the user.
 CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'UPDATE' THEN
@@ -415,7 +433,7 @@ CREATE TRIGGER users_followed AFTER UPDATE ON :"schema".users FOR EACH ROW
 WHEN (NEW.version <> OLD.version)
 EXECUTE FUNCTION :"schema".follow_user();
 
--- A user goes with everything about them. Series come first: a settlement that is under way is waited for, and what it wrote is seen.
+-- Deletes everything about a deleted user. It locks the series first, so that it waits for a settlement in progress and sees its rows.
 CREATE FUNCTION :"schema".forget_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF TG_RELID <> 'users'::regclass::oid OR TG_OP <> 'DELETE' THEN
@@ -474,7 +492,7 @@ BEGIN
 END
 $$;
 
--- Writes the ends of events to the trail.
+-- Writes ended events to the trail.
 CREATE FUNCTION :"schema".audit_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF TG_RELID <> 'history'::regclass::oid OR TG_OP <> 'INSERT' THEN
@@ -530,7 +548,7 @@ BEGIN
 END
 $$;
 
--- Writes events that begin to the outbox.
+-- Writes new events to the outbox.
 CREATE FUNCTION :"schema".outbox_series() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF TG_RELID <> 'series'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
@@ -542,7 +560,7 @@ BEGIN
 END
 $$;
 
--- Writes ends of events to the outbox, each before the successor that has taken its place. No event follows one that was requeued.
+-- Writes ended events to the outbox, each before its successor in the same series. A detached event has no successor.
 CREATE FUNCTION :"schema".outbox_history() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
     IF TG_RELID <> 'history'::regclass::oid OR TG_OP <> 'INSERT' THEN
@@ -550,13 +568,14 @@ BEGIN
     END IF;
     INSERT INTO outbox (kind, user_id, event_id, event_type, version)
     VALUES ('event_'::text || lower(NEW.status::text), NEW.user_id, NEW.id, NEW.event_type, NEW.version);
-    IF NEW.requeued_from IS NULL THEN
+    IF NEW.origin IS NULL THEN
         INSERT INTO outbox (kind, user_id, event_id, event_type, version)
         SELECT 'event_created', s.user_id, s.event_id, s.event_type, s.version
         FROM series s
         WHERE s.user_id = NEW.user_id
             AND s.event_type::text = NEW.event_type::text
-            AND s.name::text = left(NEW.occurrence_key::text, strpos(NEW.occurrence_key::text, '/'))
+            AND s.name::text = NEW.series_name::text
+            AND s.detached::text = ''::text
             AND s.used_key::text = NEW.occurrence_key::text
             AND s.event_id IS NOT NULL;
     END IF;
@@ -614,7 +633,7 @@ COMMENT ON INDEX :"schema".audit_user IS 'The trail of a user';
 COMMENT ON INDEX :"schema".outbox_pkey IS 'The outbox in the order in which it was written';
 COMMENT ON INDEX :"schema".outbox_consumers_pkey IS 'One consumer';
 
--- PUBLIC neither executes nor writes anything, whatever default privileges the database has.
+-- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
     :"schema".audit_history(), :"schema".audit_lease(), :"schema".store_cancelled(), :"schema".outbox_user(), :"schema".outbox_series(),
     :"schema".outbox_history() FROM PUBLIC;
@@ -625,7 +644,7 @@ REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrat
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;
 
--- Last, so that a file that was applied in part is not taken for the whole.
+-- Last, so that a partly applied file does not count as the complete schema.
 INSERT INTO :"schema".migrations (version, name) VALUES
     (1, '0001_tables'),
     (2, '0002_zone_rules'),
@@ -638,4 +657,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (9, '0009_cancelled'),
     (10, '0010_key_holders'),
     (11, '0011_outbox'),
-    (12, '0012_by_time');
+    (12, '0012_by_time'),
+    (13, '0013_series');

@@ -4,33 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// MultiSeries is the ability of a handler to run several series side by side for
-// one user, such as one for each reminder that somebody has set. Each series has
-// one event ahead, whatever becomes of the others, so several can be due at one
-// instant.
+// MultiSeries is the ability of a handler to run several series for one user, such as one
+// for each reminder of the user. Each series has one event ahead, independently of the
+// others. So several events can be due at the same instant.
 type MultiSeries interface {
-	// Series returns the names of the series that u has now: each 1 to 50 bytes,
-	// without a slash, not beginning with a tilde, none twice. A pending event of a series that is not among them
-	// any more is removed when the user is next edited or rescheduled.
+	// Series returns the names of the user's present series. Each name has 1 to 50 bytes
+	// and occurs once. The next edit or reschedule of the user removes the pending events
+	// of series that are no longer returned.
 	Series(u User) ([]string, error)
 
-	// NextIn is [EventHandler].Next for one of the series. Keys need to grow within
-	// the series only: its name becomes part of what is stored.
-	NextIn(u User, series string, after time.Time) (Occurrence, error)
+	// NextIn is [EventHandler].Next for one series. Occurrence keys need to grow only
+	// within the series. Payload is called with the name in Occurrence.Series.
+	NextIn(u User, series string, after time.Time) (calendar.Occurrence, error)
 }
 
 const maxSeriesName = 50
 
-// seriesID tells the series of a user from one another.
-type seriesID struct{ eventType, name string }
-
-// oneSeries is a handler as one of its series sees it.
+// oneSeries is a handler, limited to one of its series.
 type oneSeries struct {
 	EventHandler
 	name  string
@@ -38,20 +36,29 @@ type oneSeries struct {
 }
 
 // Next returns the next occurrence of the series.
-func (s oneSeries) Next(u User, after time.Time) (Occurrence, error) {
-	if s.multi == nil {
-		return s.EventHandler.Next(u, after)
+func (s oneSeries) Next(u User, after time.Time) (calendar.Occurrence, error) {
+	if s.multi != nil {
+		return s.multi.NextIn(u, s.name, after)
 	}
-	o, err := s.multi.NextIn(u, s.name, after)
-	o.Series = s.name
-	return o, err
+	return s.EventHandler.Next(u, after)
 }
 
-func (s oneSeries) id() seriesID { return seriesID{s.EventType(), s.name} }
+// nextOf returns the first occurrence of a handler, or of one series, after an instant.
+// The occurrence is in the user's zone unless the handler set another.
+func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
+	next, err := h.Next(u, after)
+	o := Occurrence{Occurrence: next}
+	if s, ok := h.(oneSeries); ok {
+		o.Series = s.name
+	}
+	return o.in(u), err
+}
 
-// seriesOf returns what h runs for u, in the order of names. It is guarded: what it
-// calls is the host's.
-func seriesOf(h EventHandler, u User) (list []oneSeries, err error) {
+func (s oneSeries) id() Series { return Series{Type: s.EventType(), Name: s.name} }
+
+// seriesFor returns the series of h for u, in the order of names. It recovers from a
+// panic of the handler.
+func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
 	multi, ok := h.(MultiSeries)
 	if !ok {
 		return []oneSeries{{EventHandler: h}}, nil
@@ -63,91 +70,38 @@ func seriesOf(h EventHandler, u User) (list []oneSeries, err error) {
 	names = slices.Clone(names)
 	slices.Sort(names)
 	for i, name := range names {
-		problem := seriesProblem(name, maxSeriesName)
+		problem := tokenProblem(name, maxSeriesName)
 		if i > 0 && name == names[i-1] {
-			problem = "is there twice"
+			problem = "occurs twice"
 		}
 		if problem != "" {
-			return nil, fmt.Errorf("almanac: handler of %q: the name %q of a series %s", h.EventType(), clip(name, maxSeriesName), problem)
+			return nil, fmt.Errorf("almanac: handler of %q: the name %q of a series %s", h.EventType(), excerpt.Of(name, maxSeriesName), problem)
 		}
 		list = append(list, oneSeries{h, name, multi})
 	}
 	return list, nil
 }
 
-// seriesProblem says what is wrong with the name of a series, or "".
-func seriesProblem(name string, most int) string {
-	if strings.Contains(name, "/") {
-		return "contains a slash"
-	}
-	if isApart(name) {
-		return "begins with a tilde"
-	}
-	return tokenProblem(name, most)
-}
-
-// seriesOfEvent returns the series that e belongs to, and whether u still has it.
+// seriesOfEvent returns the series of e, and whether u still has it.
 func seriesOfEvent(h EventHandler, u User, e Event) (oneSeries, bool, error) {
-	list, err := seriesOf(h, u)
-	id := idOf(h, e)
-	i := slices.IndexFunc(list, func(s oneSeries) bool { return s.id() == id })
+	list, err := seriesFor(h, u)
+	i := slices.IndexFunc(list, func(s oneSeries) bool { return s.id() == SeriesOf(e) })
 	if err != nil || i < 0 {
 		return oneSeries{}, false, err
 	}
 	return list[i], true, nil
 }
 
-// idOf tells the series of an event by its key. A requeued event is in none, although
-// it has the key of one.
-func idOf(h EventHandler, e Event) seriesID {
-	if e.RequeuedFrom != uuid.Nil {
-		return seriesID{e.Type, apart + e.RequeuedFrom.String()}
-	}
-	if _, ok := h.(MultiSeries); !ok && !isApart(e.OccurrenceKey) {
-		return seriesID{e.Type, ""}
-	}
-	return seriesID{e.Type, seriesName(e.OccurrenceKey)}
-}
-
-// seriesName returns the part of a stored key that names its series, "" if none
-// does.
-func seriesName(key string) string {
-	name, _, found := strings.Cut(key, "/")
-	if !found {
-		return ""
-	}
-	return name
-}
-
-// zoneFor returns where the occurrence happens for u.
-func (o Occurrence) zoneFor(u User) Timezone {
+// in returns o with the user's zone, unless o has a zone.
+func (o Occurrence) in(u User) Occurrence {
 	if o.Zone.IsZero() {
-		return u.Timezone
+		o.Zone = u.Timezone
 	}
-	return o.Zone
+	return o
 }
 
-// name returns the key under which the occurrence is stored.
-func (o Occurrence) name() string {
-	if o.Series == "" {
-		return o.Key
-	}
-	return o.Series + "/" + o.Key
-}
-
-// used returns the greatest key of a series that was ever claimed, "" if none was.
-func (r Roster) used(s oneSeries) string {
-	greatest := ""
-	for _, key := range r.Used[s.EventType()] {
-		if !isApart(key) && (s.multi == nil || seriesName(key) == s.name) {
-			greatest = max(greatest, key)
-		}
-	}
-	return greatest
-}
-
-// guarded runs a handler's planning code, which is the host's: a panic in it must
-// not take down a transaction that has others' outcomes in it.
+// guarded calls a handler's planning code and turns a panic into an error. A panic would
+// abort a transaction that also stores outcomes of other events.
 func guarded[T any](what string, f func() (T, error)) (result T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -158,7 +112,7 @@ func guarded[T any](what string, f func() (T, error)) (result T, err error) {
 	return f()
 }
 
-// allSeries returns what every registered handler runs for u.
+// allSeries returns the series of every registered handler for u.
 func (s *scheduler) allSeries(u User) ([]oneSeries, error) {
 	var all []oneSeries
 	for _, eventType := range s.registry.EventTypes() {
@@ -166,7 +120,7 @@ func (s *scheduler) allSeries(u User) ([]oneSeries, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := seriesOf(h, u)
+		list, err := seriesFor(h, u)
 		if err != nil {
 			return nil, err
 		}
@@ -175,19 +129,20 @@ func (s *scheduler) allSeries(u User) ([]oneSeries, error) {
 	return all, nil
 }
 
-// firsts plans the next event of each series that has none open, for a roster's
-// user. A series of which nothing is owed is left out.
-func firsts(list []oneSeries, open map[seriesID]bool, r Roster) ([]Event, error) {
+// firsts plans the next event of each series that has no open event. The map open has the
+// open series, with the keys of their events. A series without a next occurrence is left
+// out.
+func firsts(list []oneSeries, open map[Series]string, r Roster) ([]Event, error) {
 	var events []Event
 	for _, one := range list {
-		if open[one.id()] {
+		if _, ahead := open[one.id()]; ahead {
 			continue
 		}
 		e, err := guarded("planning "+one.EventType(), func() (Event, error) {
-			return plan(one, r.User, r.Now, r.used(one))
+			return plan(one, r.User, r.Now, r.Used[one.id()])
 		})
 		switch {
-		case errors.Is(err, ErrNoOccurrence):
+		case errors.Is(err, calendar.ErrNoOccurrence):
 		case err != nil:
 			return nil, err
 		default:
@@ -197,3 +152,63 @@ func firsts(list []oneSeries, open map[seriesID]bool, r Roster) ([]Event, error)
 	}
 	return events, nil
 }
+
+// Series identifies the events of one user that follow one another. At most one of them
+// is open at a time. A later event has a greater occurrence key, compared byte by byte.
+// Values are comparable with ==. [SeriesOf] returns the Series of an event.
+type Series struct {
+	// Type is the event type.
+	Type string
+	// Name is the name that a [MultiSeries] gave the series. Other handlers have one
+	// series, with an empty name.
+	Name string
+	// Detached is empty for the series that handlers plan. A detached event has a series
+	// of its own, and Detached identifies that series within the type. The text has at
+	// most 100 bytes and no other meaning. [Origin] says which events are detached.
+	Detached string
+}
+
+// SeriesOf returns the series of an event.
+func SeriesOf(e Event) Series {
+	one := Series{Type: e.Type, Name: e.Series}
+	switch e.Origin.Kind {
+	case OriginPlanned:
+	case OriginRequeued:
+		one.Detached = string(OriginRequeued) + ":" + e.Origin.From.String() // so an event is requeued once
+	default:
+		one.Detached = string(e.Origin.Kind) + ":" + e.OccurrenceKey
+	}
+	return one
+}
+
+// OriginKind says how an event was created.
+type OriginKind string
+
+// The kinds of origin, as the database stores them.
+const (
+	OriginPlanned   OriginKind = ""          // planned by its handler, as part of a series
+	OriginScheduled OriginKind = "scheduled" // by [OneOffPlanner].ScheduleAt
+	OriginFollowUp  OriginKind = "follow-up" // returned by a [Follower]
+	OriginRequeued  OriginKind = "requeued"  // repeats an event that failed or was cancelled; see [Event.Requeue]
+)
+
+// Origin says how an event was created. It never changes. The zero Origin means that a
+// handler planned the event as part of a series. Events of all other origins are
+// detached: they have no successor.
+type Origin struct {
+	Kind OriginKind
+	// From is the id of the event that a follow-up follows, or that a requeued event
+	// repeats. It is zero for the other kinds.
+	From uuid.UUID
+	// FollowsUser is true for a scheduled event that keeps its wall time when its user
+	// moves to another zone.
+	FollowsUser bool
+	// PayloadMade is true for a scheduled event whose payload the handler makes.
+	PayloadMade bool
+}
+
+// detached reports whether e has no successor because of its origin.
+func (e Event) detached() bool { return e.Origin.Kind != OriginPlanned }
+
+// maxDetachedKey leaves room for the kind in [Series].Detached.
+const maxDetachedKey = 90

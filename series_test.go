@@ -3,14 +3,17 @@ package almanac_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -25,14 +28,14 @@ type series struct {
 
 func (s series) EventType() string { return s.eventType }
 
-func (s series) Next(_ almanac.User, after time.Time) (almanac.Occurrence, error) {
+func (s series) Next(_ almanac.User, after time.Time) (calendar.Occurrence, error) {
 	i := slices.IndexFunc(s.seconds, func(t time.Time) bool { return t.After(after) })
 	if i < 0 {
-		return almanac.Occurrence{}, almanac.ErrNoOccurrence
+		return calendar.Occurrence{}, calendar.ErrNoOccurrence
 	}
-	utc, err := almanac.LoadTimezone("UTC")
-	wall := almanac.WallTimeOf(s.seconds[i].UTC())
-	return almanac.Occurrence{Key: wall.String(), Wall: wall, Zone: utc}, err
+	utc, err := calendar.LoadTimezone("UTC")
+	wall := calendar.WallTimeOf(s.seconds[i].UTC())
+	return calendar.Occurrence{Key: wall.String(), Wall: wall, Zone: utc}, err
 }
 
 func (s series) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
@@ -54,9 +57,9 @@ func owe(t *testing.T, r almanac.Repository, s series) almanac.Event {
 	require.NoError(t, err)
 	o, err := s.Next(u, time.Time{})
 	require.NoError(t, err)
-	e, err := almanac.NewEvent(u, s, o)
+	e, err := almanac.NewEvent(u, s, almanac.Occurrence{Occurrence: o})
 	require.NoError(t, err)
-	_, events, err := r.CreateUser(t.Context(), u, e)
+	_, events, err := almanactest.CreateUser(t.Context(), r, u, e)
 	require.NoError(t, err)
 	return events[0]
 }
@@ -80,7 +83,7 @@ func openOn(r almanac.Repository) *world {
 
 func openPostgres(t *testing.T) almanac.Repository {
 	t.Helper()
-	store, err := postgres.New(pgtest.Pool(t))
+	store, err := postgres.New(pgtest.ReusedPool(t))
 	require.NoError(t, err)
 	return store
 }
@@ -166,3 +169,106 @@ func ago(ds ...time.Duration) []time.Time {
 }
 
 const nextYear = -365 * 24 * time.Hour // as an age
+
+// choir is a handler with a series for each voice that a user sings, all at the
+// same seconds. It leaves it to the library to know which voices there still are.
+type choir struct{ series }
+
+func (c choir) Series(u almanac.User) ([]string, error) {
+	var facts struct{ Voices []string }
+	err := json.Unmarshal(u.Attributes, &facts)
+	return facts.Voices, err
+}
+
+func (c choir) NextIn(u almanac.User, _ string, after time.Time) (calendar.Occurrence, error) {
+	return c.Next(u, after)
+}
+
+// sing stores a singer of two voices with their first events, which are overdue.
+func (w *world) sing(t *testing.T, c choir) map[string]almanac.Event {
+	t.Helper()
+	now, err := w.store.Now(t.Context())
+	require.NoError(t, err)
+	p := grace
+	p.Attributes = json.RawMessage(`{"voices": ["bass", "alto"]}`)
+	u, err := almanac.NewUser(p, now)
+	require.NoError(t, err)
+	var events []almanac.Event
+	for _, voice := range []string{"alto", "bass"} {
+		o, err := c.NextIn(u, voice, time.Time{})
+		require.NoError(t, err)
+		e, err := almanac.NewEvent(u, c, almanac.Occurrence{Occurrence: o, Series: voice})
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	_, events, err = almanactest.CreateUser(t.Context(), w.store, u, events...)
+	require.NoError(t, err)
+	return byName(events)
+}
+
+// pending returns those of the events that wait.
+func pending(events []almanac.Event) []almanac.Event {
+	return slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return e.Status != almanac.Pending })
+}
+
+func TestEachSeriesContinuesIndependently(t *testing.T) {
+	t.Parallel()
+	w, r := open(t), &receiver{answers: []error{almanac.Permanent(errors.New("HTTP 404"))}}
+	handler := choir{series{eventType: "CHOIR", seconds: ago(time.Minute, nextYear), execute: r.Deliver}}
+	owed := w.sing(t, handler)
+
+	w.run(t, handler, almanac.WithWorkers(1))
+	failed := w.await(t, almanac.EventFailed)
+	require.Equal(t, handler.seconds[1], w.await(t, almanac.EventCreated).Due)
+	done := w.await(t, almanac.EventCompleted)
+	require.Equal(t, handler.seconds[1], w.await(t, almanac.EventCreated).Due)
+	require.NoError(t, w.stop())
+
+	require.ElementsMatch(t, []uuid.UUID{owed["alto"].ID, owed["bass"].ID}, []uuid.UUID{failed.ID, done.ID})
+	stored := w.all(t)
+	require.Len(t, stored, 4)
+	keys := make(map[almanac.IdempotencyKey]bool)
+	for _, e := range stored {
+		keys[e.IdempotencyKey] = true
+	}
+	require.Len(t, keys, 4, "two and two are for one instant")
+	after := byName(pending(stored))
+	require.Len(t, after, 2)
+	for voice, e := range after {
+		require.Equal(t, almanac.Pending, e.Status)
+		require.Greater(t, e.OccurrenceKey, owed[voice].OccurrenceKey)
+	}
+}
+
+func TestASeriesRemovedInFlightEnds(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	begun, finish := make(chan struct{}), make(chan struct{})
+	handler := choir{series{eventType: "CHOIR", seconds: ago(time.Minute, nextYear), execute: func(context.Context, almanac.Delivery) error {
+		begun <- struct{}{}
+		<-finish
+		return nil
+	}}}
+	owed := w.sing(t, handler)
+	scheduler := w.run(t, handler)
+	<-begun
+	<-begun
+
+	result, err := scheduler.UpdateUser(t.Context(), owed["bass"].UserID, almanac.ProfileChange{Merge: json.RawMessage(`{"voices": ["alto"]}`)})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []uuid.UUID{owed["alto"].ID, owed["bass"].ID}, result.Skipped)
+	close(finish)
+	w.await(t, almanac.EventCompleted)
+	w.await(t, almanac.EventCompleted)
+	require.NoError(t, w.stop())
+
+	stored := w.all(t)
+	require.Len(t, stored, 3)
+	after := pending(stored)
+	require.Equal(t, []string{"alto"}, names(after))
+	require.Equal(t, handler.seconds[1], after[0].Due)
+	result, err = scheduler.UpdateUser(t.Context(), owed["bass"].UserID, almanac.ProfileChange{Merge: json.RawMessage(`{"voices": ["bass"]}`)})
+	require.NoError(t, err)
+	require.Equal(t, []string{"bass"}, names(result.Added), "sung once more")
+	require.Equal(t, []string{"alto"}, names(result.Removed))
+}

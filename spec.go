@@ -7,51 +7,51 @@ import (
 	"github.com/google/uuid"
 )
 
-// Spec picks events. Specs are plain values: write them as literals, nest them,
-// compare them in tests. A [Repository] turns the same value into a query, so the
-// set is closed; the two readings agree. A nil Spec picks everything.
+// Spec selects events. Specs are plain values: write them as literals, nest them, compare
+// them in tests. The set of specs is closed, because a [Repository] translates each Spec
+// to a query that selects the same events as Matches. A nil Spec selects every event.
 //
-// [EventRepository].Find reads a page from an index when the spec names a user, a status, a
-// type or a range of time. The same holds when one part of an And does, or each part of an
-// Or. A spec of [InZone] or [Not] alone may read all events to find a page: add one of the
-// others. When a range of time or a type holds more than 5,000 events, Find reads them in
-// order of creation until it has found a page.
+// [EventRepository].Find uses an index if the spec names a user, a status, a type or a
+// range of time. The same holds if one part of an And does, or each part of an Or. With
+// [InZone] or [Not] alone, Find may read all events to fill a page, so combine them with
+// one of the others. If a range of time or a type has more than 5,000 events, Find reads
+// events in order of creation until the page is full.
 //
 //	almanac.And{almanac.Ready{}, almanac.Not{almanac.OfType("REMINDER")}}
 type Spec interface {
-	// Matches reports whether e is picked at now.
+	// Matches reports whether s selects e at now.
 	Matches(e Event, now time.Time) bool
 	spec()
 }
 
 // The specs.
 type (
-	// And picks what every part picks. An empty And picks everything.
+	// And selects the events that every part selects. An empty And selects every event.
 	And []Spec
-	// Or picks what at least one part picks. An empty Or picks nothing.
+	// Or selects the events that at least one part selects. An empty Or selects no event.
 	Or []Spec
-	// Not picks what its part does not.
+	// Not selects the events that its part does not select.
 	Not struct{ Spec Spec }
 
-	// OfType picks the events of one type.
+	// OfType selects the events of one type.
 	OfType string
-	// InStatus picks the events in one status.
+	// InStatus selects the events in one status.
 	InStatus Status
-	// ForUser picks the events of one user.
+	// ForUser selects the events of one user.
 	ForUser uuid.UUID
-	// DueBetween picks the events whose instant is From or later and before Until. A
-	// zero bound is open.
+	// DueBetween selects the events whose due instant is at or after From and before
+	// Until. A zero bound means no bound.
 	DueBetween struct{ From, Until time.Time }
-	// Ready picks what a claim would take now.
+	// Ready selects the events that can be claimed now.
 	Ready struct{}
-	// InZone picks the events whose wall time is one of these zones', by the names that
-	// the events have: a link and what it names are two.
+	// InZone selects the events of zones with these names. A link and its target are
+	// different names.
 	InZone []string
-	// Overdue picks the pending events whose instant passed longer than By ago.
+	// Overdue selects the pending events whose due instant passed more than By ago.
 	Overdue struct{ By time.Duration }
 )
 
-// Matches reports whether every part matches.
+// Matches reports whether every part selects e.
 func (s And) Matches(e Event, now time.Time) bool {
 	for _, part := range s {
 		if !matches(part, e, now) {
@@ -61,7 +61,7 @@ func (s And) Matches(e Event, now time.Time) bool {
 	return true
 }
 
-// Matches reports whether a part matches.
+// Matches reports whether at least one part selects e.
 func (s Or) Matches(e Event, now time.Time) bool {
 	for _, part := range s {
 		if matches(part, e, now) {
@@ -71,25 +71,25 @@ func (s Or) Matches(e Event, now time.Time) bool {
 	return false
 }
 
-// Matches reports whether the part does not match.
+// Matches reports whether the part does not select e.
 func (s Not) Matches(e Event, now time.Time) bool { return !matches(s.Spec, e, now) }
 
-// matches reads a part that may be nil, which picks everything wherever it stands.
+// matches calls Matches of a part. A nil part selects every event.
 func matches(part Spec, e Event, now time.Time) bool { return part == nil || part.Matches(e, now) }
 
-// Matches compares the type.
+// Matches reports whether e has the type.
 func (s OfType) Matches(e Event, _ time.Time) bool { return e.Type == string(s) }
 
-// Matches compares the status.
+// Matches reports whether e has the status.
 func (s InStatus) Matches(e Event, _ time.Time) bool { return e.Status == Status(s) }
 
-// Matches compares the user.
+// Matches reports whether e belongs to the user.
 func (s ForUser) Matches(e Event, _ time.Time) bool { return e.UserID == uuid.UUID(s) }
 
-// Matches looks for the zone among the names.
+// Matches reports whether the zone of e has one of the names.
 func (s InZone) Matches(e Event, _ time.Time) bool { return slices.Contains(s, e.Zone) }
 
-// Matches compares the due instant with the bounds.
+// Matches reports whether the due instant of e is within the bounds.
 func (s DueBetween) Matches(e Event, _ time.Time) bool {
 	return (s.From.IsZero() || !e.Due.Before(s.From)) && (s.Until.IsZero() || e.Due.Before(s.Until))
 }
@@ -99,7 +99,7 @@ func (Ready) Matches(e Event, now time.Time) bool {
 	return e.Status == Pending && !e.AvailableAt.After(now)
 }
 
-// Matches reports whether e is pending and its instant passed long enough ago.
+// Matches reports whether e is pending and its due instant passed more than By ago.
 func (s Overdue) Matches(e Event, now time.Time) bool {
 	return e.Status == Pending && e.Due.Before(now.Add(-s.By))
 }

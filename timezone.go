@@ -1,137 +1,348 @@
 package almanac
 
 import (
-	"strings"
-	"sync/atomic"
+	"context"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Timezone is a zone of the IANA time zone database, such as "Asia/Tokyo". It
-// keeps the name that was given, in the database's spelling. Timezones are values,
-// safe for concurrent use; those of one name from one [ZoneData] are ==. The zero Timezone is no zone at all: it is refused
-// wherever one is needed, and never means UTC.
-type Timezone struct {
-	zone *zone // interned, so that == holds for two Timezones of one name
+// ReconcileOptions are options of [Scheduler].Reconcile. The zero ReconcileOptions uses
+// the program's own rules, and stores the changes.
+type ReconcileOptions struct {
+	// Data has the zone rules. Nil means [calendar.OwnZoneData].
+	Data *calendar.ZoneData
+	// DryRun stores nothing. The result says which events the rules would move, even if
+	// the rules are not newer than the stored rules.
+	DryRun bool
+	// Trust lets the rules replace stored rules even if they are not known to be newer.
+	// It is for an operator who knows that the rules are newer, although the names of
+	// releases do not show it.
+	Trust bool
 }
 
-type zone struct {
-	name      string
-	canonical string
-	rules     atomic.Pointer[rules] // nil for a zone that this process cannot load
+// ReconcileResult says how new zone rules moved, or would move, pending events.
+type ReconcileResult struct {
+	// Zones are the zones whose rules changed or needed a recheck and that have pending
+	// events, in alphabetical order.
+	Zones []ZoneReport
+	// Outdated are the zones for which the database follows other rules, and the given
+	// rules are not newer, in alphabetical order. Their events stay as they are.
+	Outdated []string
 }
 
-// rules are what a zone file says.
-type rules struct {
-	location *time.Location
-	version  string // of the data, such as "2026f"; "" where it does not say
-	print    atomic.Pointer[fingerprint]
+// Moved returns how many events of all zones were moved.
+func (r ReconcileResult) Moved() int {
+	moved := 0
+	for _, z := range r.Zones {
+		moved += z.Moved
+	}
+	return moved
 }
 
-// offset returns how far clocks stand east of UTC at the Unix time sec.
-func (r *rules) offset(sec int64) int64 {
-	_, seconds := time.Unix(sec, 0).In(r.location).Zone()
-	return int64(seconds)
+// ZoneReport says how the rules of one zone moved its pending events.
+type ZoneReport struct {
+	Zone    string
+	Version string // the release of the zone data; "" if it is unknown
+	Checked int    // pending events that were never claimed
+	Moved   int    // events with a new instant
+	// Left is how many events have a wall time that the new rules skip or show twice,
+	// under a policy that rejects it. No handler of this program has another wall time
+	// for them. They keep their instant.
+	Left int
+	// Smallest and Largest are the moves with the smallest and the largest absolute
+	// value. A move is positive if the event is later now.
+	Smallest, Largest time.Duration
+}
+
+func (z *ZoneReport) add(move time.Duration) {
+	if z.Moved == 0 || move.Abs() < z.Smallest.Abs() {
+		z.Smallest = move
+	}
+	if z.Moved == 0 || move.Abs() > z.Largest.Abs() {
+		z.Largest = move
+	}
+	z.Moved++
 }
 
 const (
-	maxZoneName = 64 // longer than any name of the database (32 bytes)
-	maxQuoted   = 64 // what an error repeats of a text that makes no sense, in bytes
+	// recheckGrace covers events that another goroutine or process plans by the old rules
+	// before it notices the new ones. It may use rules for up to zoneStale after reading
+	// them, and its transaction, perhaps one of the host, may end later still.
+	recheckGrace = time.Hour
+	maxMoves     = 1000 // the most events in one transaction
 )
 
-// LoadTimezone returns the zone of an IANA name. Links are accepted ("US/Pacific"), the
-// System V names ("CET", "EST5EDT") too, and case does not matter ("asia/tokyo").
-// Surrounding blanks, abbreviations that are no names ("PST"), offsets ("UTC+5"),
-// "Local", the empty name and paths ("posix/Asia/Tokyo") are not accepted. UTC is "UTC"
-// or "Etc/UTC". Note that "Etc/GMT+5" is five hours behind UTC, as POSIX would have it.
-//
-// The System V names are CET, CST6CDT, EET, EST, EST5EDT, HST, MET, MST, MST7MDT,
-// PST8PDT and WET. Since release 2024b each is a link to a place, which is its canonical
-// name: see [Timezone.Canonical]. Zone data older than that has rules of its own for it,
-// which agree with those of the place from 2026 on. Prefer the name of the place where the
-// user lives.
-//
-// Three names that a directory of zone files may have are refused: Factory, which stands
-// for a machine that was not set up, localtime and posixrules.
-//
-// The error is an [*InvalidTimezoneError], which suggests the nearest name. For a path that
-// is the zone that it leads to, and for a well-known abbreviation the place that most people
-// mean by it. For a machine's zone and for Factory it suggests none.
-//
-// Rules come from the program's own zone data, see [OwnZoneData], and are read
-// once for each name.
-func LoadTimezone(name string) (Timezone, error) { return OwnZoneData().Timezone(name) }
-
-// isMachines reports whether a name stands for whatever zone a machine is set to.
-func isMachines(name string) bool {
-	name = name[strings.LastIndexByte(name, '/')+1:] // "/etc/localtime"
-	return strings.EqualFold(name, "Local") || strings.EqualFold(name, "localtime")
-}
-
-// StoredTimezone returns the zone of a name that was accepted when it was stored.
-// Where this process cannot load it, for want of zone data as new as the writer's,
-// the result keeps the name and refuses to resolve anything: what is already
-// planned still runs, and nothing new is planned wrongly.
-func StoredTimezone(name string) Timezone {
-	z, err := LoadTimezone(name)
+func (s *scheduler) Reconcile(ctx context.Context, options ReconcileOptions) (ReconcileResult, error) {
+	if options.Data == nil {
+		options.Data = calendar.OwnZoneData()
+	}
+	var plan reconcilePlan
+	err := s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) {
+		plan = s.judgeZones(options, book)
+		if options.DryRun {
+			return nil, nil
+		}
+		return plan.changed, nil
+	})
 	if err != nil {
-		return Timezone{&zone{name: name, canonical: name}}
+		return ReconcileResult{}, err
 	}
-	return z
+	result := ReconcileResult{Outdated: plan.outdated}
+	if result.Zones, err = s.moveZones(ctx, options, plan); err != nil || options.DryRun {
+		return result, err
+	}
+	err = s.repository.EditZoneRules(ctx, func(book ZoneBook) ([]ZoneRecord, error) { return plan.settled(book), nil })
+	if err != nil {
+		return result, err
+	}
+	_, _, err = s.readZones(ctx)
+	return result, err
 }
 
-// String returns the name that was given, in the database's spelling, or "" for
-// the zero Timezone.
-func (z Timezone) String() string {
-	if z.zone == nil {
-		return ""
-	}
-	return z.zone.name
+// reconcilePlan is the work that a comparison of rules requires.
+type reconcilePlan struct {
+	begun    time.Time
+	changed  []ZoneRecord
+	look     map[string]calendar.Timezone // the zones whose events must be checked
+	missed   map[string]bool              // the zones with events that could not be moved
+	outdated []string
 }
 
-// Canonical returns the present name of the same place: "Asia/Kolkata" for
-// "Asia/Calcutta". It follows pure renames, and the System V names to the places that they
-// are links to: "America/New_York" for "EST5EDT". Zones of different places that happen to
-// agree today are different zones.
-func (z Timezone) Canonical() string {
-	if z.zone == nil {
-		return ""
+// judgeZones compares the stored rules with the given rules, for every zone with data.
+func (s *scheduler) judgeZones(options ReconcileOptions, book ZoneBook) reconcilePlan {
+	now := book.Now
+	known := make(map[string]*ZoneRecord, len(book.Rules))
+	for i := range book.Rules {
+		known[book.Rules[i].Zone] = &book.Rules[i]
 	}
-	return z.zone.canonical
+	marks := make(map[string][]calendar.ZoneRules)
+	for _, m := range book.Marks {
+		marks[m.Zone] = append(marks[m.Zone], m)
+	}
+	plan := reconcilePlan{begun: now, look: make(map[string]calendar.Timezone), missed: make(map[string]bool)}
+	for _, name := range calendar.TimezoneNames() {
+		z, err := options.Data.Timezone(name)
+		if err != nil {
+			continue // no data for this zone
+		}
+		rules, verdict := judge(z, withMarks(known[name], marks[name], now), now.UTC().Year(), options.Trust)
+		switch verdict {
+		case replaced:
+			rules.Recheck = later(rules.Recheck, now.Add(recheckGrace))
+		case outdated:
+			// Recheck while programs with these rules may run and plan events.
+			rules.Recheck = later(rules.Recheck, now.Add(2*s.zoneCheck+recheckGrace))
+			plan.outdated = append(plan.outdated, name)
+		default:
+		}
+		if verdict == replaced || verdict == doubted || verdict == outdated && options.DryRun {
+			plan.look[name] = z
+		}
+		if was := known[name]; was == nil || *was != rules || len(marks[name]) > 0 {
+			plan.changed = append(plan.changed, rules)
+		}
+	}
+	return plan
 }
 
-// Equal reports whether z and other name the same place, whichever of its names
-// each was given.
-func (z Timezone) Equal(other Timezone) bool { return z.Canonical() == other.Canonical() }
-
-// IsZero reports whether z is the zero Timezone.
-func (z Timezone) IsZero() bool { return z.zone == nil }
-
-// WallTime returns what clocks in z show at the given instant, cut to the second.
-// In a zone that cannot be loaded, and in the zero Timezone, it answers for UTC.
-func (z Timezone) WallTime(instant time.Time) WallTime {
-	return WallTimeOf(instant.In(z.location()))
+// settled returns the rules whose recheck is complete. A zone waits for the next check if
+// it was marked meanwhile, or if it has events that were locked.
+func (p reconcilePlan) settled(book ZoneBook) []ZoneRecord {
+	var changed []ZoneRecord
+	for _, rules := range book.Rules {
+		marked := slices.ContainsFunc(book.Marks, func(m calendar.ZoneRules) bool { return m.Zone == rules.Zone })
+		if _, looked := p.look[rules.Zone]; looked && !marked && !p.missed[rules.Zone] && !rules.Recheck.IsZero() && rules.Recheck.Before(p.begun) {
+			rules.Recheck = time.Time{}
+			changed = append(changed, rules)
+		}
+	}
+	return changed
 }
 
-func (z Timezone) location() *time.Location {
-	if r := z.rules(); r != nil {
-		return r.location
+// moveZones resolves the pending events of zones again, one page at a time. It leaves out
+// events that another transaction changes meanwhile.
+func (s *scheduler) moveZones(ctx context.Context, options ReconcileOptions, plan reconcilePlan) ([]ZoneReport, error) {
+	if len(plan.look) == 0 {
+		return nil, nil
 	}
-	return time.UTC
+	reports := make(map[string]*ZoneReport)
+	spec := And{InStatus(Pending), InZone(slices.Sorted(maps.Keys(plan.look)))}
+	for page := (Page{Limit: maxMoves}); ; {
+		found, err := s.repository.Find(ctx, spec, page)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.movePage(ctx, options, reconcilePage{plan, found.Events, reports}); err != nil {
+			return nil, err
+		}
+		if _, err := s.zoneView(ctx); err != nil { // the events that settle meanwhile use it
+			return nil, err
+		}
+		if page.After = found.Next; page.After == "" {
+			break
+		}
+	}
+	list := make([]ZoneReport, 0, len(reports))
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
+		list = append(list, *reports[name])
+	}
+	return list, nil
 }
 
-// rules returns what is in force for z at this moment, or nil. A reload replaces
-// it as a whole, so whoever needs consistent answers asks once.
-func (z Timezone) rules() *rules {
-	if z.zone == nil {
-		return nil
-	}
-	return z.zone.rules.Load()
+// reconcilePage is a page of events in zones that must be checked.
+type reconcilePage struct {
+	plan    reconcilePlan
+	events  []Event
+	reports map[string]*ZoneReport
 }
 
-// check returns why nothing can be resolved in z, or nil.
-func (z Timezone) check() error {
-	if z.rules() != nil {
-		return nil
+func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p reconcilePage) error {
+	zones, reports := p.plan.look, p.reports
+	was := make(map[uuid.UUID]time.Time)
+	var moved []Event
+	for _, e := range p.events {
+		if e.ClaimCount > 0 {
+			continue // an event that was ever claimed keeps its target
+		}
+		report := reports[e.Zone]
+		if report == nil {
+			rules, _ := zones[e.Zone].Rules(p.plan.begun.UTC().Year()) // judgeZones found rules for this zone
+			report = &ZoneReport{Zone: e.Zone, Version: rules.Version}
+			reports[e.Zone] = report
+		}
+		report.Checked++
+		r, err := zones[e.Zone].Resolve(e.Wall, e.Policies)
+		switch {
+		case err != nil:
+			if !s.replanned(ctx, options, e) {
+				report.Left++
+			}
+		case !r.Instant.Equal(e.Due):
+			was[e.ID] = e.Due
+			moved = append(moved, e.movedTo(r.Instant))
+		}
 	}
-	return &InvalidTimezoneError{Name: z.String(), NoData: !z.IsZero() && !strings.ContainsAny(z.String(), " \t")}
+	if len(moved) > 0 && !options.DryRun {
+		stored, err := s.repository.MoveEvents(ctx, moved)
+		if err != nil {
+			return err
+		}
+		s.notifyEvents(ctx, EventRescheduled, stored)
+		s.running.wakeFor(stored...)
+		p.plan.miss(moved, stored)
+		moved = stored
+	}
+	for _, e := range moved {
+		reports[e.Zone].add(e.Due.Sub(was[e.ID]))
+	}
+	return nil
+}
+
+// miss notes the zones of events that could not be moved, because another transaction has
+// locked or changed them.
+func (p reconcilePlan) miss(wanted, stored []Event) {
+	done := make(map[uuid.UUID]bool, len(stored))
+	for _, e := range stored {
+		done[e.ID] = true
+	}
+	for _, e := range wanted {
+		if !done[e.ID] {
+			p.missed[e.Zone] = true
+		}
+	}
+}
+
+// movedTo returns a pending event at another instant of the same wall time.
+func (e Event) movedTo(due time.Time) Event {
+	e.Due, e.AvailableAt = due, due
+	e.Version++
+	return e
+}
+
+// replanned replans the events of a user whose event has no instant by the rules. It
+// reports whether that succeeded.
+func (s *scheduler) replanned(ctx context.Context, options ReconcileOptions, e Event) bool {
+	if _, err := s.registry.Handler(e.Type); err != nil || options.DryRun || options.Data != calendar.OwnZoneData() {
+		return false
+	}
+	_, err := s.Reschedule(ctx, e.UserID)
+	return err == nil
+}
+
+// ZoneRecord has the rules that a repository's instants follow in one zone. A program
+// compares its own rules with them.
+type ZoneRecord struct {
+	calendar.ZoneRules
+	// Recheck is an instant, UTC. Until then, programs may plan events by other rules. A
+	// reconciliation that begins after Recheck, and can lock every event that it has to
+	// move, sets it to zero. Zero means that no recheck is needed.
+	Recheck time.Time
+}
+
+// verdict is the result of comparing a zone's stored rules with those of the program.
+type verdict int
+
+const (
+	agreed   verdict = iota // nothing to do
+	doubted                 // the rules are the same, but pending events must be checked
+	replaced                // the program's rules are newer
+	outdated                // the program's rules are not newer
+)
+
+// judge compares the stored rules of a zone with the program's rules, and returns the
+// rules to store. The release decides which rules are newer. Rules with a release are
+// newer than rules without one. Trusted rules are always newer.
+//
+// The comparison covers ten years, and rules that agree for ten years may differ later.
+// So a program of an older release neither moves that window to later years, nor ends a
+// recheck.
+func judge(z calendar.Timezone, stored *ZoneRecord, year int, trusted bool) (ZoneRecord, verdict) {
+	rules, _ := z.Rules(year) // the caller has checked that there are rules
+	mine := ZoneRecord{ZoneRules: rules}
+	if stored == nil {
+		return mine, replaced
+	}
+	same, _ := z.Rules(stored.Since)
+	newer := trusted || mine.NewerThan(stored.ZoneRules)
+	older := !newer && stored.NewerThan(mine.ZoneRules)
+	switch {
+	case same.Fingerprint != stored.Fingerprint && newer:
+		return mine, replaced
+	case same.Fingerprint != stored.Fingerprint:
+		return *stored, outdated
+	case older:
+		return *stored, agreed
+	}
+	mine.Recheck = stored.Recheck
+	if mine.Since > stored.Since {
+		return mine, replaced // the window of compared years moves on
+	}
+	mine.Since, mine.Fingerprint = stored.Since, stored.Fingerprint
+	if !newer {
+		mine.Version = stored.Version
+	}
+	if !stored.Recheck.IsZero() {
+		return mine, doubted
+	}
+	return mine, agreed
+}
+
+// withMarks returns a zone's stored rules, combined with its marks, or nil if there are
+// neither. A mark of a newer release becomes the rules to follow, even before a program
+// of that release compares rules. With any other mark, events must be checked now.
+func withMarks(r *ZoneRecord, marks []calendar.ZoneRules, now time.Time) *ZoneRecord {
+	for _, mark := range marks {
+		switch {
+		case r == nil || mark.NewerThan(r.ZoneRules):
+			r = &ZoneRecord{mark, now.Add(recheckGrace)}
+		case mark != r.ZoneRules:
+			r = &ZoneRecord{r.ZoneRules, later(r.Recheck, now.Add(-time.Microsecond))} // a time that has passed, so that events are checked now
+		}
+	}
+	return r
 }

@@ -1,328 +1,707 @@
 package almanac_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
-	"strings"
-	"sync"
+	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
-	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
-	"github.com/almanac-go/almanac/internal/zones"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
 )
 
-// zone loads a zone that the test itself named.
-func zone(t testing.TB, name string) almanac.Timezone {
-	t.Helper()
-	z, err := almanac.LoadTimezone(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return z
+// spying notes by which rules what follows an event was planned.
+type spying struct {
+	almanac.Repository
+	planned []*calendar.ZoneRules
 }
 
-func TestLoadTimezoneAccepts(t *testing.T) {
-	t.Parallel()
-
-	tests := map[string]struct{ name, want, canonical string }{
-		"a zone":                     {"Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"},
-		"three parts":                {"America/Argentina/Buenos_Aires", "America/Argentina/Buenos_Aires", "America/Argentina/Buenos_Aires"},
-		"a link keeps its name":      {"US/Pacific", "US/Pacific", "America/Los_Angeles"},
-		"an old spelling":            {"Asia/Calcutta", "Asia/Calcutta", "Asia/Kolkata"},
-		"a former transcription":     {"Europe/Kiev", "Europe/Kiev", "Europe/Kyiv"},
-		"a merged zone is its own":   {"Europe/Oslo", "Europe/Oslo", "Europe/Oslo"},
-		"lower case is corrected":    {"asia/tokyo", "Asia/Tokyo", "Asia/Tokyo"},
-		"upper case is corrected":    {"AMERICA/NEW_YORK", "America/New_York", "America/New_York"},
-		"inner capitals are kept":    {"africa/dar_ES_salaam", "Africa/Dar_es_Salaam", "Africa/Dar_es_Salaam"},
-		"UTC by its name":            {"utc", "UTC", "Etc/UTC"},
-		"an offset that is a name":   {"Etc/GMT+5", "Etc/GMT+5", "Etc/GMT+5"},
-		"a hyphen that is in a name": {"America/Port-au-Prince", "America/Port-au-Prince", "America/Port-au-Prince"},
+func (r *spying) Settle(ctx context.Context, batch []almanac.Settlement) ([]almanac.SettleResult, error) {
+	batch = slices.Clone(batch)
+	for i := range batch {
+		next := batch[i].Next
+		batch[i].Next = func(u almanac.User, now time.Time) (almanac.Event, error) {
+			e, err := next(u, now)
+			r.planned = append(r.planned, e.PlannedBy)
+			return e, err
+		}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-
-			got, err := almanac.LoadTimezone(tt.name)
-
-			if err != nil || got.String() != tt.want || got.Canonical() != tt.canonical || got.IsZero() {
-				t.Errorf("LoadTimezone(%q) = %q, canonical %q, %v; want %q, canonical %q", tt.name, got, got.Canonical(), err, tt.want, tt.canonical)
-			}
-		})
-	}
+	return r.Repository.Settle(ctx, batch)
 }
 
-func TestLoadTimezoneRefuses(t *testing.T) {
+// A running program knows from what it read a minute ago whether its rules are the
+// repository's, and marks what it cannot vouch for. Where they are, it marks nothing.
+func TestSuccessorsByOlderRulesAreMarked(t *testing.T) {
 	t.Parallel()
-
-	tests := map[string]string{
-		"nothing":                           "",
-		"the host's own zone":               "Local",
-		"the host's own zone as a file":     "localtime",
-		"a directory of the database":       "posix/Europe/Berlin",
-		"leap second data":                  "right/UTC",
-		"a file beside the database":        "posixrules",
-		"no place":                          "Factory",
-		"a path from here":                  "./America/New_York",
-		"a path with an empty part":         "America//New_York",
-		"a path with a dot":                 "America/./New_York",
-		"a path to elsewhere":               "../etc/passwd",
-		"a path from the root":              "/usr/share/zoneinfo/UTC",
-		"a Windows path":                    `America\New_York`,
-		"an abbreviation":                   "PST",
-		"a Central European abbreviation":   "CEST",
-		"an offset":                         "UTC+5",
-		"an offset of a place nobody knows": "Foo+5",
-		"digits":                            "+05:00",
-		"a blank behind":                    "Europe/Berlin ",
-		"a blank before":                    " Europe/Berlin",
-		"a line end":                        "Europe/Berlin\n",
-		"a NUL":                             "Europe/Berlin\x00",
-		"half a name":                       "Europe",
-		"a name with a slash behind":        "Europe/Berlin/",
-		"a misspelling":                     "Amercia/New_York",
-		"a planet":                          "Mars/Base",
-		"letters that merely lower to k":    "Asia/To\u212Ayo",
-		"a dotted capital i":                "As\u0130a/Tokyo",
-		"no UTF-8":                          "Asia/\xff",
-		"a name beyond all bounds":          strings.Repeat("Europe/", 10_000),
-		"an emoji at the bound":             strings.Repeat("x", 62) + "🎂🎂",
-	}
-	for name, text := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-
-			got, err := almanac.LoadTimezone(text)
-
-			var invalid *almanac.InvalidTimezoneError
-			if !errors.As(err, &invalid) || !errors.Is(err, almanac.ErrInvalidTimezone) || !got.IsZero() {
-				t.Fatalf("LoadTimezone(%q) = %q, %v; want an *InvalidTimezoneError", text, got, err)
-			}
-			if len(invalid.Name) > 100 || utf8.ValidString(text) && !utf8.ValidString(invalid.Name) {
-				t.Errorf("LoadTimezone(%q) repeats %q, %d bytes, valid UTF-8 %v", text, invalid.Name, len(invalid.Name), utf8.ValidString(invalid.Name))
-			}
-			if invalid.NoData {
-				t.Errorf("LoadTimezone(%q) blames missing data", text)
-			}
-		})
-	}
-}
-
-// Zone data of either kind: links to places since release 2024b, zones of their own before.
-func TestSystemVNamesFollowTheZoneDataThereIs(t *testing.T) {
-	t.Parallel()
-
-	for kind, rule := range map[string]string{"a link": "EST5EDT,M3.2.0,M11.1.0", "a zone of its own": "EST5EDT,M4.1.0,M10.5.0"} {
-		dir := t.TempDir()
-		if err := zonetest.WriteDir(dir, "2024a", map[string][]byte{"EST5EDT": zonetest.File(-5*hour, nil, rule)}); err != nil {
-			t.Fatal(err)
-		}
-		data, err := almanac.OpenZoneData(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, err := data.Timezone("est5edt")
-		if err != nil || z.String() != "EST5EDT" || z.Canonical() != "America/New_York" {
-			t.Fatalf("%s: %q, now called %q, %v", kind, z, z.Canonical(), err)
-		}
-		march := z.WallTime(instant(t, "2026-03-20T12:00:00Z")).Clock.Hour
-		if want := map[string]int{"a link": 8, "a zone of its own": 7}[kind]; march != want {
-			t.Errorf("%s: clocks show %d o'clock, want %d by its rules", kind, march, want)
-		}
-	}
-	for _, name := range []string{"CET", "CST6CDT", "EET", "EST", "EST5EDT", "HST", "MET", "MST", "MST7MDT", "PST8PDT", "WET"} {
-		if _, err := almanac.LoadTimezone(name); err != nil {
-			t.Errorf("LoadTimezone(%q): %v", name, err)
-		}
-	}
-}
-
-func TestLoadTimezoneSuggests(t *testing.T) {
-	t.Parallel()
-
-	tests := map[string]struct{ name, want string }{
-		"letters swapped":         {"Amercia/New_York", "America/New_York"},
-		"a city":                  {"tokyo", "Asia/Tokyo"},
-		"a city with a blank":     {"new york", "America/New_York"},
-		"a half old spelling":     {"Europe/Kyev", "Europe/Kyiv"},
-		"a blank behind":          {"Europe/Berlin ", "Europe/Berlin"},
-		"a blank for the line":    {"America/Los Angeles", "America/Los_Angeles"},
-		"a hyphen for the line":   {"America/Sao-Paulo", "America/Sao_Paulo"},
-		"a path":                  {"./Europe/Berlin", "Europe/Berlin"},
-		"nothing for gibberish":   {"xyzzy/plugh/quux", ""},
-		"a System V name's path":  {"posix/EST5EDT", "EST5EDT"},
-		"an abbreviation":         {"PST", "America/Los_Angeles"},
-		"a path from the root":    {"/usr/share/zoneinfo/posix/Asia/Tokyo", "Asia/Tokyo"},
-		"leap second data":        {"right/UTC", "Etc/UTC"},
-		"nothing for Factory":     {"Factory", ""},
-		"nothing for a machine's": {"localtime", ""},
-		"nothing for nothing":     {"", ""},
-		"nothing for one letter":  {"q", ""},
-		"nothing for a long text": {strings.Repeat("Berlin", 20), ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-
-			_, err := almanac.LoadTimezone(tt.name)
-
-			var invalid *almanac.InvalidTimezoneError
-			if !errors.As(err, &invalid) || invalid.Suggestion != tt.want {
-				t.Fatalf("LoadTimezone(%q) = %v, want the suggestion %q", tt.name, err, tt.want)
-			}
-			if tt.want != "" && !strings.Contains(err.Error(), "did you mean \""+tt.want+"\"?") {
-				t.Errorf("LoadTimezone(%q) = %v, which does not tell the suggestion", tt.name, err)
-			}
-		})
-	}
-}
-
-func TestTheZoneOfAMachineIsNobodys(t *testing.T) {
-	t.Parallel()
-
-	for _, name := range []string{"Local", "local", "localtime", "posix/localtime", "/etc/localtime", "/usr/share/zoneinfo/localtime"} {
-		_, err := almanac.LoadTimezone(name)
-		if want := `almanac: "` + name + `" is the time zone of a machine, not of a person`; err == nil || err.Error() != want {
-			t.Errorf("LoadTimezone(%q): %v, want %s", name, err, want)
-		}
-	}
-}
-
-func TestEqualFollowsRenamesAndNothingElse(t *testing.T) {
-	t.Parallel()
-
 	tests := map[string]struct {
-		a, b string
-		want bool
+		adopt  bool // the newest rules, before it begins
+		silent bool // nobody has read the rules for long
+		marked bool
 	}{
-		"a zone is itself":                       {"Asia/Tokyo", "asia/tokyo", true},
-		"a country's old name":                   {"US/Pacific", "America/Los_Angeles", true},
-		"an old spelling":                        {"Asia/Calcutta", "Asia/Kolkata", true},
-		"two old names of one place":             {"Asia/Ho_Chi_Minh", "Asia/Saigon", true},
-		"zones merged for agreeing since 1970":   {"Europe/Oslo", "Europe/Berlin", false},
-		"zones merged across an ocean":           {"Atlantic/Reykjavik", "Africa/Abidjan", false},
-		"zones that agree today":                 {"Europe/Paris", "Europe/Berlin", false},
-		"an offset and a place that stands so":   {"Etc/GMT-9", "Asia/Tokyo", false},
-		"a split keeps both sides what they are": {"America/Santiago", "America/Punta_Arenas", false},
+		"by the same rules":        {},
+		"by older rules":           {adopt: true, marked: true},
+		"by who knows what though": {silent: true, marked: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-
-			a, b := zone(t, tt.a), zone(t, tt.b)
-			if got, back := a.Equal(b), b.Equal(a); got != tt.want || back != tt.want {
-				t.Errorf("%s and %s: Equal = %v and, asked the other way, %v; want %v", a, b, got, back, tt.want)
-			}
-			if got, want := a == b, a.String() == b.String(); got != want {
-				t.Errorf("%s == %s is %v, want %v", a, b, got, want)
-			}
-		})
-	}
-}
-
-func TestEveryAcceptedNameLoads(t *testing.T) {
-	t.Parallel()
-
-	names := zones.Names()
-	if len(names) != 597 {
-		t.Errorf("%d names are accepted, want 597", len(names))
-	}
-	for _, name := range names {
-		z, err := almanac.LoadTimezone(strings.ToUpper(name))
-		if err != nil || z.String() != name || z != zone(t, name) {
-			t.Errorf("LoadTimezone(%q) = %q, %v; want %q", strings.ToUpper(name), z, err, name)
-		}
-		if c := zone(t, z.Canonical()); !c.Equal(z) || c.Canonical() != c.String() {
-			t.Errorf("the canonical name of %q is %q, and of that %q", z, c, c.Canonical())
-		}
-	}
-}
-
-func TestLoadTimezoneIsSafeForConcurrentUse(t *testing.T) {
-	t.Parallel()
-
-	const loaders = 8
-	names := zones.Names()
-	var loaded [loaders][]almanac.Timezone
-	var group sync.WaitGroup
-	for i := range loaders {
-		group.Go(func() {
-			for _, name := range names {
-				z, err := almanac.LoadTimezone(name)
-				if err != nil {
-					t.Error(err)
+			synctest.Test(t, func(t *testing.T) {
+				spy := &spying{Repository: almanactest.NewRepository(nil)}
+				w := openOn(spy)
+				daily := almanac.Recurring{Type: "TICK", Rule: func(almanac.User) (calendar.Recurrence, error) { return calendar.Daily{}, nil }}
+				planner := w.scheduler(t, daily)
+				_, err := planner.CreateUser(t.Context(), inBeirut)
+				require.NoError(t, err)
+				if tt.adopt {
+					_, err := planner.Reconcile(t.Context(), newest(t))
+					require.NoError(t, err)
 				}
-				loaded[i] = append(loaded[i], z)
+				sweep := time.Minute
+				if tt.silent {
+					sweep = 20 * time.Hour
+				}
+				w.run(t, daily, almanac.WithSweep(sweep), almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(
+					func(context.Context, almanac.Delivery) error { return nil })))
+				time.Sleep(30 * time.Hour)
+				require.NoError(t, w.stop())
+
+				require.NotEmpty(t, spy.planned)
+				for _, rules := range spy.planned {
+					require.Equal(t, tt.marked, rules != nil)
+				}
+				if tt.adopt {
+					w.inStep(t, planner)
+				}
+			})
+		})
+	}
+}
+
+// byOther is an event as a program with other rules stores it: an hour off.
+func byOther(t *testing.T, w *world, version string) almanac.Event {
+	t.Helper()
+	now, err := w.store.Now(t.Context())
+	require.NoError(t, err)
+	u, err := almanac.NewUser(inBeirut, now)
+	require.NoError(t, err)
+	o, err := almanac.Birthday{}.Next(u, now)
+	require.NoError(t, err)
+	e, err := almanac.NewEvent(u, almanac.Birthday{}, almanac.Occurrence{Occurrence: o})
+	require.NoError(t, err)
+	e.Due = e.Due.Add(time.Hour)
+	e.AvailableAt = e.Due
+	e.PlannedBy = &calendar.ZoneRules{Zone: beirut, Fingerprint: 42, Since: now.Year(), Version: version}
+	_, stored, err := almanactest.CreateUser(t.Context(), w.store, u, e)
+	require.NoError(t, err)
+	return stored[0]
+}
+
+// Marks are looked at within minutes, and need not wait for the next check.
+func TestRunChecksZoneMarksSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := openOn(almanactest.NewRepository(nil))
+		w.run(t, almanac.Birthday{}, almanac.WithZoneCheck(30*24*time.Hour))
+		time.Sleep(3 * time.Hour) // the doubts of the beginning are over
+		wrong := byOther(t, w, "2000a")
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, wrong.Due.Add(-time.Hour), w.event(t, wrong).Due)
+		book, err := w.store.ZoneRules(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, book.Marks)
+		for _, rules := range book.Rules {
+			require.Zero(t, rules.Recheck, rules.Zone)
+		}
+		require.NoError(t, w.stop())
+	})
+}
+
+// A program that only plans may have the newest rules. What it plans stays, though all
+// who compare rules have older ones.
+func TestProgramsKeepRulesThatOnlyAPlannerHas(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			s := w.scheduler(t, almanac.Birthday{})
+			_, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{}) // in doubt for an hour
+			require.NoError(t, err)
+			newer := byOther(t, w, "2099b")
+			for range 2 {
+				got, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{})
+				require.NoError(t, err)
+				require.Equal(t, []string{beirut}, got.Outdated)
+				require.Equal(t, newer.Due, w.event(t, newer).Due)
 			}
 		})
 	}
-	group.Wait()
-	for i := range loaded {
-		for j, z := range loaded[i] {
-			if z != loaded[0][j] {
-				t.Fatalf("two loads of %s are not ==", z)
+}
+
+// interrupted is a repository with something that happens just before a user is stored.
+type interrupted struct {
+	almanac.Repository
+	before func()
+}
+
+func (r *interrupted) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	r.before()
+	return r.Repository.CreateUsers(ctx, users)
+}
+
+// Between reading the rules and storing what was planned by them, a newer program
+// brings others, and has looked at everything. It looks again when the grace is over.
+func TestRulesThatChangeDuringPlanning(t *testing.T) {
+	t.Parallel()
+	for name, known := range map[string]bool{"where there were others": true, "where there were none": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+			r := &interrupted{Repository: almanactest.NewRepository(func() time.Time { return now })}
+			w := openOn(r)
+			s := w.scheduler(t, almanac.Birthday{})
+			if known {
+				_, err := s.Reconcile(t.Context(), almanac.ReconcileOptions{})
+				require.NoError(t, err)
 			}
+			r.before = func() {
+				other := w.scheduler(t, almanac.Birthday{})
+				for range 2 {
+					_, err := other.Reconcile(t.Context(), newest(t))
+					require.NoError(t, err)
+					now = now.Add(25 * time.Minute) // the transaction takes its time
+				}
+			}
+
+			enrol(t, s, beirut, "1990-01-15")
+
+			book, err := w.store.ZoneRules(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, book.Marks, "nobody knew")
+			now = now.Add(time.Hour)
+			w.inStep(t, s)
+		})
+	}
+}
+
+// stingy moves nothing, as if everything were locked.
+type stingy struct {
+	almanac.Repository
+	locked bool
+}
+
+func (r *stingy) MoveEvents(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {
+	if r.locked {
+		return nil, nil
+	}
+	return r.Repository.MoveEvents(ctx, events)
+}
+
+// An event that somebody held locked during the last look is looked at once more.
+func TestAnIncompleteCheckDoesNotEndARecheck(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	r := &stingy{almanactest.NewRepository(func() time.Time { return now }), true}
+	w := openOn(r)
+	s := w.scheduler(t, almanac.Birthday{})
+	enrol(t, s, beirut, "1990-01-15")
+	for range 3 {
+		_, err := s.Reconcile(t.Context(), newest(t))
+		require.NoError(t, err)
+		now = now.Add(2 * time.Hour)
+	}
+	r.locked = false
+	w.inStep(t, s)
+	now = now.Add(2 * time.Hour)
+	got, err := s.Reconcile(t.Context(), newest(t))
+	require.NoError(t, err)
+	require.Empty(t, got.Zones, "no doubt")
+}
+
+// These tests are those of a program whose own zone data are older than what a
+// database follows: there Beirut has summer time all the year.
+const beirut = "Asia/Beirut"
+
+func newest(t *testing.T) almanac.ReconcileOptions {
+	return almanac.ReconcileOptions{Data: rulesOf(t, "2099b", beirutAllSummer)}
+}
+
+// adopt has a repository follow the newest rules, without a doubt left.
+func (w *world) adopt(t *testing.T, s almanac.Scheduler) {
+	t.Helper()
+	_, err := s.Reconcile(t.Context(), newest(t))
+	require.NoError(t, err)
+	w.endDoubts(t)
+}
+
+func (w *world) endDoubts(t *testing.T) {
+	t.Helper()
+	require.NoError(t, w.store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+		for i := range book.Rules {
+			book.Rules[i].Recheck = time.Time{}
+		}
+		return book.Rules, nil
+	}))
+}
+
+// inStep checks that the one pending event of Beirut follows the newest rules once they
+// were compared.
+func (w *world) inStep(t *testing.T, s almanac.Scheduler) {
+	t.Helper()
+	_, err := s.Reconcile(t.Context(), newest(t))
+	require.NoError(t, err)
+	found, err := w.store.Find(t.Context(), almanac.And{almanac.InStatus(almanac.Pending), almanac.InZone{beirut}}, almanac.Page{})
+	require.NoError(t, err)
+	require.NotEmpty(t, found.Events)
+	for _, e := range found.Events {
+		require.Equal(t, e.Wall.Labelled().Add(-3*time.Hour), e.Due, "of %s %s", e.Type, e.OccurrenceKey)
+	}
+}
+
+var inBeirut = almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-15", Timezone: beirut}
+
+// What an older program plans by its own rules, a newer one moves when it looks next,
+// though nothing was in doubt and the older one has compared nothing.
+func TestEventsPlannedByOlderRulesAreChecked(t *testing.T) {
+	t.Parallel()
+	create := func(p almanac.Profile) func(*testing.T, almanac.Scheduler) uuid.UUID {
+		return func(t *testing.T, s almanac.Scheduler) uuid.UUID {
+			e, err := s.CreateUser(t.Context(), p)
+			require.NoError(t, err)
+			return e.User.ID
+		}
+	}
+	elsewhere := inBeirut
+	elsewhere.Timezone = "Europe/Berlin"
+	tests := map[string]struct {
+		before func(*testing.T, almanac.Scheduler) uuid.UUID
+		plan   func(*testing.T, almanac.Scheduler, uuid.UUID)
+	}{
+		"created": {plan: func(t *testing.T, s almanac.Scheduler, _ uuid.UUID) { create(inBeirut)(t, s) }},
+		"enrolled": {plan: func(t *testing.T, s almanac.Scheduler, _ uuid.UUID) {
+			_, err := s.CreateUsers(t.Context(), func(yield func(almanac.Profile, error) bool) { yield(inBeirut, nil) }, almanac.CreateUsersOptions{})
+			require.NoError(t, err)
+		}},
+		"moved there": {before: create(elsewhere), plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
+			_, err := s.UpdateUser(t.Context(), id, almanac.ProfileChange{Timezone: new(beirut)})
+			require.NoError(t, err)
+		}},
+		"born on another day": {before: create(inBeirut), plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
+			_, err := s.UpdateUser(t.Context(), id, almanac.ProfileChange{DateOfBirth: new("1990-02-15")})
+			require.NoError(t, err)
+		}},
+		"cancelled, and followed": {before: create(inBeirut), plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
+			done, err := s.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(id), almanac.OperateOptions{})
+			require.NoError(t, err)
+			require.Len(t, done.Events, 1)
+		}},
+		"scheduled anew": {
+			before: create(inBeirut),
+			plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
+				_, err := s.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(id), almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+				require.NoError(t, err)
+				_, err = s.Schedule(t.Context(), id, almanac.TypeBirthday)
+				require.NoError(t, err)
+			},
+		},
+		"backfilled": {
+			before: create(inBeirut),
+			plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
+				_, err := s.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(id), almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+				require.NoError(t, err)
+				done, err := s.Backfill(t.Context(), almanac.TypeBirthday, almanac.BackfillOptions{})
+				require.NoError(t, err)
+				require.Equal(t, 1, done.Events)
+			},
+		},
+	}
+	for name, tt := range tests {
+		for where, repository := range onBoth {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				w := openOn(repository(t))
+				newer, older := w.scheduler(t, almanac.Birthday{}), w.scheduler(t, almanac.Birthday{})
+				var id uuid.UUID
+				if tt.before != nil {
+					id = tt.before(t, newer)
+				}
+				w.adopt(t, newer)
+
+				tt.plan(t, older, id)
+
+				w.inStep(t, newer)
+			})
 		}
 	}
 }
 
-func TestStoredTimezoneKeepsANameThatItCannotLoad(t *testing.T) {
+// What an older program does not plan anew keeps the instant that newer rules gave it.
+func TestOlderRulesLeaveInstantsThatTheyDoNotPlan(t *testing.T) {
 	t.Parallel()
+	tests := map[string]func(*testing.T, almanac.Scheduler, uuid.UUID) error{
+		"another first name": func(t *testing.T, s almanac.Scheduler, id uuid.UUID) error {
+			_, err := s.UpdateUser(t.Context(), id, almanac.ProfileChange{FirstName: new("Augusta")})
+			return err
+		},
+		"other attributes": func(t *testing.T, s almanac.Scheduler, id uuid.UUID) error {
+			_, err := s.UpdateUser(t.Context(), id, almanac.ProfileChange{Merge: json.RawMessage(`{"shoes": 39}`)})
+			return err
+		},
+		"rescheduled": func(t *testing.T, s almanac.Scheduler, id uuid.UUID) error {
+			_, err := s.Reschedule(t.Context(), id)
+			return err
+		},
+	}
+	for name, edit := range tests {
+		for where, repository := range onBoth {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				w := openOn(repository(t))
+				s := w.scheduler(t, almanac.Birthday{})
+				owed := enrol(t, s, beirut, "1990-01-15")
+				w.adopt(t, s)
+				require.Equal(t, owed.Due.Add(-time.Hour), w.event(t, owed).Due)
 
-	z := almanac.StoredTimezone("America/Atlantis")
+				require.NoError(t, edit(t, s, owed.UserID))
 
-	if z.String() != "America/Atlantis" || z.Canonical() != "America/Atlantis" || z.IsZero() {
-		t.Errorf("StoredTimezone = %q, canonical %q, zero %v; want the name kept", z, z.Canonical(), z.IsZero())
-	}
-	if !z.Equal(almanac.StoredTimezone("America/Atlantis")) {
-		t.Error("two stored zones of one unknown name are not Equal")
-	}
-	_, err := z.Resolve(wall(t, "2026-05-01T09:00:00"), almanac.Policies{})
-	var invalid *almanac.InvalidTimezoneError
-	if !errors.As(err, &invalid) || invalid.Name != "America/Atlantis" || !invalid.NoData {
-		t.Errorf("Resolve in %s: %v, want an *InvalidTimezoneError for want of data", z, err)
-	}
-	if got := z.WallTime(instant(t, "2026-05-01T09:00:00Z")); got != wall(t, "2026-05-01T09:00:00") {
-		t.Errorf("WallTime in %s = %v, want that of UTC", z, got)
-	}
-	if got := almanac.StoredTimezone("Asia/Tokyo"); got != zone(t, "Asia/Tokyo") {
-		t.Errorf("StoredTimezone of a known name = %v, want the zone itself", got)
+				kept := w.event(t, owed)
+				require.Equal(t, owed.Due.Add(-time.Hour), kept.Due)
+				require.Equal(t, 3, kept.Version, "the payload was made anew")
+				book, err := w.store.ZoneRules(t.Context())
+				require.NoError(t, err)
+				require.Empty(t, book.Marks, "nothing was planned")
+			})
+		}
 	}
 }
 
-func TestTheZeroTimezoneIsRefused(t *testing.T) {
+// By the older rules clocks skip the wall time, and the policy with them: an edit of
+// something else leaves the occurrence where it is, and a correction moves it.
+func TestOlderRulesLeaveEventsThatTheyWouldSkip(t *testing.T) {
 	t.Parallel()
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	w := openOn(almanactest.NewRepository(func() time.Time { return now }))
+	at := calendar.Clock{Minute: 30} // in 2027 summer time begins on 28 March at midnight, as far as this program knows
+	s := w.scheduler(t, almanac.Birthday{At: func(almanac.User) calendar.Clock { return at }, Policies: calendar.Policies{Gap: calendar.GapSkip}})
+	owed := enrol(t, s, beirut, "1990-03-29")
+	moved := owed
+	moved.OccurrenceKey, moved.Wall.Date.Day, moved.Version = "2027", 28, 2 // as a program with the newest rules has it
+	moved.Due = moved.Wall.Labelled().Add(-3 * time.Hour)
+	moved.AvailableAt = moved.Due
+	_, err := w.store.EditUser(t.Context(), owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		u, err := r.User.Edit(almanac.ProfileChange{DateOfBirth: new("1990-03-28")}, now)
+		return almanac.Edit{User: &u, Changed: []almanac.Event{moved}}, err
+	})
+	require.NoError(t, err)
+	w.adopt(t, s)
 
-	var z almanac.Timezone
-	if !z.IsZero() || z.String() != "" || z.Canonical() != "" || z.Equal(zone(t, "UTC")) {
-		t.Errorf("the zero Timezone: zero %v, %q, %q, equal to UTC %v", z.IsZero(), z, z.Canonical(), z.Equal(zone(t, "UTC")))
-	}
-	if _, err := z.Resolve(wall(t, "2026-05-01T09:00:00"), almanac.Policies{}); !errors.Is(err, almanac.ErrInvalidTimezone) {
-		t.Errorf("Resolve: %v, want ErrInvalidTimezone", err)
+	_, err = s.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: new("Augusta")})
+	require.NoError(t, err)
+	kept := w.event(t, owed)
+	require.Equal(t, moved.Wall, kept.Wall)
+	require.Equal(t, moved.Due, kept.Due)
+	require.Contains(t, string(kept.Payload), "Augusta")
+
+	_, err = s.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{DateOfBirth: new("1990-04-15")})
+	require.NoError(t, err)
+	require.Equal(t, "2027-04-15T00:30:00", w.event(t, owed).Wall.String())
+}
+
+// An event that is to run now has an instant, whatever clocks show there by then.
+func TestRunNowWithOlderRulesStoresTheTimeInUTC(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			s := w.scheduler(t, almanac.Birthday{})
+			owed := enrol(t, s, beirut, "1990-01-15")
+			w.adopt(t, s)
+
+			now, err := s.RunNow(t.Context(), owed.ID)
+			require.NoError(t, err)
+
+			options := newest(t)
+			options.Trust = true
+			_, err = s.Reconcile(t.Context(), options)
+			require.NoError(t, err)
+			require.Equal(t, now.Due, w.event(t, owed).Due)
+			_, err = s.Reschedule(t.Context(), owed.UserID)
+			require.NoError(t, err)
+			back := w.event(t, owed)
+			require.Equal(t, beirut, back.Zone, "an edit puts it back")
+			require.Equal(t, owed.Wall, back.Wall)
+			w.inStep(t, s)
+		})
 	}
 }
 
-func TestWallTimeIsWhatClocksShow(t *testing.T) {
-	t.Parallel()
+// ticker is a handler of the host's own that knows no recurrence: something happens
+// at every second whose number since 1970, as clocks show it, is a multiple of each.
+type ticker struct {
+	each int64
+	last int64 // the last second; 0 for none
+}
 
-	at := instant(t, "2026-01-01T00:30:00Z")
-	tests := map[string]struct{ zone, want string }{
-		"in UTC":             {"UTC", "2026-01-01T00:30:00"},
-		"a year later":       {"Pacific/Kiritimati", "2026-01-01T14:30:00"},
-		"a year earlier":     {"Pacific/Niue", "2025-12-31T13:30:00"},
-		"on a quarter":       {"Asia/Kathmandu", "2026-01-01T06:15:00"},
-		"POSIX turns signs":  {"Etc/GMT+5", "2025-12-31T19:30:00"},
-		"in southern summer": {"Australia/Lord_Howe", "2026-01-01T11:30:00"},
+func (t ticker) EventType() string { return "TICK" }
+
+func (t ticker) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	shown := u.Timezone.WallTime(after).Labelled().Unix()
+	for {
+		next := (shown/t.each + 1) * t.each
+		if t.last > 0 && next > t.last {
+			return calendar.Occurrence{}, calendar.ErrNoOccurrence
+		}
+		w := calendar.WallTimeOf(time.Unix(next, 0).UTC())
+		r, err := u.Timezone.Resolve(w, calendar.Policies{})
+		if err != nil {
+			return calendar.Occurrence{}, err
+		}
+		switch {
+		case r.Reading == calendar.ShownNever:
+			shown = r.Change.To().Labelled().Unix() - 1
+		case !r.Instant.After(after):
+			shown = r.Change.From().Labelled().Unix() - 1
+		default:
+			return calendar.Occurrence{Key: w.String(), Wall: w}, nil
+		}
+	}
+}
+
+func (t ticker) Payload(almanac.User, almanac.Occurrence) (json.RawMessage, error) {
+	return json.RawMessage(`{}`), nil
+}
+
+func (t ticker) Channel(almanac.Event) almanac.Channel { return almanac.ChannelWebhook }
+
+// recurringBy is a ready-made handler for one rule.
+func recurringBy(r calendar.Recurrence) almanac.EventHandler {
+	return almanac.Recurring{Type: "TICK", Rule: func(almanac.User) (calendar.Recurrence, error) { return r, nil }}
+}
+
+// traveller is a user of one handler, on a clock of the test's own.
+type traveller struct {
+	require.TestingT
+	ctx        context.Context
+	now        time.Time
+	repository *almanactest.Repository
+	scheduler  almanac.Scheduler
+	id         uuid.UUID
+}
+
+// tester is a test, or a try of a property.
+type tester interface {
+	require.TestingT
+	Context() context.Context
+}
+
+func travel(t tester, h almanac.EventHandler, from string, at time.Time) *traveller {
+	ctx := t.Context()
+	w := &traveller{TestingT: t, ctx: ctx, now: at}
+	w.repository = almanactest.NewRepository(func() time.Time { return w.now })
+	registry, err := almanac.NewRegistry(h)
+	require.NoError(t, err)
+	w.scheduler, err = almanac.NewScheduler(w.repository, registry)
+	require.NoError(t, err)
+	e, err := w.scheduler.CreateUser(ctx, almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-15", Timezone: from})
+	require.NoError(t, err)
+	w.id = e.User.ID
+	return w
+}
+
+// claim takes the user's event when it is due.
+func (w *traveller) claim() almanac.Event {
+	wait, known, err := w.repository.Until(w.ctx, []string{"TICK"}, time.Time{})
+	require.NoError(w, err)
+	require.True(w, known)
+	w.now = w.now.Add(max(wait, 0))
+	claim, err := w.repository.Claim(w.ctx, almanac.ClaimRequest{Token: uuid.New(), Types: []string{"TICK"}, Limit: 1, Lease: time.Minute})
+	require.NoError(w, err)
+	require.Len(w, claim.Events, 1)
+	return claim.Events[0]
+}
+
+// end settles an event, and plans nothing.
+func (w *traveller) end(e almanac.Event) {
+	settled, err := w.repository.Settle(w.ctx, []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(w.now)}})
+	require.NoError(w, err)
+	require.NoError(w, settled[0].Err)
+}
+
+// move changes the user's zone, and returns what they are owed.
+func (w *traveller) move(to string) []almanac.Event {
+	_, err := w.scheduler.UpdateUser(w.ctx, w.id, almanac.ProfileChange{Timezone: &to})
+	require.NoError(w, err)
+	found, err := w.repository.Find(w.ctx, almanac.InStatus(almanac.Pending), almanac.Page{})
+	require.NoError(w, err)
+	return found.Events
+}
+
+// firstUnused is the answer by looking at each occurrence, one after the other.
+func firstUnused(h almanac.EventHandler, u almanac.User, after time.Time, used string) (calendar.Occurrence, error) {
+	for {
+		o, err := h.Next(u, after)
+		if err != nil || o.Key > used {
+			return o, err
+		}
+		r, err := u.Timezone.Resolve(o.Wall, o.Policies)
+		if err != nil {
+			return o, err
+		}
+		after = r.Instant
+	}
+}
+
+// Clocks in Niue show what those of Kiritimati showed 25 hours before, so what was
+// used up in the one is ahead in the other: up to 90,000 occurrences.
+func TestAMoveWestSkipsUsedOccurrences(t *testing.T) {
+	t.Parallel()
+	const east, west = "Pacific/Kiritimati", "Pacific/Niue"
+	start := instant(t, "2026-11-01T00:00:30Z")
+	counted := fmt.Sprintf(";COUNT=%d", 10_000)
+	every := cron(t, "* * * * *")
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		ends    bool // before the first occurrence that is not used up
+	}{
+		"cron, every minute":         {handler: recurringBy(every)},
+		"cron, every second":         {handler: recurringBy(cron(t, "* * * * * *"))},
+		"RRULE, every minute":        {handler: recurringBy(rrule(t, "FREQ=MINUTELY", "2026-01-01T00:00:00"))},
+		"RRULE, every second":        {handler: recurringBy(rrule(t, "FREQ=SECONDLY", "2026-10-01T00:00:00"))},
+		"RRULE, counted minutes":     {handler: recurringBy(rrule(t, "FREQ=MINUTELY"+counted, "2026-11-01T00:00:00"))},
+		"RRULE, until a minute":      {handler: recurringBy(rrule(t, "FREQ=MINUTELY;UNTIL=20261101T140100", "2026-11-01T00:00:00")), ends: true},
+		"bounded, every minute":      {handler: recurringBy(calendar.Bounded{Rule: every, End: wall(t, "2026-11-01T14:01:00")}), ends: true},
+		"bounded, with exceptions":   {handler: recurringBy(calendar.Bounded{Rule: every, Except: []calendar.WallTime{wall(t, "2026-11-01T14:02:00")}})},
+		"the host's, every second":   {handler: ticker{each: 1}},
+		"the host's, every minute":   {handler: ticker{each: 60}},
+		"the host's, until a minute": {handler: ticker{each: 60, last: instant(t, "2026-11-01T14:01:00Z").Unix()}, ends: true},
+		"every hour":                 {handler: recurringBy(cron(t, "0 * * * *"))},
+		"every day":                  {handler: recurringBy(calendar.Daily{At: calendar.Clock{Hour: 14, Minute: 1}})},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-
-			got := zone(t, tt.zone).WallTime(at.Add(time.Millisecond).In(time.FixedZone("elsewhere", 3600)))
-			if got.String() != tt.want {
-				t.Errorf("%s at %v = %v, want %s", tt.zone, at, got, tt.want)
+			check := func(t *testing.T, w *traveller, used string, owed []almanac.Event) {
+				t.Helper()
+				u, err := w.repository.User(t.Context(), w.id)
+				require.NoError(t, err)
+				want, err := firstUnused(tt.handler, u, w.now, used)
+				if tt.ends {
+					require.ErrorIs(t, err, calendar.ErrNoOccurrence)
+					require.Empty(t, owed)
+					return
+				}
+				require.NoError(t, err)
+				require.Len(t, owed, 1)
+				require.Equal(t, want.Key, owed[0].OccurrenceKey)
+				require.Equal(t, want.Wall, owed[0].Wall)
 			}
+			t.Run("after it has ended", func(t *testing.T) {
+				t.Parallel()
+				w := travel(t, tt.handler, east, start)
+				done := w.claim()
+				w.end(done)
+				check(t, w, done.OccurrenceKey, w.move(west))
+			})
+			t.Run("while it is ahead", func(t *testing.T) {
+				t.Parallel()
+				w := travel(t, tt.handler, east, start)
+				done := w.claim()
+				w.end(done)
+				_, err := w.scheduler.Schedule(t.Context(), w.id, "TICK")
+				if tt.ends {
+					require.ErrorIs(t, err, calendar.ErrNoOccurrence)
+				} else {
+					require.NoError(t, err)
+				}
+				check(t, w, done.OccurrenceKey, w.move(west))
+			})
 		})
 	}
+}
+
+// What is in flight during the move is followed by the next that is not used up.
+func TestAMoveWestInFlightSkipsUsedOccurrences(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]almanac.EventHandler{
+		"cron, every second": recurringBy(cron(t, "* * * * * *")),
+		"cron, every minute": recurringBy(cron(t, "* * * * *")),
+		"the host's":         ticker{each: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := openOn(almanactest.NewRepository(nil))
+				begun, finish := make(chan almanac.Event), make(chan struct{})
+				deliver := func(_ context.Context, d almanac.Delivery) error {
+					begun <- d.Event
+					<-finish
+					return nil
+				}
+				s := w.run(t, handler, almanac.WithWorkers(1), almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(deliver)))
+				e, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-15", Timezone: "Pacific/Kiritimati"})
+				require.NoError(t, err)
+				done := <-begun
+				_, err = s.UpdateUser(t.Context(), e.User.ID, almanac.ProfileChange{Timezone: new("Pacific/Niue")})
+				require.NoError(t, err)
+				close(finish)
+				w.await(t, almanac.EventCompleted)
+				next := w.await(t, almanac.EventCreated)
+				require.NoError(t, w.stop())
+
+				u, err := w.store.User(t.Context(), e.User.ID)
+				require.NoError(t, err)
+				want, err := firstUnused(handler, u, done.Due, done.OccurrenceKey)
+				require.NoError(t, err)
+				require.Equal(t, want.Key, next.OccurrenceKey)
+			})
+		})
+	}
+}
+
+// However far apart zones are and however often a rule comes round, what is found is
+// what looking at every occurrence would find.
+func TestTheFirstUnusedOccurrenceIsFoundWithoutCounting(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := calendartest.DrawCase(t)
+		if s.Change.Year() < 1991 { // before anybody here was born
+			return
+		}
+		from := rapid.SampledFrom(farZones).Draw(t, "from")
+		every := rapid.SampledFrom([]int64{1, 7, 60, 3599, 3600, 86400}).Draw(t, "seconds")
+		handler := rapid.SampledFrom([]almanac.EventHandler{
+			recurringBy(s.Rule), ticker{each: every}, ticker{each: every, last: s.Change.Add(12 * time.Hour).Unix()},
+		}).Draw(t, "handler")
+		at := s.Change.Add(time.Duration(rapid.IntRange(-40*3600, 40*3600).Draw(t, "start")) * time.Second)
+		w := travel(t, handler, from, at)
+		if _, known, err := w.repository.Until(t.Context(), []string{"TICK"}, time.Time{}); err != nil || !known {
+			return
+		}
+		done := w.claim()
+		w.end(done)
+
+		owed := w.move(s.Zone.String())
+
+		u, err := w.repository.User(t.Context(), w.id)
+		require.NoError(t, err)
+		want, err := firstUnused(handler, u, w.now, done.OccurrenceKey)
+		if errors.Is(err, calendar.ErrNoOccurrence) {
+			require.Empty(t, owed)
+			return
+		}
+		require.NoError(t, err)
+		require.Len(t, owed, 1)
+		require.Equal(t, want.Key, owed[0].OccurrenceKey)
+	})
 }

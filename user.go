@@ -12,24 +12,25 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
-// DateOfBirth is a day on which somebody can have been born: it exists in the
-// calendar and is not before 1900-01-01. Whether it lies in the future depends on
-// where the person lives, and is judged by [NewUser]. DatesOfBirth are comparable
-// with ==. The zero DateOfBirth is none, and is refused.
-type DateOfBirth struct{ date Date }
+// DateOfBirth is a date that exists in the calendar and is not before 1900-01-01.
+// [NewUser] checks that it is not in the future, which depends on the user's zone. Values
+// are comparable with ==. The zero DateOfBirth is no date, and NewUser refuses it.
+type DateOfBirth struct{ date calendar.Date }
 
-// earliestBirth is older than anybody alive; earlier dates are slips of the pen.
-var earliestBirth = Date{1900, time.January, 1}
+// earliestBirth is before the birth of anyone alive; an earlier date is a typing error.
+var earliestBirth = calendar.Date{Year: 1900, Month: time.January, Day: 1}
 
-// ParseDateOfBirth reads a date of birth in the form "1990-03-15". The error is
-// an [*InvalidDateOfBirthError].
+// ParseDateOfBirth parses a date of birth in the form "1990-03-15". The error is an
+// [*InvalidDateOfBirthError].
 func ParseDateOfBirth(s string) (DateOfBirth, error) {
-	date, err := ParseDate(s)
+	date, err := calendar.ParseDate(s)
 	if err != nil {
-		return DateOfBirth{}, &InvalidDateOfBirthError{Value: clip(s, 32), Reason: dateProblem(s)}
+		return DateOfBirth{}, &InvalidDateOfBirthError{Value: excerpt.Of(s, 32), Reason: problemOf(err)}
 	}
 	if date.Before(earliestBirth) {
 		return DateOfBirth{}, &InvalidDateOfBirthError{Value: s, Reason: "is before " + earliestBirth.String()}
@@ -38,56 +39,57 @@ func ParseDateOfBirth(s string) (DateOfBirth, error) {
 }
 
 // Date returns the date.
-func (d DateOfBirth) Date() Date { return d.date }
+func (d DateOfBirth) Date() calendar.Date { return d.date }
 
 // String formats d as "1990-03-15".
 func (d DateOfBirth) String() string { return d.date.String() }
 
-// User is a person whom events are for. Users are values: changing one means
-// making another with [User.Edit].
+// User is a user whose events the library delivers. Users are values: [User.Edit] returns
+// a changed copy.
 type User struct {
 	ID          uuid.UUID
-	FirstName   string // 1 to 100 characters, which are at most 400 bytes
-	LastName    string // as the first
+	FirstName   string // 1 to 100 characters, at most 400 bytes
+	LastName    string // as FirstName
 	DateOfBirth DateOfBirth
-	Timezone    Timezone
-	Attributes  json.RawMessage // a JSON object: facts that handlers need, such as a hire date
-	// CreationDigest is that of the profile that created the user. It never changes.
+	Timezone    calendar.Timezone
+	Attributes  json.RawMessage // a JSON object of facts that handlers need, such as a hire date
+	// CreationDigest is the CreationDigest of the profile that created the user. It never
+	// changes.
 	CreationDigest string
 	Version        int       // 1 when created; raised by every change
 	CreatedAt      time.Time // UTC
 	UpdatedAt      time.Time // UTC
 }
 
-// Profile is what a host knows of a person, as text, not yet validated.
+// Profile is the host's data about a user, as text that is not yet validated.
 type Profile struct {
-	ID          uuid.UUID // the host's own id for the person; the zero UUID asks for a new one
+	ID          uuid.UUID // the host's own id for the user; the zero UUID means a new id
 	FirstName   string
 	LastName    string
 	DateOfBirth string          // YYYY-MM-DD
 	Timezone    string          // an IANA name
 	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
-	// CreationDigest is a digest of the request that asks for the user, at most 64
-	// bytes of ASCII without controls, or "" for none, which is the default. It is
-	// stored with the user and never changes. So a program that meets [ErrExists] can
-	// tell a repeated request from a different one, also after an edit of the user.
+	// CreationDigest is a digest of the request that creates the user, at most 64 bytes
+	// of printable ASCII. The default is "", no digest. It is stored with the user and
+	// never changes. So after [ErrExists] a program can tell a repeated request from a
+	// different one, even if the user was edited meanwhile.
 	CreationDigest string
 }
 
-// ProfileChange is a change of some fields of a profile; nil leaves a field as it is.
+// ProfileChange is a change of some fields of a profile. A nil field is left unchanged.
 type ProfileChange struct {
-	// Version is the one that the person must still be at, as whoever asks for the
-	// change has seen them. At another, nothing is changed, and the error is an
-	// [*OptimisticLockError]. Zero changes them whatever became of them meanwhile.
+	// Version is the version of the user that the change is for. If the stored user has
+	// another version, nothing is changed, and the error is an [*OptimisticLockError].
+	// Zero means any version.
 	Version     int
 	FirstName   *string
 	LastName    *string
 	DateOfBirth *string
 	Timezone    *string
-	Attributes  json.RawMessage // replaces all of them
-	// Merge changes some attributes and leaves the others: a JSON object by the rules
-	// of RFC 7396, in which null removes a member. It is applied to what is stored at
-	// that moment, so two changes of different members both take effect.
+	Attributes  json.RawMessage // replaces all attributes
+	// Merge changes some attributes and leaves the others unchanged. It is a JSON merge
+	// patch (RFC 7396), in which null removes a member. It is applied to the stored
+	// attributes, so two concurrent changes of different members both take effect.
 	Merge json.RawMessage
 }
 
@@ -97,10 +99,9 @@ const (
 	maxCreationDigest  = 64
 )
 
-// NewUser returns the user of a valid profile, as of now. A date of birth may be
-// today in the user's own zone, but not later.
-//
-// The error is a [*ValidationError] that names every bad field.
+// NewUser returns the user of a valid profile, created at now. The date of birth may be
+// at latest the present date in the user's zone. The error is a [*ValidationError] that
+// names every invalid field.
 func NewUser(p Profile, now time.Time) (User, error) {
 	u := User{
 		ID: p.ID, Attributes: json.RawMessage("{}"), CreationDigest: p.CreationDigest,
@@ -116,9 +117,9 @@ func NewUser(p Profile, now time.Time) (User, error) {
 	return u.with(ProfileChange{0, &p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes, nil}, now)
 }
 
-// Edit returns u with the change applied, as of now, its version raised by one.
-// The result is validated as by [NewUser]. The error is an [*OptimisticLockError]
-// if the change is for another version of u.
+// Edit returns u with the change applied at now, and with its version raised by one. It
+// validates the result as [NewUser] does. The error is a [*ValidationError], or an
+// [*OptimisticLockError] if the change is for another version of u.
 func (u User) Edit(c ProfileChange, now time.Time) (User, error) {
 	if err := u.expect(c.Version); err != nil {
 		return User{}, err
@@ -128,7 +129,7 @@ func (u User) Edit(c ProfileChange, now time.Time) (User, error) {
 	return u.with(c, now)
 }
 
-// expect refuses any version but u's own; zero is every version.
+// expect returns an error for any version but u's own. Zero means any version.
 func (u User) expect(version int) error {
 	if version != 0 && version != u.Version {
 		return &OptimisticLockError{UserID: u.ID, Expected: version}
@@ -136,7 +137,7 @@ func (u User) expect(version int) error {
 	return nil
 }
 
-// Name returns the user's first and last name with a space between.
+// Name returns the user's first and last name, separated by a space.
 func (u User) Name() string { return u.FirstName + " " + u.LastName }
 
 func (u User) with(c ProfileChange, now time.Time) (User, error) {
@@ -163,7 +164,7 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 		}
 	}
 	if c.Timezone != nil {
-		if u.Timezone, zoned = LoadTimezone(*c.Timezone); zoned != nil {
+		if u.Timezone, zoned = calendar.LoadTimezone(*c.Timezone); zoned != nil {
 			refuse("timezone", problemOf(zoned), zoned)
 		}
 	}
@@ -175,8 +176,8 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 		u.Attributes = bytes.Clone(c.Attributes)
 	}
 	if c.Merge != nil {
-		// Judged before it is merged: what is too long or too deep to be kept is not
-		// worked on, and names that cannot be kept must not be mended in silence.
+		// Check the patch before the merge. A patch that is too long or too deep is not
+		// merged at all, and names that cannot be stored are not corrected silently.
 		if problem := attributesProblem(c.Merge); problem != "" {
 			refuse("merge", problem, nil)
 		} else {
@@ -195,34 +196,39 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 	return u, nil
 }
 
-// latestBirth is today where the user lives. With no zone to judge by, it is
-// today in the easternmost one, so that a date in the future is still named.
-func latestBirth(u User, zoned error, now time.Time) Date {
+// latestBirth returns the present date in the user's zone. If the zone is invalid, it
+// returns the present date in the easternmost zone, so that a date in the future is still
+// reported.
+func latestBirth(u User, zoned error, now time.Time) calendar.Date {
 	if zoned != nil {
-		return DateOf(now.UTC().Add(14 * time.Hour))
+		return calendar.DateOf(now.UTC().Add(14 * time.Hour))
 	}
 	return u.Timezone.WallTime(now).Date
 }
 
-// problemOf says what is wrong with a field, without repeating its name.
+// problemOf returns what is wrong with a field, without the name of the field.
 func problemOf(err error) string {
 	var born *InvalidDateOfBirthError
 	if errors.As(err, &born) {
 		return born.Reason
 	}
-	var zone *InvalidTimezoneError
+	var zone *calendar.InvalidTimezoneError
 	if errors.As(err, &zone) {
-		return zone.problem()
+		return zone.Problem()
+	}
+	var format *calendar.FormatError
+	if errors.As(err, &format) {
+		return format.Problem
 	}
 	return err.Error()
 }
 
-// printable reports whether s is at most n bytes of ASCII without controls.
+// printable reports whether s is at most n bytes of ASCII without control characters.
 func printable(s string, n int) bool {
 	return len(s) <= n && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// nameProblem says what is wrong with a name, or "".
+// nameProblem returns what is wrong with a name, or "".
 func nameProblem(name string) string {
 	switch {
 	case !utf8.ValidString(name):
@@ -237,11 +243,10 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// blank reports characters that alone are no name: spaces, and joiners with
-// nothing to join.
+// blank reports whether r is a space or a format character, which alone make no name.
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
 
-// hidden reports characters that break a line or turn text around: controls,
+// hidden reports whether r breaks a line or changes the direction of text: controls,
 // separators and the bidirectional overrides.
 func hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
@@ -258,15 +263,4 @@ func attributesProblem(raw json.RawMessage) string {
 		return "contain " + problem
 	}
 	return ""
-}
-
-// clip cuts s to at most n bytes, for errors that repeat what they were given.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

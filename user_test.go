@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // user makes the user of a profile that the test itself wrote, as of now.
@@ -54,7 +56,7 @@ func complaints(t testing.TB, err error) []string {
 	return said
 }
 
-func TestNewUserJudgesNames(t *testing.T) {
+func TestNewUserChecksNames(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct{ name, problem string }{
@@ -104,7 +106,7 @@ func TestNewUserJudgesNames(t *testing.T) {
 	}
 }
 
-func TestNewUserJudgesTheDateOfBirthWhereThePersonLives(t *testing.T) {
+func TestNewUserChecksTheDateOfBirthInTheUsersZone(t *testing.T) {
 	t.Parallel()
 
 	const now = "2026-03-15T10:30:00Z" // the 16th in Kiritimati, still the 14th in Niue
@@ -145,14 +147,14 @@ func TestNewUserJudgesTheDateOfBirthWhereThePersonLives(t *testing.T) {
 				t.Errorf("born %s in %s: %q, want %q", tt.born, tt.zone, got, want)
 			}
 			var born *almanac.InvalidDateOfBirthError
-			if !errors.As(err, &born) || !errors.Is(err, almanac.ErrInvalidDateOfBirth) || born.Value != tt.born || errors.Is(err, almanac.ErrInvalidTimezone) {
+			if !errors.As(err, &born) || !errors.Is(err, almanac.ErrInvalidDateOfBirth) || born.Value != tt.born || errors.Is(err, calendar.ErrInvalidTimezone) {
 				t.Errorf("born %s in %s: %v, want an *InvalidDateOfBirthError of that value within", tt.born, tt.zone, err)
 			}
 		})
 	}
 }
 
-func TestNewUserJudgesAttributes(t *testing.T) {
+func TestNewUserChecksAttributes(t *testing.T) {
 	t.Parallel()
 
 	const unfit, notObject = "contain", "are not a JSON object" // how the problem begins
@@ -202,7 +204,7 @@ func TestNewUserJudgesAttributes(t *testing.T) {
 	}
 }
 
-func TestNewUserNamesEveryBadFieldAtOnce(t *testing.T) {
+func TestNewUserNamesEveryInvalidField(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {
@@ -233,8 +235,8 @@ func TestNewUserNamesEveryBadFieldAtOnce(t *testing.T) {
 			if got := complaints(t, err); !slices.Equal(got, tt.want) || !reflect.DeepEqual(u, almanac.User{}) {
 				t.Errorf("NewUser = %v, %q\nwant %q", u, got, tt.want)
 			}
-			if !errors.Is(err, almanac.ErrInvalidDateOfBirth) || !errors.Is(err, almanac.ErrInvalidTimezone) {
-				t.Errorf("%v matches birth %v, zone %v; want both", err, errors.Is(err, almanac.ErrInvalidDateOfBirth), errors.Is(err, almanac.ErrInvalidTimezone))
+			if !errors.Is(err, almanac.ErrInvalidDateOfBirth) || !errors.Is(err, calendar.ErrInvalidTimezone) {
+				t.Errorf("%v matches birth %v, zone %v; want both", err, errors.Is(err, almanac.ErrInvalidDateOfBirth), errors.Is(err, calendar.ErrInvalidTimezone))
 			}
 		})
 	}
@@ -264,7 +266,7 @@ func TestNewUserFillsIn(t *testing.T) {
 	}
 }
 
-func TestABirthInTheFutureIsASentinel(t *testing.T) {
+func TestADateOfBirthInTheFutureMatchesItsError(t *testing.T) {
 	t.Parallel()
 
 	now := instant(t, "2026-03-15T12:00:00Z")
@@ -277,7 +279,7 @@ func TestABirthInTheFutureIsASentinel(t *testing.T) {
 	}
 }
 
-func TestEditChangesWhatIsNamedAndNothingElse(t *testing.T) {
+func TestEditChangesOnlyTheNamedFields(t *testing.T) {
 	t.Parallel()
 
 	was := ada(t)
@@ -290,7 +292,7 @@ func TestEditChangesWhatIsNamedAndNothingElse(t *testing.T) {
 		"first name":    {almanac.ProfileChange{FirstName: ptr("Augusta")}, func(u *almanac.User) { u.FirstName = "Augusta" }},
 		"last name":     {almanac.ProfileChange{LastName: ptr("King")}, func(u *almanac.User) { u.LastName = "King" }},
 		"date of birth": {almanac.ProfileChange{DateOfBirth: ptr("1992-02-29")}, func(u *almanac.User) { u.DateOfBirth, _ = almanac.ParseDateOfBirth("1992-02-29") }},
-		"zone":          {almanac.ProfileChange{Timezone: ptr("asia/tokyo")}, func(u *almanac.User) { u.Timezone = almanac.StoredTimezone("Asia/Tokyo") }},
+		"zone":          {almanac.ProfileChange{Timezone: ptr("asia/tokyo")}, func(u *almanac.User) { u.Timezone = calendar.StoredTimezone("Asia/Tokyo") }},
 		"attributes":    {almanac.ProfileChange{Attributes: json.RawMessage(`{"b":2}`)}, func(u *almanac.User) { u.Attributes = json.RawMessage(`{"b":2}`) }},
 	}
 	for name, tt := range tests {
@@ -330,6 +332,60 @@ func TestEditRefusesAsNewUserDoes(t *testing.T) {
 
 			if _, err := newborn.Edit(tt.change, now); !slices.Equal(complaints(t, err), tt.want) {
 				t.Errorf("Edit: %q, want %q", complaints(t, err), tt.want)
+			}
+		})
+	}
+}
+
+func TestEditMergesAttributes(t *testing.T) {
+	t.Parallel()
+
+	long := strings.Repeat("‹", 20_000) // 60,000 bytes, which an escape would double
+	tests := map[string]struct{ attributes, merge, want string }{
+		"a member more":       {`{"a": 1}`, `{"b": 2}`, `{"a":1,"b":2}`},
+		"a member replaced":   {`{"a": 1, "b": [1, 2]}`, `{"b": [3]}`, `{"a":1,"b":[3]}`},
+		"a member removed":    {`{"a": 1, "b": 2}`, `{"b": null}`, `{"a":1}`},
+		"a member within":     {`{"a": {"b": 1, "c": 2}}`, `{"a": {"c": 3}}`, `{"a":{"b":1,"c":3}}`},
+		"what browsers avoid": {`{"a": "<&>"}`, `{"b": "<"}`, `{"a":"<&>","b":"<"}`},
+		"beside a long text":  {`{"a": "` + long + `"}`, `{"b": 1}`, `{"a":"` + long + `","b":1}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := almanactest.User(almanactest.WithAttributes(tt.attributes))
+
+			got, err := u.Edit(almanac.ProfileChange{Merge: json.RawMessage(tt.merge)}, time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC))
+
+			if err != nil || string(got.Attributes) != tt.want {
+				t.Errorf("attributes %.80s, %v; want %.80s", got.Attributes, err, tt.want)
+			}
+		})
+	}
+}
+
+// A patch is judged before any work is done on it, as attributes themselves are.
+func TestEditRefusesToMerge(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct{ merge, problem string }{
+		"no object":              {`[1]`, "merge are not a JSON object"},
+		"no JSON":                {`{"a":`, "merge are not a JSON object"},
+		"half a character":       {`{"\ud83c": 1}`, "merge contain characters that cannot be stored"},
+		"a byte that is no text": {"{\"\xff\": 1}", "merge contain characters that cannot be stored"},
+		"deeper than is kept":    {strings.Repeat(`{"a":`, 9_999) + "1" + strings.Repeat("}", 9_999), "merge contain"},
+		"a member twice":         {`{"a": 1, "a": null}`, "merge contain a member more than once"},
+		"longer than is kept":    {`{"a": "` + strings.Repeat("x", 64<<10) + `"}`, "merge are longer than 65536 bytes"},
+		"too long in the end":    {`{"a": "` + strings.Repeat("x", 63<<10) + `"}`, "attributes are longer than 65536 bytes"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := almanactest.User(almanactest.WithAttributes(`{"kept": "` + strings.Repeat("y", 2<<10) + `"}`))
+
+			_, err := u.Edit(almanac.ProfileChange{Merge: json.RawMessage(tt.merge)}, time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC))
+
+			if !errors.Is(err, almanac.ErrInvalid) || !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("error %.120v, want one that says %q", err, tt.problem)
 			}
 		})
 	}

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Check is one link of the validation chain: it says why e must not be delivered
-// at now, or nil. Checks are functions, so a host adds its own; they must be safe
-// for concurrent use.
+// Check returns an error if e must not be delivered at now, and nil otherwise. The error
+// is the FailureReason of the event. A host can add its own checks (see [WithChecks]). A
+// Check must be safe for concurrent use.
 type Check func(e Event, now time.Time) error
 
-// Checks is a validation chain. The order is the chain's.
+// Checks is a validation chain: a list of checks in the order in which they are called.
 type Checks []Check
 
-// First asks the checks in order and returns the first refusal, or nil.
+// First returns the error of the first check that refuses e, or nil.
 func (cs Checks) First(e Event, now time.Time) error {
 	for _, check := range cs {
 		if err := check(e, now); err != nil {
@@ -24,7 +24,7 @@ func (cs Checks) First(e Event, now time.Time) error {
 	return nil
 }
 
-// All asks every check and returns all refusals, joined, or nil.
+// All returns the errors of all checks that refuse e, joined, or nil.
 func (cs Checks) All(e Event, now time.Time) error {
 	var errs []error
 	for _, check := range cs {
@@ -33,7 +33,7 @@ func (cs Checks) All(e Event, now time.Time) error {
 	return errors.Join(errs...)
 }
 
-// HasStatus refuses events in any other status.
+// HasStatus refuses events with another status.
 func HasStatus(s Status) Check {
 	return func(e Event, _ time.Time) error {
 		if e.Status != s {
@@ -43,7 +43,7 @@ func HasStatus(s Status) Check {
 	}
 }
 
-// IsDue refuses events whose instant has not come.
+// IsDue refuses events before their due instant.
 func IsDue() Check {
 	return func(e Event, now time.Time) error {
 		if early := e.Due.Sub(now); early > 0 {
@@ -53,7 +53,7 @@ func IsDue() Check {
 	}
 }
 
-// AttemptsLeft refuses events of which n attempts have failed. The refusal is a
+// AttemptsLeft refuses events with n failed attempts or more. The error is a
 // [*MaxRetriesExceededError].
 func AttemptsLeft(n int) Check {
 	return func(e Event, _ time.Time) error {
@@ -64,8 +64,8 @@ func AttemptsLeft(n int) Check {
 	}
 }
 
-// CrashesBelow refuses events whose worker died n times: whatever they do to a
-// process, they will not do it again.
+// CrashesBelow refuses events whose worker died n times or more, because the events may
+// be the cause.
 func CrashesBelow(n int) Check {
 	return func(e Event, _ time.Time) error {
 		if e.CrashCount >= n {
@@ -75,7 +75,7 @@ func CrashesBelow(n int) Check {
 	}
 }
 
-// NotOlderThan refuses events whose instant passed longer than age ago.
+// NotOlderThan refuses events whose due instant passed more than age ago.
 func NotOlderThan(age time.Duration) Check {
 	return func(e Event, now time.Time) error {
 		if late := now.Sub(e.Due); late > age {

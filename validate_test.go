@@ -51,7 +51,7 @@ func TestStockChecks(t *testing.T) {
 }
 
 // The refusals of a chain are joined, and each is found by its type.
-func TestTheRetryLimitIsASentinel(t *testing.T) {
+func TestTheRetryLimitMatchesItsError(t *testing.T) {
 	t.Parallel()
 
 	event := almanac.Event{ID: uuid.New(), Status: almanac.Failed, RetryCount: 3}
@@ -62,7 +62,7 @@ func TestTheRetryLimitIsASentinel(t *testing.T) {
 	}
 }
 
-func TestChecksAskInOrder(t *testing.T) {
+func TestChecksAreCalledInOrder(t *testing.T) {
 	t.Parallel()
 
 	first, second := errors.New("on holiday"), errors.New("has unsubscribed")

@@ -8,10 +8,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// FindEvents returns the events that spec picks, in order of creation. It fails t at
-// once unless there are exactly n, and lists what there is instead.
+// FindEvents returns the events that spec matches, in order of creation. Unless there are
+// exactly n, it fails t at once and lists the events that there are.
 func FindEvents(t testing.TB, r almanac.Repository, spec almanac.Spec, n int) []almanac.Event {
 	t.Helper()
 	found := findAll(t, r, spec)
@@ -26,24 +27,24 @@ func FindEvents(t testing.TB, r almanac.Repository, spec almanac.Spec, n int) []
 	return found
 }
 
-// PendingEvent returns the one pending event of a type that a user is owed. It
-// fails t at once if there is none, or more than one, and lists what there is.
+// PendingEvent returns the one pending event of a type for a user. If there is none, or
+// more than one, it fails t at once and lists the events that there are.
 func PendingEvent(t testing.TB, r almanac.Repository, userID uuid.UUID, eventType string) almanac.Event {
 	t.Helper()
 	spec := almanac.And{almanac.ForUser(userID), almanac.OfType(eventType), almanac.InStatus(almanac.Pending)}
 	return FindEvents(t, r, spec, 1)[0]
 }
 
-// PendingAt is [PendingEvent], and fails t at once also if the event is not for the
-// wall time and the zone that are wanted, such as "2027-03-15T09:00 Europe/London".
-// Seconds may be left out where they are zero.
+// PendingAt is like [PendingEvent]. It also fails t at once unless the event is for the
+// wall time and the zone in want, such as "2027-03-15T09:00 Europe/London". Seconds may be
+// omitted when they are zero.
 func PendingAt(t testing.TB, r almanac.Repository, userID uuid.UUID, eventType, want string) almanac.Event {
 	t.Helper()
 	wall, zone, _ := strings.Cut(want, " ")
 	if len(wall) == len("2006-01-02T15:04") {
 		wall += ":00"
 	}
-	at, err := almanac.ParseWallTime(wall)
+	at, err := calendar.ParseWallTime(wall)
 	if err != nil || zone == "" {
 		t.Fatalf("almanactest: %q is no wall time and zone such as %q", want, "2027-03-15T09:00 Europe/London")
 	}
@@ -70,7 +71,7 @@ func findAll(t testing.TB, r almanac.Repository, spec almanac.Spec) (all []alman
 	}
 }
 
-// nearby is what to show when nothing was found: all of the user, or all there is.
+// nearby returns what to list when nothing was found: the events of the user, or all.
 func nearby(spec almanac.Spec) almanac.Spec {
 	parts, _ := spec.(almanac.And)
 	for _, part := range append(parts, spec) {
@@ -81,7 +82,7 @@ func nearby(spec almanac.Spec) almanac.Spec {
 	return nil
 }
 
-// list writes a line for each event, as many as one likes to read.
+// list writes one line for each event, up to a limit.
 func list(events []almanac.Event) string {
 	const most = 20
 	if len(events) == 0 {
@@ -97,8 +98,17 @@ func list(events []almanac.Event) string {
 	return text.String()
 }
 
+// occurrence describes the occurrence of an event: the type, the series if it has a name,
+// and the key.
+func occurrence(e almanac.Event) string {
+	if e.Series == "" {
+		return e.Type + " " + e.OccurrenceKey
+	}
+	return e.Type + " " + e.Series + " " + e.OccurrenceKey
+}
+
 func line(e almanac.Event) string {
-	text := fmt.Sprintf("%s %s %s at %s %s (%s)", e.Type, e.OccurrenceKey, e.Status, e.Wall, e.Zone, e.Due.UTC().Format("2006-01-02T15:04:05Z"))
+	text := fmt.Sprintf("%s %s at %s %s (%s)", occurrence(e), e.Status, e.Wall, e.Zone, e.Due.UTC().Format("2006-01-02T15:04:05Z"))
 	if e.RetryCount > 0 {
 		text += fmt.Sprintf(", %d failed attempts", e.RetryCount)
 	}

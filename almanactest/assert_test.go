@@ -14,7 +14,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// gallery is a repository with somebody who has an event in each state.
+// gallery returns a repository with one user who has an event in each state.
 func gallery(t *testing.T) (r *almanactest.Repository, u almanac.User, stored []almanac.Event) {
 	t.Helper()
 	r = almanactest.NewRepository(func() time.Time { return now })
@@ -25,7 +25,7 @@ func gallery(t *testing.T) (r *almanactest.Repository, u almanac.User, stored []
 	}
 	stored = almanactest.Store(t, r, u,
 		event("BIRTHDAY"),
-		event("RESTING", almanactest.Tried(2), almanactest.RestingFor(time.Hour)),
+		event("RESTING", almanactest.Tried(2), almanactest.DelayedFor(time.Hour)),
 		event("CRASHED", almanactest.Tried(1), almanactest.Crashed(2)),
 		event("FLYING", almanactest.InStatus(almanac.Processing)),
 		event("DONE", almanactest.ReadyFor(time.Hour), almanactest.DeliveredLate(time.Second)),
@@ -34,7 +34,7 @@ func gallery(t *testing.T) (r *almanactest.Repository, u almanac.User, stored []
 	return r, u, stored
 }
 
-func TestFailedAssertionsListWhatThereIs(t *testing.T) {
+func TestFailedAssertionsListTheEvents(t *testing.T) {
 	t.Parallel()
 	r, u, stored := gallery(t)
 	lines := []string{
@@ -52,7 +52,7 @@ func TestFailedAssertionsListWhatThereIs(t *testing.T) {
 	stranger := uuid.New()
 	for name, tc := range map[string]struct {
 		assert func(t testing.TB)
-		want   []string // the first line, and those that follow
+		want   []string // the first line, and the following ones
 	}{
 		"one too many": {func(t testing.TB) {
 			almanactest.FindEvents(t, r, almanac.And{almanac.ForUser(u.ID), almanac.Or{almanac.OfType("DONE"), almanac.OfType("LOST")}}, 1)
@@ -119,7 +119,7 @@ func TestLongListsAreCut(t *testing.T) {
 	}
 }
 
-func TestAssertionsTellOfARepositoryInTrouble(t *testing.T) {
+func TestAssertionsReportAFailingRepository(t *testing.T) {
 	t.Parallel()
 	fails(t, "find events (ready): disk on fire", func(t testing.TB) { almanactest.FindEvents(t, burning{}, almanac.Ready{}, 0) })
 	u := almanactest.User()
@@ -130,10 +130,10 @@ type burning struct{ almanac.Repository }
 
 var errFire = errors.New("disk on fire")
 
-func (burning) Find(context.Context, almanac.Spec, almanac.Page) (almanac.Found, error) {
-	return almanac.Found{}, errFire
+func (burning) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
+	return almanac.FindResult{}, errFire
 }
 
-func (burning) CreateUser(context.Context, almanac.User, ...almanac.Event) (almanac.User, []almanac.Event, error) {
-	return almanac.User{}, nil, errFire
+func (burning) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	return nil, errFire
 }

@@ -16,16 +16,17 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// TestRepository checks that a repository does what [almanac.Repository] promises.
-// It runs parallel subtests, each on a fresh repository that open returns; open
-// registers its own cleanup. Nothing in it waits for more than moments. What a
-// repository is able to do beyond that, as an [almanac.BulkRepository], is checked
-// too.
+// TestRepository checks that a repository does what [almanac.Repository] promises. It runs
+// parallel subtests, each on a new repository from open; open registers its own cleanup. No
+// subtest waits longer than moments.
+//
+// A repository may lack an ability and implement it trivially, as [almanac.PauseRepository]
+// describes for pausing. The suite then checks that it does so consistently.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, specCases, rowCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases, oneOffCases} {
+	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, specCases, rowCases, fieldCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases, oneOffCases, abilityCases, seriesCases} {
 		run(t, chapter, open)
 	}
-	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, turnCases, raceCases} {
+	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, orderCases, raceCases} {
 		run(t, chapter, open)
 		t.Run("with users as they were claimed", func(t *testing.T) {
 			run(t, chapter, func(t *testing.T) almanac.Repository { return &remembering{Repository: open(t)} })
@@ -47,14 +48,14 @@ func run(t *testing.T, chapter map[string]func(*kit), open func(t *testing.T) al
 	}
 }
 
-// remembering settles with the users that its claims returned, as the engine does.
+// remembering settles with the users that its claims returned, as the scheduler does.
 type remembering struct {
 	almanac.Repository
 	mu    sync.Mutex
-	users map[uuid.UUID]almanac.User // by event, as the last claim had them
+	users map[uuid.UUID]almanac.User // by event, as returned by the last claim
 }
 
-func (r *remembering) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.Claim, error) {
+func (r *remembering) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	claim, err := r.Repository.Claim(ctx, request)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +68,7 @@ func (r *remembering) Claim(ctx context.Context, request almanac.ClaimRequest) (
 	return claim, err
 }
 
-func (r *remembering) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
+func (r *remembering) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	r.mu.Lock()
 	settlements = slices.Clone(settlements)
 	for i := range settlements {
@@ -77,14 +78,14 @@ func (r *remembering) Settle(ctx context.Context, settlements []almanac.Settleme
 	return r.Repository.Settle(ctx, settlements)
 }
 
-// kit is one case of the suite on its way.
+// kit is the state of one running case.
 type kit struct {
 	*testing.T
 	r   almanac.Repository
-	now time.Time // the repository's, when the case began
+	now time.Time // the repository's time when the case began
 }
 
-// ok ends the case if err is not nil.
+// ok fails the case at once if err is not nil.
 func (k *kit) ok(err error) {
 	k.Helper()
 	if err != nil {
@@ -92,7 +93,7 @@ func (k *kit) ok(err error) {
 	}
 }
 
-// is reports that err does not match the sentinel.
+// is fails the case if err does not match the sentinel.
 func (k *kit) is(err, sentinel error) {
 	k.Helper()
 	if !errors.Is(err, sentinel) {
@@ -100,8 +101,8 @@ func (k *kit) is(err, sentinel error) {
 	}
 }
 
-// same reports that two values differ. Events are compared by what they say: JSON
-// can come back with other blanks.
+// same fails the case if two values differ. Payloads and attributes are compared as JSON
+// values, because a repository may change their white space.
 func (k *kit) same(what string, got, want any) {
 	k.Helper()
 	if !reflect.DeepEqual(normal(got), normal(want)) {
@@ -110,33 +111,46 @@ func (k *kit) same(what string, got, want any) {
 }
 
 func normal(v any) any {
-	e, ok := v.(almanac.Event)
-	if !ok {
+	switch v := v.(type) {
+	case almanac.Event:
+		v.Payload = normalJSON(v.Payload)
+		return v
+	case almanac.User:
+		v.Attributes = normalJSON(v.Attributes)
 		return v
 	}
-	var payload any
-	if err := json.Unmarshal(e.Payload, &payload); err != nil {
-		return e
-	}
-	e.Payload, _ = json.Marshal(payload) // of what was JSON a moment ago
-	return e
+	return v
 }
 
-// owe stores a user with one event.
+func normalJSON(text json.RawMessage) json.RawMessage {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return text
+	}
+	text, _ = json.Marshal(value) // err was nil above, so this cannot fail
+	return text
+}
+
+// create stores a user with their first events.
+func (k *kit) create(u almanac.User, events ...almanac.Event) (almanac.User, []almanac.Event, error) {
+	return CreateUser(k.Context(), k.r, u, events...)
+}
+
+// owe stores a user with one event, and returns the event.
 func (k *kit) owe(options ...EventOption) almanac.Event {
 	k.Helper()
 	u := User()
-	_, events, err := k.r.CreateUser(k.Context(), u, Event(k.now, append([]EventOption{For(u)}, options...)...))
+	_, events, err := k.create(u, Event(k.now, append([]EventOption{For(u)}, options...)...))
 	k.ok(err)
 	return events[0]
 }
 
-// request asks for up to limit birthdays for a minute.
+// request returns a claim of up to limit birthdays with a lease of a minute.
 func request(limit int) almanac.ClaimRequest {
 	return almanac.ClaimRequest{Token: uuid.New(), Owner: "suite", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute}
 }
 
-// claim takes exactly n events under one token.
+// claim claims exactly n events under one token.
 func (k *kit) claim(n int) []almanac.Event {
 	k.Helper()
 	claim, err := k.r.Claim(k.Context(), request(n))
@@ -147,23 +161,23 @@ func (k *kit) claim(n int) []almanac.Event {
 	return claim.Events
 }
 
-// settle stores one outcome and answers what came of it.
-func (k *kit) settle(s almanac.Settlement) almanac.Settled {
+// settle stores one outcome and returns its result.
+func (k *kit) settle(s almanac.Settlement) almanac.SettleResult {
 	k.Helper()
 	settled, err := k.settleUnlocked(s)
 	k.ok(err)
 	return settled
 }
 
-// settleUnlocked stores one outcome, and tries again as long as its event is locked.
-func (k *kit) settleUnlocked(s almanac.Settlement) (almanac.Settled, error) {
+// settleUnlocked stores one outcome. It tries again while the event is locked.
+func (k *kit) settleUnlocked(s almanac.Settlement) (almanac.SettleResult, error) {
 	for {
 		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{s})
 		if err != nil {
-			return almanac.Settled{}, err
+			return almanac.SettleResult{}, err
 		}
 		if len(settled) != 1 {
-			return almanac.Settled{}, fmt.Errorf("%d answers to one settlement", len(settled))
+			return almanac.SettleResult{}, fmt.Errorf("%d results for one settlement", len(settled))
 		}
 		if !errors.Is(settled[0].Err, almanac.ErrLocked) {
 			return settled[0], nil
@@ -179,7 +193,7 @@ func (k *kit) stored(id uuid.UUID) almanac.Event {
 	return e
 }
 
-// gone reports that there still is an event or a user.
+// gone fails the case unless err is a *NotFoundError.
 func (k *kit) gone(err error) {
 	k.Helper()
 	var missing *almanac.NotFoundError
@@ -188,7 +202,7 @@ func (k *kit) gone(err error) {
 	}
 }
 
-// crash claims n events for an instant and waits for the lease to be taken back.
+// crash claims n events with a lease of a microsecond and waits until they are released.
 func (k *kit) crash(n int) (claimed, released []almanac.Event) {
 	k.Helper()
 	r := request(n)
@@ -198,8 +212,7 @@ func (k *kit) crash(n int) (claimed, released []almanac.Event) {
 	return claim.Events, k.expire(n, 10)
 }
 
-// expire waits until n events have been taken back from leases that ran out, at
-// most limit events at a time.
+// expire waits until n events of expired leases are released, at most limit in one call.
 func (k *kit) expire(n, limit int) (released []almanac.Event) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
@@ -212,14 +225,22 @@ func (k *kit) expire(n, limit int) (released []almanac.Event) {
 	return released
 }
 
-// planned returns a planner of one event.
+// birthdays returns the birthday series of a name.
+func birthdays(name string) almanac.Series {
+	return almanac.Series{Type: almanac.TypeBirthday, Name: name}
+}
+
+// asFollowUp makes an event a follow-up of another.
+var asFollowUp = WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: uuid.MustParse("0190a0a0-0000-7000-8000-000000000001")})
+
+// planned returns a planner that plans one given event.
 func planned(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, error) {
 	return func(almanac.User, time.Time) (almanac.Event, error) { return e, nil }
 }
 
-// after returns a planner of successors: an occurrence a year later.
+// after returns a planner that plans a successor: an occurrence a year later.
 func after(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, error) {
 	return func(u almanac.User, now time.Time) (almanac.Event, error) {
-		return Event(now, For(u), DueIn(365*24*time.Hour), Of(e.OccurrenceKey+"+1")), nil
+		return Event(now, For(u), DueIn(365*24*time.Hour), OfSeries(e.Series, e.OccurrenceKey+"+1")), nil
 	}
 }

@@ -1,6 +1,7 @@
 package almanactest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -8,10 +9,9 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// aheadCases say what a repository owes that is an [almanac.Confirmer]. Of others they
-// ask nothing.
+// aheadCases are for repositories that claim ahead: see [almanac.Confirmer].
 var aheadCases = map[string]func(*kit){
-	"Claim ahead/takes what will be due soon, and what is due": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"Claim ahead/takes events that are due or will be due soon": ifAhead(func(k *kit) {
 		due, soon := k.owe(), k.owe(DueIn(10*time.Minute))
 		k.owe(DueIn(2 * time.Hour))
 		claim := k.ahead(10)
@@ -23,46 +23,46 @@ var aheadCases = map[string]func(*kit){
 		k.same("as stored", k.stored(e.ID), e)
 		k.same("left", len(k.ahead(10).Events), 0)
 	}),
-	"Claim ahead/leaves what was claimed before until it is available": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"Claim ahead/takes a released event only when it is available": ifAhead(func(k *kit) {
 		k.owe()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Minute)})
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Minute)})
 		fresh := k.owe(DueIn(time.Minute * 5))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{fresh.ID})
 	}),
-	"Confirm/names what is still held": ifAhead(func(k *kit, c almanac.Confirmer) {
+	"Confirm/returns the events that are still held": ifAhead(func(k *kit) {
 		for range 3 {
 			k.owe(DueIn(10 * time.Minute))
 		}
 		events := k.ahead(3).Events
 		k.edit(events[1], func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
-		_, err := k.r.DeleteUser(k.Context(), events[2].UserID, almanac.Delete{AtOnce: true})
+		_, err := k.r.DeleteUser(k.Context(), events[2].UserID, almanac.DeleteOptions{AtOnce: true})
 		k.ok(err)
 		forged := events[0]
 		forged.Version--
-		confirmed, err := c.Confirm(k.Context(), append(events, forged))
+		confirmed, err := k.r.Confirm(k.Context(), append(events, forged))
 		k.ok(err)
 		k.same("held", confirmed.Held, []uuid.UUID{events[0].ID})
 		k.same("busy", len(confirmed.Busy), 0)
 		k.same("time", confirmed.At.Before(k.now), false)
-		confirmed, err = c.Confirm(k.Context(), events[1:])
+		confirmed, err = k.r.Confirm(k.Context(), events[1:])
 		k.ok(err)
 		k.same("held of none", len(confirmed.Held), 0)
 		k.same("time without any", confirmed.At.IsZero(), false)
 	}),
-	"Confirm/tells so however often a user was edited before": ifAhead(func(k *kit, c almanac.Confirmer) {
+	"Confirm/confirms events of users that were edited before": ifAhead(func(k *kit) {
 		e := k.owe(DueIn(10 * time.Minute))
 		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
-		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{Moved: moved(r, time.Minute)} })
+		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{Changed: moved(r, time.Minute)} })
 		for range 2 {
 			events := k.ahead(1).Events
-			confirmed, err := c.Confirm(k.Context(), events)
+			confirmed, err := k.r.Confirm(k.Context(), events)
 			k.ok(err)
 			k.same("held", confirmed.Held, ids(events))
-			_, err = c.Return(k.Context(), events)
+			_, err = k.r.Return(k.Context(), events)
 			k.ok(err)
 		}
 	}),
-	"EditUser/takes back what is ahead of its instant": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"EditUser/releases events claimed ahead": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		claim := k.ahead(1)
 		e := claim.Events[0]
@@ -71,10 +71,10 @@ var aheadCases = map[string]func(*kit){
 			k.same("claims", r.Pending[0].ClaimCount, 0)
 			k.same("in flight", len(r.InFlight), 0)
 			k.same("used", len(r.Used), 0)
-			return almanac.Edit{Moved: moved(r, time.Hour)}
+			return almanac.Edit{Changed: moved(r, time.Hour)}
 		})
 		is := k.stored(owed.ID)
-		k.same("moved", ids(stored.Moved), []uuid.UUID{owed.ID})
+		k.same("moved", ids(stored.Changed), []uuid.UUID{owed.ID})
 		k.same("status", is.Status, almanac.Pending)
 		k.same("due", is.Due, owed.Due.Add(time.Hour))
 		k.same("available", is.AvailableAt, is.Due)
@@ -85,7 +85,7 @@ var aheadCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("leases held", len(held), 0)
 	}),
-	"EditUser/that leaves it alone puts it back into the queue": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"EditUser/releases events claimed ahead that it does not change": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		k.ahead(1)
 		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
@@ -94,16 +94,16 @@ var aheadCases = map[string]func(*kit){
 		k.same("available", is.AvailableAt, owed.Due)
 		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
 	}),
-	"EditUser/that fails takes nothing back": ifAhead(func(k *kit, c almanac.Confirmer) {
+	"EditUser/releases nothing when it fails": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		claim := k.ahead(1)
 		_, err := k.r.EditUser(k.Context(), owed.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.is(err, errRefused)
-		confirmed, err := c.Confirm(k.Context(), claim.Events)
+		confirmed, err := k.r.Confirm(k.Context(), claim.Events)
 		k.ok(err)
 		k.same("held", confirmed.Held, []uuid.UUID{owed.ID})
 	}),
-	"EditUser/finds in flight what was due when it was claimed, or by another way": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"EditUser/treats events that were due at their claim as in flight": ifAhead(func(k *kit) {
 		due, byHand := k.owe(), k.owe(DueIn(time.Hour))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{due.ID})
 		claimed, err := byHand.Claim(uuid.New())
@@ -117,10 +117,10 @@ var aheadCases = map[string]func(*kit){
 			})
 		}
 	}),
-	"DeleteUser/removes what is ahead of its instant": ifAhead(func(k *kit, c almanac.Confirmer) {
+	"DeleteUser/removes events claimed ahead": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		claim := k.ahead(1)
-		d, err := k.r.DeleteUser(k.Context(), owed.UserID, almanac.Delete{})
+		d, err := k.r.DeleteUser(k.Context(), owed.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		k.same("removed", d.Removed, 1)
 		k.same("in flight", len(d.InFlight), 0)
@@ -128,15 +128,15 @@ var aheadCases = map[string]func(*kit){
 		k.gone(err)
 		_, err = k.r.Event(k.Context(), owed.ID)
 		k.gone(err)
-		confirmed, err := c.Confirm(k.Context(), claim.Events)
+		confirmed, err := k.r.Confirm(k.Context(), claim.Events)
 		k.ok(err)
 		k.same("held", len(confirmed.Held), 0)
 	}),
-	"Return/gives back what has not begun and counts nothing": ifAhead(func(k *kit, c almanac.Confirmer) {
+	"Return/releases events that have not started and counts nothing": ifAhead(func(k *kit) {
 		kept, owed, settled := k.owe(DueIn(10*time.Minute)), k.owe(DueIn(11*time.Minute)), k.owe(DueIn(12*time.Minute))
 		events := k.ahead(3).Events
 		k.settle(almanac.Settlement{Event: events[2], Outcome: almanac.Delivered(k.now)})
-		returned, err := c.Return(k.Context(), events[1:])
+		returned, err := k.r.Return(k.Context(), events[1:])
 		k.ok(err)
 		k.same("returned", ids(returned), []uuid.UUID{owed.ID})
 		is := k.stored(owed.ID)
@@ -150,7 +150,7 @@ var aheadCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("leases held", held, []uuid.UUID{events[0].LeaseToken})
 	}),
-	"Release/counts nothing that has not begun": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"Release/counts no attempt of events that have not started": ifAhead(func(k *kit) {
 		due, soon := k.owe(), k.owe(DueIn(10*time.Minute))
 		claim := k.ahead(2)
 		_, err := k.r.Release(k.Context(), claim.Events[0].LeaseToken)
@@ -159,7 +159,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("claims of what was not", k.stored(soon.ID).ClaimCount, 0)
 		k.same("available", k.stored(soon.ID).AvailableAt, soon.Due)
 	}),
-	"ReleaseExpired/counts no crash of what has not begun": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"ReleaseExpired/counts no crash of events that have not started": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		r := aheadRequest(1)
 		r.Lease = time.Microsecond
@@ -172,15 +172,15 @@ var aheadCases = map[string]func(*kit){
 		k.same("available", e.AvailableAt, owed.Due)
 		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
 	}),
-	"ReleaseExpired/forgets a token whose events were taken back": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"ReleaseExpired/removes a token whose events were released by an edit": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		e := k.ahead(1).Events[0]
 		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		_, err := k.r.ReleaseExpired(k.Context(), 10)
 		k.ok(err)
-		k.forgotten(e.LeaseToken)
+		k.unknown(e.LeaseToken)
 	}),
-	"Until/does not wait for what is claimed ahead": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"Until/ignores events claimed ahead": ifAhead(func(k *kit) {
 		k.owe(DueIn(10 * time.Minute))
 		k.ahead(1)
 		_, known, err := k.r.Until(k.Context(), []string{almanac.TypeBirthday}, time.Time{})
@@ -189,23 +189,30 @@ var aheadCases = map[string]func(*kit){
 	}),
 }
 
-// ifAhead is a case for repositories that can look ahead.
-func ifAhead(check func(*kit, almanac.Confirmer)) func(*kit) {
+// ifAhead makes a case for repositories that claim ahead. For other repositories the case
+// checks that they claim nothing before it is due.
+func ifAhead(check func(*kit)) func(*kit) {
 	return func(k *kit) {
-		if c, able := k.r.(almanac.Confirmer); able {
-			check(k, c)
+		if _, err := k.r.Confirm(k.Context(), nil); !errors.Is(err, errors.ErrUnsupported) {
+			k.ok(err)
+			check(k)
+			return
 		}
+		k.owe(DueIn(30 * time.Minute))
+		k.same("claimed ahead", len(k.ahead(1).Events), 0)
+		_, err := k.r.Return(k.Context(), nil)
+		k.is(err, errors.ErrUnsupported)
 	}
 }
 
-// aheadRequest asks for what is due within an hour.
+// aheadRequest returns a claim of n events that are due within an hour.
 func aheadRequest(n int) almanac.ClaimRequest {
 	r := request(n)
 	r.Ahead = time.Hour
 	return r
 }
 
-func (k *kit) ahead(n int) almanac.Claim {
+func (k *kit) ahead(n int) almanac.ClaimResult {
 	k.Helper()
 	claim, err := k.r.Claim(k.Context(), aheadRequest(n))
 	k.ok(err)
@@ -220,7 +227,7 @@ func (k *kit) edit(e almanac.Event, edit func(almanac.Roster) almanac.Edit) alma
 	return stored
 }
 
-// moved is what is pending in a roster, later by d.
+// moved returns the pending events of a roster, moved later by d.
 func moved(r almanac.Roster, d time.Duration) []almanac.Event {
 	var events []almanac.Event
 	for _, e := range r.Pending {

@@ -13,24 +13,15 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// inBulk makes a case of what a repository does that is a BulkRepository.
-func inBulk(check func(*kit, almanac.BulkRepository)) func(*kit) {
-	return func(k *kit) {
-		if r, able := k.r.(almanac.BulkRepository); able {
-			check(k, r)
-		}
-	}
-}
-
 var bulkCases = map[string]func(*kit){
-	"CreateUsers/stores people with their events": inBulk(func(k *kit, r almanac.BulkRepository) {
-		var people []almanac.Enrolment
+	"CreateUsers/stores users with their events": func(k *kit) {
+		var people []almanac.UserWithEvents
 		for n := range 3 {
 			u := User(WithAttributes(`{"hired": "2020-02-29"}`))
-			events := []almanac.Event{Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("dentist/2026"))}
-			people = append(people, almanac.Enrolment{User: u, Events: events[:n]})
+			events := []almanac.Event{Event(k.now, For(u), Of("2026")), Event(k.now, For(u), OfSeries("dentist", "2026"))}
+			people = append(people, almanac.UserWithEvents{User: u, Events: events[:n]})
 		}
-		stored, err := r.CreateUsers(k.Context(), people)
+		stored, err := k.r.CreateUsers(k.Context(), people)
 		k.ok(err)
 		for i, want := range people {
 			k.ok(stored[i].Err)
@@ -47,16 +38,16 @@ var bulkCases = map[string]func(*kit){
 				k.same("event", e, want)
 			}
 		}
-	}),
-	"CreateUsers/leaves out whose id is taken": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	"CreateUsers/skips users whose id is taken": func(k *kit) {
 		there := k.owe()
 		again, twin := User(Named("Grace", "Hopper")), User(Named("Grace", "Hopper"))
 		again.ID = there.UserID
 		other := User()
 		twin.ID = other.ID
-		people := []almanac.Enrolment{k.enrolment(again), k.enrolment(other), k.enrolment(twin)}
-		people[2].Events[0].Type = almanac.TypeAnniversary // so that it is no event of the other's series
-		stored, err := r.CreateUsers(k.Context(), people)
+		people := []almanac.UserWithEvents{k.withEvents(again), k.withEvents(other), k.withEvents(twin)}
+		people[2].Events[0].Type = almanac.TypeAnniversary // so that it belongs to another series
+		stored, err := k.r.CreateUsers(k.Context(), people)
 		k.ok(err)
 		k.is(stored[0].Err, almanac.ErrExists)
 		k.ok(stored[1].Err)
@@ -67,15 +58,15 @@ var bulkCases = map[string]func(*kit){
 			k.same("name", u.FirstName, "Ada")
 			k.same("events", k.openOf(id), 1)
 		}
-	}),
-	"CreateUsers/stores the others where one is refused": inBulk(func(k *kit, r almanac.BulkRepository) {
-		people := make([]almanac.Enrolment, 7)
+	},
+	"CreateUsers/stores the others when one is refused": func(k *kit) {
+		people := make([]almanac.UserWithEvents, 7)
 		for i := range people {
-			people[i] = k.enrolment(User())
+			people[i] = k.withEvents(User())
 		}
 		people[2].Events[0].Type = strings.Repeat("T", 51)
-		people[5].Events = append(people[5].Events, Event(k.now, For(people[5].User), Of(people[5].Events[0].OccurrenceKey)))
-		stored, err := r.CreateUsers(k.Context(), people)
+		people[5].Events = append(people[5].Events, Event(k.now, For(people[5].User), OfSeries(people[5].Events[0].Series, people[5].Events[0].OccurrenceKey)))
+		stored, err := k.r.CreateUsers(k.Context(), people)
 		k.ok(err)
 		for i, p := range people {
 			_, err := k.r.User(k.Context(), p.User.ID)
@@ -91,28 +82,28 @@ var bulkCases = map[string]func(*kit){
 				k.same("event", stored[i].Events[0].ID, p.Events[0].ID)
 			}
 		}
-	}),
-	"CreateUsers/gives a key that is taken its long form": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	"CreateUsers/gives a key that is taken its long form": func(k *kit) {
 		first := k.owe()
-		people := []almanac.Enrolment{k.enrolment(User()), k.enrolment(User())}
+		people := []almanac.UserWithEvents{k.withEvents(User()), k.withEvents(User())}
 		for i := range people {
 			people[i].Events[0].IdempotencyKey = first.IdempotencyKey
 		}
-		stored, err := r.CreateUsers(k.Context(), people)
+		stored, err := k.r.CreateUsers(k.Context(), people)
 		k.ok(err)
 		for i, p := range people {
 			k.ok(stored[i].Err)
 			k.same("key", stored[i].Events[0].IdempotencyKey, p.Events[0].LongKey())
 		}
-	}),
-	"CreateUsers/lets two store the same people": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	"CreateUsers/works when two calls store the same users": func(k *kit) {
 		const n = 50
-		people := make([]almanac.Enrolment, n)
+		people := make([]almanac.UserWithEvents, n)
 		for i := range people {
-			people[i] = k.enrolment(User())
+			people[i] = k.withEvents(User())
 		}
 		var racing sync.WaitGroup
-		var stored [4][]almanac.Enrolled
+		var stored [4][]almanac.CreateUserResult
 		for i := range stored {
 			racing.Go(func() {
 				mine := slices.Clone(people)
@@ -120,7 +111,7 @@ var bulkCases = map[string]func(*kit){
 					slices.Reverse(mine)
 				}
 				var err error
-				if stored[i], err = r.CreateUsers(k.Context(), mine); err != nil {
+				if stored[i], err = k.r.CreateUsers(k.Context(), mine); err != nil {
 					k.Errorf("create: %v", err)
 				}
 			})
@@ -136,8 +127,8 @@ var bulkCases = map[string]func(*kit){
 			k.same("times created", created[p.User.ID], 1)
 			k.same("events", k.openOf(p.User.ID), 1)
 		}
-	}),
-	"AddEvents/looks at each user once, a page at a time": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	"AddEvents/plans each user once, page by page": func(k *kit) {
 		const n = 5
 		var want []uuid.UUID
 		for range n {
@@ -145,13 +136,13 @@ var bulkCases = map[string]func(*kit){
 		}
 		hidden := k.owe(ReadyFor(time.Hour))
 		k.claim(1)
-		_, err := k.r.DeleteUser(k.Context(), hidden.UserID, almanac.Delete{})
+		_, err := k.r.DeleteUser(k.Context(), hidden.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		slices.SortFunc(want, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 		var seen []uuid.UUID
 		page := almanac.Page{Limit: 2}
 		for {
-			added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.Standing, _ time.Time) ([]almanac.Event, error) {
+			added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 				for _, one := range users {
 					seen = append(seen, one.User.ID)
 				}
@@ -164,44 +155,44 @@ var bulkCases = map[string]func(*kit){
 			}
 		}
 		k.same("users", seen, want)
-	}),
-	"AddEvents/shows what a user has of the type": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	"AddEvents/passes the user's series of the type to the plan": func(k *kit) {
 		u := User()
-		keys := []string{"a/2026", "b/2026", "c/2026", "d/2026"}
+		names := []string{"a", "b", "c", "d"}
 		var events []almanac.Event
-		for i, key := range keys[:3] {
-			events = append(events, Event(k.now, For(u), Of(key), ReadyFor(time.Hour-time.Duration(i)*time.Minute)))
+		for i, name := range names[:3] {
+			events = append(events, Event(k.now, For(u), OfSeries(name, "2026"), ReadyFor(time.Hour-time.Duration(i)*time.Minute)))
 		}
-		other := Event(k.now, For(u), OfType(almanac.TypeAnniversary), Of(keys[3]))
-		_, _, err := k.r.CreateUser(k.Context(), u, append(events, other)...)
+		other := Event(k.now, For(u), OfType(almanac.TypeAnniversary), OfSeries(names[3], "2026"))
+		_, _, err := k.create(u, append(events, other)...)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		k.claim(1) // a has ended, b is in flight, c is pending
-		added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 			k.same("users", len(users), 1)
 			k.same("user", users[0].User.Name(), u.Name())
-			k.same("open", users[0].Open, keys[1:3])
+			k.same("open", users[0].Open, map[almanac.Series]string{birthdays("b"): "2026", birthdays("c"): "2026"})
 			k.same("now is early", now.Before(k.now), false)
-			key := keys[0]
+			key := "2026"
 			if used := users[0].Used; len(used) > 0 {
-				k.same("used", used, keys[:1])
-				key = "a/2027"
+				k.same("used", used, map[almanac.Series]string{birthdays("a"): "2026"})
+				key = "2027"
 			}
-			return []almanac.Event{Event(k.now, For(u), Of(key))}, nil
+			return []almanac.Event{Event(k.now, For(u), OfSeries("a", key))}, nil
 		})
 		k.ok(err)
 		k.same("added", len(added.Events), 1)
-		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "a/2027")
-	}),
-	"AddEvents/stores what no series has": inBulk(func(k *kit, r almanac.BulkRepository) {
+		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "2027")
+	},
+	"AddEvents/stores only events whose series has no open event": func(k *kit) {
 		open, ended, fresh := k.owe(Of("2026")), k.owe(Of("2026"), ReadyFor(time.Hour)), User()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
-		_, _, err := k.r.CreateUser(k.Context(), fresh)
+		_, _, err := k.create(fresh)
 		k.ok(err)
 		want := Event(k.now, For(fresh), Of("2026"))
 		want.IdempotencyKey = open.IdempotencyKey
-		add := func() almanac.Added {
-			added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, _ time.Time) ([]almanac.Event, error) {
+		add := func() almanac.AddEventsResult {
+			added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 				var events []almanac.Event
 				for _, one := range users {
 					switch one.User.ID {
@@ -224,26 +215,26 @@ var bulkCases = map[string]func(*kit){
 		k.same("key", added.Events[0].IdempotencyKey, want.LongKey())
 		want = Event(k.now, For(fresh), Of("2026"))
 		k.same("events of the next time", len(add().Events), 0)
-	}),
-	"AddEvents/stores nothing where the plan fails": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	"AddEvents/stores nothing when the plan fails": func(k *kit) {
 		k.owe()
 		failed := errors.New("no plan")
-		_, err := r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.Standing, time.Time) ([]almanac.Event, error) { return nil, failed })
+		_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { return nil, failed })
 		k.same("error", err, failed)
-	}),
-	// An edit comes before the page, which then plans from the edited user, or after
-	// it, and then finds the event among what is pending.
-	"AddEvents/leaves nothing behind an edit, and nothing twice": inBulk(func(k *kit, r almanac.BulkRepository) {
+	},
+	// An edit commits before the page, which then plans from the edited user, or after it,
+	// and then finds the page's event pending.
+	"AddEvents/stores nothing outdated or twice during edits": func(k *kit) {
 		const n = 20
 		var people []almanac.User
 		for range n {
-			u, _, err := k.r.CreateUser(k.Context(), User())
+			u, _, err := k.create(User())
 			k.ok(err)
 			people = append(people, u)
 		}
 		add := func(page almanac.Page) {
 			for more := true; more; more = page.After != "" {
-				added, err := r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+				added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 					var events []almanac.Event
 					for _, one := range users {
 						events = append(events, Event(now, For(one.User), Of("2026"), DueIn(time.Hour)))
@@ -265,19 +256,19 @@ var bulkCases = map[string]func(*kit){
 			racing.Go(func() { k.raise(u.ID) })
 		}
 		racing.Wait()
-		add(almanac.Page{}) // those who were locked just then
+		add(almanac.Page{}) // for the users that were locked just then
 		found, err := k.r.Find(k.Context(), almanac.InStatus(almanac.Pending), almanac.Page{Limit: 1000})
 		k.ok(err)
 		k.same("events", len(found.Events), n)
 		for _, e := range found.Events {
 			k.same("version of the user that the event was planned from", e.UserVersion, 2)
 		}
-	}),
+	},
 }
 
-// enrolment is a user with one event, not stored yet.
-func (k *kit) enrolment(u almanac.User) almanac.Enrolment {
-	return almanac.Enrolment{User: u, Events: []almanac.Event{Event(k.now, For(u))}}
+// withEvents returns a user with one event, not stored yet.
+func (k *kit) withEvents(u almanac.User) almanac.UserWithEvents {
+	return almanac.UserWithEvents{User: u, Events: []almanac.Event{Event(k.now, For(u))}}
 }
 
 // openOf counts a user's events.

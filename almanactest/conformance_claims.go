@@ -10,7 +10,7 @@ import (
 )
 
 var claimCases = map[string]func(*kit){
-	"Claim/takes what is due, oldest first": func(k *kit) {
+	"Claim/takes due events, oldest first": func(k *kit) {
 		young, old := k.owe(ReadyFor(time.Minute)), k.owe(ReadyFor(time.Hour))
 		k.owe(DueIn(time.Hour))
 		k.owe(OfType("OTHER"))
@@ -46,25 +46,24 @@ var claimCases = map[string]func(*kit){
 	},
 	"Claim/never takes an event before it is available again": func(k *kit) {
 		k.owe()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
 		claim, err := k.r.Claim(k.Context(), request(1))
 		k.ok(err)
 		k.same("claimed", len(claim.Events), 0)
 	},
-	"Claim/by 3 claimers at once shares nothing":   func(k *kit) { k.storm(10, 3, 5) },
-	"Claim/by 100 claimers at once shares nothing": func(k *kit) { k.storm(1000, 100, 10) },
+	"Claim/by 3 claimers at once shares nothing":   func(k *kit) { k.claimConcurrently(10, 3, 5) },
+	"Claim/by 100 claimers at once shares nothing": func(k *kit) { k.claimConcurrently(1000, 100, 10) },
 }
 
-// storm has claimers take batches of events at once, and then whatever a claimer
-// was too early or too late for.
-func (k *kit) storm(events, claimers, batch int) {
+// claimConcurrently lets claimers take batches of events at once, and then claims the rest.
+func (k *kit) claimConcurrently(events, claimers, batch int) {
 	k.Helper()
 	u := User()
 	owed := make([]almanac.Event, events)
 	for i := range owed {
 		owed[i] = Event(k.now, For(u), ReadyFor(time.Duration(i%60+1)*time.Minute))
 	}
-	_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+	_, _, err := k.create(u, owed...)
 	k.ok(err)
 
 	var claiming sync.WaitGroup
@@ -86,8 +85,8 @@ func (k *kit) storm(events, claimers, batch int) {
 			times[e.ID]++
 		}
 	}
-	// A claimer passes over what another holds at that instant and is not asked to
-	// wait, so some may have come away with less; nothing is lost by it.
+	// A claimer skips events that another claimer has locked at that moment, so it may get
+	// fewer. The rest must still be there.
 	rest, err := k.r.Claim(k.Context(), request(events))
 	k.ok(err)
 	for _, e := range rest.Events {
@@ -108,7 +107,7 @@ func (k *kit) storm(events, claimers, batch int) {
 }
 
 var leaseCases = map[string]func(*kit){
-	"ReleaseExpired/gives back what the dead held": func(k *kit) {
+	"ReleaseExpired/releases the events of expired leases": func(k *kit) {
 		owed := k.owe()
 		claimed, released := k.crash(1)
 		k.same("released", ids(released), []uuid.UUID{owed.ID})
@@ -122,7 +121,7 @@ var leaseCases = map[string]func(*kit){
 		k.same("token", e.LeaseToken, uuid.Nil)
 		k.claim(1)
 	},
-	"ReleaseExpired/leaves leases in force alone": func(k *kit) {
+	"ReleaseExpired/ignores leases in force": func(k *kit) {
 		k.owe()
 		e := k.claim(1)[0]
 		released, err := k.r.ReleaseExpired(k.Context(), 10)
@@ -130,7 +129,7 @@ var leaseCases = map[string]func(*kit){
 		k.same("released", len(released), 0)
 		k.same("event", k.stored(e.ID), e)
 	},
-	"ReleaseExpired/leaves what was settled alone": func(k *kit) {
+	"ReleaseExpired/ignores settled events": func(k *kit) {
 		k.owe()
 		k.owe()
 		r := request(2)
@@ -141,15 +140,15 @@ var leaseCases = map[string]func(*kit){
 		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)
 	},
-	"ReleaseExpired/forgets a token that holds nothing any more": func(k *kit) {
+	"ReleaseExpired/removes a token that holds no event": func(k *kit) {
 		k.owe()
 		emptied, kept := k.claim(1)[0], k.owe()
 		k.same("claimed", ids(k.claim(1)), []uuid.UUID{kept.ID})
-		_, err := k.r.DeleteUser(k.Context(), emptied.UserID, almanac.Delete{AtOnce: true})
+		_, err := k.r.DeleteUser(k.Context(), emptied.UserID, almanac.DeleteOptions{AtOnce: true})
 		k.ok(err)
 		_, err = k.r.ReleaseExpired(k.Context(), 10)
 		k.ok(err)
-		k.forgotten(emptied.LeaseToken)
+		k.unknown(emptied.LeaseToken)
 		k.same("what is held", k.stored(kept.ID).Status, almanac.Processing)
 	},
 	"Renew/keeps a lease from running out": func(k *kit) {
@@ -165,7 +164,7 @@ var leaseCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("released", len(released), 0)
 	},
-	"Renew/tells which leases are lost": func(k *kit) {
+	"Renew/omits lost leases": func(k *kit) {
 		k.owe()
 		claimed, _ := k.crash(1)
 		done := k.claim(1)[0]
@@ -174,7 +173,7 @@ var leaseCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("held", len(held), 0)
 	},
-	"Release/gives back what a token holds": func(k *kit) {
+	"Release/releases the events of a token": func(k *kit) {
 		for range 3 {
 			k.owe()
 		}
@@ -194,8 +193,8 @@ var leaseCases = map[string]func(*kit){
 		k.same("of an unknown token", len(none), 0)
 		k.claim(1)
 	},
-	"Release/and Settle never make an event available before its target": func(k *kit) {
-		// As after a clock that was set back: claimed, and not due any more.
+	"Release and Settle/never make an event available before its target": func(k *kit) {
+		// As after a database clock that was set back: claimed, and no longer due.
 		early := func(token uuid.UUID) almanac.Event {
 			owed := k.owe(DueIn(time.Hour))
 			claimed, err := owed.Claim(token)
@@ -211,10 +210,10 @@ var leaseCases = map[string]func(*kit){
 		k.same("released", ids(released), []uuid.UUID{e.ID})
 		k.same("available", k.stored(e.ID).AvailableAt, e.Due)
 		e = early(uuid.New())
-		k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Minute)})
+		k.settle(almanac.Settlement{Event: e, Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Minute)})
 		k.same("available after a failure", k.stored(e.ID).AvailableAt, e.Due)
 	},
-	"Until/tells how long the next event is away": func(k *kit) {
+	"Until/returns the time until the next event": func(k *kit) {
 		types := []string{almanac.TypeBirthday}
 		_, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
@@ -235,7 +234,7 @@ var leaseCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("claimed events are out of the way", wait > 0, true)
 	},
-	"Missed/counts what has been ready for too long": func(k *kit) {
+	"Missed/counts events that are ready for too long": func(k *kit) {
 		oldest, newest := k.owe(ReadyFor(48*time.Hour)), k.owe(ReadyFor(2*time.Hour))
 		k.owe(ReadyFor(time.Minute))
 		k.owe(DueIn(time.Hour))
@@ -247,7 +246,7 @@ var leaseCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("missed of no type", m, almanac.Missed{})
 	},
-	"FindMissed/lists what has been ready longest first": func(k *kit) {
+	"FindMissed/lists the events that are ready longest first": func(k *kit) {
 		types := []string{almanac.TypeBirthday, almanac.TypeAnniversary, almanac.TypeBirthday}
 		third, first := k.owe(ReadyFor(2*time.Hour)), k.owe(ReadyFor(48*time.Hour))
 		second := k.owe(ReadyFor(24*time.Hour), OfType(almanac.TypeAnniversary))
@@ -270,8 +269,8 @@ var leaseCases = map[string]func(*kit){
 	},
 }
 
-// forgotten checks that a token is as good as one that was never used.
-func (k *kit) forgotten(token uuid.UUID) {
+// unknown checks that a token behaves like one that was never used.
+func (k *kit) unknown(token uuid.UUID) {
 	k.Helper()
 	owed, r := k.owe(), request(1)
 	r.Token = token

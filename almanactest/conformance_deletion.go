@@ -10,22 +10,22 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-var atOnce = almanac.Delete{AtOnce: true}
+var atOnce = almanac.DeleteOptions{AtOnce: true}
 
-// deletionCases say what a deletion at once leaves: nothing.
+// deletionCases check that a deletion at once leaves nothing.
 var deletionCases = map[string]func(*kit){
-	"DeleteUser at once/takes along what has ended and what is in flight": func(k *kit) {
+	"DeleteUser at once/deletes ended events and events in flight": func(k *kit) {
 		bystander := k.owe(DueIn(time.Hour))
 		u := User()
-		_, owed, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		_, owed, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
 		k.ok(err)
-		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)} {
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.Released(almanac.AfterFailure, "busy", time.Hour)} {
 			k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: o}).Err)
 		}
 		flying := k.claim(1)[0]
 		d, err := k.r.DeleteUser(k.Context(), u.ID, atOnce)
 		k.ok(err)
-		k.same("deletion", d, almanac.Deletion{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
+		k.same("deletion", d, almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
 		_, err = k.r.User(k.Context(), u.ID)
 		k.gone(err)
 		for _, e := range owed {
@@ -36,18 +36,18 @@ var deletionCases = map[string]func(*kit){
 		_, err = k.r.User(k.Context(), bystander.UserID)
 		k.ok(err)
 	},
-	"DeleteUser at once/lets nothing be written afterwards": func(k *kit) {
+	"DeleteUser at once/allows no writes afterwards": func(k *kit) {
 		e := k.owe()
 		claimed := k.claim(1)[0]
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce)
 		k.ok(err)
-		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0)} {
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"), almanac.Released(almanac.AfterFailure, "HTTP 503", 0)} {
 			got := k.settle(almanac.Settlement{Event: claimed, Outcome: o, Next: after(e)})
 			var missing *almanac.NotFoundError
 			if !errors.As(got.Err, &missing) || *missing != (almanac.NotFoundError{Kind: "event", ID: e.ID}) {
 				k.Errorf("error = %v, want a *NotFoundError of event %s", got.Err, e.ID)
 			}
-			k.same("answer", got, almanac.Settled{Err: got.Err})
+			k.same("result", got, almanac.SettleResult{Err: got.Err})
 		}
 		failed, err := claimed.Fail("by hand")
 		k.ok(err)
@@ -65,7 +65,7 @@ var deletionCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 0)
 	},
-	"DeleteUser at once/is known by a lease that holds nothing": func(k *kit) {
+	"DeleteUser at once/leaves a lease without events": func(k *kit) {
 		e := k.owe()
 		r := request(1)
 		_, err := k.r.Claim(k.Context(), r)
@@ -79,7 +79,7 @@ var deletionCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("released", len(released), 0)
 	},
-	"DeleteUser at once/leaves others their lease": func(k *kit) {
+	"DeleteUser at once/keeps the leases of other users' events": func(k *kit) {
 		k.owe()
 		k.owe()
 		r := request(2)
@@ -101,7 +101,7 @@ var deletionCases = map[string]func(*kit){
 		k.same("status", k.stored(other.ID).Status, almanac.Completed)
 		k.same("successor", settled[1].Successor != nil, true)
 	},
-	"DeleteUser at once/leaves nothing to a dead worker's lease": func(k *kit) {
+	"DeleteUser at once/leaves nothing to release after a crash": func(k *kit) {
 		r := request(2)
 		r.Lease = time.Microsecond
 		k.owe()
@@ -110,50 +110,50 @@ var deletionCases = map[string]func(*kit){
 		k.ok(err)
 		_, err = k.r.DeleteUser(k.Context(), claim.Events[0].UserID, atOnce)
 		k.ok(err)
-		k.same("taken back", ids(k.expire(1, 10)), ids(claim.Events[1:]))
+		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 	},
-	"DeleteUser at once/takes one who is hidden already": func(k *kit) {
+	"DeleteUser at once/deletes a hidden user": func(k *kit) {
 		e := k.owe()
 		k.claim(1)
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		d, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce)
 		k.ok(err)
-		k.same("deletion", d, almanac.Deletion{InFlight: []uuid.UUID{e.ID}})
+		k.same("deletion", d, almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}})
 		_, err = k.r.Event(k.Context(), e.ID)
 		k.gone(err)
 		_, err = k.r.DeleteUser(k.Context(), e.UserID, atOnce)
 		k.gone(err)
 	},
-	"DeleteUser at once/remembers nothing": func(k *kit) {
+	"DeleteUser at once/frees ids and keys": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")))
+		_, _, err := k.create(u, Event(k.now, For(u), Of("2026")))
 		k.ok(err)
 		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
 		_, err = k.r.DeleteUser(k.Context(), u.ID, atOnce)
 		k.ok(err)
-		_, owed, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")))
+		_, owed, err := k.create(u, Event(k.now, For(u), Of("2026")))
 		k.ok(err)
 		k.same("claimed", k.claim(1)[0].ID, owed[0].ID)
 	},
-	"DeleteUser/heeds the version that was seen": func(k *kit) {
+	"DeleteUser/compares the expected version": func(k *kit) {
 		e := k.owe(DueIn(time.Hour))
 		for _, atOnce := range []bool{false, true} {
-			_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{AtOnce: atOnce, Version: 2})
+			_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{AtOnce: atOnce, Version: 2})
 			var conflict *almanac.OptimisticLockError
 			if !errors.As(err, &conflict) || *conflict != (almanac.OptimisticLockError{UserID: e.UserID, Expected: 2}) {
 				k.Errorf("error = %v, want an *OptimisticLockError of user %s, expected version 2", err, e.UserID)
 			}
 		}
 		k.same("event", k.stored(e.ID), e)
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{Version: 1})
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{Version: 1})
 		k.ok(err)
 		k.same("removed", d.Removed, 1)
 	},
-	"Update/does not try again what a deleted user was owed": func(k *kit) {
+	"Update/does not retry events of a deleted user": func(k *kit) {
 		k.owe()
 		e := k.claim(1)[0]
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		again, err := e.Release(almanac.AfterShutdown, "stopped", k.now)
 		k.ok(err)
@@ -162,8 +162,8 @@ var deletionCases = map[string]func(*kit){
 		k.same("the event", k.stored(e.ID), e)
 		k.same("settled", k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)}).Err, nil)
 	},
-	// Whoever comes second finds nothing, and nobody waits for ever.
-	"DeleteUser at once/in the middle of everything": func(k *kit) {
+	// The second of two operations finds nothing, and none waits for ever.
+	"DeleteUser at once/works beside concurrent operations": func(k *kit) {
 		const n = 20
 		var racing sync.WaitGroup
 		for range n {

@@ -2,20 +2,21 @@ package almanactest
 
 import (
 	"errors"
-	"slices"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// later is an event moved by an hour, as a replanning would return it.
+// later returns an event moved by an hour, as a replanning would return it.
 func later(e almanac.Event) almanac.Event {
 	e.Due = e.Due.Add(time.Hour)
 	e.AvailableAt = e.Due
-	e.Wall = almanac.WallTimeOf(e.Due)
+	e.Wall = calendar.WallTimeOf(e.Due)
 	e.Version++
 	return e
 }
@@ -25,57 +26,59 @@ var errRefused = errors.New("refused by the edit")
 var editCases = map[string]func(*kit){
 	"EditUser/shows the roster": func(k *kit) {
 		u := User()
-		used := Event(k.now, For(u), Of("a/2026"), ReadyFor(2*time.Hour))
-		tried := Event(k.now, For(u), Of("b/2027"), ReadyFor(time.Hour))
-		open := Event(k.now, For(u), Of("c/2028"), DueIn(time.Hour))
-		_, _, err := k.r.CreateUser(k.Context(), u, used, tried, open)
+		used := Event(k.now, For(u), OfSeries("a", "2026"), ReadyFor(2*time.Hour))
+		tried := Event(k.now, For(u), OfSeries("b", "2027"), ReadyFor(time.Hour))
+		open := Event(k.now, For(u), OfSeries("c", "2028"), DueIn(time.Hour))
+		_, _, err := k.create(u, used, tried, open)
 		k.ok(err)
 		claimed := k.claim(2)
 		k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Delivered(k.now)})
-		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
+		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			k.same("user", r.User.ID, u.ID)
 			k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
 			k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
-			k.same("used", slices.DeleteFunc(r.Used[almanac.TypeBirthday], func(key string) bool { return key == "a/2026" }), []string{"b/2027"})
+			used := maps.Clone(r.Used)
+			delete(used, birthdays("a"))
+			k.same("used", used, map[almanac.Series]string{birthdays("b"): "2027"})
 			k.same("time", r.Now.Before(k.now), false)
 			return almanac.Edit{}, nil
 		})
 		k.ok(err)
 	},
-	"EditUser/says what is used up of a series to which it adds": func(k *kit) {
+	"EditUser/reports the used keys of a series that it adds to": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("a/2026"), ReadyFor(time.Hour)))
+		_, _, err := k.create(u, Event(k.now, For(u), OfSeries("a", "2026"), ReadyFor(time.Hour)))
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			key := "a/2025"
-			if used := r.Used[almanac.TypeBirthday]; len(used) > 0 {
-				k.same("used", used, []string{"a/2026"})
-				key = "a/2027"
+			key := "2025"
+			if len(r.Used) > 0 {
+				k.same("used", r.Used, map[almanac.Series]string{birthdays("a"): "2026"})
+				key = "2027"
 			}
-			return almanac.Edit{Added: []almanac.Event{Event(k.now, For(u), Of(key)), Event(k.now, For(u), Of("b/2025"))}}, nil
+			return almanac.Edit{New: []almanac.Event{Event(k.now, For(u), OfSeries("a", key)), Event(k.now, For(u), OfSeries("b", "2025"))}}, nil
 		})
 		k.ok(err)
 		var keys []string
-		for _, e := range edit.Added {
-			keys = append(keys, e.OccurrenceKey)
+		for _, e := range edit.New {
+			keys = append(keys, e.Series, e.OccurrenceKey)
 		}
-		k.same("added", keys, []string{"a/2027", "b/2025"})
+		k.same("added", keys, []string{"a", "2027", "b", "2025"})
 	},
 	"EditUser/stores every part of an edit": func(k *kit) {
 		u := User()
 		moved, removed := Event(k.now, For(u)), Event(k.now, For(u))
 		added := Event(k.now, For(u))
-		_, _, err := k.r.CreateUser(k.Context(), u, moved, removed)
+		_, _, err := k.create(u, moved, removed)
 		k.ok(err)
 		before, err := k.r.Now(k.Context())
 		k.ok(err)
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			changed := r.User
-			changed.FirstName, changed.Timezone = "Augusta", almanac.StoredTimezone("Asia/Tokyo")
+			changed.FirstName, changed.Timezone = "Augusta", calendar.StoredTimezone("Asia/Tokyo")
 			changed.Version++
-			return almanac.Edit{User: &changed, Moved: []almanac.Event{later(r.Pending[0])}, Removed: r.Pending[1:], Added: []almanac.Event{added}}, nil
+			return almanac.Edit{User: &changed, Changed: []almanac.Event{later(r.Pending[0])}, Removed: r.Pending[1:], New: []almanac.Event{added}}, nil
 		})
 		k.ok(err)
 		user, err := k.r.User(k.Context(), u.ID)
@@ -84,13 +87,13 @@ var editCases = map[string]func(*kit){
 		k.same("zone", user.Timezone.String(), "Asia/Tokyo")
 		k.same("user updated before the edit", user.UpdatedAt.Before(before), false)
 		k.same("version", user.Version, 2)
-		k.same("user in the answer", *edit.User, user)
-		k.same("moved", k.stored(moved.ID), edit.Moved[0])
-		k.same("event updated before the edit", edit.Moved[0].UpdatedAt.Before(before), false)
-		k.same("moved to", edit.Moved[0].Due, moved.Due.Add(time.Hour))
-		k.same("version of the moved", edit.Moved[0].Version, 2)
-		k.same("key of the moved", edit.Moved[0].IdempotencyKey, moved.IdempotencyKey)
-		k.same("added", k.stored(added.ID), edit.Added[0])
+		k.same("user in the result", *edit.User, user)
+		k.same("moved", k.stored(moved.ID), edit.Changed[0])
+		k.same("event updated before the edit", edit.Changed[0].UpdatedAt.Before(before), false)
+		k.same("moved to", edit.Changed[0].Due, moved.Due.Add(time.Hour))
+		k.same("version of the moved", edit.Changed[0].Version, 2)
+		k.same("key of the moved", edit.Changed[0].IdempotencyKey, moved.IdempotencyKey)
+		k.same("added", k.stored(added.ID), edit.New[0])
 		k.same("removed", ids(edit.Removed), []uuid.UUID{removed.ID})
 		_, err = k.r.Event(k.Context(), removed.ID)
 		k.gone(err)
@@ -99,13 +102,13 @@ var editCases = map[string]func(*kit){
 		e := k.owe()
 		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){
 			func(r almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{Added: []almanac.Event{Event(k.now, For(r.User))}}, errRefused
+				return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User))}}, errRefused
 			},
-			func(r almanac.Roster) (almanac.Edit, error) { // the second was moved by somebody else, it says
+			func(r almanac.Roster) (almanac.Edit, error) { // the edit claims that someone else has moved the second event
 				stale := later(later(r.Pending[0]))
 				changed := r.User
 				changed.Version++
-				return almanac.Edit{User: &changed, Moved: []almanac.Event{stale}}, nil
+				return almanac.Edit{User: &changed, Changed: []almanac.Event{stale}}, nil
 			},
 		} {
 			_, err := k.r.EditUser(k.Context(), e.UserID, fail)
@@ -121,15 +124,15 @@ var editCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 1)
 	},
-	"EditUser/leaves out what is stored already": func(k *kit) {
+	"EditUser/skips events that are stored already": func(k *kit) {
 		e := k.owe()
 		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{Added: []almanac.Event{Event(k.now, For(r.User), Of(e.OccurrenceKey))}}, nil
+			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries(e.Series, e.OccurrenceKey))}}, nil
 		})
 		k.ok(err)
-		k.same("added", len(edit.Added), 0)
+		k.same("added", len(edit.New), 0)
 	},
-	"EditUser/never moves what a claim has taken": func(k *kit) {
+	"EditUser/never moves a claimed event": func(k *kit) {
 		const n = 40
 		for range n {
 			k.owe()
@@ -163,7 +166,8 @@ var editCases = map[string]func(*kit){
 	},
 }
 
-// moveIfPending moves a user's pending events an hour ahead, out of reach of claims.
+// moveIfPending moves a user's pending events an hour later, so that claims do not take
+// them.
 func (k *kit) moveIfPending(userID uuid.UUID) {
 	_, err := k.r.EditUser(k.Context(), userID, func(r almanac.Roster) (almanac.Edit, error) {
 		var edit almanac.Edit
@@ -171,8 +175,8 @@ func (k *kit) moveIfPending(userID uuid.UUID) {
 			if e.Status != almanac.Pending || e.ClaimCount > 0 {
 				k.Errorf("roster shows event %s as pending, which is %s and was claimed %d times", e.ID, e.Status, e.ClaimCount)
 			}
-			edit.Moved = append(edit.Moved, later(later(e)))
-			edit.Moved[0].Version--
+			edit.Changed = append(edit.Changed, later(later(e)))
+			edit.Changed[0].Version--
 		}
 		return edit, nil
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 var eventCases = map[string]func(*kit){
-	"Update/answers a lost update": func(k *kit) {
+	"Update/reports a lost update": func(k *kit) {
 		owed := k.owe()
 		mine, err := owed.Claim(uuid.New())
 		k.ok(err)
@@ -30,7 +30,7 @@ var eventCases = map[string]func(*kit){
 		_, err = k.r.Update(k.Context(), Event(k.now), 1)
 		k.gone(err)
 	},
-	"Update/leads through a whole life": func(k *kit) {
+	"Update/allows every transition of a life": func(k *kit) {
 		owed := k.owe()
 		claimed, err := owed.Claim(uuid.New())
 		k.ok(err)
@@ -49,8 +49,8 @@ var eventCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("leased in the end", len(held), 0)
 	},
-	"Update/cancels": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), Of("a/2027"))
+	"Update/cancels a pending event": func(k *kit) {
+		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
 		done, err := owed.Cancel("moved house")
 		k.ok(err)
 		stored, err := k.r.Update(k.Context(), done, owed.Version)
@@ -60,7 +60,7 @@ var eventCases = map[string]func(*kit){
 		k.same("reason", stored.FailureReason, "moved house")
 		k.same("version", stored.Version, owed.Version+1)
 	},
-	"Update/refuses every step that is not allowed": func(k *kit) {
+	"Update/refuses every transition that is not allowed": func(k *kit) {
 		for from, states := range k.everyStatus() {
 			for _, to := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {
 				if from.CanBecome(to) || from == almanac.Pending && to == almanac.Pending {
@@ -78,7 +78,7 @@ var eventCases = map[string]func(*kit){
 			}
 		}
 	},
-	"Update/keeps what an event is": func(k *kit) {
+	"Update/keeps the identity of an event": func(k *kit) {
 		claimed := k.everyStatus()[almanac.Processing]
 		for name, change := range map[string]func(*almanac.Event){
 			"user":   func(e *almanac.Event) { e.UserID = uuid.New() },
@@ -96,7 +96,7 @@ var eventCases = map[string]func(*kit){
 		}
 		k.same("event", k.stored(claimed.ID), claimed)
 	},
-	"Event/tells what is not there": func(k *kit) {
+	"Event/reports a missing event": func(k *kit) {
 		_, err := k.r.Event(k.Context(), uuid.New())
 		k.gone(err)
 	},
@@ -119,12 +119,12 @@ var eventCases = map[string]func(*kit){
 			}
 			k.same("page size", len(found.Events), 5)
 			page.After = found.Next
-			k.moveIfPending(users[len(got)-1]) // what moves meanwhile is neither lost nor shown twice
+			k.moveIfPending(users[len(got)-1]) // events that move meanwhile are neither lost nor returned twice
 			k.moveIfPending(users[min(len(got), n-1)])
 		}
 		k.same("events", got, want)
 	},
-	"Find/refuses pages that cannot be": func(k *kit) {
+	"Find/refuses invalid pages": func(k *kit) {
 		for _, page := range []almanac.Page{{Limit: -1}, {Limit: 1001}, {After: "x"}} {
 			_, err := k.r.Find(k.Context(), nil, page)
 			k.is(err, almanac.ErrInvalid)
@@ -143,13 +143,13 @@ func (k *kit) everyStatus() map[almanac.Status]almanac.Event {
 	events[almanac.Completed] = k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Delivered(k.now)}).Event
 	events[almanac.Failed] = k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.GaveUp("HTTP 404")}).Event
 	cancelled := k.owe()
-	events[almanac.Cancelled] = k.apply(cancelled.UserID, cancelling).Cancelled[0]
+	events[almanac.Cancelled] = k.apply(cancelled.UserID, cancelling).Changed[0]
 	events[almanac.Pending] = k.owe()
 	return events
 }
 
 var specCases = map[string]func(*kit){
-	"Spec/reads the same in the repository and in memory": func(k *kit) {
+	"Spec/matches the same events in the repository and in memory": func(k *kit) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		all := k.scatter(random)
@@ -161,7 +161,7 @@ var specCases = map[string]func(*kit){
 			}
 		}
 	},
-	"Spec/reads the same whatever the size of a page": func(k *kit) {
+	"Spec/matches the same events with every page size": func(k *kit) {
 		all := k.scatter(rand.New(rand.NewPCG(0, 0)))
 		for limit := range len(all) + 1 {
 			k.picks(nil, all, limit+1)
@@ -170,8 +170,8 @@ var specCases = map[string]func(*kit){
 	},
 }
 
-// picks reports that a specification does not find, in pages of a size, or does not
-// count exactly those events that it matches.
+// picks fails the case unless Find, in pages of limit, and Count return exactly the events
+// that spec matches.
 func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
 	k.Helper()
 	var got, want []uuid.UUID
@@ -200,13 +200,13 @@ func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
 	}
 }
 
-// scatter stores events in every state, of several users, zones and types, some at
-// one instant, none within half an hour of now, and returns them in order of creation.
+// scatter stores events in every state, of several users, zones and types, some at the same
+// instant, none within half an hour of now. It returns them in order of creation.
 func (k *kit) scatter(random *rand.Rand) []almanac.Event {
 	k.Helper()
 	zones := []string{"America/New_York", "Asia/Tokyo", "Pacific/Niue"}
 	states := [][]EventOption{
-		nil, nil, {Tried(1)}, {Tried(2), RestingFor(time.Hour)}, {Crashed(1)},
+		nil, nil, {Tried(1)}, {Tried(2), DelayedFor(time.Hour)}, {Crashed(1)},
 		{InStatus(almanac.Processing)}, {DeliveredLate(time.Second)}, {Tried(2), FailedBecause("HTTP 404")},
 		{InStatus(almanac.Cancelled)}, {Tried(1), InStatus(almanac.Cancelled)}, {FailedBecause("cancelled")},
 	}
@@ -229,7 +229,7 @@ func (k *kit) scatter(random *rand.Rand) []almanac.Event {
 	return found.Events
 }
 
-// randomSpec makes a specification of at most the given depth.
+// randomSpec returns a random specification of at most the given depth.
 func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int) almanac.Spec {
 	parts := func() []almanac.Spec {
 		list := make([]almanac.Spec, random.IntN(4))
@@ -243,7 +243,7 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 		kinds = 12
 	}
 	someone := all[random.IntN(len(all))]
-	// Of an instant that several events have, or somewhere between two.
+	// An instant of several events, or one between two.
 	hours := func() time.Time { return someone.Due.Add(time.Duration(random.IntN(5)-2) * time.Hour / 2) }
 	switch random.IntN(kinds) {
 	case 0:

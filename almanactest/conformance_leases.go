@@ -10,7 +10,7 @@ import (
 )
 
 var leaseEachCases = map[string]func(*kit){
-	"LeaseEach/gives each event a token of its own and changes nothing else": func(k *kit) {
+	"LeaseEach/gives each event its own token and changes nothing else": func(k *kit) {
 		k.owe()
 		k.owe()
 		was := k.claim(2)
@@ -22,9 +22,9 @@ var leaseEachCases = map[string]func(*kit){
 			e.LeaseToken, e.UpdatedAt = was[i].LeaseToken, was[i].UpdatedAt
 			k.same("but for the token", e, was[i])
 		}
-		k.forgotten(was[0].LeaseToken)
+		k.unknown(was[0].LeaseToken)
 	},
-	"LeaseEach/takes events from the tokens that they had": func(k *kit) {
+	"LeaseEach/removes events from their old tokens": func(k *kit) {
 		k.owe()
 		was := k.claim(1)[0]
 		is := k.leaseEach([]almanac.Event{was})[0]
@@ -35,7 +35,7 @@ var leaseEachCases = map[string]func(*kit){
 		k.same("settled under the new one", k.settle(almanac.Settlement{Event: is, Outcome: almanac.Delivered(k.now)}).Err, nil)
 		k.same("status", k.stored(is.ID).Status, almanac.Completed)
 	},
-	"LeaseEach/lets a lease run out though others are renewed": func(k *kit) {
+	"LeaseEach/lets one lease expire while others are renewed": func(k *kit) {
 		for range 3 {
 			k.owe()
 		}
@@ -51,7 +51,7 @@ var leaseEachCases = map[string]func(*kit){
 		k.same("renewed", k.stored(leased[0].ID).Status, almanac.Processing)
 		k.same("left where it was", k.stored(claimed[2].ID), claimed[2])
 	},
-	"LeaseEach/leaves the rest to the token that it had": func(k *kit) {
+	"LeaseEach/leaves other events with their old token": func(k *kit) {
 		for range 4 {
 			k.owe()
 		}
@@ -64,13 +64,13 @@ var leaseEachCases = map[string]func(*kit){
 		k.same("released", ids(released), ids(claimed[3:]))
 		k.same("leased by itself", k.stored(leased[0].ID), leased[0])
 	},
-	"LeaseEach/leaves out what is not held as it was claimed": func(k *kit) {
+	"LeaseEach/skips events that are not held as claimed": func(k *kit) {
 		for range 4 {
 			k.owe()
 		}
 		claimed := k.claim(4)
 		k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Delivered(k.now)})
-		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
+		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
 		again := k.claim(1)[0]
 		forged := claimed[3]
 		forged.Version++
@@ -79,7 +79,7 @@ var leaseEachCases = map[string]func(*kit){
 		k.same("forged", k.stored(claimed[3].ID), claimed[3])
 		k.same("of none", len(k.leaseEach(nil)), 0)
 	},
-	"LeaseEach/gives an event to one of many": func(k *kit) {
+	"LeaseEach/gives an event to one of many callers": func(k *kit) {
 		for range 3 {
 			k.owe()
 		}
@@ -100,12 +100,12 @@ var leaseEachCases = map[string]func(*kit){
 			k.same("as stored", k.stored(e.ID), e)
 		}
 	},
-	"LeaseEach/begins nothing that was claimed ahead": ifAhead(func(k *kit, _ almanac.Confirmer) {
+	"LeaseEach/keeps events claimed ahead unstarted": ifAhead(func(k *kit) {
 		owed := k.owe(DueIn(10 * time.Minute))
 		k.leaseEach(k.ahead(1).Events)
 		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		is := k.stored(owed.ID)
-		k.same("taken back", is.Status, almanac.Pending)
+		k.same("released", is.Status, almanac.Pending)
 		k.same("claims", is.ClaimCount, 0)
 	}),
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// retentionCases say what is forgotten, and what is not.
+// retentionCases check what pruning deletes, and what it keeps.
 var retentionCases = map[string]func(*kit){
-	"Prune/deletes what has ended, and remembers what is used up": func(k *kit) {
+	"Prune/deletes ended events and keeps used keys": func(k *kit) {
 		u := User()
 		owed := []almanac.Event{
 			Event(k.now, For(u), Of("2026"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), Of("a/2025"), OfType("REMINDER"), ReadyFor(3*time.Hour)),
-			Event(k.now, For(u), Of("b/2027"), OfType("REMINDER"), ReadyFor(time.Hour)),
+			Event(k.now, For(u), OfSeries("a", "2025"), OfType("REMINDER"), ReadyFor(3*time.Hour)),
+			Event(k.now, For(u), OfSeries("b", "2027"), OfType("REMINDER"), ReadyFor(time.Hour)),
 			Event(k.now, For(u), Of("2024"), OfType("REMINDER"), ReadyFor(time.Hour)),
 		}
 		next := Event(k.now, For(u), Of("2027"), DueIn(time.Hour))
-		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+		_, _, err := k.create(u, owed...)
 		k.ok(err)
 		r := request(10)
 		r.Types = append(r.Types, "REMINDER")
@@ -40,36 +40,38 @@ var retentionCases = map[string]func(*kit){
 
 		pruned, err := k.r.Prune(k.Context(), k.now.Add(-time.Hour), almanac.Page{})
 		k.ok(err)
-		k.same("of what ended since", pruned, almanac.Pruned{})
+		k.same("of what ended since", pruned, almanac.PruneResult{})
 		pruned, err = k.r.Prune(k.Context(), now, almanac.Page{})
 		k.ok(err)
-		k.same("pruned", pruned, almanac.Pruned{Count: 4})
+		k.same("pruned", pruned, almanac.PruneResult{Count: 4})
 		kept, err := k.r.Find(k.Context(), nil, almanac.Page{})
 		k.ok(err)
 		k.same("kept", ids(kept.Events), []uuid.UUID{next.ID})
-		var used map[string][]string
+		var used map[almanac.Series]string
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			used = r.Used
 			again := []almanac.Event{
-				Event(k.now, For(u), OfType("REMINDER"), Of("2024")), Event(k.now, For(u), OfType("REMINDER"), Of("a/2025")),
-				Event(k.now, For(u), OfType("REMINDER"), Of("b/2026")),
+				Event(k.now, For(u), OfType("REMINDER"), Of("2024")), Event(k.now, For(u), OfType("REMINDER"), OfSeries("a", "2025")),
+				Event(k.now, For(u), OfType("REMINDER"), OfSeries("b", "2026")),
 			}
-			return almanac.Edit{Added: again}, nil
+			return almanac.Edit{New: again}, nil
 		})
 		k.ok(err)
-		k.same("used", used, map[string][]string{almanac.TypeBirthday: {"2026"}, "REMINDER": {"2024", "a/2025", "b/2027"}})
-		k.same("come again", len(edit.Added), 0)
+		k.same("used", used, map[almanac.Series]string{
+			birthdays(""): "2026", {Type: "REMINDER"}: "2024", {Type: "REMINDER", Name: "a"}: "2025", {Type: "REMINDER", Name: "b"}: "2027",
+		})
+		k.same("come again", len(edit.New), 0)
 	},
-	"Prune/goes on from page to page": func(k *kit) {
+	"Prune/continues from page to page": func(k *kit) {
 		u := User()
 		for i := range 7 {
 			e := Event(k.now, For(u), Of(string(rune('a'+i))), ReadyFor(time.Hour))
 			if i == 0 {
-				_, _, err := k.r.CreateUser(k.Context(), u, e)
+				_, _, err := k.create(u, e)
 				k.ok(err)
 			} else {
 				_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-					return almanac.Edit{Added: []almanac.Event{e}}, nil
+					return almanac.Edit{New: []almanac.Event{e}}, nil
 				})
 				k.ok(err)
 			}
@@ -88,7 +90,7 @@ var retentionCases = map[string]func(*kit){
 		k.same("pruned", total, 7)
 		k.same("pages after the first", pages, 2)
 	},
-	"Prune/keeps what is due later, however early it ended": func(k *kit) {
+	"Prune/keeps events that ended before a later due instant": func(k *kit) {
 		e := k.owe(DueIn(time.Hour))
 		k.apply(e.UserID, cancelling)
 		now := k.later(k.now)
@@ -97,10 +99,10 @@ var retentionCases = map[string]func(*kit){
 		k.same("pruned", pruned.Count, 0)
 		k.same("kept", k.stored(e.ID).ID, e.ID)
 	},
-	"Prune/lets no two occurrences have one key": func(k *kit) {
+	"Prune/never lets two occurrences have one key": func(k *kit) {
 		u := User()
-		first := Event(k.now, For(u), Of("a/1"), ReadyFor(time.Hour))
-		_, _, err := k.r.CreateUser(k.Context(), u, first)
+		first := Event(k.now, For(u), OfSeries("a", "1"), ReadyFor(time.Hour))
+		_, _, err := k.create(u, first)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		pruned, err := k.r.Prune(k.Context(), k.later(k.now), almanac.Page{})
@@ -108,21 +110,21 @@ var retentionCases = map[string]func(*kit){
 		k.same("pruned", pruned.Count, 1)
 
 		second := first
-		second.ID, second.OccurrenceKey = uuid.Must(uuid.NewV7()), "b/1"
+		second.ID, second.Series = uuid.Must(uuid.NewV7()), "b"
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{Added: []almanac.Event{second}}, nil
+			return almanac.Edit{New: []almanac.Event{second}}, nil
 		})
 		k.ok(err)
-		k.same("key of another occurrence of that instant", edit.Added[0].IdempotencyKey, second.LongKey())
+		k.same("key of another occurrence of that instant", edit.New[0].IdempotencyKey, second.LongKey())
 	},
-	"Prune/refuses a page that makes no sense": func(k *kit) {
+	"Prune/refuses an invalid page": func(k *kit) {
 		_, err := k.r.Prune(k.Context(), k.now, almanac.Page{Limit: -1, After: "x"})
 		k.is(err, almanac.ErrInvalid)
 	},
 }
 
-// later waits until the repository's clock is a millisecond past an instant, and
-// returns what it shows.
+// later waits until the repository's clock is a millisecond past an instant, and returns
+// its time.
 func (k *kit) later(than time.Time) time.Time {
 	k.Helper()
 	for {

@@ -9,7 +9,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// rosterCases say what an edit is shown, and which edits are refused.
+// rosterCases check the roster that an edit gets, and which edits are refused.
 var rosterCases = map[string]func(*kit){
 	"EditUser/shows the greatest key of each type that was ever claimed": func(k *kit) {
 		u := User()
@@ -19,7 +19,7 @@ var rosterCases = map[string]func(*kit){
 			Event(k.now, For(u), Of("9999"), OfType("RELEASED"), ReadyFor(2*time.Hour)),
 			Event(k.now, For(u), Of("3000"), OfType("UNCLAIMED")),
 		}
-		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+		_, _, err := k.create(u, owed...)
 		k.ok(err)
 		r := request(3)
 		r.Types = append(r.Types, "CLAIMED", "RELEASED")
@@ -31,11 +31,11 @@ var rosterCases = map[string]func(*kit){
 			case "2027":
 				k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveUp("HTTP 404"), Next: planned(next)})
 			case "9999":
-				k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stop", 0)})
+				k.settle(almanac.Settlement{Event: e, Outcome: almanac.Released(almanac.AfterShutdown, "stop", 0)})
 			}
 		}
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"2027"}, "CLAIMED": {"2026"}, "RELEASED": {"9999"}})
+			k.same("used", r.Used, map[almanac.Series]string{birthdays(""): "2027", {Type: "CLAIMED"}: "2026", {Type: "RELEASED"}: "9999"})
 			k.same("pending", ids(r.Pending), []uuid.UUID{owed[3].ID, next.ID})
 			k.same("in flight", ids(r.InFlight), []uuid.UUID{owed[1].ID, owed[2].ID})
 			return almanac.Edit{}, nil
@@ -45,52 +45,63 @@ var rosterCases = map[string]func(*kit){
 	"EditUser/shows the greatest key of each series that was ever claimed": func(k *kit) {
 		u := User()
 		owed := []almanac.Event{
-			Event(k.now, For(u), Of("dentist/2026-05-01"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), Of("barber/2026-06-01"), ReadyFor(2*time.Hour)),
-			Event(k.now, For(u), Of("plumber/2027-01-01"), DueIn(time.Hour)),
+			Event(k.now, For(u), OfSeries("dentist", "2026-05-01"), ReadyFor(4*time.Hour)),
+			Event(k.now, For(u), OfSeries("barber", "2026-06-01"), ReadyFor(2*time.Hour)),
+			Event(k.now, For(u), OfSeries("plumber", "2027-01-01"), DueIn(time.Hour)),
 		}
-		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+		_, _, err := k.create(u, owed...)
 		k.ok(err)
 		first := k.claim(2)[0]
-		next := Event(k.now, For(u), Of("dentist/2026-11-01"), ReadyFor(3*time.Hour))
+		next := Event(k.now, For(u), OfSeries("dentist", "2026-11-01"), ReadyFor(3*time.Hour))
 		k.settle(almanac.Settlement{Event: first, Outcome: almanac.Delivered(k.now), Next: planned(next)})
 		k.claim(1)
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", r.Used, map[string][]string{almanac.TypeBirthday: {"barber/2026-06-01", "dentist/2026-11-01"}})
+			k.same("used", r.Used, map[almanac.Series]string{birthdays("barber"): "2026-06-01", birthdays("dentist"): "2026-11-01"})
 			return almanac.Edit{}, nil
 		})
 		k.ok(err)
 	},
-	"EditUser/answers the error of the edit as it is": func(k *kit) {
+	"EditUser/returns the error of the edit unchanged": func(k *kit) {
 		e := k.owe()
 		_, err := k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.same("error", err == errRefused, true)
 	},
-	"EditUser/refuses what has moved on": func(k *kit) {
+	"EditUser/refuses events that have changed": func(k *kit) {
 		u := User()
-		_, owed, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		_, owed, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
 		k.ok(err)
 		claimed := k.claim(1)[0]
-		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stop", time.Hour)}).Event
+		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterShutdown, "stop", time.Hour)}).Event
 		stale, gone := owed[1], Event(k.now, For(u))
 		stale.Version++
 		for name, wanted := range map[string]almanac.Edit{
-			"moved at another version":   {Moved: []almanac.Event{later(stale)}},
-			"moved as before its claim":  {Moved: []almanac.Event{later(owed[0])}},
-			"moved after its release":    {Moved: []almanac.Event{later(released)}},
-			"moved and not there":        {Moved: []almanac.Event{later(gone)}},
+			"moved at another version":   {Changed: []almanac.Event{later(stale)}},
+			"moved as before its claim":  {Changed: []almanac.Event{later(owed[0])}},
+			"moved and not there":        {Changed: []almanac.Event{later(gone)}},
 			"removed at another version": {Removed: []almanac.Event{stale}},
 			"removed after its release":  {Removed: []almanac.Event{released}},
 		} {
 			_, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 				changed := r.User
 				changed.Version++
-				wanted.User, wanted.Added = &changed, []almanac.Event{Event(k.now, For(u))}
+				wanted.User, wanted.New = &changed, []almanac.Event{Event(k.now, For(u))}
 				return wanted, nil
 			})
 			var conflict *almanac.OptimisticLockError
 			if !errors.As(err, &conflict) {
 				k.Errorf("%s: error = %v, want an *OptimisticLockError", name, err)
+			}
+		}
+		begun, other := owed[1], later(owed[1])
+		begun.Status, begun.ClaimCount, begun.AvailableAt, begun.LeaseToken = almanac.Processing, 1, time.Time{}, uuid.New()
+		begun.Version++
+		other.IdempotencyKey = "event-another"
+		for name, wanted := range map[string]almanac.Event{"moved after its release": later(released), "begun": begun, "another": other} {
+			_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
+				return almanac.Edit{Changed: []almanac.Event{wanted}}, nil
+			})
+			if err == nil {
+				k.Errorf("%s: stored, against CheckChange", name)
 			}
 		}
 		k.same("released", k.stored(released.ID), released)
@@ -102,25 +113,39 @@ var rosterCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 2)
 	},
-	"EditUser/moves no event onto an occurrence that is used up, or into another series": func(k *kit) {
+	"EditUser/compares an edit with the stored events, not with the roster": func(k *kit) {
+		e := k.owe(DueIn(time.Hour))
+		_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			r.Pending[0].Version++
+			r.Pending[0].IdempotencyKey = "event-another"
+			return almanac.Edit{Changed: []almanac.Event{later(r.Pending[0])}}, nil
+		})
+		k.is(err, almanac.ErrOptimisticLock)
+		k.same("event", k.stored(e.ID), e)
+	},
+	"EditUser/moves no event to a used key or to another series": func(k *kit) {
 		e := k.owe(Of("2026"))
 		next := Event(k.now, DueIn(time.Hour), Of("2027"))
 		next.UserID = e.UserID
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
 		next = k.stored(next.ID)
-		for _, key := range []string{"2026", "2025", "dentist/2028"} {
+		for _, to := range []EventOption{
+			Of("2026"), Of("2025"), OfSeries("dentist", "2028"), asFollowUp,
+			WithOrigin(almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID}),
+		} {
 			_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 				moved := later(r.Pending[0])
-				moved.OccurrenceKey = key
-				return almanac.Edit{Moved: []almanac.Event{moved}}, nil
+				moved.OccurrenceKey = "2028"
+				to(&moved, k.now)
+				return almanac.Edit{Changed: []almanac.Event{moved}}, nil
 			})
 			if err == nil {
-				k.Errorf("moved onto %q, after 2026", key)
+				k.Errorf("moved onto a used occurrence or into another series")
 			}
 		}
 		k.same("event", k.stored(next.ID), next)
 	},
-	"Settle/plans from the user as stored then": func(k *kit) {
+	"Settle/plans from the user as stored at that time": func(k *kit) {
 		owed := k.owe()
 		claimed := k.claim(1)[0]
 		_, err := k.r.EditUser(k.Context(), owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -142,7 +167,7 @@ var rosterCases = map[string]func(*kit){
 		k.same("planned from version", got.Successor.UserVersion, 2)
 		k.same("zone", planned.Timezone.String(), "Asia/Tokyo")
 	},
-	"Settle/stores the outcome when the successor cannot be": func(k *kit) {
+	"Settle/stores the outcome when the successor cannot be stored": func(k *kit) {
 		owed, other := k.owe(), k.owe()
 		claimed := k.claim(2)
 		spoilt := func(u almanac.User, now time.Time) (almanac.Event, error) {

@@ -11,9 +11,9 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// rowCases say what is kept of what is stored, and what is refused.
+// rowCases check what is stored, and what is refused.
 var rowCases = map[string]func(*kit){
-	"CreateUser/leaves no user without their events": func(k *kit) {
+	"CreateUser/stores no user without their events": func(k *kit) {
 		stored := k.owe()
 		for name, spoil := range map[string]func(*almanac.Event){
 			"type too long":  func(e *almanac.Event) { e.Type = strings.Repeat("x", 51) },
@@ -24,7 +24,7 @@ var rowCases = map[string]func(*kit){
 			u := User()
 			spoilt := Event(k.now, For(u))
 			spoil(&spoilt)
-			if _, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u)), spoilt); err == nil {
+			if _, _, err := k.create(u, Event(k.now, For(u)), spoilt); err == nil {
 				k.Errorf("%s: stored", name)
 			}
 			_, err := k.r.User(k.Context(), u.ID)
@@ -34,10 +34,10 @@ var rowCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 1)
 	},
-	"CreateUser/keeps a copy of its own": func(k *kit) {
+	"CreateUser/copies its arguments": func(k *kit) {
 		u := User(WithAttributes(`{"plan": "gold"}`))
 		given := Event(k.now, For(u))
-		user, events, err := k.r.CreateUser(k.Context(), u, given)
+		user, events, err := k.create(u, given)
 		k.ok(err)
 		want := k.stored(given.ID)
 		want.Payload = slices.Clone(want.Payload)
@@ -51,7 +51,7 @@ var rowCases = map[string]func(*kit){
 		k.ok(json.Unmarshal(again.Attributes, &attributes))
 		k.same("attributes", attributes, map[string]string{"plan": "gold"})
 	},
-	"CreateUser/and every change say when": func(k *kit) {
+	"CreateUser/and every change set the times": func(k *kit) {
 		e := k.owe()
 		user, err := k.r.User(k.Context(), e.UserID)
 		k.ok(err)
@@ -68,25 +68,25 @@ var rowCases = map[string]func(*kit){
 		k.same("created, still", claimed.CreatedAt, e.CreatedAt)
 		k.same("updated later", claimed.UpdatedAt.Before(e.UpdatedAt), false)
 	},
-	"CreateUser/refuses the id of one who is being deleted": func(k *kit) {
+	"CreateUser/refuses the id of a user being deleted": func(k *kit) {
 		e := k.owe()
 		k.claim(1)
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		again := User()
 		again.ID = e.UserID
-		_, _, err = k.r.CreateUser(k.Context(), again)
+		_, _, err = k.create(again)
 		k.is(err, almanac.ErrExists)
 	},
-	"DeleteUser/hides one of whom something is in flight": func(k *kit) {
+	"DeleteUser/hides a user with events in flight": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		_, _, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
 		k.ok(err)
 		flying, rested := k.claim(1)[0], k.claim(1)[0]
-		k.settle(almanac.Settlement{Event: rested, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour)})
-		d, err := k.r.DeleteUser(k.Context(), u.ID, almanac.Delete{})
+		k.settle(almanac.Settlement{Event: rested, Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
+		d, err := k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
 		k.ok(err)
-		k.same("deletion", d, almanac.Deletion{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
+		k.same("deletion", d, almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
 		n, err := k.r.Count(k.Context(), almanac.InStatus(almanac.Pending))
 		k.ok(err)
 		k.same("pending", n, 0)
@@ -97,22 +97,22 @@ var rowCases = map[string]func(*kit){
 		k.gone(err)
 		k.same("in flight, still", k.stored(flying.ID), flying)
 	},
-	"DeleteUser/removes what was released": func(k *kit) {
+	"DeleteUser/removes released events": func(k *kit) {
 		e := k.owe()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		k.same("removed", d.Removed, 1)
 		_, err = k.r.Event(k.Context(), e.ID)
 		k.gone(err)
 	},
-	"DeleteUser/ends what a crash leaves": func(k *kit) {
+	"DeleteUser/ends events left by a crash": func(k *kit) {
 		e := k.owe()
 		r := request(1)
 		r.Lease = time.Microsecond
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		ended := k.expire(1, 10)[0]
 		k.same("status", ended.Status, almanac.Failed)
@@ -122,7 +122,7 @@ var rowCases = map[string]func(*kit){
 		_, err = k.r.Event(k.Context(), e.ID)
 		k.gone(err)
 	},
-	"Update/counts versions by itself": func(k *kit) {
+	"Update/sets the version itself": func(k *kit) {
 		owed := k.owe(DueIn(time.Hour))
 		moved := later(owed)
 		moved.Version, moved.CreatedAt = 7, time.Time{}
@@ -133,11 +133,11 @@ var rowCases = map[string]func(*kit){
 		k.same("due", got.Due, owed.Due.Add(time.Hour))
 		k.same("as stored", k.stored(owed.ID), got)
 	},
-	"Update/leads to every state that a fixture has": func(k *kit) {
+	"Update/reaches every state of the fixtures": func(k *kit) {
 		u := User()
 		var given []almanac.Event
 		for _, options := range [][]EventOption{
-			{}, {DueIn(time.Hour)}, {Tried(2)}, {Tried(1), Crashed(3), RestingFor(time.Hour)},
+			{}, {DueIn(time.Hour)}, {Tried(2)}, {Tried(1), Crashed(3), DelayedFor(time.Hour)},
 			{InStatus(almanac.Processing)}, {Tried(1), InStatus(almanac.Completed)}, {DeliveredLate(time.Second)},
 			{Crashed(4), FailedBecause("HTTP 404")},
 		} {
@@ -157,7 +157,7 @@ var rowCases = map[string]func(*kit){
 		for i := range owed {
 			owed[i] = Event(k.now, For(u), DueIn(time.Duration(100-i)*time.Minute))
 		}
-		_, _, err := k.r.CreateUser(k.Context(), u, owed...)
+		_, _, err := k.create(u, owed...)
 		k.ok(err)
 		for limit, want := range map[int]int{0: 50, 51: 51, 50: 50, 1: 1} {
 			found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: limit})

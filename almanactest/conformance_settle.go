@@ -7,17 +7,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 var errPlan = errors.New("no plan")
 
 var settleCases = map[string]func(*kit){
-	"Settle/stores the present outcome after one of an earlier claim whose lease goes on": func(k *kit) {
+	"Settle/stores the present outcome after one of an earlier claim in force": func(k *kit) {
 		k.owe()
 		k.owe()
 		both := k.claim(2)
 		stale := both[0]
-		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stopped", 0)})
+		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
 		held := k.claim(1)[0]
 		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: stale, Outcome: almanac.GaveUp("HTTP 404")},
@@ -26,13 +27,13 @@ var settleCases = map[string]func(*kit){
 		k.ok(err)
 		k.is(settled[0].Err, almanac.ErrLeaseLost)
 		k.ok(settled[1].Err)
-		k.same("answer", settled[1].Event, k.stored(held.ID))
+		k.same("result", settled[1].Event, k.stored(held.ID))
 		k.same("status", settled[1].Event.Status, almanac.Completed)
 	},
 	"Settle/stores the first of several outcomes of one event": func(k *kit) {
 		k.owe()
 		stale := k.claim(1)[0]
-		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.GaveBack(almanac.AfterShutdown, "stopped", 0)})
+		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
 		held := k.claim(1)[0]
 		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
 			{Event: held, Outcome: almanac.GaveUp("HTTP 404")},
@@ -43,7 +44,7 @@ var settleCases = map[string]func(*kit){
 		k.is(settled[1].Err, almanac.ErrLeaseLost)
 		for _, i := range []int{0, 2} {
 			k.ok(settled[i].Err)
-			k.same("answer", settled[i].Event, k.stored(held.ID))
+			k.same("result", settled[i].Event, k.stored(held.ID))
 		}
 		k.same("status", k.stored(held.ID).Status, almanac.Failed)
 	},
@@ -68,11 +69,11 @@ var settleCases = map[string]func(*kit){
 		k.same("successor's status", got.Successor.Status, almanac.Pending)
 		k.same("successor's version", got.Successor.Version, 1)
 	},
-	"Settle/answers again with what was stored when the answer got lost": func(k *kit) {
+	"Settle/repeats the result of a call whose result was lost": func(k *kit) {
 		owed := k.owe()
 		s := almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(owed)}
 		s.Follow = func(u almanac.User, now time.Time) ([]almanac.Event, error) {
-			return []almanac.Event{Event(now, For(u), OfType("QUESTION"), Of("~after-gift/1"), DueIn(time.Hour))}, nil
+			return []almanac.Event{Event(now, For(u), OfType("QUESTION"), Of("gift"), asFollowUp, DueIn(time.Hour))}, nil
 		}
 		lost := k.settle(s)
 		k.ok(errors.Join(lost.Err, lost.PlanErr))
@@ -87,7 +88,7 @@ var settleCases = map[string]func(*kit){
 	},
 	"Settle/plans a successor at the time of its creation": func(k *kit) {
 		owed := k.owe()
-		var planned time.Time // ids are made of it, and so in order of creation
+		var planned time.Time // ids contain their time of creation
 		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned = now
 			return after(owed)(u, now)
@@ -110,7 +111,7 @@ var settleCases = map[string]func(*kit){
 	"Settle/stores a release": func(k *kit) {
 		owed := k.owe()
 		claimed := k.claim(1)[0]
-		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour), Next: after(owed)})
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), Next: after(owed)})
 		k.ok(errors.Join(got.Err, got.PlanErr))
 		k.same("as stored", k.stored(owed.ID), got.Event)
 		k.same("status", got.Event.Status, almanac.Pending)
@@ -122,11 +123,11 @@ var settleCases = map[string]func(*kit){
 		k.same("token", got.Event.LeaseToken, uuid.Nil)
 		k.same("successor", got.Successor == nil, true)
 	},
-	"Settle/refuses who has lost the lease": func(k *kit) {
+	"Settle/refuses an outcome whose lease is lost": func(k *kit) {
 		k.owe()
 		stale, _ := k.crash(1)
 		holder := k.claim(1)[0]
-		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.GaveBack(almanac.AfterFailure, "late", 0)} {
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
 			got := k.settle(almanac.Settlement{Event: stale[0], Outcome: o, Next: after(holder)})
 			k.is(got.Err, almanac.ErrLeaseLost)
 			k.same("event", k.stored(holder.ID), holder)
@@ -150,7 +151,7 @@ var settleCases = map[string]func(*kit){
 		}
 		k.same("event", k.stored(e.ID), e)
 	},
-	"Settle/tells which event is not there": func(k *kit) {
+	"Settle/reports a missing event": func(k *kit) {
 		k.owe()
 		e := k.claim(1)[0]
 		unknown := e
@@ -162,13 +163,13 @@ var settleCases = map[string]func(*kit){
 		}
 		k.same("event", k.stored(e.ID), e)
 	},
-	"Settle/tells a lost claim from the present one in a batch": func(k *kit) {
-		for _, first := range []int{0, 1} { // which of them stands first must not matter
+	"Settle/distinguishes a lost claim from the present one in a batch": func(k *kit) {
+		for _, first := range []int{0, 1} { // the order of the two must not matter
 			k.owe()
 			lost, _ := k.crash(1)
 			batch := make([]almanac.Settlement, 2)
 			batch[first] = almanac.Settlement{Event: lost[0], Outcome: almanac.Delivered(k.now)}
-			batch[1-first] = almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour)}
+			batch[1-first] = almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)}
 			settled, err := k.r.Settle(k.Context(), batch)
 			k.ok(err)
 			k.is(settled[first].Err, almanac.ErrLeaseLost)
@@ -176,17 +177,17 @@ var settleCases = map[string]func(*kit){
 			k.same("status", settled[1-first].Event.Status, almanac.Pending)
 		}
 	},
-	"Settle/keeps why an earlier attempt came to nothing": func(k *kit) {
+	"Settle/keeps the error of an earlier attempt": func(k *kit) {
 		k.owe()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0)})
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", 0)})
 		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		k.ok(got.Err)
 		k.same("last error", got.Event.LastError, "HTTP 503")
 		k.same("as stored", k.stored(got.Event.ID), got.Event)
 	},
-	"Settle/answers again what it has stored": func(k *kit) {
+	"Settle/accepts an outcome that it has stored already": func(k *kit) {
 		for name, o := range map[string]almanac.Outcome{
-			"delivery": almanac.Delivered(k.now), "failure": almanac.GaveUp("HTTP 404"), "release": almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour),
+			"delivery": almanac.Delivered(k.now), "failure": almanac.GaveUp("HTTP 404"), "release": almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour),
 		} {
 			owed := k.owe()
 			s := almanac.Settlement{Event: k.claim(1)[0], Outcome: o, Next: after(owed)}
@@ -200,7 +201,7 @@ var settleCases = map[string]func(*kit){
 			k.same("events after a "+name, n <= 2, true)
 		}
 	},
-	"Settle/answers each of a batch in its order": func(k *kit) {
+	"Settle/returns the results of a batch in order": func(k *kit) {
 		for range 4 {
 			k.owe()
 		}
@@ -209,7 +210,7 @@ var settleCases = map[string]func(*kit){
 			{Event: claimed[3], Outcome: almanac.Delivered(k.now), Next: after(claimed[3])},
 			{Event: claimed[1], Outcome: almanac.GaveUp("HTTP 404"), Next: func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, errPlan }},
 			{Event: claimed[2], Outcome: almanac.Delivered(k.now), Next: func(almanac.User, time.Time) (almanac.Event, error) {
-				return almanac.Event{}, almanac.ErrNoOccurrence
+				return almanac.Event{}, calendar.ErrNoOccurrence
 			}},
 			{Event: claimed[0], Outcome: almanac.Delivered(k.now)},
 		}
@@ -224,7 +225,7 @@ var settleCases = map[string]func(*kit){
 		k.is(settled[3].Err, almanac.ErrLeaseLost)
 		for i, want := range []almanac.Event{claimed[3], claimed[1], claimed[2]} {
 			k.ok(settled[i].Err)
-			k.same("answer", settled[i].Event.ID, want.ID)
+			k.same("result", settled[i].Event.ID, want.ID)
 		}
 		none, err := k.r.Settle(k.Context(), nil)
 		k.ok(err)
@@ -232,20 +233,20 @@ var settleCases = map[string]func(*kit){
 	},
 	"Settle/stores an occurrence once": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("a/2027"), DueIn(time.Hour)), Event(k.now, For(u), Of("b/2027")))
+		_, _, err := k.create(u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), OfSeries("a", "2027"), DueIn(time.Hour)), Event(k.now, For(u), OfSeries("b", "2027")))
 		k.ok(err)
 		for _, e := range k.claim(2) {
-			used := map[string]string{"2026": "2026", "b/2027": "a/2028"}[e.OccurrenceKey] // its own, or one of a series that has an open event
-			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: planned(Event(k.now, For(u), Of(used)))})
+			used := map[string]EventOption{"2026": Of("2026"), "2027": OfSeries("a", "2028")}[e.OccurrenceKey] // used itself, or in a series that has an open event
+			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: planned(Event(k.now, For(u), used))})
 			k.ok(errors.Join(got.Err, got.PlanErr))
 			k.same("successor", got.Successor == nil, true)
 		}
 	},
-	"Settle/loses no successor to a key": func(k *kit) {
+	"Settle/stores a successor whose idempotency key is taken": func(k *kit) {
 		other := k.owe(DueIn(time.Hour))
-		for _, series := range []string{"", "dentist/"} { // that of the event, and another
+		for _, series := range []string{"", "dentist"} { // the series of the event, and another
 			e := k.owe(Of("2026"))
-			next := Event(k.now, DueIn(time.Hour), Of(series+"2027"))
+			next := Event(k.now, DueIn(time.Hour), OfSeries(series, "2027"))
 			next.UserID, next.IdempotencyKey = e.UserID, other.IdempotencyKey
 			got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
 			k.ok(errors.Join(got.Err, got.PlanErr))

@@ -12,8 +12,8 @@ import (
 var userCases = map[string]func(*kit){
 	"CreateUser/stores the user with their events": func(k *kit) {
 		u := User(WithAttributes(`{"hired": "2020-02-29"}`))
-		first, second := Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("dentist/2026"))
-		user, events, err := k.r.CreateUser(k.Context(), u, first, second)
+		first, second := Event(k.now, For(u), Of("2026")), Event(k.now, For(u), OfSeries("dentist", "2026"))
+		user, events, err := k.create(u, first, second)
 		k.ok(err)
 		again, err := k.r.User(k.Context(), u.ID)
 		k.ok(err)
@@ -32,7 +32,7 @@ var userCases = map[string]func(*kit){
 	"CreateUser/keeps the digest of the request through edits": func(k *kit) {
 		u := User()
 		u.CreationDigest = strings.Repeat("d", 64)
-		stored, _, err := k.r.CreateUser(k.Context(), u)
+		stored, _, err := k.create(u)
 		k.ok(err)
 		k.same("digest", stored.CreationDigest, u.CreationDigest)
 		name := "Grace"
@@ -48,7 +48,7 @@ var userCases = map[string]func(*kit){
 	},
 	"CreateUser/is all or nothing": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027")))
+		_, _, err := k.create(u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027")))
 		k.is(err, almanac.ErrExists)
 		_, err = k.r.User(k.Context(), u.ID)
 		k.gone(err)
@@ -58,11 +58,11 @@ var userCases = map[string]func(*kit){
 	},
 	"CreateUser/refuses an id that is taken": func(k *kit) {
 		u := User()
-		_, _, err := k.r.CreateUser(k.Context(), u)
+		_, _, err := k.create(u)
 		k.ok(err)
 		other := User(Named("Grace", "Hopper"))
 		other.ID = u.ID
-		_, _, err = k.r.CreateUser(k.Context(), other)
+		_, _, err = k.create(other)
 		k.is(err, almanac.ErrExists)
 		again, err := k.r.User(k.Context(), u.ID)
 		k.ok(err)
@@ -75,32 +75,32 @@ var userCases = map[string]func(*kit){
 		clash.IdempotencyKey = first.IdempotencyKey
 		twin := Event(k.now, For(u))
 		twin.IdempotencyKey = first.IdempotencyKey
-		_, events, err := k.r.CreateUser(k.Context(), u, clash, twin)
+		_, events, err := k.create(u, clash, twin)
 		k.ok(err)
 		k.same("key", events[0].IdempotencyKey, clash.LongKey())
 		k.same("key of another in the same call", events[1].IdempotencyKey, twin.LongKey())
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
 	},
-	"EditUser/loses no event to two that were created for its occurrence": func(k *kit) {
+	"EditUser/keeps an event although two were created for its occurrence": func(k *kit) {
 		first := k.owe()
 		edit := func(change func(almanac.Roster) almanac.Edit) almanac.Edit {
 			edit, err := k.r.EditUser(k.Context(), first.UserID, func(r almanac.Roster) (almanac.Edit, error) { return change(r), nil })
 			k.ok(err)
 			return edit
 		}
-		born := func() almanac.Event { // at the instant of the first, so that its key is taken
+		born := func() almanac.Event { // at the instant of the first event, so that its key is taken
 			u, err := k.r.User(k.Context(), first.UserID)
 			k.ok(err)
 			e := Event(k.now, For(u), Of("2027"))
 			e.IdempotencyKey = first.IdempotencyKey
-			return edit(func(almanac.Roster) almanac.Edit { return almanac.Edit{Added: []almanac.Event{e}} }).Added[0]
+			return edit(func(almanac.Roster) almanac.Edit { return almanac.Edit{New: []almanac.Event{e}} }).New[0]
 		}
 		second := born()
 		k.same("key", second.IdempotencyKey, second.LongKey())
 		edit(func(almanac.Roster) almanac.Edit {
 			second.OccurrenceKey = "2026"
 			second.Version++
-			return almanac.Edit{Moved: []almanac.Event{second}}
+			return almanac.Edit{Changed: []almanac.Event{second}}
 		})
 		for _, e := range k.claim(2) {
 			k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)})
@@ -108,7 +108,7 @@ var userCases = map[string]func(*kit){
 		third := born()
 		k.same("key of the third", third.IdempotencyKey.String(), "event-"+strings.ReplaceAll(third.ID.String(), "-", ""))
 	},
-	"User/tells who is not there": func(k *kit) {
+	"User/reports a missing user": func(k *kit) {
 		id := uuid.New()
 		_, err := k.r.User(k.Context(), id)
 		var missing *almanac.NotFoundError
@@ -117,15 +117,15 @@ var userCases = map[string]func(*kit){
 		}
 		_, err = k.r.EditUser(k.Context(), id, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, nil })
 		k.gone(err)
-		_, err = k.r.DeleteUser(k.Context(), id, almanac.Delete{})
+		_, err = k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{})
 		k.gone(err)
 	},
-	"DeleteUser/takes everything along": func(k *kit) {
+	"DeleteUser/deletes the user's events": func(k *kit) {
 		e := k.owe()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(e)})
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
-		k.same("deletion", d, almanac.Deletion{Removed: 1, InFlight: d.InFlight})
+		k.same("deletion", d, almanac.DeleteResult{Removed: 1, InFlight: d.InFlight})
 		k.same("in flight", len(d.InFlight), 0)
 		_, err = k.r.User(k.Context(), e.UserID)
 		k.gone(err)
@@ -136,12 +136,12 @@ var userCases = map[string]func(*kit){
 	"DeleteUser/lets what is in flight end": func(k *kit) {
 		e := k.owe()
 		claimed := k.claim(1)[0]
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
-		k.same("deletion", d, almanac.Deletion{InFlight: []uuid.UUID{e.ID}})
+		k.same("deletion", d, almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}})
 		_, err = k.r.User(k.Context(), e.UserID)
 		k.gone(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.gone(err)
 		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(e)})
 		k.ok(settled.Err)
@@ -152,22 +152,22 @@ var userCases = map[string]func(*kit){
 		_, err = k.r.Event(k.Context(), e.ID)
 		k.gone(err)
 	},
-	"DeleteUser/leaves nothing to be tried again": func(k *kit) {
+	"DeleteUser/leaves nothing to retry": func(k *kit) {
 		e := k.owe()
 		claimed := k.claim(1)[0]
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
-		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
+		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
 		k.ok(settled.Err)
 		k.same("status", settled.Event.Status, almanac.Failed)
 		k.same("reason", settled.Event.FailureReason, almanac.ReasonUserDeleted)
 	},
-	"DeleteUser/ends what a dead worker held": func(k *kit) {
+	"DeleteUser/ends the events of a dead worker": func(k *kit) {
 		e := k.owe()
 		r := request(1)
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.Delete{})
+		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		released, err := k.r.Release(k.Context(), r.Token)
 		k.ok(err)

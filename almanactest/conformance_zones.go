@@ -7,45 +7,46 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// zoneCases say what is remembered of zones, and how events follow.
+// zoneCases check the stored zone rules, and how events follow them.
 var zoneCases = map[string]func(*kit){
 	"EditZoneRules/stores what the edit returns": func(k *kit) {
 		doubt := k.now.Add(time.Hour).Truncate(time.Microsecond)
-		tokyo := almanac.ZoneRules{Zone: "Asia/Tokyo", Fingerprint: -42, Since: 2026, Version: "2026b", Recheck: doubt}
-		berlin := almanac.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 1 << 62, Since: 2026}
-		k.ok(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRules, error) {
+		tokyo := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "Asia/Tokyo", Fingerprint: -42, Since: 2026, Version: "2026b"}, Recheck: doubt}
+		berlin := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "Europe/Berlin", Fingerprint: 1 << 62, Since: 2026}}
+		k.ok(k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
 			k.same("stored at first", len(book.Rules)+len(book.Marks), 0)
 			k.same("time", book.Now.Before(k.now), false)
-			return []almanac.ZoneRules{berlin, tokyo}, nil
+			return []almanac.ZoneRecord{berlin, tokyo}, nil
 		}))
-		k.same("stored", k.zoneRules(), []almanac.ZoneRules{tokyo, berlin})
+		k.same("stored", k.zoneRules(), []almanac.ZoneRecord{tokyo, berlin})
 		tokyo.Recheck, tokyo.Version = time.Time{}, ""
-		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRules, error) {
-			return []almanac.ZoneRules{tokyo}, nil
+		k.ok(k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+			return []almanac.ZoneRecord{tokyo}, nil
 		}))
-		k.same("replaced", k.zoneRules(), []almanac.ZoneRules{tokyo, berlin})
+		k.same("replaced", k.zoneRules(), []almanac.ZoneRecord{tokyo, berlin})
 	},
-	"EditZoneRules/answers the error of the edit and stores nothing": func(k *kit) {
-		err := k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRules, error) {
-			return []almanac.ZoneRules{{Zone: "UTC"}}, errRefused
+	"EditZoneRules/returns the error of the edit and stores nothing": func(k *kit) {
+		err := k.r.EditZoneRules(k.Context(), func(almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+			return []almanac.ZoneRecord{{ZoneRules: calendar.ZoneRules{Zone: "UTC"}}}, errRefused
 		})
 		k.same("error", err == errRefused, true)
 		k.same("stored", len(k.zoneRules()), 0)
 	},
-	"EditZoneRules/lets one in at a time": func(k *kit) {
+	"EditZoneRules/runs one edit at a time": func(k *kit) {
 		const callers = 8
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
-				if err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRules, error) {
+				if err := k.r.EditZoneRules(k.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
 					stored := book.Rules
-					next := almanac.ZoneRules{Zone: "UTC", Since: 1}
+					next := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "UTC", Since: 1}}
 					if len(stored) > 0 {
 						next.Since = stored[0].Since + 1
 					}
-					return []almanac.ZoneRules{next}, nil
+					return []almanac.ZoneRecord{next}, nil
 				}); err != nil {
 					k.Errorf("EditZoneRules: %v", err)
 				}
@@ -56,30 +57,30 @@ var zoneCases = map[string]func(*kit){
 	},
 	"MoveEvents/changes the instant and nothing else": func(k *kit) {
 		owed := []almanac.Event{k.owe(DueIn(time.Hour)), k.owe(DueIn(2 * time.Hour))}
-		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{anHourOn(owed[1]), anHourOn(owed[0])})
+		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{anHourLater(owed[1]), anHourLater(owed[0])})
 		k.ok(err)
 		k.same("in the order given", ids(moved), []uuid.UUID{owed[1].ID, owed[0].ID})
 		for i, e := range []almanac.Event{moved[1], moved[0]} {
-			want := anHourOn(owed[i])
+			want := anHourLater(owed[i])
 			want.UpdatedAt = e.UpdatedAt
 			k.same("moved", e, want)
 			k.same("stored", k.stored(e.ID), e)
 		}
 	},
-	"MoveEvents/leaves what is not as it was": func(k *kit) {
+	"MoveEvents/skips events that have changed": func(k *kit) {
 		u := User()
 		claimed, released := Event(k.now, For(u), ReadyFor(2*time.Minute)), Event(k.now, For(u), ReadyFor(time.Minute))
 		edited, pending := Event(k.now, For(u), DueIn(time.Hour)), Event(k.now, For(u), DueIn(time.Hour))
-		_, owed, err := k.r.CreateUser(k.Context(), u, claimed, released, edited, pending)
+		_, owed, err := k.create(u, claimed, released, edited, pending)
 		k.ok(err)
-		k.settle(almanac.Settlement{Event: k.claim(2)[1], Outcome: almanac.GaveBack(almanac.AfterFailure, "busy", 0)})
+		k.settle(almanac.Settlement{Event: k.claim(2)[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
 		_, err = k.r.Update(k.Context(), later(owed[2]), 1)
 		k.ok(err)
-		wanted := []almanac.Event{anHourOn(Event(k.now))} // one that was never stored
+		wanted := []almanac.Event{anHourLater(Event(k.now))} // an event that was never stored
 		for _, e := range owed {
-			wanted = append(wanted, anHourOn(e))
+			wanted = append(wanted, anHourLater(e))
 		}
-		stale := anHourOn(k.stored(released.ID))
+		stale := anHourLater(k.stored(released.ID))
 		moved, err := k.r.MoveEvents(k.Context(), append(wanted, stale))
 		k.ok(err)
 		k.same("moved", ids(moved), []uuid.UUID{pending.ID})
@@ -88,9 +89,9 @@ var zoneCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("moved of none", len(moved), 0)
 	},
-	"MoveEvents/lets an event that passes come due": func(k *kit) {
+	"MoveEvents/makes events with a past instant due": func(k *kit) {
 		e := k.owe(DueIn(30 * time.Minute))
-		passed := anHourOn(e)
+		passed := anHourLater(e)
 		passed.Due = e.Due.Add(-time.Hour)
 		passed.AvailableAt = passed.Due
 		_, err := k.r.MoveEvents(k.Context(), []almanac.Event{passed})
@@ -99,17 +100,17 @@ var zoneCases = map[string]func(*kit){
 	},
 }
 
-// anHourOn is an event an hour later at the same wall time, as other zone rules
-// would have it.
-func anHourOn(e almanac.Event) almanac.Event {
+// anHourLater returns an event an hour later at the same wall time, as under other zone
+// rules.
+func anHourLater(e almanac.Event) almanac.Event {
 	e.Due = e.Due.Add(time.Hour)
 	e.AvailableAt = e.Due
 	e.Version++
 	return e
 }
 
-// zoneRules returns what is remembered of zones.
-func (k *kit) zoneRules() []almanac.ZoneRules {
+// zoneRules returns the stored zone rules.
+func (k *kit) zoneRules() []almanac.ZoneRecord {
 	k.Helper()
 	book, err := k.r.ZoneRules(k.Context())
 	k.ok(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// describe says what a specification picks, for whoever reads why a test failed.
+// describe returns in words which events a specification matches, for failure messages.
 func describe(spec almanac.Spec) string {
 	if spec == nil {
 		return "events"

@@ -1,13 +1,13 @@
 // Package almanactest helps to test programs that use Almanac.
 //
-// [Rehearse] runs a program's schedule in the virtual time of a testing/synctest
-// bubble: a year of birthdays takes milliseconds, and a [Recorder] tells what was
-// delivered when, what failed and what was tried again. [PendingAt], [PendingEvent]
-// and [FindEvents] say what is owed, and list what there is when that is wrong; they
-// work on every repository.
+// [Rehearse] runs a program's schedule in the virtual time of a testing/synctest bubble, so
+// that a year of birthdays takes milliseconds. A [Recorder] records what was delivered
+// when, what failed and what was tried again. [PendingAt], [PendingEvent] and [FindEvents]
+// check stored events, and list the events that there are when the check fails. They work
+// with every repository.
 //
-// [NewRepository] returns a repository in memory, whose clock is a function. [User]
-// and [Event] make valid values, changed by options that say what a test is about,
-// and [Store] stores them as they are. [TestRepository] is the suite that says what
-// every [almanac.Repository] must do.
+// [NewRepository] returns an in-memory repository whose clock is a function. [User] and
+// [Event] make valid values, with options for the properties that a test is about. [Store]
+// stores events in any state. [TestRepository] is the conformance suite for every
+// [almanac.Repository].
 package almanactest

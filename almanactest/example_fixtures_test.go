@@ -15,7 +15,7 @@ func ExampleRepository() {
 	now := time.Date(2027, time.December, 10, 8, 59, 0, 0, time.UTC)
 	repository := almanactest.NewRepository(func() time.Time { return now })
 	ada := almanactest.User()
-	if _, _, err := repository.CreateUser(context.Background(), ada, almanactest.Event(now, almanactest.For(ada), almanactest.DueIn(time.Minute))); err != nil {
+	if _, _, err := almanactest.CreateUser(context.Background(), repository, ada, almanactest.Event(now, almanactest.For(ada), almanactest.DueIn(time.Minute))); err != nil {
 		panic(err)
 	}
 	for range 2 {
@@ -28,7 +28,7 @@ func ExampleRepository() {
 	// 09:00:00 1 <nil>
 }
 
-// What a test does not say is valid anyway.
+// Properties that a test does not set are valid.
 func ExampleUserOption() {
 	u := almanactest.User(almanactest.Named("Tomoe", "Gozen"), almanactest.LivingIn("Asia/Tokyo"), almanactest.WithAttributes(`{"plan": "gold"}`))
 	fmt.Println(u.Name(), u.DateOfBirth, u.Timezone, string(u.Attributes))
@@ -43,7 +43,7 @@ func ExampleEventOption() {
 	// Output: 2027 COMPLETED after 2 failures, 1m0s late
 }
 
-// An attempt is what was delivered and what came of it.
+// An attempt has the delivery and its result.
 func ExampleAttempt() {
 	letters := &almanactest.Recorder{Deliverer: almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
 		return errors.New("no stamp")

@@ -12,10 +12,10 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// A test rehearses four years, in a bubble in which time is virtual. A leap day and
-// a move to another zone are among them.
+// A test rehearses four years in virtual time. They include a leap day and a move to
+// another zone.
 func ExampleRehearse() {
-	t := new(testing.T) // a test is given its own
+	t := new(testing.T) // a test uses its own
 	synctest.Test(t, func(t *testing.T) {
 		registry, err := almanac.NewRegistry(almanac.Birthday{})
 		if err != nil {
@@ -52,7 +52,7 @@ func ExampleRehearse() {
 
 // A receiver that is down for its first two attempts.
 func ExampleRecorder() {
-	t := new(testing.T) // a test is given its own
+	t := new(testing.T) // a test uses its own
 	synctest.Test(t, func(t *testing.T) {
 		reminders := &almanactest.Recorder{Deliverer: almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
 			if d.Attempt <= 2 {
@@ -84,10 +84,10 @@ func ExampleRecorder() {
 	// attempt 3 on 2000-12-10: <nil>
 }
 
-// Nothing runs while a test sleeps: that is a downtime. What it missed is delivered
-// when the program runs again. The clock of a bubble begins in the year 2000.
+// While a test sleeps, the program does not run, as in a downtime. Missed events are
+// delivered when the program runs again. The clock of a bubble starts in the year 2000.
 func ExampleRehearsal_Until() {
-	t := new(testing.T) // a test is given its own
+	t := new(testing.T) // a test uses its own
 	synctest.Test(t, func(t *testing.T) {
 		registry, err := almanac.NewRegistry(almanac.Birthday{})
 		if err != nil {
@@ -112,10 +112,10 @@ func ExampleRehearsal_Until() {
 	// Output: 2000-12-15T00:00:00 Europe/London (00:00:00Z) BIRTHDAY 2000
 }
 
-// A program that is killed in the middle of a delivery. Another finds the event when
-// the lease has run out.
+// A program is killed in the middle of a delivery. Another process finds the event when the
+// lease has expired.
 func ExampleRehearsal_Crash() {
-	t := new(testing.T) // a test is given its own
+	t := new(testing.T) // a test uses its own
 	synctest.Test(t, func(t *testing.T) {
 		registry, err := almanac.NewRegistry(almanac.Birthday{})
 		if err != nil {
@@ -148,16 +148,16 @@ func ExampleRehearsal_Crash() {
 	// 9 o'clock, 1 crashes before: <nil>
 }
 
-// Events in whatever state a test is about.
+// Events in the states that a test needs.
 func ExampleStore() {
-	t := new(testing.T) // a test is given its own
+	t := new(testing.T) // a test uses its own
 	now := time.Date(2027, time.March, 15, 14, 0, 0, 0, time.UTC)
 	repository := almanactest.NewRepository(func() time.Time { return now })
 	ada := almanactest.User(almanactest.LivingIn("Europe/London"))
 	synctest.Test(t, func(t *testing.T) {
 		almanactest.Store(t, repository, ada,
 			almanactest.Event(now, almanactest.For(ada), almanactest.ReadyFor(time.Hour)),
-			almanactest.Event(now, almanactest.For(ada), almanactest.Tried(2), almanactest.RestingFor(time.Minute)),
+			almanactest.Event(now, almanactest.For(ada), almanactest.Tried(2), almanactest.DelayedFor(time.Minute)),
 			almanactest.Event(now, almanactest.For(ada), almanactest.InStatus(almanac.Processing)),
 			almanactest.Event(now, almanactest.For(ada), almanactest.FailedBecause("receiver answered 410")))
 

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// fakeTB is a test that may fail, and keeps what it was told.
+// fakeTB is a testing.TB that may fail, and stores its failure message.
 type fakeTB struct {
 	testing.TB
 	ctx context.Context
 	log strings.Builder
 }
 
-// fatal is how a fakeTB ends at once.
+// fatal is the panic with which a fakeTB ends at once.
 type fatal struct{}
 
 func (f *fakeTB) Helper()                  {}
@@ -30,7 +30,7 @@ func (f *fakeTB) Fatalf(format string, args ...any) {
 	panic(fatal{})
 }
 
-// failure runs a part of a test that has to fail at once, and returns what it said.
+// failure runs a part of a test that must fail at once, and returns its message.
 func failure(t *testing.T, part func(testing.TB)) (said string) {
 	t.Helper()
 	f := &fakeTB{ctx: t.Context()}
@@ -44,7 +44,7 @@ func failure(t *testing.T, part func(testing.TB)) (said string) {
 	return ""
 }
 
-// fails reports that a part of a test does not fail with the words.
+// fails fails the test unless a part of it fails with the words.
 func fails(t *testing.T, words string, part func(testing.TB)) {
 	t.Helper()
 	if said := failure(t, part); !strings.Contains(said, words) {

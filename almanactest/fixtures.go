@@ -8,45 +8,46 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// UserOption changes what [User] makes.
+// UserOption changes a property of [User].
 type UserOption func(*almanac.Profile)
 
-// Named gives a name.
+// Named sets the names.
 func Named(first, last string) UserOption {
 	return func(p *almanac.Profile) { p.FirstName, p.LastName = first, last }
 }
 
-// BornOn gives a date of birth, as YYYY-MM-DD.
+// BornOn sets the date of birth, as YYYY-MM-DD.
 func BornOn(date string) UserOption {
 	return func(p *almanac.Profile) { p.DateOfBirth = date }
 }
 
-// LivingIn gives a zone, by its IANA name.
+// LivingIn sets the zone, by its IANA name.
 func LivingIn(zone string) UserOption {
 	return func(p *almanac.Profile) { p.Timezone = zone }
 }
 
-// WithAttributes gives attributes, as a JSON object.
+// WithAttributes sets the attributes, as a JSON object.
 func WithAttributes(object string) UserOption {
 	return func(p *almanac.Profile) { p.Attributes = json.RawMessage(object) }
 }
 
-// WithUserID gives the id. The zero id is replaced by one that nobody has.
+// WithUserID sets the id. The zero id is replaced by a new one.
 func WithUserID(id uuid.UUID) UserOption {
 	return func(p *almanac.Profile) { p.ID = id }
 }
 
-// User returns a valid user with an id of their own: Ada Lovelace, born on
-// 1990-01-01, living in America/New_York. When they were created is for the
-// repository to say. It panics on options that make no valid user.
+// User returns a valid user with a new id: Ada Lovelace, born on 1990-01-01, living in
+// America/New_York. The repository sets the time of creation. User panics if the options
+// make an invalid user.
 func User(options ...UserOption) almanac.User {
 	p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "America/New_York"}
 	for _, option := range options {
 		option(&p)
 	}
-	// As of a distant day, so that no one is too young, whatever a test's clock says.
+	// A late day, so that no user is too young, whatever a test's clock shows.
 	u, err := almanac.NewUser(p, time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
 		panic(fmt.Sprintf("almanactest: %v", err))
@@ -55,18 +56,18 @@ func User(options ...UserOption) almanac.User {
 	return u
 }
 
-// EventOption changes what [Event] makes. Options apply in order.
+// EventOption changes a property of [Event]. Options apply in order.
 type EventOption func(e *almanac.Event, now time.Time)
 
-// ReadyFor makes an event whose instant passed that long ago: ready, or overdue.
+// ReadyFor sets the instant to d before now: the event is ready, or overdue.
 func ReadyFor(d time.Duration) EventOption { return DueIn(-d) }
 
-// DueIn makes an event whose instant is that far ahead.
+// DueIn sets the instant to d after now.
 func DueIn(d time.Duration) EventOption {
 	return func(e *almanac.Event, now time.Time) { place(e, now.Add(d)) }
 }
 
-// Tried makes an event of which n attempts have failed, ready for another.
+// Tried makes an event whose first n attempts failed, ready for another attempt.
 func Tried(n int) EventOption {
 	return func(e *almanac.Event, _ time.Time) {
 		e.RetryCount, e.ClaimCount, e.Version = e.RetryCount+n, e.ClaimCount+n, e.Version+2*n
@@ -74,7 +75,7 @@ func Tried(n int) EventOption {
 	}
 }
 
-// Crashed makes an event whose workers died in n attempts, ready for another.
+// Crashed makes an event whose workers died in n attempts, ready for another attempt.
 func Crashed(n int) EventOption {
 	return func(e *almanac.Event, _ time.Time) {
 		e.CrashCount, e.ClaimCount, e.Version = e.CrashCount+n, e.ClaimCount+n, e.Version+2*n
@@ -82,13 +83,13 @@ func Crashed(n int) EventOption {
 	}
 }
 
-// RestingFor lets an event that was tried, or crashed, wait that long for its next
-// attempt.
-func RestingFor(d time.Duration) EventOption {
+// DelayedFor delays the next attempt of an event that was tried or has crashed by d from
+// now.
+func DelayedFor(d time.Duration) EventOption {
 	return func(e *almanac.Event, now time.Time) { e.AvailableAt = now.Add(d).UTC().Truncate(time.Second) }
 }
 
-// For gives the event to a user, in the user's zone.
+// For assigns the event to a user, in the user's zone.
 func For(u almanac.User) EventOption {
 	return func(e *almanac.Event, _ time.Time) {
 		e.UserID, e.UserVersion, e.Zone = u.ID, u.Version, u.Timezone.String()
@@ -96,30 +97,36 @@ func For(u almanac.User) EventOption {
 	}
 }
 
-// WithID gives the id of the event. Its occurrence key stays one that no other event
-// has; see [Of] to give that too.
+// WithID sets the id of the event. Its series stays unique; set it with [Of] or [OfSeries].
 func WithID(id uuid.UUID) EventOption {
 	return func(e *almanac.Event, _ time.Time) { e.ID = id }
 }
 
-// OfUser gives the event to the user of an id, without their zone; see [For].
+// OfUser assigns the event to the user with an id, and keeps its zone; see [For].
 func OfUser(id uuid.UUID) EventOption {
 	return func(e *almanac.Event, _ time.Time) { e.UserID = id }
 }
 
-// OfType makes an event of another type than BIRTHDAY.
+// OfType sets the event type. The default is BIRTHDAY.
 func OfType(eventType string) EventOption {
 	return func(e *almanac.Event, _ time.Time) { e.Type = eventType }
 }
 
-// Of names the occurrence.
-func Of(occurrenceKey string) EventOption {
-	return func(e *almanac.Event, _ time.Time) { e.OccurrenceKey = occurrenceKey }
+// Of sets the occurrence key, in the single series of the event's type.
+func Of(occurrenceKey string) EventOption { return OfSeries("", occurrenceKey) }
+
+// OfSeries sets the series, as an [almanac.MultiSeries] has them, and the occurrence key.
+func OfSeries(series, occurrenceKey string) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.Series, e.OccurrenceKey = series, occurrenceKey }
 }
 
-// InStatus takes the event through the steps that lead from PENDING to a status, at
-// now. Give it after the options that say when the event is due and how often it
-// was tried.
+// WithOrigin sets the origin of the event.
+func WithOrigin(o almanac.Origin) EventOption {
+	return func(e *almanac.Event, _ time.Time) { e.Origin = o }
+}
+
+// InStatus takes the event from PENDING to a status, at now, through the necessary
+// transitions. Give it after the options for the due time and the failed attempts.
 func InStatus(s almanac.Status) EventOption {
 	switch s {
 	case almanac.Completed:
@@ -135,14 +142,13 @@ func InStatus(s almanac.Status) EventOption {
 	}
 }
 
-// DeliveredLate makes an event that is COMPLETED, that long after its instant. Give
-// it last, as [InStatus].
+// DeliveredLate makes a COMPLETED event that was delivered that long after its instant.
+// Give it last, like [InStatus].
 func DeliveredLate(by time.Duration) EventOption {
 	return func(e *almanac.Event, _ time.Time) { deliverAt(e, e.Due.Add(by)) }
 }
 
-// FailedBecause makes an event that is FAILED for a reason. Give it last, as
-// [InStatus].
+// FailedBecause makes a FAILED event with a reason. Give it last, like [InStatus].
 func FailedBecause(reason string) EventOption {
 	return claimed(func(e almanac.Event) (almanac.Event, error) { return e.Fail(reason) })
 }
@@ -151,7 +157,7 @@ func deliverAt(e *almanac.Event, at time.Time) {
 	claimed(func(e almanac.Event) (almanac.Event, error) { return e.Complete(at) })(e, at)
 }
 
-// claimed makes an event of what becomes of it once it is claimed.
+// claimed claims an event and then applies step.
 func claimed(step func(almanac.Event) (almanac.Event, error)) EventOption {
 	return became(func(e almanac.Event) (almanac.Event, error) {
 		next, err := e.Claim(uuid.New())
@@ -162,7 +168,7 @@ func claimed(step func(almanac.Event) (almanac.Event, error)) EventOption {
 	})
 }
 
-// became makes an event of what becomes of it.
+// became applies step to an event.
 func became(step func(almanac.Event) (almanac.Event, error)) EventOption {
 	return func(e *almanac.Event, _ time.Time) {
 		next, err := step(*e)
@@ -173,26 +179,26 @@ func became(step func(almanac.Event) (almanac.Event, error)) EventOption {
 	}
 }
 
-// Event returns a valid pending event with an id, a user id, a series and a key of
-// its own: a birthday that has been ready for five minutes at now.
+// Event returns a valid pending event with a new id, user id, series and key. It is a
+// birthday that has been ready for five minutes at now.
 func Event(now time.Time, options ...EventOption) almanac.Event {
 	id := uuid.Must(uuid.NewV7())
 	e := almanac.Event{
-		ID: id, UserID: uuid.New(), Type: almanac.TypeBirthday, OccurrenceKey: id.String() + "/1", Status: almanac.Pending,
-		Zone: "UTC", Policies: almanac.Policies{}.WithDefaults(), Payload: json.RawMessage(`{"message": "Hey"}`),
+		ID: id, UserID: uuid.New(), Type: almanac.TypeBirthday, Series: id.String(), OccurrenceKey: "1", Status: almanac.Pending,
+		Zone: "UTC", Policies: calendar.Policies{}.WithDefaults(), Payload: json.RawMessage(`{"message": "Hey"}`),
 		UserVersion: 1, Version: 1,
 	}
 	place(&e, now.Add(-5*time.Minute))
 	for _, option := range options {
 		option(&e, now)
 	}
-	e.IdempotencyKey = almanac.NewIdempotencyKey(e.UserID.String()+e.OccurrenceKey, e.Due, e.Type)
+	e.IdempotencyKey = almanac.NewIdempotencyKey(e.UserID.String()+e.Series+e.OccurrenceKey, e.Due, e.Type)
 	return e
 }
 
-// place gives an event its instant, to the second.
+// place sets the instant of an event, truncated to the second.
 func place(e *almanac.Event, due time.Time) {
 	e.Due = due.UTC().Truncate(time.Second)
 	e.AvailableAt = e.Due
-	e.Wall = almanac.StoredTimezone(e.Zone).WallTime(e.Due)
+	e.Wall = calendar.StoredTimezone(e.Zone).WallTime(e.Due)
 }

@@ -59,11 +59,11 @@ func TestTriedCountsFailedAttempts(t *testing.T) {
 	}
 }
 
-func TestEventsAreTellableApart(t *testing.T) {
+func TestEventsAreDistinct(t *testing.T) {
 	t.Parallel()
 	ada := almanactest.User()
 	a, b := almanactest.Event(now, almanactest.For(ada)), almanactest.Event(now, almanactest.For(ada))
-	if a.ID == b.ID || a.OccurrenceKey == b.OccurrenceKey || a.IdempotencyKey == b.IdempotencyKey {
+	if a.ID == b.ID || a.Series == b.Series || a.IdempotencyKey == b.IdempotencyKey {
 		t.Errorf("%+v and %+v share an id or a key", a, b)
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Repository is an [almanac.Repository] in memory. It is safe for concurrent use,
-// keeps nothing after the process, and starts no goroutine.
+// Repository is an [almanac.Repository] in memory. It is safe for concurrent use and starts
+// no goroutine. Its contents end with the process.
 type Repository struct {
 	clock func() time.Time
 
@@ -24,55 +24,39 @@ type Repository struct {
 	state
 }
 
-// state is everything that a transaction could undo.
+// state is everything that a transaction can roll back.
 type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
-	used   map[series]string            // the greatest key of an event that has ended
-	waits  map[series]string            // that key, of series whose successor is left to a program with the handler
-	zones  map[string]almanac.ZoneRules // replaced as a whole: it is large, and seldom changes
-	marks  []almanac.ZoneRules          // replaced as a whole too
-	pauses map[string]time.Time         // since when, by event type
-	pruned time.Time                    // events of instants before it may have been pruned
+	used   map[series]string    // the greatest key of an event that has ended
+	waits  map[series]string    // that key, for series whose successor another program must plan
+	zones  []almanac.ZoneRecord // by zone; replaced as a whole, because it is large and seldom changes
+	marks  []calendar.ZoneRules // replaced as a whole too
+	pauses map[string]time.Time // since when, by event type
+	pruned time.Time            // events due before it may have been pruned
 }
 
-// series is what a user's events of a type belong to whose keys have the same name.
+// series is one of the series of a user.
 type series struct {
-	user            uuid.UUID
-	eventType, name string
+	user uuid.UUID
+	almanac.Series
 }
 
-// seriesOf returns the series of an event. A requeued event is in one of its own, so that
-// it is requeued once.
-func seriesOf(e almanac.Event) series {
-	if e.RequeuedFrom != uuid.Nil {
-		return series{e.UserID, e.Type, "~again-" + e.RequeuedFrom.String() + "/"}
-	}
-	return series{e.UserID, e.Type, seriesName(e.OccurrenceKey)}
-}
-
-// seriesName is the part of a key that names its series, with the slash, or "".
-func seriesName(key string) string { return key[:strings.IndexByte(key, '/')+1] }
+func seriesOf(e almanac.Event) series { return series{e.UserID, almanac.SeriesOf(e)} }
 
 type user struct {
 	almanac.User
-	deleted bool // hidden, until nothing of theirs is in flight
+	deleted bool // hidden, until none of the user's events is in flight
 }
 
 type lease struct {
 	claimed, expires time.Time
-	ahead            time.Time // since when events may be ahead of their instant; zero when all were due
+	ahead            time.Time // from when events may be claimed ahead of their instant; zero when all were due
 	ids              []uuid.UUID
 }
 
-var (
-	_ almanac.Repository     = (*Repository)(nil)
-	_ almanac.BulkRepository = (*Repository)(nil)
-	_ almanac.Confirmer      = (*Repository)(nil)
-
-	_ almanac.PauseRepository = (*Repository)(nil)
-)
+var _ almanac.Repository = (*Repository)(nil)
 
 // NewRepository returns an empty repository. Its clock decides what is due; nil
 // means time.Now.
@@ -86,18 +70,26 @@ func NewRepository(clock func() time.Time) *Repository {
 		leases: make(map[uuid.UUID]lease),
 		used:   make(map[series]string),
 		waits:  make(map[series]string),
-		zones:  make(map[string]almanac.ZoneRules),
 		pauses: make(map[string]time.Time),
 	}}
 }
 
-// now is the clock, as exact as a database's.
+// now returns the clock's time, truncated to microseconds like a database's.
 func (r *Repository) now() time.Time { return r.clock().UTC().Truncate(time.Microsecond) }
 
 // Now returns the clock's time.
 func (r *Repository) Now(context.Context) (time.Time, error) { return r.now(), nil }
 
-// transact runs an operation that takes effect as a whole or not at all.
+// Listen returns at once: no other process can store anything.
+func (r *Repository) Listen(context.Context, func()) error { return nil }
+
+// Verify returns nil: there are no migrations.
+func (r *Repository) Verify(context.Context) error { return nil }
+
+// InTransaction returns false: no transaction of a host exists here.
+func (r *Repository) InTransaction() bool { return false }
+
+// transact runs an operation that takes effect completely or not at all.
 func (r *Repository) transact(ctx context.Context, operation func(now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("almanactest: %w", err)
@@ -106,7 +98,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	defer r.mu.Unlock()
 	before, done := r.state.cloned(), false
 	defer func() {
-		if !done { // an error, or a panic of the caller's code
+		if !done { // an error, or a panic of the caller's function
 			r.state = before
 		}
 	}()
@@ -115,7 +107,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 	return err
 }
 
-// cloned returns a copy that shares nothing that is changed in place.
+// cloned returns a copy that shares nothing that is modified in place.
 func (s state) cloned() state {
 	s.users, s.events, s.leases = maps.Clone(s.users), maps.Clone(s.events), maps.Clone(s.leases)
 	s.used, s.waits, s.pauses = maps.Clone(s.used), maps.Clone(s.waits), maps.Clone(s.pauses)

@@ -10,30 +10,30 @@ import (
 )
 
 // isAhead reports whether an event was claimed ahead of its instant and cannot have
-// begun. A clock that stands before the claim was set back, and says nothing.
+// started. It returns false when the clock was set back to before the claim.
 func (s *state) isAhead(e almanac.Event, now time.Time) bool {
 	since := s.leases[e.LeaseToken].ahead
 	return e.Status == almanac.Processing && e.ClaimCount == 1 && !since.IsZero() && !now.Before(since) && now.Before(e.Due)
 }
 
-// takeBack puts an event back into the queue that was claimed ahead.
-func (s *state) takeBack(e almanac.Event, now time.Time) almanac.Event {
+// release puts an event that was claimed ahead back into the queue.
+func (s *state) release(e almanac.Event, now time.Time) almanac.Event {
 	e.Status, e.AvailableAt, e.LeaseToken, e.ClaimCount = almanac.Pending, e.Due, uuid.Nil, 0
 	e.Version++
 	return s.put(e, now)
 }
 
-// takeBackAll does so for all that a user is owed.
-func (s *state) takeBackAll(user uuid.UUID, now time.Time) {
+// releaseAll releases all events of a user that were claimed ahead.
+func (s *state) releaseAll(user uuid.UUID, now time.Time) {
 	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == user && s.isAhead(e, now) }) {
-		s.takeBack(e, now)
+		s.release(e, now)
 	}
 }
 
-// Confirm says which events that were claimed ahead are still held.
-func (r *Repository) Confirm(ctx context.Context, events []almanac.Event) (confirmed almanac.Confirmed, err error) {
+// Confirm returns which of the events claimed ahead are still held.
+func (r *Repository) Confirm(ctx context.Context, events []almanac.Event) (confirmed almanac.ConfirmResult, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		confirmed = almanac.Confirmed{At: now}
+		confirmed = almanac.ConfirmResult{At: now}
 		for _, e := range events {
 			if r.stillHeld(e) {
 				confirmed.Held = append(confirmed.Held, e.ID)
@@ -44,13 +44,13 @@ func (r *Repository) Confirm(ctx context.Context, events []almanac.Event) (confi
 	return confirmed, err
 }
 
-// stillHeld reports whether an event is as it was claimed.
+// stillHeld reports whether an event is unchanged since its claim.
 func (s *state) stillHeld(e almanac.Event) bool {
 	stored := s.events[e.ID]
 	return stored.Status == almanac.Processing && stored.LeaseToken == e.LeaseToken && stored.Version == e.Version
 }
 
-// Return gives back events that were claimed ahead.
+// Return releases events that were claimed ahead.
 func (r *Repository) Return(ctx context.Context, events []almanac.Event) (returned []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		returned = nil
@@ -59,7 +59,7 @@ func (r *Repository) Return(ctx context.Context, events []almanac.Event) (return
 				r.endLease(e.LeaseToken)
 				continue
 			}
-			given, err := r.giveBackOne(r.events[e.ID], almanac.GaveBack(almanac.AfterShutdown, "released", 0), now)
+			given, err := r.releaseOne(r.events[e.ID], almanac.Released(almanac.AfterShutdown, "released", 0), now)
 			if err != nil {
 				return err
 			}

@@ -12,38 +12,38 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// CreateUsers stores people with their first events.
-func (r *Repository) CreateUsers(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
-	answers := make([]almanac.Enrolled, len(people))
-	for i, p := range people {
+// CreateUsers stores users with their first events.
+func (r *Repository) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	answers := make([]almanac.CreateUserResult, len(users))
+	for i, p := range users {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		answers[i].User, answers[i].Events, answers[i].Err = r.CreateUser(ctx, p.User, p.Events...)
+		answers[i].User, answers[i].Events, answers[i].Err = r.createUser(ctx, p.User, p.Events)
 	}
 	return answers, nil
 }
 
 // AddEvents stores events for a page of users.
-func (r *Repository) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) (added almanac.Added, err error) {
+func (r *Repository) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (added almanac.AddEventsResult, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	err = r.transact(ctx, func(now time.Time) error {
 		ids := slices.DeleteFunc(slices.Collect(maps.Keys(r.users)), func(id uuid.UUID) bool {
 			return r.users[id].deleted || bytes.Compare(id[:], after[:]) <= 0
 		})
 		slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-		added = almanac.Added{}
+		added = almanac.AddEventsResult{}
 		if len(ids) >= limit {
 			ids = ids[:limit]
 			added.Next = almanac.Cursor(ids[limit-1].String())
 		}
 		added.Users = len(ids)
-		list := make([]almanac.Standing, len(ids))
+		list := make([]almanac.UserSeries, len(ids))
 		for i, id := range ids {
-			list[i] = r.standing(id, eventType)
+			list[i] = r.userSeries(id, eventType)
 		}
 		wanted, err := r.planAll(list, now, plan)
 		if err != nil {
@@ -61,13 +61,14 @@ func (r *Repository) AddEvents(ctx context.Context, eventType string, page alman
 		return nil
 	})
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	return added, nil
 }
 
-// planAll plans events, and plans again with the used keys that the standings leave out.
-func (s *state) planAll(list []almanac.Standing, now time.Time, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+// planAll plans events. It plans again when the plan meets used keys that list did not
+// contain.
+func (s *state) planAll(list []almanac.UserSeries, now time.Time, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
 	for {
 		wanted, err := plan(slices.Clone(list), now)
 		if err != nil {
@@ -75,12 +76,13 @@ func (s *state) planAll(list []almanac.Standing, now time.Time, plan func([]alma
 		}
 		news := false
 		for _, e := range wanted {
-			i := slices.IndexFunc(list, func(one almanac.Standing) bool { return one.User.ID == e.UserID })
+			i := slices.IndexFunc(list, func(one almanac.UserSeries) bool { return one.User.ID == e.UserID })
 			key := s.used[seriesOf(e)]
-			if i < 0 || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || slices.Contains(list[i].Used, key) {
+			if i < 0 || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || list[i].Used[almanac.SeriesOf(e)] == key {
 				continue
 			}
-			list[i].Used, news = use(slices.Clone(list[i].Used), key), true
+			list[i].Used, news = maps.Clone(list[i].Used), true
+			list[i].Used[almanac.SeriesOf(e)] = key
 		}
 		if !news {
 			return wanted, nil
@@ -88,39 +90,40 @@ func (s *state) planAll(list []almanac.Standing, now time.Time, plan func([]alma
 	}
 }
 
-// standing is what a user has of a type of event.
-func (s *state) standing(id uuid.UUID, eventType string) almanac.Standing {
-	var one almanac.Standing
+// userSeries returns a user's open occurrences and used keys of a type of event.
+func (s *state) userSeries(id uuid.UUID, eventType string) almanac.UserSeries {
+	one := almanac.UserSeries{Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]string)}
 	one.User, _ = s.visible(id)
 	for _, e := range s.matching(func(e almanac.Event) bool {
-		return e.UserID == id && e.Type == eventType && !e.Status.Terminal() && e.RequeuedFrom == uuid.Nil
+		return e.UserID == id && e.Type == eventType && !e.Status.Terminal() && e.Origin.Kind != almanac.OriginRequeued
 	}) {
-		one.Open = append(one.Open, e.OccurrenceKey)
+		one.Open[almanac.SeriesOf(e)] = e.OccurrenceKey
 	}
 	for of, key := range s.used {
-		if of.user == id && of.eventType == eventType && of.name == "" && !s.hasOpen(of) {
-			one.Used = append(one.Used, key)
+		if of.user == id && of.Series == (almanac.Series{Type: eventType}) && !s.hasOpen(of) {
+			one.Used[of.Series] = key
 		}
 	}
-	slices.Sort(one.Open)
-	slices.Sort(one.Used)
 	return one
 }
 
-// AddSuccessors plans the next events of series that wait for a program with their
-// handler.
-func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, []uuid.UUID, error)) (added almanac.Added, err error) {
+// AddSuccessors plans the next events of series whose successor was left to a program with
+// their handler.
+func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error)) (added almanac.AddEventsResult, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	err = r.transact(ctx, func(now time.Time) error {
-		added = almanac.Added{}
+		added = almanac.AddEventsResult{}
 		maps.DeleteFunc(r.waits, func(one series, key string) bool { return r.hasOpen(one) || r.used[one] != key })
-		waiting := make(map[uuid.UUID][]string)
+		waiting := make(map[uuid.UUID]map[almanac.Series]string)
 		for one, key := range r.waits {
-			if _, err := r.visible(one.user); err == nil && one.eventType == eventType && bytes.Compare(one.user[:], after[:]) > 0 {
-				waiting[one.user] = append(waiting[one.user], key)
+			if _, err := r.visible(one.user); err == nil && one.Type == eventType && bytes.Compare(one.user[:], after[:]) > 0 {
+				if waiting[one.user] == nil {
+					waiting[one.user] = make(map[almanac.Series]string)
+				}
+				waiting[one.user][one.Series] = key
 			}
 		}
 		ids := slices.SortedFunc(maps.Keys(waiting), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
@@ -132,17 +135,17 @@ func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page a
 			added.Next = almanac.Cursor(ids[limit-1].String())
 		}
 		added.Users = len(ids)
-		list := make([]almanac.Standing, len(ids))
+		list := make([]almanac.UserSeries, len(ids))
 		for i, id := range ids {
 			list[i].User, _ = r.visible(id)
-			list[i].Used = slices.Sorted(slices.Values(waiting[id]))
+			list[i].Used = waiting[id]
 		}
 		events, again, err := plan(list, now)
 		if err != nil {
 			return err
 		}
 		maps.DeleteFunc(r.waits, func(one series, _ string) bool {
-			return one.eventType == eventType && slices.Contains(ids, one.user) && !slices.Contains(again, one.user)
+			return one.Type == eventType && slices.Contains(ids, one.user) && !slices.Contains(again, one.user)
 		})
 		for _, e := range events {
 			e, inserted, err := r.insert(e, now)
@@ -156,7 +159,7 @@ func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page a
 		return nil
 	})
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	return added, nil
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// pending picks the pending events of the given types.
+// pending matches the pending events of the given types.
 func pending(types []string) func(almanac.Event) bool {
 	return func(e almanac.Event) bool { return e.Status == almanac.Pending && slices.Contains(types, e.Type) }
 }
 
-// since puts the mark of a request where it counts: one that lies in the future is
-// none, and the clock was set back.
+// since returns the mark of a request. A mark later than now counts as zero: the clock was
+// set back.
 func since(mark, now time.Time) time.Time {
 	if mark.After(now) {
 		return time.Time{}
@@ -30,13 +31,13 @@ func since(mark, now time.Time) time.Time {
 	return mark
 }
 
-// Claim takes events that are due.
-func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (claim almanac.Claim, err error) {
+// Claim claims events that are due.
+func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (claim almanac.ClaimResult, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		if _, used := r.leases[request.Token]; used || request.Limit < 0 {
 			return fmt.Errorf("almanactest: claim of %d events under token %s, which must be new", request.Limit, request.Token)
 		}
-		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User), At: now}
+		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User), At: now}
 		due := slices.DeleteFunc(r.matching(pending(r.unpaused(request.Types))), func(e almanac.Event) bool {
 			ahead := max(request.Ahead, 0)
 			if e.ClaimCount > 0 {
@@ -69,7 +70,7 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 	return claim, err
 }
 
-// Renew lets leases run for another term.
+// Renew prolongs leases by another term.
 func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Duration) (held []uuid.UUID, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		held = nil
@@ -89,17 +90,17 @@ func (r *Repository) Renew(ctx context.Context, tokens []uuid.UUID, term time.Du
 	return held, err
 }
 
-// Release gives back what is still held under a token.
+// Release releases the events that are still held under a token.
 func (r *Repository) Release(ctx context.Context, token uuid.UUID) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		released, err = r.giveBack(token, math.MaxInt, almanac.GaveBack(almanac.AfterShutdown, "released", 0), now)
+		released, err = r.releaseUnder(token, math.MaxInt, almanac.Released(almanac.AfterShutdown, "released", 0), now)
 		return err
 	})
 	return released, err
 }
 
-// ReleaseExpired gives back the events of leases that ran out, ends leases that hold
-// nothing, and removes deleted users of whom nothing is in flight any more.
+// ReleaseExpired releases the events of expired leases, ends leases without events, and
+// removes deleted users without events in flight.
 func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		released = nil
@@ -107,7 +108,7 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []
 		expired := slices.DeleteFunc(slices.Collect(maps.Keys(r.leases)), func(t uuid.UUID) bool { return !r.leases[t].expires.Before(now) })
 		slices.SortFunc(expired, func(a, b uuid.UUID) int { return r.leases[a].expires.Compare(r.leases[b].expires) })
 		for _, token := range expired {
-			events, err := r.giveBack(token, limit-len(released), almanac.GaveBack(almanac.AfterCrash, "lease expired", 0), now)
+			events, err := r.releaseUnder(token, limit-len(released), almanac.Released(almanac.AfterCrash, "lease expired", 0), now)
 			if err != nil {
 				return err
 			}
@@ -122,8 +123,9 @@ func (r *Repository) ReleaseExpired(ctx context.Context, limit int) (released []
 	return released, err
 }
 
-// moveEarlyLeases lets leases begin now that begin in the future, written before the
-// clock was set back: what the dead hold would be held until it is back there.
+// moveEarlyLeases moves leases that begin in the future to now. They were written before
+// the clock was set back, and would otherwise hold their events until the clock reaches
+// that time again.
 func (s *state) moveEarlyLeases(now time.Time) {
 	for token, l := range s.leases {
 		if l.claimed.After(now) {
@@ -133,9 +135,9 @@ func (s *state) moveEarlyLeases(now time.Time) {
 	}
 }
 
-// giveBack releases up to limit events that are held under a token, and ends its lease
-// when nothing is left. The events of a deleted user end instead.
-func (s *state) giveBack(token uuid.UUID, limit int, outcome almanac.Outcome, now time.Time) ([]almanac.Event, error) {
+// releaseUnder releases up to limit events that are held under a token, and ends the lease
+// when none is left. The events of a deleted user end instead.
+func (s *state) releaseUnder(token uuid.UUID, limit int, outcome almanac.Outcome, now time.Time) ([]almanac.Event, error) {
 	var released []almanac.Event
 	for _, id := range s.leases[token].ids {
 		if len(released) == limit {
@@ -145,21 +147,21 @@ func (s *state) giveBack(token uuid.UUID, limit int, outcome almanac.Outcome, no
 		if !ok || e.Status != almanac.Processing || e.LeaseToken != token {
 			continue
 		}
-		given, err := s.giveBackOne(e, outcome, now)
+		one, err := s.releaseOne(e, outcome, now)
 		if err != nil {
 			return nil, err
 		}
-		released = append(released, given)
+		released = append(released, one)
 	}
 	s.endLease(token)
 	return released, nil
 }
 
-// giveBackOne releases an event. What was claimed ahead of its instant, and is not
-// due yet, was not begun, and nothing is counted.
-func (s *state) giveBackOne(e almanac.Event, outcome almanac.Outcome, now time.Time) (almanac.Event, error) {
+// releaseOne releases an event. If it was claimed ahead and is not due yet, it has not
+// started, and no attempt or crash is counted.
+func (s *state) releaseOne(e almanac.Event, outcome almanac.Outcome, now time.Time) (almanac.Event, error) {
 	if s.isAhead(e, now) {
-		return s.takeBack(e, now), nil
+		return s.release(e, now), nil
 	}
 	next, err := s.endOf(e, outcome).Apply(e, now)
 	if err != nil {
@@ -168,7 +170,7 @@ func (s *state) giveBackOne(e almanac.Event, outcome almanac.Outcome, now time.T
 	return s.put(next, now), nil
 }
 
-// endOf is the outcome to store: nothing is tried again for a deleted user.
+// endOf returns the outcome to store: events of a deleted user are not tried again.
 func (s *state) endOf(e almanac.Event, o almanac.Outcome) almanac.Outcome {
 	if _, err := s.visible(e.UserID); err != nil && o.Status == almanac.Pending {
 		return almanac.GaveUp(almanac.ReasonUserDeleted)
@@ -176,7 +178,7 @@ func (s *state) endOf(e almanac.Event, o almanac.Outcome) almanac.Outcome {
 	return o
 }
 
-// holds reports whether a lease still holds something.
+// holds reports whether a lease still holds an event.
 func (s *state) holds(token uuid.UUID) bool {
 	return slices.ContainsFunc(s.leases[token].ids, func(id uuid.UUID) bool {
 		e := s.events[id]
@@ -184,7 +186,7 @@ func (s *state) holds(token uuid.UUID) bool {
 	})
 }
 
-// endLease ends a lease that holds nothing any more.
+// endLease ends a lease that holds no event.
 func (s *state) endLease(token uuid.UUID) {
 	if !s.holds(token) {
 		delete(s.leases, token)
@@ -192,9 +194,9 @@ func (s *state) endLease(token uuid.UUID) {
 }
 
 // Settle stores outcomes and successors.
-func (r *Repository) Settle(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.Settled, err error) {
+func (r *Repository) Settle(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.SettleResult, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		settled = make([]almanac.Settled, len(settlements))
+		settled = make([]almanac.SettleResult, len(settlements))
 		for i, s := range settlements {
 			settled[i] = r.settle(s, now)
 			r.endLease(s.Event.LeaseToken)
@@ -204,22 +206,22 @@ func (r *Repository) Settle(ctx context.Context, settlements []almanac.Settlemen
 	return settled, err
 }
 
-func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
+func (s *state) settle(one almanac.Settlement, now time.Time) almanac.SettleResult {
 	stored, ok := s.events[one.Event.ID]
 	if !ok {
-		return almanac.Settled{Err: &almanac.NotFoundError{Kind: "event", ID: one.Event.ID}}
+		return almanac.SettleResult{Err: &almanac.NotFoundError{Kind: "event", ID: one.Event.ID}}
 	}
 	if one.StoredAs(stored) {
 		return s.recognise(one, stored)
 	}
 	if stored.Status != almanac.Processing || stored.Version != one.Event.Version || stored.LeaseToken != one.Event.LeaseToken {
-		return almanac.Settled{Err: almanac.ErrLeaseLost}
+		return almanac.SettleResult{Err: almanac.ErrLeaseLost}
 	}
 	next, err := s.endOf(stored, one.Outcome).Apply(stored, now)
 	if err != nil {
-		return almanac.Settled{Err: err}
+		return almanac.SettleResult{Err: err}
 	}
-	result := almanac.Settled{Event: s.put(next, now)}
+	result := almanac.SettleResult{Event: s.put(next, now)}
 	if u, err := s.visible(stored.UserID); err == nil && next.Status.Terminal() {
 		s.succeed(&result, one, u, now)
 		s.follow(&result, one, u, now)
@@ -227,20 +229,20 @@ func (s *state) settle(one almanac.Settlement, now time.Time) almanac.Settled {
 	return result
 }
 
-// recognise answers a settlement that was stored before, by a call whose answer got
-// lost, with the successor in the same series and what follows. They are planned once
-// more, to know the keys of what was stored.
-func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.Settled {
-	result := almanac.Settled{Event: copied(stored)}
+// recognise returns the result of a settlement that was stored already by a call whose
+// result was lost. It plans the successor and the follow-ups again to find the keys of the
+// stored events.
+func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.SettleResult {
+	result := almanac.SettleResult{Event: copied(stored)}
 	u, err := s.visible(stored.UserID)
 	if err != nil || !stored.Status.Terminal() {
 		return result
 	}
 	find := func(wanted almanac.Event) *almanac.Event {
 		for _, e := range s.events {
-			if e.UserID == wanted.UserID && e.Type == wanted.Type && e.OccurrenceKey == wanted.OccurrenceKey && e.RequeuedFrom == uuid.Nil &&
+			if seriesOf(e) == seriesOf(wanted) && e.OccurrenceKey == wanted.OccurrenceKey &&
 				e.CreatedAt.Equal(stored.UpdatedAt) {
-				e = newborn(copied(e), e.CreatedAt) // whatever has become of it since
+				e = newborn(copied(e), e.CreatedAt) // whatever has happened to it since
 				return &e
 			}
 		}
@@ -262,14 +264,14 @@ func (s *state) recognise(one almanac.Settlement, stored almanac.Event) almanac.
 	return result
 }
 
-// succeed stores the successor of an event that ended.
-func (s *state) succeed(result *almanac.Settled, one almanac.Settlement, u almanac.User, now time.Time) {
+// succeed stores the successor of an event that has ended.
+func (s *state) succeed(result *almanac.SettleResult, one almanac.Settlement, u almanac.User, now time.Time) {
 	if one.Next == nil {
 		return
 	}
 	successor, err := one.Next(u, now)
 	switch {
-	case errors.Is(err, almanac.ErrNoOccurrence):
+	case errors.Is(err, calendar.ErrNoOccurrence):
 	case err != nil:
 		result.PlanErr = err
 	default:
@@ -281,8 +283,8 @@ func (s *state) succeed(result *almanac.Settled, one almanac.Settlement, u alman
 	}
 }
 
-// follow stores what follows an event that ended, besides the successor.
-func (s *state) follow(result *almanac.Settled, one almanac.Settlement, u almanac.User, now time.Time) {
+// follow stores the follow-ups of an event that has ended.
+func (s *state) follow(result *almanac.SettleResult, one almanac.Settlement, u almanac.User, now time.Time) {
 	if one.Follow == nil {
 		return
 	}

@@ -24,11 +24,11 @@ func (r *Repository) Event(ctx context.Context, id uuid.UUID) (e almanac.Event, 
 	return e, err
 }
 
-// Find returns the events that match spec, a page at a time.
-func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.Found, err error) {
+// Find returns a page of the events that match spec.
+func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.FindResult, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Found{}, err
+		return almanac.FindResult{}, err
 	}
 	err = r.read(ctx, func(now time.Time) error {
 		events := r.matching(func(e almanac.Event) bool {
@@ -53,7 +53,7 @@ func matches(spec almanac.Spec, e almanac.Event, now time.Time) bool {
 	return spec == nil || spec.Matches(e, now)
 }
 
-// updateLease is how long an event is held that became PROCESSING through Update.
+// updateLease is how long Update leases an event that it makes PROCESSING.
 const updateLease = time.Minute
 
 // Update replaces a stored event that is still at the expected version.
@@ -78,7 +78,7 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		if seriesOf(e) != seriesOf(was) || r.usedUp(e) {
 			return &almanac.OptimisticLockError{EventID: e.ID, Expected: expected}
 		}
-		e.Version, e.CreatedAt = expected+1, was.CreatedAt
+		e.Version, e.CreatedAt, e.Unplanned = expected+1, was.CreatedAt, false
 		stored = r.put(e, now)
 		if e.Status == almanac.Processing {
 			r.leases[e.LeaseToken] = lease{claimed: now, expires: now.Add(updateLease), ids: []uuid.UUID{e.ID}}
@@ -89,7 +89,7 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 	return stored, err
 }
 
-// FindMissed returns up to limit of what has been ready for longer than grace, oldest
+// FindMissed returns up to limit events that have been ready for longer than grace, oldest
 // first.
 func (r *Repository) FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) (events []almanac.Event, err error) {
 	if limit, err = almanac.MissedLimit(limit); err != nil {
@@ -104,7 +104,7 @@ func (r *Repository) FindMissed(ctx context.Context, types []string, grace time.
 	return events, err
 }
 
-// Missed counts what has been ready for longer than grace.
+// Missed counts the events that have been ready for longer than grace.
 func (r *Repository) Missed(ctx context.Context, types []string, grace time.Duration) (m almanac.Missed, err error) {
 	err = r.read(ctx, func(now time.Time) error {
 		for _, e := range r.matching(pending(types)) {

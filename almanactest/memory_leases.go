@@ -10,7 +10,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// LeaseEach gives events leases of their own.
+// LeaseEach gives each event its own lease.
 func (r *Repository) LeaseEach(ctx context.Context, events []almanac.Event, _ string, term time.Duration) (leased []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		leased = nil

@@ -8,14 +8,14 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Prune deletes events of a page that ended before an instant, and were due before it.
-func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.Page) (pruned almanac.Pruned, err error) {
+// Prune deletes the events of a page that ended before an instant and were due before it.
+func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.Page) (pruned almanac.PruneResult, err error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Pruned{}, err
+		return almanac.PruneResult{}, err
 	}
 	err = r.transact(ctx, func(time.Time) error {
-		pruned = almanac.Pruned{}
+		pruned = almanac.PruneResult{}
 		if before.After(r.pruned) {
 			r.pruned = before
 		}

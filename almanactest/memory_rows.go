@@ -13,8 +13,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// put stores an event as of now and returns it; the caller's copy and the stored
-// one share nothing. Instants are kept as exactly as a database keeps them.
+// put stores an event with the time now and returns it. The stored event shares nothing
+// with the caller's copy. Times are truncated to the precision of a database.
 func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
 		*t = t.UTC().Truncate(time.Microsecond)
@@ -31,7 +31,7 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 // newborn returns a new event as it is stored at now.
 func newborn(e almanac.Event, now time.Time) almanac.Event {
 	return almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
+		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Origin: e.Origin, Status: almanac.Pending,
 		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
 		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now, UpdatedAt: now,
 		PlannedBy: e.PlannedBy,
@@ -43,10 +43,14 @@ func copied(e almanac.Event) almanac.Event {
 	return e
 }
 
-// insert stores a new event, PENDING and at version 1 whatever it says itself,
-// unless its series has an open one or has used up the occurrence. An event whose key belongs to another
-// occurrence, or to one that may have been pruned, takes its long one, and where that is taken too, the digits of its id.
+// insert stores a new event, always PENDING and at version 1. It stores nothing if the
+// series has an open event or the occurrence is used. If the idempotency key belongs to
+// another occurrence, or may belong to a pruned one, the event gets its long key. If the
+// long key is taken too, the event gets a key made from its id.
 func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
+	if e.Origin.Kind == almanac.OriginRequeued {
+		return s.requeue(e, now)
+	}
 	e = newborn(e, now)
 	if err := storable(e); err != nil {
 		return almanac.Event{}, false, err
@@ -62,8 +66,18 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	}
 	_, owned := s.users[e.UserID]
 	if _, taken := s.events[e.ID]; taken || !owned || s.keyTaken(e) {
-		return almanac.Event{}, false, fmt.Errorf("almanactest: event %s of user %s: its id or its key is taken, or there is no such user", e.ID, e.UserID)
+		return almanac.Event{}, false, fmt.Errorf("almanactest: event %s of user %s: its id or its key is taken, or the user does not exist", e.ID, e.UserID)
 	}
+	return s.put(e, now), true, nil
+}
+
+// requeue stores an event that repeats another under the same key, unless that was requeued
+// before.
+func (s *state) requeue(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
+	if s.hasOpen(seriesOf(e)) || s.usedUp(e) {
+		return almanac.Event{}, false, nil
+	}
+	e.CreatedAt = now
 	return s.put(e, now), true, nil
 }
 
@@ -77,7 +91,7 @@ func (s *state) hasOpen(one series) bool {
 	return false
 }
 
-// usedUp reports whether an occurrence, or one after it, has ended before.
+// usedUp reports whether the occurrence of an event, or a later one, has ended already.
 func (s *state) usedUp(e almanac.Event) bool { return e.OccurrenceKey <= s.used[seriesOf(e)] }
 
 func (s *state) keyTaken(e almanac.Event) bool {
@@ -89,12 +103,13 @@ func (s *state) keyTaken(e almanac.Event) bool {
 	return false
 }
 
-// storable refuses what a database would: columns that are too long, payloads that
-// jsonb cannot hold, and rows whose status and columns contradict each other.
+// storable refuses what a database would refuse: columns that are too long, payloads that
+// jsonb cannot store, and rows whose status and columns contradict each other.
 func storable(e almanac.Event) error {
 	pending := e.Status == almanac.Pending
 	for problem, bad := range map[string]bool{
 		"event type too long":       utf8.RuneCountInString(e.Type) > 50,
+		"series too long":           utf8.RuneCountInString(e.Series) > 100,
 		"occurrence key too long":   utf8.RuneCountInString(e.OccurrenceKey) > 100,
 		"zone too long":             utf8.RuneCountInString(e.Zone) > 100,
 		"payload not storable":      !json.Valid(e.Payload) || bytes.Contains(e.Payload, []byte(`\u0000`)),

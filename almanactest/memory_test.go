@@ -2,6 +2,7 @@ package almanactest_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +18,77 @@ func TestMemoryRepository(t *testing.T) {
 	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) })
 }
 
-func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
+// A type that embeds a repository, such as one that counts calls, must pass the suite too.
+func TestDecoratedRepository(t *testing.T) {
+	t.Parallel()
+	type decorated struct{ almanac.Repository }
+	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return decorated{almanactest.NewRepository(nil)} })
+}
+
+// trivial is a repository that implements its optional abilities trivially.
+type trivial struct{ *almanactest.Repository }
+
+func (m trivial) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	r.Ahead = 0
+	return m.Repository.Claim(ctx, r)
+}
+
+func (trivial) Confirm(context.Context, []almanac.Event) (almanac.ConfirmResult, error) {
+	return almanac.ConfirmResult{}, errors.ErrUnsupported
+}
+
+func (trivial) Return(context.Context, []almanac.Event) ([]almanac.Event, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (trivial) Pause(context.Context, string) error             { return errors.ErrUnsupported }
+func (trivial) Resume(context.Context, string) error            { return errors.ErrUnsupported }
+func (trivial) Paused(context.Context) ([]almanac.Pause, error) { return nil, nil }
+
+func TestTrivialImplementationsAreAllowed(t *testing.T) {
+	t.Parallel()
+	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return trivial{almanactest.NewRepository(nil)} })
+}
+
+// A run needs none of the optional abilities.
+func TestRunOnARepositoryWithTrivialImplementations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := trivial{almanactest.NewRepository(nil)}
+		registry, err := almanac.NewRegistry(almanac.Birthday{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorder := new(almanactest.Recorder)
+		scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithDeliverer(almanac.ChannelWebhook, recorder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := scheduler.Pause(t.Context(), almanac.TypeBirthday); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("pause: %v, want ErrUnsupported", err)
+		}
+		u := almanactest.User()
+		if _, _, err := almanactest.CreateUser(t.Context(), repository, u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.DueIn(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		if err := scheduler.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := len(recorder.Attempts()); n != 1 {
+			t.Errorf("%d attempts, want 1", n)
+		}
+	})
+}
+
+func TestLeasesFromBeforeAClockChangeExpire(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 12, 10, 9, 0, 0, 0, time.UTC)
 	repository := almanactest.NewRepository(func() time.Time { return now })
 	take := func() almanac.ClaimRequest {
 		u := almanactest.User()
-		if _, _, err := repository.CreateUser(t.Context(), u, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(48*time.Hour))); err != nil {
+		if _, _, err := almanactest.CreateUser(t.Context(), repository, u, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(48*time.Hour))); err != nil {
 			t.Fatal(err)
 		}
 		r := almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute}
@@ -80,7 +145,7 @@ func TestYearsOfBirthdaysRunInVirtualTime(t *testing.T) {
 		if err := scheduler.Run(ctx); err != nil {
 			t.Error(err)
 		}
-		// A bubble begins on 2000-01-01.
+		// A bubble starts on 2000-01-01.
 		want := []string{"2000-02-29T09:00:00Z"}
 		if len(delivered) != len(want) || delivered[0].Format(time.RFC3339) != want[0] {
 			t.Errorf("delivered at %v, want %v", delivered, want)

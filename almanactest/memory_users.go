@@ -13,8 +13,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// CreateUser stores a user and their first events.
-func (r *Repository) CreateUser(ctx context.Context, u almanac.User, events ...almanac.Event) (stored almanac.User, owed []almanac.Event, err error) {
+// createUser stores a user and their first events.
+func (r *Repository) createUser(ctx context.Context, u almanac.User, events []almanac.Event) (stored almanac.User, owed []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		if _, taken := r.users[u.ID]; taken {
 			return fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID)
@@ -55,22 +55,27 @@ func (r *Repository) User(ctx context.Context, id uuid.UUID) (u almanac.User, er
 	return u, err
 }
 
-// EditUser changes a user and their open events.
+// EditUser edits a user and their open events.
 func (r *Repository) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (stored almanac.Edit, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		r.takeBackAll(id, now)
+		r.releaseAll(id, now)
 		roster, err := r.roster(id, now)
 		if err != nil {
 			return err
 		}
 		for {
-			wanted, err := edit(roster)
+			shown := roster // the edit may modify the lists
+			shown.Pending, shown.InFlight = slices.Clone(roster.Pending), slices.Clone(roster.InFlight)
+			wanted, err := edit(shown)
 			if err != nil {
 				return err
 			}
-			if spent := r.spent(roster, wanted.Added); len(spent) > 0 {
+			if spent := r.unshownKeys(roster, wanted.New); len(spent) > 0 {
 				roster.Used = spent
 				continue
+			}
+			if err := roster.Check(wanted); err != nil {
+				return err
 			}
 			stored, err = r.apply(wanted, now)
 			return err
@@ -87,7 +92,7 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 	if err != nil {
 		return almanac.Roster{}, err
 	}
-	roster := almanac.Roster{User: u, Used: make(map[string][]string), Now: now}
+	roster := almanac.Roster{User: u, Used: make(map[almanac.Series]string), Now: now}
 	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 		switch {
 		case e.ClaimCount > 0 && !e.Status.Terminal():
@@ -95,48 +100,33 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 		case e.Status == almanac.Pending:
 			roster.Pending = append(roster.Pending, e)
 		}
-		if e.Status.Terminal() || e.RequeuedFrom != uuid.Nil {
+		if e.Status.Terminal() || e.Origin.Kind == almanac.OriginRequeued {
 			continue
 		}
 		if e.ClaimCount > 0 {
-			roster.Used[e.Type] = use(roster.Used[e.Type], e.OccurrenceKey)
+			roster.Used[almanac.SeriesOf(e)] = e.OccurrenceKey
 		} else if key := s.used[seriesOf(e)]; key != "" {
-			roster.Used[e.Type] = use(roster.Used[e.Type], key)
+			roster.Used[almanac.SeriesOf(e)] = key
 		}
 	}
 	return roster, nil
 }
 
-// spent returns what a roster says of used keys with those besides that new events
-// would meet in series without an open event; nil if it says all of them.
-func (s *state) spent(r almanac.Roster, added []almanac.Event) map[string][]string {
-	used, news := make(map[string][]string), false
-	for eventType, keys := range r.Used {
-		used[eventType] = slices.Clone(keys)
-	}
+// unshownKeys returns the used keys of a roster together with those that it lacks for the
+// added events of series without an open event. It returns nil when the roster lacks none.
+func (s *state) unshownKeys(r almanac.Roster, added []almanac.Event) map[almanac.Series]string {
+	used, news := maps.Clone(r.Used), false
 	for _, e := range added {
 		key := s.used[seriesOf(e)]
-		if key == "" || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || slices.Contains(used[e.Type], key) {
+		if e.Origin.Kind == almanac.OriginRequeued || key == "" || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || used[almanac.SeriesOf(e)] == key {
 			continue
 		}
-		used[e.Type], news = use(used[e.Type], key), true
+		used[almanac.SeriesOf(e)], news = key, true
 	}
 	if !news {
 		return nil
 	}
 	return used
-}
-
-// use adds a key to the greatest ones of each series.
-func use(greatest []string, key string) []string {
-	i := slices.IndexFunc(greatest, func(other string) bool { return seriesName(other) == seriesName(key) })
-	if i < 0 {
-		greatest = append(greatest, key)
-	} else {
-		greatest[i] = max(greatest[i], key)
-	}
-	slices.Sort(greatest)
-	return greatest
 }
 
 func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, err error) {
@@ -151,93 +141,62 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		stored.User = &u
 	}
 	for _, e := range wanted.Removed {
-		if err := s.unclaimed(e.ID, e.Version); err != nil {
-			return stored, err
-		}
 		stored.Removed = append(stored.Removed, s.events[e.ID])
 		delete(s.events, e.ID)
 	}
-	for _, e := range wanted.Cancelled {
-		e, err := s.cancel(e, now)
+	for _, e := range wanted.Changed {
+		e, err := s.change(e, now)
 		if err != nil {
 			return stored, err
 		}
-		if slices.Contains(wanted.Unplanned, e.ID) {
-			s.waits[seriesOf(e)] = e.OccurrenceKey
-		}
-		stored.Cancelled = append(stored.Cancelled, e)
+		stored.Changed = append(stored.Changed, e)
 	}
-	stored.Unplanned = wanted.Unplanned
-	for _, e := range wanted.Moved {
-		if err := s.unclaimed(e.ID, e.Version-1); err != nil {
-			return stored, err
-		}
-		e, err := s.move(e, now)
-		if err != nil {
-			return stored, err
-		}
-		stored.Moved = append(stored.Moved, e)
-	}
-	for _, e := range wanted.Hurried {
-		e, err := s.hurry(e, now)
-		if err != nil {
-			return stored, err
-		}
-		stored.Hurried = append(stored.Hurried, e)
-	}
-	for _, e := range wanted.Added {
+	for _, e := range wanted.New {
 		e, inserted, err := s.insert(e, now)
 		if err != nil {
 			return stored, err
 		}
 		if inserted {
-			stored.Added = append(stored.Added, e)
-		}
-	}
-	for _, e := range wanted.Requeued {
-		if e, inserted := s.requeue(e, now); inserted {
-			stored.Requeued = append(stored.Requeued, e)
+			stored.New = append(stored.New, e)
 		}
 	}
 	return stored, nil
 }
 
-// move gives a pending event another target. What it is by birth stays.
-func (s *state) move(to almanac.Event, now time.Time) (almanac.Event, error) {
+// change stores the changes of a pending event: another target, another available time, or
+// its cancellation. Everything else stays.
+func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	e := s.events[to.ID]
-	e.OccurrenceKey, e.Due, e.AvailableAt, e.Wall, e.Zone = to.OccurrenceKey, to.Due, to.Due, to.Wall, to.Zone
+	e.OccurrenceKey, e.Due, e.AvailableAt, e.Wall, e.Zone = to.OccurrenceKey, to.Due, to.AvailableAt, to.Wall, to.Zone
 	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
-	e.PlannedBy = to.PlannedBy
+	e.Status, e.FailureReason, e.PlannedBy = to.Status, to.FailureReason, to.PlannedBy
+	if e.Status == almanac.Pending && (e.ClaimCount == 0 || e.AvailableAt.Before(e.Due)) {
+		e.AvailableAt = e.Due
+	}
 	if err := storable(e); err != nil {
 		return e, err
 	}
-	if seriesOf(e) != seriesOf(s.events[e.ID]) || s.usedUp(e) {
+	if s.usedUp(e) {
 		return e, &almanac.OptimisticLockError{EventID: e.ID, Expected: e.Version - 1}
+	}
+	if to.Unplanned {
+		s.waits[seriesOf(e)] = e.OccurrenceKey
 	}
 	return s.put(e, now), nil
 }
 
-// unclaimed checks that an event is pending, was never claimed, and is at a version.
-func (s *state) unclaimed(id uuid.UUID, version int) error {
-	e, ok := s.events[id]
-	if !ok || e.Version != version || e.Status != almanac.Pending || e.ClaimCount > 0 {
-		return &almanac.OptimisticLockError{EventID: id, Expected: version}
-	}
-	return nil
-}
-
-// DeleteUser deletes a user, or hides them while something is in flight.
-func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.Delete) (d almanac.Deletion, err error) {
+// DeleteUser deletes a user, or hides the user while events are in flight.
+func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.DeleteOptions) (d almanac.DeleteResult, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		u, ok := r.users[id]
-		if !ok || u.deleted && !how.AtOnce {
+		if !ok || u.deleted && !options.AtOnce {
 			return &almanac.NotFoundError{Kind: "user", ID: id}
 		}
-		if how.Version != 0 && how.Version != u.Version {
-			return &almanac.OptimisticLockError{UserID: id, Expected: how.Version}
+		if options.Version != 0 && options.Version != u.Version {
+			return &almanac.OptimisticLockError{UserID: id, Expected: options.Version}
 		}
-		r.takeBackAll(id, now)
-		d = almanac.Deletion{}
+		r.releaseAll(id, now)
+		d = almanac.DeleteResult{}
 		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 			switch e.Status {
 			case almanac.Pending:
@@ -248,7 +207,7 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.D
 			default:
 			}
 		}
-		if how.AtOnce {
+		if options.AtOnce {
 			r.remove(id)
 			return nil
 		}
@@ -259,7 +218,7 @@ func (r *Repository) DeleteUser(ctx context.Context, id uuid.UUID, how almanac.D
 	return d, err
 }
 
-// removeHidden removes deleted users of whom nothing is in flight.
+// removeHidden removes deleted users without events in flight.
 func (s *state) removeHidden() {
 	busy := make(map[uuid.UUID]bool)
 	for _, e := range s.events {

@@ -10,29 +10,30 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Recorder is an [almanac.Deliverer] that notes each attempt. The zero Recorder
-// accepts everything. It is safe for concurrent use, and may serve several channels.
+// Recorder is an [almanac.Deliverer] that records each attempt. The zero Recorder accepts
+// everything. It is safe for concurrent use, and may serve several channels.
 type Recorder struct {
-	// Deliverer makes the attempts; nil accepts everything. It must not be changed
-	// while a scheduler runs.
+	// Deliverer makes the attempts. Nil accepts everything. It must not be changed while a
+	// scheduler runs.
 	Deliverer almanac.Deliverer
 
 	mu       sync.Mutex
 	attempts []Attempt
 }
 
-// Attempt is one attempt at an event and what came of it.
+// Attempt is one attempt at an event, with its result.
 type Attempt struct {
 	almanac.Delivery       // its At is when the attempt began, UTC
-	Err              error // why it was not accepted; nil if it was
+	Err              error // why the attempt was not accepted; nil if it was
 }
 
-// errNoReturn is what came of an attempt that panicked or ended its goroutine.
+// errNoReturn is the result of an attempt that panicked or ended its goroutine.
 var errNoReturn = errors.New("did not return")
 
-// Deliver makes an attempt and notes it.
+// Deliver makes an attempt and records it.
 func (r *Recorder) Deliver(ctx context.Context, d almanac.Delivery) error {
 	a := Attempt{Delivery: d, Err: errNoReturn}
 	defer func() {
@@ -57,20 +58,20 @@ func (r *Recorder) Attempts() []Attempt {
 	return attempts
 }
 
-// AttemptsFor returns those at the events of one user.
+// AttemptsFor returns the ended attempts at the events of one user.
 func (r *Recorder) AttemptsFor(userID uuid.UUID) []Attempt {
 	return slices.DeleteFunc(r.Attempts(), func(a Attempt) bool { return a.Event.UserID != userID })
 }
 
-// Wall returns what clocks in the event's zone showed when the attempt began.
-func (a Attempt) Wall() almanac.WallTime {
-	return almanac.StoredTimezone(a.Event.Zone).WallTime(a.At)
+// Wall returns the wall time in the event's zone at which the attempt began.
+func (a Attempt) Wall() calendar.WallTime {
+	return calendar.StoredTimezone(a.Event.Zone).WallTime(a.At)
 }
 
-// String says when and where the attempt began, at what, and what came of it, such
-// as "2027-03-28T09:00:00 Europe/London (08:00:00Z) BIRTHDAY 2027".
+// String describes when and where the attempt began, the event, and the result, such as
+// "2027-03-28T09:00:00 Europe/London (08:00:00Z) BIRTHDAY 2027".
 func (a Attempt) String() string {
-	text := fmt.Sprintf("%s %s (%s) %s %s", a.Wall(), a.Event.Zone, clockIn(a), a.Event.Type, a.Event.OccurrenceKey)
+	text := fmt.Sprintf("%s %s (%s) %s", a.Wall(), a.Event.Zone, clockIn(a), occurrence(a.Event))
 	if a.Attempt > 1 {
 		text += fmt.Sprintf(", attempt %d", a.Attempt)
 	}
@@ -80,9 +81,9 @@ func (a Attempt) String() string {
 	return text
 }
 
-// clockIn is the instant, without the date where that is the same as on the wall.
+// clockIn returns the instant, without the date if that equals the local date.
 func clockIn(a Attempt) string {
-	if almanac.DateOf(a.At.UTC()) == a.Wall().Date {
+	if calendar.DateOf(a.At.UTC()) == a.Wall().Date {
 		return a.At.UTC().Format("15:04:05Z")
 	}
 	return a.At.UTC().Format("2006-01-02T15:04:05Z")

@@ -11,43 +11,45 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Rehearsal is a program that runs on a repository in memory, in the virtual time of
-// a testing/synctest bubble: years pass in the time that the deliveries take. It
-// runs only within [Rehearsal.For] and [Rehearsal.Until]. In between the test may
-// create people, edit and delete them, and let time pass by time.Sleep, which is a
-// downtime.
+// Rehearsal is a program that runs on an in-memory repository, in the virtual time of a
+// testing/synctest bubble. Years pass in the time that the deliveries take. The program
+// runs only within [Rehearsal.For] and [Rehearsal.Until]. Between these calls the test may
+// create, edit and delete users. It may also call time.Sleep, which acts as a downtime of
+// the program.
 type Rehearsal struct {
-	// Repository is where everything is stored.
+	// Repository stores the program's users and events.
 	Repository *Repository
-	// Scheduler is the program's, with the registry and the options that were given.
+	// Scheduler is the program's scheduler, with the given registry and options.
 	Scheduler almanac.Scheduler
 
 	t     testing.TB
-	store *mortal
+	store *killable
 }
 
-// Rehearse returns a rehearsal of the registry's event types, which begins at the
-// present of the bubble: a bubble's clock starts at 2000-01-01T00:00:00Z, and
-// time.Sleep sets it forward. Give a [Recorder] as the deliverer of each channel:
+// Rehearse returns a rehearsal of the registry's event types. It begins at the current time
+// of the bubble: a bubble's clock starts at 2000-01-01T00:00:00Z, and time.Sleep advances
+// it. Give a [Recorder] as the deliverer of each channel:
 //
 //	letters := new(almanactest.Recorder)
 //	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer("letter", letters))
 //
-// Unless the options say otherwise, nothing is logged, a lease lasts for a day, polls and sweeps are as
-// far apart, and zones are checked at the start only, so that years of waiting cost
-// next to nothing. Events are delivered at their instants all the same. What a
-// [Rehearsal.Crash] leaves is found when its lease has run out, by a sweep: to see how
-// long that takes, give the program's own [almanac.WithLease] and
-// [almanac.WithSweep], and rehearse hours instead of years.
+// By default nothing is logged, a lease lasts for a day, polls and sweeps are a day apart,
+// and zones are checked only at the start. Years of waiting then cost next to nothing, and
+// events are still delivered at their instants. The options may override each of these
+// defaults.
 //
-// It fails t at once outside of a bubble, and where the options are refused.
+// After a [Rehearsal.Crash], a sweep finds the events when their lease has expired. To test
+// how long that takes, give the program's own [almanac.WithLease] and [almanac.WithSweep],
+// and rehearse hours instead of years.
+//
+// It fails t at once outside of a bubble, and when the options are refused.
 func Rehearse(t testing.TB, registry almanac.Registry, options ...almanac.Option) *Rehearsal {
 	t.Helper()
 	if !inBubble() {
-		t.Fatal("almanactest: a rehearsal outside of a testing/synctest bubble would take as long as the performance")
+		t.Fatal("almanactest: Rehearse was called outside of a testing/synctest bubble")
 	}
 	r := &Rehearsal{Repository: NewRepository(nil), t: t}
-	r.store = &mortal{Repository: r.Repository}
+	r.store = &killable{Repository: r.Repository}
 	const day = 24 * time.Hour
 	unhurried := []almanac.Option{
 		almanac.WithLogger(slog.New(slog.DiscardHandler)),
@@ -68,16 +70,15 @@ func inBubble() (yes bool) {
 	return true
 }
 
-// For runs the program for a while, as [Rehearsal.Until] does.
+// For runs the program for a duration, as [Rehearsal.Until] does.
 func (r *Rehearsal) For(d time.Duration) {
 	r.t.Helper()
 	r.Until(r.Repository.clock().Add(d))
 }
 
-// Until runs the program until an instant and stops it. What is due at that very
-// instant is not begun, and what is in hand is let finish (see
-// [almanac.WithDrain]). It fails t at once if the instant has passed, or when the
-// program cannot run.
+// Until runs the program until an instant and stops it. Events due at exactly that instant
+// are not started, and running deliveries may finish (see [almanac.WithDrain]). It fails t
+// at once if the instant has passed, or when the program cannot run.
 func (r *Rehearsal) Until(at time.Time) {
 	r.t.Helper()
 	if now := r.Repository.clock(); at.Before(now) {
@@ -90,8 +91,8 @@ func (r *Rehearsal) Until(at time.Time) {
 	}
 }
 
-// live runs one process until shortly before the end, or until it dies. Timers of
-// one instant fire in any order; this one has to be the first.
+// live runs one process until it dies, or until shortly before the end. Timers of one
+// instant fire in any order, and this one must fire first.
 func (r *Rehearsal) live(end context.Context, at time.Time) {
 	r.t.Helper()
 	ctx, stop := context.WithDeadline(end, at.Add(-time.Microsecond))
@@ -105,13 +106,13 @@ func (r *Rehearsal) live(end context.Context, at time.Time) {
 	}
 }
 
-// Crash ends the program as a kill does, in the middle of a delivery, which has to be
-// the caller. It does not return. Nothing comes of what the process had in hand: it
-// is delivered again when its leases have run out, and the crash is counted. Another
-// process takes its place as soon as its deliveries have returned, for which they
-// have as long as [almanac.WithDrain] says.
+// Crash kills the program in the middle of a delivery; the delivery must call it. Crash
+// does not return. The process stores no results of its events. They are delivered again
+// when their leases have expired, and the crash is counted. Another process starts as soon
+// as the deliveries of the first have returned, for which they have the time of
+// [almanac.WithDrain].
 //
-// A crash in the first attempt at each event:
+// To crash in the first attempt at each event:
 //
 //	recorder.Deliverer = almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
 //		if d.Event.CrashCount == 0 {
@@ -122,7 +123,7 @@ func (r *Rehearsal) live(end context.Context, at time.Time) {
 func (r *Rehearsal) Crash() {
 	r.t.Helper()
 	if !r.store.die() {
-		r.t.Fatal("almanactest: a crash while no program runs")
+		r.t.Fatal("almanactest: Crash was called while no program runs")
 	}
 	runtime.Goexit()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// birthdays begins a rehearsal of birthdays at an instant.
+// birthdays starts a rehearsal of birthdays at an instant.
 func birthdays(t testing.TB, begin string, recorder *almanactest.Recorder, options ...almanac.Option) *almanactest.Rehearsal {
 	t.Helper()
 	time.Sleep(time.Until(instant(t, begin)))
@@ -67,8 +67,7 @@ func BenchmarkTenYearsOfBirthdays(b *testing.B) {
 	}
 }
 
-// tenYears has somebody in each of four zones, one of them born on a leap day and
-// one who moves.
+// tenYears rehearses a user in each of four zones. One is born on a leap day and one moves.
 func tenYears(t testing.TB) {
 	recorder := new(almanactest.Recorder)
 	r := birthdays(t, "2027-01-01T00:00:00Z", recorder)
@@ -200,8 +199,8 @@ func TestARehearsalOfADowntime(t *testing.T) {
 	})
 }
 
-// What is due at the end belongs to what comes after it, every time.
-func TestARehearsalEndsBeforeWhatIsDueAtItsEnd(t *testing.T) {
+// An event due at the end of a rehearsal belongs to the next one, every time.
+func TestARehearsalEndsBeforeEventsDueAtItsEnd(t *testing.T) {
 	t.Parallel()
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -219,7 +218,7 @@ func TestARehearsalEndsBeforeWhatIsDueAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestARehearsalRefusesWhatCannotBe(t *testing.T) {
+func TestARehearsalRefusesInvalidUse(t *testing.T) {
 	t.Parallel()
 	registry, err := almanac.NewRegistry(almanac.Birthday{})
 	if err != nil {

@@ -1,6 +1,7 @@
 package almanactest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
@@ -8,10 +9,10 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Store stores a user with events of theirs in the state in which they are, however
-// they came to it: those that were tried, or have ended, by as many claims and
-// outcomes as it takes. It returns the events as stored. What is in flight is held
-// for a minute. It fails t at once when something cannot be stored.
+// Store stores a user with events in their given states. For events that were tried or have
+// ended, it makes the necessary claims and outcomes. It returns the events as stored.
+// Events in flight are leased for a minute. It fails t at once when something cannot be
+// stored.
 func Store(t testing.TB, r almanac.Repository, u almanac.User, events ...almanac.Event) []almanac.Event {
 	t.Helper()
 	first := make([]almanac.Event, len(events))
@@ -19,7 +20,7 @@ func Store(t testing.TB, r almanac.Repository, u almanac.User, events ...almanac
 		first[i] = e
 		first[i].Status, first[i].AvailableAt, first[i].Version = almanac.Pending, e.Due, 1
 	}
-	_, stored, err := r.CreateUser(t.Context(), u, first...)
+	_, stored, err := CreateUser(t.Context(), r, u, first...)
 	if err != nil {
 		t.Fatalf("store user %s: %v", u.ID, err)
 	}
@@ -29,7 +30,17 @@ func Store(t testing.TB, r almanac.Repository, u almanac.User, events ...almanac
 	return stored
 }
 
-// lead takes an event from its birth to a later state.
+// CreateUser stores one user with their first events, using the CreateUsers method of a
+// repository, and returns them as stored.
+func CreateUser(ctx context.Context, r almanac.UserRepository, u almanac.User, events ...almanac.Event) (almanac.User, []almanac.Event, error) {
+	answers, err := r.CreateUsers(ctx, []almanac.UserWithEvents{{User: u, Events: events}})
+	if err != nil {
+		return almanac.User{}, nil, err
+	}
+	return answers[0].User, answers[0].Events, answers[0].Err
+}
+
+// lead takes a new event to a later state.
 func lead(t testing.TB, r almanac.Repository, e, to almanac.Event) almanac.Event {
 	t.Helper()
 	step := func(next almanac.Event, err error) {
@@ -65,7 +76,7 @@ func lead(t testing.TB, r almanac.Repository, e, to almanac.Event) almanac.Event
 	return e
 }
 
-// releases says after what an event was given back each time.
+// releases returns the causes of an event's releases, in order.
 func releases(e almanac.Event) []almanac.ReleaseCause {
 	claims, failures := e.ClaimCount, e.RetryCount
 	if e.Status != almanac.Pending && e.Status != almanac.Cancelled {

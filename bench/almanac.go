@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -37,7 +38,7 @@ type owed struct {
 	step  time.Duration
 }
 
-// owePeople stores people with an event each.
+// owePeople stores users with an event each.
 func owePeople(ctx context.Context, db database, o owed) error {
 	conn, err := db.pool.Acquire(ctx) // for the function is of the session
 	if err != nil {
@@ -100,7 +101,7 @@ func migrateAlmanac(ctx context.Context, db database) error {
 	if err != nil {
 		return err
 	}
-	if _, err := scheduler.Reconcile(ctx, almanac.Reconcile{}); err != nil {
+	if _, err := scheduler.Reconcile(ctx, almanac.ReconcileOptions{}); err != nil {
 		return err
 	}
 	_, err = db.pool.Exec(ctx, "UPDATE almanac.zone_rules SET recheck = NULL")
@@ -182,31 +183,31 @@ func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers []almanac.EventHandler,
 func placeOf(e almanac.Event) uint64 { return binary.BigEndian.Uint64(e.ID[:8]) }
 
 // appointment is the handler of an event at a single instant, which is an
-// attribute of the person.
+// attribute of the user.
 type appointment struct{ almanac.Birthday }
 
 func (appointment) EventType() string { return "APPOINTMENT" }
 
-func (appointment) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
+func (appointment) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
 	var facts struct{ At string }
 	if err := json.Unmarshal(u.Attributes, &facts); err != nil {
-		return almanac.Occurrence{}, err
+		return calendar.Occurrence{}, err
 	}
 	if facts.At == "" {
-		return almanac.Occurrence{}, almanac.ErrNoOccurrence
+		return calendar.Occurrence{}, calendar.ErrNoOccurrence
 	}
-	at, err := almanac.ParseWallTime(facts.At)
+	at, err := calendar.ParseWallTime(facts.At)
 	if err != nil {
-		return almanac.Occurrence{}, err
+		return calendar.Occurrence{}, err
 	}
-	return almanac.Next(almanac.Once{At: at}, u.Timezone, almanac.Policies{}, after)
+	return calendar.Next(calendar.Once{At: at}, u.Timezone, calendar.Policies{}, after)
 }
 
-// planner stores a person with an appointment.
+// planner stores a user with an appointment.
 func planner(s almanac.Scheduler) func(context.Context, time.Time) error {
 	return func(ctx context.Context, due time.Time) error {
 		p := profile(due.Nanosecond())
-		p.Attributes = json.RawMessage(`{"at": "` + almanac.WallTimeOf(due.UTC()).String() + `"}`)
+		p.Attributes = json.RawMessage(`{"at": "` + calendar.WallTimeOf(due.UTC()).String() + `"}`)
 		_, err := s.CreateUser(ctx, p)
 		return err
 	}

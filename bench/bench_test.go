@@ -111,7 +111,7 @@ func TestPeopleAreStoredAsCreateUserStoresThem(t *testing.T) {
 }
 
 // The order in which events are due must say nothing of the order in which their
-// people were stored.
+// users were stored.
 func TestABacklogIsDueInAnotherOrderThanItsPeople(t *testing.T) {
 	db := migrated(t)
 	require.NoError(t, owePeople(t.Context(), db, owed{count: 1000}))

@@ -23,7 +23,7 @@ const (
 	agedSlices = 6
 )
 
-// history stores people of whom each had a birthday that was COMPLETED, and has
+// history stores users of whom each had a birthday that was COMPLETED, and has
 // another: due for some, ahead for one in ten, and COMPLETED too for the rest.
 //
 //	$1 bigint (rows) · $2 bigint (due)

@@ -25,7 +25,7 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	m := newMeter(want)
-	claims := make(chan almanac.Claim, 1)
+	claims := make(chan almanac.ClaimResult, 1)
 	claiming := make(chan struct{})
 	go func() {
 		defer close(claiming)
@@ -59,7 +59,7 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 
 // claimBatch claims from a mark on, and moves it to where the claim came to, as Run
 // does.
-func claimBatch(ctx context.Context, store *postgres.Store, limit int, mark *time.Time) (almanac.Claim, error) {
+func claimBatch(ctx context.Context, store *postgres.Store, limit int, mark *time.Time) (almanac.ClaimResult, error) {
 	claim, err := store.Claim(ctx, almanac.ClaimRequest{
 		Token: uuid.New(), Owner: "bench", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute, Mark: *mark,
 	})
@@ -68,7 +68,7 @@ func claimBatch(ctx context.Context, store *postgres.Store, limit int, mark *tim
 }
 
 // settleBatch completes what was claimed and stores the successors.
-func settleBatch(ctx context.Context, store *postgres.Store, claim almanac.Claim) error {
+func settleBatch(ctx context.Context, store *postgres.Store, claim almanac.ClaimResult) error {
 	settlements := make([]almanac.Settlement, len(claim.Events))
 	for i, e := range claim.Events {
 		settlements[i] = almanac.Settlement{Event: e, User: claim.Users[e.UserID], Outcome: almanac.Delivered(claim.At), Next: nextBirthday}
@@ -90,5 +90,5 @@ func nextBirthday(u almanac.User, now time.Time) (almanac.Event, error) {
 	if err != nil {
 		return almanac.Event{}, err
 	}
-	return almanac.NewEvent(u, almanac.Birthday{}, o)
+	return almanac.NewEvent(u, almanac.Birthday{}, almanac.Occurrence{Occurrence: o})
 }

@@ -1,6 +1,6 @@
--- Store people with a birthday each, as CreateUser stores them.
+-- Store users with a birthday each, as CreateUser stores them.
 --   $1 integer (how many) · $2 timestamptz (when the first is due; NULL: all are overdue, for 2 to 300 days, in an order that is
---   not that of the people) · $3 interval (from one to the next)
+--   not that of the users) · $3 interval (from one to the next)
 WITH owed AS MATERIALIZED (
     SELECT
         pg_temp.uuid7(begun + n) AS user_id,

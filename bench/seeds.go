@@ -14,7 +14,7 @@ import (
 //go:embed seeds.sql
 var seedsSQL string
 
-// oweSeeds stores people with an overdue event each, in the same order as owe.sql.
+// oweSeeds stores users with an overdue event each, in the same order as owe.sql.
 const oweSeeds = `
 	WITH owed AS MATERIALIZED (
 		SELECT gen_random_uuid() AS user_id, n, date_trunc('day', now(), 'UTC') + interval '9 hours' - (2 + abs(hashint4(n) % 299)) * interval '1 day' AS due

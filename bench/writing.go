@@ -23,7 +23,7 @@ type writer struct {
 
 func writers() []writer {
 	return []writer{
-		{"CreateUser", "a person and their first event", almanacSystem(), createUser},
+		{"CreateUser", "a user and their first event", almanacSystem(), createUser},
 		{"river Insert", "a job", riverSystem(), insertJob},
 	}
 }
@@ -91,39 +91,39 @@ func (b *bench) writing(ctx context.Context) error {
 	return b.rounds(ctx, section, b.Rounds, entries)
 }
 
-// bulkWriter stores what many people are owed.
+// bulkWriter stores what many users are owed.
 type bulkWriter struct {
 	name     string
 	contract string
-	write    func(ctx context.Context, db database, people int) (tally, error)
+	write    func(ctx context.Context, db database, users int) (tally, error)
 }
 
 func bulkWriters() []bulkWriter {
 	return []bulkWriter{
-		{"Enrol", "people with their first event, 1,000 in a transaction, on two connections", enrol},
-		{"Backfill", "the first event of a type for people who are there, 1,000 in a transaction, on one connection", backfill},
+		{"CreateUsers", "users with their first event, 1,000 in a transaction, on two connections", enrol},
+		{"Backfill", "the first event of a type for users who are there, 1,000 in a transaction, on one connection", backfill},
 	}
 }
 
-func enrol(ctx context.Context, db database, people int) (tally, error) {
+func enrol(ctx context.Context, db database, users int) (tally, error) {
 	scheduler, err := newScheduler(db.pool, ears{})
 	if err != nil {
 		return tally{}, err
 	}
 	began := time.Now()
-	done, err := scheduler.Enrol(ctx, profiles(people), almanac.Enrol{})
-	if err == nil && done.Events != people {
-		err = fmt.Errorf("%d of %d people have an event", done.Events, people)
+	done, err := scheduler.CreateUsers(ctx, profiles(users), almanac.CreateUsersOptions{})
+	if err == nil && done.Events != users {
+		err = fmt.Errorf("%d of %d users have an event", done.Events, users)
 	}
 	return tally{done.Created, time.Since(began)}, err
 }
 
-func backfill(ctx context.Context, db database, people int) (tally, error) {
+func backfill(ctx context.Context, db database, users int) (tally, error) {
 	idle, err := newSchedulerOf(db.pool, ears{}, []almanac.EventHandler{appointment{}})
 	if err != nil {
 		return tally{}, err
 	}
-	if _, err := idle.Enrol(ctx, profiles(people), almanac.Enrol{}); err != nil {
+	if _, err := idle.CreateUsers(ctx, profiles(users), almanac.CreateUsersOptions{}); err != nil {
 		return tally{}, err
 	}
 	scheduler, err := newScheduler(db.pool, ears{})
@@ -131,14 +131,14 @@ func backfill(ctx context.Context, db database, people int) (tally, error) {
 		return tally{}, err
 	}
 	began := time.Now()
-	done, err := scheduler.Backfill(ctx, almanac.TypeBirthday, almanac.Backfill{})
-	if err == nil && done.Events != people {
-		err = fmt.Errorf("%d of %d people have an event", done.Events, people)
+	done, err := scheduler.Backfill(ctx, almanac.TypeBirthday, almanac.BackfillOptions{})
+	if err == nil && done.Events != users {
+		err = fmt.Errorf("%d of %d users have an event", done.Events, users)
 	}
 	return tally{done.Users, time.Since(began)}, err
 }
 
-// profiles are people whose birthdays are far away.
+// profiles are users whose birthdays are far away.
 func profiles(n int) iter.Seq2[almanac.Profile, error] {
 	return func(yield func(almanac.Profile, error) bool) {
 		for i := range n {

@@ -124,7 +124,7 @@ func TestAReceiverInside(t *testing.T) {
 		target, contacted := elsewhere(t)
 		to, err := netip.ParseAddrPort(strings.TrimPrefix(target, "http://"))
 		require.NoError(t, err)
-		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
+		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
 		r.Work("one", unhurried, func(o *chaos.Orders) {
 			o.Public, o.Receiver = to.Port(), fmt.Sprintf("https://localhost:%d", to.Port())
 		})

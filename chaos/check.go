@@ -75,7 +75,7 @@ func (r *Run) Check(bitten ...string) Figures {
 	return r.check(false, bitten)
 }
 
-// CheckEdited is Check for a run in which people are edited: versions then rise by
+// CheckEdited is Check for a run in which users are edited: versions then rise by
 // edits as well.
 func (r *Run) CheckEdited(bitten ...string) Figures {
 	r.Helper()
@@ -103,7 +103,7 @@ func (r *Run) rows(ctx context.Context) map[string]row {
 	r.Helper()
 	rows, err := r.pool.Query(ctx, `SELECT id, user_id::text, occurrence_key, status, coalesce(failure_reason, ''), idempotency_key,
 		target_timestamp_utc, coalesce(executed_at, target_timestamp_utc), version, claim_count, retry_count, crash_count FROM almanac.events
-		WHERE occurrence_key NOT LIKE '~%' AND requeued_from IS NULL`) // what stands apart is owed to nobody
+		WHERE origin IS NULL`) // a detached event is owed to nobody
 	require.NoError(r, err)
 	events, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 	require.NoError(r, err)
@@ -182,7 +182,7 @@ func (r *Run) CheckReports() {
 				r.Errorf("I2: event %s was ended by %s and by %s", report.Event, by, report.Worker)
 			}
 			ended[report.Event] = report.Worker
-			// Of a person who was deleted, whoever sweeps ends what a dead worker held.
+			// Of a user who was deleted, whoever sweeps ends what a dead worker held.
 			by := holder[report.Event]
 			if r.forgetful { // versions come again, of a claim that is lost too
 				by = claimer[report.Lease]

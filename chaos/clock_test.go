@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/chaos"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -66,13 +67,13 @@ func stale(r *chaos.Run) (n int) {
 	return n
 }
 
-// backdate makes the pending events of people what was planned for the first
+// backdate makes the pending events of users what was planned for the first
 // occurrence that they are owed, and has waited since.
 func backdate(r *chaos.Run, owed chaos.Owed, ids []uuid.UUID) int {
 	r.Helper()
 	store, err := postgres.New(r.Pool())
 	require.NoError(r, err)
-	wall, err := almanac.ParseWallTime(owed.Start)
+	wall, err := calendar.ParseWallTime(owed.Start)
 	require.NoError(r, err)
 	for _, id := range ids {
 		found, err := store.Find(r.Context(), almanac.ForUser(id), almanac.Page{})
@@ -94,7 +95,7 @@ func TestDatabaseClockSetForward(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
 		gate := shut(r)
-		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 8})
 		patient := func(o *chaos.Orders) { o.Patience = 20 * time.Second }
 		r.Work("one", patient)
 		r.Work("two", patient)
@@ -121,8 +122,8 @@ func TestDatabaseClockSetBack(t *testing.T) {
 		const half = chaos.Slots / 2
 		r := timed(t, seed, chaos.Clock{})
 		long := chaos.Owed{Start: r.From(lead - 3*time.Hour), Interval: 3 * 3600, Count: 2}
-		r.Count("long due", backdate(r, long, r.Enrol(half, long)))
-		r.Enrol(half, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 3})
+		r.Count("long due", backdate(r, long, r.CreateUsers(half, long)))
+		r.CreateUsers(half, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 3})
 		behind := shut(r)
 		victim := r.Work("victim", func(o *chaos.Orders) { o.Patience = 20 * time.Second })
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", chaos.Slots)
@@ -133,7 +134,7 @@ func TestDatabaseClockSetBack(t *testing.T) {
 		r.Allow(chaos.Slots)
 
 		gate := shut(r)
-		r.Count("long due", backdate(r, long, r.Enrol(half, long)))
+		r.Count("long due", backdate(r, long, r.CreateUsers(half, long)))
 		r.Work("one", unhurried)
 		r.Work("two", unhurried)
 		for ctx := r.Within(30 * time.Second); gate.waiting.Load() < half; time.Sleep(20 * time.Millisecond) {
@@ -156,7 +157,7 @@ func TestDatabaseClockSetBack(t *testing.T) {
 func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
-		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 4})
 		until(r, "SELECT bool_and(available_at < clock_timestamp()) FROM almanac.events")
 		tx, err := r.Pool().Begin(t.Context())
 		require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 func TestDatabaseClockJumps(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
-		r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 900, Count: 16}) // four hours
+		r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 900, Count: 16}) // four hours
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK })
 		workers := two(r)
 		hours := []int{-2, -1, 0, 1, 2, 3}
@@ -207,7 +208,7 @@ func TestDatabaseClockDrifts(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := timed(t, seed, chaos.Clock{Rate: rate})
 				before := time.Until(r.Now())
-				r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
 				two(r, unhurried)
 				r.Drained(60 * time.Second)
 				r.Count("seconds of drift", int((time.Until(r.Now()) - before).Abs().Seconds()))
@@ -227,7 +228,7 @@ func TestWorkerClockADayOff(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := timed(t, seed, chaos.Clock{Ahead: ahead})
 				r.Count("hours off", int(time.Until(r.Now()).Abs().Round(time.Hour).Hours()))
-				r.Enrol(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
 				r.Work("one", unhurried)
 				r.Work("two", unhurried)
 				r.Drained(60 * time.Second)

@@ -22,12 +22,12 @@ import (
 // zones agree on every instant, but for their names.
 var zones = []string{"UTC", "Africa/Abidjan", "Atlantic/Reykjavik", "Africa/Accra"}
 
-// editors are how many people edit at once.
+// editors are how many users edit at once.
 const editors = 16
 
 // watch lets the database itself look at each event that is planned, moved or claimed
 // for the first time, in the transaction that does it, and note those that do not
-// follow their person as they are at that moment, and those that are claimed as they
+// follow their user as they are at that moment, and those that are claimed as they
 // are not any more.
 const watch = `
 CREATE SEQUENCE looks;
@@ -70,7 +70,7 @@ BEGIN
 END $$;
 CREATE TRIGGER look AFTER INSERT ON almanac.leases FOR EACH ROW EXECUTE FUNCTION look_at_claim()`
 
-// edited is a run in which people are edited, and what was made of each of them.
+// edited is a run in which users are edited, and what was made of each of them.
 type edited struct {
 	*chaos.Run
 	pool    *pgxpool.Pool
@@ -105,7 +105,7 @@ func newEdited(r *chaos.Run) *edited {
 	return &edited{Run: r, pool: pool, planner: r.PlannerOn(pool), made: make(map[uuid.UUID]map[int]made), gone: make(map[uuid.UUID]departure)}
 }
 
-// change edits a person, and returns what notes it once it is committed.
+// change edits a user, and returns what notes it once it is committed.
 func (e *edited) change(ctx context.Context, planner almanac.Planner, id uuid.UUID, c almanac.ProfileChange) (committed func()) {
 	e.Helper()
 	done, err := planner.UpdateUser(ctx, id, c)
@@ -128,9 +128,9 @@ func (e *edited) change(ctx context.Context, planner almanac.Planner, id uuid.UU
 	}
 }
 
-// part deletes a person.
+// part deletes a user.
 func (e *edited) part(id uuid.UUID) {
-	d, err := e.planner.DeleteUser(e.Context(), id, almanac.Delete{})
+	d, err := e.planner.DeleteUser(e.Context(), id, almanac.DeleteOptions{})
 	if err != nil {
 		e.Errorf("DeleteUser: %v", err)
 	}
@@ -143,7 +143,7 @@ func (e *edited) part(id uuid.UUID) {
 }
 
 // check checks, once everything is drained, that no edit was lost, that no event was
-// planned or delivered as its person had been before, and that nothing is left of
+// planned or delivered as its user had been before, and that nothing is left of
 // whoever is gone.
 func (e *edited) check(bitten ...string) {
 	e.Helper()
@@ -176,7 +176,7 @@ func (e *edited) check(bitten ...string) {
 	e.CheckEdited(append(bitten, "edits", "events looked at")...)
 }
 
-// lost follows a person from version to version, and returns how many edits left no
+// lost follows a user from version to version, and returns how many edits left no
 // trace, or changed what they did not mean to.
 func (e *edited) lost(id uuid.UUID, versions map[int]made) (lost int) {
 	e.Helper()
@@ -214,13 +214,13 @@ func named(format string, args ...any) almanac.ProfileChange {
 	return almanac.ProfileChange{FirstName: &name}
 }
 
-// People are edited as fast as it goes, while their events are claimed and settled,
+// Users are edited as fast as it goes, while their events are claimed and settled,
 // and some are deleted.
 func TestEdits(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		e := newEdited(calm(t, seed))
 		owed := chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6}
-		ids := e.Enrol(people, owed)
+		ids := e.CreateUsers(people, owed)
 		staying, leaving := ids[5:], ids[:5]
 		two(e.Run, unhurried)
 		began := time.Now()
@@ -258,7 +258,7 @@ func TestEdits(t *testing.T) {
 	})
 }
 
-// oneOpen checks that at this moment each person whose series goes on has one open
+// oneOpen checks that at this moment each user whose series goes on has one open
 // event.
 func oneOpen(r *chaos.Run, owed chaos.Owed) {
 	r.Helper()
@@ -273,15 +273,15 @@ func oneOpen(r *chaos.Run, owed chaos.Owed) {
 	r.Count("looks", 1)
 }
 
-// Three edits of a person land in the opposite order of their beginning: each begins
-// a transaction of the host's and looks at the person, and the last is stored first.
+// Three edits of a user land in the opposite order of their beginning: each begins
+// a transaction of the host's and looks at the user, and the last is stored first.
 // In every other round the first is stored at once and stays open, and the others
 // have to wait for it.
 func TestEditsInReversedOrder(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		e := newEdited(calm(t, seed))
 		e.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return http.StatusOK }) // long enough to be met
-		ids := e.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		ids := e.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
 		two(e.Run, unhurried)
 		for round, began := 0, time.Now(); round < len(ids) || time.Since(began) < 3*time.Second; round++ {
 			id, changes := ids[round%len(ids)], []almanac.ProfileChange{moves(round + 1), named("Ada %d", round), moves(round + 2)}
@@ -335,7 +335,7 @@ func (e *edited) queued(id uuid.UUID, changes []almanac.ProfileChange) {
 // waiting says whether so many editors wait for somebody.
 const waiting = `SELECT count(*) = $1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'editor' AND wait_event_type = 'Lock'`
 
-// A worker stands still at each point of an event's way, while people are edited and
+// A worker stands still at each point of an event's way, while users are edited and
 // others are deleted, and goes on. Whom it has locked they wait for.
 func TestEditsAtEachPoint(t *testing.T) {
 	t.Parallel()
@@ -346,7 +346,7 @@ func TestEditsAtEachPoint(t *testing.T) {
 				keep, answer := hold(e.Run)
 				defer answer()
 				keep(point == chaos.MidSend)
-				ids := e.Enrol(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 5})
+				ids := e.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 5})
 				worker := e.Work("worker", unhurried, func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Freeze = point, 1+e.Random.IntN(times(point)), true
 					if point == chaos.AfterClaim {

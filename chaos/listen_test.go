@@ -25,7 +25,7 @@ func hearing(w *chaos.Process, what chaos.Point) (n int) {
 	return n
 }
 
-// untilAll stores people who are owed something at once, until every worker has said
+// untilAll stores users who are owed something at once, until every worker has said
 // something once more than it had.
 func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []int) {
 	r.Helper()
@@ -34,7 +34,7 @@ func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []i
 		limit = 10 * time.Second // its own sign of life is heard twelve after it began, at the earliest
 	}
 	for ctx, missing := r.Within(limit), true; missing; {
-		r.Enrol(1, chaos.Owed{Start: chaos.From(2 * time.Second), Interval: 1, Count: 2})
+		r.CreateUsers(1, chaos.Owed{Start: chaos.From(2 * time.Second), Interval: 1, Count: 2})
 		missing = false
 		for i, w := range workers {
 			missing = missing || hearing(w, what) <= said[i]
@@ -147,7 +147,7 @@ func TestListenBehindPgBouncer(t *testing.T) {
 			if n := hearing(w, chaos.Listening); n > 0 {
 				t.Errorf("%s believes %d times that it hears", w.Name, n)
 			}
-			if n := strings.Count(w.Complaints(), "hints of other processes are not heard"); n != 1 {
+			if n := strings.Count(w.Complaints(), "hints of other processes are not received"); n != 1 {
 				t.Errorf("%s complains %d times, want once\n%s", w.Name, n, w.Complaints())
 			}
 		}

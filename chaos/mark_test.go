@@ -23,7 +23,7 @@ func TestLeftOfTheMark(t *testing.T) {
 		const sweep = 8 * time.Second
 		r := calm(t, seed)
 		r.Pulse()
-		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 30})
+		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 30})
 		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots, o.PollOnly = sweep, chaos.Slots/4, true }) // so that both have to claim, and nobody tells them
 		between(r, 0, sweep)
 		left := append([]chaos.Left{claimedInVain(r, workers)}, storedLate(r, workers)...)
@@ -43,8 +43,8 @@ func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 	require.NoError(r, err)
 	storing, err := r.Pool().Begin(r.Context())
 	require.NoError(r, err)
-	late := r.EnrolBy(r.PlannerOn(storing), 5, owed)
-	held := r.Enrol(5, owed)
+	late := r.CreateUsersBy(r.PlannerOn(storing), 5, owed)
+	held := r.CreateUsers(5, owed)
 	holding, err := r.Pool().Begin(r.Context())
 	require.NoError(r, err)
 	_, err = holding.Exec(r.Context(), "SELECT FROM almanac.queue q JOIN almanac.series s ON s.id = q.series_id WHERE s.user_id = ANY ($1) FOR UPDATE OF q", held)
@@ -62,7 +62,7 @@ func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 }
 
 // claimedInVain has a few events claimed while the workers stand still, and rolls the
-// claim back when both have gone past them. Their people are owed more by then.
+// claim back when both have gone past them. Their users are owed more by then.
 func claimedInVain(r *chaos.Run, workers []*chaos.Process) chaos.Left {
 	r.Helper()
 	for _, w := range workers {
@@ -84,7 +84,7 @@ func claimedInVain(r *chaos.Run, workers []*chaos.Process) chaos.Left {
 
 // claimIn claims a few events in a transaction, as soon as there are any: fewer than
 // a worker takes at once, so that its mark stays where it is when it finds them.
-func claimIn(r *chaos.Run) (pgx.Tx, almanac.Claim) {
+func claimIn(r *chaos.Run) (pgx.Tx, almanac.ClaimResult) {
 	r.Helper()
 	for ctx := r.Within(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		tx, err := r.Pool().Begin(ctx)

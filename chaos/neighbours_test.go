@@ -63,7 +63,7 @@ var neighbours = map[string]neighbour{
 	})},
 	"delete": {commit: true, begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
 		n.Release(id)
-		_, err := s.DeleteUser(ctx, id, almanac.Delete{AtOnce: true})
+		_, err := s.DeleteUser(ctx, id, almanac.DeleteOptions{AtOnce: true})
 		return err
 	})},
 	"schedule": {commit: true, begin: forEach(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
@@ -72,7 +72,7 @@ var neighbours = map[string]neighbour{
 	})},
 	"cancel": {begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
 		return n.onOpen(ctx, id, func(e almanac.Event) error {
-			_, err := s.Cancel(ctx, e.ID, almanac.Cancel{})
+			_, err := s.Cancel(ctx, e.ID, almanac.CancelOptions{})
 			return err
 		})
 	})},
@@ -92,11 +92,11 @@ var neighbours = map[string]neighbour{
 		return err
 	})},
 	"enrol": {begin: planned(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler) error {
-		_, err := s.Enrol(ctx, profiles(200), almanac.Enrol{})
+		_, err := s.CreateUsers(ctx, profiles(200), almanac.CreateUsersOptions{})
 		return err
 	})},
 	"backfill": {waits: edits, begin: planned(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler) error {
-		_, err := s.Backfill(ctx, chaos.TickType, almanac.Backfill{})
+		_, err := s.Backfill(ctx, chaos.TickType, almanac.BackfillOptions{})
 		return err
 	})},
 	"SELECT FOR UPDATE of users":       {begin: sql(`SELECT FROM almanac.users WHERE id = ANY ($1) FOR UPDATE`)},
@@ -143,8 +143,8 @@ func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
 	const ordinary = time.Second // late, on a busy machine
 	n := &neighbourhood{Run: calm(t, seed)}
 	ticks := int(*stays/time.Second) + 4
-	n.others = n.Enrol(12, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
-	n.locked = n.Enrol(3, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
+	n.others = n.CreateUsers(12, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
+	n.locked = n.CreateUsers(3, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
 	for range 4 {
 		enrolment, err := n.Planner().CreateUser(t.Context(), spareProfile(uuid.New()))
 		require.NoError(t, err)
@@ -181,7 +181,7 @@ func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
 
 	for _, id := range n.spare {
 		n.Release(id)
-		_, err := n.Planner().DeleteUser(t.Context(), id, almanac.Delete{AtOnce: true})
+		_, err := n.Planner().DeleteUser(t.Context(), id, almanac.DeleteOptions{AtOnce: true})
 		require.NoError(t, err)
 	}
 	n.Drained(60 * time.Second)
@@ -240,7 +240,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 			return err
 		},
 		"enrol": func(ctx context.Context) error {
-			_, err := s.Enrol(ctx, profiles(100), almanac.Enrol{})
+			_, err := s.CreateUsers(ctx, profiles(100), almanac.CreateUsersOptions{})
 			return err
 		},
 		"find": func(ctx context.Context) error {
@@ -248,7 +248,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 			return err
 		},
 		"backfill": func(ctx context.Context) error {
-			done, err := s.Backfill(ctx, chaos.TickType, almanac.Backfill{})
+			done, err := s.Backfill(ctx, chaos.TickType, almanac.BackfillOptions{})
 			if err == nil && len(done.Refused) > len(n.locked) && beside.waits == nil {
 				err = fmt.Errorf("%d refused: %w", len(done.Refused), done.Refused[0].Err)
 			}
@@ -279,13 +279,13 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 		"delete": func(ctx context.Context) error {
 			e, err := s.CreateUser(ctx, spareProfile(uuid.New()))
 			if err == nil {
-				_, err = s.DeleteUser(ctx, e.User.ID, almanac.Delete{})
+				_, err = s.DeleteUser(ctx, e.User.ID, almanac.DeleteOptions{})
 			}
 			return err
 		},
 		"cancel": func(ctx context.Context) error {
 			return n.onOpen(ctx, n.spare[1], func(e almanac.Event) error {
-				_, err := s.Cancel(ctx, e.ID, almanac.Cancel{})
+				_, err := s.Cancel(ctx, e.ID, almanac.CancelOptions{})
 				return err
 			})
 		},

@@ -19,8 +19,8 @@ import (
 // Entry is one delivery as the receiver saw it.
 type Entry struct {
 	Key        string // the idempotency key
-	Occurrence string // the person and the occurrence, as the message has them
-	Born       string // when the person was, as the message has it; empty if it does not
+	Occurrence string // the user and the occurrence, as the message has them
+	Born       string // when the user was, as the message has it; empty if it does not
 	Body       string // a hash of the bytes
 	At         time.Time
 	Signed     time.Time // as the sender has it, to the second
@@ -133,7 +133,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(body)
-	named := append(strings.Fields(message.Message), "", "", "")[:3] // a person, an occurrence, a birth
+	named := append(strings.Fields(message.Message), "", "", "")[:3] // a user, an occurrence, a birth
 	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: strings.TrimSpace(named[0] + " " + named[1]), Born: named[2], Body: hex.EncodeToString(sum[:8]), At: nows[clock], Clock: clock}
 	if seconds, err := strconv.ParseInt(req.Header.Get("Webhook-Timestamp"), 10, 64); err == nil { // as it was verified
 		e.Signed = time.Unix(seconds, 0)

@@ -35,7 +35,7 @@ const (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// Run is one run of a row: a database, a receiver, people who are owed something,
+// Run is one run of a row: a database, a receiver, users who are owed something,
 // and workers.
 type Run struct {
 	*testing.T
@@ -51,7 +51,7 @@ type Run struct {
 	mu        sync.Mutex
 	workers   []*Process
 	counts    map[string]int
-	released  map[string]bool // people who were deleted
+	released  map[string]bool // users who were deleted
 	forgetful bool            // the server lost commits that it had acknowledged
 	allowed   int             // repeats that the faults explain
 	seen      map[uuid.UUID]string
@@ -116,23 +116,23 @@ func (r *Run) PlannerOn(db postgres.DB) almanac.Scheduler {
 	return scheduler
 }
 
-// Enrol stores people, each owed the given occurrences from a moment on, and
+// CreateUsers stores users, each owed the given occurrences from a moment on, and
 // returns their ids. What passes before somebody is stored, on a slow machine, they
 // are not owed.
-func (r *Run) Enrol(people int, o Owed) (ids []uuid.UUID) {
+func (r *Run) CreateUsers(users int, o Owed) (ids []uuid.UUID) {
 	r.Helper()
-	return r.EnrolBy(r.Planner(), people, o)
+	return r.CreateUsersBy(r.Planner(), users, o)
 }
 
-// EnrolBy is Enrol by a planner, which may be in a transaction.
-func (r *Run) EnrolBy(planner almanac.Planner, people int, o Owed) (ids []uuid.UUID) {
+// CreateUsersBy is CreateUsers by a planner, which may be in a transaction.
+func (r *Run) CreateUsersBy(planner almanac.Planner, users int, o Owed) (ids []uuid.UUID) {
 	r.Helper()
 	keys, err := o.Keys()
 	require.NoError(r, err)
 	attributes, err := json.Marshal(map[string]Owed{"owed": o})
 	require.NoError(r, err)
 	asked := r.From(0) // what is older is owed, since somebody sees to it
-	for range people {
+	for range users {
 		began := r.From(0)
 		enrolment, err := planner.CreateUser(r.Context(), almanac.Profile{
 			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes,
@@ -148,15 +148,15 @@ func (r *Run) EnrolBy(planner almanac.Planner, people int, o Owed) (ids []uuid.U
 	return ids
 }
 
-// passed reports whether an occurrence was over when a person was stored, after a
+// passed reports whether an occurrence was over when a user was stored, after a
 // moment: of what comes between this moment and now, the first event says it. All of
 // it is by the database's clock, which decides what is over.
-func (r *Run) passed(key, began string, e almanac.Enrolment) bool {
+func (r *Run) passed(key, began string, e almanac.UserWithEvents) bool {
 	r.Helper()
 	return key <= began || key <= r.From(0) && (len(e.Events) == 0 || key < e.Events[0].OccurrenceKey)
 }
 
-// Owed is how many occurrences people are owed.
+// Owed is how many occurrences users are owed.
 func (r *Run) Owed() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

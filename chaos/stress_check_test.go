@@ -54,7 +54,7 @@ func (s *stress) checkLedger() {
 		Crashes, Events  int       // more than one if it was requeued
 		Cancelled, Over  time.Time // of the year 1 if it was not
 	}
-	rows, err := s.pool.Query(s.Context(), `SELECT b.key, min(b.user_id::text), min(b.occurrence) FILTER (WHERE b.occurrence NOT LIKE '~%'),
+	rows, err := s.pool.Query(s.Context(), `SELECT b.key, min(b.user_id::text), min(b.occurrence),
 		coalesce(sum(e.crashes), 0)::int, count(*)::int, coalesce(max(e.at) FILTER (WHERE e.cancelled), '0001-01-01'), coalesce(max(e.at), '0001-01-01')
 		FROM born b LEFT JOIN ended e USING (id) GROUP BY b.key`)
 	require.NoError(s, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/chaos"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -54,8 +55,8 @@ var faults = map[string]string{
 	"lost":                                  `SELECT b.id || ' ' || b.occurrence FROM born b JOIN almanac.users u ON u.id = b.user_id WHERE b.id NOT IN (SELECT id FROM ended)`,
 	"ended, and never begun":                `SELECT id::text FROM ended WHERE id NOT IN (SELECT id FROM born)`,
 	"executed early":                        `SELECT id || ' ' || occurrence FROM ended WHERE executed < due`,
-	"one key of two occurrences":            `SELECT key FROM born WHERE occurrence NOT LIKE '~%' GROUP BY key HAVING count(DISTINCT (user_id, occurrence)) > 1`,
-	"two keys of one occurrence":            `SELECT user_id || ' ' || occurrence FROM born WHERE occurrence NOT LIKE '~%' GROUP BY user_id, occurrence HAVING count(DISTINCT key) > 1`,
+	"one key of two occurrences":            `SELECT key FROM born GROUP BY key HAVING count(DISTINCT (user_id, occurrence)) > 1`,
+	"two keys of one occurrence":            `SELECT user_id || ' ' || occurrence FROM born GROUP BY user_id, occurrence HAVING count(DISTINCT key) > 1`,
 	"standing still":                        owedTicks + `SELECT user_id || ' ' || occurrence FROM owed WHERE (user_id, occurrence) NOT IN (SELECT user_id, occurrence FROM ended)`,
 	"begun later than at the next":          firstTicks + `SELECT user_id || ' ' || occurrence FROM first WHERE occurrence::timestamp AT TIME ZONE 'UTC' > greatest(at, $1::timestamptz) + interval '1 s' AND $2::timestamptz IS NOT NULL`,
 	"an event of a deleted user":            `SELECT id::text FROM almanac.events WHERE user_id NOT IN (SELECT id FROM almanac.users)`,
@@ -73,7 +74,7 @@ var faults = map[string]string{
 
 const (
 	keyless    = `SELECT id || ' ' || occurrence_key || ' ' || status FROM almanac.events WHERE idempotency_key NOT IN (SELECT idempotency_key FROM almanac.keys)`
-	firstTicks = `WITH first AS (SELECT DISTINCT ON (user_id) user_id, occurrence, at FROM born WHERE occurrence NOT LIKE '~%' ORDER BY user_id, occurrence) `
+	firstTicks = `WITH first AS (SELECT DISTINCT ON (user_id) user_id, occurrence, at FROM born ORDER BY user_id, occurrence) `
 	owedTicks  = firstTicks + `, owed AS (SELECT f.user_id, o.occurrence FROM first f JOIN almanac.users u ON u.id = f.user_id,
 		LATERAL (SELECT to_char(t AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS') COLLATE "C" AS occurrence FROM generate_series($1::timestamptz, $2, '1 s') t) o
 		WHERE o.occurrence >= f.occurrence) `
@@ -88,7 +89,7 @@ type stress struct {
 	found map[string]bool // events without a key, for the one who watches
 }
 
-// Everybody works at once and at random: workers that are stopped or killed, people who
+// Everybody works at once and at random: workers that are stopped or killed, users who
 // are edited, moved and deleted, operators, and hosts whose transactions stay open and
 // then commit or roll back. In the end nothing is lost, repeated or left over.
 func TestRandomStress(t *testing.T) {
@@ -194,7 +195,7 @@ func (s *stress) do(ctx context.Context, random *rand.Rand, planner almanac.Sche
 		enrolment, err := planner.CreateUser(ctx, s.profile(uuid.New()))
 		return func() { s.add(enrolment.User.ID); s.Count("created", 1) }, err
 	case 2:
-		d, err := planner.DeleteUser(ctx, id, almanac.Delete{AtOnce: random.IntN(2) == 0})
+		d, err := planner.DeleteUser(ctx, id, almanac.DeleteOptions{AtOnce: random.IntN(2) == 0})
 		return func() {
 			s.mu.Lock()
 			s.gone[id] = departure{time.Now(), len(d.InFlight)}
@@ -205,7 +206,7 @@ func (s *stress) do(ctx context.Context, random *rand.Rand, planner almanac.Sche
 		}, err
 	case 3, 4:
 		return s.onOne(ctx, random, store, id, almanac.Pending, func(e almanac.Event) (func(), error) {
-			_, err := planner.Cancel(ctx, e.ID, almanac.Cancel{Reason: "not today"})
+			_, err := planner.Cancel(ctx, e.ID, almanac.CancelOptions{Reason: "not today"})
 			return count("cancelled"), err
 		})
 	case 5, 6:
@@ -215,7 +216,7 @@ func (s *stress) do(ctx context.Context, random *rand.Rand, planner almanac.Sche
 		})
 	case 7:
 		_, err := planner.Schedule(ctx, id, chaos.TickType)
-		if errors.Is(err, almanac.ErrNoOccurrence) {
+		if errors.Is(err, calendar.ErrNoOccurrence) {
 			err = nil // those who were enrolled at last
 		}
 		return count("scheduled"), err
@@ -251,7 +252,7 @@ func (s *stress) operate(ctx context.Context, random *rand.Rand) {
 	what := []almanac.Operation{almanac.OperationCancel, almanac.OperationRequeue}[random.IntN(2)]
 	ids := s.pick(random, 3)
 	for _, id := range ids {
-		done, err := s.planner.Operate(ctx, what, almanac.And{almanac.ForUser(id), almanac.OfType(chaos.TickType)}, almanac.Operate{Limit: 3, Cancel: almanac.Cancel{Reason: "not today"}})
+		done, err := s.planner.Operate(ctx, what, almanac.And{almanac.ForUser(id), almanac.OfType(chaos.TickType)}, almanac.OperateOptions{Limit: 3, Cancel: almanac.CancelOptions{Reason: "not today"}})
 		s.tolerate(err)
 		s.Count(string(what)+" of a filter", len(done.Events))
 	}
@@ -279,7 +280,7 @@ func (s *stress) tend(ctx context.Context, random *rand.Rand) {
 			}
 		}
 	case 2:
-		done, err := planner.Backfill(ctx, chaos.TickType, almanac.Backfill{})
+		done, err := planner.Backfill(ctx, chaos.TickType, almanac.BackfillOptions{})
 		s.tolerate(err)
 		s.Count("backfilled users", done.Users)
 	default:
@@ -297,7 +298,7 @@ func (s *stress) lockRows(ctx context.Context, random *rand.Rand) {
 	s.tolerate(pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		switch ids := s.pick(random, 3); random.IntN(10) {
 		case 0:
-			_, err = s.PlannerOn(tx).Backfill(ctx, chaos.TickType, almanac.Backfill{})
+			_, err = s.PlannerOn(tx).Backfill(ctx, chaos.TickType, almanac.BackfillOptions{})
 			hold /= 10 // all users wait
 		case 1, 2, 3, 4:
 			_, err = tx.Exec(ctx, "SELECT FROM almanac.users WHERE id = ANY ($1) ORDER BY id FOR UPDATE", ids)
@@ -359,13 +360,13 @@ func (s *stress) profile(id uuid.UUID) almanac.Profile {
 
 // enrol stores users, and returns what notes them once that is committed.
 func (s *stress) enrol(ctx context.Context, planner almanac.Scheduler, ids ...uuid.UUID) (committed func()) {
-	done, err := planner.Enrol(ctx, func(yield func(almanac.Profile, error) bool) {
+	done, err := planner.CreateUsers(ctx, func(yield func(almanac.Profile, error) bool) {
 		for _, id := range ids {
 			if !yield(s.profile(id), nil) {
 				return
 			}
 		}
-	}, almanac.Enrol{})
+	}, almanac.CreateUsersOptions{})
 	s.tolerate(err)
 	for _, refused := range done.Refused {
 		s.tolerate(refused.Err)

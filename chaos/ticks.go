@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // TickType is the event type of [Ticks].
 const TickType = "TICK"
 
-// Owed is what a person is owed: occurrences at an interval, as the attribute
+// Owed is what a user is owed: occurrences at an interval, as the attribute
 // "owed" has it.
 type Owed struct {
 	Start    string `json:"start"`    // the wall time of the first
@@ -49,7 +50,7 @@ func (o Owed) Keys() ([]string, error) {
 // ticks is the handler: each occurrence is owed, however late.
 type ticks struct{ almanac.Recurring }
 
-// Ticks returns the handler of what people are [Owed], with a limit for an attempt.
+// Ticks returns the handler of what users are [Owed], with a limit for an attempt.
 func Ticks(attempt time.Duration) almanac.EventHandler {
 	return ticks{almanac.Recurring{
 		Type: TickType,
@@ -66,7 +67,7 @@ func Ticks(attempt time.Duration) almanac.EventHandler {
 	}}
 }
 
-// Channel is that of the receiver to whom the person's deliveries go.
+// Channel is that of the receiver to whom the user's deliveries go.
 func (ticks) Channel(e almanac.Event) almanac.Channel {
 	switch m := mark(e); Poison(m) {
 	case "", Panics, Exits, Kills, Ignores, Lingers:
@@ -76,7 +77,7 @@ func (ticks) Channel(e almanac.Event) almanac.Channel {
 	}
 }
 
-// mark is what an event's message says besides the person, the occurrence and when
+// mark is what an event's message says besides the user, the occurrence and when
 // they were born: a poison, or a receiver.
 func mark(e almanac.Event) string {
 	var payload struct{ Message string }
@@ -93,9 +94,9 @@ func owedTo(u almanac.User) Owed {
 	return attributes.Owed
 }
 
-func rule(u almanac.User) (almanac.Recurrence, error) {
+func rule(u almanac.User) (calendar.Recurrence, error) {
 	o := owedTo(u)
-	start, err := almanac.ParseWallTime(o.Start)
+	start, err := calendar.ParseWallTime(o.Start)
 	if err != nil {
 		return nil, err
 	}
@@ -104,19 +105,19 @@ func rule(u almanac.User) (almanac.Recurrence, error) {
 
 // every is a recurrence by the second, for which no calendar is needed.
 type every struct {
-	start    almanac.WallTime
+	start    calendar.WallTime
 	interval time.Duration
 	count    int
 }
 
-func (e every) After(w almanac.WallTime, _ almanac.Policies) (almanac.Slot, error) {
+func (e every) After(w calendar.WallTime, _ calendar.Policies) (calendar.Slot, error) {
 	n := 0
 	if !w.Before(e.start) {
 		n = int(w.Labelled().Sub(e.start.Labelled())/e.interval) + 1
 	}
 	if n >= e.count {
-		return almanac.Slot{}, almanac.ErrNoOccurrence
+		return calendar.Slot{}, calendar.ErrNoOccurrence
 	}
-	wall := almanac.WallTimeOf(e.start.Labelled().Add(time.Duration(n) * e.interval))
-	return almanac.Slot{Key: wall.String(), Wall: wall}, nil
+	wall := calendar.WallTimeOf(e.start.Labelled().Add(time.Duration(n) * e.interval))
+	return calendar.Slot{Key: wall.String(), Wall: wall}, nil
 }

@@ -45,7 +45,7 @@ WHEN (NEW.event_id = OLD.event_id AND NEW.version = OLD.version + 2) EXECUTE FUN
 const heldBy = `SELECT count(*) FROM almanac.leases l JOIN almanac.processing_events e ON e.lease_token = l.token
 	WHERE e.target_timestamp_utc > clock_timestamp() AND split_part(l.owner, '/', 2) = $1`
 
-// window is a run in which people are edited about the instants at which their events
+// window is a run in which users are edited about the instants at which their events
 // begin.
 type window struct {
 	*edited
@@ -53,7 +53,7 @@ type window struct {
 	lives map[uuid.UUID][]stretch
 }
 
-// stretch is how a person was after an edit, which each of their events that begins is
+// stretch is how a user was after an edit, which each of their events that begins is
 // to follow.
 type stretch struct {
 	zone, born       string
@@ -65,7 +65,7 @@ func newWindow(r *chaos.Run, owed chaos.Owed) (*window, []uuid.UUID) {
 	w := &window{edited: newEdited(r), lives: make(map[uuid.UUID][]stretch)}
 	_, err := r.Pool().Exec(r.Context(), watchTakenBack)
 	require.NoError(r, err)
-	ids := r.Enrol(people, owed)
+	ids := r.CreateUsers(people, owed)
 	for _, id := range ids {
 		w.lives[id] = []stretch{{zone: "UTC", born: "1990-01-01"}}
 	}
@@ -78,7 +78,7 @@ func waitForTheSecond(d time.Duration) {
 	time.Sleep((now.Truncate(time.Second).Add(2*time.Second-d).Sub(now) % time.Second))
 }
 
-// edit changes a person, in a transaction that stays open for a while. Of one person
+// edit changes a user, in a transaction that stays open for a while. Of one user
 // there is one at a time.
 func (w *window) edit(id uuid.UUID, c almanac.ProfileChange, open time.Duration) {
 	w.Helper()
@@ -110,7 +110,7 @@ func (w *window) edit(id uuid.UUID, c almanac.ProfileChange, open time.Duration)
 	w.lives[id] = append(life, is)
 }
 
-// follows reports whether a delivery is what the person was owed as they were when it
+// follows reports whether a delivery is what the user was owed as they were when it
 // began: no edit was committed before its instant that it does not know of, and none
 // that it knows of came after it.
 func (w *window) follows(life []stretch, key string, d chaos.Entry) bool {
@@ -151,7 +151,7 @@ func (w *window) check(bitten ...string) {
 	w.edited.check(append(bitten, "taken back")...)
 }
 
-// editAll edits people one after the other until ctx is done, mostly about the instants
+// editAll edits users one after the other until ctx is done, mostly about the instants
 // of their events, and leaves them where they were.
 func (w *window) editAll(ctx context.Context, ids []uuid.UUID, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -184,7 +184,7 @@ func holding(r *chaos.Run, worker *chaos.Process) {
 	}
 }
 
-// People move away and back, turn out to be born on another day, change their name or
+// Users move away and back, turn out to be born on another day, change their name or
 // are deleted while workers hold what begins for them in a moment, and one of the
 // workers dies. What was committed before an instant holds from it on.
 func TestEditsInTheWindow(t *testing.T) {
@@ -227,7 +227,7 @@ func TestEditsInTheWindow(t *testing.T) {
 func TestStoppedInTheWindow(t *testing.T) {
 	rowByItself(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 12})
+		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 12})
 		ahead := func(o *chaos.Orders) { o.LookAhead, o.Slots = far, people } // half of them each
 		workers := []*chaos.Process{r.Work("one", unhurried, ahead), r.Work("two", unhurried, ahead)}
 		for i := range 5 {

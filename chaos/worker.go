@@ -96,7 +96,7 @@ type Orders struct {
 	Once bool
 	// Connections is how many its pool has at most. Zero is the pool's own choice.
 	Connections int32
-	// Flood is the id of a person whom the process edits in a hundred calls at once
+	// Flood is the id of a user whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
 }
@@ -341,7 +341,7 @@ func (s stopping) Listen(ctx context.Context, wake func()) error {
 	return err
 }
 
-func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	s.w.ready.Do(func() { s.w.say(Report{Point: Ready}) })
 	s.w.at(BeforeClaim)
 	if !r.Mark.IsZero() && !r.Mark.Equal(s.w.mark) {
@@ -355,7 +355,7 @@ func (s stopping) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cl
 	return claim, err
 }
 
-func (s stopping) Settle(ctx context.Context, batch []almanac.Settlement) ([]almanac.Settled, error) {
+func (s stopping) Settle(ctx context.Context, batch []almanac.Settlement) ([]almanac.SettleResult, error) {
 	s.w.at(BeforeSettle)
 	if s.w.Freeze {
 		// As if the statements had been sent before: whether the lease is over is then

@@ -53,21 +53,3 @@ func in(language string, all []block) (some []block) {
 	}
 	return some
 }
-
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
-
-// Links within the house lead to something.
-func TestLinksOfTheDocumentsLead(t *testing.T) {
-	t.Parallel()
-	for name := range blocks(t) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range link.FindAllSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(name), string(found[1]))); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-}

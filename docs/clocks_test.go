@@ -11,7 +11,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"github.com/teambition/rrule-go"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // The table in clocks.md says what becomes of a wall time here, in Go, and with two
@@ -34,7 +34,7 @@ func TestTheTableOfClocksIsWhatTheyDo(t *testing.T) {
 		{"Europe/Berlin", "2026-10-25T02:30:00"},
 		{"Australia/Lord_Howe", "2026-04-05T01:45:00"},
 	} {
-		w, err := almanac.ParseWallTime(c.wall)
+		w, err := calendar.ParseWallTime(c.wall)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,9 +45,9 @@ func TestTheTableOfClocksIsWhatTheyDo(t *testing.T) {
 	}
 }
 
-func rowOf(t *testing.T, name string, w almanac.WallTime) string {
+func rowOf(t *testing.T, name string, w calendar.WallTime) string {
 	t.Helper()
-	zone, err := almanac.LoadTimezone(name)
+	zone, err := calendar.LoadTimezone(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func rowOf(t *testing.T, name string, w almanac.WallTime) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := zone.Resolve(w, almanac.Policies{})
+	r, err := zone.Resolve(w, calendar.Policies{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func rowOf(t *testing.T, name string, w almanac.WallTime) string {
 // near is shorter than the time between two days' occurrences.
 const near = 14 * time.Hour
 
-func byCron(t *testing.T, zone string, w almanac.WallTime, around time.Time) (instants []time.Time) {
+func byCron(t *testing.T, zone string, w calendar.WallTime, around time.Time) (instants []time.Time) {
 	t.Helper()
 	daily, err := cron.ParseStandard(fmt.Sprintf("CRON_TZ=%s %d %d * * *", zone, w.Clock.Minute, w.Clock.Hour))
 	if err != nil {
@@ -95,7 +95,7 @@ func byCron(t *testing.T, zone string, w almanac.WallTime, around time.Time) (in
 	return instants
 }
 
-func byRRule(t *testing.T, location *time.Location, w almanac.WallTime, around time.Time) []time.Time {
+func byRRule(t *testing.T, location *time.Location, w calendar.WallTime, around time.Time) []time.Time {
 	t.Helper()
 	start := w.Labelled().AddDate(0, 0, -10)
 	daily, err := rrule.NewRRule(rrule.ROption{Freq: rrule.DAILY, Count: 30,

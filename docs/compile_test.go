@@ -23,8 +23,8 @@ import (
 
 // imported are the packages that fragments may name, by the name.
 var imported = map[string]string{
-	"almanac": "github.com/almanac-go/almanac", "postgres": "github.com/almanac-go/almanac/postgres", "webhook": "github.com/almanac-go/almanac/webhook",
-	"almanactest": "github.com/almanac-go/almanac/almanactest", "httpapi": "github.com/almanac-go/almanac/httpapi",
+	"almanac": "github.com/almanac-go/almanac", "calendar": "github.com/almanac-go/almanac/calendar", "postgres": "github.com/almanac-go/almanac/postgres", "webhook": "github.com/almanac-go/almanac/webhook",
+	"almanactest": "github.com/almanac-go/almanac/almanactest", "httpapi": "github.com/almanac-go/almanac/httpapi", "command": "github.com/almanac-go/almanac/cmd/command",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool", "stdlib": "github.com/jackc/pgx/v5/stdlib", "uuid": "github.com/google/uuid",
 	"context": "context", "sql": "database/sql", "json": "encoding/json", "errors": "errors", "fmt": "fmt", "iter": "iter", "log": "log", "slog": "log/slog",
 	"http": "net/http", "os": "os", "signal": "os/signal", "syscall": "syscall", "testing": "testing", "synctest": "testing/synctest", "time": "time", "tzdata": "time/tzdata",
@@ -34,7 +34,7 @@ var imported = map[string]string{
 var given = map[string]string{
 	"ctx": "var ctx context.Context", "pool": "var pool *pgxpool.Pool", "tx": "var tx pgx.Tx", "db": "var db *sql.DB", "t": "var t *testing.T",
 	"store": "var store *postgres.Store", "registry": "var registry almanac.Registry", "scheduler": "var scheduler almanac.Scheduler",
-	"profile": "var profile almanac.Profile", "people": "var people iter.Seq2[almanac.Profile, error]", "eventType": "var eventType string",
+	"profile": "var profile almanac.Profile", "profiles": "var profiles iter.Seq2[almanac.Profile, error]", "eventType": "var eventType string",
 	"deliver": "var deliver almanac.DelivererFunc", "options": "var options []almanac.Option", "id": "var id uuid.UUID",
 	"must":  "func must[T any](value T, err error) T { check(err); return value }",
 	"check": "func check(err error) { if err != nil { log.Fatal(err) } }",

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // Each row of the table of refused names says what they suggest, name by name; where
@@ -31,8 +31,8 @@ func TestTheTableOfRefusedNamesIsWhatTheySuggest(t *testing.T) {
 			if len(suggested) > 0 {
 				want = suggested[min(i, len(suggested)-1)][1]
 			}
-			_, err := almanac.LoadTimezone(name[1])
-			if refused := (*almanac.InvalidTimezoneError)(nil); !errors.As(err, &refused) || refused.Suggestion != want {
+			_, err := calendar.LoadTimezone(name[1])
+			if refused := (*calendar.InvalidTimezoneError)(nil); !errors.As(err, &refused) || refused.Suggestion != want {
 				t.Errorf("LoadTimezone(%q): %v; clocks.md says that it suggests %q", name[1], err, want)
 			}
 		}

@@ -4,7 +4,7 @@
 --
 -- almanac_owner    owns the PostgreSQL schema and migrates it
 -- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
--- almanac_api      keeps people and plans for them, and looks at events; it neither claims nor settles
+-- almanac_api      keeps users and plans for them, and looks at events; it neither claims nor settles
 -- almanac_operator changes single events: cancels, runs now, requeues and pauses; it may do what worker and api may
 -- almanac_relay    reads the outbox of domain events as a consumer, and prunes it; see docs/operations.md
 -- almanac_reader   reads types, times, states and counts of events and users, and nothing that says whose they are
@@ -128,12 +128,12 @@ BEGIN
 
     -- The worker.
 
-    -- Successors are planned from the whole person.
+    -- Successors are planned from the whole user.
     GRANT SELECT ON users TO almanac_worker;
     -- Settling and replanning lock users FOR NO KEY UPDATE, removing them FOR UPDATE. Each wants the right to update
     -- some column, whichever: this one says least.
     GRANT UPDATE (updated_at) ON users TO almanac_worker;
-    -- The sweep removes people who were deleted while something was in flight. What is about them goes with them, by a trigger,
+    -- The sweep removes users who were deleted while something was in flight. What is about them goes with them, by a trigger,
     -- which acts as the owner, and so does the one that tells series of an edit.
     GRANT DELETE ON users TO almanac_worker;
     -- What is owed, what is being delivered and what has ended, whole.
@@ -141,14 +141,15 @@ BEGIN
     -- A successor may begin another series, and rules that are new too. Whom and what a series is for never changes, and the
     -- version of the user is told by the trigger, save where a series begins again that had ended.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
-        target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version) ON series
+        target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
+        origin_event, follows_user, payload_made) ON series
         TO almanac_worker;
     -- Outcomes and releases, and what puts a successor in the place of what ended. Zone rules that are new move instants. Where
-    -- they skip a wall time that a policy will not have moved, the person is rescheduled: events get another occurrence, or go
+    -- they skip a wall time that a policy will not have moved, the user is rescheduled: events get another occurrence, or go
     -- when there is none.
     GRANT UPDATE (current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
-        policies, idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
-        updated_at) ON series TO almanac_worker;
+        policies, idempotency_key, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
+        claim_count, crash_count, version, created_at, updated_at) ON series TO almanac_worker;
     -- A claim takes what is pending out of the queue, and a release puts it back.
     GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), DELETE ON queue TO almanac_worker;
     -- Claiming locks what it takes, and pruning too: both want the right to update some column. The guards let nobody use it.
@@ -190,13 +191,14 @@ BEGIN
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
     -- Series as they begin, as the worker's.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
-        target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version) ON series
+        target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
+        origin_event, follows_user, payload_made) ON series
         TO almanac_api;
     -- Another target for what is pending, another event where there is none any more, for which the counters begin again, and
     -- none where nothing is owed any longer. What is used up stays so.
     GRANT UPDATE (current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, last_error, retry_count, claim_count, crash_count, version, created_at,
-        updated_at) ON series TO almanac_api;
+        idempotency_key, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
+        crash_count, version, created_at, updated_at) ON series TO almanac_api;
     -- What is pending and moves leaves its place in the queue for another. It is locked before, for which the right to update
     -- some column is wanted; the guard lets nobody use it.
     GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), UPDATE (available_at), DELETE ON queue TO almanac_api;
@@ -210,7 +212,7 @@ BEGIN
     -- The operator, besides what the worker and the API may.
 
     -- What failed begins again with its counters.
-    GRANT INSERT (claim_count, last_error, requeued_from) ON series TO almanac_operator;
+    GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
     -- A series is left to a program that has the handler.
     GRANT INSERT, UPDATE (used_key) ON unplanned TO almanac_operator;
     GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
@@ -228,11 +230,11 @@ BEGIN
 
     -- How many users there are, in which zones. Without ids, and without times of creation, which are those of their first events.
     GRANT SELECT (timezone, deleted_at) ON users TO almanac_reader;
-    -- Without user ids, so that the date of a birthday is nobody's. Without occurrence keys, failure reasons, errors and payloads, which hold
+    -- Without user ids, so that the date of a birthday is nobody's. Without names of series, occurrence keys, failure reasons, errors and payloads, which hold
     -- what the host and receivers write. Without idempotency keys, which are hashes of a user id and an instant, and can be guessed.
     -- A count looks at the parts, each by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
-        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, requeued_from, delayed_from)
+        executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
     GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from) ON queue TO almanac_reader;

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
@@ -27,7 +29,6 @@ import (
 
 // The five workflows of the seeds, as they tell them: an HTTP API, PostgreSQL, schedulers
 // and an HTTP receiver, all real. docs/seeds.md names them W1 to W5.
-
 const (
 	patience  = 2 * time.Minute
 	pollEvery = 20 * time.Millisecond
@@ -59,7 +60,7 @@ type greeting struct{ key, body string }
 // deploy makes a deployment in which today's birthdays come after ahead. Nothing runs yet.
 func deploy(t *testing.T, ahead time.Duration) *deployment {
 	t.Helper()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	count := func(table string) (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac."+table).Scan(&n))
 		return n
@@ -70,7 +71,7 @@ func deploy(t *testing.T, ahead time.Duration) *deployment {
 		d.zone = fmt.Sprintf("Etc/GMT%+d", -hours) // whose sign is that of POSIX
 	}
 	at := d.wall().Clock
-	d.birthday = almanac.Birthday{At: func(almanac.User) almanac.Clock { return at }}
+	d.birthday = almanac.Birthday{At: func(almanac.User) calendar.Clock { return at }}
 	d.birthday.RetryPolicy = almanac.RetryPolicy{First: 100 * time.Millisecond, Factor: 1}
 	d.receiver = httptest.NewServer(http.HandlerFunc(d.receive))
 	t.Cleanup(d.receiver.Close)
@@ -155,8 +156,8 @@ func (d *deployment) logged(message string) (fields map[string]any) {
 }
 
 // wall is what clocks show where today's birthdays are, at their moment.
-func (d *deployment) wall() almanac.WallTime {
-	return almanac.StoredTimezone(d.zone).WallTime(d.moment)
+func (d *deployment) wall() calendar.WallTime {
+	return calendar.StoredTimezone(d.zone).WallTime(d.moment)
 }
 
 // profile is somebody whose birthday comes at the deployment's moment.
@@ -346,18 +347,17 @@ func TestWorkflow4FailureRecoveryAfterDowntime(t *testing.T) {
 // missed stores a user whose birthday came at an instant at which nothing ran.
 func (d *deployment) missed(due time.Time) {
 	d.t.Helper()
-	wall := almanac.WallTimeOf(due)
+	wall := calendar.WallTimeOf(due)
 	u, err := almanac.NewUser(almanac.Profile{FirstName: "Due", LastName: due.Format(time.DateOnly), Timezone: "UTC",
 		DateOfBirth: fmt.Sprintf("1992-%02d-%02d", int(wall.Date.Month), wall.Date.Day)}, due)
 	require.NoError(d.t, err)
-	birthday := almanac.Birthday{At: func(almanac.User) almanac.Clock { return wall.Clock }}
+	birthday := almanac.Birthday{At: func(almanac.User) calendar.Clock { return wall.Clock }}
 	o, err := birthday.Next(u, due.Add(-time.Second))
 	require.NoError(d.t, err)
-	e, err := almanac.NewEvent(u, birthday, o)
+	e, err := almanac.NewEvent(u, birthday, almanac.Occurrence{Occurrence: o})
 	require.NoError(d.t, err)
 	require.Equal(d.t, due, e.Due)
-	_, _, err = d.store.CreateUser(d.t.Context(), u, e)
-	require.NoError(d.t, err)
+	almanactest.Store(d.t, d.store, u, e)
 }
 
 // W5: an edit leaves alone what is being executed, says so, and the next event follows it.

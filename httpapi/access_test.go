@@ -12,9 +12,9 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// whoever lets a request be about the persons whose ids its X-May headers name;
-// "everybody" is about everybody and somebody new.
-func whoever(r *http.Request, user uuid.UUID) (bool, error) {
+// mayByHeader allows a request to access the users whose ids its X-May headers contain.
+// "everybody" allows access to all users and to a new one.
+func mayByHeader(r *http.Request, user uuid.UUID) (bool, error) {
 	for _, id := range r.Header.Values("X-May") {
 		if id == user.String() || id == "everybody" && user == uuid.Nil {
 			return true, nil
@@ -23,9 +23,9 @@ func whoever(r *http.Request, user uuid.UUID) (bool, error) {
 	return false, nil
 }
 
-func TestNobodyFindsOutByGuessingWhoThereIs(t *testing.T) {
+func TestRefusedUsersLookLikeMissingUsers(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(whoever))
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(mayByHeader))
 	a := s.send("POST", "/user", grace, "X-May: everybody")
 	require.Equal(t, http.StatusCreated, a.status, a.body)
 	user, event := s.object(a)["user"].(map[string]any), s.object(a)["nextBirthdayEvent"].(map[string]any)
@@ -65,9 +65,9 @@ func TestNobodyFindsOutByGuessingWhoThereIs(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.send("GET", "/user/"+id+"/events", "", "X-May: "+id).status)
 }
 
-func TestWhatIsAboutEverybodyIsForWhoMay(t *testing.T) {
+func TestRequestsForAllUsersNeedAuthorization(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(whoever))
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(mayByHeader))
 
 	s.problem(s.send("POST", "/user", grace, "X-May: "+stranger), http.StatusForbidden)
 	s.problem(s.send("GET", "/events", "", "X-May: "+stranger), http.StatusForbidden)
@@ -76,7 +76,7 @@ func TestWhatIsAboutEverybodyIsForWhoMay(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.send("GET", "/readyz", "").status)
 }
 
-func TestOnlyWhoIsLetInIsAskedWhatTheyMay(t *testing.T) {
+func TestOnlyAuthenticatedRequestsAreAuthorized(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, newRepository(), httpapi.BearerToken("secret"), httpapi.WithPrincipal(name), httpapi.WithAuthorization(
 		func(*http.Request, uuid.UUID) (bool, error) { panic("asked") }))
@@ -85,7 +85,7 @@ func TestOnlyWhoIsLetInIsAskedWhatTheyMay(t *testing.T) {
 	s.problem(s.send("POST", "/user", grace), http.StatusUnauthorized)
 }
 
-func TestWhoCannotSayWhatIsAllowedAllowsNothing(t *testing.T) {
+func TestAnAuthorizationErrorAllowsNothing(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(
 		func(*http.Request, uuid.UUID) (bool, error) { return true, errors.New("secret") }))
@@ -97,11 +97,11 @@ func TestWhoCannotSayWhatIsAllowedAllowsNothing(t *testing.T) {
 	}
 }
 
-// An id that a key makes is as good as one in a path: who may not see the user gets
-// nothing of theirs, whatever the body says.
-func TestAKeyGivesNobodyAnotherUsersData(t *testing.T) {
+// A key leads to a user's id, like a path. A caller that may not access the user gets none
+// of their data, whatever the body contains.
+func TestAKeyDoesNotRevealAnotherUser(t *testing.T) {
 	t.Parallel()
-	may := make(map[string]bool) // what "Name id" may
+	may := make(map[string]bool) // the allowed pairs "Name id"
 	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name),
 		httpapi.WithAuthorization(func(r *http.Request, user uuid.UUID) (bool, error) {
 			return user == uuid.Nil || may[name(r)+" "+user.String()], nil
@@ -125,7 +125,7 @@ func TestAKeyGivesNobodyAnotherUsersData(t *testing.T) {
 
 func TestUnderAuthorizationAKeyNeedsAPrincipal(t *testing.T) {
 	t.Parallel()
-	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(whoever))
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name), httpapi.WithAuthorization(mayByHeader))
 
 	a := s.send("POST", "/user", grace, key, "X-May: everybody")
 
@@ -138,7 +138,7 @@ func TestUnderAuthorizationAKeyNeedsAPrincipal(t *testing.T) {
 func TestAuthorizationNeedsAPrincipal(t *testing.T) {
 	t.Parallel()
 
-	_, err := httpapi.New(nil, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(whoever))
+	_, err := httpapi.New(nil, newRepository(), httpapi.NoAuthentication{}, httpapi.WithAuthorization(mayByHeader))
 
 	require.ErrorContains(t, err, "planner is nil")
 	require.ErrorContains(t, err, "WithAuthorization needs WithPrincipal")

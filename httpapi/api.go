@@ -22,49 +22,50 @@ type Reader interface {
 	// Event returns an event, or an [*almanac.NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)
 	// Find returns a page of the events that match spec.
-	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.Found, error)
-	// Now returns the repository's time; whether it answers is what /readyz tells.
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error)
+	// Now returns the repository's time. /readyz reports whether the call succeeds.
 	Now(ctx context.Context) (time.Time, error)
 }
 
 // Option is a setting of the API.
 type Option func(*api)
 
-// WithLogger sets where the API writes: a line per request at Debug, failures at
-// Error with the request id. Lines carry routes and ids, never names, bodies or
-// queries. The default discards everything.
+// WithLogger sets the logger: a line per request at Debug, and failures at Error with the
+// request id. Lines contain routes and ids, never names, bodies or queries. The default
+// discards everything.
 func WithLogger(log *slog.Logger) Option { return func(a *api) { a.log = log } }
 
-// WithReadiness adds a condition to /readyz: while ready returns an error, the
-// answer is 503. The error is logged at Debug and not told. An answer of /readyz or
-// /healthz is repeated for a second before the conditions are asked again. A program that is
-// about to stop says so here before it stops to accept requests; one that runs a
-// scheduler asks for its [almanac.Health]. The function must be safe for concurrent
-// use and heed its context, which ends after two seconds.
+// WithReadiness adds a condition to /readyz: while ready returns an error, the answer is
+// 503. The error is logged at Debug and not sent to the client.
+//
+// The conditions are checked at most once a second; in between, /readyz and /healthz repeat
+// their last answer. A program that is about to stop should report that here before it
+// stops accepting requests. A program that runs a scheduler should check its
+// [almanac.Health]. The function must be safe for concurrent use and must return when its
+// context ends, which is after two seconds.
 func WithReadiness(ready func(context.Context) error) Option {
 	return func(a *api) { a.ready = append(a.ready, ready) }
 }
 
-// WithLiveness adds a condition to /healthz, as [WithReadiness] does to /readyz. It
-// is for what only another process can mend, such as [almanac.ErrStuck]: whoever
-// watches over the process will replace it.
+// WithLiveness adds a condition to /healthz, as [WithReadiness] does to /readyz. It is for
+// conditions that only a restart clears, such as [almanac.ErrStuck]: the supervisor of the
+// process will replace it.
 func WithLiveness(alive func(context.Context) error) Option {
 	return func(a *api) { a.alive = append(a.alive, alive) }
 }
 
-// New returns the API as a handler, safe for concurrent use. People are stored
-// through the planner and read, like events, from the reader, which usually is the
-// planner's own repository. Who may use it is for auth to say: [BearerToken], a
-// rule of the host's own, or [NoAuthentication].
+// New returns the API as a handler, safe for concurrent use. Users are stored through the
+// planner. Users and events are read from the reader, which usually is the planner's
+// repository. The authenticator decides which requests are let in: [BearerToken], a rule of
+// the host's own, or [NoAuthentication].
 //
-// Under [NoAuthentication] a request is answered 421 unless its Host header names
-// localhost or a loopback address: see [NoAuthentication.Answers].
+// Under [NoAuthentication] a request is answered 421 unless its Host header names localhost
+// or a loopback address: see [NoAuthentication.Answers].
 //
-// Every request has ten seconds. What cannot be bounded here, such as slow
-// clients, is for the server: see [Server].
+// Every request has ten seconds. Slow clients must be bounded by the server: see [Server].
 //
-// The error names every argument that is nil, every setting out of its bounds, and a
-// missing [WithPrincipal] beside [WithAuthorization].
+// The error names every nil argument, every setting that is out of bounds, and a missing
+// [WithPrincipal] with [WithAuthorization].
 func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...Option) (http.Handler, error) {
 	a := &api{planner: planner, reader: reader, access: accessBy(auth), log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
@@ -73,7 +74,7 @@ func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	a.lost = a.answer(a.protected(unknownRoute))
+	a.unknown = a.answer(a.protected(unknownRoute))
 	a.mux = a.newMux()
 	return a, nil
 }
@@ -83,16 +84,16 @@ type api struct {
 	reader  Reader
 	access
 	editing
-	mustMatch  bool                                    // changes need an If-Match
-	attributes map[string]func(json.RawMessage) string // what is wrong with the value of each
+	mustMatch  bool                                    // changes need an If-Match header
+	attributes map[string]func(json.RawMessage) string // by attribute name: returns what is wrong with a value
 	probes
 	log *slog.Logger
-	bad []error // what is wrong with options
+	bad []error // wrong options
 	mux *http.ServeMux
-	// lost answers for paths that mux would redirect.
-	lost http.Handler
-	// A body is read as JSON whatever it says it is, so it is not its type that keeps
-	// pages in somebody's browser from posting here.
+	// unknown answers for paths that mux would redirect.
+	unknown http.Handler
+	// A body is read as JSON whatever its Content-Type. Therefore the type cannot keep web
+	// pages of other origins from posting here, and origins must.
 	origins http.CrossOriginProtection
 }
 
@@ -116,13 +117,13 @@ func (a *api) check() error {
 	isNil := func(holds condition) bool { return holds == nil }
 	refuse(slices.ContainsFunc(a.ready, isNil), "readiness")
 	refuse(slices.ContainsFunc(a.alive, isNil), "liveness")
-	if a.authorizes && !a.tellsApart {
+	if a.authorizes && !a.hasPrincipal {
 		errs = append(errs, errors.New("httpapi: WithAuthorization needs WithPrincipal: idempotency keys of all callers would be the same"))
 	}
 	return errors.Join(errs...)
 }
 
-// route is one line of the table in the package's documentation.
+// route is one line of the table in the package documentation.
 type route struct {
 	method, path string
 	do           endpoint
@@ -130,35 +131,35 @@ type route struct {
 
 func (a *api) routes() []route {
 	return []route{
-		{http.MethodPost, "/user", a.ofEverybody(a.createUser)},
-		{http.MethodGet, "/user/{id}", a.ofPerson(a.user)},
-		{http.MethodPut, "/user/{id}", a.ofPerson(a.updateUser)},
-		{http.MethodPatch, "/user/{id}", a.ofPerson(a.patchUser)},
-		{http.MethodDelete, "/user/{id}", a.ofPerson(a.deleteUser)},
-		{http.MethodGet, "/user/{id}/events", a.ofPerson(a.userEvents)},
-		{http.MethodGet, "/events", a.ofEverybody(a.events)},
+		{http.MethodPost, "/user", a.ofAllUsers(a.createUser)},
+		{http.MethodGet, "/user/{id}", a.ofUser(a.user)},
+		{http.MethodPut, "/user/{id}", a.ofUser(a.updateUser)},
+		{http.MethodPatch, "/user/{id}", a.ofUser(a.patchUser)},
+		{http.MethodDelete, "/user/{id}", a.ofUser(a.deleteUser)},
+		{http.MethodGet, "/user/{id}/events", a.ofUser(a.userEvents)},
+		{http.MethodGet, "/events", a.ofAllUsers(a.events)},
 		{http.MethodGet, "/events/{id}", a.protected(a.event)},
 		{http.MethodGet, "/healthz", a.healthz},
 		{http.MethodGet, "/readyz", a.readyz},
 	}
 }
 
-// newMux adds to the routes what net/http would answer in plain text: wrong
-// methods and unknown paths.
+// newMux returns the routes, with JSON answers for wrong methods and unknown paths, which
+// net/http would answer in plain text.
 func (a *api) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := make(map[string][]string)
 	for _, r := range a.routes() {
 		mux.Handle(r.method+" "+r.path, a.answer(r.do))
 		methods[r.path] = append(methods[r.path], r.method)
-		if r.method == http.MethodGet { // of which HEAD is a part
+		if r.method == http.MethodGet { // GET includes HEAD
 			methods[r.path] = append(methods[r.path], http.MethodHead)
 		}
 	}
 	for path, allowed := range methods {
 		mux.Handle(path, a.answer(a.protected(wrongMethod(strings.Join(allowed, ", ")))))
 	}
-	mux.Handle("/", a.lost)
+	mux.Handle("/", a.unknown)
 	return mux
 }
 

@@ -19,14 +19,13 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// today is the repository's time in all tests: a Sunday, and the day after in
-// Auckland.
+// today is the repository's time in all tests: a Sunday, and already Monday in Auckland.
 var today = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// grace is somebody whom nobody can object to.
+// grace is a valid user.
 const grace = `{"firstName":"Grace","lastName":"Hopper","dateOfBirth":"1906-12-09","timezone":"America/New_York"}`
 
-// site is an API over a repository in memory.
+// site is an API with an in-memory repository.
 type site struct {
 	t          *testing.T
 	repository almanac.Repository
@@ -35,7 +34,7 @@ type site struct {
 	handler    http.Handler
 }
 
-// open returns a site whose API everybody may use.
+// open returns a site whose API needs no authentication.
 func open(t *testing.T) *site {
 	t.Helper()
 	return openOn(t, newRepository(), httpapi.NoAuthentication{})
@@ -59,7 +58,7 @@ func openOn(t *testing.T, r almanac.Repository, auth httpapi.Authenticator, opti
 	return s
 }
 
-// answer is a response that was read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -73,7 +72,7 @@ func (s *site) send(method, target, body string, header ...string) answer {
 	return s.do(r, header...)
 }
 
-// ask sends a request for a URL that need not be of a form to send.
+// ask sends a request for a URL that http.NewRequest might refuse to parse.
 func (s *site) ask(method string, target *url.URL, header ...string) answer {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), method, "/", nil)
@@ -97,7 +96,7 @@ func (s *site) do(r *http.Request, header ...string) answer {
 	return answer{response.StatusCode, response.Header, string(text)}
 }
 
-// object reads an answer as a JSON object.
+// object decodes an answer as a JSON object.
 func (s *site) object(a answer) map[string]any {
 	s.t.Helper()
 	var object map[string]any
@@ -105,7 +104,7 @@ func (s *site) object(a answer) map[string]any {
 	return object
 }
 
-// problem reads an answer as a problem of the given status.
+// problem decodes an answer as a problem of the given status.
 func (s *site) problem(a answer, status int) map[string]any {
 	s.t.Helper()
 	require.Equal(s.t, status, a.status, a.body)
@@ -118,7 +117,7 @@ func (s *site) problem(a answer, status int) map[string]any {
 	return p
 }
 
-// complaints returns what a 400 says, by field.
+// complaints returns the details of a 400, by field.
 func (s *site) complaints(a answer) map[string]string {
 	s.t.Helper()
 	errs, ok := s.problem(a, http.StatusBadRequest)["errors"].([]any)
@@ -132,7 +131,7 @@ func (s *site) complaints(a answer) map[string]string {
 	return byField
 }
 
-// create stores a person and returns the answer's user and event.
+// create stores a user and returns the user and the event of the answer.
 func (s *site) create(body string) (user, event map[string]any) {
 	s.t.Helper()
 	a := s.send("POST", "/user", body)
@@ -141,7 +140,7 @@ func (s *site) create(body string) (user, event map[string]any) {
 	return object["user"].(map[string]any), object["nextBirthdayEvent"].(map[string]any)
 }
 
-// nothing requires that nothing at all is stored.
+// nothing requires that nothing is stored.
 func (s *site) nothing() {
 	s.t.Helper()
 	n, err := s.repository.Count(s.t.Context(), nil)
@@ -149,7 +148,7 @@ func (s *site) nothing() {
 	require.Zero(s.t, n, "events stored")
 }
 
-func TestNewNamesEverythingThatIsMissing(t *testing.T) {
+func TestNewNamesEveryMissingArgument(t *testing.T) {
 	t.Parallel()
 
 	_, err := httpapi.New(nil, nil, nil, httpapi.WithLogger(nil), httpapi.WithReadiness(nil),

@@ -12,67 +12,72 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Authenticator decides who may use the API. It must be safe for concurrent use.
+// Authenticator decides which requests may use the API. It must be safe for concurrent use.
 type Authenticator interface {
-	// Authenticate reports whether r may be answered. If it may not, the challenge is
-	// what the WWW-Authenticate header of the refusal says.
+	// Authenticate reports whether r may be answered. If not, challenge is the value of the
+	// WWW-Authenticate header in the refusal.
 	Authenticate(r *http.Request) (challenge string, ok bool)
 }
 
-// NoAuthentication lets in every request for localhost or a loopback address. It is
-// for servers that nobody but their own programs can reach, such as those that listen
-// on loopback only. A request with any other Host header is answered 421, since it
-// may come from a page in a browser on this machine: see [NoAuthentication.Answers].
+// NoAuthentication lets in every request for localhost or a loopback address. It is for
+// servers that only the host's own programs can reach, such as those that listen on
+// loopback. A request with any other Host header is answered 421, because it may come from
+// a web page in a browser on this machine: see [NoAuthentication.Answers].
 type NoAuthentication struct {
-	// Hosts are further names and addresses, without ports, under which programs reach
-	// the server. None of them may be a name that somebody else can give an address.
+	// Hosts are further names and addresses, without ports, under which programs reach the
+	// server. None of them may be a name whose address someone else can set.
 	Hosts []string
 }
 
 // Authenticate returns true.
 func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) { return "", true }
 
-// WithPrincipal sets how the requests that the [Authenticator] let in are told
-// apart: who returns the name of the program, the tenant or the person that sent
-// one. Each has idempotency keys and a rate (see [WithRate]) of their own. The name
-// should outlast the credentials: a request that is repeated with a new token is
-// still the same. Under [WithAuthorization] a request of which it is "" can have no
-// idempotency key. The function must be safe for concurrent use. The default is that
-// all are one.
+// WithPrincipal sets how requests are attributed to callers. The function who returns the
+// name of the program, tenant or user that sent a request which the [Authenticator] let in.
+// Each principal has its own idempotency keys and its own rate (see [WithRate]). The name
+// should outlast the credentials: a request that is repeated with a new token must have the
+// same principal.
+//
+// Under [WithAuthorization] a request with the principal "" cannot have an idempotency key.
+// The function must be safe for concurrent use. By default all requests have the same
+// principal.
 func WithPrincipal(who func(r *http.Request) string) Option {
-	return func(a *api) { a.principal, a.tellsApart = who, true }
+	return func(a *api) { a.principal, a.hasPrincipal = who, true }
 }
 
-// WithAuthorization sets who may do what to whom: may is asked about each request
-// that the [Authenticator] let in, with the id of the person that it is about, or
-// with [uuid.Nil] when it is about somebody new (POST /user) or everybody (GET
-// /events). A person of whom a request may not be is answered 404, as if there were
-// none, and so are their events: nobody finds out by guessing who there is. About
-// somebody new or everybody, the answer is 403. An error is a failure of the server.
+// WithAuthorization sets which requests may access which users. The function may is called
+// for each request that the [Authenticator] let in, with the id of the user that the
+// request accesses. The id is [uuid.Nil] for a request that accesses a new user (POST
+// /user) or all users (GET /events).
 //
-// A request with an Idempotency-Key that was used before is about the user that the
-// first request created: if it may not be about that user, the answer is 403. So
-// whoever may create users and repeats requests must be allowed to see those users.
+// When may returns false for a user, the answer is 404, as if the user did not exist. The
+// same holds for events of the user. A caller therefore cannot find existing users by
+// guessing ids. When may returns false for [uuid.Nil], the answer is 403. An error is a
+// failure of the server.
 //
-// WithAuthorization needs [WithPrincipal], since keys of different callers must not
-// meet. The function must be safe for concurrent use. The default is that whoever is
-// let in may do everything.
+// A request with an Idempotency-Key that was used before accesses the user that the first
+// request created. When may returns false for that user, the answer is 403. Callers that
+// create users and repeat requests must therefore be allowed to access those users.
+//
+// WithAuthorization needs [WithPrincipal], because the idempotency keys of different
+// callers must not collide. The function must be safe for concurrent use. By default a
+// request that is let in may do everything.
 func WithAuthorization(may func(r *http.Request, user uuid.UUID) (bool, error)) Option {
 	return func(a *api) { a.may, a.authorizes = may, true }
 }
 
-// access is who may do what, and how often.
+// access decides which requests are let in, what they may do, and how often.
 type access struct {
 	auth      Authenticator
 	may       func(*http.Request, uuid.UUID) (bool, error)
 	principal func(*http.Request) string
 	limits    []func(*http.Request) (time.Duration, bool)
-	refusals  []*spending // what requests that are not let in take of each rate
+	refusals  []*spending // for each rate: the requests that were not let in
 
-	authorizes, tellsApart bool // what was set
+	authorizes, hasPrincipal bool // whether WithAuthorization and WithPrincipal were given
 }
 
-// accessBy is access to everything for whom auth lets in.
+// accessBy allows everything to the requests that auth lets in.
 func accessBy(auth Authenticator) access {
 	return access{
 		auth:      auth,
@@ -81,8 +86,7 @@ func accessBy(auth Authenticator) access {
 	}
 }
 
-// authorize asks whether the request may be about the person, and returns the
-// refusal if it may not.
+// authorize returns refusal if the request may not access the user.
 func (a *api) authorize(r *http.Request, user uuid.UUID, refusal error) error {
 	may, err := a.may(r, user)
 	if err == nil && !may {
@@ -91,8 +95,8 @@ func (a *api) authorize(r *http.Request, user uuid.UUID, refusal error) error {
 	return err
 }
 
-// ofEverybody is protected for what is about nobody in particular.
-func (a *api) ofEverybody(do endpoint) endpoint {
+// ofAllUsers is protected for endpoints that access no particular user.
+func (a *api) ofAllUsers(do endpoint) endpoint {
 	return a.protected(func(r *http.Request) (reply, error) {
 		if err := a.authorize(r, uuid.Nil, newProblem(http.StatusForbidden, "the credentials do not suffice for this")); err != nil {
 			return reply{}, err
@@ -101,9 +105,9 @@ func (a *api) ofEverybody(do endpoint) endpoint {
 	})
 }
 
-// ofPerson is protected for what is about the person in the path. An id that is
-// none is for the endpoint to refuse.
-func (a *api) ofPerson(do endpoint) endpoint {
+// ofUser is protected for endpoints that access the user in the path. The endpoint itself
+// refuses an id that is not a UUID.
+func (a *api) ofUser(do endpoint) endpoint {
 	return a.protected(func(r *http.Request) (reply, error) {
 		if id, ok := parseID(r.PathValue("id")); ok {
 			if err := a.authorize(r, id, &almanac.NotFoundError{Kind: "user", ID: id}); err != nil {
@@ -114,10 +118,10 @@ func (a *api) ofPerson(do endpoint) endpoint {
 	})
 }
 
-// BearerToken lets in whoever sends one of the tokens, as RFC 6750 has it:
-// "Authorization: Bearer" and the token. Two tokens serve while one replaces the
-// other. An empty token is nobody's, so without a token nobody gets in. How long a
-// comparison takes says nothing about the tokens.
+// BearerToken lets in requests with one of the tokens, according to RFC 6750:
+// "Authorization: Bearer" and the token. Give two tokens while one replaces the other.
+// Empty tokens are ignored; without any token no request is let in. The comparison takes
+// constant time.
 func BearerToken(tokens ...string) Authenticator {
 	var b bearer
 	for _, token := range tokens {
@@ -128,7 +132,7 @@ func BearerToken(tokens ...string) Authenticator {
 	return b
 }
 
-// bearer holds digests, which are of one length, whatever is presented.
+// bearer holds digests of the tokens, so that all comparisons have the same length.
 type bearer [][sha256.Size]byte
 
 const (

@@ -34,13 +34,13 @@ func (s *site) patch(target, body string, header ...string) answer {
 	return s.send("PATCH", target, body, append(header, "Content-Type: application/merge-patch+json")...)
 }
 
-func TestConditionsDecide(t *testing.T) {
+func TestPreconditionsDecideWhetherARequestIsDone(t *testing.T) {
 	t.Parallel()
 	const match, none = "If-Match: ", "If-None-Match: "
 	tests := map[string]struct {
-		header []string // for a person at version 2
+		header []string // for a user at version 2
 		holds  bool
-		same   bool // to who reads, they are as they were
+		same   bool // whether a read gets 304
 	}{
 		"no condition":                        {nil, true, false},
 		"the version":                         {[]string{match + `"2"`}, true, false},
@@ -99,7 +99,7 @@ func TestConditionsDecide(t *testing.T) {
 	}
 }
 
-func TestConditionsThatAreNoneAreRefused(t *testing.T) {
+func TestMalformedConditionsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	path := s.send("POST", "/user", grace).header.Get("Location")
@@ -114,7 +114,7 @@ func TestConditionsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-func TestConditionsOnNobodyAreNotLookedAt(t *testing.T) {
+func TestConditionsOnUnknownUsersAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	for _, header := range []string{`If-Match: "1"`, `If-Match: *`, `If-None-Match: *`} {
@@ -124,7 +124,7 @@ func TestConditionsOnNobodyAreNotLookedAt(t *testing.T) {
 	}
 }
 
-// late is a repository whose users change as soon as they were read.
+// late is a repository whose users change right after they were read.
 type late struct {
 	almanac.Repository
 	change func(id uuid.UUID)
@@ -136,8 +136,8 @@ func (l late) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
 	return u, err
 }
 
-// openLate opens a site with a person at the path returned, who is changed by
-// somebody else as soon as the API has looked at them for the first time.
+// openLate opens a site with a user at the returned path. Another program changes the user
+// right after the API has read the user for the first time.
 func openLate(t *testing.T) (*site, string) {
 	t.Helper()
 	l := &late{Repository: newRepository(), change: func(uuid.UUID) {}}
@@ -154,7 +154,7 @@ func openLate(t *testing.T) (*site, string) {
 	return s, path
 }
 
-func TestAChangeAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
+func TestAChangeAfterThePreconditionCheckIsNoticed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		header string
@@ -182,7 +182,7 @@ func TestAChangeAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 	}
 }
 
-func TestADeletionAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
+func TestADeletionAfterThePreconditionCheckIsNoticed(t *testing.T) {
 	t.Parallel()
 	s, path := openLate(t)
 
@@ -192,7 +192,7 @@ func TestADeletionAfterTheConditionWasLookedAtIsNoticed(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, s.send("DELETE", path, "", `If-Match: "2"`).status)
 }
 
-func TestWhereAConditionIsADutyItMustBeThere(t *testing.T) {
+func TestRequiredConditionsMustBePresent(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.RequireIfMatch())
 	path := s.send("POST", "/user", grace).header.Get("Location")

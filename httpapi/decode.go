@@ -12,13 +12,12 @@ import (
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
-// maxBody is how much a request may say, in bytes.
+// maxBody is how many bytes a request body may have.
 const maxBody = 64 << 10
 
-// decodeProfile reads the fields of a profile from the request's body and adds
-// what is wrong with them to bad. When the body as a whole is of no use, it
-// complains of that alone and reports false. What the body is said to be does not
-// matter here: curl says it is a form unless told otherwise.
+// decodeProfile reads the fields of a profile from the request's body and adds complaints
+// about them to bad. When the body as a whole is unusable, it adds that complaint and
+// returns false. It ignores the Content-Type, because curl sends that of a form by default.
 func decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c almanac.ProfileChange, ok bool) {
 	body, complaint := readBody(r)
 	if complaint != "" {
@@ -51,17 +50,18 @@ func decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c alm
 	return c, true
 }
 
-// takeAttributes puts attributes into a change, if they are as they must be.
+// takeAttributes puts attributes into a change. It returns false when they have the wrong
+// form.
 type takeAttributes func(c *almanac.ProfileChange, value json.RawMessage) bool
 
-// replaceAttributes takes them in place of all that there are.
+// replaceAttributes replaces all attributes.
 func replaceAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
 	c.Attributes = value
 	return isObject(value)
 }
 
-// mergeAttributes takes them as a merge patch has it (RFC 7396): some replace
-// those of their names, and null removes, here all of them.
+// mergeAttributes treats the value as a merge patch (RFC 7396): it replaces the attributes
+// that it names. A null removes an attribute, or here all of them.
 func mergeAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
 	if string(value) == "null" {
 		c.Attributes = json.RawMessage("{}")
@@ -71,8 +71,8 @@ func mergeAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
 	return isObject(value)
 }
 
-// readBody returns a body that is one JSON object, or says why it is none, as a
-// clause.
+// readBody returns a body that is one JSON object. Otherwise complaint is a clause that
+// says what is wrong.
 func readBody(r *http.Request) (body []byte, complaint string) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	var large *http.MaxBytesError
@@ -107,8 +107,8 @@ type member struct {
 	value json.RawMessage
 }
 
-// membersOf returns the members of a valid JSON object, in order, doublets
-// included, which is more than a map or a struct would tell.
+// membersOf returns the members of a valid JSON object in order. Unlike a map or a struct,
+// the result includes duplicates.
 func membersOf(object []byte) []member {
 	var members []member
 	d := json.NewDecoder(bytes.NewReader(object))
@@ -135,7 +135,7 @@ func isObject(value json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(value), []byte("{"))
 }
 
-// clip bounds what an answer repeats of a request.
+// clip bounds how much of a request's text an answer repeats.
 func clip(s string) string {
 	const most = 64
 	if utf8.RuneCountInString(s) <= most {

@@ -21,7 +21,7 @@
 //
 // A deleted user cannot be found any more. The user's rows stay until deliveries under
 // way have ended. With erase=now, no row is left when the answer comes; see
-// [almanac.Delete].
+// [almanac.DeleteOptions].
 //
 // All routes but the last two ask the [Authenticator]. An answer of the last two is
 // repeated for a second. An authenticated request may do everything, as suits a host's
@@ -32,9 +32,10 @@
 //
 // Errors are problem details of RFC 9457, as application/problem+json, with the request
 // id of the X-Request-Id header in requestId. Their type is about:blank and their title
-// says the status, except for the errors of three sections below. A path has one
-// spelling: a path with empty or dotted segments is not found, like any unknown path, and
-// is not redirected.
+// says the status, except for the errors of three sections below. The errors that net/http
+// answers before it calls the handler, such as a 431 for a header that is too large, are
+// plain text. A path with empty or dotted segments is not found, like any unknown path,
+// and is not redirected.
 //
 // # Changed by one at a time
 //

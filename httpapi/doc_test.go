@@ -12,18 +12,18 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// The documentation is what clients are written against.
+// Clients are written from the documentation, so it must be complete.
 func TestTheDocumentationListsEveryRoute(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	told := make(map[string][]string)
+	documented := make(map[string][]string)
 	for _, line := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllStringSubmatch(string(doc), -1) {
-		told[line[2]] = append(told[line[2]], line[1])
+		documented[line[2]] = append(documented[line[2]], line[1])
 	}
-	require.Contains(t, told, "/user/{id}")
+	require.Contains(t, documented, "/user/{id}")
 	s := open(t)
-	for path, methods := range told {
+	for path, methods := range documented {
 		allowed := strings.Split(s.send("OPTIONS", strings.ReplaceAll(path, "{id}", stranger), "").header.Get("Allow"), ", ")
 		allowed = slices.DeleteFunc(allowed, func(method string) bool { return method == "HEAD" })
 
@@ -31,7 +31,7 @@ func TestTheDocumentationListsEveryRoute(t *testing.T) {
 	}
 }
 
-func TestTheTypesOfProblemsLeadToTheirSection(t *testing.T) {
+func TestTheTypesOfProblemsLinkToTheirSection(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)

@@ -11,22 +11,22 @@ import (
 // editLimit is how long a change waits for changes of the same user before it.
 const editLimit = 5 * time.Second
 
-// editing lets one change of a user after the other through to the planner. Each
-// would lock the user, so others of the same user would only wait, each with a
-// connection that requests about other users need. The zero editing is ready for use.
+// editing passes on to the planner one change of each user at a time. A change locks the
+// user, so further changes of the same user would only wait, each on a connection that
+// other requests need. The zero editing is ready for use.
 type editing struct {
 	mu sync.Mutex
 	of map[uuid.UUID]*queue
 }
 
-// queue is the changes of one user: one is made and the others wait.
+// queue is the changes of one user: one runs and the others wait.
 type queue struct {
-	place chan struct{} // of the change that is made
-	size  int
+	running chan struct{} // full while a change runs
+	size    int
 }
 
-// enter waits until no other change of the user is made. leave must follow, unless
-// there is an error, which says that the user is locked.
+// enter waits until no other change of the user runs. It returns the problem "locked" after
+// editLimit or when ctx ends. Otherwise the caller must call leave.
 func (e *editing) enter(ctx context.Context, user uuid.UUID) error {
 	e.mu.Lock()
 	if e.of == nil {
@@ -34,7 +34,7 @@ func (e *editing) enter(ctx context.Context, user uuid.UUID) error {
 	}
 	q, ok := e.of[user]
 	if !ok {
-		q = &queue{place: make(chan struct{}, 1)}
+		q = &queue{running: make(chan struct{}, 1)}
 		e.of[user] = q
 	}
 	q.size++
@@ -43,7 +43,7 @@ func (e *editing) enter(ctx context.Context, user uuid.UUID) error {
 	wait := time.NewTimer(editLimit)
 	defer wait.Stop()
 	select {
-	case q.place <- struct{}{}:
+	case q.running <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 	case <-wait.C:
@@ -56,7 +56,7 @@ func (e *editing) leave(user uuid.UUID) {
 	e.mu.Lock()
 	q := e.of[user]
 	e.mu.Unlock()
-	<-q.place
+	<-q.running
 	e.forget(user, q)
 }
 

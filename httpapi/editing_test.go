@@ -38,7 +38,7 @@ func (s *stuck) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 	return s.Repository.EditUser(ctx, id, edit)
 }
 
-func TestOneChangeOfAUserAfterTheOther(t *testing.T) {
+func TestChangesOfOneUserRunOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &stuck{Repository: newRepository(), free: make(chan struct{})}
@@ -68,7 +68,7 @@ func TestOneChangeOfAUserAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestALockThatIsNotHadInTimeIsAConflict(t *testing.T) {
+func TestALockTimeoutIsAConflict(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, failing{newRepository(), driverError{"55P03"}}, httpapi.NoAuthentication{})
 
@@ -88,8 +88,8 @@ func (f failing) EditUser(context.Context, uuid.UUID, func(almanac.Roster) (alma
 	return almanac.Edit{}, f.err
 }
 
-func (f failing) DeleteUser(context.Context, uuid.UUID, almanac.Delete) (almanac.Deletion, error) {
-	return almanac.Deletion{}, f.err
+func (f failing) DeleteUser(context.Context, uuid.UUID, almanac.DeleteOptions) (almanac.DeleteResult, error) {
+	return almanac.DeleteResult{}, f.err
 }
 
 // asked counts how often the repository is asked for the time.
@@ -108,7 +108,7 @@ func (a *asked) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-func TestProbesAskOnceASecond(t *testing.T) {
+func TestProbesCheckOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := &asked{Repository: newRepository(), times: new(atomic.Int32)}

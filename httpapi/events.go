@@ -15,7 +15,8 @@ func (a *api) events(r *http.Request) (reply, error) {
 	return a.list(r, s)
 }
 
-// userEvents tells a person of whom nothing is stored from one who is unknown.
+// userEvents looks the user up first, because an unknown user gets 404 and a user without
+// events an empty list.
 func (a *api) userEvents(r *http.Request) (reply, error) {
 	var bad complaints
 	id := idOf(r, &bad)

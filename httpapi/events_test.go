@@ -18,7 +18,7 @@ func TestEventsComeInPages(t *testing.T) {
 		_, event := s.create(grace)
 		want = append(want, event)
 	}
-	// All are created in one millisecond, within which ids have no order.
+	// All are created within one millisecond, in which ids have no order.
 	slices.SortFunc(want, func(a, b any) int {
 		return strings.Compare(a.(map[string]any)["id"].(string), b.(map[string]any)["id"].(string))
 	})
@@ -42,7 +42,7 @@ func TestEventsComeInPages(t *testing.T) {
 	require.Equal(t, 3, pages)
 }
 
-func TestAnEmptyListIsAList(t *testing.T) {
+func TestAnEmptyListIsAnEmptyArray(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.create(grace)
@@ -55,7 +55,7 @@ func TestAnEmptyListIsAList(t *testing.T) {
 	}
 }
 
-func TestUserEventsAreTheirsAlone(t *testing.T) {
+func TestUserEventsContainOnlyThatUsers(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	s.create(grace)

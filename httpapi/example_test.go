@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// serving answers a request by an API on a repository in memory, and prints the status.
+// serving sends a request to an API with an in-memory repository, and prints the status.
 func serving(auth httpapi.Authenticator, r *http.Request, options ...httpapi.Option) *http.Response {
 	now := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 	repository := almanactest.NewRepository(func() time.Time { return now })
@@ -36,14 +36,14 @@ func serving(auth httpapi.Authenticator, r *http.Request, options ...httpapi.Opt
 	return answer.Result()
 }
 
-// A person is created, with what they are owed.
+// A user is created together with their events.
 func ExampleNew() {
 	serving(httpapi.NoAuthentication{}, httptest.NewRequest(http.MethodPost, "/user", strings.NewReader(
 		`{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "Europe/London"}`)))
 	// Output: 201
 }
 
-// staffOnly lets in whom the host's own proxy vouches for.
+// staffOnly lets in requests that the host's own proxy has authenticated.
 type staffOnly struct{}
 
 func (staffOnly) Authenticate(r *http.Request) (challenge string, ok bool) {
@@ -61,13 +61,13 @@ func ExampleAuthenticator() {
 	// 200
 }
 
-// On loopback, whoever gets there may use it.
+// On loopback, every program of the machine may use the API.
 func ExampleNoAuthentication() {
 	serving(httpapi.NoAuthentication{}, httptest.NewRequest(http.MethodGet, "/events", nil))
 	// Output: 200
 }
 
-// A program that is about to stop says so before it does.
+// A program that is about to stop reports so before it stops.
 func ExampleOption() {
 	stopping := func(context.Context) error { return fmt.Errorf("stopping") }
 	serving(httpapi.NoAuthentication{}, httptest.NewRequest(http.MethodGet, "/readyz", nil), httpapi.WithReadiness(stopping))
@@ -79,7 +79,7 @@ type absent struct{ httpapi.Reader }
 
 func (absent) Now(context.Context) (time.Time, error) { return time.Time{}, context.DeadlineExceeded }
 
-// A replica will do to read from; whether it answers is what readiness tells.
+// The reader may be a replica; readiness reports whether it answers.
 func ExampleReader() {
 	repository := almanactest.NewRepository(nil)
 	registry, err := almanac.NewRegistry(almanac.Birthday{})

@@ -14,8 +14,8 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// FuzzBodies sends anything as a person: whatever it is, it is stored or refused
-// with a problem that can be read, and it is never the server's fault.
+// FuzzBodies sends arbitrary bodies as users. Each is stored or refused with a readable
+// problem, and never causes a server error.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
 		grace, `{}`, `null`, `[{}]`, `{"firstName":"\ud800"}`, `{"a":1,"a":2}`, "{\"\xff\":1}", `{"attributes":{"a":[1e400]}}`,
@@ -54,9 +54,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzHeaders sends anything as a condition and as a key: a change is made only
-// for somebody who named the version, or did not mind, and it is never the server's
-// fault.
+// FuzzHeaders sends arbitrary conditions and keys. A change is made only if the request
+// names the version or allows any, and no header causes a server error.
 func FuzzHeaders(f *testing.F) {
 	for _, header := range []string{`"1"`, `*`, `W/"1"`, `"0", "1"`, `,,"1",`, `"1`, `"a\"b"`, `"1,"`, "\"\xff\"", ` "1" `, `"2",*`, "k-1"} {
 		f.Add(header)

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	healthLimit = 2 * time.Second // for the repository and the conditions to answer
-	healthAge   = time.Second     // for which an answer is repeated
+	healthLimit = 2 * time.Second // for the calls of the repository and the conditions
+	healthAge   = time.Second     // for this long the last answer is repeated
 )
 
 type statusAnswer struct {
 	Status string `json:"status"`
 }
 
-// condition is what a probe asks.
+// condition is one check of a probe.
 type condition = func(context.Context) error
 
-// probes are the conditions of /readyz and of /healthz, and their last answers.
+// probes are the conditions of /readyz and of /healthz, and their last results.
 type probes struct {
 	ready, alive      []condition
 	readiness, health verdict
 }
 
-// healthz and readyz say yes or no and nothing else, since everybody may ask.
+// healthz and readyz return only a status, because every client may call them.
 func (a *api) healthz(r *http.Request) (reply, error) {
 	return a.probe(r, "ok", a.health.of(r.Context(), a.alive))
 }
@@ -49,22 +49,22 @@ func (a *api) probe(r *http.Request, status string, err error) (reply, error) {
 	return reply{status: http.StatusOK, body: statusAnswer{status}}, nil
 }
 
-// verdict remembers for healthAge what conditions said, so that probes cost next to
-// nothing however many there are. Probes that come at once share one asking.
+// verdict keeps the result of the conditions for healthAge, so that many probes cost next
+// to nothing. Concurrent probes share one check.
 type verdict struct {
 	mu    sync.Mutex
 	until time.Time
 	err   error
 }
 
-// of returns the error of the first condition that does not hold.
+// of returns the error of the first condition that fails.
 func (v *verdict) of(ctx context.Context, conditions []condition) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if time.Now().Before(v.until) {
 		return v.err
 	}
-	// The answer is for others too, so it does not end with this request.
+	// Other probes share the result, so the check does not end with this request.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthLimit)
 	defer cancel()
 	v.err = nil

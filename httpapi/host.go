@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Answers reports whether a request for the host, as its Host header names it, is
-// answered: localhost and loopback addresses, with any port, and the names of Hosts.
+// Answers reports whether a request with the given Host header is answered. It accepts
+// localhost and loopback addresses, with any port, and the names of Hosts.
 func (n NoAuthentication) Answers(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -25,9 +25,9 @@ func (n NoAuthentication) Answers(host string) bool {
 	return is("localhost") || name != "" && slices.ContainsFunc(n.Hosts, is)
 }
 
-// misdirected refuses a request for a host that is not answered without
-// authentication. Otherwise a page whose own name leads to this machine could read
-// and write everything (DNS rebinding): to a browser both are of one origin.
+// misdirected refuses a request for an unknown host without authentication. Otherwise a web
+// page whose host name resolves to this machine could read and write everything (DNS
+// rebinding): a browser takes both for one origin.
 func (a *api) misdirected(r *http.Request) error {
 	if none, ok := a.auth.(NoAuthentication); ok && !none.Answers(r.Host) {
 		return newProblem(http.StatusMisdirectedRequest, "without authentication only localhost and loopback addresses are answered")

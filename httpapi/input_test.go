@@ -22,7 +22,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 				"timezone":    `is not a known time zone; did you mean "Asia/Tokyo"?`,
 			},
 		},
-		"types, missing and unknown fields are told together with what the domain refuses": {
+		"types, missing and unknown fields are reported together with the domain's complaints": {
 			`{"firstName":1,"lastName":null,"timezone":"Mars","nickname":"A","age":[3]}`,
 			map[string]string{
 				"firstName": "must be a string", "lastName": "must be a string", "dateOfBirth": "is required",
@@ -75,7 +75,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 	}
 }
 
-// with returns grace with one member more, or one replaced.
+// with returns grace with one more member, or with one replaced.
 func with(member string) string {
 	name, _, _ := strings.Cut(member, ":")
 	var kept []string
@@ -87,7 +87,7 @@ func with(member string) string {
 	return "{" + strings.Join(append(kept, member), ",") + "}"
 }
 
-func TestWhatIsAtTheEdgeIsAccepted(t *testing.T) {
+func TestValuesAtTheirBoundsAreAccepted(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"the earliest birth":        with(`"dateOfBirth":"1900-01-01"`),
@@ -155,7 +155,7 @@ func TestBadPathsAndQueriesAreRefused(t *testing.T) {
 		"an unknown status":           {"GET", "/events?status=pending", "", map[string]string{"status": "is not one of PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED"}},
 		"a limit of none":             {"GET", "/events?limit=0", "", map[string]string{"limit": "is not a whole number between 1 and 1000"}},
 		"a limit of too many":         {"GET", "/events?limit=1001", "", map[string]string{"limit": "is not between 1 and 1000"}},
-		"a cursor of another make":    {"GET", "/events?cursor=next", "", map[string]string{"cursor": "is not one that a page ended with"}},
+		"a cursor of another make":    {"GET", "/events?cursor=next", "", map[string]string{"cursor": "is not a cursor of an earlier page"}},
 		"a type that is not text":     {"GET", "/events?type=%00", "", map[string]string{"type": "is not an event type: 1 to 50 bytes without control characters"}},
 		"a type that is not UTF-8":    {"GET", "/events?type=%ff", "", map[string]string{"type": "is not an event type: 1 to 50 bytes without control characters"}},
 		"everything twice":            {"GET", "/events?limit=1&limit=2&stauts=FAILED&type=", "", map[string]string{"limit": "is given more than once", "stauts": "is not a known parameter", "type": "is empty"}},

@@ -11,8 +11,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// encode returns v as JSON, a line, with names as people write them: the answers
-// are never part of a page, so < and & need no escapes.
+// encode returns v as one line of JSON. It does not escape < and &, because answers are
+// never part of an HTML page.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -21,7 +21,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// instant is written in RFC 3339, in UTC, with exactly milliseconds.
+// instant is encoded according to RFC 3339, in UTC, with exactly milliseconds.
 type instant time.Time
 
 func (t instant) MarshalText() ([]byte, error) {
@@ -73,20 +73,22 @@ type event struct {
 	UpdatedAt       instant         `json:"updatedAt"`
 }
 
-// occurrence is what an event delivers.
+// occurrence describes which occurrence an event delivers.
 type occurrence struct {
-	OccurrenceKey string     `json:"occurrenceKey"`
-	RequeuedFrom  *uuid.UUID `json:"requeuedFrom,omitempty"` // the event whose occurrence it repeats
+	Series        string             `json:"series,omitempty"` // the name of the series, if the handler runs several
+	OccurrenceKey string             `json:"occurrenceKey"`
+	Origin        almanac.OriginKind `json:"origin,omitempty"`      // empty for a planned event
+	OriginEvent   *uuid.UUID         `json:"originEvent,omitempty"` // the event that it follows or repeats
 }
 
-// target is when an event is to happen.
+// target is the time of an event.
 type target struct {
 	UTC      instant `json:"targetTimestampUTC"`
 	Local    string  `json:"targetTimestampLocal"` // a wall time: no offset
 	Timezone string  `json:"targetTimezone"`
 }
 
-// outcome is what has become of an event so far.
+// outcome is the state of an event's execution so far.
 type outcome struct {
 	ExecutedAt    *instant `json:"executedAt"`
 	FailureReason *string  `json:"failureReason"`
@@ -95,14 +97,14 @@ type outcome struct {
 
 func eventOf(e almanac.Event) event {
 	var from *uuid.UUID
-	if e.RequeuedFrom != uuid.Nil {
-		from = &e.RequeuedFrom
+	if e.Origin.From != uuid.Nil {
+		from = &e.Origin.From
 	}
 	return event{
 		ID:              e.ID,
 		UserID:          e.UserID,
 		EventType:       e.Type,
-		occurrence:      occurrence{e.OccurrenceKey, from},
+		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from},
 		Status:          string(e.Status),
 		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
 		outcome:         outcomeOf(e),
@@ -139,11 +141,11 @@ type createdAnswer struct {
 	NextBirthdayEvent *event `json:"nextBirthdayEvent"`
 }
 
-func createdOf(enrolment almanac.Enrolment) createdAnswer {
-	answer := createdAnswer{User: userOf(enrolment.User)}
-	i := slices.IndexFunc(enrolment.Events, func(e almanac.Event) bool { return e.Type == almanac.TypeBirthday })
+func createdOf(created almanac.UserWithEvents) createdAnswer {
+	answer := createdAnswer{User: userOf(created.User)}
+	i := slices.IndexFunc(created.Events, func(e almanac.Event) bool { return e.Type == almanac.TypeBirthday })
 	if i >= 0 {
-		e := eventOf(enrolment.Events[i])
+		e := eventOf(created.Events[i])
 		answer.NextBirthdayEvent = &e
 	}
 	return answer
@@ -154,15 +156,15 @@ type updatedAnswer struct {
 	Reschedule reschedule `json:"reschedule"`
 }
 
-// reschedule counts the events that have another target now, and those that keep
-// theirs because they were claimed before the change.
+// reschedule counts the events with a new target, and the events that keep theirs because
+// they were claimed before the change.
 type reschedule struct {
 	Rescheduled     int         `json:"rescheduled"`
 	Skipped         int         `json:"skipped"`
 	SkippedEventIDs []uuid.UUID `json:"skippedEventIds"`
 }
 
-func updatedOf(result almanac.Rescheduled) updatedAnswer {
+func updatedOf(result almanac.UpdateUserResult) updatedAnswer {
 	skipped := append([]uuid.UUID{}, result.Skipped...) // [] rather than null
 	return updatedAnswer{userOf(result.User), reschedule{len(result.Moved), len(skipped), skipped}}
 }
@@ -172,7 +174,7 @@ type listAnswer struct {
 	NextCursor *almanac.Cursor `json:"nextCursor"`
 }
 
-func listOf(found almanac.Found) listAnswer {
+func listOf(found almanac.FindResult) listAnswer {
 	answer := listAnswer{Events: make([]event, 0, len(found.Events))}
 	for _, e := range found.Events {
 		answer.Events = append(answer.Events, eventOf(e))

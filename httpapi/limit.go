@@ -10,22 +10,24 @@ import (
 	"time"
 )
 
-// WithLimit adds a limit to how much the API is used. The function is asked about
-// each request that the [Authenticator] let in, before anything else is done; when
-// it says no, the answer is 429 (RFC 6585) with the wait in Retry-After, rounded up
-// to a second. All limits must say yes. The function must be safe for concurrent
-// use. There is none by default. See [WithRate] for a ready-made one.
+// WithLimit adds a limit on requests. The function limit is called for each request that
+// the [Authenticator] let in, before anything else is done. When it returns false, the
+// answer is 429 (RFC 6585) with wait in Retry-After, rounded up to a second. A request must
+// pass all limits. The function must be safe for concurrent use. By default there is no
+// limit. See [WithRate] for a ready-made one.
 func WithLimit(limit func(r *http.Request) (wait time.Duration, ok bool)) Option {
 	return func(a *api) { a.limits = append(a.limits, limit) }
 }
 
 // WithRate limits the requests of each principal (see [WithPrincipal]) to perSecond
-// requests a second, 0.001 to 1,000,000. After a pause up to burst requests are let
-// through at once, 1 to 1,000,000. So a principal has at most perSecond + burst requests
-// in any second. The next request is answered 429. Requests without a valid principal
-// share one limit of the same size, so that they use up nobody else's. Past it they are
-// answered 429 rather than 401. Probes are not counted. The limit counts in this process
-// only, and remembers the last 10,000 principals; a principal it has forgotten starts anew.
+// requests a second, 0.001 to 1,000,000. After a pause, up to burst requests are let
+// through at once, 1 to 1,000,000. A principal therefore has at most perSecond + burst
+// requests in any second. Further requests are answered 429.
+//
+// Requests that are not let in share one limit of the same size, so that they do not use up
+// the rate of a principal. Above that limit they are answered 429 rather than 401. Probes
+// are not counted. The limit counts in this process only, and stores the last 10,000
+// principals; a principal that it has dropped starts anew.
 func WithRate(perSecond float64, burst int) Option {
 	return func(a *api) {
 		if !(perSecond >= 0.001 && perSecond <= 1e6) || burst < 1 || burst > 1e6 {
@@ -38,7 +40,7 @@ func WithRate(perSecond float64, burst int) Option {
 	}
 }
 
-// within asks the limits.
+// within returns the refusal of the first limit that the request exceeds.
 func (a *api) within(r *http.Request) error {
 	for _, limit := range a.limits {
 		if wait, ok := limit(r); !ok {
@@ -48,7 +50,8 @@ func (a *api) within(r *http.Request) error {
 	return nil
 }
 
-// refuse counts a request that is not let in, and returns what it is answered.
+// refuse counts a request that is not let in. It returns refusal, or a 429 above the rate
+// of such requests.
 func (a *api) refuse(refusal error) error {
 	for _, spent := range a.refusals {
 		if wait, ok := spent.take("", time.Now()); !ok {
@@ -65,24 +68,23 @@ func tooMany(wait time.Duration) error {
 	return p
 }
 
-// maxPrincipals keeps the memory of a rate below some three megabytes, whoever
-// comes.
+// maxPrincipals keeps the memory of a rate below about three megabytes.
 const maxPrincipals = 10_000
 
-// spending is what principals have taken of their rate. Of each it keeps only the
-// time at which all that was taken will have been earned: what lies ahead of now is
-// the debt (the generic cell rate algorithm, ITU-T I.371).
+// spending is how much of their rate principals have used. For each it stores only the time
+// at which all used requests will have been earned. That time minus now is the debt (the
+// generic cell rate algorithm, ITU-T I.371).
 type spending struct {
-	every time.Duration // earns one request
-	ahead time.Duration // how far the debt of a burst goes
+	every time.Duration // the time in which one request is earned
+	ahead time.Duration // the debt at which a burst is used up
 
 	mu     sync.Mutex
 	of     map[[sha256.Size]byte]*list.Element
-	recent *list.List // of *account, the one that came last in front
+	recent *list.List // of *account, the most recent first
 }
 
 type account struct {
-	principal [sha256.Size]byte // a digest, since names may be of any length
+	principal [sha256.Size]byte // a digest, because names may have any length
 	earned    time.Time
 }
 
@@ -94,7 +96,8 @@ func newSpending(perSecond float64, burst int) *spending {
 	}
 }
 
-// take takes one request, or says how long it is until there is one.
+// take uses one request. If none is available, it returns the wait until the next one and
+// false.
 func (s *spending) take(principal string, now time.Time) (wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,7 +69,7 @@ func TestARateHoldsForRequestsAtOnce(t *testing.T) {
 	require.EqualValues(t, 10, served.Load())
 }
 
-func TestARateRemembersSoManyPrincipals(t *testing.T) {
+func TestARateDropsTheOldestPrincipal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := rated(t, 1, 1)
@@ -112,7 +112,7 @@ func TestRefusedRequestsHaveARateOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestLimitsAreAskedAboutWhoIsLetIn(t *testing.T) {
+func TestLimitsAreCheckedAfterAuthentication(t *testing.T) {
 	t.Parallel()
 	var asked int
 	refuse := func(*http.Request) (time.Duration, bool) { asked++; return -time.Second, false }

@@ -13,13 +13,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
 const keyHeader = "Idempotency-Key"
 
-// A key is a string of RFC 9651, section 3.3.3. Quotes are forgiven where they would
-// make no difference, as they are often left out.
+// A key is a string according to RFC 9651, section 3.3.3. Clients often omit the quotes, so
+// a key without quotes is accepted when they make no difference.
 var (
 	quotedKey = regexp.MustCompile(`^"((?:[ !#-\[\]-~]|\\["\\])+)"$`)
 	bareKey   = regexp.MustCompile(`^[A-Za-z0-9._~:/+=-]+$`)
@@ -43,20 +44,20 @@ func keyOf(r *http.Request, bad *complaints) string {
 	return key
 }
 
-// keySpace is where the ids of keys are derived from. Another one would forget
-// every key that was ever used.
+// keySpace is the namespace of the ids that are derived from keys. With another value,
+// every key ever used would create another user.
 var keySpace = uuid.MustParse("0797c45c-e902-4134-892e-bc4ee1248250")
 
-// idOfKey derives the id of the person that a principal creates with a key, as RFC
-// 9562 has it for names, with SHA-256 (appendix B.2). The store takes an id once,
-// so it is the store that makes a key work once.
+// idOfKey derives the id of the user that a principal creates with a key, as a name-based
+// UUID (RFC 9562) with SHA-256 (appendix B.2). The store accepts an id only once, so a key
+// creates only one user.
 func idOfKey(principal, key string) uuid.UUID {
 	name := strconv.Itoa(len(principal)) + ":" + principal + key
 	return uuid.NewHash(sha256.New(), keySpace, []byte(name), 8)
 }
 
-// withKey returns the profile with the id and the digest of a request with a key. A
-// request that cannot be told from those of other callers can have none.
+// withKey returns the profile with the id and the digest for a request with a key. It
+// refuses the key when principals are required and the request has none.
 func (a *api) withKey(r *http.Request, key string, p almanac.Profile) (almanac.Profile, error) {
 	principal := a.principal(r)
 	if a.authorizes && principal == "" {
@@ -68,11 +69,11 @@ func (a *api) withKey(r *http.Request, key string, p almanac.Profile) (almanac.P
 	return p, nil
 }
 
-// digestOf makes the digest by which a repeated request is known. How the body was
-// written makes no difference. The key is part of it so that nobody who reads the
-// digest can try names and birthdays on it.
+// digestOf returns the digest that identifies a repeated request. It ignores how the body
+// was written. It includes the key, so that the digest does not allow guesses at names and
+// birth dates.
 func digestOf(principal, key string, p almanac.Profile) string {
-	if zone, err := almanac.LoadTimezone(p.Timezone); err == nil {
+	if zone, err := calendar.LoadTimezone(p.Timezone); err == nil {
 		p.Timezone = zone.String()
 	}
 	attributes := []byte("{}")
@@ -84,31 +85,31 @@ func digestOf(principal, key string, p almanac.Profile) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// createdBefore answers a request whose key has been used: with the user as they are
-// now, if it is the same request and may be about that user.
-func (a *api) createdBefore(r *http.Request, p almanac.Profile) (almanac.Enrolment, error) {
+// createdBefore answers a request whose key has been used. It returns the user as stored
+// now, if the request is the same and may access that user.
+func (a *api) createdBefore(r *http.Request, p almanac.Profile) (almanac.UserWithEvents, error) {
 	ctx := r.Context()
 	refusal := newProblem(http.StatusForbidden, "the credentials do not suffice for the user of this idempotency key")
 	if err := a.authorize(r, p.ID, refusal); err != nil {
-		return almanac.Enrolment{}, err
+		return almanac.UserWithEvents{}, err
 	}
 	u, err := a.reader.User(ctx, p.ID)
 	if errors.Is(err, almanac.ErrNotFound) {
-		refusal := newProblem(http.StatusConflict, "the person of this idempotency key is being created or deleted at this moment; try again")
+		refusal := newProblem(http.StatusConflict, "the user of this idempotency key is being created or deleted at this moment; try again")
 		refusal.Type, refusal.header = createdOnce, http.Header{"Retry-After": {"1"}}
-		return almanac.Enrolment{}, refusal
+		return almanac.UserWithEvents{}, refusal
 	}
 	if err != nil {
-		return almanac.Enrolment{}, err
+		return almanac.UserWithEvents{}, err
 	}
 	if u.CreationDigest != p.CreationDigest {
-		refusal := newProblem(http.StatusUnprocessableEntity, "this idempotency key was used for another person")
+		refusal := newProblem(http.StatusUnprocessableEntity, "this idempotency key was used for another user")
 		refusal.Type = createdOnce
-		return almanac.Enrolment{}, refusal
+		return almanac.UserWithEvents{}, refusal
 	}
 	found, err := a.reader.Find(ctx, almanac.And{
 		almanac.ForUser(u.ID), almanac.OfType(almanac.TypeBirthday),
 		almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
 	}, almanac.Page{})
-	return almanac.Enrolment{User: u, Events: found.Events}, err
+	return almanac.UserWithEvents{User: u, Events: found.Events}, err
 }

@@ -17,15 +17,15 @@ import (
 
 const key = `Idempotency-Key: "8e03978e-40d5-43dd-bc93-6894a57f9324"`
 
-// people counts those whom the repository has events of.
-func (s *site) people() int {
+// userCount returns the number of users with events in the repository.
+func (s *site) userCount() int {
 	s.t.Helper()
 	n, err := s.repository.Count(s.t.Context(), almanac.OfType(almanac.TypeBirthday))
 	require.NoError(s.t, err)
 	return n
 }
 
-func TestARequestThatIsSentAgainCreatesNobodyElse(t *testing.T) {
+func TestARepeatedRequestCreatesNoOtherUser(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	body := with(`"attributes":{"a":[100,1],"b":"é"}`)
@@ -42,7 +42,7 @@ func TestARequestThatIsSentAgainCreatesNobodyElse(t *testing.T) {
 	} {
 		require.Equal(t, first, s.send("POST", "/user", again, key, "X-Request-Id: x"), again)
 	}
-	require.Equal(t, 1, s.people())
+	require.Equal(t, 1, s.userCount())
 }
 
 func TestAKeyIsForOneProfile(t *testing.T) {
@@ -57,11 +57,11 @@ func TestAKeyIsForOneProfile(t *testing.T) {
 		p := s.problem(s.send("POST", "/user", strings.Replace(body, part, other, 1), key), http.StatusUnprocessableEntity)
 		require.Equal(t, "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Created_once", p["type"], part)
 	}
-	require.Equal(t, 1, s.people())
+	require.Equal(t, 1, s.userCount())
 	require.Equal(t, s.object(first)["user"], s.object(s.send("GET", first.header.Get("Location"), ""))["user"])
 }
 
-func TestOneKeyForManyAtOnceCreatesOnePerson(t *testing.T) {
+func TestConcurrentRequestsWithOneKeyCreateOneUser(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	var answers [20]answer
@@ -75,10 +75,10 @@ func TestOneKeyForManyAtOnceCreatesOnePerson(t *testing.T) {
 		require.Equal(t, answers[0], a)
 	}
 	require.Equal(t, http.StatusCreated, answers[0].status)
-	require.Equal(t, 1, s.people())
+	require.Equal(t, 1, s.userCount())
 }
 
-func TestKeysArePrincipalsOwn(t *testing.T) {
+func TestKeysOfDifferentPrincipalsAreIndependent(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name))
 	seen := make(map[string]bool)
@@ -94,7 +94,7 @@ func TestKeysArePrincipalsOwn(t *testing.T) {
 	}
 }
 
-func TestAKeyOutlivesChangesOfThePerson(t *testing.T) {
+func TestAKeyKeepsWorkingAfterChangesOfTheUser(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	path := s.send("POST", "/user", grace, key).header.Get("Location")
@@ -106,7 +106,7 @@ func TestAKeyOutlivesChangesOfThePerson(t *testing.T) {
 	require.Equal(t, http.StatusCreated, a.status, a.body)
 	require.Equal(t, `"2"`, a.header.Get("Etag"))
 	require.Equal(t, map[string]any{"user": changed, "nextBirthdayEvent": events[0]}, s.object(a))
-	require.Equal(t, 1, s.people())
+	require.Equal(t, 1, s.userCount())
 	for _, other := range []string{with(`"firstName":"Other"`), with(`"dateOfBirth":"1906-07-01"`), with(`"attributes":{"a":1}`)} {
 		refused := s.send("POST", "/user", other, key)
 		s.problem(refused, http.StatusUnprocessableEntity)
@@ -114,7 +114,7 @@ func TestAKeyOutlivesChangesOfThePerson(t *testing.T) {
 	}
 }
 
-func TestAKeyIsForgottenWithThePerson(t *testing.T) {
+func TestAKeyOfADeletedUserCreatesAnotherUser(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	path := s.send("POST", "/user", grace, key).header.Get("Location")
@@ -126,7 +126,7 @@ func TestAKeyIsForgottenWithThePerson(t *testing.T) {
 	require.Equal(t, path, a.header.Get("Location"))
 }
 
-func TestAKeyOfSomebodyWhoIsBeingDeletedIsAConflict(t *testing.T) {
+func TestAKeyOfAUserBeingDeletedIsAConflict(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	path := s.send("POST", "/user", grace, key).header.Get("Location")
@@ -153,11 +153,11 @@ func TestARefusedRequestUsesUpNoKey(t *testing.T) {
 	require.Equal(t, http.StatusCreated, s.send("POST", "/user", grace, key).status)
 }
 
-func TestKeysAreStrings(t *testing.T) {
+func TestKeysAreParsedAsStrings(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		header []string
-		same   string // as what; "" is refused
+		same   string // the key that it equals; "" means that it is refused
 	}{
 		"in quotes":            {[]string{`"k-1"`}, "k-1"},
 		"without":              {[]string{`k-1`}, "k-1"},
@@ -198,8 +198,8 @@ func TestKeysAreStrings(t *testing.T) {
 	}
 }
 
-// The id is a promise: under another derivation, every repeated request would
-// create somebody twice.
+// The id must never change: under another derivation, every repeated request would create a
+// second user.
 func TestTheIdOfAKeyIsAlwaysTheSame(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithPrincipal(name))
@@ -209,7 +209,7 @@ func TestTheIdOfAKeyIsAlwaysTheSame(t *testing.T) {
 	require.Equal(t, "/user/0b1ae55d-5e88-868d-bae7-ea2fdeb5ce91", a.header.Get("Location"))
 }
 
-func TestAFailureToLookUpAKeyIsOne(t *testing.T) {
+func TestAFailedLookupOfAKeyIsAServerError(t *testing.T) {
 	t.Parallel()
 	r := newRepository()
 	s := openOn(t, r, httpapi.NoAuthentication{})

@@ -10,10 +10,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// problem is an answer of RFC 9457. As an error it takes its way through the
-// endpoints like any other.
+// problem is an answer according to RFC 9457. It is also an error, so that endpoints return
+// it like any other.
 type problem struct {
 	Type      string         `json:"type"`
 	Title     string         `json:"title"`
@@ -22,10 +23,10 @@ type problem struct {
 	Errors    []fieldProblem `json:"errors,omitempty"`
 	RequestID string         `json:"requestId,omitempty"`
 
-	header http.Header // what the answer carries besides
+	header http.Header // further headers of the answer
 }
 
-// fieldProblem says what is wrong with one field, as a clause: "is in the future".
+// fieldProblem is what is wrong with one field, as a clause: "is in the future".
 type fieldProblem struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`
@@ -37,16 +38,16 @@ func newProblem(status int, detail string) *problem {
 	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// The types of problems are sections of the package's documentation.
+// The types of problems are URLs of sections in the package documentation.
 const (
 	invalidInput = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Invalid_input"
 	createdOnce  = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Created_once"
 	lockedUser   = "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Locked"
-	maxErrors    = 100 // what is told of a body that is nothing but wrong
+	maxErrors    = 100 // how many fields a problem lists at most
 )
 
-// complaints collects what is wrong with a request, once per field. The zero
-// complaints are none.
+// complaints collects what is wrong with a request, at most one entry for each field. The
+// zero complaints is empty.
 type complaints struct {
 	list []fieldProblem
 	of   map[string]bool
@@ -63,7 +64,7 @@ func (c *complaints) add(field, format string, args ...any) {
 	c.list = append(c.list, fieldProblem{field, fmt.Sprintf(format, args...)})
 }
 
-// addAll adds the complaints of a domain error, where it is one about fields.
+// addAll adds the complaints of err if it is a validation error.
 func (c *complaints) addAll(err error) {
 	var invalid *almanac.ValidationError
 	if !errors.As(err, &invalid) {
@@ -74,8 +75,7 @@ func (c *complaints) addAll(err error) {
 	}
 }
 
-// fieldOf is the name that clients know a field by: a merge patch is attributes to
-// them.
+// fieldOf returns the name of a field in the API: a merge patch is "attributes".
 func fieldOf(f almanac.FieldError) string {
 	if f.Field == "merge" {
 		return "attributes"
@@ -83,9 +83,10 @@ func fieldOf(f almanac.FieldError) string {
 	return f.Field
 }
 
-// complaintOf leaves out why there is no data of a zone, which names files.
+// complaintOf omits the reason for which a zone has no data, because it contains file
+// names.
 func complaintOf(f almanac.FieldError) string {
-	var zone *almanac.InvalidTimezoneError
+	var zone *calendar.InvalidTimezoneError
 	if errors.As(f.Err, &zone) && zone.NoData {
 		return "is a time zone for which there is no data here"
 	}
@@ -108,12 +109,13 @@ func (c *complaints) problem() *problem {
 	}
 }
 
-// problemOf says what may be told about an error: all about what the client can
-// mend, and nothing about the inside. It reports whether that is the whole truth.
-func problemOf(r *http.Request, err error) (_ *problem, told bool) {
+// problemOf returns the problem for an error. It contains everything that the client can
+// correct, and nothing internal. It reports whether the problem contains everything about
+// the error; otherwise the error must be logged.
+func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 	var p *problem
 	var missing *almanac.NotFoundError
-	var wall *almanac.WallTimeError
+	var wall *calendar.WallTimeError
 	var lock *almanac.OptimisticLockError
 	switch {
 	case errors.As(err, &p):
@@ -126,10 +128,10 @@ func problemOf(r *http.Request, err error) (_ *problem, told bool) {
 		return newProblem(http.StatusNotFound, fmt.Sprintf("there is no %s %s", missing.Kind, missing.ID)), true
 	case errors.Is(err, almanac.ErrExists):
 		return newProblem(http.StatusConflict, "it exists already"), true
-	case errors.As(err, &lock) && lock.UserID != uuid.Nil: // changed since the condition was looked at
+	case errors.As(err, &lock) && lock.UserID != uuid.Nil: // changed after the precondition was checked
 		return preconditionFailed(), true
 	case errors.Is(err, almanac.ErrOptimisticLock):
-		return newProblem(http.StatusConflict, "it was changed by somebody else at the same moment"), true
+		return newProblem(http.StatusConflict, "it was changed by another request at the same moment"), true
 	case errors.As(err, &wall):
 		return newProblem(http.StatusUnprocessableEntity,
 			fmt.Sprintf("clocks in %s show %s %s, and that is refused", wall.Zone, wall.Wall, wall.Reading)), true
@@ -143,22 +145,22 @@ func problemOf(r *http.Request, err error) (_ *problem, told bool) {
 	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log"), false
 }
 
-// locked is the answer to a change of a user whom another transaction has locked.
+// locked is the answer to a change of a user that another transaction has locked.
 func locked() *problem {
 	p := newProblem(http.StatusConflict, "the user is locked by another transaction at this moment; nothing was changed; try again")
 	p.Type, p.Title, p.header = lockedUser, "Locked", http.Header{"Retry-After": {"1"}}
 	return p
 }
 
-// lockTimedOut reports that PostgreSQL gave up waiting for a lock.
+// lockTimedOut reports whether PostgreSQL stopped waiting for a lock.
 func lockTimedOut(err error) bool {
 	var sql interface{ SQLState() string }
 	return errors.As(err, &sql) && sql.SQLState() == "55P03"
 }
 
-// unavailable reports errors that pass by themselves: deadlines, the network, and
-// the classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of
-// connections, resources, shutdowns and transactions that got in each other's way.
+// unavailable reports whether an error is temporary: a deadline, the network, or an
+// SQLSTATE class (PostgreSQL manual, appendix A) of connections, resources, shutdowns and
+// conflicts between transactions.
 func unavailable(err error) bool {
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) {

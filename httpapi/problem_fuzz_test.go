@@ -19,9 +19,9 @@ import (
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// FuzzProblems asks for anything, of a repository that fails in any words: what
-// is not an answer is a problem of RFC 9457 that can be read, about the status that
-// it came with, and tells nothing of the inside.
+// FuzzProblems sends arbitrary requests to a repository that fails with arbitrary texts.
+// Every error is a readable problem of RFC 9457 for its status, and contains nothing
+// internal.
 func FuzzProblems(f *testing.F) {
 	for _, path := range []string{"/", "/user", "/user/x", "/user/" + stranger, "/user/" + stranger + "/events", "/events", "/events/<script>", "//", "/user/%00", "/\r\nX: y"} {
 		for _, query := range []string{"", "limit=x", "limit=1001&cursor=%zz", "status=\xff", "type=%22%0a<&a=b&a=c", "userId=" + stranger, ";", "=x"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
 )
 
@@ -38,9 +39,8 @@ func TestTheUnknownIsNotFound(t *testing.T) {
 	}
 }
 
-// net/http would send whoever asks on to a cleaner path, in its own words, before
-// asking who they are.
-func TestAPathHasOneSpelling(t *testing.T) {
+// net/http would redirect to a cleaned path, as plain text and before authentication.
+func TestUncleanPathsAreNotFoundAndNotRedirected(t *testing.T) {
 	t.Parallel()
 	s, guarded := open(t), openOn(t, newRepository(), httpapi.BearerToken("secret"))
 	for _, path := range []string{
@@ -48,7 +48,7 @@ func TestAPathHasOneSpelling(t *testing.T) {
 		"//example.com/events", "/%2e%2e//x", "/healthz//", "//readyz",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "CONNECT", "DELETE"} {
-			// Not parsed, for a URL that begins with two slashes begins with a host.
+			// Not parsed: in a URL that starts with two slashes, a host follows.
 			ask := func(s *site, header ...string) answer {
 				return s.ask(method, &url.URL{Path: path, RawQuery: "x=y"}, header...)
 			}
@@ -59,10 +59,10 @@ func TestAPathHasOneSpelling(t *testing.T) {
 		}
 	}
 	require.Equal(t, http.StatusOK, s.send("GET", "/events", "").status)
-	s.problem(s.send("GET", "/user/%2e%2e/events", ""), http.StatusBadRequest) // an id that is none
+	s.problem(s.send("GET", "/user/%2e%2e/events", ""), http.StatusBadRequest) // an invalid id
 }
 
-func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
+func TestWrongMethodsAreAnsweredWithTheAllowedOnes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"/user":                         "POST",
@@ -82,7 +82,7 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	}
 }
 
-func TestABodyIsJSONWhateverItSaysItIs(t *testing.T) {
+func TestTheContentTypeOfABodyIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"application/json", "application/x-www-form-urlencoded", "text/plain", "what;;"} {
 		s := open(t)
@@ -115,11 +115,11 @@ func TestPagesOfAnotherOriginChangeNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyTheTokenLetsIn(t *testing.T) {
+func TestOnlyAValidTokenIsLetIn(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		header    []string
-		challenge string // "" lets in
+		challenge string // "" means let in
 	}{
 		"no credentials":       {nil, `Bearer realm="almanac"`},
 		"another scheme":       {[]string{"Authorization: Basic c2VjcmV0"}, `Bearer realm="almanac"`},
@@ -159,7 +159,7 @@ func TestEveryRouteButHealthAsksForTheToken(t *testing.T) {
 	}
 }
 
-// broken is a repository that fails in its own way.
+// broken is a repository that fails with a given error.
 type broken struct {
 	almanac.Repository
 	fail func(ctx context.Context) error
@@ -171,13 +171,13 @@ func (b broken) User(ctx context.Context, _ uuid.UUID) (almanac.User, error) {
 
 func (b broken) Now(ctx context.Context) (time.Time, error) { return today, b.fail(ctx) }
 
-// driverError is what a driver would say.
+// driverError is an error as a database driver returns it.
 type driverError struct{ code string }
 
 func (e driverError) Error() string    { return "ERROR: SELECT secret FROM vault (" + e.code + ")" }
 func (e driverError) SQLState() string { return e.code }
 
-func TestInnerFailuresAreLoggedAndNotTold(t *testing.T) {
+func TestInternalErrorsAreLoggedAndNotSent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		fail   func(ctx context.Context) error
@@ -270,7 +270,7 @@ func TestLogsNameNobody(t *testing.T) {
 	}
 }
 
-func TestReadyzSaysYesOrNoAndNothingElse(t *testing.T) {
+func TestReadyzReturnsOnlyAStatus(t *testing.T) {
 	t.Parallel()
 	down := func(context.Context) error { return driverError{"57P03"} }
 	up := func(context.Context) error { return nil }
@@ -298,7 +298,7 @@ func TestReadyzSaysYesOrNoAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestHealthzSaysWhetherTheProcessIsOfUse(t *testing.T) {
+func TestHealthzReportsLiveness(t *testing.T) {
 	t.Parallel()
 	stuck := func(context.Context) error { return almanac.ErrStuck }
 	s := openOn(t, newRepository(), httpapi.BearerToken(), httpapi.WithLiveness(stuck))
@@ -329,16 +329,16 @@ func TestServerBoundsSlowClients(t *testing.T) {
 	require.Positive(t, s.MaxHeaderBytes)
 }
 
-// incurable is a planner's refusal that has something to say about the inside.
+// incurable is a planner whose refusal contains internal details.
 type incurable struct{ almanac.Repository }
 
-func (incurable) CreateUser(context.Context, almanac.User, ...almanac.Event) (almanac.User, []almanac.Event, error) {
+func (incurable) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	cause := errors.New("open /secret/zoneinfo: permission denied")
-	zone := &almanac.InvalidTimezoneError{Name: "America/New_York", NoData: true, Err: cause}
-	return almanac.User{}, nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "timezone", Problem: "is bad: " + cause.Error(), Err: zone}}}
+	zone := &calendar.InvalidTimezoneError{Name: "America/New_York", NoData: true, Err: cause}
+	return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "timezone", Problem: "is bad: " + cause.Error(), Err: zone}}}
 }
 
-func TestWhyAZoneHasNoDataIsNotTold(t *testing.T) {
+func TestTheReasonForMissingZoneDataIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := openOn(t, incurable{newRepository()}, httpapi.NoAuthentication{})
 

@@ -15,9 +15,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// queryOf returns the parameters of the request's query, each given once and
-// among those known here. Nothing is passed over in silence: a parameter that is
-// misspelt would widen a search.
+// queryOf returns the parameters of the request's query. It complains about unknown,
+// repeated and empty parameters: ignoring a misspelt parameter would widen a search.
 func queryOf(r *http.Request, bad *complaints, known ...string) map[string]string {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -44,7 +43,7 @@ func queryOf(r *http.Request, bad *complaints, known ...string) map[string]strin
 	return query
 }
 
-// search is what a query asks of the events.
+// search is the search for events that a query describes.
 type search struct {
 	spec almanac.And
 	page almanac.Page
@@ -82,7 +81,7 @@ func searchOf(r *http.Request, bad *complaints) search {
 	return s
 }
 
-// idOf returns the id in the request's path, in the one form that the API writes.
+// idOf returns the id in the request's path. It accepts only the form that the API writes.
 func idOf(r *http.Request, bad *complaints) uuid.UUID {
 	id, ok := parseID(r.PathValue("id"))
 	if !ok {

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// requestLimit is how long one request may take, database included.
+// requestLimit is how long one request may take, including its database calls.
 const requestLimit = 10 * time.Second
 
-// Server returns a server for the handler that gives slow clients no hold: five
-// seconds for the header and ten for the whole request, of which the header may
-// have 16 KiB; thirty seconds until the answer is read; two minutes of silence
-// between requests. The caller starts it and shuts it down.
+// Server returns a server for the handler, with limits for slow clients. They are five
+// seconds for the header, ten for the whole request, thirty until the answer is read, and
+// two minutes between requests. A header may have 16 KiB, plus the 4 KiB that net/http
+// adds. The caller starts the server and shuts it down.
 func Server(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
@@ -33,12 +33,12 @@ func Server(addr string, h http.Handler) *http.Server {
 	}
 }
 
-// CloseAfterChunks makes the connection end with the answer to a request whose body
-// comes in chunks. A request that carries both Transfer-Encoding and Content-Length
-// may be half of an attack on a proxy. Its connection must not be used again (RFC 9112,
-// section 6.1). net/http drops the Content-Length before a handler sees it, so the
-// function treats every request in chunks as one of these. The API does this itself; it is exported for
-// handlers that stand beside it on one server.
+// CloseAfterChunks closes the connection after the answer to a request whose body comes in
+// chunks. A request with both Transfer-Encoding and Content-Length may be half of an attack
+// on a proxy, and its connection must not be reused (RFC 9112, section 6.1). net/http
+// removes the Content-Length before the handler is called, so the function treats every
+// chunked request in this way. The API calls it itself. Other handlers on the same server
+// should call it too.
 func CloseAfterChunks(w http.ResponseWriter, r *http.Request) {
 	if len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")
@@ -75,14 +75,14 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !clean(r.URL.EscapedPath()) {
-		a.lost.ServeHTTP(w, r)
+		a.unknown.ServeHTTP(w, r)
 		return
 	}
 	a.mux.ServeHTTP(w, r)
 }
 
-// clean reports whether a path is of the one form that ServeMux takes. It would
-// redirect any other, before anybody is asked who they are.
+// clean reports whether ServeMux accepts a path as it is. ServeMux would redirect any other
+// path, before the request is authenticated.
 func clean(p string) bool {
 	shortest := path.Clean(p)
 	return strings.HasPrefix(p, "/") && (p == shortest || shortest != "/" && p == shortest+"/")
@@ -92,8 +92,7 @@ const requestIDHeader = "X-Request-Id"
 
 var acceptableID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requestID is the one that the client sent, if it can be trusted in a log, or a
-// new one.
+// requestID returns the id that the client sent, if it is safe in a log, or a new one.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get(requestIDHeader); acceptableID.MatchString(id) {
 		return id
@@ -101,19 +100,19 @@ func requestID(r *http.Request) string {
 	return rand.Text()
 }
 
-// endpoint answers a request with a reply or with an error, which becomes a
-// problem. It does not write, so that nothing is sent before all is known.
+// endpoint answers a request with a reply or with an error, which becomes a problem. It
+// does not write, so that nothing is sent before the answer is complete.
 type endpoint func(r *http.Request) (reply, error)
 
 // reply is a successful answer.
 type reply struct {
-	status   int
+	status   int    // of the created resource
 	location string // of what was created
-	etag     string // of the person, as they are now
-	body     any    // sent as JSON; nil sends none
+	etag     string // of the user's current version
+	body     any    // sent as JSON; nil sends no body
 }
 
-// protected asks the authenticator first, and then the limits.
+// protected authenticates the request first, and then applies the limits.
 func (a *api) protected(do endpoint) endpoint {
 	return func(r *http.Request) (reply, error) {
 		if challenge, ok := a.auth.Authenticate(r); !ok {
@@ -128,7 +127,7 @@ func (a *api) protected(do endpoint) endpoint {
 	}
 }
 
-// answer makes a handler of an endpoint.
+// answer returns a handler that writes the reply of an endpoint.
 func (a *api) answer(do endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		re, err := do(r)
@@ -154,17 +153,17 @@ func (a *api) answer(do endpoint) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(re.status)
-		_, _ = w.Write(body) // a client that is gone hears nothing
+		_, _ = w.Write(body) // an error means that the client is gone
 		a.logRequest(w, r, re.status)
 	})
 }
 
-// fail answers with the problem behind err. What the client cannot mend is
-// logged and not told.
+// fail answers with the problem for err. Errors that the client cannot correct are logged
+// and not sent.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p, told := problemOf(r, err)
+	p, complete := problemOf(r, err)
 	p.RequestID = w.Header().Get(requestIDHeader)
-	if !told && !errors.Is(r.Context().Err(), context.Canceled) { // of a client that left, nothing follows
+	if !complete && !errors.Is(r.Context().Err(), context.Canceled) { // a client that left gets no answer
 		a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", p.RequestID),
 			slog.String("route", r.Pattern), slog.Any("error", err))
 	}

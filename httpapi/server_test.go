@@ -15,11 +15,11 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// patience is how long a server may take that takes a hundredth of its time.
+// patience is how long a server may take whose limits are cut to a hundredth.
 const patience = 30 * time.Second
 
-// start runs a server of the package's making, with all its times cut to a
-// hundredth and those set to zero that off returns, and dials it.
+// start runs a server made by this package, and dials it. All its timeouts are cut to a
+// hundredth; those that off returns are set to zero.
 func start(t *testing.T, h http.Handler, off func(s *http.Server) []*time.Duration) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,11 +44,11 @@ func start(t *testing.T, h http.Handler, off func(s *http.Server) []*time.Durati
 	return client
 }
 
-func TestClientsThatWasteTimeAreLeft(t *testing.T) {
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		says string
-		off  func(s *http.Server) []*time.Duration // all but the time that is tried
+		off  func(s *http.Server) []*time.Duration // all timeouts but the tested one
 	}{
 		"a header that does not end": {
 			"POST /user HTTP/1.1\r\nHost: localhost\r\nX-More: ",
@@ -91,12 +91,12 @@ func TestClientsThatWasteTimeAreLeft(t *testing.T) {
 	}
 }
 
-func TestClientsThatReadNothingAreLeft(t *testing.T) {
+func TestClientsThatReadNothingAreDisconnected(t *testing.T) {
 	t.Parallel()
 	left := make(chan error, 1)
 	client := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		piece, err := make([]byte, 1<<20), error(nil)
-		for err == nil { // for as long as there is room on the way
+		for err == nil { // until the buffers on the way are full
 			_, err = w.Write(piece)
 		}
 		left <- err
@@ -135,7 +135,7 @@ func TestRequestsThatAreTooLargeAreRefused(t *testing.T) {
 			line, err := bufio.NewReader(client).ReadString('\n')
 
 			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
-			if err == nil { // it may also have hung up on what was still on its way
+			if err == nil { // it may also have closed the connection before all was sent
 				require.Contains(t, line, " "+tt.answer+" ")
 			}
 			s.nothing()

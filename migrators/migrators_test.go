@@ -137,9 +137,9 @@ func TestEachToolAppliesItsLayout(t *testing.T) {
 				VALUES ('5f3b1c9e-0000-4000-8000-000000000001', 'Ada', 'Lovelace', '1990-12-10', 'UTC')`)
 			require.NoError(t, err)
 			require.ErrorContains(t, run(t.Context(), address, dir, false), "would lose for good what is in users")
-			var people int
-			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM greetings.users").Scan(&people))
-			require.Equal(t, 1, people)
+			var users int
+			require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM greetings.users").Scan(&users))
+			require.Equal(t, 1, users)
 		})
 	}
 }

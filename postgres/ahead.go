@@ -10,22 +10,19 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-var _ almanac.Confirmer = (*Store)(nil)
-
-// Confirm says which events that were claimed ahead are still held.
-func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Confirmed, error) {
-	var confirmed almanac.Confirmed
+// Confirm returns which of the events that were claimed ahead of their target are still held.
+// An event that another transaction has locked is returned as busy.
+func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.ConfirmResult, error) {
+	var confirmed almanac.ConfirmResult
 	type event = almanac.Event
-	args := pgx.StrictNamedArgs{
-		"users":    uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
-		"types":    column(events, func(e event) string { return e.Type }),
-		"names":    column(events, func(e event) string { return seriesOf(e) }),
-		"ids":      uuids(column(events, func(e event) uuid.UUID { return e.ID })),
-		"versions": column(events, func(e event) int { return claimedAs(e).version }),
-	}
+	args := seriesArgs(events)
+	args["users"] = uuids(column(events, func(e event) uuid.UUID { return e.UserID }))
+	args["types"] = column(events, func(e event) string { return e.Type })
+	args["ids"] = uuids(column(events, func(e event) uuid.UUID { return e.ID }))
+	args["versions"] = column(events, func(e event) int { return claimedAs(e).version })
 	err := s.do(ctx, "confirm", func(ctx context.Context, db DB) error {
-		confirmed = almanac.Confirmed{}
-		_, err := all(ctx, db, s.statements["confirm"], args, func(row pgx.CollectableRow) (none struct{}, err error) {
+		confirmed = almanac.ConfirmResult{}
+		_, err := all(ctx, db, s.statements.Confirm, args, func(row pgx.CollectableRow) (none struct{}, err error) {
 			var id *uuid.UUID
 			var certain *bool
 			if err := row.Scan(&confirmed.At, &id, &certain); err != nil || id == nil {
@@ -44,8 +41,9 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 	return confirmed, err
 }
 
-// Return gives back events that were claimed ahead. Those that another transaction has
-// locked stay under their leases, which run out.
+// Return releases events that were claimed ahead of their target, and returns the released
+// events. An event that another transaction has locked stays in its lease until the lease
+// expires.
 func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {
 	wanted := make(map[claimed]bool, len(events))
 	for _, e := range events {
@@ -54,16 +52,16 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 	tokens := distinct(column(events, func(e almanac.Event) uuid.UUID { return e.LeaseToken }))
 	var returned []almanac.Event
 	err := s.transact(ctx, "return", func(ctx context.Context, tx pgx.Tx) error {
-		leases, err := all(ctx, tx, s.statements["leases"], pgx.StrictNamedArgs{"tokens": uuids(tokens)}, func(row pgx.CollectableRow) (lease, error) {
+		leases, err := all(ctx, tx, s.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(tokens)}, func(row pgx.CollectableRow) (lease, error) {
 			var l lease
 			var now time.Time
-			err := row.Scan(&now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead)
+			err := row.Scan(l.targets(&now)...)
 			return l.only(wanted), err
 		})
 		if err != nil {
 			return err
 		}
-		if returned, _, err = s.giveBack(ctx, tx, leases, byChoice); err != nil {
+		if returned, _, err = s.release(ctx, tx, leases, byChoice); err != nil {
 			return err
 		}
 		return s.endLeases(ctx, tx, tokens)
@@ -71,7 +69,7 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 	return returned, err
 }
 
-// only is the part of what a token was given that is wanted.
+// only returns the lease with only the wanted events.
 func (l lease) only(wanted map[claimed]bool) lease {
 	part := lease{token: l.token, ahead: l.ahead}
 	for i, id := range l.ids {
@@ -82,12 +80,12 @@ func (l lease) only(wanted map[claimed]bool) lease {
 	return part
 }
 
-// hintTaken tells those who listen that events are pending again which were claimed
-// ahead: they are due in a moment.
-func (s *Store) hintTaken(ctx context.Context, tx pgx.Tx, taken []uuid.UUID) error {
-	if len(taken) == 0 || s.pollOnly {
+// hintReleased notifies listeners that events which were claimed ahead are pending again,
+// because these events are due soon.
+func (s *Store) hintReleased(ctx context.Context, tx pgx.Tx, released []uuid.UUID) error {
+	if len(released) == 0 || s.pollOnly {
 		return nil
 	}
-	_, err := tx.Exec(ctx, s.statements["notify"], s.notification(hintPayload))
+	_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
 	return err
 }

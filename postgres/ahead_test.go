@@ -10,6 +10,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -20,7 +21,7 @@ func dueIn(t *testing.T, store *postgres.Store, d time.Duration) almanac.Event {
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
 	u := almanactest.User()
-	_, events, err := store.CreateUser(t.Context(), u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(d)))
+	_, events, err := almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(d)))
 	require.NoError(t, err)
 	return events[0]
 }
@@ -68,8 +69,8 @@ func later(r almanac.Roster) almanac.Edit {
 	var edit almanac.Edit
 	for _, e := range r.Pending {
 		e.Due, e.Version = e.Due.Add(time.Hour), e.Version+1
-		e.Wall = almanac.StoredTimezone(e.Zone).WallTime(e.Due)
-		edit.Moved = append(edit.Moved, e)
+		e.Wall = calendar.StoredTimezone(e.Zone).WallTime(e.Due)
+		edit.Changed = append(edit.Changed, e)
 	}
 	return edit
 }
@@ -138,13 +139,13 @@ func TestWhoComesDuringAClaimAheadTakesBackWhatItTook(t *testing.T) {
 			return pending, err
 		},
 		"deletion": func(ctx context.Context, s *postgres.Store, e almanac.Event) (pending int, err error) {
-			d, err := s.DeleteUser(ctx, e.UserID, almanac.Delete{})
+			d, err := s.DeleteUser(ctx, e.UserID, almanac.DeleteOptions{})
 			return d.Removed, err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
+			pool := pgtest.ReusedPool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
 			owed := dueIn(t, store, time.Hour)

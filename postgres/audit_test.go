@@ -47,7 +47,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	require.NoError(t, err)
 	_, err = scheduler.RunNow(t.Context(), first.ID)
 	require.NoError(t, err)
-	settle := func(o almanac.Outcome) almanac.Settled {
+	settle := func(o almanac.Outcome) almanac.SettleResult {
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		leased, err := store.LeaseEach(t.Context(), claim.Events, "", time.Minute) // is no step
@@ -60,7 +60,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 		require.NoError(t, settled[0].Err)
 		return settled[0]
 	}
-	settle(almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0))
+	settle(almanac.Released(almanac.AfterFailure, "HTTP 503", 0))
 	next := settle(almanac.Delivered(time.Now())).Successor
 	require.Equal(t, []string{"created", "rescheduled", "rescheduled", "claimed", "released", "claimed", "completed"}, kinds(t, store, first.ID))
 	steps, err := store.Audit(t.Context(), first.ID)
@@ -72,14 +72,14 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	}
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7}, versions)
 
-	cancelled, err := scheduler.Cancel(t.Context(), next.ID, almanac.Cancel{Reason: "moved house", EndSeries: true})
+	cancelled, err := scheduler.Cancel(t.Context(), next.ID, almanac.CancelOptions{Reason: "moved house", EndSeries: true})
 	require.NoError(t, err)
 	require.Equal(t, []string{"created", "cancelled"}, kinds(t, store, next.ID))
 	again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
 	require.NoError(t, err)
 	require.Equal(t, []string{"created"}, kinds(t, store, again.ID))
 
-	_, err = scheduler.DeleteUser(t.Context(), person.User.ID, almanac.Delete{AtOnce: true})
+	_, err = scheduler.DeleteUser(t.Context(), person.User.ID, almanac.DeleteOptions{AtOnce: true})
 	require.NoError(t, err)
 	for _, id := range []uuid.UUID{first.ID, next.ID, again.ID} {
 		require.Empty(t, kinds(t, store, id), "the trail goes with its person")

@@ -30,7 +30,7 @@ const storeOwed = `
 	)
 	INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM stored`
 
-// owePeople stores n people with an overdue birthday each.
+// owePeople stores n users with an overdue birthday each.
 const owePeople = `
 	WITH people AS (
 		INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)

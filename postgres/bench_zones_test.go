@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// A million people in four hundred zones, each with a birthday at nine by the
+// A million users in four hundred zones, each with a birthday at nine by the
 // clocks of UTC to come.
 const millionPending = `
 	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
@@ -30,7 +31,7 @@ const millionEvents = `
 // with new rules: 37,500 of a million.
 func BenchmarkReconcile(b *testing.B) {
 	pool := pgtest.Pool(b)
-	zones := almanac.TimezoneNames()[:400]
+	zones := calendar.TimezoneNames()[:400]
 	for _, sql := range []string{millionPending, millionEvents, "ANALYZE almanac.series, almanac.queue"} {
 		var args []any
 		if sql == millionPending {
@@ -53,11 +54,11 @@ func BenchmarkReconcile(b *testing.B) {
 		}
 		dir := b.TempDir()
 		require.NoError(b, zonetest.WriteDir(dir, "", files))
-		data, err := almanac.OpenZoneData(dir)
+		data, err := calendar.OpenZoneData(dir)
 		require.NoError(b, err)
 		b.StartTimer()
 
-		result, err := scheduler.Reconcile(b.Context(), almanac.Reconcile{Data: data, Trust: true})
+		result, err := scheduler.Reconcile(b.Context(), almanac.ReconcileOptions{Data: data, Trust: true})
 
 		require.NoError(b, err)
 		require.Equal(b, 37500, result.Moved())

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,37 +15,104 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// CreateUsers stores people with their first events, in one transaction and with
-// one statement for all people and one for all events. When the database refuses a
-// row for good, or a statement takes longer than it allows or waits for another
-// transaction that stores one of the same users, each half of the list is stored by
-// itself, and so on.
-func (s *Store) CreateUsers(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
-	if len(people) == 0 {
+// CreateUsers stores users with their first events, in one transaction, with one statement for
+// all users and one for all events. It stores each half of the list separately, and again the
+// halves of a half, in these cases: the database refuses a row, a statement takes longer than the
+// database allows, or a statement waits for another transaction that stores one of the users.
+func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	switch len(users) {
+	case 0:
 		return nil, nil
+	case 1:
+		return s.createOne(ctx, users[0])
 	}
-	stored, err := s.createTogether(ctx, people)
+	return s.createMany(ctx, users)
+}
+
+func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	stored, err := s.createTogether(ctx, users)
 	switch {
-	case len(people) > 1 && (refused(err) || stateOf(err) == queryCanceled || errors.Is(err, almanac.ErrLocked)):
-		return inParts(people, (len(people)+1)/2, func(half []almanac.Enrolment) ([]almanac.Enrolled, error) { return s.CreateUsers(ctx, half) })
+	case len(users) > 1 && (refused(err) || stateOf(err) == queryCanceled || errors.Is(err, almanac.ErrLocked)):
+		return inParts(users, (len(users)+1)/2, func(half []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+			return s.createMany(ctx, half)
+		})
 	case refused(err) || errors.Is(err, almanac.ErrLocked):
-		return []almanac.Enrolled{{Err: err}}, nil
+		return []almanac.CreateUserResult{{Err: err}}, nil
 	}
 	return stored, err
 }
 
-// limitLockWait is how long a user is waited for that another transaction stores.
+// createOne stores a user with the first events in one round trip of a transaction. It waits as
+// long as an edit does for another transaction that stores the same user. When the id is taken,
+// the transaction is rolled back, because it has stored the events already.
+func (s *Store) createOne(ctx context.Context, p almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	if repeatsSeries(p) {
+		results, _ := resultsOf([]almanac.UserWithEvents{p}, nil)
+		return results, nil
+	}
+	var results []almanac.CreateUserResult
+	err := s.transactKeys(ctx, "create user", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
+		if results, err = s.insertOne(ctx, tx, keys, p); err != nil {
+			return err
+		}
+		return s.hint(ctx, tx, results[0].Events)
+	})
+	if refused(err) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrLocked) {
+		return []almanac.CreateUserResult{{Err: err}}, nil
+	}
+	return results, err
+}
+
+// insertOne stores a user and the user's first events. The error matches [almanac.ErrExists] when
+// the id is taken.
+func (s *Store) insertOne(ctx context.Context, tx pgx.Tx, keys keys, p almanac.UserWithEvents) (results []almanac.CreateUserResult, err error) {
+	list := []almanac.UserWithEvents{p}
+	events, err := keys.choose(ctx, tx, p.Events)
+	if err != nil {
+		return nil, err
+	}
+	var batch pgx.Batch
+	batch.Queue(s.statements.InsertUsers, newUserArgs(list))
+	if len(events) > 0 {
+		batch.Queue(s.statements.InsertFirstEvents, newEventArgs(events))
+	}
+	if marks := marksOf(events); len(marks) > 0 {
+		batch.Queue(s.statements.MarkZones, markArgs(marks))
+	}
+	sent := tx.SendBatch(ctx, &batch)
+	defer func() {
+		if closed := sent.Close(); err == nil {
+			err = closed
+		}
+	}()
+	stored, err := next(sent, pgx.CollectRows[made], scanMade)
+	if err != nil {
+		return nil, err
+	}
+	results, _ = resultsOf(list, byID(stored))
+	if err := results[0].Err; err != nil {
+		return nil, asIs(err)
+	}
+	if len(events) == 0 {
+		return results, nil
+	}
+	stored, err = next(sent, pgx.CollectRows[made], scanMade)
+	results[0].Events = asBorn(events, byID(stored))
+	return results, err
+}
+
+// limitLockWait limits the wait for another transaction that stores one of the users.
 const limitLockWait = "SET LOCAL lock_timeout = '100ms'"
 
-func (s *Store) createTogether(ctx context.Context, people []almanac.Enrolment) ([]almanac.Enrolled, error) {
-	var answers []almanac.Enrolled
+func (s *Store) createTogether(ctx context.Context, list []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	var results []almanac.CreateUserResult
 	err := s.transactKeys(ctx, "create users", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		if !s.InTransaction() {
 			if _, err := tx.Exec(ctx, limitLockWait); err != nil {
 				return err
 			}
 		}
-		users, err := s.insertUsers(ctx, tx, slices.DeleteFunc(slices.Clone(people), owedTwice))
+		created, err := s.insertUsers(ctx, tx, slices.DeleteFunc(slices.Clone(list), repeatsSeries))
 		if stateOf(err) == lockNotAvailable {
 			return asIs(fmt.Errorf("%w: a user of the same id", almanac.ErrLocked))
 		}
@@ -52,27 +120,28 @@ func (s *Store) createTogether(ctx context.Context, people []almanac.Enrolment) 
 			return err
 		}
 		var owed []almanac.Event
-		answers, owed = answer(people, users)
+		results, owed = resultsOf(list, created)
 		stored, err := s.insertFirst(ctx, tx, keys, owed)
 		if err != nil {
 			return err
 		}
-		handOut(answers, stored)
+		assign(results, stored)
 		return s.hint(ctx, tx, stored)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return answers, nil
+	return results, nil
 }
 
-// owedTwice reports that a person's events are not one of each series.
-func owedTwice(p almanac.Enrolment) bool { return len(firstOfEachSeries(p.Events)) < len(p.Events) }
+// repeatsSeries reports whether two of a user's events are in the same series.
+func repeatsSeries(p almanac.UserWithEvents) bool {
+	return len(firstOfEachSeries(p.Events)) < len(p.Events)
+}
 
-// birth runs a statement that stores new things, and returns what became of them by
-// their ids.
-func (s *Store) birth(ctx context.Context, tx pgx.Tx, statement string, args pgx.StrictNamedArgs) (map[uuid.UUID]made, error) {
-	rows, err := all(ctx, tx, s.statements[statement], args, scanMade)
+// insertRows runs a statement that stores new rows, and returns the stored rows by their ids.
+func (s *Store) insertRows(ctx context.Context, tx pgx.Tx, statement string, args pgx.StrictNamedArgs) (map[uuid.UUID]made, error) {
+	rows, err := all(ctx, tx, statement, args, scanMade)
 	return byID(rows), err
 }
 
@@ -84,19 +153,24 @@ func byID(rows []made) map[uuid.UUID]made {
 	return result
 }
 
-// insertUsers stores those of the people whose ids are free.
-func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, people []almanac.Enrolment) (map[uuid.UUID]made, error) {
-	type person = almanac.Enrolment
-	return s.birth(ctx, tx, "insert_users", pgx.StrictNamedArgs{
-		"ids":            uuids(column(people, func(p person) uuid.UUID { return p.User.ID })),
-		"first_names":    column(people, func(p person) string { return p.User.FirstName }),
-		"last_names":     column(people, func(p person) string { return p.User.LastName }),
-		"dates_of_birth": column(people, func(p person) time.Time { return dateArg(p.User.DateOfBirth.Date()) }),
-		"timezones":      column(people, func(p person) string { return p.User.Timezone.String() }),
-		"attributes":     column(people, func(p person) string { return string(p.User.Attributes) }),
+// insertUsers stores the users whose ids are free, and returns them by their ids.
+func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, users []almanac.UserWithEvents) (map[uuid.UUID]made, error) {
+	return s.insertRows(ctx, tx, s.statements.InsertUsers, newUserArgs(users))
+}
 
-		"creation_digests": column(people, func(p person) string { return p.User.CreationDigest }),
-	})
+// newUserArgs returns the parallel arrays for new users.
+func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
+	type entry = almanac.UserWithEvents
+	return pgx.StrictNamedArgs{
+		"ids":            uuids(column(users, func(p entry) uuid.UUID { return p.User.ID })),
+		"first_names":    column(users, func(p entry) string { return p.User.FirstName }),
+		"last_names":     column(users, func(p entry) string { return p.User.LastName }),
+		"dates_of_birth": column(users, func(p entry) time.Time { return dateArg(p.User.DateOfBirth.Date()) }),
+		"timezones":      column(users, func(p entry) string { return p.User.Timezone.String() }),
+		"attributes":     column(users, func(p entry) string { return string(p.User.Attributes) }),
+
+		"creation_digests": column(users, func(p entry) string { return p.User.CreationDigest }),
+	}
 }
 
 // insertFirst stores the events of new users, and returns them in the order given.
@@ -104,96 +178,88 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 	if len(events) == 0 {
 		return nil, nil
 	}
-	args, err := keys.eventArgs(ctx, tx, events)
+	events, err := keys.choose(ctx, tx, events)
 	if err != nil {
 		return nil, err
 	}
-	born, err := s.birth(ctx, tx, "insert_first_events", args)
+	stored, err := s.insertRows(ctx, tx, s.statements.InsertFirstEvents, newEventArgs(events))
 	if err != nil {
 		return nil, err
 	}
 	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
 		return nil, err
 	}
-	return asBorn(events, args, born), nil
+	return asBorn(events, stored), nil
 }
 
-// asBorn returns the events of new users as they were stored by the arguments. Of
-// what was stored only that is read back which is not known: it is much.
-func asBorn(events []almanac.Event, args pgx.StrictNamedArgs, born map[uuid.UUID]made) []almanac.Event {
-	chosen, _ := args["idempotency_keys"].([]string)
-	stored := make([]almanac.Event, len(events))
-	for i, e := range events {
-		due := e.Due.UTC().Truncate(time.Microsecond)
-		stored[i] = almanac.Event{
-			ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending,
-			Due: due, Wall: almanac.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)), Zone: e.Zone, Policies: e.Policies.WithDefaults(),
-			IdempotencyKey: almanac.IdempotencyKey(chosen[i]), Payload: json.RawMessage(born[e.ID].json), UserVersion: e.UserVersion,
-			AvailableAt: due, Version: 1, CreatedAt: born[e.ID].at, UpdatedAt: born[e.ID].at,
-		}
-	}
-	return stored
+// asBorn returns the events of new users as they were stored. Only the values that the database
+// has changed were read back, because there may be many events.
+func asBorn(events []almanac.Event, stored map[uuid.UUID]made) []almanac.Event {
+	return column(events, func(e almanac.Event) almanac.Event {
+		e.Payload = json.RawMessage(stored[e.ID].json)
+		return born(e, stored[e.ID].at)
+	})
 }
 
-// answer says of each of the people whether they are among the users that were
-// stored, and returns the events of those who are.
-func answer(people []almanac.Enrolment, users map[uuid.UUID]made) (answers []almanac.Enrolled, owed []almanac.Event) {
-	answers = make([]almanac.Enrolled, len(people))
-	for i, p := range people {
-		u, stored := users[p.User.ID]
+// resultsOf returns a result for each of the users, by whether the user is among the stored
+// users, and the first events of the stored users. It changes stored.
+func resultsOf(list []almanac.UserWithEvents, stored map[uuid.UUID]made) (results []almanac.CreateUserResult, owed []almanac.Event) {
+	results = make([]almanac.CreateUserResult, len(list))
+	for i, p := range list {
+		u, ok := stored[p.User.ID]
 		switch {
-		case owedTwice(p):
-			answers[i].Err = fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, p.User.ID)
-		case !stored:
-			answers[i].Err = fmt.Errorf("%w: user %s", almanac.ErrExists, p.User.ID)
+		case repeatsSeries(p):
+			results[i].Err = fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, p.User.ID)
+		case !ok:
+			results[i].Err = fmt.Errorf("%w: user %s", almanac.ErrExists, p.User.ID)
 		default:
-			delete(users, p.User.ID) // another of the list with this id is not the one
-			answers[i].User = p.User
-			answers[i].User.Attributes, answers[i].User.Version = json.RawMessage(u.json), 1
-			answers[i].User.CreatedAt, answers[i].User.UpdatedAt = u.at, u.at
+			delete(stored, p.User.ID) // a later user of the list with this id was not stored
+			results[i].User = p.User
+			results[i].User.Attributes, results[i].User.Version = json.RawMessage(u.json), 1
+			results[i].User.CreatedAt, results[i].User.UpdatedAt = u.at, u.at
 			owed = append(owed, p.Events...)
 		}
 	}
-	return answers, owed
+	return results, owed
 }
 
-// handOut gives each of those who were stored their events.
-func handOut(answers []almanac.Enrolled, stored []almanac.Event) {
-	places := make(map[uuid.UUID]int, len(answers))
-	for i, one := range answers {
+// assign adds stored events to the results of their users.
+func assign(results []almanac.CreateUserResult, stored []almanac.Event) {
+	indexes := make(map[uuid.UUID]int, len(results))
+	for i, one := range results {
 		if one.Err == nil {
-			places[one.User.ID] = i
+			indexes[one.User.ID] = i
 		}
 	}
 	for _, e := range stored {
-		one := &answers[places[e.UserID]]
+		one := &results[indexes[e.UserID]]
 		one.Events = append(one.Events, e)
 	}
 }
 
-// AddEvents stores events for a page of users, who are locked meanwhile. It waits for no
-// lock of another transaction.
-func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) (almanac.Added, error) {
+// AddEvents stores events for a page of users, and locks the users meanwhile. It waits for no lock
+// of another transaction: users that are locked, or have a locked series, are returned in Locked.
+func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
-	var added almanac.Added
+	var added almanac.AddEventsResult
 	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		added = almanac.Added{}
-		ids, err := all(ctx, tx, s.statements["page_users"], pgx.StrictNamedArgs{"after": after, "limit": limit}, scanID)
+		added = almanac.AddEventsResult{}
+		ids, err := all(ctx, tx, s.statements.PageUsers, pgx.StrictNamedArgs{"after": after, "limit": limit}, scanID)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
 		if len(ids) == limit {
 			added.Next = almanac.Cursor(ids[limit-1].String())
 		}
-		users, err := all(ctx, tx, s.statements["lock_users"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUser)
+		users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
 		if err != nil {
 			return err
 		}
 		added.Locked = others(ids, users)
-		standings, now, err := s.standings(ctx, tx, eventType, users)
+		standings, now, err := s.userSeries(ctx, tx, eventType, users)
 		if err != nil {
 			return err
 		}
@@ -213,12 +279,12 @@ func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Pa
 		return s.hint(ctx, tx, added.Events)
 	})
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	return added, nil
 }
 
-// others returns the ids that are of none of the users.
+// others returns the ids that belong to none of the users.
 func others(ids []uuid.UUID, users []almanac.User) []uuid.UUID {
 	left := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
@@ -230,9 +296,10 @@ func others(ids []uuid.UUID, users []almanac.User) []uuid.UUID {
 	return slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !left[id] })
 }
 
-// planAll plans events of locked users, and plans again with the keys that are used up
-// of the named series to which it adds: the standings leave them out.
-func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.Standing, now time.Time, plan func([]almanac.Standing, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
+// planAll plans events of locked users. At first list leaves out the used keys of named series
+// without an open event. When plan adds events to such series, planAll calls plan again with
+// these keys.
+func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSeries, now time.Time, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
 	places := make(map[uuid.UUID]int, len(list))
 	for i, one := range list {
 		places[one.User.ID] = i
@@ -242,16 +309,17 @@ func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.Standing,
 		if err != nil {
 			return nil, asIs(err)
 		}
-		named := slices.DeleteFunc(slices.Clone(wanted), func(e almanac.Event) bool { return seriesName(e.OccurrenceKey) == "" })
+		named := slices.DeleteFunc(slices.Clone(wanted), func(e almanac.Event) bool { return almanac.SeriesOf(e) == almanac.Series{Type: e.Type} })
 		spent, err := s.spentKeys(ctx, tx, named)
 		if err != nil {
 			return nil, err
 		}
 		news := false
 		for _, key := range spent {
-			one := &list[places[key.user]]
-			used, learnt := learn(slices.Clone(one.Used), key.key)
-			one.Used, news = used, news || learnt
+			if one := &list[places[key.user]]; one.Used[key.series] != key.key {
+				one.Used, news = maps.Clone(one.Used), true
+				one.Used[key.series] = key.key
+			}
 		}
 		if !news {
 			return wanted, nil
@@ -259,18 +327,19 @@ func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.Standing,
 	}
 }
 
-// standings reads what locked users have of one type of event, and the time, in one
-// round trip.
-func (s *Store) standings(ctx context.Context, tx pgx.Tx, eventType string, users []almanac.User) (list []almanac.Standing, now time.Time, err error) {
-	list = make([]almanac.Standing, len(users))
+// userSeries reads the open events and used keys of locked users for one type of event, and the
+// database clock, in one round trip.
+func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, users []almanac.User) (list []almanac.UserSeries, now time.Time, err error) {
+	list = make([]almanac.UserSeries, len(users))
 	places := make(map[uuid.UUID]int, len(users))
 	for i, u := range users {
-		list[i].User, places[u.ID] = u, i
+		list[i] = almanac.UserSeries{User: u, Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]string)}
+		places[u.ID] = i
 	}
 	var batch pgx.Batch
 	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
-	batch.Queue(s.statements["standings"], pgx.StrictNamedArgs{"ids": ids, "type": eventType})
-	batch.Queue(s.statements["now"])
+	batch.Queue(s.statements.Standings, pgx.StrictNamedArgs{"ids": ids, "type": eventType})
+	batch.Queue(s.statements.Now)
 	results := tx.SendBatch(ctx, &batch)
 	defer func() { err = errors.Join(err, results.Close()) }()
 
@@ -280,13 +349,14 @@ func (s *Store) standings(ctx context.Context, tx pgx.Tx, eventType string, user
 	}
 	var id uuid.UUID
 	var open bool
+	series := almanac.Series{Type: eventType}
 	var key string
-	_, err = pgx.ForEachRow(rows, []any{&id, &open, &key}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &open, &series.Name, &series.Detached, &key}, func() error {
 		one := &list[places[id]]
 		if open {
-			one.Open = append(one.Open, key)
+			one.Open[series] = key
 		} else {
-			one.Used = append(one.Used, key)
+			one.Used[series] = key
 		}
 		return nil
 	})

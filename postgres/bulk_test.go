@@ -20,7 +20,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// folk are n people with ids and names of their own, told by their position.
+// folk are n users with ids and names of their own, told by their position.
 func folk(n int) iter.Seq2[almanac.Profile, error] {
 	return func(yield func(almanac.Profile, error) bool) {
 		for i := range n {
@@ -44,7 +44,7 @@ func TestAnEnrolmentSurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()
 	c := &cutter{after: enrolling}
 	store := newStore(t, c.option)
-	done, err := newScheduler(t, store).Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
+	done, err := newScheduler(t, store).CreateUsers(t.Context(), folk(100), almanac.CreateUsersOptions{Batch: 10})
 	require.NoError(t, err, "a batch is repeated by itself")
 	require.EqualValues(t, 1, c.cuts.Load())
 	require.Equal(t, 100, done.Created)
@@ -54,12 +54,12 @@ func TestAnEnrolmentSurvivesABrokenConnection(t *testing.T) {
 	store = newStore(t, c.option)
 	var notified notices
 	scheduler := newScheduler(t, store, almanac.WithObserver(&notified))
-	done, err = scheduler.Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
+	done, err = scheduler.CreateUsers(t.Context(), folk(100), almanac.CreateUsersOptions{Batch: 10})
 	require.Error(t, err)
 	require.False(t, pgconn.SafeToRetry(err), "the COMMIT was sent")
 	require.Positive(t, done.Created, "and it took effect")
 	notified.requireOf(t, store, done)
-	again, err := scheduler.Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 10})
+	again, err := scheduler.CreateUsers(t.Context(), folk(100), almanac.CreateUsersOptions{Batch: 10})
 	require.NoError(t, err)
 	require.Equal(t, done.Created, again.Existing)
 	requireEvents(t, store, 100)
@@ -78,7 +78,7 @@ func (n *notices) Observe(_ context.Context, notice almanac.Notice) {
 }
 
 // requireOf checks that an enrolment counted, and its observer was notified of, what is stored.
-func (n *notices) requireOf(t *testing.T, store almanac.Repository, done almanac.Enrolments) {
+func (n *notices) requireOf(t *testing.T, store almanac.Repository, done almanac.CreateUsersResult) {
 	t.Helper()
 	require.Equal(t, []int64{int64(done.Created), int64(done.Events)}, []int64{n.users.Load(), n.events.Load()})
 	requireEvents(t, store, done.Events)
@@ -96,7 +96,7 @@ func TestEnrolCountsWhatWasStoredBeforeItFailed(t *testing.T) {
 	require.NoError(t, err)
 	var notified notices
 
-	done, err := newScheduler(t, store, almanac.WithObserver(&notified)).Enrol(t.Context(), folk(10), almanac.Enrol{})
+	done, err := newScheduler(t, store, almanac.WithObserver(&notified)).CreateUsers(t.Context(), folk(10), almanac.CreateUsersOptions{})
 
 	require.ErrorContains(t, err, "too slow")
 	require.Equal(t, 8, done.Created)
@@ -107,10 +107,10 @@ func TestABackfillSurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()
 	c := &cutter{after: "FOR SHARE"}
 	store := newStore(t, c.option)
-	_, err := newScheduler(t, store).Enrol(t.Context(), folk(30), almanac.Enrol{})
+	_, err := newScheduler(t, store).CreateUsers(t.Context(), folk(30), almanac.CreateUsersOptions{})
 	require.NoError(t, err)
 
-	done, err := with(t, store, []almanac.EventHandler{party{}}).Backfill(t.Context(), "PARTY", almanac.Backfill{})
+	done, err := with(t, store, []almanac.EventHandler{party{}}).Backfill(t.Context(), "PARTY", almanac.BackfillOptions{})
 
 	require.NoError(t, err)
 	require.EqualValues(t, 1, c.cuts.Load())
@@ -130,7 +130,7 @@ func TestEnrolStoresTheOthersWhereTheDatabaseRefusesARow(t *testing.T) {
 		WHEN (NEW.user_id = '`+uuid.NewSHA1(uuid.NameSpaceOID, binary.BigEndian.AppendUint64(nil, 77)).String()+`') EXECUTE FUNCTION public.fail()`)
 	require.NoError(t, err)
 
-	done, err := newScheduler(t, store).Enrol(t.Context(), folk(100), almanac.Enrol{Batch: 50})
+	done, err := newScheduler(t, store).CreateUsers(t.Context(), folk(100), almanac.CreateUsersOptions{Batch: 50})
 
 	require.NoError(t, err)
 	require.Equal(t, 98, done.Created)
@@ -145,7 +145,7 @@ func TestEnrolStoresTheOthersWhereTheDatabaseRefusesARow(t *testing.T) {
 
 func TestBulkInTheHostsTransaction(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	outside, err := postgres.New(pool)
 	require.NoError(t, err)
 	told := 0
@@ -157,10 +157,10 @@ func TestBulkInTheHostsTransaction(t *testing.T) {
 		require.NoError(t, err)
 		inside, err := postgres.New(tx)
 		require.NoError(t, err)
-		done, err := with(t, inside, []almanac.EventHandler{almanac.Birthday{}}).Enrol(t.Context(), folk(95), almanac.Enrol{Batch: 10, Writers: 8})
+		done, err := with(t, inside, []almanac.EventHandler{almanac.Birthday{}}).CreateUsers(t.Context(), folk(95), almanac.CreateUsersOptions{Batch: 10, Writers: 8})
 		require.NoError(t, err)
 		require.Equal(t, 95, done.Created)
-		filled, err := scheduler.With(inside).Backfill(t.Context(), "PARTY", almanac.Backfill{})
+		filled, err := scheduler.With(inside).Backfill(t.Context(), "PARTY", almanac.BackfillOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 95, filled.Events)
 		requireEvents(t, outside, 0)
@@ -183,7 +183,7 @@ func requireBulkReadsNoWholeTable(t *testing.T, pool *pgxpool.Pool, heard *recor
 	store, err := postgres.New(tx)
 	require.NoError(t, err)
 	var middle almanac.Cursor = "7fffffff-0000-0000-0000-000000000000"
-	_, err = store.AddEvents(t.Context(), "PARTY", almanac.Page{Limit: 100, After: middle}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, error) {
+	_, err = store.AddEvents(t.Context(), "PARTY", almanac.Page{Limit: 100, After: middle}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 		events := make([]almanac.Event, len(users))
 		for i, one := range users {
 			var err error
@@ -207,5 +207,46 @@ func nextParty(u almanac.User, now time.Time) (almanac.Event, error) {
 	if err != nil {
 		return almanac.Event{}, err
 	}
-	return almanac.NewEvent(u, party{}, o)
+	return almanac.NewEvent(u, party{}, almanac.Occurrence{Occurrence: o})
+}
+
+// counting is a database that notes what is asked of its transactions.
+type counting struct {
+	postgres.DB
+	asked *[]string
+}
+
+func (c counting) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := c.DB.Begin(ctx)
+	return countingTx{tx, c.asked}, err
+}
+
+type countingTx struct {
+	pgx.Tx
+	asked *[]string
+}
+
+func (c countingTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	*c.asked = append(*c.asked, "exec")
+	return c.Tx.Exec(ctx, sql, args...)
+}
+
+func (c countingTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	*c.asked = append(*c.asked, "query")
+	return c.Tx.Query(ctx, sql, args...)
+}
+
+func (c countingTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	*c.asked = append(*c.asked, "batch of "+strconv.Itoa(b.Len()))
+	return c.Tx.SendBatch(ctx, b)
+}
+
+func TestOneUserIsStoredInOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	store, err := postgres.New(counting{pgtest.Pool(t), &asked})
+	require.NoError(t, err)
+	_, err = newScheduler(t, store).CreateUser(t.Context(), ada)
+	require.NoError(t, err)
+	require.Equal(t, []string{"batch of 2"}, asked, "the user and the events, between BEGIN and COMMIT")
 }

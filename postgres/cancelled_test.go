@@ -17,7 +17,7 @@ import (
 func beforeCancelled(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for found, _ := versionOf(t, pool); found > 8; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{LoseData: true}))
+		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
 	}
 }
 
@@ -83,10 +83,10 @@ func told(t *testing.T, pool *pgxpool.Pool, sql string) map[string]string {
 }
 
 const (
-	newHistory = `SELECT ltrim(right(id::text, 12), '0'), concat_ws(' ', status, quote_literal(failure_reason), occurrence_key, ltrim(right(requeued_from::text, 12), '0'))
+	newHistory = `SELECT ltrim(right(id::text, 12), '0'), concat_ws(' ', status, quote_literal(failure_reason), origin, occurrence_key, ltrim(right(origin_event::text, 12), '0'))
 		FROM almanac.history`
-	newSeries = `SELECT replace(name, '01900000-0000-7000-8000-00000000000', ''),
-			concat_ws(' ', quote_literal(used_key), occurrence_key, ltrim(right(requeued_from::text, 12), '0')) FROM almanac.series`
+	newSeries = `SELECT name || replace(detached, '01900000-0000-7000-8000-00000000000', ''),
+			concat_ws(' ', quote_literal(used_key), origin, occurrence_key, ltrim(right(origin_event::text, 12), '0')) FROM almanac.series`
 	wholeHistory = `SELECT id::text, to_jsonb(h)::text FROM almanac.history h`
 	wholeSeries  = `SELECT id::text, to_jsonb(s)::text FROM almanac.series s`
 )
@@ -121,11 +121,11 @@ func TestMigrationFindsWhatWasCancelledAndRequeued(t *testing.T) {
 	found := map[string]string{
 		"1": "CANCELLED '' 2020", "2": "CANCELLED 'moved house' 2021", "3": "CANCELLED 'after all' 2022",
 		"4": "FAILED 'cancelled by peer' 2023", "5": "FAILED 'cancelled: by peer' 2024", "6": "FAILED 'cancelled: by peer' 2025",
-		"7": "FAILED 'HTTP 404' 2025 6", "8": "FAILED 'HTTP 404' ~after-thanks/1",
+		"7": "FAILED 'HTTP 404' requeued 2025 6", "8": "FAILED 'HTTP 404' follow-up thanks",
 	}
 	following := map[string]string{
-		"": "'2025' 2025", "~again-6/": "'2025' 2025 6", "~again-7/": "'' 2025 7", "~after-thanks/": "'~after-thanks/1' ~after-thanks/1",
-		"~again-8/": "'' ~after-thanks/1 8", "~again-0/": "'' " + again(0),
+		"": "'2025' 2025", "requeued:6": "'2025' requeued 2025 6", "requeued:7": "'' requeued 2025 7", "follow-up:thanks": "'thanks' follow-up thanks",
+		"requeued:8": "'' requeued thanks 8", "requeued:0": "'' requeued 1 ",
 	}
 
 	for range 2 {
@@ -154,10 +154,10 @@ func TestWhatThisReleaseCancelledGoesDownAndUp(t *testing.T) {
 		INSERT INTO almanac.unplanned VALUES (1, '5f3b1c9e-0000-4000-8000-000000000001', 'BIRTHDAY', '2026')`)
 	require.NoError(t, err)
 	for found, _ := versionOf(t, pool); found > 9; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{LoseData: true}))
+		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
 	}
 	var loss *postgres.DataLossError
-	require.ErrorAs(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{}), &loss)
+	require.ErrorAs(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}), &loss)
 	require.Equal(t, []string{"unplanned"}, loss.Tables)
 
 	for range 2 {

@@ -11,14 +11,16 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Claim takes events that are due.
-func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
-	var claim almanac.Claim
+// Claim leases events that are due, and events that will be due within r.Ahead and were never
+// claimed. It returns them with their users. Events that another transaction has locked are
+// skipped.
+func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	var claim almanac.ClaimResult
 	args := pgx.StrictNamedArgs{
 		"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
 	}
-	err := s.transactOne(ctx, "claim", s.statements["claim"], args, func(rows pgx.Rows, asked time.Time) error {
-		claim = almanac.Claim{Users: make(map[uuid.UUID]almanac.User)}
+	err := s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows, asked time.Time) error {
+		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User)}
 		var row claimedRow
 		_, err := pgx.ForEachRow(rows, row.targets(), func() error {
 			claim.Events = append(claim.Events, row.value(r.Token))
@@ -32,60 +34,65 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 	return claim, err
 }
 
-// Renew lets leases run for another term.
+// Renew extends leases by another term from now. It returns the tokens of the leases that
+// still hold an event. It waits for the locks of the leases.
 func (s *Store) Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
 	var held []uuid.UUID
 	err := s.transact(ctx, "renew leases", func(ctx context.Context, tx pgx.Tx) (err error) {
-		held, err = all(ctx, tx, s.statements["renew"], pgx.StrictNamedArgs{"tokens": uuids(tokens), "lease": lease}, scanID)
+		held, err = all(ctx, tx, s.statements.Renew, pgx.StrictNamedArgs{"tokens": uuids(tokens), "lease": lease}, scanID)
 		return err
 	})
 	return held, err
 }
 
-// Release gives back what is still held under a token, but for what is locked.
+// Release releases the events that a token still holds, and returns the released events.
+// Events that another transaction has locked stay in the lease.
 func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, error) {
 	var released []almanac.Event
 	err := s.transact(ctx, "release", func(ctx context.Context, tx pgx.Tx) (err error) {
-		released, _, err = s.releaseLeases(ctx, tx, "take_lease", pgx.StrictNamedArgs{"token": token}, byChoice)
+		released, _, err = s.releaseLeases(ctx, tx, s.statements.TakeLease, pgx.StrictNamedArgs{"token": token}, byChoice)
 		return err
 	})
 	return released, err
 }
 
-// ReleaseExpired gives back the events of leases that ran out, ends leases that hold
-// nothing, and removes deleted users of whom nothing is in flight any more. What is
-// locked stays where it is.
+// ReleaseExpired releases the events of expired leases, up to limit, and returns the
+// released events. When fewer than limit are released, it also ends leases that hold no
+// event, and removes deleted users who have no event in flight. Rows that another
+// transaction has locked are left unchanged.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
 	released, err := s.releaseExpired(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
-	// What follows reads all leases, so it waits for the last of many steps.
+	// The rest reads all leases, so it runs only after the last of many calls.
 	if len(released) >= limit {
 		return released, nil
 	}
-	// On its own, because it locks users, who come before events. Of leases it waits for none.
+	// A transaction of its own, because it locks users, which must be locked before series.
+	// It waits for no lock of a lease.
 	return released, s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
-		hidden, err := one(ctx, tx, s.statements["hidden_users"], nil, pgx.RowTo[bool])
+		hidden, err := one(ctx, tx, s.statements.HiddenUsers, nil, pgx.RowTo[bool])
 		if err == nil && hidden {
-			_, err = tx.Exec(ctx, s.statements["remove_hidden_users"], pgx.StrictNamedArgs{"limit": limit})
+			_, err = tx.Exec(ctx, s.statements.RemoveHiddenUsers, pgx.StrictNamedArgs{"limit": limit})
 		}
 		if err == nil {
-			_, err = tx.Exec(ctx, s.statements["end_empty_leases"], pgx.StrictNamedArgs{"limit": limit})
+			_, err = tx.Exec(ctx, s.statements.EndEmptyLeases, pgx.StrictNamedArgs{"limit": limit})
 		}
 		return err
 	})
 }
 
-// releaseExpired goes on until something is given back, or every lease that had run out
-// when it began was looked at. A lease that keeps what is locked counts as run out later.
+// releaseExpired runs transactions until an event is released, or until it has examined every
+// lease that had expired when it began. A lease that keeps locked events counts as expired
+// later, so it is not examined again.
 func (s *Store) releaseExpired(ctx context.Context, limit int) (released []almanac.Event, err error) {
 	var before *time.Time
 	for {
 		var at time.Time
 		err = s.transact(ctx, "release expired leases", func(ctx context.Context, tx pgx.Tx) (err error) {
 			args := pgx.StrictNamedArgs{"limit": limit, "before": before}
-			released, at, err = s.releaseLeases(ctx, tx, "take_expired_leases", args, byCrash)
+			released, at, err = s.releaseLeases(ctx, tx, s.statements.TakeExpiredLeases, args, byCrash)
 			return err
 		})
 		if err != nil || len(released) > 0 || at.IsZero() {
@@ -97,9 +104,9 @@ func (s *Store) releaseExpired(ctx context.Context, limit int) (released []alman
 	}
 }
 
-// cause is why events are released.
+// cause is the reason why events are released.
 type cause struct {
-	crashes int // what it adds to their crash counts
+	crashes int // added to the crash counts of the events
 	reason  string
 }
 
@@ -108,30 +115,36 @@ var (
 	byCrash  = cause{crashes: 1, reason: "lease expired"}
 )
 
-// lease is what a token was given, in parallel lists.
+// lease has the events that a lease lists, in parallel slices.
 type lease struct {
 	token    uuid.UUID
 	series   []int64
 	ids      []uuid.UUID
 	versions []int      // of the events while they were PENDING
-	ahead    *time.Time // since when they may be ahead of their target; nil when all were due
+	ahead    *time.Time // since when the events may be ahead of their target; nil when all were due
 }
 
-// releaseLeases takes leases by a statement, gives back what they hold, and leaves in them
-// what is locked. It returns when they were taken; zero if there were none.
-func (s *Store) releaseLeases(ctx context.Context, tx pgx.Tx, take string, args pgx.StrictNamedArgs, why cause) (released []almanac.Event, at time.Time, err error) {
-	taken, err := all(ctx, tx, s.statements[take], args, func(row pgx.CollectableRow) (l lease, err error) {
-		return l, row.Scan(&at, &l.token, &l.series, &l.ids, &l.versions, &l.ahead)
+// targets returns the destinations for the clock and a lease, for Scan.
+func (l *lease) targets(now *time.Time) []any {
+	return []any{now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead}
+}
+
+// releaseLeases locks leases by a statement and releases the events that they hold. Events that
+// another transaction has locked stay in their leases. It returns the time at which the leases
+// were locked, or zero if there were none.
+func (s *Store) releaseLeases(ctx context.Context, tx pgx.Tx, statement string, args pgx.StrictNamedArgs, why cause) (released []almanac.Event, at time.Time, err error) {
+	taken, err := all(ctx, tx, statement, args, func(row pgx.CollectableRow) (l lease, err error) {
+		return l, row.Scan(l.targets(&at)...)
 	})
 	if err != nil || len(taken) == 0 {
 		return nil, at, err
 	}
-	released, locked, err := s.giveBack(ctx, tx, taken, why)
+	released, locked, err := s.release(ctx, tx, taken, why)
 	if err != nil {
 		return nil, at, err
 	}
 	type one = heldEvent
-	_, err = tx.Exec(ctx, s.statements["keep_leases"], pgx.StrictNamedArgs{
+	_, err = tx.Exec(ctx, s.statements.KeepLeases, pgx.StrictNamedArgs{
 		"tokens":   uuids(column(taken, func(l lease) uuid.UUID { return l.token })),
 		"looked":   column(taken, func(l lease) int { return len(l.ids) }),
 		"held":     uuids(column(locked, func(h one) uuid.UUID { return h.token })),
@@ -142,9 +155,9 @@ func (s *Store) releaseLeases(ctx context.Context, tx pgx.Tx, take string, args 
 	return released, at, err
 }
 
-// giveBack releases what leases still hold, and returns it. It also returns what another
-// transaction has locked, which stays as it is.
-func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, why cause) (released []almanac.Event, locked []heldEvent, err error) {
+// release releases the events that leases still hold, and returns them. It also returns the
+// events that another transaction has locked, and leaves them unchanged.
+func (s *Store) release(ctx context.Context, tx pgx.Tx, taken []lease, why cause) (released []almanac.Event, locked []heldEvent, err error) {
 	var tokens, ids []uuid.UUID
 	var series []int64
 	var versions []int
@@ -157,7 +170,7 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, why caus
 	if len(ids) == 0 {
 		return nil, nil, nil
 	}
-	held, err := all(ctx, tx, s.statements["lock_held"], pgx.StrictNamedArgs{
+	held, err := all(ctx, tx, s.statements.LockHeld, pgx.StrictNamedArgs{
 		"tokens": uuids(tokens), "series": series, "ids": uuids(ids), "versions": versions,
 	}, scanHeld)
 	if err != nil {
@@ -174,7 +187,7 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, why caus
 	if len(ours) == 0 {
 		return nil, locked, nil
 	}
-	given, err := all(ctx, tx, s.statements["give_back"], pgx.StrictNamedArgs{
+	done, err := all(ctx, tx, s.statements.Release, pgx.StrictNamedArgs{
 		"series":  column(ours, func(h heldEvent) int64 { return h.series }),
 		"tokens":  uuids(column(ours, func(h heldEvent) uuid.UUID { return h.token })),
 		"ahead":   column(ours, func(h heldEvent) *time.Time { return ahead[h.token] }),
@@ -183,7 +196,7 @@ func (s *Store) giveBack(ctx context.Context, tx pgx.Tx, taken []lease, why caus
 	if err != nil {
 		return nil, nil, err
 	}
-	released, err = all(ctx, tx, s.statements["given_back"], pgx.StrictNamedArgs{"ids": uuids(given)}, scanEvent)
+	released, err = all(ctx, tx, s.statements.Released, pgx.StrictNamedArgs{"ids": uuids(done)}, scanEvents())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -205,17 +218,18 @@ func scanHeld(row pgx.CollectableRow) (heldEvent, error) {
 	return h, err
 }
 
-// endLeases ends those of the given leases that hold nothing any more.
+// endLeases ends those of the leases that hold no event any more.
 func (s *Store) endLeases(ctx context.Context, tx pgx.Tx, tokens []uuid.UUID) error {
-	_, err := tx.Exec(ctx, s.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(tokens)})
+	_, err := tx.Exec(ctx, s.statements.EndLeases, pgx.StrictNamedArgs{"tokens": uuids(tokens)})
 	return err
 }
 
-// Until returns how long it is until the next event can be claimed.
+// Until returns the time until the next event can be claimed. It reports false when no
+// event of the types is pending.
 func (s *Store) Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error) {
 	var waits []int64
-	err := s.do(ctx, "look for the next event", func(ctx context.Context, db DB) (err error) {
-		waits, err = all(ctx, db, s.statements["until"], pgx.StrictNamedArgs{"types": types, "mark": mark}, pgx.RowTo[int64])
+	err := s.do(ctx, "find the next event", func(ctx context.Context, db DB) (err error) {
+		waits, err = all(ctx, db, s.statements.Until, pgx.StrictNamedArgs{"types": types, "mark": mark}, pgx.RowTo[int64])
 		return err
 	})
 	if err != nil || len(waits) == 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -107,7 +108,7 @@ func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
 			// Its wall time too, so that comparing zone rules does not set it right.
 			now, err := store.Now(t.Context())
 			require.NoError(t, err)
-			e.Due, e.Wall = now.Truncate(time.Second), almanac.WallTimeOf(now.Truncate(time.Second))
+			e.Due, e.Wall = now.Truncate(time.Second), calendar.WallTimeOf(now.Truncate(time.Second))
 			_, err = store.Update(t.Context(), e, e.Version)
 			require.NoError(t, err)
 			var deliveries atomic.Int64

@@ -58,32 +58,32 @@ func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
-	for name, work := range map[string]func(almanac.Claim) error{
-		"a release": func(c almanac.Claim) error {
+	for name, work := range map[string]func(almanac.ClaimResult) error{
+		"a release": func(c almanac.ClaimResult) error {
 			_, err := store.Release(t.Context(), c.Events[0].LeaseToken)
 			return err
 		},
-		"a settlement": func(c almanac.Claim) error {
+		"a settlement": func(c almanac.ClaimResult) error {
 			var batch []almanac.Settlement
 			for _, e := range c.Events {
 				batch = append(batch, almanac.Settlement{Event: e, Outcome: almanac.Delivered(c.At)})
 			}
 			return settleUnlocked(t, store, batch)
 		},
-		"a settlement with a follow-up": func(c almanac.Claim) error {
+		"a settlement with a follow-up": func(c almanac.ClaimResult) error {
 			var batch []almanac.Settlement
 			for _, e := range c.Events {
 				batch = append(batch, almanac.Settlement{Event: e, Outcome: almanac.Delivered(c.At), Follow: func(u almanac.User, now time.Time) ([]almanac.Event, error) {
-					return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.Of("other/1"))}, nil
+					return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("other", "1"))}, nil
 				}})
 			}
 			return settleUnlocked(t, store, batch)
 		},
 	} {
-		for _, how := range []almanac.Delete{{}, atOnce} {
+		for _, options := range []almanac.DeleteOptions{{}, atOnce} {
 			for _, deletionFirst := range []bool{true, false} {
 				u := almanactest.User()
-				_, owed, err := store.CreateUser(t.Context(), u, // due against the order of their ids
+				_, owed, err := almanactest.CreateUser(t.Context(), store, u, // due against the order of their ids
 					almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Minute)), almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Hour)))
 				require.NoError(t, err)
 				claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 2, Lease: time.Minute})
@@ -99,7 +99,7 @@ func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
 					go func() { worked <- work(claim) }()
 				}
 				go func() {
-					_, err := store.DeleteUser(t.Context(), u.ID, how)
+					_, err := store.DeleteUser(t.Context(), u.ID, options)
 					deleted <- err
 				}()
 				awaitLockWaiter(t, pool, deleted)
@@ -109,7 +109,7 @@ func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
 				require.NoError(t, tx.Commit(t.Context()))
 				require.NoError(t, errors.Join(<-deleted, <-worked))
 
-				require.Zero(t, met.n.Load(), "deadlocks of a deletion (%+v, first: %t) and %s", how, deletionFirst, name)
+				require.Zero(t, met.n.Load(), "deadlocks of a deletion (%+v, first: %t) and %s", options, deletionFirst, name)
 				requireNothing(t, pool, store)
 			}
 		}
@@ -134,11 +134,11 @@ func settleUnlocked(t *testing.T, store *postgres.Store, batch []almanac.Settlem
 	return nil
 }
 
-// Pruning meets those who delete a person in no order at all, so it waits for
+// Pruning meets those who delete a user in no order at all, so it waits for
 // nobody.
 func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
@@ -148,7 +148,7 @@ func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
 	for hours := 3; hours > 0; hours-- {
 		owed = append(owed, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(hours)*time.Hour)))
 	}
-	_, owed, err = store.CreateUser(t.Context(), u, owed...)
+	_, owed, err = almanactest.CreateUser(t.Context(), store, u, owed...)
 	require.NoError(t, err)
 	for range owed {
 		e := claimOne(t, store)
@@ -227,7 +227,7 @@ func TestDeletingPeopleInFullFlight(t *testing.T) {
 	deleted := make(map[uuid.UUID]bool)
 	for len(deleted) < people {
 		if id := <-doomed; !deleted[id] {
-			_, err := workers[1].DeleteUser(t.Context(), id, almanac.Delete{AtOnce: len(deleted)%2 == 0})
+			_, err := workers[1].DeleteUser(t.Context(), id, almanac.DeleteOptions{AtOnce: len(deleted)%2 == 0})
 			noError(t, err)
 			deleted[id] = true
 		}

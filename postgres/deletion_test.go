@@ -15,7 +15,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-var atOnce = almanac.Delete{AtOnce: true}
+var atOnce = almanac.DeleteOptions{AtOnce: true}
 
 // mentions counts the rows of each table, whatever tables there are, that have a
 // text anywhere in them.
@@ -37,10 +37,10 @@ func mentions(t *testing.T, pool *pgxpool.Pool, text string) map[string]int {
 }
 
 // At every point of an event's life, a deletion at once leaves no row in which the
-// person can be found; and neither do those who were at work on it.
+// user can be found; and neither do those who were at work on it.
 func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	scheduler := newScheduler(t, store)
@@ -62,7 +62,7 @@ func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 		},
 		"hidden": func(e almanac.Event) almanac.Event {
 			claimed := claimOne(t, store)
-			_, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
+			_, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
 			require.NoError(t, err)
 			return claimed
 		},
@@ -119,7 +119,7 @@ func TestAnErasedUserIsListedInLeasesAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
+			pool := pgtest.ReusedPool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
 			for range 3 {
@@ -162,7 +162,7 @@ func race(t *testing.T, pool *pgxpool.Pool, deletion func() error, end func()) {
 
 func TestADeletionAtOnceWaitsForTheSuccessorThatItMustTake(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	e := overdue(t, store)
@@ -189,10 +189,10 @@ func TestADeletionAtOnceWaitsForTheSuccessorThatItMustTake(t *testing.T) {
 
 func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]almanac.Delete{"at once": atOnce, "when it has ended": {}} {
+	for name, options := range map[string]almanac.DeleteOptions{"at once": atOnce, "when it has ended": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
+			pool := pgtest.ReusedPool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
 			e := overdue(t, store)
@@ -202,16 +202,16 @@ func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
 			require.NoError(t, err)
 			claimed := claimOne(t, inside)
 
-			var d almanac.Deletion
+			var d almanac.DeleteResult
 			race(t, pool, func() (err error) {
-				d, err = store.DeleteUser(t.Context(), e.UserID, how)
+				d, err = store.DeleteUser(t.Context(), e.UserID, options)
 				return err
 			}, func() { require.NoError(t, tx.Commit(t.Context())) })
 
-			require.Equal(t, almanac.Deletion{InFlight: []uuid.UUID{e.ID}}, d, "it was claimed by then")
+			require.Equal(t, almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}}, d, "it was claimed by then")
 			settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: nextBirthday}})
 			require.NoError(t, err)
-			require.Equal(t, how.AtOnce, errors.Is(settled[0].Err, almanac.ErrNotFound))
+			require.Equal(t, options.AtOnce, errors.Is(settled[0].Err, almanac.ErrNotFound))
 			require.Nil(t, settled[0].Successor)
 			requireNothing(t, pool, store)
 		})
@@ -222,10 +222,10 @@ func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
 // not leave the event to be claimed once more.
 func TestADeletionLeavesNothingToTheNextClaim(t *testing.T) {
 	t.Parallel()
-	for name, how := range map[string]almanac.Delete{"at once": atOnce, "when it has ended": {}} {
+	for name, options := range map[string]almanac.DeleteOptions{"at once": atOnce, "when it has ended": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
+			pool := pgtest.ReusedPool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
 			e := overdue(t, store)
@@ -240,7 +240,7 @@ func TestADeletionLeavesNothingToTheNextClaim(t *testing.T) {
 
 			deleted := make(chan error, 1)
 			go func() {
-				_, err := store.DeleteUser(t.Context(), e.UserID, how)
+				_, err := store.DeleteUser(t.Context(), e.UserID, options)
 				deleted <- err
 			}()
 			awaitLockWaiter(t, pool, deleted)

@@ -1,8 +1,8 @@
-// Package postgres keeps Almanac's users and events in PostgreSQL 13 or later,
+// Package postgres stores Almanac's users and events in PostgreSQL 13 or later,
 // through pgx.
 //
-// [New] takes a pool, a connection or a transaction. On a transaction of the
-// host's, everything that a scheduler stores is part of it:
+// [New] takes a pool, a connection or a transaction. On a transaction of the host,
+// everything that a scheduler stores is part of that transaction:
 //
 //	tx, err := pool.Begin(ctx)
 //	…
@@ -16,82 +16,101 @@
 //
 // # Statements
 //
-// Each statement is a file under queries, with a header that says what it takes,
-// what it returns and what it locks. Some things stand for text that is filled in
-// when a store is made: :"schema" for the quoted PostgreSQL schema, :event, :claimed
-// and :user for the columns of a row, in the order in which it is scanned, :holds
-// for a condition on leases; or when a specification is asked for: :pending,
-// :processing and :ended. Nothing relies on the search_path.
+// Each statement is a file under queries. The header of the file names the
+// parameters, the result and the locks. Placeholders stand for text that is filled
+// in when a store is made:
+//
+//   - :"schema" is the quoted PostgreSQL schema.
+//   - :event, :claimed and :user are the columns of a row, in the order in which
+//     the row is scanned.
+//   - :holds is a condition on leases.
+//
+// The placeholders :pending, :processing and :ended are filled in for each query by
+// a specification. No statement relies on the search_path.
 //
 // # Tables
 //
-// An event that is open is a row of series, which its successor takes over in place.
-// While it is PENDING it is in the queue, too; a claim deletes it there and writes
-// one lease for all that it took, which makes them PROCESSING. What has ended is
-// appended to the history. The view events is all of them, with the columns of an
-// event; it is for reading. Counters and versions of a series are those of its event
-// while it is PENDING, so a lease lists the versions that it claimed: it holds an
-// event that is still at that version, and nothing else needs to be written when an
-// event is claimed.
+// An open event is a row of the table series. Its successor replaces it in the same
+// row. While the event is PENDING, it also has a row in the table queue. A claim
+// deletes the events' rows from the queue and inserts one lease for all of them,
+// which makes the events PROCESSING. Ended events are inserted into the table
+// history. The view events shows all events, with the columns of an event; it is for
+// reading.
+//
+// Counters and version in a series row are those of its event while the event is
+// PENDING. A lease lists the versions that it claimed, and holds an event as long as
+// the event is at that version. So a claim writes nothing but the queue and the lease.
 //
 // # Locks
 //
-// Claims, settlements, releases, sweeps and backfills pass over rows that another
-// transaction has locked (SKIP LOCKED): they wait neither for each other nor for a
-// host's transaction that stays open. What they pass over is for later; Settle answers
-// [almanac.ErrLocked]. Everything else locks users first, then series, each in the
-// order of their ids, and then what is in the queue. It waits for half of
-// [WithTimeout], and fails with ErrLocked then. No cycle is left for a deadlock; one
-// that a host's own transaction closes is retried.
+// Claims, settlements, releases, sweeps and backfills skip rows that another
+// transaction has locked (SKIP LOCKED). They wait neither for each other nor for a
+// transaction that the host keeps open. Skipped rows are processed later; Settle
+// returns [almanac.ErrLocked] for them.
 //
-// A settlement plans successors from the users as their events' claim returned them
-// and locks none of them. Each series knows the version of its user, and an outcome
-// takes effect where that is still the one that was planned from. What is left is
-// settled in a second transaction, which locks users FOR NO KEY UPDATE, as an edit does
-// (PostgreSQL manual, section 13.3.2): a successor never comes from a user that is being
-// changed, or was. A settlement that stores events in other series has a transaction of
-// its own, which locks its user too. A backfill locks a page of users FOR SHARE, so that
-// edits of these wait for it, for as long as it takes to store a thousand events.
+// All other calls lock users first, then series, each in the order of their ids, and
+// then rows of the queue. They wait for half of [WithTimeout] by default (see
+// [WithLockTimeout]), and then fail with ErrLocked. This order leaves no cycle for a
+// deadlock. If a transaction of the host closes a cycle, the store retries its operation.
 //
-// # Ahead
+// A settlement locks no users. It plans successors from the users that the claim
+// returned with the events. Each series row has the version of its user, and an
+// outcome is stored only if that version is still the one that was planned from. The
+// remaining outcomes are settled in a second transaction, which locks the users FOR NO
+// KEY UPDATE, as an edit does (PostgreSQL manual, section 13.3.2). So a successor is
+// never planned from a user that is being changed, or has been changed.
 //
-// A lease may hold events that are not due yet (its ahead_since says since when). Until
-// their target nobody has begun them: an edit or a deletion, which has locked their
-// series and waited for claims in progress, puts them back into the queue at another
-// version, before it looks at what is pending. Whoever holds them asks at the target
-// whether their versions still stand ([Store.Confirm]). An edit reads the clock after it
-// has locked, and a confirmation before it reads, so one of the two sees the other.
+// A settlement that stores events in other series has a transaction of its own, which
+// also locks the user. A backfill locks a page of users FOR SHARE. Edits of these users
+// wait for the backfill, for as long as it takes to store a thousand events.
+//
+// # Claims ahead
+//
+// A lease may hold events that are not due yet; its column ahead_since has the time of
+// the claim. No process begins such an event before its target. Until then, an edit or
+// a deletion releases the event: it puts the event back into the queue at another
+// version, before it reads the pending events. It has locked the series by then, and
+// waited for claims in progress.
+//
+// At the target, the process that holds the events asks whether their versions are
+// still current ([Store.Confirm]). An edit reads the clock after it has locked the
+// series. A confirmation reads the clock before it reads the series. So at least one of
+// the two sees the other.
 //
 // # Isolation
 //
-// Transactions that the store begins are READ COMMITTED, whatever the role's
-// default is, because re-checking a locked row's latest version is what the
-// statements count on (PostgreSQL manual, section 13.2.1).
+// The store begins its transactions as READ COMMITTED, whatever the role's default is.
+// The statements rely on it: a statement that waited for a row lock checks the latest
+// version of the row again (PostgreSQL manual, section 13.2.1).
 //
-// # Releases
+// # Releases of Almanac
 //
 // A scheduler does not run on a database that lacks a migration of its release
-// ([Store.Verify]), and does run on one that a newer release has migrated, so that
-// programs of two releases work side by side while the newer takes over, and the
-// older can come back. Migrations therefore only add what the releases before can
-// do without; what a release no longer uses goes with a later one, when no program
-// is left that uses it. [MigrateDown] undoes one migration after the other, which none
-// of this needs; it loses nothing for good unless it is told that it may.
+// ([Store.Verify]). It does run on a database that a newer release has migrated.
+// So programs of two releases work side by side during an upgrade, and a host can go
+// back to the older release. Therefore migrations only add objects that earlier
+// releases can do without. Objects that a release no longer uses are dropped by a
+// later release, when no program uses them any more.
 //
-// [Export] is the migrations as SQL, for people who apply them by hand, or in the
-// files of goose, tern or golang-migrate, up and down. [Store.Examine] says in what a
-// database is not as the migrations make it. The command almanac has all of it, and
-// with almanac doctor more of what can be wrong.
+// [MigrateDown] undoes migrations, one per call. An upgrade or a downgrade does not
+// need it. It loses no irreplaceable rows unless [MigrateDownOptions] allows it.
+//
+// [Export] returns the migrations as SQL, for users who apply them by hand, or as files
+// for goose, tern or golang-migrate, up and down. [Store.Examine] reports how a
+// database differs from what the migrations create. The command almanac offers all of
+// these, and almanac doctor finds further problems.
 //
 // # Pools
 //
-// Give Scheduler.Run a pool of its own, and everything else another. A pool hands
-// out connections in the order in which they are asked for: behind a hundred calls
-// of an API that wait for a slow statement, claims come late, outcomes cannot be
-// stored, and leases run out because nobody gets to renew them. Run needs few
-// connections, however many events it delivers at once: one each to claim and to
-// renew, two to settle, and two or three for upkeep. It holds none while it delivers.
-// The one that listens is not the pool's and comes on top.
+// Give Scheduler.Run a pool of its own, and use another pool for everything else. A
+// pool hands out connections in the order of the requests. If a hundred API calls wait
+// for a slow statement in the same pool, claims are late, outcomes cannot be stored,
+// and leases expire because they are not renewed.
+//
+// Run needs few connections, however many events it delivers at once: one to claim, one
+// to renew, two to settle, and two or three for maintenance. It holds no connection
+// while it delivers. The connection that listens is not from the pool and is needed
+// besides.
 //
 //	work, err := postgres.New(workerPool)
 //	…
@@ -101,14 +120,14 @@
 //	…
 //	planner := scheduler.With(api) // wakes the same Run
 //
-// The command birthdayd does it so. What the pools may have together has to fit into
-// the server's max_connections and the role's CONNECTION LIMIT; where it does not,
-// nothing is lost, but what is refused waits for up to five seconds.
+// The command birthdayd is an example. The connections of all pools together must not
+// exceed the server's max_connections and the role's CONNECTION LIMIT. If they do,
+// nothing is lost, but a refused call waits for up to five seconds.
 //
 // # database/sql
 //
-// A host whose own code is on database/sql opens it on the pool, so that both share
-// connections and their limit, and binds a scheduler to its transactions:
+// A host that uses database/sql opens it on the pool, so that both share connections
+// and their limit, and binds a scheduler to its transactions:
 //
 //	db := stdlib.OpenDBFromPool(pool)
 //	…
@@ -120,65 +139,77 @@
 //	…
 //	err = tx.Commit()
 //
-// With another driver, such as lib/pq, there is no common transaction: a [DriverError]
-// says so, and nothing is stored. Either the driver is exchanged for pgx's, which takes
-// the same URLs and placeholders, or the host chooses the id of the person, commits its
-// own row with a note of what is left to do, and calls Almanac until that succeeds or
-// matches almanac.ErrExists.
+// With another driver, such as lib/pq, the host and Almanac cannot share a transaction:
+// calls return a [DriverError], and nothing is stored. A host with such a driver has two
+// ways:
+//
+//   - Replace the driver by pgx's, which takes the same URLs and placeholders.
+//   - Choose the id of the user, and commit the host's own row with a note of the
+//     pending call. Then call Almanac until the call succeeds or its error matches
+//     almanac.ErrExists.
 //
 // # Failures
 //
-// What the database undid to let another pass, and what a broken connection cut off
-// before its COMMIT was sent, is repeated on whatever connection there is, at most
-// five times and within [WithTimeout]. Everything else is the caller's to repeat; Run
-// does so by itself, after a while that grows to five seconds. pgconn.SafeToRetry
-// tells of an error of a [Store] whether it is certain that nothing was stored. It is
-// not when the connection broke while the answer to COMMIT was awaited: look before
-// a person is created again.
+// The store repeats an operation that the database undid in favour of another
+// transaction, and an operation whose connection broke before its COMMIT was sent. It
+// repeats an operation at most five times and within [WithTimeout], on another
+// connection if necessary. Other failures are returned, and the caller may repeat the
+// call. Run repeats its calls by itself, after a delay that grows to five seconds.
+//
+// For an error of a [Store], pgconn.SafeToRetry reports whether it is certain that
+// nothing was stored. It is not certain if the connection broke while the store waited
+// for the response to COMMIT. Then check whether a user exists before you create the
+// user again.
 //
 // # Failover
 //
-// A pool keeps its connections when another server takes over, and the old one may
-// still answer. A connection that refuses to write (25006) is closed, so that the
-// pool loses those that lead to a server that was demoted. To find the new one, name
-// both hosts in the URL of the pool and add target_session_attrs=read-write, or let a
-// proxy do it. A connection on which one only reads does not notice: bound its life
-// by pool_max_conn_lifetime. Commits that a standby had not got when it took over
-// are lost; deliveries that they recorded are made again with the same key, but an
-// edit that was acknowledged is gone unless the standby is synchronous.
+// A pool keeps its connections when another server becomes the primary, and the old
+// server may still respond. The store closes a connection that refuses to write
+// (25006), so that the pool drops connections to a demoted server. So that new
+// connections reach the new primary, name both hosts in the URL of the pool and add
+// target_session_attrs=read-write, or use a proxy. A connection that only reads does not
+// notice the change: bound its life by pool_max_conn_lifetime.
+//
+// Commits that a standby had not received when it was promoted are lost. Deliveries
+// that they recorded are made again with the same key. An acknowledged edit is lost
+// unless the standby is synchronous.
 //
 // # Hints
 //
-// A store on a pool listens for what other processes store (LISTEN), while
-// Scheduler.Run runs, on a connection of its own beside those of the pool, so that an
-// event for the next moments is not late by a poll. What is stored and can be claimed
-// within a minute is told to the others (NOTIFY), in the transaction that stores it,
-// a host's included, once per transaction. Transactions that notify commit one after
-// the other, all over the server, since they hold a lock while they do (NOTIFY in the
-// PostgreSQL manual); those that store only what is further ahead do not notify.
+// While Scheduler.Run runs, a store on a pool listens for events that other processes
+// store (LISTEN), on a connection of its own besides those of the pool. So an event
+// that is due within moments does not wait for the next poll. A transaction that stores
+// events which can be claimed within a minute notifies the other processes (NOTIFY),
+// once per transaction. The host's transactions do so too.
 //
-// A hint that is lost costs nothing but the wait for the poll. A listener that hears
-// nothing, be it for a connection that died or for a pooler, notices within half a
-// minute, says so once, and tries again ever more rarely. [PollOnly] does without.
+// Transactions that notify commit one after another on the whole server, because NOTIFY
+// holds a lock during the commit (NOTIFY in the PostgreSQL manual). Transactions that
+// store only later events do not notify.
+//
+// If a hint is lost, the event waits for the next poll. A listener that receives no
+// notifications, because its connection died or because of a pooler, notices that within
+// half a minute. It reports the failure once, and tries again at growing intervals.
+// [PollOnly] turns hints off.
 //
 // # Poolers
 //
-// A store keeps nothing in a session of its pool: no setting, no lock that outlives
-// its transaction, no LISTEN. It works through a pooler that hands each transaction to
-// another session, such as PgBouncer in transaction mode. pgx does prepare
-// statements, which only PgBouncer 1.21 and later can carry along
-// (max_prepared_statements); before an older one add
+// A store keeps nothing in a session of its pool: no setting, no lock that outlives its
+// transaction, no LISTEN. It works through a pooler that assigns each transaction to
+// another session, such as PgBouncer in transaction mode. However, pgx prepares
+// statements, which only PgBouncer 1.21 and later supports in that mode
+// (max_prepared_statements). For an older PgBouncer add
 //
 //	default_query_exec_mode=exec
 //
-// to the URL of the pool, and datestyle=ISO where a role or the database has
-// another, since values then travel as text. The tests are run that way too.
+// to the URL of the pool. Also add datestyle=ISO if a role or the database has another
+// setting, because values then travel as text. The tests also run in this mode.
 //
-// Notifications do not come through it: use [PollOnly], or lead the connection that
-// listens past it, by a BeforeConnect of the pool that knows it by [ListenerName].
+// Notifications do not pass such a pooler. Use [PollOnly], or connect the listening
+// connection directly to the server: a BeforeConnect function of the pool recognises it
+// by [ListenerName].
 //
 // Time spent in the queue of a pooler counts towards [WithTimeout]. Close the pool
-// before the program ends: that waits until a statement that was given up is
-// cancelled. PgBouncer 1.18 falls over, for all its clients, when a program goes
-// away in the middle of a cancellation.
+// before the program ends: Close waits until an abandoned statement is cancelled.
+// PgBouncer 1.18 crashes, for all its clients, when a program exits in the middle of a
+// cancellation.
 package postgres

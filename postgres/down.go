@@ -9,43 +9,44 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrBottom is matched by the error of [MigrateDown] where there is no migration to
-// undo.
+// ErrBottom matches the error of [MigrateDown] when there is no migration to undo.
 var ErrBottom = errors.New("there is no migration to undo")
 
-// DataLossError says that a migration was not undone because rows would be lost that
-// nothing brings back.
+// DataLossError reports that a migration was not undone, because that would delete rows
+// that cannot be restored.
 type DataLossError struct {
 	Schema  string   // the PostgreSQL schema
-	Version int      // of the migration
-	Tables  []string // that hold such rows
+	Version int      // the version of the migration
+	Tables  []string // the tables that hold such rows
 }
 
 func (e *DataLossError) Error() string {
 	return fmt.Sprintf("postgres: undoing migration %d of schema %q would lose for good what is in %s", e.Version, e.Schema, strings.Join(e.Tables, ", "))
 }
 
-// Down is how [MigrateDown] goes about it. The zero value loses nothing.
-type Down struct {
-	// LoseData has a migration undone even where rows are lost for good.
+// MigrateDownOptions are the options of [MigrateDown]. With the zero value, no
+// irreplaceable rows are deleted.
+type MigrateDownOptions struct {
+	// LoseData allows MigrateDown to delete rows that cannot be restored. The default is
+	// false.
 	LoseData bool
 }
 
-// MigrateDown undoes the last migration of the database, one each time it is called,
-// in one transaction. It is seldom needed: the release before works on a schema that
-// this one has migrated ([Store.Verify]), and so need not wait for it.
+// MigrateDown undoes the last migration of the database, in one transaction. Each call
+// undoes one migration. It is seldom needed, because the previous release also works on a
+// schema that this release has migrated: see [Store.Verify].
 //
-// Programs of this release do not work on the database any more then: stop them
-// before. With the first migration everything goes but the PostgreSQL schema, which
-// may have been there before.
+// Stop the programs of this release first: they do not work on the database afterwards.
+// Undoing the first migration drops everything but the PostgreSQL schema, which may be
+// older than Almanac.
 //
-// It waits for locks as [Migrate] does. Nothing is changed when it returns an error:
-// a [*DataLossError] where rows would be lost for good and how does not say that
-// they may; one that matches [ErrBottom] where nothing is left to undo; a
-// [*SchemaVersionError] where a newer release has migrated, which alone knows the way
-// down. What of the host's own depends on something that would go, such as a view,
-// makes it fail too.
-func MigrateDown(ctx context.Context, db DB, how Down, options ...Option) error {
+// MigrateDown waits for locks as [Migrate] does. If it returns an error, nothing is
+// changed. The error is a [*DataLossError] when rows that cannot be restored would be
+// deleted and down.LoseData is false. It matches [ErrBottom] when there is no migration to
+// undo. It is a [*SchemaVersionError] when a newer release has migrated the database: then
+// only the newer release can undo the migration. MigrateDown also fails when an object of
+// the host, such as a view, depends on an object that would be dropped.
+func MigrateDown(ctx context.Context, db DB, down MigrateDownOptions, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {
 		return err
@@ -54,14 +55,14 @@ func MigrateDown(ctx context.Context, db DB, how Down, options ...Option) error 
 	if err != nil {
 		return err
 	}
-	err = s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrateDown(ctx, tx, steps, how) })
+	err = s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrateDown(ctx, tx, steps, down) })
 	if err != nil {
 		return wrap("take down schema "+s.schema, err)
 	}
 	return nil
 }
 
-func (s *Store) migrateDown(ctx context.Context, tx pgx.Tx, steps []migration, how Down) error {
+func (s *Store) migrateDown(ctx context.Context, tx pgx.Tx, steps []migration, options MigrateDownOptions) error {
 	if err := s.lockMigrations(ctx, tx); err != nil {
 		return err
 	}
@@ -76,16 +77,16 @@ func (s *Store) migrateDown(ctx context.Context, tx pgx.Tx, steps []migration, h
 	case steps[version-1].down == "":
 		return fmt.Errorf("there is no way down from %s", steps[version-1].name)
 	}
-	undo := func(tx pgx.Tx) error { return s.undo(ctx, tx, steps[version-1], how) }
+	undo := func(tx pgx.Tx) error { return s.undo(ctx, tx, steps[version-1], options) }
 	if s.InTransaction() {
 		return undo(tx)
 	}
-	return givingWay(ctx, tx, undo)
+	return yielding(ctx, tx, undo)
 }
 
-// undo takes one migration back, and notes that it did.
-func (s *Store) undo(ctx context.Context, tx pgx.Tx, step migration, how Down) error {
-	if !how.LoseData {
+// undo undoes one migration and removes it from the list of applied migrations.
+func (s *Store) undo(ctx context.Context, tx pgx.Tx, step migration, options MigrateDownOptions) error {
+	if !options.LoseData {
 		tables, err := s.lost(ctx, tx, step)
 		if err != nil {
 			return err
@@ -94,7 +95,7 @@ func (s *Store) undo(ctx context.Context, tx pgx.Tx, step migration, how Down) e
 			return asIs(&DataLossError{s.schema, step.version, tables})
 		}
 	}
-	for _, sql := range []string{step.down, step.forgotten(s.schema)} {
+	for _, sql := range []string{step.down, step.unlisted(s.schema)} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
@@ -102,7 +103,7 @@ func (s *Store) undo(ctx context.Context, tx pgx.Tx, step migration, how Down) e
 	return nil
 }
 
-// lost names the tables that hold what would be lost, and keeps them as they are
+// lost returns the names of the tables with rows that would be lost. It locks these tables
 // until the transaction ends.
 func (s *Store) lost(ctx context.Context, tx pgx.Tx, step migration) ([]string, error) {
 	if len(step.losses) == 0 {

@@ -47,7 +47,7 @@ func TestMigrateDownStepByStepAndUpAgain(t *testing.T) {
 	top := whole(t, pool, "steps")
 
 	for version := known - 1; version >= 0; version-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{}, within))
+		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within))
 		found, _ = versionOf(t, pool, within)
 		require.Equal(t, version, found)
 		require.Equal(t, whole(t, climbed(t, version), "steps"), whole(t, pool, "steps"), "as if it had been migrated no further than to %d", version)
@@ -81,7 +81,7 @@ func climbed(t *testing.T, version int) *pgxpool.Pool {
 func TestMigrateDownRefusesAtTheBottom(t *testing.T) {
 	t.Parallel()
 	pool := emptyPool(t)
-	err := postgres.MigrateDown(t.Context(), pool, postgres.Down{LoseData: true})
+	err := postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true})
 	require.ErrorIs(t, err, postgres.ErrBottom)
 	require.EqualError(t, err, "postgres: take down schema almanac: there is no migration to undo: it is at version 0")
 	var exists bool
@@ -96,7 +96,7 @@ func TestMigrateDownRefusesWhatANewerReleaseHasMigrated(t *testing.T) {
 	require.NoError(t, err)
 	before := whole(t, pool, "almanac")
 
-	err = postgres.MigrateDown(t.Context(), pool, postgres.Down{LoseData: true})
+	err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true})
 
 	var newer *postgres.SchemaVersionError
 	require.True(t, errors.As(err, &newer), "%v", err)
@@ -111,7 +111,7 @@ func TestMigrateDownRefusesWhatANewerReleaseHasMigrated(t *testing.T) {
 func first(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for found, _ := versionOf(t, pool); found > 1; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{}))
+		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}))
 	}
 }
 
@@ -126,7 +126,7 @@ func TestMigrateDownLosesNothingUnlessItMay(t *testing.T) {
 	first(t, pool)
 	before := whole(t, pool, "almanac")
 
-	err = postgres.MigrateDown(t.Context(), pool, postgres.Down{})
+	err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{})
 
 	var loss *postgres.DataLossError
 	require.True(t, errors.As(err, &loss), "%v", err)
@@ -139,7 +139,7 @@ func TestMigrateDownLosesNothingUnlessItMay(t *testing.T) {
 	require.Equal(t, 1, n, "the event survived the way down and up")
 
 	first(t, pool)
-	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{LoseData: true}))
+	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
 	require.Empty(t, whole(t, pool, "almanac"))
 }
 
@@ -150,7 +150,7 @@ func mustStore(t *testing.T, db postgres.DB) *postgres.Store {
 	return store
 }
 
-// Whoever stores the first person while the way down looks for people is waited for,
+// Whoever stores the first user while the way down looks for users is waited for,
 // and seen.
 func TestMigrateDownSeesWhatIsBeingStored(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestMigrateDownSeesWhatIsBeingStored(t *testing.T) {
 	require.NoError(t, err)
 
 	down := make(chan error, 1)
-	go func() { down <- postgres.MigrateDown(t.Context(), pool, postgres.Down{}) }()
+	go func() { down <- postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}) }()
 	require.Eventually(t, func() bool {
 		var waits bool
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'almanac.users'::regclass AND NOT granted
@@ -186,7 +186,7 @@ func TestMigrateDownLeavesWhatTheHostBuiltOnIt(t *testing.T) {
 	err = nil
 	for range known {
 		if err == nil {
-			err = postgres.MigrateDown(t.Context(), pool, postgres.Down{LoseData: true})
+			err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true})
 		}
 	}
 
@@ -205,7 +205,7 @@ func TestMigrateDownInATransactionOfTheHosts(t *testing.T) {
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	for found, _ := versionOf(t, pool); found > 0; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), tx, postgres.Down{}))
+		require.NoError(t, postgres.MigrateDown(t.Context(), tx, postgres.MigrateDownOptions{}))
 	}
 	require.Empty(t, whole(t, tx, "almanac"))
 
@@ -222,7 +222,7 @@ func TestMigrateDownSeveralAtOnce(t *testing.T) {
 	_, known := versionOf(t, pool)
 	errs := make(chan error, known+2)
 	for range cap(errs) {
-		go func() { errs <- postgres.MigrateDown(t.Context(), pool, postgres.Down{}) }()
+		go func() { errs <- postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}) }()
 	}
 	refused := 0
 	for range cap(errs) {
@@ -239,11 +239,11 @@ func TestOnlyTheOwnerMigratesDown(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	for _, role := range []string{"worker", "api", "reader"} {
-		requireRefused(t, postgres.MigrateDown(t.Context(), c.pools[role], postgres.Down{LoseData: true}), role)
+		requireRefused(t, postgres.MigrateDown(t.Context(), c.pools[role], postgres.MigrateDownOptions{LoseData: true}), role)
 	}
-	require.NoError(t, postgres.MigrateDown(t.Context(), c.pools["owner"], postgres.Down{}))
+	require.NoError(t, postgres.MigrateDown(t.Context(), c.pools["owner"], postgres.MigrateDownOptions{}))
 	err := pgx.BeginTxFunc(t.Context(), c.pools["owner"], pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		return postgres.MigrateDown(t.Context(), tx, postgres.Down{})
+		return postgres.MigrateDown(t.Context(), tx, postgres.MigrateDownOptions{})
 	})
 	require.Error(t, err, "a session that may not write")
 }

@@ -22,7 +22,7 @@ func raise(code string) string { return "RAISE EXCEPTION 'no' USING ERRCODE = '"
 const endSession = "PERFORM pg_terminate_backend(pg_backend_pid())"
 
 // sabotage makes the first statements fail that claim or store outcomes, so many of them.
-func sabotage(t *testing.T, pool *pgxpool.Pool, how string, times int) (attempts func() int) {
+func sabotage(t *testing.T, pool *pgxpool.Pool, options string, times int) (attempts func() int) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`
 		CREATE SEQUENCE public.attempts; -- which no rollback sets back
@@ -32,7 +32,7 @@ func sabotage(t *testing.T, pool *pgxpool.Pool, how string, times int) (attempts
 			RETURN NULL;
 		END $$;
 		CREATE TRIGGER fail BEFORE DELETE ON almanac.queue FOR EACH STATEMENT EXECUTE FUNCTION public.fail();
-		CREATE TRIGGER fail BEFORE UPDATE ON almanac.series FOR EACH STATEMENT EXECUTE FUNCTION public.fail()`, times, how))
+		CREATE TRIGGER fail BEFORE UPDATE ON almanac.series FOR EACH STATEMENT EXECUTE FUNCTION public.fail()`, times, options))
 	require.NoError(t, err)
 	return func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM public.attempts").Scan(&n))

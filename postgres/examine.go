@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Kind is what kind of thing a [Difference] is about.
+// Kind is the kind of the database object that a [Difference] is about.
 type Kind string
 
-// The kinds, in the order in which differences are told.
+// The kinds, in the order in which [Store.Examine] returns differences.
 const (
 	KindTable      Kind = "table"
-	KindColumn     Kind = "column"     // type, collation, nullability, default or how it is generated, storage
-	KindConstraint Kind = "constraint" // keys and checks, with the indexes that they rest on
+	KindColumn     Kind = "column"     // type, collation, nullability, default or generation expression, storage
+	KindConstraint Kind = "constraint" // keys and checks, with the indexes of the keys
 	KindIndex      Kind = "index"
 	KindView       Kind = "view"
 	KindFunction   Kind = "function"
@@ -31,16 +31,17 @@ const (
 
 var kinds = []Kind{KindTable, KindColumn, KindConstraint, KindIndex, KindView, KindFunction, KindTrigger, KindSettings}
 
-// Difference is something that is not as the migrations of this release make it.
-// Definitions are those of PostgreSQL, without the name of the PostgreSQL schema.
+// Difference is a database object that is not as the migrations of this release create it.
+// Definitions are written as PostgreSQL writes them, without the name of the PostgreSQL
+// schema.
 type Difference struct {
 	Kind     Kind
-	Name     string // what belongs to a table comes after it: "series.user_id"
-	Expected string // its definition; "" where this release knows no such thing
-	Found    string // its definition; "" where it is missing
+	Name     string // with the table first if the object belongs to a table: "series.user_id"
+	Expected string // the definition; "" if this release does not create the object
+	Found    string // the definition; "" if the object is missing
 }
 
-// String says it in one line.
+// String describes the difference in one line.
 func (d Difference) String() string {
 	switch {
 	case d.Found == "":
@@ -51,19 +52,20 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s is %s, not %s", d.Kind, d.Name, d.Found, d.Expected)
 }
 
-// thing is what a definition is of.
+// thing identifies a database object.
 type thing struct {
 	kind Kind
 	name string
 }
 
-// catalog is what a schema is made of: the definition of each thing.
+// catalog has the definition of each object in a schema.
 type catalog map[thing]string
 
 //go:embed catalog.txt
-var migrated string // what the migrations make; a test keeps it so
+var migrated string // the catalog that the migrations create; a test compares the two
 
-// expected reads what a schema should be made of: lines of kind, name and definition.
+// expected returns the catalog that the migrations create. Each line of the file has a kind,
+// a name and a definition.
 func expected() catalog {
 	c := catalog{}
 	for line := range strings.Lines(migrated) {
@@ -74,14 +76,14 @@ func expected() catalog {
 	return c
 }
 
-// trail are the triggers that [EnableAudit] makes.
+// trail has the triggers that [EnableAudit] creates.
 var trail = catalog{
 	{KindTrigger, "series.series_audit"}:   "CREATE TRIGGER series_audit AFTER INSERT OR UPDATE ON series FOR EACH ROW EXECUTE FUNCTION audit_series()",
 	{KindTrigger, "history.history_audit"}: "CREATE TRIGGER history_audit AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION audit_history()",
 	{KindTrigger, "leases.leases_audit"}:   "CREATE TRIGGER leases_audit AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION audit_lease()",
 }
 
-// outbox are the triggers that [EnableOutbox] makes.
+// outbox has the triggers that [EnableOutbox] creates.
 var outbox = catalog{
 	{KindTrigger, "users.users_outbox"}: "CREATE TRIGGER users_outbox AFTER INSERT OR DELETE ON users FOR EACH ROW EXECUTE FUNCTION outbox_user()",
 	{KindTrigger, "users.users_outbox_changed"}: "CREATE TRIGGER users_outbox_changed AFTER UPDATE ON users FOR EACH ROW " +
@@ -94,8 +96,9 @@ var outbox = catalog{
 	{KindTrigger, "history.history_outbox"}: "CREATE TRIGGER history_outbox AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION outbox_history()",
 }
 
-// withSwitched expects the triggers of the trail too where at least one was found, and
-// those of the outbox: one that is missing would leave gaps.
+// withSwitched adds all triggers of the audit trail to c if at least one of them was found,
+// and likewise those of the outbox. If only some of the triggers exist, the trail or the
+// outbox has gaps.
 func (c catalog) withSwitched(found catalog) catalog {
 	for _, switched := range []catalog{trail, outbox} {
 		for t := range switched {
@@ -108,17 +111,19 @@ func (c catalog) withSwitched(found catalog) catalog {
 	return c
 }
 
-// Examine compares the database with what the migrations of this release make, and
-// returns every difference, by kind and name: none where all is as it should be. The
-// triggers of [EnableAudit] and [EnableOutbox] are no difference; some of them without the
-// others are. What
-// a missing table would have had is not told apart from it. What the host has added
-// is told, too, with nothing expected; it need not be a fault, and where a newer
-// release has migrated it is none: see [Store.SchemaVersion].
+// Examine compares the database with the objects that the migrations of this release
+// create. It returns every difference, ordered by kind and name, or none if the database is
+// as it should be.
 //
-// It reads PostgreSQL's catalog alone, in one statement, and writes nothing, so it
-// needs no more than USAGE on the schema, works on a standby, and takes no locks but
-// those of a SELECT. Owners, rights and comments are not compared.
+// The triggers of [EnableAudit] are a difference only if some of them exist without the
+// others, and so are those of [EnableOutbox]. For a missing table, its columns and other
+// parts are not reported besides. An object that the host has added is a difference with an
+// empty Expected. It need not be a fault. If a newer release has migrated the database, it
+// is not a fault: see [Store.SchemaVersion].
+//
+// Examine only reads PostgreSQL's catalog, with one statement, and writes nothing. So it
+// only needs USAGE on the schema, works on a standby, and takes no locks but those of a
+// SELECT. It does not compare owners, rights and comments.
 func (s *Store) Examine(ctx context.Context) (differences []Difference, err error) {
 	err = s.do(ctx, "examine schema "+s.schema, func(ctx context.Context, db DB) error {
 		found, err := s.catalog(ctx, db)
@@ -133,19 +138,19 @@ func (s *Store) Examine(ctx context.Context) (differences []Difference, err erro
 
 var errNoUsage = errors.New("this role has no USAGE on the schema")
 
-// catalog reads what the schema is made of.
+// catalog reads the definitions of the objects in the schema.
 func (s *Store) catalog(ctx context.Context, db DB) (catalog, error) {
 	found := catalog{}
 	schema := pgx.StrictNamedArgs{"schema": s.schema}
-	err := s.look(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
-		usable, err := one(ctx, tx, s.statements["catalog_session"], schema, pgx.RowTo[bool])
+	err := s.discard(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
+		usable, err := one(ctx, tx, s.statements.CatalogSession, schema, pgx.RowTo[bool])
 		if err != nil {
 			return err
 		}
 		if !usable {
 			return errNoUsage
 		}
-		rows, err := query(ctx, tx, s.statements["catalog"], schema)
+		rows, err := query(ctx, tx, s.statements.Catalog, schema)
 		if err != nil {
 			return err
 		}
@@ -160,7 +165,7 @@ func (s *Store) catalog(ctx context.Context, db DB) (catalog, error) {
 	return found, err
 }
 
-// differences returns how what was found differs from c.
+// differences returns the differences between c, which is expected, and found.
 func (c catalog) differences(found catalog) []Difference {
 	all := maps.Clone(found)
 	maps.Copy(all, c)
@@ -172,7 +177,7 @@ func (c catalog) differences(found catalog) []Difference {
 			part = true
 		}
 		of := thing{KindTable, table}
-		whole := part && (c[of] == "" || found[of] == "") // the table itself is missing, or foreign
+		whole := part && (c[of] == "" || found[of] == "") // the table itself is missing, or was added by the host
 		if d.even(d.Expected) != d.even(d.Found) && !whole {
 			differences = append(differences, d)
 		}
@@ -185,10 +190,9 @@ func (c catalog) differences(found catalog) []Difference {
 
 var spelling = regexp.MustCompile(`[()]|::(character varying|double precision|time(stamp)?(\(\d\))? with(out)? time zone|[a-z_]+)(\(\d+\))?(\[\])*`)
 
-// even takes the parentheses and the casts out of what PostgreSQL has written of an
-// expression. It writes others when it has read what it wrote, as from a dump that is
-// restored, and would have to be understood to know that they mean the same. The text
-// of a function is as it was given.
+// even removes the parentheses and the casts that PostgreSQL writes into expressions.
+// PostgreSQL may write them differently after it has read its own output, as when a dump is
+// restored. Only the meaning of the expression shows that both are the same. The text of a function is returned unchanged.
 func (d Difference) even(definition string) string {
 	if d.Kind == KindFunction {
 		return definition
@@ -196,7 +200,7 @@ func (d Difference) even(definition string) string {
 	return spelling.ReplaceAllString(definition, "")
 }
 
-// String writes a catalog as the embedded one is.
+// String writes a catalog in the form of the embedded file.
 func (c catalog) String() string {
 	lines := make([]string, 0, len(c))
 	for t, definition := range c {

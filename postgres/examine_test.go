@@ -280,6 +280,7 @@ const pendingEvents = `
 		q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
 		s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
 		NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
-		s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.requeued_from, q.delayed_from
+		s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
+		s.origin, s.follows_user, s.payload_made
 	FROM queue q
 	JOIN series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id`

@@ -124,7 +124,7 @@ func ExampleSchemaVersion() {
 // A program that is newer than its database says so, and claims nothing.
 func ExampleSchemaVersionError() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
-		mustDo(postgres.MigrateDown(ctx, pool, postgres.Down{}))
+		mustDo(postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{}))
 		err := must(postgres.New(pool)).Verify(ctx)
 		var behind *postgres.SchemaVersionError
 		fmt.Println(errors.As(err, &behind), errors.Is(err, almanac.ErrOutdated), behind.Known-behind.Found)
@@ -133,15 +133,15 @@ func ExampleSchemaVersionError() {
 }
 
 // What would be lost for good is not, unless somebody says that it may be.
-func ExampleDown() {
+func ExampleMigrateDownOptions() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		mustDo(birthdaysOn(must(postgres.New(pool))).Pause(ctx, almanac.TypeBirthday))
 		var err error
 		for err == nil { // the later ones lose nothing
-			err = postgres.MigrateDown(ctx, pool, postgres.Down{})
+			err = postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{})
 		}
 		fmt.Println(err)
-		fmt.Println(postgres.MigrateDown(ctx, pool, postgres.Down{LoseData: true}))
+		fmt.Println(postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{LoseData: true}))
 	})
 	// Output:
 	// postgres: undoing migration 3 of schema "almanac" would lose for good what is in pauses
@@ -154,7 +154,7 @@ func ExampleDataLossError() {
 		var loss *postgres.DataLossError
 		var err error
 		for err == nil { // the later ones lose nothing
-			err = postgres.MigrateDown(ctx, pool, postgres.Down{})
+			err = postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{})
 		}
 		fmt.Println(errors.As(err, &loss), loss.Tables)
 	})
@@ -194,7 +194,7 @@ func ExampleAuditStep() {
 		store := must(postgres.New(pool))
 		scheduler := birthdaysOn(store)
 		owed := must(scheduler.CreateUser(ctx, adaInLondon)).Events[0]
-		must(scheduler.Cancel(ctx, owed.ID, almanac.Cancel{Reason: "asked not to be greeted"}))
+		must(scheduler.Cancel(ctx, owed.ID, almanac.CancelOptions{Reason: "asked not to be greeted"}))
 
 		for _, step := range must(store.Audit(ctx, owed.ID)) {
 			fmt.Printf("%s: version %d %q\n", step.Kind, step.Version, step.Detail)

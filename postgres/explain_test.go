@@ -20,9 +20,9 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// A hundred thousand people, each with nine finished birthdays and one to come. A
+// A hundred thousand users, each with nine finished birthdays and one to come. A
 // thousand of those to come are overdue, one in a hundred of the finished failed. A
-// thousand people have an anniversary that is overdue by up to 100 minutes, each tenth
+// thousand users have an anniversary that is overdue by up to 100 minutes, each tenth
 // of which was tried and is available in an hour, and one that was completed last year.
 const millionRows = `
 	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
@@ -35,19 +35,29 @@ const millionRows = `
 		FROM generate_series(1, 100000) u
 	)` + storeOwed + `;
 
-	WITH ended AS (
-		INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local,
-			target_timezone, policies, idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count,
-			claim_count, crash_count, version, created_at, updated_at)
-		SELECT (lpad(to_hex((1500000000::bigint + y * 31536000 + u) * 1000), 12, '0') || '7' || substr(md5(u::text), 1, 3) || '8' || substr(md5((u * 10 + y)::text), 1, 15))::uuid,
-			md5(u::text)::uuid, 'BIRTHDAY', (2017 + y)::text, CASE WHEN u % 100 = y THEN 'FAILED' ELSE 'COMPLETED' END,
-			due, due, 'UTC', 'forward,first,feb28,clamp', 'event-' || u || '-' || y, '{"message": "Hey"}', 1, md5('token')::uuid,
-			CASE WHEN u % 100 <> y THEN due END, CASE WHEN u % 100 = y THEN 'HTTP 404' END, 0, 1, 0, 3, due, due
-		FROM generate_series(1, 9) y, generate_series(1, 100000) u,
-			LATERAL (SELECT now() - u * interval '1 minute' - (10 - y) * interval '1 year') d (due)
-		RETURNING idempotency_key
-	)
-	INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM ended;
+	-- Indexes are built faster than they grow.
+	CREATE TEMPORARY TABLE dropped AS
+	SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition
+	FROM pg_index
+	WHERE indrelid = 'almanac.history'::regclass AND NOT indisprimary;
+	DO 'DECLARE i dropped; BEGIN FOR i IN SELECT * FROM dropped LOOP EXECUTE ''DROP INDEX '' || i.name; END LOOP; END';
+
+	INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local,
+		target_timezone, policies, idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count,
+		claim_count, crash_count, version, created_at, updated_at)
+	SELECT (lpad(to_hex((1500000000::bigint + y * 31536000 + u) * 1000), 12, '0') || '7' || substr(name, 1, 3) || '8' || substr(md5((u * 10 + y)::text), 1, 15))::uuid,
+		name::uuid, 'BIRTHDAY', (2017 + y)::text, CASE WHEN u % 100 = y THEN 'FAILED' ELSE 'COMPLETED' END,
+		due, due, 'UTC', 'forward,first,feb28,clamp', 'event-' || u || '-' || y, '{"message": "Hey"}', 1, '3c469e9d-6c58-75d3-7a43-a46f1cacfe9f',
+		CASE WHEN u % 100 <> y THEN due END, CASE WHEN u % 100 = y THEN 'HTTP 404' END, 0, 1, 0, 3, due, due
+	FROM generate_series(1, 9) y,
+		LATERAL (
+			SELECT u, md5(u::text), now() - u * interval '1 minute' - (10 - y) * interval '1 year'
+			FROM generate_series(1, 100000) u
+			OFFSET 0 -- computes each once
+		) d (u, name, due);
+	INSERT INTO almanac.keys (idempotency_key) SELECT idempotency_key FROM almanac.history ORDER BY idempotency_key COLLATE "C";
+
+	DO 'DECLARE i dropped; BEGIN FOR i IN SELECT * FROM dropped LOOP EXECUTE i.definition; END LOOP; END';
 
 	WITH owed AS (
 		INSERT INTO almanac.series (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,

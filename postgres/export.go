@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Layout is a way to lay out migrations in files.
+// Layout is the form in which migrations are written to files.
 type Layout string
 
 // The layouts.
 const (
-	// Plain is one script that psql, or any client that runs several statements at
-	// once, takes a database up by, in one transaction.
+	// Plain is one script that applies all migrations in one transaction. Run it with psql,
+	// or any client that sends several statements at once.
 	Plain Layout = "plain"
-	// Goose is one file per migration, with the way down, for pressly/goose.
+	// Goose is one file per migration, up and down, for pressly/goose.
 	Goose Layout = "goose"
-	// Tern is one file per migration, with the way down, for jackc/tern.
+	// Tern is one file per migration, up and down, for jackc/tern.
 	Tern Layout = "tern"
 	// GolangMigrate is two files per migration, up and down, for golang-migrate/migrate.
 	GolangMigrate Layout = "golang-migrate"
@@ -26,29 +26,31 @@ const (
 // Layouts returns every layout.
 func Layouts() []Layout { return []Layout{Plain, Goose, Tern, GolangMigrate} }
 
-// Export is what of the migrations is written out as SQL, and how. The zero value is
-// all of them as a plain script, for the default schema.
+// Export selects the migrations to write as SQL, and their form. The zero value is all
+// migrations as a plain script, for the default schema.
 //
-// What is exported does what [Migrate] and [MigrateDown] do, and keeps their list of
-// what was applied, besides the one that a tool has: programs find the database
-// migrated, Migrate included, and either can take over from the other. Who migrates
-// is to be settled all the same. A migration of a database that is not at the version
-// before it fails, and so does the tool's that Migrate has already done.
+// The files do what [Migrate] and [MigrateDown] do. They also keep the list of applied
+// migrations that Migrate uses, besides the list that the tool keeps. So programs, and
+// Migrate too, find the database migrated, and a host can change between Migrate and a
+// tool. Still, decide which of them migrates: an exported migration fails when the
+// database is not at the version before it, for example because Migrate has already
+// applied it.
 //
-// A way down that loses rows for good fails where there are any, unless the setting
-// almanac.lose_data of the session is yes.
+// A down migration that would delete irreplaceable rows fails if there are any such rows,
+// unless the session's setting almanac.lose_data is yes.
 //
-// Give the files a directory of their own, and the tool a table of its own for them,
-// outside the PostgreSQL schema, which the first migration makes: goose -table
-// public.almanac_goose, tern's version_table = public.almanac_tern, and golang-migrate's
-// x-migrations-table=almanac_migrate.
+// Put the files into a directory of their own. Have the tool keep its list for them in a
+// table of its own, outside the PostgreSQL schema, because the first migration creates that
+// schema: goose -table public.almanac_goose, tern's version_table = public.almanac_tern,
+// and golang-migrate's x-migrations-table=almanac_migrate.
 type Export struct {
-	// Layout is Plain if it is empty.
+	// Layout is the form of the files. Empty means Plain.
 	Layout Layout
-	// Schema is the PostgreSQL schema, as for [WithSchema]; [DefaultSchema] if it is empty.
+	// Schema is the PostgreSQL schema, as for [WithSchema]. Empty means [DefaultSchema].
 	Schema string
-	// After leaves out the migrations up to that version, which the database has. It is
-	// for Plain alone: tools know by themselves what is missing.
+	// After is the version that the database has already: migrations up to it are left out.
+	// Zero, the default, leaves out none. Only Plain allows another value, because tools
+	// find out by themselves which migrations are missing.
 	After int
 }
 
@@ -58,8 +60,8 @@ type File struct {
 	SQL  string
 }
 
-// Files returns the files in the order of their names. The error names everything
-// that is wrong with e.
+// Files returns the files in the order of their names. The error lists every field of e
+// that is not valid.
 func (e Export) Files() ([]File, error) {
 	if e.Layout == "" {
 		e.Layout = Plain
@@ -113,13 +115,13 @@ func (e Export) plain(steps []migration) File {
 	return File{name, b.String()}
 }
 
-// laidOut writes a migration for the tool.
+// laidOut returns the files of one migration in the layout of a tool.
 func (e Export) laidOut(step migration) []File {
 	up, down := e.up(step), e.down(step)
 	_, word, _ := strings.Cut(step.name, "_")
 	switch e.Layout {
 	case Goose:
-		// One block each way: goose would cut what is outside of blocks at semicolons.
+		// One block for up and one for down: outside of blocks, goose splits at semicolons.
 		const block = "-- +goose %s\n-- +goose StatementBegin\n%s-- +goose StatementEnd\n"
 		return []File{{fmt.Sprintf("%05d_%s.sql", step.version, word), fmt.Sprintf(block, "Up", up) + "\n" + fmt.Sprintf(block, "Down", down)}}
 	case Tern:
@@ -129,7 +131,7 @@ func (e Export) laidOut(step migration) []File {
 	return []File{{name + ".up.sql", up}, {name + ".down.sql", down}}
 }
 
-// up is a migration with what Migrate does around it.
+// up returns the SQL of a migration, with the checks and the list entry that Migrate adds.
 func (e Export) up(step migration) string {
 	prepare := ""
 	if step.version == 1 {
@@ -139,13 +141,14 @@ func (e Export) up(step migration) string {
 		prepare, e.at(step.version-1), trimmed(step.sql), migrationsTable(e.Schema), step.version, step.name)
 }
 
-// down is a migration's way back with what MigrateDown does around it.
+// down returns the SQL that undoes a migration, with the checks and the list change that
+// MigrateDown adds.
 func (e Export) down(step migration) string {
-	return fmt.Sprintf("%s\n%s%s\n%s;\n", e.at(step.version), e.guard(step), trimmed(step.down), step.forgotten(e.Schema))
+	return fmt.Sprintf("%s\n%s%s\n%s;\n", e.at(step.version), e.guard(step), trimmed(step.down), step.unlisted(e.Schema))
 }
 
-// at fails unless the database is at a version, and keeps it there until the
-// transaction ends.
+// at returns SQL that fails unless the database is at a version. The SQL also keeps other
+// processes from migrating until the transaction ends.
 func (e Export) at(version int) string {
 	return fmt.Sprintf(`DO $$
 BEGIN
@@ -158,7 +161,8 @@ $$;
 `, lockKey(e.Schema), migrationsTable(e.Schema), version, e.Schema, version)
 }
 
-// guard fails where rows would be lost for good that may not be.
+// guard returns SQL that fails if undoing a migration would delete irreplaceable rows,
+// unless the session allows it.
 func (e Export) guard(step migration) string {
 	if len(step.losses) == 0 {
 		return ""
@@ -180,5 +184,5 @@ $$;
 `, step.lock(e.Schema), strings.Join(occurs, "\n            OR "), step.version, strings.Join(tables, ", "))
 }
 
-// trimmed has a text end with one line break.
+// trimmed returns sql with exactly one line break at its end.
 func trimmed(sql string) string { return strings.TrimSpace(sql) + "\n" }

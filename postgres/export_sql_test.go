@@ -153,7 +153,7 @@ func TestWhatIsExportedDoesWhatMigrateDoes(t *testing.T) {
 			if layout == postgres.Plain {
 				return
 			}
-			require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.Down{}, within))
+			require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within))
 			require.NoError(t, apply(t, pool, s.up[known-1:]), "what MigrateDown undid")
 			require.NoError(t, apply(t, pool, s.down))
 			require.Empty(t, whole(t, pool, "user"))

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Hearing sets how a store makes sure that it hears: after how long without a
-// notification it asks for one, and how long it waits for that.
-func Hearing(quiet, patience time.Duration) Option {
-	return func(s *Store) { s.hearing = hearing{quiet, patience} }
+// Probing sets how a listener checks its connection: after how long without a notification,
+// and how long it waits for the notification of the check.
+func Probing(quiet, limit time.Duration) Option {
+	return func(s *Store) { s.probing = probing{quiet, limit} }
 }
 
 // Catalog returns what the schema is made of, as the embedded catalog has it.

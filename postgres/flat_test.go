@@ -19,11 +19,10 @@ import (
 // endedSeries stores series of a user whose events have ended: half are reminders, half follow-ups.
 const endedSeries = `
 	INSERT INTO almanac.series (user_id, event_type, name, current_user_version, used_key, occurrence_key, target_timestamp_utc,
-		target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
-	SELECT $1, CASE n % 2 WHEN 0 THEN 'REMINDER' ELSE 'GIFT' END, name, 1, name || '1', name || '1', due, due, 'UTC', 'forward,first,feb28,clamp',
-		'event-' || n, '{}', 1
-	FROM generate_series(1, $2::integer) n,
-		LATERAL (SELECT CASE n % 2 WHEN 0 THEN 'note-' || n || '/' ELSE '~after-' || n || '/' END, now() - n * interval '1 day') x (name, due)`
+		target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin)
+	SELECT $1, CASE n % 2 WHEN 0 THEN 'REMINDER' ELSE 'GIFT' END, CASE n % 2 WHEN 0 THEN 'note-' || n ELSE '' END, 1, n, n, due, due, 'UTC',
+		'forward,first,feb28,clamp', 'event-' || n, '{}', 1, CASE n % 2 WHEN 0 THEN '' ELSE 'follow-up:' || n END, CASE n % 2 WHEN 1 THEN 'follow-up' END
+	FROM generate_series(1, $2::integer) n, LATERAL (SELECT now() - n * interval '1 day') x (due)`
 
 // touched returns how many rows the transaction has read and written so far, those of triggers, foreign keys and TOAST tables included.
 func touched(t *testing.T, tx pgx.Tx) (rows int) {
@@ -65,17 +64,17 @@ func TestEditCostIsFlatOverEndedSeriesAndEventsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	u := almanactest.User()
 	u.ID = uuid.UUID{15: 1} // the first page of a backfill
-	_, _, err = store.CreateUser(t.Context(), u, almanactest.Event(now, almanactest.For(u), almanactest.Of("2027"), almanactest.DueIn(240*time.Hour)),
+	_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.Of("2027"), almanactest.DueIn(240*time.Hour)),
 		almanactest.Event(now, almanactest.For(u), almanactest.OfType("DIGEST"), almanactest.ReadyFor(time.Hour)))
 	require.NoError(t, err)
 	fresh := func() []almanac.Event {
-		return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.Of("new/2027"))}
+		return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.OfSeries("new", "2027"))}
 	}
 	edit := func(s *postgres.Store) error {
 		_, err := s.EditUser(t.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			is, moved := r.User, r.Pending[0]
 			is.Version, moved.Version, moved.Due = is.Version+1, moved.Version+1, moved.Due.Add(time.Hour)
-			return almanac.Edit{User: &is, Moved: []almanac.Event{moved}, Removed: r.Pending[1:], Added: fresh()}, nil
+			return almanac.Edit{User: &is, Changed: []almanac.Event{moved}, Removed: r.Pending[1:], New: fresh()}, nil
 		})
 		return err
 	}
@@ -85,7 +84,7 @@ func TestEditCostIsFlatOverEndedSeriesAndEventsInFlight(t *testing.T) {
 		return err
 	}
 	remove := func(s *postgres.Store) error {
-		_, err := s.DeleteUser(t.Context(), u.ID, almanac.Delete{})
+		_, err := s.DeleteUser(t.Context(), u.ID, almanac.DeleteOptions{})
 		return err
 	}
 	operations := map[string][]func(*postgres.Store) error{
@@ -93,7 +92,7 @@ func TestEditCostIsFlatOverEndedSeriesAndEventsInFlight(t *testing.T) {
 		"an edit, with an event in flight":  {claim, edit},
 		"deletion, with an event in flight": {claim, remove},
 		"a backfill": {func(s *postgres.Store) error {
-			_, err := s.AddEvents(t.Context(), "REMINDER", almanac.Page{Limit: 1}, func([]almanac.Standing, time.Time) ([]almanac.Event, error) {
+			_, err := s.AddEvents(t.Context(), "REMINDER", almanac.Page{Limit: 1}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
 				return fresh(), nil
 			})
 			return err

@@ -50,7 +50,7 @@ func claimOne(t *testing.T, store *postgres.Store) almanac.Event {
 // Statements by hand meet the database's own guard.
 func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 
@@ -60,11 +60,11 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pending.ID, finished.ID)
 	claimed := overdue(t, store)
-	_, err = store.Settle(t.Context(), []almanac.Settlement{{Event: claimOne(t, store), Outcome: almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour)}})
+	_, err = store.Settle(t.Context(), []almanac.Settlement{{Event: claimOne(t, store), Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)}})
 	require.NoError(t, err)
 	pending = overdue(t, store)
 
-	stranger, _, err := store.CreateUser(t.Context(), almanactest.User())
+	stranger, _, err := almanactest.CreateUser(t.Context(), store, almanactest.User())
 	require.NoError(t, err)
 
 	refused := map[string]struct {
@@ -83,8 +83,12 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 		"the idempotency key changes":                 {"series", "idempotency_key = 'event-x', version = version + 1", pending.ID},
 		"a series becomes another person's":           {"series", "user_id = '" + stranger.ID.String() + "'", pending.ID},
 		"a series becomes another type's":             {"series", "event_type = 'OTHER'", pending.ID},
-		"a series gets another name":                  {"series", "name = 'x/', occurrence_key = 'x/1', version = version + 1", pending.ID},
-		"an occurrence is of another series":          {"series", "occurrence_key = 'x/1', version = version + 1", pending.ID},
+		"a series gets another name":                  {"series", "name = 'x', version = version + 1", pending.ID},
+		"a series is detached":                        {"series", "detached = 'follow-up:x', origin = 'follow-up', version = version + 1", pending.ID},
+		"a planned event has an origin":               {"series", "origin = 'follow-up', version = version + 1", pending.ID},
+		"an event follows another one":                {"series", "origin_event = gen_random_uuid(), version = version + 1", pending.ID},
+		"an event follows its user":                   {"series", "follows_user = true, version = version + 1", pending.ID},
+		"a payload is made":                           {"series", "payload_made = true, version = version + 1", pending.ID},
 		"a new event comes with a past":               {"series", "event_id = gen_random_uuid(), occurrence_key = '9999', version = 2", pending.ID},
 		"a new event is of a used occurrence":         {"series", "event_id = gen_random_uuid(), used_key = '9999', version = 1", pending.ID},
 		"an occurrence that was used is used no more": {"series", "used_key = ''", pending.ID},
@@ -127,7 +131,7 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 
 func TestTheDatabaseRefusesPeopleWhoCannotBe(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	const check, tooLong = "23514", "22001"
 	for name, person := range map[string]struct{ code, values string }{
 		"no first name":           {check, `'', 'Lovelace', '1990-01-01', 'UTC', '{}'`},

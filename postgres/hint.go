@@ -12,22 +12,21 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// hintPayload is what a hint says: nothing, so that those of one transaction are
-// one. PostgreSQL sends what is the same but once.
+// hintPayload is the payload of a hint. It is always empty, because PostgreSQL sends equal
+// notifications of one transaction only once.
 const hintPayload = ""
 
-// soon is how far ahead an event may be and still be worth a hint. What is further
-// off every engine finds by itself in time, if it polls at least as often.
+// soon is how far in the future an event may be to be worth a hint. An engine that polls at
+// least this often finds later events in time by itself.
 const soon = time.Minute
 
-// hint tells those who listen, once the transaction is committed, that some of the
-// events that it has stored can be claimed soon. Of others it says nothing, and
-// asks the database nothing.
+// hint notifies listeners, when the transaction commits, if any of the events that it has
+// stored can be claimed soon. Otherwise it sends nothing to the database.
 func (s *Store) hint(ctx context.Context, tx pgx.Tx, stored []almanac.Event) error {
 	if !s.worthAHint(stored) {
 		return nil
 	}
-	_, err := tx.Exec(ctx, s.statements["notify"], s.notification(hintPayload))
+	_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
 	return err
 }
 
@@ -35,18 +34,19 @@ func (s *Store) notification(payload string) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{"channel": s.channel(), "payload": payload}
 }
 
-// worthAHint judges events as they were stored just now, by the database's clock.
+// worthAHint reports whether any of the events, which were just stored, can be claimed soon by
+// the database clock, and the store sends hints.
 func (s *Store) worthAHint(stored []almanac.Event) bool {
 	return !s.pollOnly && slices.ContainsFunc(stored, func(e almanac.Event) bool {
 		return e.Status == almanac.Pending && e.AvailableAt.Before(e.UpdatedAt.Add(soon))
 	})
 }
 
-// longestName is how many bytes PostgreSQL gives a name, and with it a channel.
+// longestName is the greatest length of a name, and so of a channel, in PostgreSQL, in bytes.
 const longestName = 63
 
-// channel is that of the schema, whose name is said in other words where it is too
-// long.
+// channel returns the name of the notification channel for the schema. If the name of the
+// schema is too long, a hash of it is used.
 func (s *Store) channel() string {
 	const prefix = "almanac:"
 	if name := prefix + s.schema; len(name) <= longestName {

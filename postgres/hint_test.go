@@ -70,7 +70,7 @@ func (w writer) event(u almanac.User, options ...almanactest.EventOption) almana
 func (w writer) store(options ...almanactest.EventOption) (almanac.User, almanac.Event) {
 	w.Helper()
 	u := almanactest.User()
-	u, events, err := w.CreateUser(w.Context(), u, w.event(u, options...))
+	u, events, err := almanactest.CreateUser(w.Context(), w, u, w.event(u, options...))
 	require.NoError(w, err)
 	return u, events[0]
 }
@@ -109,7 +109,7 @@ var writes = map[string]func(w writer) func() error{
 	"somebody's first events": func(w writer) func() error {
 		return func() error {
 			u := almanactest.User()
-			_, _, err := w.CreateUser(w.Context(), u, w.event(u), w.event(u), w.event(u, w.inNoHurry()))
+			_, _, err := almanactest.CreateUser(w.Context(), w, u, w.event(u), w.event(u), w.event(u, w.inNoHurry()))
 			return err
 		}
 	},
@@ -117,7 +117,7 @@ var writes = map[string]func(w writer) func() error{
 		u, e := w.store(w.inNoHurry())
 		return func() error {
 			_, err := w.EditUser(w.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{Moved: []almanac.Event{w.moved(e)}}, nil
+				return almanac.Edit{Changed: []almanac.Event{w.moved(e)}}, nil
 			})
 			return err
 		}
@@ -126,7 +126,7 @@ var writes = map[string]func(w writer) func() error{
 		u, e := w.store(w.inNoHurry())
 		return func() error {
 			_, err := w.EditUser(w.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{Moved: []almanac.Event{w.moved(e)}, Added: []almanac.Event{w.event(u)}}, nil
+				return almanac.Edit{Changed: []almanac.Event{w.moved(e)}, New: []almanac.Event{w.event(u)}}, nil
 			})
 			return err
 		}
@@ -147,7 +147,7 @@ var writes = map[string]func(w writer) func() error{
 	},
 	"another attempt": func(w writer) func() error {
 		e := w.taken()
-		return func() error { return w.settle(e, almanac.GaveBack(almanac.AfterFailure, "busy", w.ahead), nil) }
+		return func() error { return w.settle(e, almanac.Released(almanac.AfterFailure, "busy", w.ahead), nil) }
 	},
 	"a successor": func(w writer) func() error {
 		e := w.taken()
@@ -182,7 +182,7 @@ func TestATransactionGivesOneHintOfWhatCanBeClaimedSoon(t *testing.T) {
 		}{{-time.Hour, 1}, {50 * time.Second, 1}, {70 * time.Second, 0}, {365 * 24 * time.Hour, 0}} {
 			t.Run(name+" "+tt.ahead.String()+" ahead", func(t *testing.T) {
 				t.Parallel()
-				pool := pgtest.Pool(t)
+				pool := pgtest.ReusedPool(t)
 				store, err := postgres.New(pool)
 				require.NoError(t, err)
 				now, err := store.Now(t.Context())
@@ -200,7 +200,7 @@ func TestATransactionGivesOneHintOfWhatCanBeClaimedSoon(t *testing.T) {
 
 func TestHintsAreOfTheHostsTransaction(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	heard := listenTo(t, pool)
 	write := func(finish func(pgx.Tx, context.Context) error) {
 		tx, err := pool.Begin(t.Context())
@@ -225,7 +225,7 @@ func TestHintsAreOfTheHostsTransaction(t *testing.T) {
 
 func TestPollOnlyGivesNoHints(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.PollOnly())
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
@@ -235,7 +235,7 @@ func TestPollOnlyGivesNoHints(t *testing.T) {
 
 	w.store()
 	e := w.taken()
-	require.NoError(t, w.settle(e, almanac.GaveBack(almanac.AfterFailure, "busy", 0), nil))
+	require.NoError(t, w.settle(e, almanac.Released(almanac.AfterFailure, "busy", 0), nil))
 
 	require.Zero(t, heard.hints(t))
 }

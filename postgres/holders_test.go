@@ -16,22 +16,22 @@ import (
 // in whatever order they go.
 func TestKeyBelongsToAllThatWereRequeued(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	claim := claimed(t, store, 1, false)
-	settleAll(t, store, almanac.Claim{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
+	settleAll(t, store, almanac.ClaimResult{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
 	failed, err := store.Event(t.Context(), claim.Events[0].ID)
 	require.NoError(t, err)
 
 	requeue := func(from almanac.Event) almanac.Event {
 		edit, err := store.EditUser(t.Context(), from.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			again, err := from.Requeue(uuid.Must(uuid.NewV7()), r.Now)
-			return almanac.Edit{Requeued: []almanac.Event{again}}, err
+			return almanac.Edit{New: []almanac.Event{again}}, err
 		})
 		require.NoError(t, err)
-		require.Len(t, edit.Requeued, 1)
-		return edit.Requeued[0]
+		require.Len(t, edit.New, 1)
+		return edit.New[0]
 	}
 	holders := func() (n int) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT coalesce(max(holders), 0) FROM almanac.keys WHERE idempotency_key = $1", failed.IdempotencyKey.String()).Scan(&n))
@@ -53,14 +53,14 @@ func TestKeyBelongsToAllThatWereRequeued(t *testing.T) {
 	require.Equal(t, 1, holders(), "the requeued event still has it")
 	second := claimOne(t, store)
 	require.Equal(t, again.ID, second.ID)
-	settleAll(t, store, almanac.Claim{Events: []almanac.Event{second}, At: second.UpdatedAt.Add(time.Second)}, almanac.GaveUp("HTTP 404"), nil)
+	settleAll(t, store, almanac.ClaimResult{Events: []almanac.Event{second}, At: second.UpdatedAt.Add(time.Second)}, almanac.GaveUp("HTTP 404"), nil)
 	second, err = store.Event(t.Context(), second.ID)
 	require.NoError(t, err)
 	third := requeue(second)
 	require.Equal(t, 2, holders())
 	_, err = store.EditUser(t.Context(), third.UserID, func(almanac.Roster) (almanac.Edit, error) {
 		done, err := third.Cancel("")
-		return almanac.Edit{Cancelled: []almanac.Event{done}}, err
+		return almanac.Edit{Changed: []almanac.Event{done}}, err
 	})
 	require.NoError(t, err)
 	prune()
@@ -70,16 +70,16 @@ func TestKeyBelongsToAllThatWereRequeued(t *testing.T) {
 // A key goes with the last who has it, also when the last two go at once.
 func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	claim := claimed(t, store, 1, false)
-	settleAll(t, store, almanac.Claim{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
+	settleAll(t, store, almanac.ClaimResult{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
 	failed, err := store.Event(t.Context(), claim.Events[0].ID)
 	require.NoError(t, err)
 	_, err = store.EditUser(t.Context(), failed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 		again, err := failed.Requeue(uuid.Must(uuid.NewV7()), r.Now)
-		return almanac.Edit{Requeued: []almanac.Event{again}}, err
+		return almanac.Edit{New: []almanac.Event{again}}, err
 	})
 	require.NoError(t, err)
 
@@ -96,7 +96,7 @@ func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 
 	deleted := make(chan error, 1)
 	go func() {
-		_, err := store.DeleteUser(t.Context(), failed.UserID, almanac.Delete{})
+		_, err := store.DeleteUser(t.Context(), failed.UserID, almanac.DeleteOptions{})
 		deleted <- err
 	}()
 	awaitLockWaiter(t, pool, deleted)
@@ -110,11 +110,11 @@ func TestKeyOfAUserDeletedBesidePruning(t *testing.T) {
 // A host that requeues an event, and keeps its transaction open, holds up no pruning.
 func TestPruneWaitsForNoKey(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(5*time.Second))
 	require.NoError(t, err)
 	claim := claimed(t, store, 2, false)
-	settleAll(t, store, almanac.Claim{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
+	settleAll(t, store, almanac.ClaimResult{Events: claim.Events, At: claim.At}, almanac.GaveUp("HTTP 404"), nil)
 	failed, err := store.Event(t.Context(), claim.Events[0].ID)
 	require.NoError(t, err)
 
@@ -125,7 +125,7 @@ func TestPruneWaitsForNoKey(t *testing.T) {
 	require.NoError(t, err)
 	_, err = host.EditUser(t.Context(), failed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 		again, err := failed.Requeue(uuid.Must(uuid.NewV7()), r.Now)
-		return almanac.Edit{Requeued: []almanac.Event{again}}, err
+		return almanac.Edit{New: []almanac.Event{again}}, err
 	})
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())

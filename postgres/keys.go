@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,12 +16,12 @@ import (
 // keys chooses the idempotency keys of new events.
 type keys struct {
 	*Store
-	lookUp bool // whether to look which keys are taken; otherwise those of the first choice are taken to be free
+	lookUp bool // whether to look up which keys exist; otherwise first choices are assumed to be free
 }
 
-// transactKeys runs a transaction that stores new events. That their keys are free
-// is taken for granted, since all but one in billions are; where one is not, the
-// transaction is repeated with keys that were looked up.
+// transactKeys runs a transaction that stores new events. At first it assumes that their keys are
+// free, which is true for all but one in billions. If a key is not free, the transaction is repeated
+// and looks the keys up.
 func (s *Store) transactKeys(ctx context.Context, what string, operation func(context.Context, pgx.Tx, keys) error) error {
 	k := keys{Store: s}
 	for failures := 0; ; failures++ {
@@ -32,25 +33,25 @@ func (s *Store) transactKeys(ctx context.Context, what string, operation func(co
 	}
 }
 
-// keyTaken reports whether an error says that an idempotency key belongs to another
-// event.
+// keyTaken reports whether an error means that an idempotency key belongs to another event.
 func keyTaken(err error) bool {
 	var refusal *pgconn.PgError
 	return errors.As(err, &refusal) && refusal.ConstraintName == "keys_pkey"
 }
 
-// choose returns an idempotency key for each event. It is the short form, unless another
-// occurrence has that key: one that is stored, in this list, or perhaps pruned. Then it is
-// the long form, unless an event has it that was created for the same occurrence and has
-// moved away since. Then it is the digits of the event's id.
-func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]string, error) {
+// choose returns the events, each with an idempotency key of its own. The key is the short form,
+// unless another occurrence has that key. The other occurrence may be stored, in this list, or
+// perhaps pruned. Then the key is the long form, unless an event has that key which was created for
+// the same occurrence and moved to another since. Then the key is made of the digits of the event's
+// id.
+func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	taken := make(map[string]bool, len(events))
 	if k.lookUp {
 		var candidates []string
 		for _, e := range events {
 			candidates = append(candidates, e.IdempotencyKey.String(), e.LongKey().String())
 		}
-		stored, err := all(ctx, tx, k.statements["taken_keys"], pgx.StrictNamedArgs{"keys": candidates}, pgx.RowTo[string])
+		stored, err := all(ctx, tx, k.statements.TakenKeys, pgx.StrictNamedArgs{"keys": candidates}, pgx.RowTo[string])
 		if err != nil {
 			return nil, err
 		}
@@ -62,23 +63,24 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	if err != nil {
 		return nil, err
 	}
-	chosen := make([]string, len(events))
+	events = slices.Clone(events)
 	for i, e := range events {
-		chosen[i] = e.IdempotencyKey.String()
-		if taken[chosen[i]] || pruned[e.Due] {
-			chosen[i] = e.LongKey().String()
+		key := e.IdempotencyKey
+		if taken[key.String()] || pruned[e.Due] {
+			key = e.LongKey()
 		}
-		if taken[chosen[i]] {
-			chosen[i] = "event-" + hex.EncodeToString(e.ID[:])
+		if taken[key.String()] {
+			key = almanac.IdempotencyKey("event-" + hex.EncodeToString(e.ID[:]))
 		}
-		taken[chosen[i]] = true
+		taken[key.String()] = true
+		events[i].IdempotencyKey = key
 	}
-	return chosen, nil
+	return events, nil
 }
 
-// pruned returns those instants of events of which others may have been pruned: whether
-// their short keys were used is not known. Few events are planned for an instant that is
-// over, and only for these it asks.
+// pruned returns the instants of the events for which other events may have been pruned: it is not
+// known whether their short keys were used. It asks the database only for instants in the past,
+// which few events have.
 func (k keys) pruned(ctx context.Context, tx pgx.Tx, events []almanac.Event) (map[time.Time]bool, error) {
 	var instants []time.Time
 	now := time.Now()
@@ -90,13 +92,13 @@ func (k keys) pruned(ctx context.Context, tx pgx.Tx, events []almanac.Event) (ma
 	if len(instants) == 0 {
 		return nil, nil
 	}
-	answers, err := all(ctx, tx, k.statements["pruned_instants"], pgx.StrictNamedArgs{"instants": instants}, pgx.RowTo[bool])
+	mayBePruned, err := all(ctx, tx, k.statements.PrunedInstants, pgx.StrictNamedArgs{"instants": instants}, pgx.RowTo[bool])
 	if err != nil {
 		return nil, err
 	}
 	pruned := make(map[time.Time]bool, len(instants))
 	for i, instant := range instants {
-		pruned[instant] = answers[i]
+		pruned[instant] = mayBePruned[i]
 	}
 	return pruned, nil
 }

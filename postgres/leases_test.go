@@ -16,7 +16,7 @@ import (
 // A clock that is set back is the same as leases that were written later.
 func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	take := func(lease time.Duration) almanac.Event {
@@ -52,7 +52,7 @@ func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
 // The next sweep ends it, and passes over those that somebody else holds just then.
 func TestALeaseThatWasRenewedWhileItEndedIsSweptAway(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	overdue(t, store)

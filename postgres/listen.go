@@ -13,38 +13,37 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/almanac-go/almanac"
 )
 
-var _ almanac.Listener = (*Store)(nil)
-
-// ListenerName begins the application name of a connection that only listens. What
-// follows, after a colon, is the name that the pool gives its connections.
+// ListenerName is the beginning of the application name of a connection that only listens. If
+// the pool has an application name, a colon and that name follow.
 const ListenerName = "almanac listen"
 
 var (
-	errDeaf        = errors.New("a notification was sent and not heard: a pooler in transaction mode is in between, or the connection is dead")
+	errNotReceived = errors.New("a notification was sent and not heard: a pooler in transaction mode is in between, or the connection is dead")
 	errListensOnly = errors.New("a session that listens has nothing to cancel")
 )
 
-// Listen calls wake when somebody has stored an event that can be claimed within a
-// minute, until ctx is done. It holds a connection of its own beside those of the
-// pool, made as the pool makes its own but for the application name (see
-// [ListenerName]), with the pool's BeforeConnect and without its AfterConnect. It
-// makes sure that it hears what is sent through the pool, first before it calls wake
-// for the first time, and then whenever it has heard nothing for a while.
+// Listen calls wake when a process has stored an event that can be claimed within a minute,
+// until ctx is done. It also calls wake once when it begins to listen, and after each check of
+// its connection. When ctx is done, it returns nil. When the connection fails, or does not
+// receive notifications, it returns an error.
 //
-// It returns nil at once under [PollOnly], and for a store that is not on a pool.
+// Listen holds a connection of its own besides those of the pool. It connects as the pool does,
+// with the pool's BeforeConnect and without its AfterConnect, and under another application
+// name: see [ListenerName]. Before it first calls wake, and then after about 15 seconds without
+// a notification, it checks that it receives notifications that are sent through the pool.
+//
+// Listen returns nil at once under [PollOnly], and for a store that is not on a pool.
 func (s *Store) Listen(ctx context.Context, wake func()) error {
 	pool, ok := s.db.(interface{ Config() *pgxpool.Config })
 	if s.pollOnly || !ok {
 		return nil
 	}
-	conn, err := s.connectEar(ctx, pool.Config())
+	conn, err := s.connectListener(ctx, pool.Config())
 	if err == nil {
-		err = (&ear{s, conn, wake, uuid.NewString()}).listen(ctx)
-		hangUp(ctx, conn)
+		err = (&listener{s, conn, wake, uuid.NewString()}).listen(ctx)
+		closeListener(ctx, conn)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -52,11 +51,11 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 	return wrap("listen", err)
 }
 
-// connectEar makes a connection as the pool would.
-func (s *Store) connectEar(ctx context.Context, pool *pgxpool.Config) (*pgx.Conn, error) {
+// connectListener makes a connection with the configuration of the pool.
+func (s *Store) connectListener(ctx context.Context, pool *pgxpool.Config) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	config := pool.ConnConfig // ours: Pool.Config copies
+	config := pool.ConnConfig // a copy, made by Pool.Config
 	name := ListenerName
 	if application := config.RuntimeParams["application_name"]; application != "" {
 		name += ": " + application
@@ -67,13 +66,13 @@ func (s *Store) connectEar(ctx context.Context, pool *pgxpool.Config) (*pgx.Conn
 			return nil, err
 		}
 	}
-	config.OnNotification = nil // pgx keeps them for WaitForNotification
-	// A wait that times out is everyday here, and must not cancel anything.
+	config.OnNotification = nil // so that pgx queues notifications for WaitForNotification
+	// Waits time out regularly here, which must not cancel anything.
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
-	// pgx connects once more to cancel what a connection that broke was about, and
-	// waits for an answer that a dead network does not give.
+	// When a connection breaks, pgx makes another one to cancel the statement, and waits for a
+	// response that does not come over a dead network. So only the first connection is allowed.
 	var connected atomic.Bool
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -87,114 +86,114 @@ func (s *Store) connectEar(ctx context.Context, pool *pgxpool.Config) (*pgx.Conn
 	return conn, err
 }
 
-// hangUp closes a connection and waits for the goroutine that pgx may have left to
-// do so.
-func hangUp(ctx context.Context, conn *pgx.Conn) {
+// closeListener closes a connection, and waits for the goroutine with which pgx may close it.
+func closeListener(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = conn.Close(ctx)
-	_ = conn.PgConn().Conn().Close() // also under one who waits for a farewell
+	_ = conn.PgConn().Conn().Close() // ends a goroutine that still waits to send the goodbye
 	<-conn.PgConn().CleanupDone()
 }
 
-// hearing says how an ear makes sure that it hears.
-type hearing struct {
-	quiet    time.Duration // without a notification, until it asks for one; give or take a fifth
-	patience time.Duration // to wait for that
+// probing has the times of the check that a listener receives notifications.
+type probing struct {
+	quiet time.Duration // without a notification until the next check, plus or minus a fifth
+	limit time.Duration // for a check to send its notification, and again to receive it
 }
 
-// A half-open connection is found within 25 seconds, and while nothing happens, a
-// process sends a notification every quarter of a minute. It is heard by all, who
-// need not send their own.
-var carefully = hearing{quiet: 15 * time.Second, patience: 5 * time.Second}
+// With these times a half-open connection is found within 25 seconds. While nothing happens,
+// some process sends a notification about every 15 seconds. All listeners receive it, so the
+// others need not send their own.
+var defaultProbing = probing{quiet: 15 * time.Second, limit: 5 * time.Second}
 
-// ear is a connection that listens.
-type ear struct {
+// listener is a connection that listens.
+type listener struct {
 	*Store
-	conn *pgx.Conn
-	wake func()
-	sign string // that nobody else sends
+	conn  *pgx.Conn
+	wake  func()
+	token string // the payload of its checks, which no other listener sends
 }
 
-// listen passes hints on until ctx is done or nothing can be heard.
-func (e *ear) listen(ctx context.Context) error {
+// listen calls wake for each hint, until ctx is done or the connection fails.
+func (l *listener) listen(ctx context.Context) error {
 	for {
-		if err := e.check(ctx); err != nil {
+		if err := l.check(ctx); err != nil {
 			return err
 		}
-		e.wake() // for what was stored before, and for hints that the check took
-		if err := e.untilQuiet(ctx); err != nil {
+		l.wake() // for events that were stored before, and for hints that the check received
+		if err := l.untilQuiet(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// untilQuiet passes hints on until none has come for a while, nor anything else.
-func (e *ear) untilQuiet(ctx context.Context) error {
-	quiet := e.hearing.quiet
+// untilQuiet calls wake for each hint, until no notification has come for a while.
+func (l *listener) untilQuiet(ctx context.Context) error {
+	quiet := l.probing.quiet
 	for {
-		payload, heard, err := e.next(ctx, quiet-quiet/5+rand.N(2*quiet/5+1))
-		if err != nil || !heard {
+		payload, received, err := l.next(ctx, quiet-quiet/5+rand.N(2*quiet/5+1))
+		if err != nil || !received {
 			return err
 		}
 		if payload == hintPayload {
-			e.wake()
+			l.wake()
 		}
 	}
 }
 
-// check makes sure that the connection is alive and hears what others send: a sign
-// of its own, since anything else may have come before. The sign goes through the
-// pool: behind a pooler that lends out sessions, one that was sent on the same
-// connection would come back on it, and nobody else's. To listen once more changes
-// nothing, except that the session was not idle.
-func (e *ear) check(ctx context.Context) error {
-	if err := e.sendSign(ctx); err != nil {
+// check sends a notification with the listener's token through the pool, and waits until the
+// connection receives it. Other notifications do not prove that the connection is alive, because
+// they may have come before. The token goes through the pool for this reason: behind a pooler
+// that assigns sessions, a notification that was sent on the same connection would come back on
+// it, but notifications of other connections would not. Repeating LISTEN has no effect, except
+// that the session is not idle.
+func (l *listener) check(ctx context.Context) error {
+	if err := l.sendToken(ctx); err != nil {
 		return err
 	}
 	for {
-		payload, heard, err := e.next(ctx, e.hearing.patience)
+		payload, received, err := l.next(ctx, l.probing.limit)
 		switch {
 		case err != nil:
 			return err
-		case !heard:
-			e.unlisten(ctx)
-			return errDeaf
-		case payload == e.sign:
+		case !received:
+			l.unlisten(ctx)
+			return errNotReceived
+		case payload == l.token:
 			return nil
 		}
 	}
 }
 
-func (e *ear) sendSign(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.hearing.patience)
+func (l *listener) sendToken(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.probing.limit)
 	defer cancel()
-	if _, err := e.conn.Exec(ctx, "LISTEN "+quoted(e.channel())); err != nil {
+	if _, err := l.conn.Exec(ctx, "LISTEN "+quoted(l.channel())); err != nil {
 		return err
 	}
-	return e.do(ctx, "notify", func(ctx context.Context, db DB) error {
-		_, err := db.Exec(ctx, e.statements["notify"], e.notification(e.sign))
+	return l.do(ctx, "notify", func(ctx context.Context, db DB) error {
+		_, err := db.Exec(ctx, l.statements.Notify, l.notification(l.token))
 		return err
 	})
 }
 
-// unlisten takes back what a pooler may have told a session that is somebody
-// else's by now. With luck it is the same one.
-func (e *ear) unlisten(ctx context.Context) {
+// unlisten sends UNLISTEN, in case a pooler has run the LISTEN in a session that it shares with
+// other clients. It may not reach the same session.
+func (l *listener) unlisten(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, _ = e.conn.Exec(ctx, "UNLISTEN "+quoted(e.channel()))
+	_, _ = l.conn.Exec(ctx, "UNLISTEN "+quoted(l.channel()))
 }
 
-// next waits for a notification, and reports whether one came in time.
-func (e *ear) next(ctx context.Context, patience time.Duration) (payload string, heard bool, err error) {
-	within, cancel := context.WithTimeout(ctx, patience)
+// next waits for a notification. It reports false if none came in time.
+func (l *listener) next(ctx context.Context, limit time.Duration) (payload string, received bool, err error) {
+	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	n, err := e.conn.WaitForNotification(within)
+	n, err := l.conn.WaitForNotification(within)
 	switch {
 	case err == nil:
 		return n.Payload, true, nil
-	case within.Err() != nil && ctx.Err() == nil && !e.conn.IsClosed():
+	case within.Err() != nil && ctx.Err() == nil && !l.conn.IsClosed():
 		return "", false, nil
 	}
 	return "", false, err

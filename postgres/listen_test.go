@@ -133,7 +133,7 @@ func storeSoon(t *testing.T, pool *pgxpool.Pool) almanac.Event {
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
 	u := almanactest.User()
-	_, events, err := store.CreateUser(t.Context(), u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(1050*time.Millisecond)))
+	_, events, err := almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u), almanactest.DueIn(1050*time.Millisecond)))
 	require.NoError(t, err)
 	return events[0]
 }
@@ -193,7 +193,7 @@ func TestWhoeverListensComesBackAndLooks(t *testing.T) {
 	running.awaits(t, storeSoon(t, pool))
 	running.stop()
 	require.Equal(t, 1, strings.Count(running.log.String(), "level=WARN"), "%s", running.log)
-	require.Equal(t, 1, strings.Count(running.log.String(), "heard again"), "%s", running.log)
+	require.Equal(t, 1, strings.Count(running.log.String(), "received again"), "%s", running.log)
 }
 
 func TestThereIsNothingToListenTo(t *testing.T) {
@@ -235,7 +235,7 @@ func TestAListenerIsMadeAsThePoolMakesItsConnections(t *testing.T) {
 		}
 		c.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { asked.Add(1); return nil }
 	})
-	store := newListening(t, pool, postgres.Hearing(100*time.Millisecond, 5*time.Second))
+	store := newListening(t, pool, postgres.Probing(100*time.Millisecond, 5*time.Second))
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -275,7 +275,7 @@ func TestHintsAreOfTheSchema(t *testing.T) {
 		now, err := store.Now(t.Context())
 		require.NoError(t, err)
 		u := almanactest.User()
-		_, _, err = store.CreateUser(t.Context(), u, almanactest.Event(now, almanactest.For(u)))
+		_, _, err = almanactest.CreateUser(t.Context(), store, u, almanactest.Event(now, almanactest.For(u)))
 		require.NoError(t, err)
 		store.hears(t)
 		for other, ear := range heard {
@@ -375,7 +375,7 @@ func TestAListenerNoticesThatItHearsNothing(t *testing.T) {
 			})
 			require.NoError(t, pool.Ping(t.Context()))
 			listens.Store(true)
-			store := newListening(t, pool, postgres.Hearing(200*time.Millisecond, 500*time.Millisecond))
+			store := newListening(t, pool, postgres.Probing(200*time.Millisecond, 500*time.Millisecond))
 
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // pgx alone would take fifteen to hang up
 			defer cancel()

@@ -47,7 +47,7 @@ var locks = map[string]func(ctx context.Context, tx pgx.Tx, user uuid.UUID) erro
 		if err != nil {
 			return err
 		}
-		_, err = store.DeleteUser(ctx, user, almanac.Delete{AtOnce: true})
+		_, err = store.DeleteUser(ctx, user, almanac.DeleteOptions{AtOnce: true})
 		return err
 	},
 }
@@ -58,29 +58,29 @@ func TestLockedUserDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	const n = 5
 	for name, lock := range locks {
-		for what, operation := range map[string]func(*testing.T, *postgres.Store, almanac.Claim) []uuid.UUID{
-			"settle": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+		for what, operation := range map[string]func(*testing.T, *postgres.Store, almanac.ClaimResult) []uuid.UUID{
+			"settle": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
 				return settleAll(t, store, c, almanac.Delivered(c.At), nil)
 			},
-			"settle with events in other series": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+			"settle with events in other series": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
 				return settleAll(t, store, c, almanac.Delivered(c.At), func(u almanac.User, now time.Time) ([]almanac.Event, error) {
-					return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.Of("other/1"))}, nil
+					return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("other", "1"))}, nil
 				})
 			},
-			"settle for another attempt": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
-				return settleAll(t, store, c, almanac.GaveBack(almanac.AfterFailure, "busy", time.Hour), nil)
+			"settle for another attempt": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
+				return settleAll(t, store, c, almanac.Released(almanac.AfterFailure, "busy", time.Hour), nil)
 			},
-			"release": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+			"release": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
 				released, err := store.Release(t.Context(), c.Events[0].LeaseToken)
 				require.NoError(t, err)
 				return idsOf(released)
 			},
-			"return": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+			"return": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
 				returned, err := store.Return(t.Context(), c.Events)
 				require.NoError(t, err)
 				return idsOf(returned)
 			},
-			"release expired": func(t *testing.T, store *postgres.Store, c almanac.Claim) []uuid.UUID {
+			"release expired": func(t *testing.T, store *postgres.Store, c almanac.ClaimResult) []uuid.UUID {
 				var released []almanac.Event
 				for {
 					more, err := store.ReleaseExpired(t.Context(), 2)
@@ -93,7 +93,7 @@ func TestLockedUserDelaysNobodyElse(t *testing.T) {
 		} {
 			t.Run(what+" while a host "+name, func(t *testing.T) {
 				t.Parallel()
-				pool := pgtest.Pool(t)
+				pool := pgtest.ReusedPool(t)
 				store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 				require.NoError(t, err)
 				claim := claimed(t, store, n, what == "release expired")
@@ -128,14 +128,14 @@ func TestLockedUserDelaysNobodyElse(t *testing.T) {
 }
 
 // claimed owes n users an event each and claims them in one batch.
-func claimed(t *testing.T, store *postgres.Store, n int, expired bool) almanac.Claim {
+func claimed(t *testing.T, store *postgres.Store, n int, expired bool) almanac.ClaimResult {
 	t.Helper()
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
 	for i := range n {
 		u := almanactest.User()
 		e := almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(n-i)*time.Minute))
-		_, _, err = store.CreateUser(t.Context(), u, e)
+		_, _, err = almanactest.CreateUser(t.Context(), store, u, e)
 		require.NoError(t, err)
 	}
 	lease := time.Hour
@@ -150,7 +150,7 @@ func claimed(t *testing.T, store *postgres.Store, n int, expired bool) almanac.C
 
 // settleAll stores an outcome for every event of a claim, and returns the ids of those
 // that were stored.
-func settleAll(t *testing.T, store *postgres.Store, c almanac.Claim, o almanac.Outcome, follow func(almanac.User, time.Time) ([]almanac.Event, error)) []uuid.UUID {
+func settleAll(t *testing.T, store *postgres.Store, c almanac.ClaimResult, o almanac.Outcome, follow func(almanac.User, time.Time) ([]almanac.Event, error)) []uuid.UUID {
 	t.Helper()
 	var batch []almanac.Settlement
 	for _, e := range c.Events {
@@ -198,7 +198,7 @@ func idsOf(events []almanac.Event) (ids []uuid.UUID) {
 // each: the steps go on past both, and what was locked follows when it is free.
 func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	first, second := claimed(t, store, 7, true), claimed(t, store, 3, true)
@@ -230,12 +230,12 @@ func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 // has another one locked.
 func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
 	claim := claimed(t, store, 3, false)
 	for _, e := range claim.Events {
-		_, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
+		_, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
 		require.NoError(t, err)
 	}
 	settleAll(t, store, claim, almanac.Delivered(claim.At), nil)
@@ -261,7 +261,7 @@ func TestAddEventsPassesOverLockedUsers(t *testing.T) {
 	for name, lock := range locks {
 		t.Run("while a host "+name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
+			pool := pgtest.ReusedPool(t)
 			store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 			require.NoError(t, err)
 			claim := claimed(t, store, 5, false)
@@ -271,10 +271,10 @@ func TestAddEventsPassesOverLockedUsers(t *testing.T) {
 			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 			require.NoError(t, lock(t.Context(), tx, locked))
 
-			add := func(eventType string) almanac.Added {
-				added, err := store.AddEvents(t.Context(), eventType, almanac.Page{Limit: 10}, func(users []almanac.Standing, now time.Time) (events []almanac.Event, err error) {
+			add := func(eventType string) almanac.AddEventsResult {
+				added, err := store.AddEvents(t.Context(), eventType, almanac.Page{Limit: 10}, func(users []almanac.UserSeries, now time.Time) (events []almanac.Event, err error) {
 					for _, one := range users {
-						e := almanactest.Event(now, almanactest.For(one.User), almanactest.Of("other/1"))
+						e := almanactest.Event(now, almanactest.For(one.User), almanactest.OfSeries("other", "1"))
 						e.Type = eventType
 						events = append(events, e)
 					}
@@ -303,7 +303,7 @@ func TestAddEventsPassesOverLockedUsers(t *testing.T) {
 // Users are stored beside one whom another transaction stores under the same id.
 func TestCreateUsersPassesOverAUserBeingStored(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
@@ -311,14 +311,14 @@ func TestCreateUsersPassesOverAUserBeingStored(t *testing.T) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	inside, err := postgres.New(tx)
 	require.NoError(t, err)
-	var people []almanac.Enrolment
+	var users []almanac.UserWithEvents
 	for range 100 {
-		people = append(people, almanac.Enrolment{User: almanactest.User()})
+		users = append(users, almanac.UserWithEvents{User: almanactest.User()})
 	}
-	_, _, err = inside.CreateUser(t.Context(), people[37].User)
+	_, _, err = almanactest.CreateUser(t.Context(), inside, users[37].User)
 	require.NoError(t, err)
 
-	stored, err := store.CreateUsers(t.Context(), people)
+	stored, err := store.CreateUsers(t.Context(), users)
 	require.NoError(t, err)
 	for i, one := range stored {
 		if i == 37 {
@@ -328,7 +328,7 @@ func TestCreateUsersPassesOverAUserBeingStored(t *testing.T) {
 		require.NoError(t, one.Err)
 	}
 	require.NoError(t, tx.Commit(t.Context()))
-	again, err := store.CreateUsers(t.Context(), people[37:38])
+	again, err := store.CreateUsers(t.Context(), users[37:38])
 	require.NoError(t, err)
 	require.ErrorIs(t, again[0].Err, almanac.ErrExists)
 }

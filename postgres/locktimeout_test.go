@@ -18,11 +18,11 @@ import (
 
 func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute), postgres.WithLockTimeout(100*time.Millisecond))
 	require.NoError(t, err)
 	u := almanactest.User()
-	_, _, err = store.CreateUser(t.Context(), u)
+	_, _, err = almanactest.CreateUser(t.Context(), store, u)
 	require.NoError(t, err)
 	holder, err := pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
 	}
 	for what, change := range map[string]func() error{
 		"edit":   edit,
-		"delete": func() error { _, err := store.DeleteUser(t.Context(), u.ID, almanac.Delete{}); return err },
+		"delete": func() error { _, err := store.DeleteUser(t.Context(), u.ID, almanac.DeleteOptions{}); return err },
 	} {
 		began := time.Now()
 		err := change()
@@ -92,7 +92,7 @@ func TestAnOperationIsGivenUpInTime(t *testing.T) {
 
 func TestOperateGoesOnPastALockedUser(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
 	var owed []almanac.Event
@@ -104,7 +104,7 @@ func TestOperateGoesOnPastALockedUser(t *testing.T) {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	require.NoError(t, locks["locks the user"](t.Context(), tx, owed[1].UserID))
 
-	done, err := newScheduler(t, store).Operate(t.Context(), almanac.OperationCancel, nil, almanac.Operate{Cancel: almanac.Cancel{EndSeries: true}})
+	done, err := newScheduler(t, store).Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
 	require.NoError(t, err)
 	require.ElementsMatch(t, []uuid.UUID{owed[0].ID, owed[2].ID}, idsOf(done.Events))
 	require.Len(t, done.Refused, 1)
@@ -114,11 +114,11 @@ func TestOperateGoesOnPastALockedUser(t *testing.T) {
 
 func TestUsersStoredInBulkKeepTheirDigest(t *testing.T) {
 	t.Parallel()
-	store, err := postgres.New(pgtest.Pool(t))
+	store, err := postgres.New(pgtest.ReusedPool(t))
 	require.NoError(t, err)
 	some, none := almanactest.User(), almanactest.User()
 	some.CreationDigest = "digest"
-	_, err = store.CreateUsers(t.Context(), []almanac.Enrolment{{User: some}, {User: none}})
+	_, err = store.CreateUsers(t.Context(), []almanac.UserWithEvents{{User: some}, {User: none}})
 	require.NoError(t, err)
 	for id, want := range map[uuid.UUID]string{some.ID: "digest", none.ID: ""} {
 		u, err := store.User(t.Context(), id)

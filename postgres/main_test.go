@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgtest"
@@ -22,10 +23,14 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// newStore returns a store on a database of t's own.
+// newStore returns a store that is empty. With options it has a database of its own.
 func newStore(t *testing.T, options ...pgtest.PoolOption) *postgres.Store {
 	t.Helper()
-	store, err := postgres.New(pgtest.Pool(t, options...))
+	open := pgtest.ReusedPool
+	if len(options) > 0 {
+		open = func(t testing.TB) *pgxpool.Pool { return pgtest.Pool(t, options...) }
+	}
+	store, err := postgres.New(open(t))
 	require.NoError(t, err)
 	return store
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// SchemaVersion is how far a database is migrated, and how far this program would
-// take it.
+// SchemaVersion is the version of a database schema, and the newest version that this
+// program knows.
 type SchemaVersion struct {
 	Schema string // the PostgreSQL schema
-	Found  int    // the version in the database; 0 when it was never migrated
+	Found  int    // the version in the database; 0 if it was never migrated
 	Known  int    // the newest version that this program knows
 }
 
-// SchemaVersionError says that a program and a database do not fit together, or that
-// the program does not know the way back from where the database is.
+// SchemaVersionError reports that the database is older than the program needs, or that
+// the program cannot undo a migration because a newer release has applied it.
 type SchemaVersionError SchemaVersion
 
 func (e *SchemaVersionError) Error() string {
@@ -33,21 +33,23 @@ func (e *SchemaVersionError) Error() string {
 		e.Schema, e.Found, e.Known)
 }
 
-// Is makes errors.Is(err, almanac.ErrOutdated) hold where the database is behind.
+// Is makes errors.Is(err, almanac.ErrOutdated) true when the database is older than the
+// program needs.
 func (e *SchemaVersionError) Is(target error) bool {
 	return target == almanac.ErrOutdated && e.Found < e.Known
 }
 
-// Migrate brings the database to the schema of this release: it creates the
-// PostgreSQL schema if need be and applies, in one transaction, the migrations that
-// are missing. Any number of processes may call it at once; one of them does the
-// work and the others wait. Where nothing is missing, as where a newer release has
-// migrated already, it changes nothing and needs no more than the right to read.
+// Migrate brings the database to the schema of this release. It creates the PostgreSQL
+// schema if necessary, and applies the missing migrations, in one transaction. If no
+// migration is missing, for example because a newer release has migrated the database,
+// Migrate changes nothing and only needs the right to read.
 //
-// Workers may go on meanwhile. A migration that does not get a lock within half a
-// second, since somebody uses a table for long, lets those pass who queue up behind
-// it, and tries again until ctx is done. In a transaction of the host's its
-// lock_timeout holds instead, and nothing is tried again.
+// Any number of processes may call Migrate at once: one of them migrates and the others
+// wait. Workers may run meanwhile. A migration may not get a lock within half a second,
+// because another transaction uses a table for long. Then the migration is undone, so that
+// statements queued behind it can run. Migrate tries again until ctx is done. In a
+// transaction of the host, the host's lock_timeout applies instead, and nothing is tried
+// again.
 func Migrate(ctx context.Context, db DB, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {
@@ -57,8 +59,8 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	// READ COMMITTED whatever the role's default is: under a snapshot from before the
-	// wait for the lock, the work of whoever held it would be done again.
+	// READ COMMITTED, whatever the role's default is: a snapshot from before the wait for the
+	// lock would not show the migrations of the process that held the lock.
 	err = s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrate(ctx, tx, steps) })
 	if err != nil {
 		return wrap("migrate schema "+s.schema, err)
@@ -87,12 +89,12 @@ func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error
 	if s.InTransaction() {
 		return s.applySteps(ctx, tx, missing)
 	}
-	return givingWay(ctx, tx, func(tx pgx.Tx) error { return s.applySteps(ctx, tx, missing) })
+	return yielding(ctx, tx, func(tx pgx.Tx) error { return s.applySteps(ctx, tx, missing) })
 }
 
 // lockMigrations waits until no other process migrates, however long that takes. The lock
-// is released when the transaction ends. It is on the name, since the schema may not
-// exist yet.
+// is released when the transaction ends. It is an advisory lock derived from the name of
+// the schema, because the schema may not exist yet.
 func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
 	if !s.InTransaction() {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
@@ -103,7 +105,7 @@ func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// applySteps applies migrations and notes that it did.
+// applySteps applies migrations and adds them to the list of applied migrations.
 func (s *Store) applySteps(ctx context.Context, tx pgx.Tx, steps []migration) error {
 	for _, step := range steps {
 		if _, err := tx.Exec(ctx, step.sql); err != nil {
@@ -116,14 +118,16 @@ func (s *Store) applySteps(ctx context.Context, tx pgx.Tx, steps []migration) er
 	return nil
 }
 
-// givingWay runs an operation under a savepoint. Whoever wants a table that it waits
-// for queues up behind it, claims and outcomes too. When it has to wait for long it is
-// therefore undone, which lets them pass, and tried again later; the migrations' lock
-// stays, or the next process would begin where this one gives way. The wait is
-// shorter than the server's before it looks for a deadlock (deadlock_timeout, a second
-// by default), so that a deadlock with a worker costs the migration its turn and not
-// the worker.
-func givingWay(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) error {
+// yielding runs an operation under a savepoint, and undoes and repeats the operation when it
+// waits too long for a lock. While the operation waits for a table, all other statements
+// that need the table queue up behind it, claims and outcomes too. Undoing the operation
+// lets them run. The lock on migrations is kept, so that no other process begins to migrate
+// meanwhile.
+//
+// The lock timeout is shorter than deadlock_timeout (a second by default), after which the
+// server looks for a deadlock. So in a deadlock with a worker, the migration is undone and
+// not the transaction of the worker.
+func yielding(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) error {
 	const settings = "SET LOCAL lock_timeout = '500ms'; SET LOCAL idle_in_transaction_session_timeout = 0"
 	if _, err := tx.Exec(ctx, settings); err != nil {
 		return err
@@ -137,10 +141,10 @@ func givingWay(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) err
 	}
 }
 
-// Verify returns an error that matches [almanac.ErrOutdated], a
-// [*SchemaVersionError], when the database lacks a migration of this release. One
-// that a newer release has migrated is accepted: what migrations add does not
-// disturb the statements of the releases before.
+// Verify checks that the database has every migration of this release. If one is missing,
+// the error is a [*SchemaVersionError], which matches [almanac.ErrOutdated]. Verify accepts
+// a database that a newer release has migrated, because migrations keep the statements of
+// earlier releases working.
 func (s *Store) Verify(ctx context.Context) error {
 	v, err := s.SchemaVersion(ctx)
 	if err == nil && v.Found < v.Known {
@@ -150,8 +154,8 @@ func (s *Store) Verify(ctx context.Context) error {
 	return err
 }
 
-// SchemaVersion returns the version that the database is at, and the newest that
-// this program knows. It reads one table.
+// SchemaVersion returns the version of the database, and the newest version that this
+// program knows. It reads one table.
 func (s *Store) SchemaVersion(ctx context.Context) (SchemaVersion, error) {
 	v := SchemaVersion{Schema: s.schema}
 	steps, err := migrations(s.schema)
@@ -166,9 +170,9 @@ func (s *Store) SchemaVersion(ctx context.Context) (SchemaVersion, error) {
 	return v, err
 }
 
-// version returns the version that the database is at, 0 before the first. It
-// looks for the table in the catalog, as any query would: to_regclass answers from
-// a cache that does not hear of tables made while this session waited for a lock.
+// version returns the version of the database, or 0 if no migration was applied. It looks
+// for the table in the catalog with a query. to_regclass would use a cache, which misses
+// tables that were created while this session waited for a lock.
 func (s *Store) version(ctx context.Context, db DB) (int, error) {
 	exists, err := one(ctx, db, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
 		pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])

@@ -99,7 +99,7 @@ func TestMigrationsAddUpToTheSchemaFile(t *testing.T) {
 		require.NoError(t, postgres.EnableAudit(t.Context(), pool, postgres.WithSchema(schema)))
 		require.NoError(t, postgres.EnableOutbox(t.Context(), pool, postgres.WithSchema(schema)))
 		require.Equal(t, e.ID, claimOne(t, store).ID)
-		_, err = newScheduler(t, store).DeleteUser(t.Context(), e.UserID, almanac.Delete{AtOnce: true})
+		_, err = newScheduler(t, store).DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{AtOnce: true})
 		require.NoError(t, err, "the functions find the tables")
 	}
 }

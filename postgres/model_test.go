@@ -17,6 +17,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -44,7 +45,7 @@ func TestPostgresDoesWhatTheModelDoes(t *testing.T) {
 			"find":    m.find,
 			"delete none": func(rt *rapid.T) {
 				m.same(rt, "delete nobody", func(r almanac.Repository) string {
-					_, err := r.DeleteUser(t.Context(), uuid.Max, almanac.Delete{})
+					_, err := r.DeleteUser(t.Context(), uuid.Max, almanac.DeleteOptions{})
 					return kind(err)
 				})
 			},
@@ -148,7 +149,11 @@ func (m *model) owed(rt *rapid.T, u almanac.User) almanac.Event {
 		due = due.Add(24 * time.Hour)
 	}
 	e := almanactest.Event(due, almanactest.For(u), almanactest.DueIn(0), almanactest.OfType(rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "type")),
-		almanactest.Of(fmt.Sprintf("%sk%02d", rapid.SampledFrom([]string{"", "a/", "b/", "c/"}).Draw(rt, "series"), rapid.IntRange(0, 20).Draw(rt, "occurrence"))))
+		almanactest.OfSeries(rapid.SampledFrom([]string{"", "a", "a/b", "~b"}).Draw(rt, "series"),
+			rapid.SampledFrom([]string{"", "a/", "b/", "~at-"}).Draw(rt, "prefix")+fmt.Sprintf("k%02d", rapid.IntRange(0, 20).Draw(rt, "occurrence"))),
+		almanactest.WithOrigin(almanac.Origin{Kind: rapid.SampledFrom([]almanac.OriginKind{
+			almanac.OriginPlanned, almanac.OriginPlanned, almanac.OriginScheduled, almanac.OriginFollowUp,
+		}).Draw(rt, "origin")}))
 	e.UserVersion = u.Version
 	e.IdempotencyKey = almanac.IdempotencyKey(fmt.Sprintf("event-%016x", rapid.IntRange(0, 50).Draw(rt, "key")))
 	return e
@@ -165,7 +170,7 @@ func (m *model) create(rt *rapid.T) {
 		events[i] = m.owed(rt, u)
 	}
 	m.same(rt, "create", func(r almanac.Repository) string {
-		_, stored, err := r.CreateUser(m.Context(), u, events...)
+		_, stored, err := almanactest.CreateUser(m.Context(), r, u, events...)
 		return m.all(stored, err)
 	})
 }
@@ -216,17 +221,22 @@ func (m *model) crash(rt *rapid.T) {
 	})
 }
 
-// settle stores outcomes of claims, fresh and stale, some of them twice.
+// settle stores outcomes of claims, fresh and stale, some of them twice. The order in
+// which a batch is stored is not promised, so no successor depends on another settlement.
 func (m *model) settle(rt *rapid.T) {
 	if len(m.claims) == 0 {
 		return
 	}
 	batch := make([]almanac.Settlement, rapid.IntRange(1, 4).Draw(rt, "settlements"))
 	for i := range batch {
-		s := almanac.Settlement{Event: rapid.SampledFrom(m.claims).Draw(rt, "claim")}
+		batch[i].Event = rapid.SampledFrom(m.claims).Draw(rt, "claim")
+	}
+	keys := make(map[almanac.IdempotencyKey]bool)
+	for i := range batch {
+		s := &batch[i]
 		s.Outcome = rapid.SampledFrom([]almanac.Outcome{
-			almanac.Delivered(m.base), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0),
-			almanac.GaveBack(almanac.AfterFailure, "HTTP 429", 24*time.Hour), almanac.GaveBack(almanac.AfterShutdown, "stopped", 0),
+			almanac.Delivered(m.base), almanac.GaveUp("HTTP 404"), almanac.Released(almanac.AfterFailure, "HTTP 503", 0),
+			almanac.Released(almanac.AfterFailure, "HTTP 429", 24*time.Hour), almanac.Released(almanac.AfterShutdown, "stopped", 0),
 		}).Draw(rt, "outcome")
 		if rapid.Bool().Draw(rt, "with the user") {
 			s.User = m.claimants[s.Event.ID]
@@ -235,9 +245,12 @@ func (m *model) settle(rt *rapid.T) {
 		if rapid.Bool().Draw(rt, "follows") {
 			successor.Type, successor.OccurrenceKey = s.Event.Type, s.Event.OccurrenceKey+"x"
 		}
-		plan := rapid.SampledFrom([]error{nil, nil, almanac.ErrNoOccurrence, errUnplanned}).Draw(rt, "plan")
+		plan := rapid.SampledFrom([]error{nil, nil, calendar.ErrNoOccurrence, errUnplanned}).Draw(rt, "plan")
+		if keys[successor.IdempotencyKey] || goesOnWith(batch, *s, successor) {
+			plan = calendar.ErrNoOccurrence
+		}
+		keys[successor.IdempotencyKey] = true
 		s.Next = func(almanac.User, time.Time) (almanac.Event, error) { return successor, plan }
-		batch[i] = s
 	}
 	m.same(rt, "settle", func(r almanac.Repository) string {
 		settled, err := r.Settle(m.Context(), batch)
@@ -249,6 +262,14 @@ func (m *model) settle(rt *rapid.T) {
 			}
 		}
 		return text
+	})
+}
+
+// goesOnWith reports whether a successor of one settlement belongs to the series of another.
+func goesOnWith(batch []almanac.Settlement, one almanac.Settlement, successor almanac.Event) bool {
+	return slices.ContainsFunc(batch, func(other almanac.Settlement) bool {
+		return other.Event.ID != one.Event.ID && other.Event.UserID == successor.UserID &&
+			almanac.SeriesOf(other.Event) == almanac.SeriesOf(successor)
 	})
 }
 
@@ -297,14 +318,15 @@ func (m *model) update(rt *rapid.T) {
 	})
 }
 
-// edit renames a person, moves what is pending, takes some of it away and adds
-// something else.
+// edit renames a user, moves what is pending, takes some of it away, cancels or hurries
+// what rests before another attempt, and adds something else.
 func (m *model) edit(rt *rapid.T) {
 	if len(m.users) == 0 {
 		return
 	}
 	id := rapid.SampledFrom(m.users).Draw(rt, "user")
 	added := m.owed(rt, almanac.User{ID: id, Version: 1})
+	cancels := rapid.Bool().Draw(rt, "cancels")
 	fails, renames := rapid.IntRange(0, 4).Draw(rt, "fails") == 0, rapid.Bool().Draw(rt, "renames")
 	m.same(rt, "edit", func(r almanac.Repository) string {
 		var roster string
@@ -324,12 +346,22 @@ func (m *model) edit(rt *rapid.T) {
 					continue
 				}
 				e.Due, e.AvailableAt, e.Version = e.Due.Add(time.Second), e.Due.Add(time.Second), e.Version+1
-				edit.Moved = append(edit.Moved, e)
+				edit.Changed = append(edit.Changed, e)
 			}
-			edit.Added = []almanac.Event{added}
-			return edit, nil
+			for _, e := range seen.InFlight {
+				if e.Status != almanac.Pending {
+					continue
+				}
+				next := e
+				if next.AvailableAt, next.Version = e.Due.Add(time.Second), e.Version+1; cancels {
+					next, err = e.Cancel("by hand")
+				}
+				edit.Changed = append(edit.Changed, next)
+			}
+			edit.New = []almanac.Event{added}
+			return edit, err
 		})
-		return kind(err) + roster + m.all(edit.Moved, nil) + m.all(edit.Added, nil) + m.all(edit.Removed, nil)
+		return kind(err) + roster + m.all(edit.Changed, nil) + m.all(edit.New, nil) + m.all(edit.Removed, nil)
 	})
 }
 
@@ -337,9 +369,9 @@ func (m *model) delete(rt *rapid.T) {
 	if len(m.users) == 0 {
 		return
 	}
-	id, how := rapid.SampledFrom(m.users).Draw(rt, "user"), almanac.Delete{AtOnce: rapid.Bool().Draw(rt, "at once")}
+	id, options := rapid.SampledFrom(m.users).Draw(rt, "user"), almanac.DeleteOptions{AtOnce: rapid.Bool().Draw(rt, "at once")}
 	m.same(rt, "delete", func(r almanac.Repository) string {
-		d, err := r.DeleteUser(m.Context(), id, how)
+		d, err := r.DeleteUser(m.Context(), id, options)
 		// The model removes at once whoever can be removed by now.
 		_, swept := r.ReleaseExpired(m.Context(), 1000)
 		return fmt.Sprint(kind(err), kind(swept), d.Removed, d.InFlight)

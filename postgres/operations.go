@@ -12,18 +12,54 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// cancel ends pending events, all or none, and returns them as they are then.
-// The series of those named as unplanned wait for a program that has the handler.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, unplanned []uuid.UUID) ([]almanac.Event, error) {
+// change stores the new states of pending events, all or none, and returns the events in the
+// order given. The status and the claim count of an event decide which statement stores it.
+// [almanac.Roster.Check] has checked the events.
+func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+	var stored []almanac.Event
+	for _, kind := range []struct {
+		has   func(almanac.Event) bool
+		store func(context.Context, pgx.Tx, []almanac.Event) ([]almanac.Event, error)
+	}{
+		{func(e almanac.Event) bool { return e.Status == almanac.Cancelled }, s.cancel},
+		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount == 0 }, s.move},
+		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount > 0 }, s.runNow},
+	} {
+		part, err := kind.store(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return !kind.has(e) }))
+		if err != nil {
+			return nil, err
+		}
+		stored = append(stored, part...)
+	}
+	return inOrderOf(events, stored), nil
+}
+
+// add stores new events, planned or requeued, and returns them in the order given. It leaves out
+// events whose series has an open event or has used up the occurrence.
+func (s *Store) add(ctx context.Context, tx pgx.Tx, keys keys, events []almanac.Event) ([]almanac.Event, error) {
+	planned, err := s.insert(ctx, tx, keys, slices.DeleteFunc(slices.Clone(events), isRequeued))
+	if err != nil {
+		return nil, err
+	}
+	again, err := s.requeue(ctx, tx, slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return !isRequeued(e) }))
+	return inOrderOf(events, append(planned, again...)), err
+}
+
+// isRequeued reports whether a new event repeats another.
+func isRequeued(e almanac.Event) bool { return e.Origin.Kind == almanac.OriginRequeued }
+
+// cancel cancels pending events, all or none, and returns them as stored. The series of an event
+// with Unplanned set waits for a program that has the handler.
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
 	ids := column(events, func(e almanac.Event) uuid.UUID { return e.ID })
-	cancelled, err := all(ctx, tx, s.statements["cancel_events"], pgx.StrictNamedArgs{
+	cancelled, err := all(ctx, tx, s.statements.CancelEvents, pgx.StrictNamedArgs{
 		"ids":      uuids(ids),
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
-		"waiting":  column(events, func(e almanac.Event) bool { return slices.Contains(unplanned, e.ID) }),
+		"waiting":  column(events, func(e almanac.Event) bool { return e.Unplanned }),
 	}, scanID)
 	if err != nil {
 		return nil, err
@@ -31,17 +67,17 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, u
 	if err := complete(events, cancelled, -1); err != nil {
 		return nil, err
 	}
-	stored, err := all(ctx, tx, s.statements["events"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
+	stored, err := all(ctx, tx, s.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
 	return inOrderOf(events, stored), err
 }
 
-// hurry lets pending events that were claimed before be claimed again at another
-// moment, all or none.
-func (s *Store) hurry(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+// runNow changes when pending events that were claimed before can be claimed again, all or none.
+// It returns the events as stored.
+func (s *Store) runNow(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	hurried, err := all(ctx, tx, s.statements["hurry_events"], pgx.StrictNamedArgs{
+	changed, err := all(ctx, tx, s.statements.RunNow, pgx.StrictNamedArgs{
 		"ids":       uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID })),
 		"versions":  column(events, func(e almanac.Event) int { return e.Version }),
 		"available": column(events, func(e almanac.Event) time.Time { return e.AvailableAt }),
@@ -49,29 +85,24 @@ func (s *Store) hurry(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := complete(events, hurried, -1); err != nil {
+	if err := complete(events, changed, -1); err != nil {
 		return nil, err
 	}
-	return s.waiting(ctx, tx, events, hurried)
+	return s.waiting(ctx, tx, events, changed)
 }
 
-// requeue stores events that begin again, and returns them in the order given,
-// without those whose series has an open event or has used up the occurrence.
+// requeue stores requeued events, and returns them in the order given. It leaves out events whose
+// series has an open event or has used up the occurrence.
 func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
 	events = firstOfEachSeries(events)
-	args, err := keys{Store: s}.eventArgs(ctx, tx, events) // none is new: each has the key that it had
-	if err != nil {
-		return nil, err
-	}
-	args["idempotency_keys"] = column(events, func(e almanac.Event) string { return e.IdempotencyKey.String() })
+	args := newEventArgs(events) // each keeps the idempotency key of the event that it repeats
 	args["available"] = column(events, func(e almanac.Event) time.Time { return e.AvailableAt })
 	args["claims"] = column(events, func(e almanac.Event) int { return e.ClaimCount })
-	args["requeued_from"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.RequeuedFrom }))
 	args["errors"] = column(events, func(e almanac.Event) pgtype.Text { return textOrNull(e.LastError) })
-	if _, err := tx.Exec(ctx, s.statements["requeue_events"], args); err != nil {
+	if _, err := tx.Exec(ctx, s.statements.RequeueEvents, args); err != nil {
 		return nil, err
 	}
 	stored, err := s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
@@ -79,34 +110,35 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 		return nil, err
 	}
 	held := column(stored, func(e almanac.Event) string { return e.IdempotencyKey.String() })
-	_, err = tx.Exec(ctx, s.statements["hold_keys"], pgx.StrictNamedArgs{"keys": held})
+	_, err = tx.Exec(ctx, s.statements.HoldKeys, pgx.StrictNamedArgs{"keys": held})
 	return stored, err
 }
 
-// Pause notes that a type of event is paused, unless it is already.
+// Pause stores that a type of event is paused. If it is paused already, nothing changes.
 func (s *Store) Pause(ctx context.Context, eventType string) error {
 	return s.transact(ctx, "pause", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.statements["pause"], pgx.StrictNamedArgs{"type": eventType})
+		_, err := tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"type": eventType})
 		return err
 	})
 }
 
-// Resume forgets that a type of event is paused, and gives a hint of it.
+// Resume deletes the pause of a type of event, and notifies other processes unless the store has
+// [PollOnly].
 func (s *Store) Resume(ctx context.Context, eventType string) error {
 	return s.transact(ctx, "resume", func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, s.statements["resume"], pgx.StrictNamedArgs{"type": eventType}); err != nil || s.pollOnly {
+		if _, err := tx.Exec(ctx, s.statements.Resume, pgx.StrictNamedArgs{"type": eventType}); err != nil || s.pollOnly {
 			return err
 		}
-		_, err := tx.Exec(ctx, s.statements["notify"], s.notification(hintPayload))
+		_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
 		return err
 	})
 }
 
-// Paused returns what is paused, in the order of types.
+// Paused returns the pauses, in the order of their event types.
 func (s *Store) Paused(ctx context.Context) ([]almanac.Pause, error) {
 	var paused []almanac.Pause
 	err := s.do(ctx, "find pauses", func(ctx context.Context, db DB) (err error) {
-		paused, err = all(ctx, db, s.statements["paused"], nil, func(row pgx.CollectableRow) (p almanac.Pause, err error) {
+		paused, err = all(ctx, db, s.statements.Paused, nil, func(row pgx.CollectableRow) (p almanac.Pause, err error) {
 			err = row.Scan(&p.EventType, &p.Since)
 			p.Since = p.Since.UTC()
 			return p, err

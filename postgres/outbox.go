@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// DomainEventKind says what happened.
+// DomainEventKind is the kind of a domain event.
 type DomainEventKind string
 
 // The kinds of domain events. An edit that moves or removes pending events is reported
@@ -22,7 +22,7 @@ const (
 	UserCreated         DomainEventKind = "user_created"
 	UserTimezoneChanged DomainEventKind = "user_timezone_changed"
 	UserBirthdayChanged DomainEventKind = "user_birthday_changed"
-	UserDeleted         DomainEventKind = "user_deleted" // also says that their pending events are gone
+	UserDeleted         DomainEventKind = "user_deleted" // also stands for the deletion of the user's pending events
 	EventCreated        DomainEventKind = "event_created"
 	EventCompleted      DomainEventKind = "event_completed"
 	EventFailed         DomainEventKind = "event_failed"
@@ -32,28 +32,28 @@ const (
 // DomainEvent is a row of the outbox. It holds ids, no names and no payloads: a
 // consumer that needs more reads the user or the event.
 type DomainEvent struct {
-	ID        uuid.UUID       `json:"id"`       // unique, and the same however often the row is read
-	Sequence  int64           `json:"sequence"` // greater for what happened later to the same user or series
-	At        time.Time       `json:"at"`       // UTC, by the database's clock, within the transaction
+	ID        uuid.UUID       `json:"id"`       // unique; the same in every read of the row
+	Sequence  int64           `json:"sequence"` // greater for a later change of the same user or series
+	At        time.Time       `json:"at"`       // UTC, by the database clock, within the transaction
 	Kind      DomainEventKind `json:"kind"`
 	UserID    uuid.UUID       `json:"userId"`
-	EventID   uuid.UUID       `json:"eventId,omitzero"` // uuid.Nil where a user is concerned
+	EventID   uuid.UUID       `json:"eventId,omitzero"` // uuid.Nil for a change of a user
 	EventType string          `json:"eventType,omitempty"`
 	Version   int             `json:"version"` // of the user or the event after the change
 }
 
-// NoConsumerError says that a consumer of that name was never created, or was deleted. It
-// matches [almanac.ErrNotFound].
+// NoConsumerError reports that the consumer with this name was never created, or was
+// deleted. It matches [almanac.ErrNotFound].
 type NoConsumerError struct{ Name string }
 
 func (e *NoConsumerError) Error() string { return fmt.Sprintf("postgres: no consumer %q", e.Name) }
 
-// Is makes errors.Is(err, almanac.ErrNotFound) hold.
+// Is makes errors.Is(err, almanac.ErrNotFound) true.
 func (e *NoConsumerError) Is(target error) bool { return target == almanac.ErrNotFound }
 
-// ErrOutboxRestored says that the tables come from a dump of another server, whose
-// transaction ids this server has not reached yet. Call [EnableOutbox] again: consumers
-// then read every row that is still stored once more.
+// ErrOutboxRestored reports that the tables come from a dump of another server, whose
+// transaction ids this server has not reached yet. Call [EnableOutbox] again. Consumers
+// then read every stored row once more.
 var ErrOutboxRestored = errors.New("outbox was restored from another server; enable it again")
 
 // EnableOutbox creates triggers that write domain events to the outbox from now on. They
@@ -70,13 +70,13 @@ var ErrOutboxRestored = errors.New("outbox was restored from another server; ena
 // about the user that every consumer has read are deleted at once. The other rows about
 // the user are deleted when they are pruned.
 func EnableOutbox(ctx context.Context, db DB, options ...Option) error {
-	return switchTriggers(ctx, db, "switch the outbox", "enable_outbox", options)
+	return switchTriggers(ctx, db, "switch the outbox", func(s *Store) string { return s.statements.EnableOutbox }, options)
 }
 
 // DisableOutbox removes the triggers, so that no more domain events are written. Rows of
 // the outbox stay, and consumers may read them.
 func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
-	return switchTriggers(ctx, db, "switch the outbox", "disable_outbox", options)
+	return switchTriggers(ctx, db, "switch the outbox", func(s *Store) string { return s.statements.DisableOutbox }, options)
 }
 
 // CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. The
@@ -95,7 +95,7 @@ func (s *Store) CreateConsumer(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, s.statements["create_consumer"], pgx.StrictNamedArgs{"name": name, "snapshot": at.reading, "low": at.nextLow})
+		_, err = tx.Exec(ctx, s.statements.CreateConsumer, pgx.StrictNamedArgs{"name": name, "snapshot": at.reading, "low": at.nextLow})
 		return err
 	})
 }
@@ -104,7 +104,7 @@ func (s *Store) CreateConsumer(ctx context.Context, name string) error {
 // when there is no such consumer.
 func (s *Store) DeleteConsumer(ctx context.Context, name string) error {
 	return s.transact(ctx, "delete consumer", func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.statements["delete_consumer"], pgx.StrictNamedArgs{"name": name})
+		tag, err := tx.Exec(ctx, s.statements.DeleteConsumer, pgx.StrictNamedArgs{"name": name})
 		if err == nil && tag.RowsAffected() == 0 {
 			err = asIs(&NoConsumerError{name})
 		}
@@ -116,14 +116,14 @@ func (s *Store) DeleteConsumer(ctx context.Context, name string) error {
 type Consumer struct {
 	Name    string
 	MovedAt time.Time // UTC; when the consumer last read any row, or was created
-	Oldest  time.Time // UTC; of the oldest row that the consumer has not read, zero when it has read all rows
+	Oldest  time.Time // UTC; time of the oldest row that the consumer has not read, zero when it has read all rows
 }
 
-// Consumers returns all consumers, by name. An Oldest that stays the same says that the
-// consumer does not read, and that the outbox grows.
+// Consumers returns all consumers, in the order of their names. If Oldest stays the same,
+// the consumer does not read, and the outbox grows.
 func (s *Store) Consumers(ctx context.Context) (consumers []Consumer, err error) {
 	err = s.do(ctx, "read consumers", func(ctx context.Context, db DB) error {
-		consumers, err = all(ctx, db, s.statements["consumers"], nil, func(row pgx.CollectableRow) (c Consumer, err error) {
+		consumers, err = all(ctx, db, s.statements.Consumers, nil, func(row pgx.CollectableRow) (c Consumer, err error) {
 			var oldest *time.Time
 			err = row.Scan(&c.Name, &c.MovedAt, &oldest)
 			c.MovedAt = c.MovedAt.UTC()
@@ -175,7 +175,7 @@ func (s *Store) Consume(ctx context.Context, consumer string, limit int, take fu
 		if at.seen == "" {
 			return asIs(&NoConsumerError{consumer})
 		}
-		events, err := all(ctx, tx, s.statements["read_outbox"], pgx.StrictNamedArgs{
+		events, err := all(ctx, tx, s.statements.ReadOutbox, pgx.StrictNamedArgs{
 			"seen": at.seen, "reading": at.reading, "after": max(at.last, at.low-1), "last": at.last, "limit": limit + 1,
 		}, scanDomainEvent)
 		if err != nil {
@@ -217,8 +217,8 @@ func checkConsume(name string, limit int) error {
 // seen. While last is not zero, it has also read the rows numbered up to last that are in
 // the snapshot reading and not in seen.
 type position struct {
-	seen    string // a pg_snapshot; "" where there is no consumer
-	low     int64  // transactions whose ids are past the end of seen have numbers from this one on
+	seen    string // a pg_snapshot; "" if the consumer does not exist
+	low     int64  // the least number of transactions whose ids are past the end of seen
 	reading string
 	nextLow int64 // the same for reading
 	last    int64
@@ -239,11 +239,11 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 		args      []any
 		into      []any
 	}{
-		{"outbox_low", nil, []any{&low}},
-		{"take_consumer", []any{name}, []any{&at.seen, &at.low, &at.reading, &at.nextLow, &at.last}},
-		{"outbox_snapshot", []any{name}, []any{&now, &younger, &restored}},
+		{s.statements.OutboxLow, nil, []any{&low}},
+		{s.statements.TakeConsumer, []any{name}, []any{&at.seen, &at.low, &at.reading, &at.nextLow, &at.last}},
+		{s.statements.OutboxSnapshot, []any{name}, []any{&now, &younger, &restored}},
 	} {
-		rows, err := tx.Query(ctx, s.statements[step.statement], step.args...)
+		rows, err := tx.Query(ctx, step.statement, step.args...)
 		if err != nil {
 			return at, err
 		}
@@ -266,8 +266,8 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 	return at, nil
 }
 
-// after returns the position after events were read. More says whether the snapshot has
-// further rows.
+// after returns the position after events were read. The argument more reports whether the
+// snapshot has further rows.
 func (p position) after(events []DomainEvent, more bool) position {
 	if more {
 		p.last = events[len(events)-1].Sequence
@@ -277,7 +277,7 @@ func (p position) after(events []DomainEvent, more bool) position {
 }
 
 func (s *Store) moveConsumer(ctx context.Context, tx pgx.Tx, consumer string, to position) error {
-	_, err := tx.Exec(ctx, s.statements["move_consumer"], pgx.StrictNamedArgs{
+	_, err := tx.Exec(ctx, s.statements.MoveConsumer, pgx.StrictNamedArgs{
 		"name": consumer, "seen": to.seen, "low": to.low, "reading": to.reading, "next_low": to.nextLow, "last": to.last,
 	})
 	return err
@@ -291,16 +291,17 @@ func scanDomainEvent(row pgx.CollectableRow) (e DomainEvent, err error) {
 	return e, err
 }
 
-// PruneOutbox looks at the oldest rows of the outbox, up to limit, deletes those that
-// every consumer has read, and returns how many. If there is no consumer, PruneOutbox
-// deletes all of them. Call it until it returns fewer than limit. Rows that a consumer
-// has not read stay for as long as the consumer exists: see [Store.Consumers].
+// PruneOutbox examines the oldest rows of the outbox, up to limit, and deletes the rows
+// that every consumer has read. It returns the number of deleted rows. If there is no
+// consumer, PruneOutbox deletes all examined rows. Call it until it returns fewer than
+// limit. Rows that a consumer has not read stay for as long as the consumer exists: see
+// [Store.Consumers].
 func (s *Store) PruneOutbox(ctx context.Context, limit int) (pruned int, err error) {
 	if limit < 1 {
 		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not positive"}}}
 	}
 	err = s.transact(ctx, "prune the outbox", func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.statements["prune_outbox"], pgx.StrictNamedArgs{"limit": limit})
+		tag, err := tx.Exec(ctx, s.statements.PruneOutbox, pgx.StrictNamedArgs{"limit": limit})
 		pruned = int(tag.RowsAffected())
 		return err
 	})

@@ -68,8 +68,8 @@ func TestConsumersMissNothingAmongConcurrentWriters(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, uint64(w)))
 			for range changes {
 				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-					// One that writes nothing of a user's draws its number first, and its id of a transaction.
-					if _, err := tx.Exec(t.Context(), `INSERT INTO almanac.outbox (kind, user_id, version) VALUES ('filler', gen_random_uuid(), 1)`); err != nil {
+					// A transaction that has changed no user yet. Like a trigger, it draws the number when it has its id.
+					if _, err := tx.Exec(t.Context(), `SELECT pg_current_xact_id(); INSERT INTO almanac.outbox (kind, user_id, version) VALUES ('filler', gen_random_uuid(), 1)`); err != nil {
 						return err
 					}
 					_, err := tx.Exec(t.Context(), `UPDATE almanac.users SET timezone = CASE timezone WHEN $2 THEN $3 ELSE $2 END, version = version + 1 WHERE id = $1`,
@@ -323,7 +323,7 @@ func TestTheOutboxForgetsAUser(t *testing.T) {
 	require.NoError(t, err)
 	consume(t, store, "fast", 100)
 	for _, user := range []uuid.UUID{read.User.ID, unread.User.ID} {
-		_, err = scheduler.DeleteUser(t.Context(), user, almanac.Delete{AtOnce: true})
+		_, err = scheduler.DeleteUser(t.Context(), user, almanac.DeleteOptions{AtOnce: true})
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"user_deleted"}, about(read.User.ID))

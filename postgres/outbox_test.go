@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -62,13 +63,13 @@ func said(events []postgres.DomainEvent, names map[uuid.UUID]string) (lines []st
 }
 
 // settleOne claims the event that is due and stores an outcome, with a successor if its key
-// is given.
-func settleOne(t *testing.T, store *postgres.Store, o almanac.Outcome, successor string) almanac.Settled {
+// is given. The successor is overdue by more than a transaction lasts: in one, a claim goes by its begin.
+func settleOne(t *testing.T, store *postgres.Store, o almanac.Outcome, successor string) almanac.SettleResult {
 	t.Helper()
 	s := almanac.Settlement{Event: claimOne(t, store), Outcome: o}
 	if successor != "" {
 		s.Next = func(u almanac.User, now time.Time) (almanac.Event, error) {
-			return almanactest.Event(now, almanactest.For(u), almanactest.Of(successor), almanactest.DueIn(-time.Second)), nil
+			return almanactest.Event(now, almanactest.For(u), almanactest.Of(successor), almanactest.DueIn(-30*time.Second)), nil
 		}
 	}
 	settled, err := store.Settle(t.Context(), []almanac.Settlement{s})
@@ -86,9 +87,9 @@ func TestTheOutboxHasEveryDomainEventInOrder(t *testing.T) {
 	first := overdue(t, store)
 	zone, name, born := "Pacific/Kiritimati", "Augusta", "1991-01-02"
 	second := settleOne(t, store, almanac.Delivered(time.Now()), "2900").Successor
-	settleOne(t, store, almanac.GaveBack(almanac.AfterFailure, "HTTP 503", 0), "")
+	settleOne(t, store, almanac.Released(almanac.AfterFailure, "HTTP 503", 0), "")
 	third := settleOne(t, store, almanac.GaveUp("HTTP 410"), "2901").Successor
-	_, err := scheduler.Cancel(t.Context(), third.ID, almanac.Cancel{EndSeries: true})
+	_, err := scheduler.Cancel(t.Context(), third.ID, almanac.CancelOptions{EndSeries: true})
 	require.NoError(t, err)
 	again, err := scheduler.Requeue(t.Context(), third.ID)
 	require.NoError(t, err)
@@ -97,7 +98,7 @@ func TestTheOutboxHasEveryDomainEventInOrder(t *testing.T) {
 	require.NoError(t, err)
 	_, err = scheduler.UpdateUser(t.Context(), first.UserID, almanac.ProfileChange{Timezone: &zone, DateOfBirth: &born})
 	require.NoError(t, err)
-	_, err = scheduler.DeleteUser(t.Context(), first.UserID, almanac.Delete{AtOnce: true})
+	_, err = scheduler.DeleteUser(t.Context(), first.UserID, almanac.DeleteOptions{AtOnce: true})
 	require.NoError(t, err)
 
 	events := consume(t, store, "billing", 100)
@@ -127,7 +128,7 @@ func TestTheOutboxHasADeletionOnce(t *testing.T) {
 	held := claimOne(t, store)
 	consume(t, store, "billing", 100)
 
-	_, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
+	_, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
 	require.NoError(t, err)
 	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: held, Outcome: almanac.Delivered(time.Now())}})
 	require.NoError(t, err)
@@ -173,7 +174,7 @@ func work(t *testing.T, store *postgres.Store) {
 		e := overdue(t, store)
 		settleOne(t, store, almanac.Delivered(time.Now()), fmt.Sprint(2900+i))
 		last := settleOne(t, store, almanac.GaveUp("HTTP 410"), "3000").Successor
-		_, err := scheduler.Cancel(t.Context(), last.ID, almanac.Cancel{EndSeries: true})
+		_, err := scheduler.Cancel(t.Context(), last.ID, almanac.CancelOptions{EndSeries: true})
 		require.NoError(t, err)
 		_, err = scheduler.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{Timezone: &zone})
 		require.NoError(t, err)
@@ -233,8 +234,9 @@ func TestTheOutboxIsFreeWhileItIsOff(t *testing.T) {
 		_, err := pool.Exec(t.Context(), strings.ReplaceAll(string(undo), `:"schema"`, "almanac"), pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
 	}
-	// A slow moment can cost a statement more on either side. What an outbox costs, it costs each time.
-	const attempts = 5
+	// A slow moment can cost a statement more on either side. What an outbox costs, it costs each
+	// time, so the fewest of each side are compared.
+	const attempts = 10
 	for name, tt := range map[string]struct {
 		prepare func(*pgxpool.Pool)
 		rows    int // of the outbox
@@ -246,10 +248,13 @@ func TestTheOutboxIsFreeWhileItIsOff(t *testing.T) {
 		}, 0},
 		"on, by triggers": {func(pool *pgxpool.Pool) { require.NoError(t, postgres.EnableOutbox(t.Context(), pool)) }, 27},
 	} {
+		wantStatements, statements := math.MaxInt, math.MaxInt
 		for attempt := 1; ; attempt++ {
-			wantStatements, wantWrites := measure(without)
+			n, wantWrites := measure(without)
+			wantStatements = min(wantStatements, n)
 			require.Greater(t, wantWrites["history"], 5)
-			statements, writes := measure(tt.prepare)
+			n, writes := measure(tt.prepare)
+			statements = min(statements, n)
 			rows := writes["outbox"]
 			delete(writes, "outbox")
 			if attempt < attempts && (statements != wantStatements || !maps.Equal(writes, wantWrites)) {
@@ -280,7 +285,7 @@ func TestRolesWriteTheOutboxAndTheRelayReadsIt(t *testing.T) {
 	consumers, err := c.store(t, "reader").Consumers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, consumers, 1)
-	_, err = newScheduler(t, c.store(t, "api")).DeleteUser(t.Context(), e.UserID, almanac.Delete{AtOnce: true})
+	_, err = newScheduler(t, c.store(t, "api")).DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{AtOnce: true})
 	require.NoError(t, err)
 	require.Len(t, consume(t, relay, "billing", 2), 1)
 	require.NoError(t, relay.DeleteConsumer(t.Context(), "billing"))

@@ -13,36 +13,39 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// change is what an event becomes.
+// change is the new state of an event, and the events that are stored with it.
 type change struct {
-	place   int
+	index   int // of the settlement in the batch
 	series  int64
 	was, is almanac.Event
-	user    pgtype.Int4     // the version that its user must still be at; NULL where it does not matter
-	next    *almanac.Event  // the successor, which takes its place
-	apart   *almanac.Event  // a successor in another series
-	follow  []almanac.Event // what is stored besides
+	user    pgtype.Int4     // the version that the user must still be at; NULL if any version is accepted
+	next    *almanac.Event  // the successor in the same series
+	other   *almanac.Event  // a successor in another series
+	follow  []almanac.Event // follow-ups
 	planErr error
 }
 
-// plan makes changes of the settlements at the given places. It returns the places of
-// those that it cannot make one of as rest, and as alone the places of those that store
-// events in other series too. Other settlements of a batch could write the same series,
-// so each of these has a transaction of its own. Its user is locked first, as an edit or
-// a deletion locks them: none of them waits for another in a circle then.
-func (t *turn) plan(places []int) (changes []*change, rest, alone []int, err error) {
-	seen, seenAlone := make(map[uuid.UUID]bool, len(places)), make(map[uuid.UUID]bool)
-	changes = make([]*change, 0, len(places))
-	for _, i := range places {
+// plan returns the changes for the settlements at the given indexes. It returns as rest the
+// indexes of the settlements for which there is no change, and as alone the indexes of the
+// settlements that also store events in other series.
+//
+// Each settlement in alone has a transaction of its own, because other settlements of the batch
+// could write the same series. That transaction locks the user first, as an edit or a deletion
+// does, so that they cannot deadlock.
+func (t *settling) plan(indexes []int) (changes []*change, rest, alone []int, err error) {
+	seen, seenAlone := make(map[uuid.UUID]bool, len(indexes)), make(map[uuid.UUID]bool)
+	changes = make([]*change, 0, len(indexes))
+	for _, i := range indexes {
 		s := &t.settlements[i]
 		claim := claimedAs(s.Event)
 		series, held := t.series[claim]
-		// A lease that goes on for the sake of others still lists what was claimed again.
+		// A lease that still holds other events also lists events that were claimed again since.
 		held = held && claim.version == t.latest[claim.id]
 		user, known := t.userOf(s)
-		// An event that stands twice in a batch is settled once, and the first counts.
+		// If an event occurs twice in a batch, only its first settlement is stored.
 		if seenAlone[s.Event.ID] {
 			alone = append(alone, i)
 			continue
@@ -59,21 +62,21 @@ func (t *turn) plan(places []int) (changes []*change, rest, alone []int, err err
 		}
 		outcome := s.Outcome
 		if user == nil && t.locked && outcome.Status == almanac.Pending {
-			outcome = almanac.GaveUp(almanac.ReasonUserDeleted) // nothing is tried again for a user who was deleted
+			outcome = almanac.GaveUp(almanac.ReasonUserDeleted) // events of a deleted user are not retried
 		}
 		is, err := outcome.Apply(s.Event, t.now)
 		if err != nil {
 			t.settled[i].Err = err
 			continue
 		}
-		c := &change{place: i, series: series, was: s.Event, is: asStored(is, t.now)}
+		c := &change{index: i, series: series, was: s.Event, is: asStored(is, t.now)}
 		if user != nil && !t.locked {
 			c.user = int4(user.Version)
 		}
 		if user != nil && is.Status.Terminal() {
 			c.plan(s, *user, t.now)
 		}
-		if len(c.wanted()) > 0 && (!t.locked || len(places) > 1) {
+		if len(c.wanted()) > 0 && (!t.locked || len(indexes) > 1) {
 			alone, seenAlone[s.Event.ID] = append(alone, i), true
 			continue
 		}
@@ -82,23 +85,23 @@ func (t *turn) plan(places []int) (changes []*change, rest, alone []int, err err
 	return changes, rest, alone, nil
 }
 
-// wanted is what is to be stored in other series, in the order of these: two
-// transactions that store some of the same ones do so in the same order.
+// wanted returns the events to store in other series, ordered by series. So two transactions that
+// write some of the same series write them in the same order.
 func (c *change) wanted() []almanac.Event {
 	wanted := slices.Clone(c.follow)
-	if c.apart != nil {
-		wanted = append(wanted, *c.apart)
+	if c.other != nil {
+		wanted = append(wanted, *c.other)
 	}
 	slices.SortStableFunc(wanted, func(a, b almanac.Event) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(seriesName(a.OccurrenceKey), seriesName(b.OccurrenceKey)))
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Series, b.Series),
+			strings.Compare(almanac.SeriesOf(a).Detached, almanac.SeriesOf(b).Detached))
 	})
 	return wanted
 }
 
-// lockWanted locks the other series that a change writes, and reports whether none of
-// them is locked by another transaction. Such a change is the only one of its
-// transaction.
-func (t *turn) lockWanted(ctx context.Context, changes []*change) (free bool, err error) {
+// lockWanted locks the other series that a change writes. It reports false if another transaction
+// has locked any of them. A change that writes other series is the only change of its transaction.
+func (t *settling) lockWanted(ctx context.Context, changes []*change) (free bool, err error) {
 	if len(changes) != 1 {
 		return true, nil
 	}
@@ -106,10 +109,10 @@ func (t *turn) lockWanted(ctx context.Context, changes []*change) (free bool, er
 	return len(locked) == 0, err
 }
 
-// userOf returns the user of an event, nil where none is asked for or they were
-// deleted, and whether that is known: before users are locked it is as they were
-// when the event was claimed.
-func (t *turn) userOf(s *almanac.Settlement) (*almanac.User, bool) {
+// userOf returns the user of an event, or nil if the settlement needs no user or the user was
+// deleted. It reports false if the user is not known. If users are not locked, the user is as at
+// the claim of the event.
+func (t *settling) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 	if t.locked {
 		u, exists := t.users[s.Event.UserID]
 		if !exists {
@@ -123,7 +126,7 @@ func (t *turn) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 	return &s.User, s.User.ID == s.Event.UserID
 }
 
-// plan asks what follows an event that ends.
+// plan calls the settlement's functions for the successor and the follow-ups of an event that ends.
 func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
 	if s.Next != nil {
 		c.succeed(s.Next(u, now))
@@ -137,33 +140,20 @@ func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
 	}
 }
 
-// succeed takes what was planned as a successor. One whose occurrence is used up is
-// none.
+// succeed stores a planned successor in c. A successor whose occurrence is used up is dropped.
 func (c *change) succeed(e almanac.Event, err error) {
 	switch {
-	case errors.Is(err, almanac.ErrNoOccurrence):
+	case errors.Is(err, calendar.ErrNoOccurrence):
 	case err != nil:
 		c.planErr = err
-	case e.UserID != c.was.UserID || e.Type != c.was.Type || seriesOf(e) != seriesOf(c.was):
-		c.apart = &e
+	case e.UserID != c.was.UserID || almanac.SeriesOf(e) != almanac.SeriesOf(c.was):
+		c.other = &e
 	case e.OccurrenceKey > c.was.OccurrenceKey:
 		c.next = &e
 	}
 }
 
-// seriesName is the part of a key that names its series, with the slash, or "".
-func seriesName(key string) string { return key[:strings.IndexByte(key, '/')+1] }
-
-// seriesOf names the series that an event is in. A requeued event is in one of its own,
-// of which there is but one, so that it is requeued once.
-func seriesOf(e almanac.Event) string {
-	if e.RequeuedFrom != uuid.Nil {
-		return "~again-" + e.RequeuedFrom.String() + "/"
-	}
-	return seriesName(e.OccurrenceKey)
-}
-
-// asStored returns an event as the database keeps it that stores it at now.
+// asStored returns an event as it is after the database has stored it at now.
 func asStored(e almanac.Event, now time.Time) almanac.Event {
 	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
 		*t = t.UTC().Truncate(time.Microsecond)
@@ -172,18 +162,8 @@ func asStored(e almanac.Event, now time.Time) almanac.Event {
 	return e
 }
 
-// born returns a new event as the database keeps it.
-func born(e almanac.Event, key string, now time.Time) *almanac.Event {
-	e = asStored(almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, OccurrenceKey: e.OccurrenceKey, Status: almanac.Pending, Due: e.Due, Wall: e.Wall,
-		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: almanac.IdempotencyKey(key), Payload: e.Payload,
-		UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
-	}, now)
-	return &e
-}
-
-// name gives the successors their idempotency keys.
-func (t *turn) name(ctx context.Context, changes []*change) error {
+// name sets the idempotency keys of the successors.
+func (t *settling) name(ctx context.Context, changes []*change) error {
 	var successors []almanac.Event
 	for _, c := range changes {
 		if c.next != nil {
@@ -191,21 +171,21 @@ func (t *turn) name(ctx context.Context, changes []*change) error {
 		}
 	}
 	t.marks = marksOf(successors)
-	keys, err := t.keys.choose(ctx, t.tx, successors)
+	named, err := t.keys.choose(ctx, t.tx, successors)
 	if err != nil {
 		return err
 	}
 	for _, c := range changes {
 		if c.next != nil {
-			c.next, keys = born(*c.next, keys[0], t.now), keys[1:]
+			*c.next, named = born(named[0], t.now), named[1:]
 		}
 	}
 	return nil
 }
 
-// store writes changes where events are still as they were claimed, ends the leases
-// that hold nothing any more, and returns which took effect.
-func (t *turn) store(ctx context.Context, changes []*change, places []int) (stored map[uuid.UUID]bool, err error) {
+// store writes the changes of events that are still as they were claimed, ends the leases that hold
+// no event any more, and returns the ids of the changed events.
+func (t *settling) store(ctx context.Context, changes []*change, indexes []int) (stored map[uuid.UUID]bool, err error) {
 	var ended, released []*change
 	for _, c := range changes {
 		if c.is.Status.Terminal() {
@@ -224,18 +204,18 @@ func (t *turn) store(ctx context.Context, changes []*change, places []int) (stor
 		return err
 	}
 	if len(ended) > 0 {
-		statements.Queue(t.statements["settle_ended"], endedArgs(ended, t.now)).Query(note)
+		statements.Queue(t.statements.SettleEnded, endedArgs(ended, t.now)).Query(note)
 	}
 	if len(released) > 0 {
-		statements.Queue(t.statements["settle_released"], releasedArgs(released, t.now)).Query(note)
+		statements.Queue(t.statements.SettleReleased, releasedArgs(released, t.now)).Query(note)
 	}
-	tokens := column(places, func(i int) uuid.UUID { return t.settlements[i].Event.LeaseToken })
-	statements.Queue(t.statements["end_leases"], pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	tokens := column(indexes, func(i int) uuid.UUID { return t.settlements[i].Event.LeaseToken })
+	statements.Queue(t.statements.EndLeases, pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
 	if len(t.marks) > 0 {
-		statements.Queue(t.statements["mark_zones"], markArgs(t.marks))
+		statements.Queue(t.statements.MarkZones, markArgs(t.marks))
 	}
 	if t.worthAHint(pendingAfter(changes)) {
-		statements.Queue(t.statements["notify"], t.notification(hintPayload))
+		statements.Queue(t.statements.Notify, t.notification(hintPayload))
 	}
 	return stored, t.tx.SendBatch(ctx, &statements).Close()
 }
@@ -282,7 +262,7 @@ func releasedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	return args
 }
 
-// fenceArgs are the arguments that say which events are meant.
+// fenceArgs returns the arguments that identify the events and the versions that they must be at.
 func fenceArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
 		"series":   column(changes, func(c *change) int64 { return c.series }),
@@ -294,7 +274,7 @@ func fenceArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	}
 }
 
-// ofNext is a column of the successors, NULL where there is none.
+// ofNext returns a column of the successors. The value is NULL for a change without a successor.
 func ofNext[V any](changes []*change, value func(*almanac.Event) V) pgtype.FlatArray[V] {
 	return column(changes, func(c *change) (v V) {
 		if c.next != nil {
@@ -304,19 +284,18 @@ func ofNext[V any](changes []*change, value func(*almanac.Event) V) pgtype.FlatA
 	})
 }
 
-// storeApart stores what begins or goes on in another series than that of the event
-// before it.
-func (t *turn) storeApart(ctx context.Context, c *change) error {
+// storeOthers stores the successor and the follow-ups of a change that are in other series.
+func (t *settling) storeOthers(ctx context.Context, c *change) error {
 	stored, err := t.insert(ctx, t.tx, t.keys, c.wanted())
 	if err != nil || len(stored) == 0 {
 		return err
 	}
-	one := &t.settled[c.place]
+	result := &t.settled[c.index]
 	for i, e := range stored {
-		if c.apart != nil && e.ID == c.apart.ID {
-			one.Successor = &stored[i]
+		if c.other != nil && e.ID == c.other.ID {
+			result.Successor = &stored[i]
 		} else {
-			one.Followed = append(one.Followed, e)
+			result.Followed = append(result.Followed, e)
 		}
 	}
 	return t.hint(ctx, t.tx, stored)

@@ -161,13 +161,13 @@ func TestFunctionsUseNothingThatWasAddedToTheSchema(t *testing.T) {
 		require.NoError(t, settled[0].Err)
 	}
 	e := claimOne(t, s.store)
-	settle(e, almanac.GaveBack(almanac.AfterFailure, "busy", 0))
+	settle(e, almanac.Released(almanac.AfterFailure, "busy", 0))
 	name := "Augusta"
 	_, err := scheduler.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{FirstName: &name})
 	require.NoError(t, err)
 	settle(claimOne(t, s.store), almanac.Delivered(time.Now()))
 	require.Equal(t, []string{"created", "rescheduled", "claimed", "released", "claimed", "completed"}, kinds(t, s.store, e.ID))
-	_, err = scheduler.DeleteUser(t.Context(), e.UserID, almanac.Delete{AtOnce: true})
+	_, err = scheduler.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{AtOnce: true})
 	require.NoError(t, err)
 	require.Empty(t, kinds(t, s.store, e.ID))
 }

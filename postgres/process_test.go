@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 	"github.com/almanac-go/almanac/postgres"
@@ -29,8 +30,8 @@ const reconcilerURL = "ALMANAC_TEST_RECONCILER_URL"
 
 // halfPastMidnight is a birthday at a time that clocks skip in many zones.
 var halfPastMidnight = almanac.Birthday{
-	At:       func(almanac.User) almanac.Clock { return almanac.Clock{Minute: 30} },
-	Policies: almanac.Policies{Gap: almanac.GapSkip},
+	At:       func(almanac.User) calendar.Clock { return calendar.Clock{Minute: 30} },
+	Policies: calendar.Policies{Gap: calendar.GapSkip},
 }
 
 func reconcileOnce(url string) error {
@@ -52,7 +53,7 @@ func reconcileOnce(url string) error {
 	if err != nil {
 		return err
 	}
-	result, err := s.Reconcile(ctx, almanac.Reconcile{})
+	result, err := s.Reconcile(ctx, almanac.ReconcileOptions{})
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func reconcileOnce(url string) error {
 
 // reconcileIn runs a program whose ZONEINFO has a release in which Beirut follows a
 // rule.
-func reconcileIn(t *testing.T, url, version, beirut string) almanac.Reconciliation {
+func reconcileIn(t *testing.T, url, version, beirut string) almanac.ReconcileResult {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, zonetest.WriteDir(dir, version, map[string][]byte{"Asia/Beirut": zonetest.File(2*60*60, nil, beirut)}))
@@ -70,7 +71,7 @@ func reconcileIn(t *testing.T, url, version, beirut string) almanac.Reconciliati
 	program.Stderr = os.Stderr
 	said, err := program.Output()
 	require.NoError(t, err)
-	var result almanac.Reconciliation
+	var result almanac.ReconcileResult
 	require.NoError(t, json.Unmarshal(said, &result), "%s", said)
 	return result
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -26,9 +27,9 @@ type heartbeat struct{}
 
 func (heartbeat) EventType() string { return "HEARTBEAT" }
 
-func (heartbeat) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
+func (heartbeat) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
 	wall := u.Timezone.WallTime(after.Truncate(time.Second).Add(time.Second))
-	return almanac.Occurrence{Key: wall.String(), Wall: wall}, nil
+	return calendar.Occurrence{Key: wall.String(), Wall: wall}, nil
 }
 
 func (heartbeat) Payload(u almanac.User, _ almanac.Occurrence) (json.RawMessage, error) {
@@ -42,8 +43,8 @@ func (heartbeat) Channel(almanac.Event) almanac.Channel { return "test" }
 var sameClocks = []string{"Europe/Berlin", "Europe/Paris", "Europe/Rome", "Europe/Madrid"}
 
 // Everything at once on a series: claims, deliveries that fail now and then,
-// settlements and profile edits. In the end each person has exactly one open event,
-// and it follows the person's last edit.
+// settlements and profile edits. In the end each user has exactly one open event,
+// and it follows the user's last edit.
 func TestEditsNeverRaceASuccessorIntoTheOldZone(t *testing.T) {
 	t.Parallel()
 	const people, deliveries = 12, 60
@@ -112,8 +113,8 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// requireInStep checks that each of n people has one open event, and that it was
-// planned from the person as stored. An event that was released keeps its target.
+// requireInStep checks that each of n users has one open event, and that it was
+// planned from the user as stored. An event that was released keeps its target.
 func requireInStep(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	var open, stale int
@@ -130,7 +131,7 @@ func requireInStep(t *testing.T, pool *pgxpool.Pool, n int) {
 // the user and before it has stored the successor.
 func TestAnEditWaitsForTheSuccessorThatItMustMove(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	scheduler := newScheduler(t, store)
@@ -218,7 +219,7 @@ func awaitLockWaiters(t *testing.T, pool *pgxpool.Pool, n int, done chan error) 
 
 func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
 	require.NoError(t, err)
 	held, free := overdue(t, store), overdue(t, store)
@@ -241,27 +242,27 @@ func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 // and it keeps nobody waiting.
 func TestMarksOfOpenTransactionsStay(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	bound, err := postgres.New(tx)
 	require.NoError(t, err)
-	mark := almanac.ZoneRules{Zone: "UTC", Fingerprint: 42, Since: 2026, Version: "2026b"}
+	mark := calendar.ZoneRules{Zone: "UTC", Fingerprint: 42, Since: 2026, Version: "2026b"}
 	create := func(s *postgres.Store) {
 		u := almanactest.User()
 		e := almanactest.Event(time.Now(), almanactest.For(u))
 		e.PlannedBy = &mark
-		_, _, err := s.CreateUser(t.Context(), u, e)
+		_, _, err := almanactest.CreateUser(t.Context(), s, u, e)
 		require.NoError(t, err)
 	}
 	create(bound)
 	create(store)
 
-	require.NoError(t, store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRules, error) {
-		require.Equal(t, []almanac.ZoneRules{mark}, book.Marks)
-		return book.Marks, nil
+	require.NoError(t, store.EditZoneRules(t.Context(), func(book almanac.ZoneBook) ([]almanac.ZoneRecord, error) {
+		require.Equal(t, []calendar.ZoneRules{mark}, book.Marks)
+		return []almanac.ZoneRecord{{ZoneRules: book.Marks[0]}}, nil
 	}))
 	book, err := store.ZoneRules(t.Context())
 	require.NoError(t, err)
@@ -270,5 +271,5 @@ func TestMarksOfOpenTransactionsStay(t *testing.T) {
 
 	book, err = store.ZoneRules(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []almanac.ZoneRules{mark}, book.Marks)
+	require.Equal(t, []calendar.ZoneRules{mark}, book.Marks)
 }

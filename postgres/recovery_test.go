@@ -27,7 +27,7 @@ const abandon = `
 func TestRecoveryReleasesAnyNumberOfEventsInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	const large, many, step = 10_000, 20_000, 1000
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	_, err := pool.Exec(t.Context(), owePeople, large+many)
 	require.NoError(t, err)
 	for _, part := range []struct{ events, lease int }{{large, large}, {many, 2000}} {

@@ -11,37 +11,38 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Prune deletes events of a page that ended before an instant.
-func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (almanac.Pruned, error) {
+// Prune examines a page of ended events, and deletes those that ended before an instant and were
+// due before it. Events that another transaction has locked are kept.
+func (s *Store) Prune(ctx context.Context, before time.Time, page almanac.Page) (almanac.PruneResult, error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Pruned{}, err
+		return almanac.PruneResult{}, err
 	}
-	type answer struct {
-		pruned, looked int
-		last           *uuid.UUID
+	type counts struct {
+		pruned, examined int
+		last             *uuid.UUID // of the page
 	}
-	var a answer
+	var c counts
 	err = s.transact(ctx, "prune", func(ctx context.Context, tx pgx.Tx) (err error) {
-		a, err = one(ctx, tx, s.statements["prune"], pgx.StrictNamedArgs{
+		c, err = one(ctx, tx, s.statements.Prune, pgx.StrictNamedArgs{
 			"before": before, "after": after, "bound": createdAt(before), "limit": limit,
-		}, func(row pgx.CollectableRow) (a answer, err error) {
-			return a, row.Scan(&a.pruned, &a.looked, &a.last)
+		}, func(row pgx.CollectableRow) (c counts, err error) {
+			return c, row.Scan(&c.pruned, &c.examined, &c.last)
 		})
 		return err
 	})
 	if err != nil {
-		return almanac.Pruned{}, err
+		return almanac.PruneResult{}, err
 	}
-	pruned := almanac.Pruned{Count: a.pruned}
-	if a.looked == limit {
-		pruned.Next = almanac.Cursor(a.last.String())
+	pruned := almanac.PruneResult{Count: c.pruned}
+	if c.examined == limit {
+		pruned.Next = almanac.Cursor(c.last.String())
 	}
 	return pruned, nil
 }
 
-// createdAt returns the least id of an event that is created at an instant: a
-// UUIDv7 begins with the milliseconds since 1970 (RFC 9562, section 5.7).
+// createdAt returns the least id of an event that is created at an instant. A UUIDv7 begins with
+// the milliseconds since 1970 (RFC 9562, section 5.7).
 func createdAt(t time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:8], uint64(max(t.UnixMilli(), 0))<<16)
 	return id

@@ -16,7 +16,7 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 
 	person, err := newScheduler(t, c.store(t, "api")).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
-	cancelled, err := operator.Cancel(t.Context(), person.Events[0].ID, almanac.Cancel{Reason: "moved house"})
+	cancelled, err := operator.Cancel(t.Context(), person.Events[0].ID, almanac.CancelOptions{Reason: "moved house"})
 	require.NoError(t, err)
 	require.NotNil(t, cancelled.Successor)
 	again, err := operator.Requeue(t.Context(), cancelled.Event.ID)
@@ -33,6 +33,6 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	}
 	other, err := newScheduler(t, c.store(t, "api")).RunNow(t.Context(), person.Events[0].ID)
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition, "%v", other)
-	_, err = newScheduler(t, c.store(t, "api")).Cancel(t.Context(), cancelled.Successor.ID, almanac.Cancel{})
+	_, err = newScheduler(t, c.store(t, "api")).Cancel(t.Context(), cancelled.Successor.ID, almanac.CancelOptions{})
 	requireRefused(t, err, "the API cancels")
 }

@@ -212,7 +212,7 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 		return err
 	}
 	reconcile := func(ctx context.Context, s *postgres.Store) error {
-		_, err := newScheduler(t, s).Reconcile(ctx, almanac.Reconcile{DryRun: true})
+		_, err := newScheduler(t, s).Reconcile(ctx, almanac.ReconcileOptions{DryRun: true})
 		return err
 	}
 	create := func(ctx context.Context, s *postgres.Store) error {
@@ -225,7 +225,7 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 		return err
 	}
 	remove := func(ctx context.Context, s *postgres.Store) error { // hides them, for something is in flight
-		_, err := s.DeleteUser(ctx, e.UserID, almanac.Delete{})
+		_, err := s.DeleteUser(ctx, e.UserID, almanac.DeleteOptions{})
 		return err
 	}
 	find := func(ctx context.Context, s *postgres.Store) error {
@@ -278,7 +278,7 @@ func TestTheReaderRoleSeesNothingPersonal(t *testing.T) {
 	secret.FirstName, secret.LastName, secret.DateOfBirth = "Secretfirst", "Secretlast", "1977-03-09"
 	secret.Attributes = []byte(`{"note": "secretattribute"}`)
 	var secrets []string
-	for _, outcome := range []almanac.Outcome{almanac.GaveBack(almanac.AfterFailure, "secreterror", time.Hour), almanac.GaveUp("secretreason"), almanac.Delivered(time.Now()), {}} {
+	for _, outcome := range []almanac.Outcome{almanac.Released(almanac.AfterFailure, "secreterror", time.Hour), almanac.GaveUp("secretreason"), almanac.Delivered(time.Now()), {}} {
 		e := overdueFor(t, api, secret)
 		secrets = append(secrets, e.UserID.String(), e.IdempotencyKey.String())
 		c.exec(t, "owner", "UPDATE almanac.series SET occurrence_key = 'secretkey', version = version + 1 WHERE event_id = $1", e.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -89,7 +90,7 @@ func TestProgramsFindTheSchemaMigratedAndDoNotMigrate(t *testing.T) {
 		require.NoError(t, postgres.Migrate(t.Context(), c.pools[role]), role)
 	}
 
-	require.NoError(t, postgres.MigrateDown(t.Context(), c.pools["owner"], postgres.Down{LoseData: true}))
+	require.NoError(t, postgres.MigrateDown(t.Context(), c.pools["owner"], postgres.MigrateDownOptions{LoseData: true}))
 
 	for _, role := range []string{"worker", "api", "reader"} {
 		requireRefused(t, postgres.Migrate(t.Context(), c.pools[role]), role)
@@ -105,8 +106,8 @@ func (party) EventType() string { return "PARTY" }
 // over is a birthday that nobody is owed any more.
 type over struct{ almanac.Birthday }
 
-func (over) Next(almanac.User, time.Time) (almanac.Occurrence, error) {
-	return almanac.Occurrence{}, almanac.ErrNoOccurrence
+func (over) Next(almanac.User, time.Time) (calendar.Occurrence, error) {
+	return calendar.Occurrence{}, calendar.ErrNoOccurrence
 }
 
 // with returns a scheduler of the given handlers.
@@ -159,15 +160,15 @@ func TestTheAPIRoleKeepsPeople(t *testing.T) {
 	_, err = birthdays.Missed(t.Context())
 	require.NoError(t, err)
 
-	deletion, err := birthdays.DeleteUser(t.Context(), second.User.ID, almanac.Delete{})
+	deletion, err := birthdays.DeleteUser(t.Context(), second.User.ID, almanac.DeleteOptions{})
 	require.NoError(t, err)
 	require.Equal(t, 1, deletion.Removed)
-	deletion, err = birthdays.DeleteUser(t.Context(), first.UserID, almanac.Delete{})
+	deletion, err = birthdays.DeleteUser(t.Context(), first.UserID, almanac.DeleteOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{first.ID}, deletion.InFlight)
 	_, err = store.User(t.Context(), first.UserID)
 	require.ErrorIs(t, err, almanac.ErrNotFound)
-	deletion, err = birthdays.DeleteUser(t.Context(), first.UserID, almanac.Delete{AtOnce: true})
+	deletion, err = birthdays.DeleteUser(t.Context(), first.UserID, almanac.DeleteOptions{AtOnce: true})
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{first.ID}, deletion.InFlight)
 	_, err = store.Event(t.Context(), first.ID)
@@ -187,7 +188,7 @@ func TestTheWorkerRoleRunsAScheduler(t *testing.T) {
 		return claim.Events[0]
 	}
 	crashed, deleted, released := take(time.Millisecond), take(time.Millisecond), take(time.Minute)
-	_, err := planner.DeleteUser(t.Context(), deleted.UserID, almanac.Delete{})
+	_, err := planner.DeleteUser(t.Context(), deleted.UserID, almanac.DeleteOptions{})
 	require.NoError(t, err)
 	held, err := store.Renew(t.Context(), []uuid.UUID{released.LeaseToken}, time.Minute)
 	require.NoError(t, err)
@@ -251,7 +252,7 @@ func TestTheWorkerRoleRunsAScheduler(t *testing.T) {
 }
 
 // What a worker does when zone rules change: instants move, and where a wall time is
-// no more, the person is rescheduled.
+// no more, the user is rescheduled.
 func TestTheWorkerRoleFollowsZoneRules(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
@@ -261,14 +262,14 @@ func TestTheWorkerRoleFollowsZoneRules(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, zonetest.WriteDir(dir, "2999a", map[string][]byte{"Asia/Beirut": zonetest.File(2*60*60, nil, beirutLateSummer)}))
-	data, err := almanac.OpenZoneData(dir)
+	data, err := calendar.OpenZoneData(dir)
 	require.NoError(t, err)
 
-	done, err := newScheduler(t, c.store(t, "worker")).Reconcile(t.Context(), almanac.Reconcile{Data: data})
+	done, err := newScheduler(t, c.store(t, "worker")).Reconcile(t.Context(), almanac.ReconcileOptions{Data: data})
 	require.NoError(t, err)
 	require.Equal(t, 1, done.Moved())
 
-	nine := almanac.Birthday{At: func(almanac.User) almanac.Clock { return almanac.Clock{Hour: 9, Minute: 1} }}
+	nine := almanac.Birthday{At: func(almanac.User) calendar.Clock { return calendar.Clock{Hour: 9, Minute: 1} }}
 	changed, err := with(t, c.store(t, "worker"), []almanac.EventHandler{nine, party{}}).Reschedule(t.Context(), enrolment.User.ID)
 	require.NoError(t, err)
 	require.Len(t, changed.Moved, 1)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,49 +11,111 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// The columns of a row, in the order in which it is scanned. JSON is read as text:
-// poolers and old protocols have opinions on its binary form.
-const (
-	eventColumns = "e.id, e.user_id, e.event_type, e.occurrence_key, e.status, e.target_timestamp_utc, e.target_timestamp_local, " +
-		"e.target_timezone, e.policies, e.idempotency_key, e.delivery_payload::text, e.user_version, e.available_at, e.lease_token, " +
-		"e.executed_at, e.failure_reason, e.last_error, e.retry_count, e.claim_count, e.crash_count, e.version, e.created_at, e.updated_at, e.requeued_from"
-	// Of a series whose event is being claimed: what the claim makes of it is known.
-	claimedColumns = "s.event_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local, s.target_timezone, " +
-		"s.policies, s.idempotency_key, s.delivery_payload::text, s.user_version, s.last_error, s.retry_count, s.claim_count, s.crash_count, " +
-		"s.version, s.created_at, s.requeued_from"
-	userColumns = "u.id, u.first_name, u.last_name, u.date_of_birth, u.timezone, u.attributes::text, u.creation_digest, u.version, u.created_at, u.updated_at"
-)
+// cell is a column that a query reads, with the destination of its value.
+type cell struct {
+	name string
+	into any
+}
 
-// eventRow receives the columns that are no plain fields of an event.
+func (c cell) column() string { return c.name }
+func (c cell) target() any    { return c.into }
+
+// targets returns the destinations of cells, for Scan.
+func targets(cells []cell) []any {
+	return column(cells, cell.target)
+}
+
+// originRow receives the origin of an event. All columns are NULL for a planned event.
+type originRow struct {
+	kind          *string
+	from          *uuid.UUID
+	follows, made *bool
+}
+
+func (r originRow) value() (o almanac.Origin) {
+	if r.kind != nil {
+		o.Kind = almanac.OriginKind(*r.kind)
+	}
+	if r.from != nil {
+		o.From = *r.from
+	}
+	o.FollowsUser = r.follows != nil && *r.follows
+	o.PayloadMade = r.made != nil && *r.made
+	return o
+}
+
+// eventRow receives an event. Its own fields receive the columns that must be converted.
 type eventRow struct {
 	event               almanac.Event
 	status, policies    string
 	key, payload        string
 	wall                time.Time
 	available, executed *time.Time
-	token, requeued     *uuid.UUID
+	token               *uuid.UUID
+	origin              originRow
 	failure, lastError  *string
 }
 
-func (r *eventRow) targets() []any {
+// cells returns the columns of an event in the views of events. If claimed is true, it returns the
+// columns of an event in the table series, without the columns that the claim decides. JSON is read
+// as text, because not every pooler and protocol version supports its binary form.
+func (r *eventRow) cells(claimed bool) []cell {
 	e := &r.event
-	return []any{
-		&e.ID, &e.UserID, &e.Type, &e.OccurrenceKey, &r.status, &e.Due, &r.wall,
-		&e.Zone, &r.policies, &r.key, &r.payload, &e.UserVersion, &r.available, &r.token,
-		&r.executed, &r.failure, &r.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount, &e.Version, &e.CreatedAt, &e.UpdatedAt,
-		&r.requeued,
+	cells := make([]cell, 0, 28)
+	for _, c := range [...]struct {
+		stored, claimed string
+		into            any
+	}{
+		{"e.id", "s.event_id", &e.ID},
+		{"e.user_id", "", &e.UserID},
+		{"e.event_type", "s.event_type", &e.Type},
+		{"e.series_name", "s.name", &e.Series},
+		{"e.occurrence_key", "s.occurrence_key", &e.OccurrenceKey},
+		{"e.origin", "s.origin", &r.origin.kind},
+		{"e.origin_event", "s.origin_event", &r.origin.from},
+		{"e.follows_user", "s.follows_user", &r.origin.follows},
+		{"e.payload_made", "s.payload_made", &r.origin.made},
+		{"e.status", "", &r.status},
+		{"e.target_timestamp_utc", "s.target_timestamp_utc", &e.Due},
+		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall},
+		{"e.target_timezone", "s.target_timezone", &e.Zone},
+		{"e.policies", "s.policies", &r.policies},
+		{"e.idempotency_key", "s.idempotency_key", &r.key},
+		{"e.delivery_payload::text", "s.delivery_payload::text", &r.payload},
+		{"e.user_version", "s.user_version", &e.UserVersion},
+		{"e.available_at", "", &r.available},
+		{"e.lease_token", "", &r.token},
+		{"e.executed_at", "", &r.executed},
+		{"e.failure_reason", "", &r.failure},
+		{"e.last_error", "s.last_error", &r.lastError},
+		{"e.retry_count", "s.retry_count", &e.RetryCount},
+		{"e.claim_count", "s.claim_count", &e.ClaimCount},
+		{"e.crash_count", "s.crash_count", &e.CrashCount},
+		{"e.version", "s.version", &e.Version},
+		{"e.created_at", "s.created_at", &e.CreatedAt},
+		{"e.updated_at", "", &e.UpdatedAt},
+	} {
+		switch {
+		case !claimed:
+			cells = append(cells, cell{c.stored, c.into})
+		case c.claimed != "":
+			cells = append(cells, cell{c.claimed, c.into})
+		}
 	}
+	return cells
 }
 
-// value returns the event that was scanned. Instants come back in the process's
-// own zone, so they are put into UTC here and nowhere else.
+// value returns the scanned event. pgx returns instants in the local zone of the process, so
+// value converts them to UTC.
 func (r *eventRow) value() almanac.Event {
 	e := r.event
 	e.Status = almanac.Status(r.status)
 	e.Due, e.CreatedAt, e.UpdatedAt = e.Due.UTC(), e.CreatedAt.UTC(), e.UpdatedAt.UTC()
-	e.Wall = almanac.WallTimeOf(r.wall)
+	e.Origin = r.origin.value()
+	e.Wall = calendar.WallTimeOf(r.wall)
 	e.Policies = parsePolicies(r.policies)
 	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
 	e.Payload = json.RawMessage(r.payload)
@@ -65,9 +128,6 @@ func (r *eventRow) value() almanac.Event {
 	if r.token != nil {
 		e.LeaseToken = *r.token
 	}
-	if r.requeued != nil {
-		e.RequeuedFrom = *r.requeued
-	}
 	if r.failure != nil {
 		e.FailureReason = *r.failure
 	}
@@ -77,32 +137,31 @@ func (r *eventRow) value() almanac.Event {
 	return e
 }
 
-func scanEvent(row pgx.CollectableRow) (almanac.Event, error) {
+// scanEvents returns a function that scans the events of one result.
+func scanEvents() pgx.RowToFunc[almanac.Event] {
 	var r eventRow
-	if err := row.Scan(r.targets()...); err != nil {
-		return almanac.Event{}, err
+	into := targets(r.cells(false))
+	return func(row pgx.CollectableRow) (almanac.Event, error) {
+		if err := row.Scan(into...); err != nil {
+			return almanac.Event{}, err
+		}
+		return r.value(), nil
 	}
-	return r.value(), nil
 }
 
 // claimedRow receives an event that is being claimed, with its user.
 type claimedRow struct {
-	at      time.Time
-	reached time.Time
+	at      time.Time // of the claim
+	reached time.Time // when the last claimed event became available
 	event   eventRow
 	user    userRow
 }
 
 func (r *claimedRow) targets() []any {
-	e := &r.event.event
-	return append([]any{
-		&r.at, &r.reached, &e.ID, &e.Type, &e.OccurrenceKey, &e.Due, &r.event.wall, &e.Zone,
-		&r.event.policies, &r.event.key, &r.event.payload, &e.UserVersion, &r.event.lastError, &e.RetryCount, &e.ClaimCount, &e.CrashCount,
-		&e.Version, &e.CreatedAt, &r.event.requeued,
-	}, r.user.targets()...)
+	return slices.Concat([]any{&r.at, &r.reached}, targets(r.event.cells(true)), targets(r.user.cells()))
 }
 
-// value returns the event as its claim made it.
+// value returns the event as it is after its claim.
 func (r *claimedRow) value(token uuid.UUID) almanac.Event {
 	r.event.status = string(almanac.Processing)
 	e := r.event.value()
@@ -112,7 +171,7 @@ func (r *claimedRow) value(token uuid.UUID) almanac.Event {
 	return e
 }
 
-// userRow receives the columns that are no plain fields of a user.
+// userRow receives a user. Its own fields receive the columns that must be converted.
 type userRow struct {
 	user             almanac.User
 	born             time.Time
@@ -120,9 +179,20 @@ type userRow struct {
 	digest           *string
 }
 
-func (r *userRow) targets() []any {
+func (r *userRow) cells() []cell {
 	u := &r.user
-	return []any{&u.ID, &u.FirstName, &u.LastName, &r.born, &r.zone, &r.attributes, &r.digest, &u.Version, &u.CreatedAt, &u.UpdatedAt}
+	return []cell{
+		{"u.id", &u.ID},
+		{"u.first_name", &u.FirstName},
+		{"u.last_name", &u.LastName},
+		{"u.date_of_birth", &r.born},
+		{"u.timezone", &r.zone},
+		{"u.attributes::text", &r.attributes},
+		{"u.creation_digest", &r.digest},
+		{"u.version", &u.Version},
+		{"u.created_at", &u.CreatedAt},
+		{"u.updated_at", &u.UpdatedAt},
+	}
 }
 
 func (r *userRow) value() (almanac.User, error) {
@@ -131,7 +201,7 @@ func (r *userRow) value() (almanac.User, error) {
 	if u.DateOfBirth, err = almanac.ParseDateOfBirth(r.born.Format(time.DateOnly)); err != nil {
 		return almanac.User{}, err
 	}
-	u.Timezone = almanac.StoredTimezone(r.zone)
+	u.Timezone = calendar.StoredTimezone(r.zone)
 	u.Attributes = json.RawMessage(r.attributes)
 	if r.digest != nil {
 		u.CreationDigest = *r.digest
@@ -140,18 +210,22 @@ func (r *userRow) value() (almanac.User, error) {
 	return u, nil
 }
 
-func scanUser(row pgx.CollectableRow) (almanac.User, error) {
+// scanUsers returns a function that scans the users of one result.
+func scanUsers() pgx.RowToFunc[almanac.User] {
 	var r userRow
-	if err := row.Scan(r.targets()...); err != nil {
-		return almanac.User{}, err
+	into := targets(r.cells())
+	return func(row pgx.CollectableRow) (almanac.User, error) {
+		if err := row.Scan(into...); err != nil {
+			return almanac.User{}, err
+		}
+		return r.value()
 	}
-	return r.value()
 }
 
-// made is what the database made of a new row.
+// made has the values of a new row that the database has set.
 type made struct {
 	id   uuid.UUID
-	json string // in the form in which it keeps it
+	json string // as the database stores it
 	at   time.Time
 }
 
@@ -173,37 +247,40 @@ func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
 	return id, err
 }
 
-// formatPolicies writes policies as the column keeps them.
-func formatPolicies(p almanac.Policies) string {
+// formatPolicies returns policies in the form of the column.
+func formatPolicies(p calendar.Policies) string {
 	p = p.WithDefaults()
 	return strings.Join([]string{string(p.Gap), string(p.Fold), string(p.LeapDay), string(p.MonthEnd)}, ",")
 }
 
-// parsePolicies reads the column. One that an older program wrote is shorter, and
-// what it leaves out is the default.
-func parsePolicies(s string) almanac.Policies {
+// parsePolicies parses the value of the column. A value that an older program wrote is shorter: each
+// policy that it lacks is the default.
+func parsePolicies(s string) calendar.Policies {
 	var parts [4]string
 	copy(parts[:], strings.Split(s, ","))
-	return almanac.Policies{
-		Gap: almanac.GapPolicy(parts[0]), Fold: almanac.FoldPolicy(parts[1]),
-		LeapDay: almanac.LeapDayPolicy(parts[2]), MonthEnd: almanac.MonthEndPolicy(parts[3]),
+	return calendar.Policies{
+		Gap: calendar.GapPolicy(parts[0]), Fold: calendar.FoldPolicy(parts[1]),
+		LeapDay: calendar.LeapDayPolicy(parts[2]), MonthEnd: calendar.MonthEndPolicy(parts[3]),
 	}.WithDefaults()
 }
 
-// textOrNull is a text that may be NULL, which is what "" is.
+// textOrNull returns a text, or NULL for "".
 func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
 
-// timeOrNull is an instant that may be NULL, which is what the zero time is.
+// uuidOrNull returns an id, or NULL for the zero id.
+func uuidOrNull(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }
+
+// timeOrNull returns an instant, or NULL for the zero time.
 func timeOrNull(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }
 
-// text and int4 are values among which others may be NULL.
+// text and int4 return values for columns that may be NULL.
 func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: true} }
 func int4(n int) pgtype.Int4    { return pgtype.Int4{Int32: int32(n), Valid: true} }
 
-// column makes one parallel array of many rows, for unnest. pgx sends a FlatArray
-// without reflection, whatever it is an array of.
+// column returns one value of each row as an array, for unnest. pgx sends a FlatArray of any element
+// type without reflection.
 func column[T, V any](rows []T, value func(T) V) pgtype.FlatArray[V] {
 	values := make(pgtype.FlatArray[V], len(rows))
 	for i, row := range rows {
@@ -212,11 +289,13 @@ func column[T, V any](rows []T, value func(T) V) pgtype.FlatArray[V] {
 	return values
 }
 
-// dateArg is a date as pgx takes it.
-func dateArg(d almanac.Date) time.Time { return almanac.WallTime{Date: d}.Labelled() }
+// dateArg returns a date in the form that pgx takes.
+func dateArg(d calendar.Date) time.Time { return calendar.WallTime{Date: d}.Labelled() }
 
-// uuids is a list of ids as every mode of pgx can send it. A []uuid.UUID it can
-// send only when the server has told the type of the parameter.
+// uuids returns ids in a form that every query mode of pgx can send. pgx can send a []uuid.UUID only
+// if the server has described the parameter.
 func uuids(ids []uuid.UUID) pgtype.FlatArray[pgtype.UUID] {
-	return column(ids, func(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} })
+	return column(ids, uuidArg)
 }
+
+func uuidArg(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

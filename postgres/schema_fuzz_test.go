@@ -36,16 +36,17 @@ func FuzzSchema(f *testing.F) {
 		if name == "" || len(name) > 63 || name[0] >= '0' && name[0] <= '9' || strings.HasPrefix(name, "pg_") {
 			t.Fatalf("schema %q is accepted", name)
 		}
-		for file, statement := range s.statements {
+		each(&s.statements, func(field, statement string) string {
 			for _, found := range schemaInText.FindAllStringSubmatch(statement, -1) {
 				if !strings.HasSuffix(found[1], `"`+name+`"`) {
-					t.Errorf("schema %q in %s: %s", name, file, found[0])
+					t.Errorf("schema %q in %s: %s", name, field, found[0])
 				}
 			}
 			if strings.Contains(statement, `:"`) {
-				t.Errorf("%s is not filled in: %s", file, statement)
+				t.Errorf("%s is not filled in: %s", field, statement)
 			}
-		}
+			return statement
+		})
 	})
 }
 

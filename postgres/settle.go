@@ -10,15 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Settle stores outcomes, each in one transaction with its successor. It waits for no
-// lock of another transaction: an event whose series or user is locked is answered with
-// [almanac.ErrLocked], and the others are stored. When the database refuses a row of the
-// batch for good, each settlement is stored by itself, so that one cannot hold up the
-// others. A successor that is refused is left out. When a statement takes longer than
-// the database allows, each half is stored by itself.
-func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
+// Settle stores outcomes, each in one transaction with its successor. It waits for no lock of
+// another transaction. If the series or the user of an event is locked, the event's result has
+// [almanac.ErrLocked], and the other outcomes are stored.
+//
+// When the database refuses a row of the batch, each settlement is stored separately, so that
+// the refused row does not block the others. A successor that the database refuses is left out.
+// When a statement takes longer than the database allows, each half of the batch is stored
+// separately.
+func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, left, err := s.settleTogether(ctx, settlements)
 	settle, size := s.Settle, 0
 	switch {
@@ -31,35 +34,35 @@ func (s *Store) Settle(ctx context.Context, settlements []almanac.Settlement) ([
 	default:
 		return settled, nil
 	}
-	stored, err := inParts(left, size, func(part []int) ([]almanac.Settled, error) {
-		return settle(ctx, column(part, func(place int) almanac.Settlement { return settlements[place] }))
+	stored, err := inParts(left, size, func(part []int) ([]almanac.SettleResult, error) {
+		return settle(ctx, column(part, func(index int) almanac.Settlement { return settlements[index] }))
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, place := range left {
-		settled[place] = stored[i]
+	for i, index := range left {
+		settled[index] = stored[i]
 	}
 	return settled, nil
 }
 
-// inParts stores parts of a batch one after the other, up to the first error, which comes
-// with the answers until then.
-func inParts[T, A any](batch []T, size int, store func([]T) ([]A, error)) ([]A, error) {
-	var answers []A
+// inParts stores parts of a batch one after another, until one fails. It returns the results so
+// far, and the error.
+func inParts[T, R any](batch []T, size int, store func([]T) ([]R, error)) ([]R, error) {
+	var results []R
 	for part := range slices.Chunk(batch, size) {
 		stored, err := store(part)
-		answers = append(answers, stored...)
+		results = append(results, stored...)
 		if err != nil {
-			return answers, err
+			return results, err
 		}
 	}
-	return answers, nil
+	return results, nil
 }
 
-// settleAlone stores a settlement that was refused in a batch of one, without its
-// successor if need be.
-func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]almanac.Settled, error) {
+// settleAlone stores a single settlement of a batch that was refused. If the database refuses it
+// again, settleAlone stores it without its successor.
+func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, _, err := s.settleTogether(ctx, one)
 	if !refused(err) {
 		return settled, err
@@ -71,18 +74,19 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 	case err == nil:
 		settled[0].PlanErr = cause
 	case refused(err):
-		return []almanac.Settled{{Err: err}}, nil
+		return []almanac.SettleResult{{Err: err}}, nil
 	}
 	return settled, err
 }
 
-// settleTogether stores a batch in at most two transactions, and one more for each
-// settlement that stores events in other series. The first locks no users: it plans from
-// the users as they were when their events were claimed, and stores only where the series
-// say that the user is still the same. The second locks the users of the rest. An error comes with the places of the settlements that are not stored, and with
-// the answers to the others.
-func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.Settled, left []int, err error) {
-	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.Settled, len(settlements))}
+// settleTogether stores a batch in at most two transactions, and one more for each settlement that
+// stores events in other series. The first transaction locks no users. It plans from the users as
+// they were when their events were claimed, and stores an outcome only if the series has the same
+// version of the user. The second transaction locks the users of the remaining settlements. On an
+// error, settleTogether also returns the indexes of the settlements that are not stored, and the
+// results of the others.
+func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.SettleResult, left []int, err error) {
+	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.SettleResult, len(settlements))}
 	left = make([]int, len(settlements))
 	for i := range left {
 		left[i] = i
@@ -103,42 +107,42 @@ func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settle
 	return b.settled, nil, nil
 }
 
-// batch is what Settle was given, and what it answers.
+// batch has the arguments and the results of Settle.
 type batch struct {
 	*Store
 	settlements []almanac.Settlement
-	settled     []almanac.Settled
+	settled     []almanac.SettleResult
 }
 
-// settle runs one transaction, and returns the places of the settlements that are left
-// for another. With an error these are all.
-func (b *batch) settle(ctx context.Context, places []int, locked bool) (left []int, err error) {
+// settle runs one transaction, and returns the indexes of the settlements that are left for another
+// transaction. After an error all settlements are left.
+func (b *batch) settle(ctx context.Context, indexes []int, locked bool) (left []int, err error) {
 	err = b.transactKeys(ctx, "settle", func(ctx context.Context, tx pgx.Tx, keys keys) (err error) {
-		t := &turn{batch: b, tx: tx, keys: keys, locked: locked}
-		left, err = t.take(ctx, places)
+		t := &settling{batch: b, tx: tx, keys: keys, locked: locked}
+		left, err = t.run(ctx, indexes)
 		return err
 	})
 	if err != nil {
-		return places, err
+		return indexes, err
 	}
 	return left, nil
 }
 
-// turn is one settling transaction on its way through its steps.
-type turn struct {
+// settling is the state of one settling transaction.
+type settling struct {
 	*batch
 	tx     pgx.Tx
 	keys   keys
 	locked bool                       // whether users are locked
-	users  map[uuid.UUID]almanac.User // those that are locked and not deleted
+	users  map[uuid.UUID]almanac.User // users that are locked and not deleted
 	busy   map[uuid.UUID]bool         // users that another transaction has locked
-	series map[claimed]int64          // of the events that the leases list as they were claimed
-	latest map[uuid.UUID]int          // the version of each as it was claimed last
-	marks  []almanac.ZoneRules        // by which other rules successors were planned
+	series map[claimed]int64          // the series of the events that the leases list as they were claimed
+	latest map[uuid.UUID]int          // the version of each event at its latest claim
+	marks  []calendar.ZoneRules       // rules of successors that differ from the stored rules
 	now    time.Time
 }
 
-// claimed is an event with what fences it.
+// claimed identifies an event at one claim.
 type claimed struct {
 	id, token uuid.UUID
 	version   int // while it was PENDING
@@ -146,40 +150,40 @@ type claimed struct {
 
 func claimedAs(e almanac.Event) claimed { return claimed{e.ID, e.LeaseToken, e.Version - 1} }
 
-// take settles the settlements at the given places, and returns the places of those
-// that are left for another transaction. Without locked users, these are the ones that
-// it could not settle; with them, the ones that need a transaction of their own.
-func (t *turn) take(ctx context.Context, places []int) (left []int, err error) {
-	for _, i := range places {
-		t.settled[i] = almanac.Settled{} // the transaction may be repeated
+// run stores the settlements at the given indexes, and returns the indexes of the settlements that
+// are left for another transaction. If users are not locked, these are the settlements that were
+// not stored. If users are locked, these are the settlements that need a transaction of their own.
+func (t *settling) run(ctx context.Context, indexes []int) (left []int, err error) {
+	for _, i := range indexes {
+		t.settled[i] = almanac.SettleResult{} // the transaction may be repeated
 	}
-	if err := t.look(ctx, places); err != nil {
+	if err := t.read(ctx, indexes); err != nil {
 		return nil, err
 	}
-	changes, rest, alone, err := t.plan(places)
+	changes, rest, alone, err := t.plan(indexes)
 	if err != nil {
 		return nil, asIs(err)
 	}
 	if free, err := t.lockWanted(ctx, changes); err != nil {
 		return nil, err
 	} else if !free {
-		t.settled[changes[0].place].Err = almanac.ErrLocked
+		t.settled[changes[0].index].Err = almanac.ErrLocked
 		return nil, nil
 	}
 	if err := t.name(ctx, changes); err != nil {
 		return nil, err
 	}
-	stored, err := t.store(ctx, changes, places)
+	stored, err := t.store(ctx, changes, indexes)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range changes {
 		if !stored[c.was.ID] {
-			rest = append(rest, c.place)
+			rest = append(rest, c.index)
 			continue
 		}
-		t.settled[c.place] = almanac.Settled{Event: c.is, Successor: c.next, PlanErr: c.planErr}
-		if err := t.storeApart(ctx, c); err != nil {
+		t.settled[c.index] = almanac.SettleResult{Event: c.is, Successor: c.next, PlanErr: c.planErr}
+		if err := t.storeOthers(ctx, c); err != nil {
 			return nil, err
 		}
 	}
@@ -191,22 +195,22 @@ func (t *turn) take(ctx context.Context, places []int) (left []int, err error) {
 	return left, nil
 }
 
-// look locks users, where the transaction does, and reads what the tokens hold and
-// the clock.
-func (t *turn) look(ctx context.Context, places []int) (err error) {
-	wanted := make(map[claimed]bool, len(places))
+// read reads the leases of the tokens and the database clock. If t.locked is true, it locks the
+// users first.
+func (t *settling) read(ctx context.Context, indexes []int) (err error) {
+	wanted := make(map[claimed]bool, len(indexes))
 	var users, tokens []uuid.UUID
-	for _, i := range places {
+	for _, i := range indexes {
 		e := t.settlements[i].Event
 		wanted[claimedAs(e)] = true
 		users, tokens = append(users, e.UserID), append(tokens, e.LeaseToken)
 	}
 	var statements pgx.Batch
 	if t.locked {
-		statements.Queue(t.statements["settle_users"], pgx.StrictNamedArgs{"ids": uuids(users)})
-		statements.Queue(t.statements["stored_users"], pgx.StrictNamedArgs{"ids": uuids(users)})
+		statements.Queue(t.statements.SettleUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
+		statements.Queue(t.statements.StoredUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
 	}
-	statements.Queue(t.statements["leases"], pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
+	statements.Queue(t.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
 	results := t.tx.SendBatch(ctx, &statements)
 	defer func() { err = errors.Join(err, results.Close()) }()
 
@@ -215,10 +219,10 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 			return err
 		}
 	}
-	t.series, t.latest = make(map[claimed]int64, len(places)), make(map[uuid.UUID]int, len(places))
+	t.series, t.latest = make(map[claimed]int64, len(indexes)), make(map[uuid.UUID]int, len(indexes))
 	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
 		var l lease
-		if err := row.Scan(&t.now, &l.token, &l.series, &l.ids, &l.versions, &l.ahead); err != nil {
+		if err := row.Scan(l.targets(&t.now)...); err != nil {
 			return none, err
 		}
 		for i, id := range l.ids {
@@ -237,10 +241,11 @@ func (t *turn) look(ctx context.Context, places []int) (err error) {
 func lockedUsers(results pgx.BatchResults) (users map[uuid.UUID]almanac.User, busy map[uuid.UUID]bool, err error) {
 	users, busy = make(map[uuid.UUID]almanac.User), make(map[uuid.UUID]bool)
 	deleted := make(map[uuid.UUID]bool)
+	var isDeleted bool
+	var u userRow
+	into := append([]any{&isDeleted}, targets(u.cells())...)
 	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
-		var isDeleted bool
-		var u userRow
-		if err := row.Scan(append([]any{&isDeleted}, u.targets()...)...); err != nil {
+		if err := row.Scan(into...); err != nil {
 			return none, err
 		}
 		user, err := u.value()
@@ -273,15 +278,15 @@ func distinct(ids []uuid.UUID) []uuid.UUID {
 	})
 }
 
-// recognise answers the settlements that could not be stored. Some were stored before, by
-// a commit whose answer got lost. Of the others the event is locked, belongs to another
-// process by now, or is gone.
-func (t *turn) recognise(ctx context.Context, unanswered []int) error {
-	if len(unanswered) == 0 {
+// recognise fills in the results of the settlements that were not stored. Some of them were stored
+// before, by a commit whose response was lost. The events of the others are locked, belong to
+// another process now, or do not exist.
+func (t *settling) recognise(ctx context.Context, unsettled []int) error {
+	if len(unsettled) == 0 {
 		return nil
 	}
-	ids := column(unanswered, func(i int) uuid.UUID { return t.settlements[i].Event.ID })
-	stored, err := all(ctx, t.tx, t.statements["events"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
+	ids := column(unsettled, func(i int) uuid.UUID { return t.settlements[i].Event.ID })
+	stored, err := all(ctx, t.tx, t.statements.Events, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
 	if err != nil {
 		return err
 	}
@@ -290,7 +295,7 @@ func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 		byID[e.ID] = e
 	}
 	var recognised []int
-	for _, i := range unanswered {
+	for _, i := range unsettled {
 		was := t.settlements[i].Event
 		e, ok := byID[was.ID]
 		switch {
@@ -308,14 +313,14 @@ func (t *turn) recognise(ctx context.Context, unanswered []int) error {
 	return t.recogniseNew(ctx, recognised)
 }
 
-// recogniseNew adds to the answers what was stored with settlements whose answer got
-// lost: successors in the same series, and what follows. They are planned once more, from
-// the users as they are, to know their keys.
-func (t *turn) recogniseNew(ctx context.Context, places []int) error {
-	planned := make(map[int]*change, len(places))
+// recogniseNew adds to the results the events that were stored with settlements whose response was
+// lost: successors in the same series, and follow-ups. They are planned again, from the users as
+// they are now, to find their keys.
+func (t *settling) recogniseNew(ctx context.Context, indexes []int) error {
+	planned := make(map[int]*change, len(indexes))
 	var users []uuid.UUID
 	since := t.now
-	for _, i := range places {
+	for _, i := range indexes {
 		s, ended := &t.settlements[i], t.settled[i].Event
 		u, exists := t.users[ended.UserID]
 		if !exists || !ended.Status.Terminal() {
@@ -334,20 +339,20 @@ func (t *turn) recogniseNew(ctx context.Context, places []int) error {
 	if len(planned) == 0 {
 		return nil
 	}
-	stored, err := all(ctx, t.tx, t.statements["new_events"], pgx.StrictNamedArgs{"users": uuids(distinct(users)), "since": since.Add(-t.timeout)}, scanEvent)
+	stored, err := all(ctx, t.tx, t.statements.NewEvents, pgx.StrictNamedArgs{"users": uuids(distinct(users)), "since": since.Add(-t.timeout)}, scanEvents())
 	if err != nil {
 		return err
 	}
 	find := func(wanted almanac.Event, earliest, latest time.Time) *almanac.Event {
 		i := slices.IndexFunc(stored, func(e almanac.Event) bool {
-			return e.UserID == wanted.UserID && e.Type == wanted.Type && e.OccurrenceKey == wanted.OccurrenceKey && e.RequeuedFrom == uuid.Nil &&
+			return e.UserID == wanted.UserID && almanac.SeriesOf(e) == almanac.SeriesOf(wanted) && e.OccurrenceKey == wanted.OccurrenceKey &&
 				!e.CreatedAt.Before(earliest) && !e.CreatedAt.After(latest)
 		})
 		if i < 0 {
 			return nil
 		}
-		e := stored[i]
-		return born(e, e.IdempotencyKey.String(), e.CreatedAt) // whatever has become of it since
+		e := born(stored[i], stored[i].CreatedAt) // as it was stored, whatever has changed since
+		return &e
 	}
 	for i, c := range planned {
 		one, ended := &t.settled[i], t.settled[i].Event.UpdatedAt
@@ -355,7 +360,7 @@ func (t *turn) recogniseNew(ctx context.Context, places []int) error {
 			one.Successor = find(*c.next, ended, ended)
 		}
 		for _, f := range c.follow {
-			// What follows counts as created when the transaction began.
+			// A follow-up has the start of the transaction as its time of creation.
 			if e := find(f, ended.Add(-t.timeout), ended); e != nil {
 				one.Followed = append(one.Followed, *e)
 			}

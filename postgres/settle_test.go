@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -27,12 +28,12 @@ func nextBirthday(u almanac.User, now time.Time) (almanac.Event, error) {
 	if err != nil {
 		return almanac.Event{}, err
 	}
-	return almanac.NewEvent(u, almanac.Birthday{}, o)
+	return almanac.NewEvent(u, almanac.Birthday{}, almanac.Occurrence{Occurrence: o})
 }
 
 func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	var settlements []almanac.Settlement
@@ -56,7 +57,7 @@ func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
 
 func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	overdue(t, store)
@@ -84,7 +85,7 @@ func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 
 func TestCreateUserLeavesNoUserWithoutTheirEvent(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	now, err := store.Now(t.Context())
@@ -94,7 +95,7 @@ func TestCreateUserLeavesNoUserWithoutTheirEvent(t *testing.T) {
 	e, err := unstorable(u, now)
 	require.NoError(t, err)
 
-	_, _, err = store.CreateUser(t.Context(), u, e)
+	_, _, err = almanactest.CreateUser(t.Context(), store, u, e)
 
 	require.Error(t, err)
 	_, err = store.User(t.Context(), u.ID)
@@ -117,7 +118,7 @@ func requireLeasesMatchEvents(t *testing.T, pool *pgxpool.Pool) {
 
 func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	for range 4 {
@@ -130,7 +131,7 @@ func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 	requireLeasesMatchEvents(t, pool)
 
 	outcomes := []almanac.Outcome{
-		almanac.Delivered(claim.At), almanac.GaveUp("HTTP 404"), almanac.GaveBack(almanac.AfterFailure, "HTTP 503", time.Hour),
+		almanac.Delivered(claim.At), almanac.GaveUp("HTTP 404"), almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour),
 	}
 	for i, o := range outcomes {
 		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[i], Outcome: o}})
@@ -151,12 +152,12 @@ func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 
 func TestTheLastDeliveryOfADeletedUserRemovesThem(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	overdue(t, store)
 	e := claimOne(t, store)
-	deletion, err := store.DeleteUser(t.Context(), e.UserID, almanac.Delete{})
+	deletion, err := store.DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{e.ID}, deletion.InFlight)
 

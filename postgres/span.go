@@ -8,9 +8,9 @@ import (
 )
 
 // few is the largest number of matching events for which a page is made by reading all of
-// them and sorting them by id. If more events match, a walk in the order of ids finds a
-// page soon enough. If few events match, such a walk would read on and on, and the
-// planner's statistics do not say where in that order the events are.
+// them and sorting them by id. If more events match, a scan in the order of ids finds a
+// page soon enough. If few events match, that scan would read nearly all events, and the
+// planner's statistics do not show where in the order of ids the events are.
 const few = 5000
 
 // maxSpans bounds how many ranges of an index are counted for a specification.

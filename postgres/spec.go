@@ -11,12 +11,10 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// where fills a specification into a statement, once for each part of the events.
-// Values are always bound; only the shape becomes text. now() is the moment for
-// which a specification is read.
-func (s *Store) where(statement string, spec almanac.Spec) (string, pgx.StrictNamedArgs) {
+// where fills a specification into a statement, once for each part of the events. Values are always
+// bound; only the structure becomes text. A specification is evaluated for the time now().
+func (s *Store) where(sql string, spec almanac.Spec) (string, pgx.StrictNamedArgs) {
 	args := pgx.StrictNamedArgs{}
-	sql := s.statements[statement]
 	for _, p := range []part{pending, processing, ended} {
 		r := s.renderer(p, args)
 		condition := r.render(spec)
@@ -25,12 +23,12 @@ func (s *Store) where(statement string, spec almanac.Spec) (string, pgx.StrictNa
 		}
 		sql = strings.ReplaceAll(sql, string(p), condition)
 	}
-	// What was bound for a range that is not counted after all has no place in the statement.
+	// Values that were bound for a range that is not counted do not occur in the statement.
 	maps.DeleteFunc(args, func(name string, _ any) bool { return !strings.Contains(sql, "@"+name) })
 	return sql, args
 }
 
-// part is a part of the events, by what stands for its condition in a statement.
+// part is a part of the events. Its value is the placeholder of its condition in a statement.
 type part string
 
 const (
@@ -55,8 +53,9 @@ func (s *Store) renderer(p part, args pgx.StrictNamedArgs) *renderer {
 	return r
 }
 
-// typesOf returns an array: every type in a table or view. It takes one step along the
-// index for each, however many events there are, and lets what is due of each be found.
+// typesOf returns an SQL array of every event type in a table or view. The array takes one step in
+// the index for each type, however many events there are. With it, the due events of each type can be
+// found in an index that begins with the type.
 func typesOf(relation string) string {
 	const array = `ARRAY (
 	WITH RECURSIVE types (name) AS (
@@ -69,8 +68,8 @@ func typesOf(relation string) string {
 	return strings.ReplaceAll(array, ":relation", relation)
 }
 
-// render writes a specification as a condition that is true or false for every
-// row and never NULL, for NOT of NULL would match neither way.
+// render returns a specification as a condition. The condition is true or false for every row and
+// never NULL, because NOT of NULL is NULL.
 func (r *renderer) render(spec almanac.Spec) string {
 	switch spec := spec.(type) {
 	case nil:
@@ -102,7 +101,7 @@ func (r *renderer) render(spec almanac.Spec) string {
 	panic(fmt.Sprintf("postgres: specification %T is not one of package almanac", spec))
 }
 
-// only returns a condition that no other part of the events meets.
+// only returns the condition if the renderer is for part p, and false otherwise.
 func (r *renderer) only(p part, condition string) string {
 	if r.part != p {
 		return "false"
@@ -130,7 +129,7 @@ func (r *renderer) status(s almanac.Status) string {
 	case almanac.Completed:
 		return r.only(ended, "e.failure_reason IS NULL")
 	case almanac.Failed, almanac.Cancelled:
-		// The first half finds the index of what was not delivered.
+		// The first half makes the planner use the index of failures and cancellations.
 		return r.only(ended, "(e.failure_reason IS NOT NULL AND e.status = '"+string(s)+"')")
 	default:
 		return "false"
@@ -141,8 +140,8 @@ func (r *renderer) due(spec almanac.DueBetween) string {
 	return r.targets(r.bounds(spec))
 }
 
-// bounds binds the bounds of a range, and returns what stands for them: nothing for one
-// that is open.
+// bounds binds the bounds of a range, and returns their expressions. The expression of an open bound
+// is empty.
 func (r *renderer) bounds(spec almanac.DueBetween) (from, until string) {
 	if !spec.From.IsZero() {
 		from = r.bind(spec.From) + "::timestamptz"
@@ -153,14 +152,14 @@ func (r *renderer) bounds(spec almanac.DueBetween) (from, until string) {
 	return from, until
 }
 
-// overdue is the instant before which an event is overdue.
+// overdue returns an expression for the instant before which an event is overdue.
 func (r *renderer) overdue(spec almanac.Overdue) string {
 	return "now() - " + r.bind(spec.By) + "::interval"
 }
 
-// targets is a condition on the target, which lies between two expressions, either of
-// which may be empty. It is said once more in the words of an index. The queue knows when
-// an event is available: that is its target, unless the event was delayed.
+// targets returns the condition that the target lies between two expressions. An empty expression
+// leaves that bound open. The condition repeats itself on the columns of an index. In the queue the
+// index has the time when an event is available. That is its target, unless the event was delayed.
 func (r *renderer) targets(from, until string) string {
 	if from == "" && until == "" {
 		return "true"
@@ -181,7 +180,8 @@ func (r *renderer) targets(from, until string) string {
 	}
 }
 
-// within is a condition: a column is as great as one expression, and less than another.
+// within returns the condition that a column is at least from and less than until. An empty bound is
+// open.
 func within(column, from, until string) string {
 	switch {
 	case from == "":
@@ -192,8 +192,7 @@ func within(column, from, until string) string {
 	return column + " >= " + from + " AND " + column + " < " + until
 }
 
-// bind passes a value and returns the parameter's name, which is the beginning of no
-// other.
+// bind adds an argument and returns the name of its parameter. No name is a prefix of another.
 func (r *renderer) bind(value any) string {
 	name := fmt.Sprintf("p%d_", len(r.args))
 	r.args[name] = value

@@ -11,24 +11,25 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// NewSQL returns a store that is bound to a transaction of database/sql: what a
-// scheduler stores through it is part of the transaction, as with a pgx.Tx given to
-// [New]. The transaction must be one of pgx's driver, package
-// github.com/jackc/pgx/v5/stdlib, possibly wrapped by another that hands arguments
-// on as they are. With any other driver each operation fails with a [*DriverError].
+// NewSQL returns a store that is bound to a transaction of database/sql. Everything that a
+// scheduler stores through it is part of the transaction, as with a pgx.Tx passed to [New].
+// The transaction must be one of pgx's driver, package github.com/jackc/pgx/v5/stdlib. A
+// driver that wraps pgx's is possible if it passes arguments on unchanged. With any other
+// driver each operation fails with a [*DriverError].
 //
-// Each operation is one use of the transaction, under a savepoint of its own: an
-// error undoes what the operation did and nothing else, and the transaction goes on.
-// The store is safe for concurrent use, also beside the host's own use of the
-// transaction: one waits for the other, and so does Commit. Therefore nothing that is
-// called in the middle of an operation, such as a handler, may use the transaction:
-// it would wait for itself, for ever. Rows that are still open keep operations out:
-// they fail, and the transaction goes on, or is lost in pgx's modes without prepared
-// statements.
+// Each operation runs under a savepoint of its own. If the operation fails, only its own
+// changes are undone, and the transaction can continue. The store is safe for concurrent
+// use, also while the host uses the transaction: operations, statements of the host and
+// Commit wait for each other. Therefore a function that is called during an operation, such
+// as a handler, must not use the transaction: it would wait forever.
 //
-// Once the transaction has ended, errors match sql.ErrTxDone. A context that ends in
-// the middle of a statement, also by [WithTimeout], costs pgx the connection and with
-// it the transaction, which cannot be committed any more.
+// While rows of the transaction are still open, operations fail. The transaction can then
+// continue, except in pgx's modes without prepared statements, where it is lost.
+//
+// After the transaction has ended, errors match sql.ErrTxDone. If a context ends in the
+// middle of a statement, also because of [WithTimeout], pgx closes the connection. The
+// transaction is then lost and cannot be committed. NewSQL itself fails when tx is nil or
+// an option is not valid.
 func NewSQL(tx *sql.Tx, options ...Option) (*Store, error) {
 	if tx == nil {
 		return nil, errors.New("postgres: no transaction")
@@ -36,10 +37,10 @@ func NewSQL(tx *sql.Tx, options ...Option) (*Store, error) {
 	return open(&Store{host: tx}, options)
 }
 
-// DriverError says that a transaction of database/sql is not one of pgx's driver,
-// whose connection a [Store] needs. Nothing was stored.
+// DriverError reports that a transaction of database/sql does not belong to pgx's driver. A
+// [Store] needs the connection of that driver. Nothing was stored.
 type DriverError struct {
-	Err error // what the driver said when it was asked; nil if it said nothing
+	Err error // the error of the driver; nil if the driver returned none
 }
 
 func (e *DriverError) Error() string {
@@ -53,36 +54,36 @@ func (e *DriverError) Error() string {
 // Unwrap returns e.Err.
 func (e *DriverError) Unwrap() error { return e.Err }
 
-// errand is the statement under which an operation travels through database/sql. It
-// does nothing, and says in traces and logs whose it is.
+// errand is a statement that does nothing. database/sql runs it with a loan as its argument,
+// and traces and logs show it.
 const errand = "-- almanac"
 
-// lend runs an operation on the connection of a transaction of database/sql, which
-// keeps everybody else away meanwhile, the end of the transaction included.
+// lend runs an operation on the connection of a transaction of database/sql. Meanwhile
+// database/sql keeps other statements, Commit and Rollback waiting.
 func lend(ctx context.Context, tx *sql.Tx, operation func(context.Context, DB) error) error {
 	l := &loan{operation: operation}
 	_, err := tx.ExecContext(ctx, errand, l)
 	switch {
 	case l.err != nil:
-		return l.err // what came of the errand after it says less
+		return l.err // the error of ExecContext says less
 	case l.made || errors.Is(err, sql.ErrTxDone) || errors.Is(err, driver.ErrBadConn) || ctx.Err() != nil:
 		return err
 	}
 	return &DriverError{err}
 }
 
-// loan is an argument that pgx calls with its connection before it sends a
-// statement: the one public way to the connection of a transaction. Drivers that do
-// not know it cannot encode it.
+// loan is an argument of a statement. pgx calls its RewriteQuery with the connection before
+// it sends the statement. This is the only public way to get the connection of a
+// transaction. Other drivers cannot encode the argument.
 type loan struct {
 	operation func(context.Context, DB) error
-	made      bool
+	made      bool  // whether pgx has called RewriteQuery
 	err       error // of the operation
 }
 
 var _ pgx.QueryRewriter = (*loan)(nil)
 
-// RewriteQuery runs the operation and leaves the statement as it is, without the
+// RewriteQuery runs the operation. It returns the statement unchanged, without the
 // argument.
 func (l *loan) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ []any) (string, []any, error) {
 	l.made = true
@@ -90,7 +91,7 @@ func (l *loan) RewriteQuery(ctx context.Context, conn *pgx.Conn, sql string, _ [
 	return sql, nil, l.err
 }
 
-// lent is a connection in the middle of somebody's transaction.
+// lent is a connection in the middle of the host's transaction.
 type lent struct{ conn *pgx.Conn }
 
 var _ DB = lent{}
@@ -119,28 +120,28 @@ func (l lent) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return l.conn.SendBatch(ctx, b)
 }
 
-// savepoint is a transaction within one that is not ours to end.
+// savepoint is a pgx.Tx within the host's transaction. It never ends that transaction.
 type savepoint struct {
 	pgx.Tx
 	over bool
 }
 
-// Commit keeps what was done since the savepoint. After an error it can still be
-// undone.
+// Commit keeps the changes since the savepoint. If Commit fails, Rollback can still undo
+// them.
 func (s *savepoint) Commit(ctx context.Context) error {
 	return s.end(ctx, "release savepoint almanac")
 }
 
-// Rollback undoes what was done since the savepoint.
+// Rollback undoes the changes since the savepoint.
 func (s *savepoint) Rollback(ctx context.Context) error {
 	return s.end(ctx, "rollback to savepoint almanac; release savepoint almanac")
 }
 
-func (s *savepoint) end(ctx context.Context, how string) error {
+func (s *savepoint) end(ctx context.Context, statement string) error {
 	if s.over {
 		return pgx.ErrTxClosed
 	}
-	_, err := s.Exec(ctx, how)
+	_, err := s.Exec(ctx, statement)
 	s.over = err == nil
 	return err
 }

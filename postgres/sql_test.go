@@ -93,15 +93,15 @@ func TestWhatIsStoredInATransactionOfDatabaseSQLIsPartOfIt(t *testing.T) {
 		require.Len(t, moved.Moved, 1)
 		guest, err := scheduler.CreateUser(t.Context(), ada)
 		require.NoError(t, err)
-		_, err = scheduler.DeleteUser(t.Context(), guest.User.ID, almanac.Delete{})
+		_, err = scheduler.DeleteUser(t.Context(), guest.User.ID, almanac.DeleteOptions{})
 		require.NoError(t, err)
-		enrolments, err := scheduler.Enrol(t.Context(), func(yield func(almanac.Profile, error) bool) {
+		enrolments, err := scheduler.CreateUsers(t.Context(), func(yield func(almanac.Profile, error) bool) {
 			for range 2 {
 				if !yield(ada, nil) {
 					return
 				}
 			}
-		}, almanac.Enrol{})
+		}, almanac.CreateUsersOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, enrolments.Created)
 		h.join(tx, "grace")
@@ -258,7 +258,7 @@ func TestAContextThatEndsInAStatementCostsTheTransactionOfDatabaseSQL(t *testing
 	impatient, err := postgres.NewSQL(tx, postgres.WithTimeout(100*time.Millisecond))
 	require.NoError(t, err)
 
-	_, err = impatient.DeleteUser(t.Context(), enrolled.User.ID, almanac.Delete{})
+	_, err = impatient.DeleteUser(t.Context(), enrolled.User.ID, almanac.DeleteOptions{})
 
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, locker.Rollback())

@@ -13,28 +13,27 @@ import (
 //go:embed migrations/*.sql migrations/down/*.sql
 var migrationFiles embed.FS
 
-// migration is one step from a version to the next, and back.
+// migration is one step from a version to the next. It can be undone if it has a down script.
 type migration struct {
 	version int
-	name    string // of its file: 0001_tables
+	name    string // the name of its file: 0001_tables
 	sql     string
-	down    string // "" where there is no way back
-	losses  []loss // what of the way back nothing brings back
+	down    string // "" if the migration cannot be undone
+	losses  []loss // rows that undoing deletes and that cannot be restored
 }
 
-// loss is what a migration's way back loses.
+// loss describes rows that are lost for good when a migration is undone.
 type loss struct {
 	table     string
-	condition string // on its rows; "" for all of them
+	condition string // on the rows of the table; "" for all rows
 }
 
-// lossMark begins a line at the head of a way back that names a table and, after
-// WHERE, which of its rows hold what would be lost.
+// lossMark begins a line at the head of a down script. The line names a table and, after WHERE, a
+// condition on the rows that would be lost.
 const lossMark = "-- Loses "
 
-// migrations reads the embedded steps for a PostgreSQL schema, in order. Their files
-// are named by a version and a word: 0001_tables.sql, and so is the way back of each,
-// under down.
+// migrations returns the embedded migrations for a PostgreSQL schema, in order. The name of a file
+// is a version and a word: 0001_tables.sql. The down script has the same name, under down.
 func migrations(schema string) ([]migration, error) {
 	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
@@ -73,14 +72,14 @@ func lossesOf(down string) []loss {
 	return losses
 }
 
-// lock keeps everybody else from what would be lost, so that nothing comes after the
-// look at it. There must be losses.
+// lock returns a statement that locks the tables with rows that would be lost, so that no rows are
+// added after the check. The migration must have losses.
 func (m migration) lock(schema string) string {
 	tables := column(m.losses, func(l loss) string { return quoted(schema) + "." + l.table })
 	return "LOCK TABLE " + strings.Join(tables, ", ") + " IN ACCESS EXCLUSIVE MODE"
 }
 
-// occurs is a condition: there is something to lose.
+// occurs returns the condition that the table has rows that would be lost.
 func (l loss) occurs(schema string) string {
 	rows := "SELECT FROM " + quoted(schema) + "." + l.table
 	if l.condition != "" {
@@ -89,8 +88,8 @@ func (l loss) occurs(schema string) string {
 	return "EXISTS (" + rows + ")"
 }
 
-// preparation is the SQL that creates what the migrations stand on. CREATE SCHEMA IF
-// NOT EXISTS would ask for the right to create one also where it exists.
+// preparation returns the SQL that creates the schema and the list of applied migrations. CREATE
+// SCHEMA IF NOT EXISTS would need the right to create schemas even if the schema exists.
 func preparation(schema string) string {
 	return fmt.Sprintf(`DO $$
 BEGIN
@@ -110,17 +109,17 @@ CREATE TABLE IF NOT EXISTS %s (
 
 func migrationsTable(schema string) string { return quoted(schema) + ".migrations" }
 
-// forgotten is the SQL that takes a migration off the list of those that were
-// applied. With the first, the list goes too; the PostgreSQL schema stays, which may
-// have been there before.
-func (m migration) forgotten(schema string) string {
+// unlisted returns the SQL that removes a migration from the list of applied migrations. For the
+// first migration it drops the list. The PostgreSQL schema stays, because it may be older than
+// Almanac.
+func (m migration) unlisted(schema string) string {
 	if m.version == 1 {
 		return "DROP TABLE " + migrationsTable(schema)
 	}
 	return fmt.Sprintf("DELETE FROM %s WHERE version = %d", migrationsTable(schema), m.version)
 }
 
-// lockKey is the advisory lock of a schema's migrations.
+// lockKey returns the key of the advisory lock on the migrations of a schema.
 func lockKey(schema string) int64 {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte("almanac migrations of " + schema))

@@ -11,24 +11,24 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// AddSuccessors plans the next events of series that wait for a program with their
-// handler.
-func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.Standing, time.Time) ([]almanac.Event, []uuid.UUID, error)) (almanac.Added, error) {
+// AddSuccessors plans the next events of a page of users whose series wait for a program with
+// their handler. Users and series that another transaction has locked are skipped.
+func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error)) (almanac.AddEventsResult, error) {
 	limit, after, err := page.Bounds()
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	var waiting []uuid.UUID
-	err = s.do(ctx, "find series that wait", func(ctx context.Context, db DB) (err error) {
-		waiting, err = all(ctx, db, s.statements["waiting_users"], pgx.StrictNamedArgs{"type": eventType, "after": after, "limit": limit}, scanID)
+	err = s.do(ctx, "find waiting series", func(ctx context.Context, db DB) (err error) {
+		waiting, err = all(ctx, db, s.statements.WaitingUsers, pgx.StrictNamedArgs{"type": eventType, "after": after, "limit": limit}, scanID)
 		return err
 	})
 	if err != nil || len(waiting) == 0 {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
-	var added almanac.Added
+	var added almanac.AddEventsResult
 	err = s.transactKeys(ctx, "add successors", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		added = almanac.Added{}
+		added = almanac.AddEventsResult{}
 		if len(waiting) == limit {
 			added.Next = almanac.Cursor(waiting[limit-1].String())
 		}
@@ -36,7 +36,7 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 		if err != nil {
 			return err
 		}
-		standings := w.standings()
+		standings := w.userSeries()
 		added.Users = len(standings)
 		var events []almanac.Event
 		var again []uuid.UUID
@@ -51,19 +51,19 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 		over := slices.DeleteFunc(w.series, func(one waitingSeries) bool { return one.waits && slices.Contains(again, one.user) })
 		if len(over) > 0 {
 			ids := column(over, func(one waitingSeries) int64 { return one.id })
-			if _, err := tx.Exec(ctx, s.statements["end_waiting"], pgx.StrictNamedArgs{"series": ids}); err != nil {
+			if _, err := tx.Exec(ctx, s.statements.EndWaiting, pgx.StrictNamedArgs{"series": ids}); err != nil {
 				return err
 			}
 		}
 		return s.hint(ctx, tx, added.Events)
 	})
 	if err != nil {
-		return almanac.Added{}, err
+		return almanac.AddEventsResult{}, err
 	}
 	return added, nil
 }
 
-// waitingUsers are locked users with their locked series that wait.
+// waitingUsers has locked users, and their locked series that wait for a program with the handler.
 type waitingUsers struct {
 	users  []almanac.User
 	series []waitingSeries
@@ -71,42 +71,47 @@ type waitingUsers struct {
 }
 
 type waitingSeries struct {
-	id    int64
-	user  uuid.UUID
-	key   string // that it used last
-	waits bool   // false when something was stored in it since
+	id     int64
+	user   uuid.UUID
+	series almanac.Series
+	key    string // the last occurrence key that the series used
+	waits  bool   // false when an event was stored in the series since
 }
 
 func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, ids []uuid.UUID) (w waitingUsers, err error) {
-	w.users, err = all(ctx, tx, s.statements["lock_users"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUser)
+	w.users, err = all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
 	if err != nil || len(w.users) == 0 {
 		return w, err
 	}
 	locked := uuids(column(w.users, func(u almanac.User) uuid.UUID { return u.ID }))
-	w.series, err = all(ctx, tx, s.statements["waiting_series"], pgx.StrictNamedArgs{"type": eventType, "users": locked},
+	w.series, err = all(ctx, tx, s.statements.WaitingSeries, pgx.StrictNamedArgs{"type": eventType, "users": locked},
 		func(row pgx.CollectableRow) (one waitingSeries, err error) {
-			return one, row.Scan(&one.id, &one.user, &one.key, &one.waits)
+			one.series.Type = eventType
+			return one, row.Scan(&one.id, &one.user, &one.series.Name, &one.series.Detached, &one.key, &one.waits)
 		})
 	if err != nil {
 		return w, err
 	}
-	w.now, err = one(ctx, tx, s.statements["now"], nil, scanTime)
+	w.now, err = one(ctx, tx, s.statements.Now, nil, scanTime)
 	return w, err
 }
 
-// standings returns the users who have a series that waits, with the keys of those.
-func (w waitingUsers) standings() []almanac.Standing {
-	used := make(map[uuid.UUID][]string)
+// userSeries returns the users who have a waiting series, with the used keys of these series.
+func (w waitingUsers) userSeries() []almanac.UserSeries {
+	used := make(map[uuid.UUID]map[almanac.Series]string)
 	for _, one := range w.series {
-		if one.waits {
-			used[one.user] = append(used[one.user], one.key)
+		if !one.waits {
+			continue
 		}
+		if used[one.user] == nil {
+			used[one.user] = make(map[almanac.Series]string)
+		}
+		used[one.user][one.series] = one.key
 	}
-	var list []almanac.Standing
+	var list []almanac.UserSeries
 	for _, u := range w.users {
 		if keys := used[u.ID]; len(keys) > 0 {
-			slices.Sort(keys)
-			list = append(list, almanac.Standing{User: u, Used: keys})
+			list = append(list, almanac.UserSeries{User: u, Used: keys})
 		}
 	}
 	return list

@@ -28,7 +28,7 @@ func unplanned(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
 		require.NoError(t, err)
 		ids = append(ids, enrolment.User.ID)
 	}
-	cancelled, err := command.Operate(t.Context(), almanac.OperationCancel, nil, almanac.Operate{})
+	cancelled, err := command.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{})
 	require.NoError(t, err)
 	require.Equal(t, n, cancelled.Unplanned)
 	return ids
@@ -37,7 +37,7 @@ func unplanned(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
 // sweepBirthdays plans what waits, as the sweep of a program with the handler does.
 // Each user is given to meanwhile, while the user is locked.
 func sweepBirthdays(ctx context.Context, store *postgres.Store, meanwhile func(uuid.UUID)) ([]almanac.Event, error) {
-	added, err := store.AddSuccessors(ctx, almanac.TypeBirthday, almanac.Page{}, func(users []almanac.Standing, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+	added, err := store.AddSuccessors(ctx, almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
 		var events []almanac.Event
 		for _, one := range users {
 			meanwhile(one.User.ID)
@@ -70,7 +70,7 @@ func alone(uuid.UUID) {}
 // waits for the event and moves it.
 func TestSweepsAndAnEditPlanOneSuccessor(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store := mustStore(t, pool)
 	unplanned(t, store, 1)
 	edited := make(chan error, 1)
@@ -144,7 +144,7 @@ func TestSweepPlansForOthersPastALockedUser(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
+			pool := pgtest.ReusedPool(t)
 			store := mustStore(t, pool)
 			ids := unplanned(t, store, 3)
 			holder, err := pool.Begin(t.Context())

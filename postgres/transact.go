@@ -16,8 +16,8 @@ import (
 // retries bounds how often an operation is repeated.
 const retries = 5
 
-// do runs one operation under the store's deadline, and repeats it after a failure
-// that passes, unless it is part of the host's transaction, which is lost by then.
+// do runs one operation within the store's timeout. It repeats the operation after a failure that may
+// pass, unless the operation is part of the host's transaction, which is lost after a failure.
 func (s *Store) do(ctx context.Context, what string, operation func(context.Context, DB) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -33,9 +33,9 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 	}
 }
 
-// attempt runs an operation once. Out of a pool it takes a connection for it, to
-// know what becomes of that: the pool drops a closed one and has others. A
-// connection of the host's own is left to the host.
+// attempt runs an operation once. With a pool, it acquires a connection for the operation, so that it
+// notices when the connection is closed: the pool drops a closed connection and has others. A
+// connection or transaction that the host passed is never closed.
 func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB) error) error {
 	if s.host != nil {
 		return lend(ctx, s.host, operation)
@@ -53,7 +53,7 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 	defer conn.Release()
 	err = operation(ctx, conn)
 	if stateOf(err) == readOnly {
-		// It leads to a server that was demoted, and would go on doing so.
+		// The connection leads to a server that was demoted, and would stay there.
 		_ = conn.Conn().Close(ctx)
 	}
 	if err != nil && conn.Conn().IsClosed() {
@@ -62,10 +62,9 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 	return err
 }
 
-// transact runs an operation in a transaction of its own, READ COMMITTED, or under
-// a savepoint of the host's. Everything that writes goes through it, single
-// statements too: under a role whose default is serializable they would fail for
-// the sake of each other.
+// transact runs an operation in a transaction of its own, READ COMMITTED, or under a savepoint in the
+// host's transaction. All writes use it, single statements too: under a role whose default is
+// serializable, concurrent statements would make each other fail.
 func (s *Store) transact(ctx context.Context, what string, operation func(context.Context, pgx.Tx) error) error {
 	return s.do(ctx, what, func(ctx context.Context, db DB) error { return s.inTransaction(ctx, db, operation) })
 }
@@ -75,8 +74,7 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	if err != nil {
 		return err
 	}
-	// The rollback must reach the server also when ctx is over; after a commit it
-	// does nothing.
+	// The rollback must reach the server even if ctx is done. After a commit it does nothing.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -91,17 +89,17 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	return nil
 }
 
-// How transactions begin.
+// Statements at the beginning of a transaction.
 const (
 	begin = "begin isolation level read committed"
 	noJIT = "set local jit = off" // see Store.begin
 )
 
-// transactOne runs one statement in a transaction of its own, READ COMMITTED, with a
-// single round trip, so that what it locks it holds for no longer than the server
-// works. In return nobody knows whether it was stored when the connection is lost. In
-// the host's transaction it is an operation like others. It lets collect know when it
-// had a connection and sent the statement.
+// transactOne runs one statement in a transaction of its own, READ COMMITTED, with a single round
+// trip. So the locks are held only while the server works. The drawback: if the connection is lost,
+// it is not known whether the changes were stored. In the host's transaction, transactOne uses a
+// savepoint, as transact does. It passes to collect the time at which it had a connection and began to
+// send the statement.
 func (s *Store) transactOne(ctx context.Context, what, statement string, args pgx.StrictNamedArgs, collect func(rows pgx.Rows, asked time.Time) error) error {
 	return s.do(ctx, what, func(ctx context.Context, db DB) error {
 		asked := time.Now()
@@ -131,8 +129,7 @@ func (s *Store) transactOne(ctx context.Context, what, statement string, args pg
 	})
 }
 
-// send sends a transaction whose last statement but COMMIT is the only one that
-// returns anything.
+// send sends a transaction. Only the statement before COMMIT returns rows.
 func send(ctx context.Context, db DB, batch *pgx.Batch, collect func(pgx.Rows) error) (err error) {
 	results := db.SendBatch(ctx, batch)
 	defer func() {
@@ -158,9 +155,9 @@ func send(ctx context.Context, db DB, batch *pgx.Batch, collect func(pgx.Rows) e
 	return nil
 }
 
-// unlessRefused marks an error as one of COMMIT, unless the server refused a
-// statement, and with it all that follow in the same round trip. A pooler that has
-// lost the server says so in place of any answer, also after COMMIT was passed on.
+// unlessRefused marks an error as an error of COMMIT, unless the server refused a statement. In that
+// case the server also skips all later statements of the same round trip. A pooler that has lost the
+// server may report this in place of any response, even after it has passed on COMMIT.
 func unlessRefused(err error) error {
 	if code := stateOf(err); code != "" && classOf(code) != classConnection {
 		return err
@@ -168,10 +165,10 @@ func unlessRefused(err error) error {
 	return &commitError{err}
 }
 
-// look runs an operation in a transaction that is undone in the end, so that what it
-// sets for its statements goes with it.
-func (s *Store) look(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
-	errDone := errors.New("it has looked")
+// discard runs an operation in a transaction that is rolled back in the end. So settings of the
+// session that the operation changes are restored.
+func (s *Store) discard(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
+	errDone := errors.New("roll back")
 	err := s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
 		if err := operation(ctx, tx); err != nil {
 			return err
@@ -184,26 +181,26 @@ func (s *Store) look(ctx context.Context, db DB, operation func(context.Context,
 	return err
 }
 
-// beginner is a connection that is in no transaction.
+// beginner is a connection that is not in a transaction.
 type beginner interface {
 	BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
 }
 
-// begin has the server end a transaction whose client falls silent, as a process does
-// that is frozen with its connection open: what it has locked, everybody else would
-// pass over for as long as it sleeps (PostgreSQL manual, section 20.11.1). Who is
-// alive has given up by then. Nor is anything compiled, which takes a fifth of a second
-// and is for statements that last longer (chapter 32).
+// begin begins a transaction. The server ends the transaction when the client is idle for as long as
+// the timeout of the store, for example because its process is frozen (PostgreSQL manual, section
+// 20.11.1). Otherwise other transactions would skip its locked rows for as long as the process is
+// frozen. A running process has given up the operation by then. JIT compilation is off: it takes a
+// fifth of a second, and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
 	if b, ok := db.(beginner); ok {
-		const watched = begin + "; " + noJIT + "; set local idle_in_transaction_session_timeout = %d; set local lock_timeout = %d"
-		patience := max(s.timeout.Milliseconds(), 1) // zero would be without end
-		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(watched, patience, max(s.locks.Milliseconds(), 1))})
+		const settings = begin + "; " + noJIT + "; set local idle_in_transaction_session_timeout = %d; set local lock_timeout = %d"
+		idle := max(s.timeout.Milliseconds(), 1) // zero would mean no limit
+		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(settings, idle, max(s.locks.Milliseconds(), 1))})
 	}
 	return db.Begin(ctx)
 }
 
-// sleep waits for d and reports whether ctx lasted.
+// sleep waits for d. It reports false if ctx is done before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -241,15 +238,15 @@ func query(ctx context.Context, db DB, sql string, args pgx.StrictNamedArgs) (pg
 	return db.Query(ctx, sql, args)
 }
 
-// replanning is a connection that has each query planned for the values that it is
-// asked with. For a statement that is asked often, the server settles on a plan for any
-// values (PREPARE, plan_cache_mode). What a specification picks can be one event or
-// all of them, so that plan would read a whole table for the one.
+// replanning is a connection on which each query is planned for its parameter values. For a prepared
+// statement that runs often, the server may choose one plan for all values (PREPARE, plan_cache_mode).
+// A specification can select one event or all events, so that plan could read a whole table for one
+// event.
 type replanning struct{ DB }
 
-// Query sends a query without a name, in as many round trips as one with a name: the
-// server keeps no plan of it. Where the host has chosen another mode than pgx's default,
-// which all do without names, that mode holds.
+// Query sends a query as an unnamed statement, for which the server keeps no plan. It needs as many
+// round trips as a named statement. If the host has chosen another mode than pgx's default, that mode
+// is used: the other modes use no named statements.
 func (r replanning) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if conn := connOf(r.DB); conn != nil {
 		if c := conn.Config(); c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement && c.DescriptionCacheCapacity > 0 {
@@ -259,7 +256,7 @@ func (r replanning) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 	return r.DB.Query(ctx, sql, args...)
 }
 
-// connOf returns the connection that a store uses, nil if it is none of pgx's.
+// connOf returns the pgx connection that a store uses, or nil if there is none.
 func connOf(db DB) *pgx.Conn {
 	switch db := db.(type) {
 	case *pgx.Conn:

@@ -25,9 +25,25 @@ func newScheduler(t *testing.T, store almanac.Repository, options ...almanac.Opt
 	return scheduler
 }
 
+// decorated is a repository of a host's that embeds another.
+type decorated struct{ almanac.Repository }
+
 func TestSchedulingInTheHostsTransaction(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	for name, around := range map[string]func(almanac.Repository) almanac.Repository{
+		"plain":     func(r almanac.Repository) almanac.Repository { return r },
+		"decorated": func(r almanac.Repository) almanac.Repository { return decorated{r} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkHostsTransaction(t, around)
+		})
+	}
+}
+
+func checkHostsTransaction(t *testing.T, around func(almanac.Repository) almanac.Repository) {
+	t.Helper()
+	pool := pgtest.ReusedPool(t)
 	outside, err := postgres.New(pool)
 	require.NoError(t, err)
 	var told []almanac.NoticeKind
@@ -38,13 +54,22 @@ func TestSchedulingInTheHostsTransaction(t *testing.T) {
 	create := func(finish func(pgx.Tx, context.Context) error) almanac.User {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		inside, err := postgres.New(tx)
+		store, err := postgres.New(tx)
 		require.NoError(t, err)
-		enrolment, err := scheduler.With(inside).CreateUser(t.Context(), ada)
+		inside := scheduler.With(around(store))
+		enrolment, err := inside.CreateUser(t.Context(), ada)
 		require.NoError(t, err)
 		zone := "America/New_York"
-		_, err = scheduler.With(inside).UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: &zone})
+		_, err = inside.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: &zone})
 		require.NoError(t, err)
+		other, err := inside.CreateUser(t.Context(), ada)
+		require.NoError(t, err)
+		_, err = inside.Cancel(t.Context(), other.Events[0].ID, almanac.CancelOptions{Reason: "moved away"})
+		require.NoError(t, err)
+		_, err = inside.DeleteUser(t.Context(), other.User.ID, almanac.DeleteOptions{})
+		require.NoError(t, err)
+		_, err = inside.RunOnce(t.Context(), almanac.RunOnceOptions{})
+		require.ErrorIs(t, err, errors.ErrUnsupported)
 		_, err = outside.User(t.Context(), enrolment.User.ID)
 		require.ErrorIs(t, err, almanac.ErrNotFound, "nobody sees what is not committed")
 		require.NoError(t, finish(tx, t.Context()))
@@ -71,7 +96,7 @@ func TestSchedulingInTheHostsTransaction(t *testing.T) {
 
 func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	store, err := postgres.New(tx)
@@ -98,7 +123,7 @@ func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 // the server it is just silent.
 func TestWhoFallsSilentInATransactionHoldsNothingForLong(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
 	e := overdue(t, store)

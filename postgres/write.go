@@ -2,27 +2,29 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// insert stores new events and returns them in the order given, without those
-// whose series has an open event or has used up the occurrence.
+// insert stores new events and returns them in the order given. It leaves out events whose series has
+// an open event or has used up the occurrence.
 func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	events = firstOfEachSeries(events)
-	args, err := keys.eventArgs(ctx, tx, events)
+	events, err := keys.choose(ctx, tx, firstOfEachSeries(events))
 	if err != nil {
 		return nil, err
 	}
-	if _, err = tx.Exec(ctx, s.statements["insert_events"], args); err != nil {
+	if _, err = tx.Exec(ctx, s.statements.InsertEvents, newEventArgs(events)); err != nil {
 		return nil, err
 	}
 	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
@@ -31,71 +33,125 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 	return s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
 }
 
-// lockWanted locks the series of new events that are stored already. It returns the
-// users of those that another transaction has locked, and waits for none.
+// lockWanted locks the series of new events, if the series are stored already. It waits for no lock,
+// and returns the users of the series that another transaction has locked.
 func (s *Store) lockWanted(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]uuid.UUID, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	return all(ctx, tx, s.statements["lock_wanted"], pgx.StrictNamedArgs{
-		"users": uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID })),
-		"types": column(events, func(e almanac.Event) string { return e.Type }),
-		"names": column(events, func(e almanac.Event) string { return seriesName(e.OccurrenceKey) }),
-	}, scanID)
+	args := seriesArgs(events)
+	args["users"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID }))
+	args["types"] = column(events, func(e almanac.Event) string { return e.Type })
+	return all(ctx, tx, s.statements.LockWanted, args, scanID)
 }
 
-// eventArgs are the parallel arrays of new events.
-func (k keys) eventArgs(ctx context.Context, tx pgx.Tx, events []almanac.Event) (pgx.StrictNamedArgs, error) {
-	type event = almanac.Event
-	chosen, err := k.choose(ctx, tx, events)
+// seriesArgs returns the arguments that, with user and type, name the series of events.
+func seriesArgs(events []almanac.Event) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
-		"ids":              uuids(column(events, func(e event) uuid.UUID { return e.ID })),
-		"user_ids":         uuids(column(events, func(e event) uuid.UUID { return e.UserID })),
-		"types":            column(events, func(e event) string { return e.Type }),
-		"names":            column(events, func(e event) string { return seriesOf(e) }),
-		"keys":             column(events, func(e event) string { return e.OccurrenceKey }),
-		"due":              column(events, func(e event) time.Time { return e.Due }),
-		"wall":             column(events, func(e event) time.Time { return e.Wall.Labelled() }),
-		"zones":            column(events, func(e event) string { return e.Zone }),
-		"policies":         column(events, func(e event) string { return formatPolicies(e.Policies) }),
-		"idempotency_keys": chosen,
-		"payloads":         column(events, func(e event) string { return string(e.Payload) }),
-		"user_versions":    column(events, func(e event) int { return e.UserVersion }),
-	}, err
+		"names":    column(events, func(e almanac.Event) string { return e.Series }),
+		"detached": column(events, func(e almanac.Event) string { return almanac.SeriesOf(e).Detached }),
+	}
 }
 
-// firstOfEachSeries leaves out events whose series has one before them.
+// newColumn is a column of the table series that a new event fills. The argument for many events has
+// the name of the column, and is an array of the given type.
+type newColumn struct {
+	name, array string
+	values      func([]almanac.Event) any
+}
+
+func (c newColumn) column() string   { return c.name }
+func (c newColumn) argument() string { return "@" + c.name + "::" + c.array }
+
+// newEvent lists the columns that a new event fills. Statements that write to an existing series list
+// the columns that change: insert_events.sql, move_events.sql, and settle_ended.sql, where a
+// successor can be absent. The cases "Fields" of almanactest.TestRepository find a column that one of
+// these statements lacks.
+var newEvent = []newColumn{
+	{"event_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.ID) })},
+	{"user_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.UserID) })},
+	{"event_type", "text[]", of(func(e almanac.Event) string { return e.Type })},
+	{"name", "text[]", of(func(e almanac.Event) string { return e.Series })},
+	{"detached", "text[]", of(func(e almanac.Event) string { return almanac.SeriesOf(e).Detached })},
+	{"occurrence_key", "text[]", of(func(e almanac.Event) string { return e.OccurrenceKey })},
+	{"origin", "text[]", of(func(e almanac.Event) pgtype.Text { return textOrNull(string(e.Origin.Kind)) })},
+	{"origin_event", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidOrNull(e.Origin.From) })},
+	{"follows_user", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return mark(e, e.Origin.FollowsUser) })},
+	{"payload_made", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return mark(e, e.Origin.PayloadMade) })},
+	{"target_timestamp_utc", "timestamptz[]", of(func(e almanac.Event) time.Time { return e.Due })},
+	{"target_timestamp_local", "timestamp[]", of(func(e almanac.Event) time.Time { return e.Wall.Labelled() })},
+	{"target_timezone", "text[]", of(func(e almanac.Event) string { return e.Zone })},
+	{"policies", "text[]", of(func(e almanac.Event) string { return formatPolicies(e.Policies) })},
+	{"idempotency_key", "text[]", of(func(e almanac.Event) string { return e.IdempotencyKey.String() })},
+	{"delivery_payload", "text[]::jsonb[]", of(func(e almanac.Event) string { return string(e.Payload) })},
+	{"user_version", "integer[]", of(func(e almanac.Event) int { return e.UserVersion })},
+}
+
+// of returns a function that returns one value of each event as an array.
+func of[V any](value func(almanac.Event) V) func([]almanac.Event) any {
+	return func(events []almanac.Event) any { return column(events, value) }
+}
+
+// newEventArgs returns the arguments for new events.
+func newEventArgs(events []almanac.Event) pgx.StrictNamedArgs {
+	args := make(pgx.StrictNamedArgs, len(newEvent))
+	for _, c := range newEvent {
+		args[c.name] = c.values(events)
+	}
+	return args
+}
+
+// kept lists the columns of the table series that are copied to the history when an event ends.
+const kept = "user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, " +
+	"idempotency_key, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made"
+
+// mark returns a flag of a scheduled event, or NULL for any other event.
+func mark(e almanac.Event, is bool) pgtype.Bool {
+	return pgtype.Bool{Bool: is, Valid: e.Origin.Kind == almanac.OriginScheduled}
+}
+
+// born returns a new event as it is after the database has stored it.
+func born(e almanac.Event, now time.Time) almanac.Event {
+	return asStored(almanac.Event{
+		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Origin: e.Origin,
+		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)),
+		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey, Payload: e.Payload,
+		UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
+	}, now)
+}
+
+// firstOfEachSeries returns the events without those whose series has an earlier event in the list.
 func firstOfEachSeries(events []almanac.Event) []almanac.Event {
 	type series struct {
-		user            uuid.UUID
-		eventType, name string
+		user uuid.UUID
+		almanac.Series
 	}
 	seen := make(map[series]bool, len(events))
 	return slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool {
-		one := series{e.UserID, e.Type, seriesOf(e)}
+		one := series{e.UserID, almanac.SeriesOf(e)}
 		again := seen[one]
 		seen[one] = true
 		return again
 	})
 }
 
-// waiting returns those of the events that are pending under the given ids, as
-// stored and in the order of the list.
+// waiting returns the pending events with the given ids, as stored, in the order of the list.
 func (s *Store) waiting(ctx context.Context, tx pgx.Tx, list []almanac.Event, ids []uuid.UUID) ([]almanac.Event, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	stored, err := all(ctx, tx, s.statements["waiting"], pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvent)
+	stored, err := all(ctx, tx, s.statements.Waiting, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanEvents())
 	return inOrderOf(list, stored), err
 }
 
-// move gives pending events another target, all or none.
+// move changes the targets of pending events, all or none, and returns the events as stored.
 func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
 	type event = almanac.Event
-	moved, err := all(ctx, tx, s.statements["move_events"], pgx.StrictNamedArgs{
+	args := seriesArgs(events)
+	maps.Copy(args, pgx.StrictNamedArgs{
 		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"versions":      column(events, func(e event) int { return e.Version }),
 		"keys":          column(events, func(e event) string { return e.OccurrenceKey }),
@@ -105,7 +161,8 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		"policies":      column(events, func(e event) string { return formatPolicies(e.Policies) }),
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),
 		"user_versions": column(events, func(e event) int { return e.UserVersion }),
-	}, scanID)
+	})
+	moved, err := all(ctx, tx, s.statements.MoveEvents, args, scanID)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +175,7 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	return s.waiting(ctx, tx, events, moved)
 }
 
-// remove forgets pending events, all or none, and returns them as they were.
+// remove deletes pending events, all or none, and returns them as they were.
 func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -128,7 +185,7 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 	if err != nil {
 		return nil, err
 	}
-	removed, err := all(ctx, tx, s.statements["remove_events"], pgx.StrictNamedArgs{
+	removed, err := all(ctx, tx, s.statements.RemoveEvents, pgx.StrictNamedArgs{
 		"ids":      uuids(ids),
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 	}, scanID)
@@ -138,9 +195,8 @@ func (s *Store) remove(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 	return were, complete(events, removed, 0)
 }
 
-// complete returns an error that says which of the wanted events had moved on when
-// not all of them were stored; before is how the version that the statement
-// replaced differs from the wanted one.
+// complete returns an [*almanac.OptimisticLockError] for the first wanted event that was not stored,
+// or nil if all were stored. The expected version in the error is the wanted version plus before.
 func complete(wanted []almanac.Event, stored []uuid.UUID, before int) error {
 	for _, e := range wanted {
 		if !slices.Contains(stored, e.ID) {
@@ -150,12 +206,12 @@ func complete(wanted []almanac.Event, stored []uuid.UUID, before int) error {
 	return nil
 }
 
-// inOrderOf sorts events as they stand in a list that has them all.
+// inOrderOf sorts events in the order of a list that contains all of them.
 func inOrderOf(list, events []almanac.Event) []almanac.Event {
-	place := make(map[uuid.UUID]int, len(list))
+	index := make(map[uuid.UUID]int, len(list))
 	for i, e := range list {
-		place[e.ID] = i
+		index[e.ID] = i
 	}
-	slices.SortFunc(events, func(a, b almanac.Event) int { return place[a.ID] - place[b.ID] })
+	slices.SortFunc(events, func(a, b almanac.Event) int { return index[a.ID] - index[b.ID] })
 	return events
 }

@@ -11,43 +11,45 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// ZoneRules returns what is remembered of zones.
+// ZoneRules returns the stored rules of zones, and the marks of events that follow other rules.
 func (s *Store) ZoneRules(ctx context.Context) (book almanac.ZoneBook, err error) {
 	err = s.do(ctx, "find zone rules", func(ctx context.Context, db DB) error {
-		book, err = s.zoneBook(ctx, db, "zone_marks")
+		book, err = s.zoneBook(ctx, db, s.statements.ZoneMarks)
 		return err
 	})
 	return book, err
 }
 
-// zoneBook reads what is remembered of zones in one round trip, with the marks that a
-// statement returns.
+// zoneBook reads the stored rules of zones, the marks that a statement returns, and the database
+// clock, in one round trip.
 func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac.ZoneBook, err error) {
 	var batch pgx.Batch
-	for _, name := range []string{"zone_rules", marks, "now"} {
-		batch.Queue(s.statements[name])
+	for _, sql := range []string{s.statements.ZoneRules, marks, s.statements.Now} {
+		batch.Queue(sql)
 	}
 	results := db.SendBatch(ctx, &batch)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	if book.Rules, err = next(results, pgx.CollectRows[almanac.ZoneRules], scanZoneRules); err != nil {
+	if book.Rules, err = next(results, pgx.CollectRows[almanac.ZoneRecord], scanZoneRecord); err != nil {
 		return book, err
 	}
-	if book.Marks, err = next(results, pgx.CollectRows[almanac.ZoneRules], scanZoneMark); err != nil {
+	if book.Marks, err = next(results, pgx.CollectRows[calendar.ZoneRules], scanZoneMark); err != nil {
 		return book, err
 	}
 	book.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
 	return book, err
 }
 
-// EditZoneRules changes what is remembered of zones.
-func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRules, error)) error {
+// EditZoneRules changes the stored rules of zones. It waits for other edits of zone rules; readers
+// are not blocked. It deletes the marks of the zones that edit returns, and keeps the others.
+func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) ([]almanac.ZoneRecord, error)) error {
 	return s.transact(ctx, "edit zone rules", func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, s.statements["lock_zone_rules"]); err != nil {
+		if _, err := tx.Exec(ctx, s.statements.LockZoneRules); err != nil {
 			return err
 		}
-		book, err := s.zoneBook(ctx, tx, "take_zone_marks")
+		book, err := s.zoneBook(ctx, tx, s.statements.TakeZoneMarks)
 		if err != nil {
 			return err
 		}
@@ -58,16 +60,16 @@ func (s *Store) EditZoneRules(ctx context.Context, edit func(almanac.ZoneBook) (
 		if err := s.putZoneRules(ctx, tx, changed); err != nil {
 			return err
 		}
-		return s.mark(ctx, tx, slices.DeleteFunc(book.Marks, func(m almanac.ZoneRules) bool {
-			return slices.ContainsFunc(changed, func(r almanac.ZoneRules) bool { return r.Zone == m.Zone })
+		return s.mark(ctx, tx, slices.DeleteFunc(book.Marks, func(m calendar.ZoneRules) bool {
+			return slices.ContainsFunc(changed, func(r almanac.ZoneRecord) bool { return r.Zone == m.Zone })
 		}))
 	})
 }
 
-// marksOf returns the rules by which events were planned that are not known to be
-// those of the database, each once.
-func marksOf(events []almanac.Event) []almanac.ZoneRules {
-	var marks []almanac.ZoneRules
+// marksOf returns the rules by which events were planned, each once, if they are not known to be
+// the stored rules.
+func marksOf(events []almanac.Event) []calendar.ZoneRules {
+	var marks []calendar.ZoneRules
 	for _, e := range events {
 		if e.PlannedBy != nil && !slices.Contains(marks, *e.PlannedBy) {
 			marks = append(marks, *e.PlannedBy)
@@ -76,17 +78,17 @@ func marksOf(events []almanac.Event) []almanac.ZoneRules {
 	return marks
 }
 
-// mark notes by which other rules the transaction has planned events.
-func (s *Store) mark(ctx context.Context, tx pgx.Tx, marks []almanac.ZoneRules) error {
+// mark stores that the transaction has planned events by rules that differ from the stored ones.
+func (s *Store) mark(ctx context.Context, tx pgx.Tx, marks []calendar.ZoneRules) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, s.statements["mark_zones"], markArgs(marks))
+	_, err := tx.Exec(ctx, s.statements.MarkZones, markArgs(marks))
 	return err
 }
 
-func markArgs(marks []almanac.ZoneRules) pgx.StrictNamedArgs {
-	type rules = almanac.ZoneRules
+func markArgs(marks []calendar.ZoneRules) pgx.StrictNamedArgs {
+	type rules = calendar.ZoneRules
 	return pgx.StrictNamedArgs{
 		"zones":        column(marks, func(r rules) string { return r.Zone }),
 		"fingerprints": column(marks, func(r rules) int64 { return r.Fingerprint }),
@@ -95,18 +97,18 @@ func markArgs(marks []almanac.ZoneRules) pgx.StrictNamedArgs {
 	}
 }
 
-func (s *Store) putZoneRules(ctx context.Context, tx pgx.Tx, changed []almanac.ZoneRules) error {
+func (s *Store) putZoneRules(ctx context.Context, tx pgx.Tx, changed []almanac.ZoneRecord) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	args := markArgs(changed)
-	args["recheck"] = column(changed, func(r almanac.ZoneRules) pgtype.Timestamptz { return timeOrNull(r.Recheck) })
-	_, err := tx.Exec(ctx, s.statements["put_zone_rules"], args)
+	args := markArgs(column(changed, func(r almanac.ZoneRecord) calendar.ZoneRules { return r.ZoneRules }))
+	args["recheck"] = column(changed, func(r almanac.ZoneRecord) pgtype.Timestamptz { return timeOrNull(r.Recheck) })
+	_, err := tx.Exec(ctx, s.statements.PutZoneRules, args)
 	return err
 }
 
-func scanZoneRules(row pgx.CollectableRow) (almanac.ZoneRules, error) {
-	var r almanac.ZoneRules
+func scanZoneRecord(row pgx.CollectableRow) (almanac.ZoneRecord, error) {
+	var r almanac.ZoneRecord
 	var recheck *time.Time
 	err := row.Scan(&r.Zone, &r.Fingerprint, &r.Since, &r.Version, &recheck)
 	if recheck != nil {
@@ -115,19 +117,19 @@ func scanZoneRules(row pgx.CollectableRow) (almanac.ZoneRules, error) {
 	return r, err
 }
 
-func scanZoneMark(row pgx.CollectableRow) (almanac.ZoneRules, error) {
-	var r almanac.ZoneRules
+func scanZoneMark(row pgx.CollectableRow) (calendar.ZoneRules, error) {
+	var r calendar.ZoneRules
 	err := row.Scan(&r.Zone, &r.Fingerprint, &r.Since, &r.Version)
 	return r, err
 }
 
-// Offsets returns how far the database holds clocks in a zone to stand east of UTC
-// at each of the instants, in their order. It is for comparing zone data: nothing
-// is planned by what a database knows of zones. A name that is unknown to the
-// database is an error.
+// Offsets returns the offset from UTC of clocks in a zone at each of the instants, in their order,
+// by the zone data of the database. Offsets east of UTC are positive. It is for comparing zone
+// data: Almanac never plans with the zone data of a database. A zone name that the database does
+// not know is an error.
 func (s *Store) Offsets(ctx context.Context, zone string, instants []time.Time) (offsets []time.Duration, err error) {
-	err = s.do(ctx, "ask for offsets", func(ctx context.Context, db DB) (err error) {
-		offsets, err = all(ctx, db, s.statements["offsets"], pgx.StrictNamedArgs{"zone": zone, "instants": instants},
+	err = s.do(ctx, "find offsets", func(ctx context.Context, db DB) (err error) {
+		offsets, err = all(ctx, db, s.statements.Offsets, pgx.StrictNamedArgs{"zone": zone, "instants": instants},
 			func(row pgx.CollectableRow) (time.Duration, error) {
 				var seconds int64
 				err := row.Scan(&seconds)
@@ -138,14 +140,15 @@ func (s *Store) Offsets(ctx context.Context, zone string, instants []time.Time) 
 	return offsets, err
 }
 
-// MoveEvents gives pending events another instant.
+// MoveEvents changes the instants of pending events, and returns the events that it moved. Events
+// that were claimed or changed meanwhile, or that another transaction has locked, are left out.
 func (s *Store) MoveEvents(ctx context.Context, events []almanac.Event) (moved []almanac.Event, err error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
 	type event = almanac.Event
 	err = s.transact(ctx, "move events", func(ctx context.Context, tx pgx.Tx) (err error) {
-		ids, err := all(ctx, tx, s.statements["move_instants"], pgx.StrictNamedArgs{
+		ids, err := all(ctx, tx, s.statements.MoveInstants, pgx.StrictNamedArgs{
 			"ids":      uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 			"versions": column(events, func(e event) int { return e.Version }),
 			"due":      column(events, func(e event) time.Time { return e.Due }),

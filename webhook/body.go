@@ -9,9 +9,9 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// bodyOf writes what is posted for an event. It depends on nothing but what the
-// first claim has frozen, and its members are in a fixed order, so every attempt
-// writes the same bytes.
+// bodyOf returns the body that is posted for an event. It depends only on data that is
+// frozen at the first claim, and its members are in a fixed order. Every attempt therefore
+// sends the same bytes.
 func bodyOf(e almanac.Event) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"eventId":`)
@@ -25,9 +25,9 @@ func bodyOf(e almanac.Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writePayload adds the payload's own members, or the payload as one when it is
-// no object. The envelope's names are not the payload's to give, in whatever case:
-// many a receiver reads names without regard to it.
+// writePayload adds the members of the payload, or the whole payload as the member
+// "payload" when it is not an object. It skips payload members named eventId and eventType,
+// in any case, because many receivers ignore the case of names.
 func writePayload(b *bytes.Buffer, payload json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(payload, &members); err != nil || members == nil {
@@ -51,11 +51,11 @@ func writePayload(b *bytes.Buffer, payload json.RawMessage) error {
 	return nil
 }
 
-// writeString quotes s without the escapes that only HTML needs: an apostrophe and
-// an ampersand arrive as they are.
+// writeString writes s as a JSON string without the escapes that only HTML needs, so that
+// apostrophes and ampersands stay readable.
 func writeString(b *bytes.Buffer, s string) {
 	encoder := json.NewEncoder(b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string always encodes, and a buffer always takes it
+	_ = encoder.Encode(s) // a string always encodes, and a buffer accepts every write
 	b.Truncate(b.Len() - 1)
 }

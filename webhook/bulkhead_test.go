@@ -18,7 +18,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// slow is a receiver that takes its time over each delivery, and counts.
+// slow is a receiver that takes a while for each delivery, and counts its deliveries.
 type slow struct {
 	takes time.Duration
 	now   atomic.Int32
@@ -38,7 +38,7 @@ func (s *slow) receive(c net.Conn) {
 	go func() { defer close(gone); untilClosed(c) }()
 	select {
 	case <-time.After(s.takes):
-		s.now.Add(-1) // before it is told
+		s.now.Add(-1) // before the response is sent
 		_, _ = c.Write([]byte("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"))
 		<-gone
 	case <-gone:
@@ -46,9 +46,9 @@ func (s *slow) receive(c net.Conn) {
 	}
 }
 
-// crowd makes so many deliveries at once, by the deliverers in turn, and returns
-// what came of each, and when.
-func crowd(t *testing.T, many int, by ...*webhook.Deliverer) (results []error, took []time.Duration) {
+// deliverMany makes many deliveries at once, spread over the deliverers. It returns the
+// error and the duration of each.
+func deliverMany(t *testing.T, many int, by ...*webhook.Deliverer) (results []error, took []time.Duration) {
 	t.Helper()
 	results, took = make([]error, many), make([]time.Duration, many)
 	began := time.Now()
@@ -83,12 +83,12 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 		delivered int
 		last      time.Duration // when the last result was known
 	}{
-		"without a bound":          {0, 4 * time.Second, 50, 50, 50, 4 * time.Second},
-		"one after the other":      {1, time.Second, 5, 1, 5, 5 * time.Second},
-		"some wait":                {10, 4 * time.Second, 20, 10, 20, 8 * time.Second},
-		"and some in vain":         {10, 4 * time.Second, 50, 10, 20, 8 * time.Second},
-		"the others in vain":       {2, 8 * time.Second, 12, 2, 2, 8 * time.Second},
-		"more than there ever are": {1 << 30, 4 * time.Second, 20, 20, 20, 4 * time.Second},
+		"without a bound":                 {0, 4 * time.Second, 50, 50, 50, 4 * time.Second},
+		"one after the other":             {1, time.Second, 5, 1, 5, 5 * time.Second},
+		"some wait and are delivered":     {10, 4 * time.Second, 20, 10, 20, 8 * time.Second},
+		"some wait and are not delivered": {10, 4 * time.Second, 50, 10, 20, 8 * time.Second},
+		"all others are not delivered":    {2, 8 * time.Second, 12, 2, 2, 8 * time.Second},
+		"a bound that is never reached":   {1 << 30, 4 * time.Second, 20, 20, 20, 4 * time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,11 +98,11 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 				bound := webhook.WithConcurrency(tt.bound)
 				d := connected(t, "http://receiver.example/", s.receive, bound)
 
-				results, took := crowd(t, tt.many, d)
+				results, took := deliverMany(t, tt.many, d)
 
 				require.Equal(t, tt.most, s.most.Load(), "at once")
 				require.Equal(t, tt.many-tt.delivered, busy(results))
-				require.EqualValues(t, tt.delivered, s.heard.Load(), "who had no turn sent nothing")
+				require.EqualValues(t, tt.delivered, s.heard.Load(), "deliveries that did not start sent nothing")
 				for i, err := range results {
 					if err == nil {
 						require.LessOrEqual(t, took[i], tt.last)
@@ -112,25 +112,25 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 					require.NotErrorIs(t, err, almanac.ErrPermanent)
 					require.Equal(t, 7500*time.Millisecond, took[i], "half of the default timeout")
 				}
-				require.Zero(t, webhook.Receivers(bound), "nothing is kept of who is idle")
+				require.Zero(t, webhook.Receivers(bound), "nothing is kept of idle receivers")
 				require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
 			})
 		})
 	}
 }
 
-// Two URLs of one receiver share its places, two receivers do not.
-func TestPlacesBelongToTheReceiver(t *testing.T) {
+// Two URLs of one receiver share its bound. Two receivers do not.
+func TestConcurrencyIsBoundedPerReceiver(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		one, other string
 		shared     bool
 	}{
-		"two paths":               {"http://receiver.example/a", "http://receiver.example/b?c", true},
-		"a port that goes unsaid": {"http://receiver.example/", "http://receiver.example:80/", true},
-		"another spelling":        {"http://receiver.example/", "http://Receiver.Example./", true},
-		"another host":            {"http://receiver.example/", "http://www.receiver.example/", false},
-		"another port":            {"http://receiver.example/", "http://receiver.example:8080/", false},
+		"two paths":        {"http://receiver.example/a", "http://receiver.example/b?c", true},
+		"a default port":   {"http://receiver.example/", "http://receiver.example:80/", true},
+		"another spelling": {"http://receiver.example/", "http://Receiver.Example./", true},
+		"another host":     {"http://receiver.example/", "http://www.receiver.example/", false},
+		"another port":     {"http://receiver.example/", "http://receiver.example:8080/", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestPlacesBelongToTheReceiver(t *testing.T) {
 				bound := webhook.WithConcurrency(1)
 				one, other := connected(t, tt.one, s.receive, bound), connected(t, tt.other, s.receive, bound)
 
-				results, _ := crowd(t, 4, one, other)
+				results, _ := deliverMany(t, 4, one, other)
 
 				require.NoError(t, errors.Join(results...))
 				require.Equal(t, map[bool]int32{true: 1, false: 2}[tt.shared], s.most.Load())
@@ -150,21 +150,21 @@ func TestPlacesBelongToTheReceiver(t *testing.T) {
 	}
 }
 
-func TestAnOptionOfItsOwnCountsAlone(t *testing.T) {
+func TestSeparateOptionsHaveSeparateBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{takes: time.Second}
 		one := connected(t, "http://receiver.example/", s.receive, webhook.WithConcurrency(1))
 		other := connected(t, "http://receiver.example/", s.receive, webhook.WithConcurrency(1))
-		results, _ := crowd(t, 4, one, other)
+		results, _ := deliverMany(t, 4, one, other)
 		require.NoError(t, errors.Join(results...))
 		require.EqualValues(t, 2, s.most.Load())
 	})
 }
 
-// Who waits stops waiting when it is told to, and for no longer than half of what
-// is left when that is less than the deliverer's own timeout.
-func TestWaitingForATurnEndsWithTheContext(t *testing.T) {
+// A waiting delivery stops waiting when its context ends. It waits for at most half of its
+// remaining time, if that is less than half of the deliverer's timeout.
+func TestWaitingForAReceiverEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	stopping := errors.New("the process stops")
 	tests := map[string]struct {
@@ -210,8 +210,8 @@ func TestWaitingForATurnEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// A place is given back however a delivery ends, and nothing races.
-func TestPlacesAreGivenBackByEveryEnd(t *testing.T) {
+// However a delivery ends, the next one may start, and nothing races.
+func TestEveryEndOfADeliveryLetsTheNextOneStart(t *testing.T) {
 	t.Parallel()
 	bound := webhook.WithConcurrency(3)
 	var now, most atomic.Int32
@@ -232,7 +232,7 @@ func TestPlacesAreGivenBackByEveryEnd(t *testing.T) {
 		by[i] = deliverer(t, fmt.Sprintf("%s/%d", r.URL, i), bound)
 	}
 	for range 5 {
-		results, _ := crowd(t, 60, by...)
+		results, _ := deliverMany(t, 60, by...)
 		require.Zero(t, busy(results))
 	}
 	require.LessOrEqual(t, most.Load(), int32(3))

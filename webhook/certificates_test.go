@@ -21,8 +21,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// certified is a time at which the certificate of package httptest holds, for
-// bubbles, whose clocks begin long ago.
+// certified is a time at which the certificate of package httptest is valid. The clock of a
+// synctest bubble starts long before that.
 func certified() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 // rootsOf trusts a server's own certificate.
@@ -82,7 +82,7 @@ func secure(t *testing.T, config *tls.Config) *receiver {
 	return r
 }
 
-func TestDeliverSpeaksOnlyToWhomTheURLNames(t *testing.T) {
+func TestDeliverAcceptsOnlyCertificatesOfTheURLsHost(t *testing.T) {
 	t.Parallel()
 	ours, others := newAuthority(t), newAuthority(t)
 	config := func(a *authority, name string, lasts time.Duration, newest uint16) *tls.Config {
@@ -90,7 +90,7 @@ func TestDeliverSpeaksOnlyToWhomTheURLNames(t *testing.T) {
 	}
 	tests := map[string]struct {
 		config *tls.Config
-		want   any // an error's type to find; nil is a delivery
+		want   any // the expected error type; nil means delivered
 		says   string
 	}{
 		"its own certificate":             {config(ours, "localhost", time.Hour, 0), nil, ""},

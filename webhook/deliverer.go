@@ -15,8 +15,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// maxAnswer is how much of an answer's body is read, so that the connection can
-// be used again; its contents are ignored.
+// maxAnswer is how many bytes of a response body are read, so that the connection can be
+// reused. The content is ignored.
 const maxAnswer = 16 << 10
 
 // Deliverer posts events to one URL. It is safe for concurrent use.
@@ -28,16 +28,16 @@ type Deliverer struct {
 	timeout   time.Duration
 	bulkhead  *bulkhead
 	log       *slog.Logger
-	transport *http.Transport // without a client: it follows no redirect and keeps no cookie
+	transport *http.Transport // used without a client: it follows no redirects and keeps no cookies
 }
 
 var _ almanac.Deliverer = (*Deliverer)(nil)
 
-// New returns a deliverer to an absolute https URL, or http where AllowPrivate is
-// given, to a port that may be dialled, without userinfo or fragment and of at most
-// 2,048 bytes. All settings that are wrong are reported at once; the error repeats
-// no secret, and matches [ErrProhibitedAddress] or [ErrProhibitedPort] where the URL
-// alone tells of one.
+// New returns a deliverer that posts to a URL. The URL must be absolute, https (or http
+// with [AllowPrivate]), at most 2,048 bytes, on an allowed port, and without userinfo or
+// fragment. The error names every wrong setting and contains no secret. It matches
+// [ErrProhibitedAddress] or [ErrProhibitedPort] when the URL itself names a prohibited
+// address or port.
 func New(target string, options ...Option) (*Deliverer, error) {
 	s := settings{timeout: 15 * time.Second, header: http.Header{}, log: slog.Default()}
 	for _, option := range options {
@@ -54,11 +54,11 @@ func New(target string, options ...Option) (*Deliverer, error) {
 	}, nil
 }
 
-// Deliver posts the event. A nil error means that the receiver answered 2xx. An
-// error that matches [almanac.ErrPermanent] is final; any other is worth another
-// attempt. An answer that is no 2xx is a [*StatusError], and a turn that did not come
-// is [ErrBusy]. The text of an error repeats neither the URL's path and query, nor a
-// header, nor what the receiver answered.
+// Deliver posts the event. A nil error means that the receiver answered 2xx. An error that
+// matches [almanac.ErrPermanent] is final. After any other error another attempt may
+// succeed. Any other status is a [*StatusError]. A delivery that [WithConcurrency] did not
+// let start returns [ErrBusy]. The text of an error contains neither the URL's path and
+// query, nor a header, nor anything from the response.
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -78,9 +78,9 @@ func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) erro
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusSwitchingProtocols {
-		// Drained so that the connection can be used again; an error here takes nothing
-		// back, for the status has arrived. What follows a 101 is the bare connection,
-		// which no context interrupts.
+		// Read the body so that the connection can be reused. The status has arrived, so an
+		// error here changes nothing. After a 101 the body is the bare connection, and no
+		// context interrupts reading it.
 		_, _ = io.CopyN(io.Discard, response.Body, maxAnswer)
 	}
 	if err := judge(response, delivery.At); err != nil {
@@ -103,13 +103,13 @@ func (d *Deliverer) logSuccess(ctx context.Context, delivery almanac.Delivery, s
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000))
 }
 
-// String names the receiver's host, and none of what is secret.
+// String returns the receiver's host, and nothing secret.
 func (d *Deliverer) String() string {
 	to, _ := url.Parse(d.url) // parsed before
 	return "webhook to " + to.Host
 }
 
-// CloseIdleConnections closes connections that wait for another delivery.
+// CloseIdleConnections closes the connections that no delivery uses.
 func (d *Deliverer) CloseIdleConnections() { d.transport.CloseIdleConnections() }
 
 func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*http.Request, error) {
@@ -119,7 +119,7 @@ func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*ht
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("webhook: the URL makes no request")
+		return nil, errors.New("webhook: no request can be made for the URL")
 	}
 	id := delivery.Event.IdempotencyKey.String()
 	timestamp := strconv.FormatInt(delivery.At.Unix(), 10)

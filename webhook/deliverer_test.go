@@ -25,7 +25,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// call is one request as a receiver saw it.
+// call is one request that a receiver got.
 type call struct {
 	header http.Header
 	body   []byte
@@ -74,7 +74,7 @@ func secret(b byte) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(b), 32)))
 }
 
-// greeting is one attempt at a birthday.
+// greeting is one attempt to deliver a birthday.
 func greeting(at time.Time) almanac.Delivery {
 	return almanac.Delivery{Attempt: 1, At: at, Event: almanac.Event{
 		ID: uuid.MustParse("0193b3a0-0000-7000-8000-000000000001"), UserID: uuid.New(), Type: "BIRTHDAY",
@@ -89,7 +89,7 @@ func status(code int) http.HandlerFunc {
 func TestDeliverIsSignedSoThatAnyoneCanVerify(t *testing.T) {
 	t.Parallel()
 	r := listen(t, status(http.StatusNoContent))
-	now := time.Now().Add(-time.Minute) // by the database's clock, which need not be ours
+	now := time.Now().Add(-time.Minute) // by the database clock, which may differ from the local one
 	old, new := secret('o'), secret('n')
 
 	require.NoError(t, deliverer(t, r.URL, webhook.WithSecrets(new, old), webhook.WithHeader("Authorization", "Bearer x")).Deliver(t.Context(), greeting(now)))
@@ -183,7 +183,7 @@ func misbehave(do func(conn io.ReadWriteCloser)) http.HandlerFunc {
 	}
 }
 
-func TestDeliverOutlastsEveryReceiver(t *testing.T) {
+func TestDeliverReturnsWhateverTheReceiverDoes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		answer    http.HandlerFunc
@@ -221,7 +221,7 @@ func TestDeliverOutlastsEveryReceiver(t *testing.T) {
 	}
 }
 
-// untilClosed waits for the deliverer to give up.
+// untilClosed reads until the deliverer closes the connection.
 func untilClosed(c io.Reader) { _, _ = io.Copy(io.Discard, c) }
 
 func endless(c io.Writer, first, then string) {
@@ -241,7 +241,7 @@ func TestDeliverEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, deliverer(t, r.URL).Deliver(ctx, greeting(time.Now())), context.Canceled)
 }
 
-func TestDeliverSaysWhyItWasStopped(t *testing.T) {
+func TestDeliverReturnsTheCauseOfItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	lost := errors.New("lease lost")
@@ -276,7 +276,7 @@ func TestCloseIdleConnections(t *testing.T) {
 	}
 }
 
-// A receiver closes idle connections when it likes; that costs no attempt.
+// A receiver may close idle connections at any time. That must not fail an attempt.
 func TestDeliverReplacesAConnectionThatBroke(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -295,7 +295,7 @@ func TestDeliverReplacesAConnectionThatBroke(t *testing.T) {
 	require.Equal(t, heard[1].header.Get("X-Idempotency-Key"), heard[2].header.Get("X-Idempotency-Key"))
 }
 
-func TestErrorsTellNoSecrets(t *testing.T) {
+func TestErrorsContainNoSecrets(t *testing.T) {
 	t.Parallel()
 	r := listen(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "confidential", http.StatusInternalServerError)
@@ -322,6 +322,6 @@ func TestNothingPrintsASecret(t *testing.T) {
 		require.NotContains(t, text, "confidential")
 		require.NotContains(t, text, strings.Repeat("s", 32))
 		require.NotContains(t, text, "115 115")    // the same, as numbers
-		require.NotContains(t, text, "0x73, 0x73") // and as Go has them
+		require.NotContains(t, text, "0x73, 0x73") // and in Go syntax
 	}
 }

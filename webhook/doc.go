@@ -1,53 +1,52 @@
-// Package webhook delivers events by HTTP, signed after the Standard Webhooks
-// specification, and verifies such deliveries for receivers.
+// Package webhook delivers events by HTTP, signed according to the Standard Webhooks
+// specification. It also verifies such deliveries for receivers.
 //
 // A delivery is a POST of a JSON object. Its headers are
 //
 //	X-Idempotency-Key   the event's key, the same on every attempt
 //	webhook-id          the same key
-//	webhook-timestamp   seconds since 1970, by the database's clock, of this attempt
+//	webhook-timestamp   the time of this attempt by the database clock, in seconds since 1970
 //	webhook-signature   "v1," and the base64 of HMAC-SHA256 over id.timestamp.body,
 //	                    one for each secret, separated by spaces
 //
-// The body holds eventId, eventType, and the members of the event's payload. It is
-// byte for byte the same on every attempt. It names neither the user nor the
-// instant: whom the receiver needs to know, the payload says.
+// The body holds eventId, eventType, and the members of the event's payload. It is byte for
+// byte the same on every attempt. It contains neither the user nor the instant, unless the
+// payload contains them.
 //
-// One attempt can reach the receiver twice: where a connection that was kept open
-// breaks before an answer came, the request is sent again on another.
+// One attempt can reach the receiver twice: if a kept-open connection breaks before the
+// response, the request is sent again on another connection.
 //
 // # What counts as delivered
 //
-// Any 2xx, and nothing else. 408, 425, 429, 5xx, 3xx, timeouts and network errors
-// are worth another attempt, no sooner than a Retry-After header says. Any other
-// answer is final. Redirects are not followed.
+// Only a 2xx response counts as delivered. After 408, 425, 429, 5xx, 3xx, a timeout or a
+// network error, another attempt follows, no sooner than a Retry-After header asks for. Any
+// other response is final. Redirects are not followed.
 //
-// # How long it takes
+// # Timeouts
 //
-// Five seconds to connect, five for the handshake of TLS, ten from the request to
-// the end of the answer's header, and 15 for all of it, or as [WithTimeout] says. A
-// receiver that is slow can take every worker for so long: [WithConcurrency] leaves
-// some to the others.
+// A delivery has five seconds to connect, five for the TLS handshake, ten from the request
+// to the end of the response header, and 15 for everything. [WithTimeout] changes the last
+// limit. A slow receiver can occupy every worker for that long; [WithConcurrency] bounds
+// the workers that it occupies.
 //
-// # Where it may connect
+// # Allowed addresses
 //
-// The address is judged when it is dialled, after every name was resolved, so
-// neither a name that points inside nor one that changes its mind gets through:
-// only public addresses are dialled, at port 443, and no proxy of the environment
-// is used. [AllowPrivate] opens loopback and private networks, [AllowPorts] further
-// ports. A refusal is final, for it tells of a wrong setting or a hostile name, not
-// of a bad moment.
+// Only public addresses on port 443 are dialled. The address is checked when it is dialled,
+// after the name was resolved, so neither a name of a private address nor a name that
+// changes its address gets through. Proxies of the environment are not used. [AllowPrivate]
+// allows loopback and private networks, [AllowPorts] further ports. A refused address is
+// final: it shows a wrong setting or a hostile name, and a retry cannot succeed.
 //
 // # At the receiver
 //
-// Deliveries repeat. A receiver stores the key in the transaction that has the effect,
-// and keeps it for longer than the sender retries. [Verifier.Once] does both for a
-// receiver with a PostgreSQL database of its own. By hand, and in any database, it is:
+// Deliveries can repeat. A receiver stores the key in the transaction that has the effect,
+// and keeps it for longer than the sender retries. [Verifier.Once] does both for a receiver
+// with its own PostgreSQL database. By hand, in any database:
 //
 //	BEGIN;
 //	INSERT INTO seen (key) VALUES ($1) ON CONFLICT DO NOTHING; -- no row: answer 200, do nothing
 //	… the effect …
 //	COMMIT;
 //
-// The key to store is the webhook-id: the signature covers it, and not X-Idempotency-Key.
+// The key to store is the webhook-id: the signature covers it, but not X-Idempotency-Key.
 package webhook

@@ -18,7 +18,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// A delivery, from both ends.
+// A delivery, seen by the sender and by the receiver.
 func Example() {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	verifier, err := webhook.NewVerifier(secret)
@@ -46,23 +46,23 @@ func Example() {
 	// <nil>
 }
 
-// Everything that is wrong is said at once.
+// New reports every wrong setting at once.
 func ExampleNew() {
 	_, err := webhook.New("http://169.254.169.254/latest/meta-data", webhook.WithSecrets("secret"))
 	fmt.Println(err)
 	// Output:
-	// webhook: the URL's scheme is "http", not https; http is for receivers in a private network, which are not allowed
+	// webhook: the URL's scheme is "http", not https; http needs AllowPrivate
 	// webhook: secret 1 is not base64, as in whsec_$(openssl rand -base64 32)
 }
 
-// A receiver verifies before it believes.
+// A receiver verifies a delivery before it acts.
 func ExampleVerifier_Handler() {
 	verifier, err := webhook.NewVerifier("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		panic(err)
 	}
 	receiver := verifier.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusNoContent) // what r.Header's X-Idempotency-Key has not done before
+		w.WriteHeader(http.StatusNoContent) // the place to do so is after the key is stored
 	}))
 
 	answer := httptest.NewRecorder()
@@ -88,7 +88,7 @@ func answering(status int, header ...string) error {
 	return deliverer.Deliver(context.Background(), almanac.Delivery{Attempt: 1, At: time.Now(), Event: almanac.Event{Payload: []byte("{}")}})
 }
 
-// What a receiver answers says whether there is another attempt.
+// The response status decides whether another attempt follows.
 func ExampleDeliverer() {
 	for _, err := range []error{answering(http.StatusAccepted), answering(http.StatusTooManyRequests, "60"), answering(http.StatusGone)} {
 		fmt.Println(err, errors.Is(err, almanac.ErrPermanent))
@@ -105,7 +105,7 @@ func ExampleStatusError() {
 	// Output: true 418
 }
 
-// Settings out of their bounds are all named.
+// New names every setting that is out of bounds.
 func ExampleOption() {
 	_, err := webhook.New("https://example.com/hook", webhook.WithConcurrency(-1), webhook.WithTimeout(0))
 	fmt.Println(err)
@@ -139,7 +139,7 @@ func ExampleBeginner() {
 	// Output: 401
 }
 
-// An effect that can never succeed says so, and the sender gives up.
+// An effect that can never succeed returns a permanent error, and the sender stops trying.
 func ExampleEffect() {
 	var effect webhook.Effect = func(_ context.Context, _ pgx.Tx, delivery webhook.Accepted) error {
 		var body struct{ Message string }

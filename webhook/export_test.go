@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Transport is what d sends by, for tests that lead it elsewhere.
+// Transport returns the transport of d, for tests that redirect it.
 func (d *Deliverer) Transport() *http.Transport { return d.transport }
 
 // NewDialer returns the dialer of a deliverer with some options.
@@ -17,7 +17,7 @@ func NewDialer(options ...Option) *net.Dialer {
 	return newDialer(s.guard())
 }
 
-// Receivers is how many receivers an option of WithConcurrency keeps something of.
+// Receivers returns how many receivers an option of WithConcurrency stores data for.
 func Receivers(option Option) int {
 	var s settings
 	option(&s)

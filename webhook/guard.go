@@ -15,12 +15,12 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Why a receiver must not be dialled from here.
+// Reasons for which a receiver is not dialled.
 var (
-	// ErrProhibitedAddress reports that its name leads to an address that is not
-	// public; see [AllowPrivate].
+	// ErrProhibitedAddress reports that the receiver's name resolves to an address that is
+	// not public; see [AllowPrivate].
 	ErrProhibitedAddress = errors.New("webhook: prohibited address")
-	// ErrProhibitedPort reports a port that is not 443; see [AllowPorts].
+	// ErrProhibitedPort reports a port other than 443; see [AllowPorts].
 	ErrProhibitedPort = errors.New("webhook: prohibited port")
 )
 
@@ -32,9 +32,9 @@ const (
 	httpPort, httpsPort = 80, 443
 )
 
-// newTransport returns a transport of our own: no proxy of the environment, which
-// would dial for us where the guard does not see it, and a bound on everything
-// that a receiver could make endless.
+// newTransport returns a transport with a bound on everything that a receiver could make
+// endless. It uses no proxy of the environment: a proxy would dial where the guard cannot
+// check the address.
 func newTransport(g guard) *http.Transport {
 	return &http.Transport{
 		DialContext:            newDialer(g).DialContext,
@@ -48,15 +48,15 @@ func newTransport(g guard) *http.Transport {
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
-		// A connection of HTTP/2 outlives a request that timed out, and one that died
-		// unseen would take all the following with it until TCP gives up, in a quarter of
-		// an hour. Found out within 15 seconds, it costs one attempt.
+		// An HTTP/2 connection outlives a request that timed out. If the connection is
+		// dead, every request on it fails until TCP gives up after a quarter of an hour. A
+		// ping detects this within 15 seconds, at the cost of one attempt.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: headerTimeout, PingTimeout: dialTimeout},
 	}
 }
 
-// newDialer returns a dialer that asks the guard about each address, after the
-// last name was resolved and before anything is sent.
+// newDialer returns a dialer that checks each address with the guard, after the name was
+// resolved and before anything is sent.
 func newDialer(g guard) *net.Dialer {
 	return &net.Dialer{
 		Timeout:   dialTimeout,
@@ -71,18 +71,18 @@ func newDialer(g guard) *net.Dialer {
 	}
 }
 
-// guard says what may be dialled.
+// guard decides which addresses and ports may be dialled.
 type guard struct {
-	private bool // private addresses too, not only public ones
-	anyPort bool // and not only httpsPort and those that follow
+	private bool // allows private addresses too
+	anyPort bool // allows every port, not only httpsPort and ports
 	ports   []uint16
 }
 
-// public knows the special-purpose registries of IANA.
+// public knows IANA's registries of special-purpose addresses.
 var public = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork())
 
-// check judges the address that is about to be dialled, and its port. An IPv4
-// address in IPv6 clothing is judged as what it is.
+// check returns an error unless the address and port may be dialled. It checks an
+// IPv4-mapped IPv6 address as the IPv4 address.
 func (g guard) check(to netip.AddrPort) error {
 	ip := to.Addr().Unmap().WithZone("")
 	metadata := slices.ContainsFunc(cloudMetadata, func(p netip.Prefix) bool { return p.Contains(ip) })
@@ -97,15 +97,16 @@ func (g guard) checkPort(port uint16) error {
 	if g.anyPort || port == httpsPort || slices.Contains(g.ports, port) {
 		return nil
 	}
-	return fmt.Errorf("%w: %d (others than 443 take AllowPorts)", ErrProhibitedPort, port)
+	return fmt.Errorf("%w: %d (ports other than 443 need AllowPorts)", ErrProhibitedPort, port)
 }
 
-// sharedSpace is what carriers and overlay networks use like private space (RFC 6598).
+// sharedSpace is the address space that carriers and overlay networks use like private
+// space (RFC 6598).
 var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
 
-// cloudMetadata is where clouds tell a machine its credentials, outside of the
-// link-local ranges, which are forbidden anyway: these look like any private
-// address, and Azure's like a public one.
+// cloudMetadata are the addresses outside the link-local ranges at which clouds serve
+// credentials to a machine. They look like private addresses, and Azure's like a public
+// one. The link-local ranges are always forbidden.
 var cloudMetadata = []netip.Prefix{
 	netip.MustParsePrefix("100.100.100.200/32"),     // Alibaba
 	netip.MustParsePrefix("fd00:100::100:200/128"),  // Alibaba

@@ -17,8 +17,8 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// Each row is one address of a range of the special-purpose registries, or one
-// that clouds use for their own ends.
+// Each row is one address of a range of the special-purpose registries, or an address that
+// clouds use for their own purposes.
 func TestGuardKnowsEveryRange(t *testing.T) {
 	t.Parallel()
 	const always, private, never = "always", "with AllowPrivate", "never"
@@ -59,8 +59,8 @@ func TestGuardKnowsEveryRange(t *testing.T) {
 	}
 }
 
-// A name is judged by where it leads when it is dialled. The receiver listens
-// without accepting, so a connection would be waiting there.
+// A name is checked by its address when it is dialled. The receiver listens without
+// accepting, so the test would see a waiting connection.
 func TestDeliverDialsNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,8 +79,8 @@ func TestDeliverDialsNoPrivateAddress(t *testing.T) {
 	require.Error(t, err, "nobody knocked")
 }
 
-// The standard library never uses a proxy for loopback, so the URL is of a name
-// that leads nowhere: only a proxy could hear of it.
+// The standard library never uses a proxy for loopback. The URL therefore has a name that
+// does not resolve, and only a proxy could get the request.
 func TestDeliverTakesNoProxyFromTheEnvironment(t *testing.T) {
 	proxy := listen(t, status(http.StatusOK))
 	t.Setenv("HTTP_PROXY", proxy.URL)
@@ -90,8 +90,7 @@ func TestDeliverTakesNoProxyFromTheEnvironment(t *testing.T) {
 	require.Empty(t, proxy.heard())
 }
 
-// Which port a URL names is known at once. The dialler asks again: nobody but the
-// guard decides, whatever led there.
+// New checks the port of the URL. The dialer checks it again with the same guard.
 func TestOnlyPortsThatAreAllowedAreDialled(t *testing.T) {
 	t.Parallel()
 	private, ports := webhook.AllowPrivate, webhook.AllowPorts
@@ -124,8 +123,8 @@ func TestOnlyPortsThatAreAllowedAreDialled(t *testing.T) {
 			_, early := webhook.New(tt.url, options...)
 			require.Equal(t, tt.ok, early == nil, "%v", early)
 
-			// The same receiver by a name tells only its port, and so does one with leave for
-			// all of them, whose dialler is another's.
+			// A name with AllowPrivate passes New with any port, so the dialer is replaced
+			// by one with the options of the test case.
 			d, err := webhook.New(tt.url, private(), webhook.WithTimeout(10*time.Second))
 			require.NoError(t, err)
 			t.Cleanup(d.CloseIdleConnections)

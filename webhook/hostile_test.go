@@ -15,9 +15,9 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// What a receiver writes must not travel through an error into a database or a
-// log, least of all when it is no web server at all.
-func TestErrorsRepeatNothingThatAReceiverWrote(t *testing.T) {
+// Text from a receiver must not get into a database or a log through an error, in
+// particular when the receiver is not a web server.
+func TestErrorsContainNothingFromTheReceiver(t *testing.T) {
 	t.Parallel()
 	say := func(words string) http.HandlerFunc {
 		return misbehave(func(c io.ReadWriteCloser) { _, _ = io.WriteString(c, words) })
@@ -43,7 +43,7 @@ func TestErrorsRepeatNothingThatAReceiverWrote(t *testing.T) {
 	}
 }
 
-func TestDeliverReadsNoMoreThanItMust(t *testing.T) {
+func TestDeliverReadsABoundedResponse(t *testing.T) {
 	t.Parallel()
 	const endless = 64 << 20
 	written := make(chan int, 1)
@@ -72,7 +72,7 @@ func TestDeliverRefusesHeadersOfUnusualSize(t *testing.T) {
 	}
 }
 
-func TestDeliverTrustsOnlyWhomTheSystemTrusts(t *testing.T) {
+func TestDeliverTrustsOnlyTheSystemsAuthorities(t *testing.T) {
 	t.Parallel()
 	secure := httptest.NewTLSServer(status(http.StatusOK))
 	t.Cleanup(secure.Close)
@@ -84,9 +84,9 @@ func TestDeliverTrustsOnlyWhomTheSystemTrusts(t *testing.T) {
 	require.NotErrorIs(t, err, almanac.ErrPermanent, "certificates are renewed")
 }
 
-// A kilobyte can become a gigabyte for whoever unpacks it. Nothing is asked for
-// packed, and what comes so is read as it is.
-func TestDeliverUnpacksNothing(t *testing.T) {
+// A kilobyte can decompress to a gigabyte. Deliver asks for no compression, and reads a
+// compressed response as it is.
+func TestDeliverDecompressesNothing(t *testing.T) {
 	t.Parallel()
 	r := listen(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

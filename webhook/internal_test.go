@@ -28,7 +28,7 @@ func FuzzRetryAfter(f *testing.F) {
 		if seconds, err := strconv.Atoi(value); err == nil && value[0] != '+' && wait != min(max(time.Duration(seconds), 0), 86400)*time.Second && seconds < 1e9 {
 			t.Errorf("Retry-After %q = %v, want so many seconds up to a day", value, wait)
 		}
-		// What it says in words as a date, it says as a date.
+		// The same wait as a date must give the same result.
 		date := at.Add(wait).UTC()
 		if year := date.Year(); year >= 1970 && year <= 9999 && retryAfter(date.Format(http.TimeFormat), at) != wait.Truncate(time.Second) {
 			t.Errorf("Retry-After %q = %v, and as a date %v", value, wait, retryAfter(date.Format(http.TimeFormat), at))
@@ -76,8 +76,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzSignatures signs with two secrets, as while receivers change over, hides the
-// signatures among whatever else stands there, and finds them again.
+// FuzzSignatures signs with two secrets, as a sender does while receivers change over. It
+// hides the signatures among other text, and the verifier must find them.
 func FuzzSignatures(f *testing.F) {
 	keys, err := parseSecrets([]string{"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXJvdGhlcm90aGVy"})
 	if err != nil {
@@ -118,15 +118,15 @@ func FuzzSignatures(f *testing.F) {
 	})
 }
 
-// inside are networks that must not be dialled without leave, written down apart
-// from the registries that the guard knows.
+// inside are networks that must not be dialled by default, listed independently of the
+// registries that the guard uses.
 var inside = []string{
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
 	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "::/8", "64:ff9b::/96", "64:ff9b:1::/48",
 	"100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
 }
 
-// FuzzGuard compares the guard with that list, in every clothing of an address.
+// FuzzGuard compares the guard with that list, in every notation of an address.
 func FuzzGuard(f *testing.F) {
 	var networks []netip.Prefix
 	for _, text := range inside {
@@ -174,7 +174,7 @@ func FuzzNew(f *testing.F) {
 		}
 		r, err := http.NewRequest(http.MethodPost, target, nil)
 		if err != nil {
-			t.Fatalf("%q is accepted and makes no request: %v", target, err)
+			t.Fatalf("%q is accepted but no request can be made: %v", target, err)
 		}
 		u := r.URL
 		if len(target) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Port() != "" && portOf(u) != 443 {

@@ -15,18 +15,18 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// StatusError says that the receiver answered, and not with 2xx.
+// StatusError reports that the receiver's response status was not 2xx.
 type StatusError struct{ Code int }
 
 func (e *StatusError) Error() string {
 	return strings.TrimRight(fmt.Sprintf("webhook: receiver answered %d %s", e.Code, http.StatusText(e.Code)), " ")
 }
 
-// longestWait is the longest that a receiver may ask for.
+// longestWait is the longest wait that a receiver may ask for.
 const longestWait = 24 * time.Hour
 
-// judge turns an answer into the result of an attempt that began at the given
-// time by the database's clock.
+// judge returns the result of an attempt from its response. The attempt began at the given
+// database time.
 func judge(r *http.Response, at time.Time) error {
 	if r.StatusCode >= 200 && r.StatusCode <= 299 {
 		return nil
@@ -41,8 +41,8 @@ func judge(r *http.Response, at time.Time) error {
 	return err
 }
 
-// transient reports whether a status is worth another attempt. A redirect is: the
-// receiver moved, and somebody will notice and change the URL.
+// transient reports whether another attempt may succeed after a status. Redirects count:
+// the receiver has moved, and an operator can correct the URL before the next attempt.
 func transient(code int) bool {
 	switch code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -51,9 +51,9 @@ func transient(code int) bool {
 	return code < 400 || code >= 500
 }
 
-// retryAfter reads how long a receiver asks to be left alone: seconds or a date
-// (RFC 9110, section 10.2.3). More seconds than a number holds are seconds still;
-// what is neither asks for nothing.
+// retryAfter returns the wait that a Retry-After header asks for, in seconds or as a date
+// (RFC 9110, section 10.2.3). A number of seconds that overflows counts as longestWait. Any
+// other value counts as zero.
 func retryAfter(value string, at time.Time) time.Duration {
 	if value == "" {
 		return 0
@@ -68,8 +68,8 @@ func retryAfter(value string, at time.Time) time.Duration {
 	return min(max(date.Sub(at), 0), longestWait)
 }
 
-// unanswered turns the want of an answer into the result of an attempt. A refusal
-// to dial is final: it tells of a wrong setting, and asking again changes none.
+// unanswered returns the result of an attempt without a response. A refusal to dial is
+// final: it shows a wrong setting, which a retry does not change.
 func unanswered(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, ErrBusy):
@@ -85,7 +85,7 @@ func unanswered(ctx context.Context, err error) error {
 	return &silence{err, "the connection was lost, or what came is not HTTP"}
 }
 
-// silence is an attempt that no answer came to.
+// silence is the error of an attempt without a response.
 type silence struct {
 	err    error
 	reason string
@@ -94,9 +94,9 @@ type silence struct {
 func (e *silence) Error() string { return "webhook: no answer: " + e.reason }
 func (e *silence) Unwrap() error { return e.err }
 
-// isOurs reports whether the words of an error come from this side. The others are
-// the HTTP parser's, and quote what it stumbled over: what an internal service that
-// is no web server says must not be read in an event's last error.
+// isOurs reports whether the text of an error was written on this side. Other errors come
+// from the HTTP parser and quote what it read. An internal service that is not a web server
+// could otherwise leak data into an event's last error.
 func isOurs(err error) bool {
 	var (
 		network     *net.OpError

@@ -21,8 +21,8 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// connected returns a deliverer whose every connection is one end of a pipe, with
-// the receiver at the other: in a bubble, nothing of it takes real time.
+// connected returns a deliverer whose connections are pipes to the receiver, so that in a
+// synctest bubble nothing takes real time.
 func connected(t *testing.T, url string, receiver func(net.Conn), options ...webhook.Option) *webhook.Deliverer {
 	t.Helper()
 	var receivers sync.WaitGroup
@@ -36,8 +36,8 @@ func connected(t *testing.T, url string, receiver func(net.Conn), options ...web
 	return d
 }
 
-// says answers with some words, and then with a byte a second if there is one, for
-// an hour: who has no limit of its own is found out, and does not hang.
+// says sends some text and then, if drip is not empty, drip once a second for an hour. A
+// deliverer without a limit of its own fails the test but does not hang.
 func says(words, drip string) func(net.Conn) {
 	return func(c net.Conn) {
 		began, buffer := time.Now(), make([]byte, 4<<10)
@@ -89,9 +89,9 @@ func TestDeliverTakesNoLongerThanItsLimits(t *testing.T) {
 	}
 }
 
-// Not parallel: package net makes a channel when it first asks a name server, and
-// that must not happen in a bubble, which would keep it for itself.
-func TestDeliverWaitsForNoNameServer(t *testing.T) {
+// Not parallel: package net creates a channel at its first name server query, and that
+// channel must not belong to a bubble.
+func TestDeliverLimitsTheNameLookup(t *testing.T) {
 	silent := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("no network")
 	}}
@@ -114,9 +114,8 @@ func TestDeliverWaitsForNoNameServer(t *testing.T) {
 	})
 }
 
-// The address is good, and nobody there says yes or no: what the guard let pass
-// waits for an answer as a connection does.
-func TestDeliverWaitsForNoConnection(t *testing.T) {
+// The address is allowed, and nothing there accepts or refuses the connection.
+func TestDeliverLimitsTheConnect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dialer := webhook.NewDialer()
@@ -143,8 +142,8 @@ func TestDeliverWaitsForNoConnection(t *testing.T) {
 	})
 }
 
-// A cable carries bytes to the other end until it is cut: then it swallows them,
-// as a network does that forgot a connection.
+// A cable carries bytes to the other end until it is cut. Then it drops them, as a network
+// does that has lost the state of a connection.
 type cable struct {
 	net.Conn
 	cut *atomic.Bool
@@ -157,7 +156,7 @@ func (c cable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// cables is a network of them, to one listener.
+// cables is a network of such connections to one listener.
 type cables struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -201,9 +200,9 @@ func overHTTP2(t *testing.T, network *cables, answer http.HandlerFunc) *webhook.
 	return d
 }
 
-// A connection of HTTP/2 serves many deliveries, so it must not take all of them
-// down when it dies without a word.
-func TestDeliverLeavesAConnectionThatDied(t *testing.T) {
+// An HTTP/2 connection carries many deliveries, so they must not all fail when it dies
+// silently.
+func TestDeliverReplacesADeadHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		network := &cables{conns: make(chan net.Conn), closed: make(chan struct{})}

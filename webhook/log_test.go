@@ -14,7 +14,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// lineOf delivers to a receiver that answers with a status, and returns what is logged.
+// lineOf delivers to a receiver that responds with a status, and returns the logged line.
 func lineOf(t *testing.T, d almanac.Delivery, code int) map[string]any {
 	t.Helper()
 	r := listen(t, status(code))

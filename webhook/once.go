@@ -114,7 +114,7 @@ func (v *Verifier) Once(db Beginner, ttl time.Duration, next Effect) (http.Handl
 	refuse(v == nil, "no verifier is given")
 	refuse(db == nil, "no database is given")
 	refuse(next == nil, "no effect is given")
-	refuse(ttl != 0 && ttl < minKeep, "a ttl of %v is less than %v, for which a recorded delivery can be played again", ttl, minKeep)
+	refuse(ttl != 0 && ttl < minKeep, "a ttl of %v is less than %v, the time in which a recorded delivery can be replayed", ttl, minKeep)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

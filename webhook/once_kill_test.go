@@ -22,12 +22,12 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// receiverURL makes a run of the test program a receiver, which serves the listener that it
-// inherits and stores effects in the database of that URL until it is killed.
+// receiverURL is the environment variable that makes the test program a receiver. It serves
+// the inherited listener and stores effects in the database of that URL until it is killed.
 const receiverURL = "ALMANAC_TEST_WEBHOOK_RECEIVER_URL"
 
-// receive never returns unless it fails. Each of its effects takes a while, so that many
-// are under way at any time.
+// receive returns only if it fails. Each effect takes a while, so that many are under way
+// at any time.
 func receive(url string) error {
 	pool, err := pgxpool.New(context.Background(), url)
 	if err != nil {
@@ -55,7 +55,7 @@ func receive(url string) error {
 	return http.Serve(inherited, handler)
 }
 
-// doorway is a listener that outlives the processes which serve it, as the address of a
+// doorway is a listener that outlives the processes that serve it, as the address of a
 // service does.
 type doorway struct {
 	url  string
@@ -84,7 +84,8 @@ func (d doorway) open(t *testing.T, database string) *exec.Cmd {
 	return program
 }
 
-// deliverAll delivers each key twice at once, each until it is accepted.
+// deliverAll delivers each key twice at once, and repeats each delivery until it is
+// accepted.
 func deliverAll(ctx context.Context, t *testing.T, url string, keys int) (accepted *atomic.Int32, wait func()) {
 	t.Helper()
 	accepted = new(atomic.Int32)
@@ -136,7 +137,7 @@ func TestOnceHoldsWhenReceiversAreKilled(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = watch.Close(context.WithoutCancel(ctx)) }()
 
-	// In a transaction that has stored its effect.
+	// Sessions in a transaction that has stored its effect.
 	const under = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT pg_sleep%' AND pid <> pg_backend_pid()"
 	receiver := door.open(t, database)
 	for kill := range kills {

@@ -22,10 +22,10 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// effects is the table of what a receiver did. It has a row for each time.
+// effects is the table that records what a receiver did: one row for each effect.
 const effects = `CREATE TABLE effects (key text NOT NULL, body text NOT NULL)`
 
-// receiverPool returns a pool on a receiver's own database.
+// receiverPool returns a pool on a new database for a receiver.
 func receiverPool(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), pgtest.EmptyURL(t))
@@ -38,13 +38,13 @@ func receiverPool(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// store is an effect that has a row to show.
+// store is an effect that inserts a row.
 func store(ctx context.Context, tx pgx.Tx, a webhook.Accepted) error {
 	_, err := tx.Exec(ctx, "INSERT INTO effects (key, body) VALUES ($1, $2)", a.Key, string(a.Body))
 	return err
 }
 
-// once returns a receiver of what is signed with secret a.
+// once returns a receiver for deliveries signed with secret a.
 func once(t *testing.T, pool *pgxpool.Pool, next webhook.Effect) http.Handler {
 	t.Helper()
 	verifier, err := webhook.NewVerifier(secret('a'))
@@ -54,7 +54,7 @@ func once(t *testing.T, pool *pgxpool.Pool, next webhook.Effect) http.Handler {
 	return handler
 }
 
-// ask sends a delivery of {} that is signed with secret a, and returns the answer.
+// ask sends a delivery of {} signed with secret a, and returns the response.
 func ask(ctx context.Context, t *testing.T, to http.Handler, key string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", bytes.NewReader([]byte("{}")))
@@ -70,7 +70,7 @@ func count(t *testing.T, pool *pgxpool.Pool, query string, args ...any) (n int) 
 	return n
 }
 
-// The sender is the library's own, and the connection a real one.
+// The sender is this package's deliverer, over a real connection.
 func TestOnceAnswersADuplicateWithoutRepeatingTheEffect(t *testing.T) {
 	t.Parallel()
 	pool := receiverPool(t)
@@ -99,8 +99,9 @@ func TestOnceSaysWhatIsADuplicate(t *testing.T) {
 	}
 }
 
-// X-Idempotency-Key is not signed: with another one a recorded delivery would run again.
-func TestOnceGoesByTheSignedKey(t *testing.T) {
+// X-Idempotency-Key is not signed. If it counted, a recorded delivery with another value
+// would run again.
+func TestOnceUsesTheSignedKey(t *testing.T) {
 	t.Parallel()
 	pool := receiverPool(t)
 	receiver := once(t, pool, store)
@@ -113,7 +114,7 @@ func TestOnceGoesByTheSignedKey(t *testing.T) {
 	require.Equal(t, 1, count(t, pool, "SELECT count(*) FROM effects"))
 }
 
-// Duplicates that arrive while the first is under way wait for what becomes of it.
+// Duplicates that arrive while the first delivery is under way wait for its outcome.
 func TestOnceRunsConcurrentDuplicatesOnce(t *testing.T) {
 	t.Parallel()
 	const duplicates = 6
@@ -149,7 +150,7 @@ func TestOnceRunsConcurrentDuplicatesOnce(t *testing.T) {
 			for range duplicates - 1 {
 				answers.Go(send)
 			}
-			// Those that wait may have all connections of the pool.
+			// The waiting deliveries may occupy all connections of the pool.
 			watch, err := pgx.Connect(t.Context(), pgtest.Direct(t, pool.Config().ConnString()))
 			require.NoError(t, err)
 			defer func() { _ = watch.Close(context.WithoutCancel(t.Context())) }()
@@ -175,8 +176,8 @@ func TestOnceRunsConcurrentDuplicatesOnce(t *testing.T) {
 	}
 }
 
-// eventually reports whether a condition comes to hold. It leaves the test running, which
-// has others to release first.
+// eventually reports whether a condition becomes true. It does not stop the test, which
+// must still unblock others.
 func eventually(t *testing.T, condition func() bool) bool {
 	t.Helper()
 	deadline, tick := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
@@ -213,7 +214,7 @@ func TestOnceForgetsKeysAfterTheirTime(t *testing.T) {
 	require.Equal(t, 1, count(t, pool, "SELECT count(*) FROM webhook_accepted"), "and the other key is deleted")
 }
 
-func TestOnceLeavesNothingWhereTheEffectFails(t *testing.T) {
+func TestOnceRollsBackWhenTheEffectFails(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		fail func() error
@@ -221,7 +222,7 @@ func TestOnceLeavesNothingWhereTheEffectFails(t *testing.T) {
 	}{
 		"an error":              {func() error { return errors.New("no ink") }, http.StatusInternalServerError},
 		"one that is permanent": {func() error { return almanac.Permanent(errors.New("no such user")) }, http.StatusUnprocessableEntity},
-		"a panic":               {func() error { panic(http.ErrAbortHandler) }, http.StatusOK}, // what a recorder says that nobody wrote to
+		"a panic":               {func() error { panic(http.ErrAbortHandler) }, http.StatusOK}, // the default status of a recorder without a response
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -257,7 +258,7 @@ func TestOnceVerifiesFirst(t *testing.T) {
 	require.Equal(t, 0, count(t, pool, "SELECT count(*) FROM webhook_accepted"))
 }
 
-func TestOnceWithoutItsTableAsksForAnotherAttempt(t *testing.T) {
+func TestOnceAnswers500WithoutItsTable(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), pgtest.EmptyURL(t))
 	require.NoError(t, err)
@@ -278,8 +279,8 @@ func TestOnceNamesEveryWrongArgument(t *testing.T) {
 	require.ErrorContains(t, err, "a ttl of -1h0m0s")
 }
 
-// WEBHOOK_TEST_URL names a receiver elsewhere whose inspector shows what arrives, such as
-// one of webhook.site. Without it the receiver is one of the test's own, which is looked at.
+// WEBHOOK_TEST_URL names an external receiver that shows incoming requests, such as one of
+// webhook.site. Without the variable, the test uses and checks its own receiver.
 func TestDeliveryToTheReceiverOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	own := listen(t, status(http.StatusOK))

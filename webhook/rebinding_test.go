@@ -19,8 +19,8 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// A nameServer answers each question about a name with the next of its answers,
-// and the last for ever, whatever the name.
+// A nameServer answers successive questions with its successive answers, and repeats the
+// last one, for any name.
 type nameServer struct {
 	net.PacketConn
 	answers [][]netip.Addr
@@ -52,7 +52,7 @@ func (s *nameServer) serve() {
 		if err != nil {
 			return
 		}
-		_, _ = s.WriteTo(s.answer(buffer[:n]), from) // who is not answered asks again
+		_, _ = s.WriteTo(s.answer(buffer[:n]), from) // a client without a response asks again
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *nameServer) serve() {
 func (s *nameServer) answer(query []byte) []byte {
 	const header = 12
 	end := header
-	for query[end] != 0 { // past the labels of the name
+	for query[end] != 0 { // skip the labels of the name
 		end += 1 + int(query[end])
 	}
 	end += 5 // and its type and class
@@ -75,19 +75,19 @@ func (s *nameServer) answer(query []byte) []byte {
 			continue
 		}
 		response[7]++
-		response = append(response, 0xc0, header, byte(kind>>8), byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(ip.BitLen()/8)) // for no time at all
+		response = append(response, 0xc0, header, byte(kind>>8), byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(ip.BitLen()/8)) // with a TTL of zero
 		response = append(response, ip.AsSlice()...)
 	}
 	return response
 }
 
-// errOutside keeps a test from leaving the machine.
-var errOutside = errors.New("the test ends at the border")
+// errOutside stops a test from connecting to another machine.
+var errOutside = errors.New("the test must not leave the machine")
 
 func portOf(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }
 
-// rebound returns a deliverer to a name of the name server's at a listener's port,
-// and the addresses that its guard let pass.
+// rebound returns a deliverer to a name of the name server at a listener's port. The
+// returned function returns the addresses that the guard allowed.
 func rebound(t *testing.T, listener net.Listener, answers ...[]netip.Addr) (*webhook.Deliverer, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -116,9 +116,9 @@ func rebound(t *testing.T, listener net.Listener, answers ...[]netip.Addr) (*web
 	return d, func() []string { mu.Lock(); defer mu.Unlock(); return passed }
 }
 
-// A name that led outside leads inside when it is asked for again, or leads to
-// both at once.
-func TestDeliverIsNotLedInsideByANameThatChangesItsMind(t *testing.T) {
+// A name that resolved to a public address resolves to a private one at the next lookup, or
+// to both at once.
+func TestDeliverChecksEveryAddressANameResolvesTo(t *testing.T) {
 	t.Parallel()
 	outside := netip.MustParseAddr("93.184.216.34")
 	for _, text := range []string{
@@ -156,9 +156,9 @@ func TestDeliverIsNotLedInsideByANameThatChangesItsMind(t *testing.T) {
 	}
 }
 
-// Many a resolver takes these for numbers. Ours has heard of no such host, or what
-// they come to is judged like any other address.
-func TestDeliverIsNotLedInsideByOddSpellings(t *testing.T) {
+// Many resolvers read these names as numeric addresses. Either they do not resolve here, or
+// their address is checked like any other.
+func TestDeliverChecksNumericSpellingsOfAddresses(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

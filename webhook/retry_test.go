@@ -11,15 +11,16 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// A wait is compared as almanac.RetryAfter makes it: how long it is cannot be asked.
-func TestDeliverPassesOnHowLongToWait(t *testing.T) {
+// A wait is compared with an error of almanac.RetryAfter, because the wait itself cannot be
+// read.
+func TestDeliverPassesOnRetryAfter(t *testing.T) {
 	t.Parallel()
-	// Far from the machine's clock: a date is measured from the attempt's own instant.
+	// Far from the machine's clock: a date counts from the time of the attempt.
 	at := time.Date(2031, 3, 29, 1, 0, 0, 0, time.UTC)
 	tests := map[string]struct {
 		code  int
 		value string
-		want  time.Duration // zero: nothing is asked for
+		want  time.Duration // zero means none
 	}{
 		"seconds":                  {429, "120", 2 * time.Minute},
 		"a date":                   {503, "Sat, 29 Mar 2031 01:00:30 GMT", 30 * time.Second},
@@ -54,7 +55,7 @@ func TestDeliverPassesOnHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestDeliverDoesNotWaitForWhatIsFinal(t *testing.T) {
+func TestDeliverIgnoresRetryAfterOfFinalStatuses(t *testing.T) {
 	t.Parallel()
 	r := listen(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "60")
@@ -65,7 +66,7 @@ func TestDeliverDoesNotWaitForWhatIsFinal(t *testing.T) {
 	require.EqualError(t, err, "webhook: receiver answered 410 Gone")
 }
 
-func TestStatusErrorNamesWhatHasNoName(t *testing.T) {
+func TestStatusErrorHandlesUnknownStatuses(t *testing.T) {
 	t.Parallel()
 	require.EqualError(t, &webhook.StatusError{Code: 599}, "webhook: receiver answered 599")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-func TestNewRefusesURLsThatHideSomething(t *testing.T) {
+func TestNewRefusesUnsafeURLs(t *testing.T) {
 	t.Parallel()
 	private := webhook.AllowPrivate()
 	tests := map[string]struct {
@@ -74,7 +74,7 @@ func TestSecretsAreLongOrRefused(t *testing.T) {
 	}
 	tests := map[string]struct {
 		secrets []string
-		want    string // what the error says; empty is none
+		want    string // part of the error; empty means none
 	}{
 		"none at all":           {nil, "no secret is given"},
 		"an empty one":          {[]string{""}, "secret 1 has 0 bytes"},
@@ -102,14 +102,14 @@ func TestSecretsAreLongOrRefused(t *testing.T) {
 	}
 }
 
-func TestNewKeepsTheHeadersThatAreNotTheCallers(t *testing.T) {
+func TestNewRefusesReservedHeaders(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"webhook-id", "webhook-timestamp", "webhook-signature", "x-idempotency-key", "content-type", "user-agent", "content-length", "content-encoding",
 		"accept-encoding", "transfer-encoding", "te", "trailer", "host", "connection", "keep-alive", "proxy-connection", "upgrade", "expect",
 	} {
 		_, err := webhook.New("https://example.com", webhook.WithHeader(name, "x"))
-		require.ErrorContains(t, err, "not the caller's", name)
+		require.ErrorContains(t, err, "is reserved", name)
 	}
 	for what, header := range map[string][2]string{
 		"a line's end in a value":   {"X-Token", "a\r\nHost: b"},

@@ -24,8 +24,9 @@ const (
 	version = "v1,"
 )
 
-// key returns the signature of a delivery by one secret, as it is sent. It is a
-// function, lest a log repeat the secret: what a function holds is not printed.
+// key returns the signature of a delivery by one secret, as it is sent. It is a function
+// because the values that a function captures are not printed, so no log can contain the
+// secret.
 type key func(id, timestamp string, body []byte) string
 
 func newKey(secret []byte) key {
@@ -37,7 +38,7 @@ func newKey(secret []byte) key {
 	}
 }
 
-// parseSecrets decodes secrets; the error names them by their place.
+// parseSecrets decodes secrets. Its error names them by their position.
 func parseSecrets(secrets []string) ([]key, error) {
 	var errs []error
 	if len(secrets) == 0 {

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Why a delivery is not to be trusted.
+// Reasons for which a delivery is not genuine.
 var (
 	ErrUnsigned  = errors.New("webhook: a signature header is missing or malformed")
-	ErrSignature = errors.New("webhook: the signature is not ours")
+	ErrSignature = errors.New("webhook: the signature is by none of the secrets")
 	ErrTimestamp = errors.New("webhook: the timestamp is too far from now")
 )
 
-// Tolerance is how far a delivery's timestamp may be from the receiver's clock.
-// It bounds how long a delivery that somebody recorded can be played again.
+// Tolerance is how far a delivery's timestamp may be from the receiver's clock. It bounds
+// how long a recorded delivery can be replayed.
 const Tolerance = 5 * time.Minute
 
-// Verifier tells genuine deliveries from others. It is safe for concurrent use.
+// Verifier distinguishes genuine deliveries from others. It is safe for concurrent use.
 type Verifier struct{ keys []key }
 
-// NewVerifier returns a verifier that accepts what was signed with any of the
-// secrets, which have the form that [WithSecrets] takes.
+// NewVerifier returns a verifier that accepts deliveries signed with any of the secrets.
+// The secrets have the form that [WithSecrets] takes.
 func NewVerifier(secrets ...string) (*Verifier, error) {
 	keys, err := parseSecrets(secrets)
 	if err != nil {
@@ -42,7 +42,7 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error {
 	id, timestamp, signatures := header.Get(headerID), header.Get(headerTimestamp), header.Get(headerSignature)
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
-	// A dot in the id would let it and the timestamp be read in two ways.
+	// A dot in the id would make the signed text ambiguous.
 	if id == "" || strings.Contains(id, ".") || err != nil || signatures == "" {
 		return ErrUnsigned
 	}
@@ -55,9 +55,9 @@ func (v *Verifier) Verify(header http.Header, body []byte, now time.Time) error 
 	return nil
 }
 
-// signed reports whether one of the space-separated signatures is by one of the
-// keys, in a time that does not tell how nearly. The body is hashed once for each
-// key, however many signatures a stranger sends.
+// signed reports whether one of the space-separated signatures is by one of the keys. The
+// comparison takes constant time. The body is hashed once for each key, however many
+// signatures an attacker sends.
 func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
 	for _, k := range v.keys {
 		ours := []byte(k(id, timestamp, body))
@@ -70,13 +70,12 @@ func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
 	return false
 }
 
-// maxDelivery is more than any delivery of this package has: a payload is at most
-// 64 KiB.
+// maxDelivery is larger than any delivery of this package: a payload is at most 64 KiB.
 const maxDelivery = 128 << 10
 
-// Handler returns a handler that passes on to next only what the verifier accepts,
-// the body still to be read. It answers 401 to the rest, 413 to what is larger than
-// any delivery, and 400 to what breaks off.
+// Handler returns a handler that passes genuine deliveries to next, with the body still to
+// be read. It answers 401 to other requests, 413 to bodies larger than any delivery, and
+// 400 when the body cannot be read.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDelivery))

@@ -16,7 +16,7 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// signed returns the headers that the official library makes.
+// signed returns headers made by the official library.
 func signed(t *testing.T, secret, id string, at time.Time, body string) http.Header {
 	t.Helper()
 	official, err := standardwebhooks.NewWebhook(secret)
@@ -94,7 +94,7 @@ func TestVerifierHandler(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, ask(http.Header{}, strings.Repeat("x", 1<<18)).Code)
 }
 
-func TestVerifierHandlerAnswersWhoHangsUp(t *testing.T) {
+func TestVerifierHandlerAnswers400ToABrokenBody(t *testing.T) {
 	t.Parallel()
 	verifier, err := webhook.NewVerifier(secret('a'))
 	require.NoError(t, err)
@@ -104,8 +104,8 @@ func TestVerifierHandlerAnswersWhoHangsUp(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.Code)
 }
 
-// A stranger must not make a receiver hash a body once for each of the thousands
-// of signatures that fit into a header. Hashing allocates; comparing hardly does.
+// An attacker must not make a receiver hash the body once for each of thousands of
+// signatures in a header. Hashing allocates; comparing hardly does.
 func TestVerifyHashesOnceForAnyNumberOfSignatures(t *testing.T) {
 	verifier, err := webhook.NewVerifier(secret('a'), secret('b'))
 	require.NoError(t, err)

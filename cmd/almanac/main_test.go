@@ -2,14 +2,16 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/internal/zoneinfo/zonetest"
 )
 
 // asProgram in the environment makes the test binary the program itself.
@@ -19,16 +21,16 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	for _, name := range []string{"DATABASE_URL", "COLUMNS"} { // which kong reads by itself
-		if err := os.Unsetenv(name); err != nil {
-			panic(err)
-		}
-	}
 	pgtest.Main(m)
 }
 
-// today is when tests ask.
-var today = time.Date(2026, time.March, 7, 17, 0, 0, 0, time.UTC)
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
 
 // result is what the program did.
 type result struct {
@@ -36,30 +38,51 @@ type result struct {
 	out, errs string
 }
 
-// almanacAt runs the program within the test, at a moment.
-func almanacAt(t *testing.T, now time.Time, args ...string) result {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code := run(t.Context(), args, environment{&out, &errs, now})
-	return result{code, out.String(), errs.String()}
+// started is the program, on its way as another process.
+type started struct {
+	*exec.Cmd
+	in        io.WriteCloser
+	out, errs bytes.Buffer
 }
 
-// checkMisuse wants a misuse with exactly these complaints, in one message.
-func checkMisuse(t *testing.T, r result, want ...string) {
+// start begins to run the program. It is killed when t ends, if it is still there.
+func start(t *testing.T, args ...string) *started {
 	t.Helper()
-	const indent = "\n         "
-	message, hint, _ := strings.Cut(r.errs, "\nTry \"almanac ")
-	if wanted := "almanac: " + strings.Join(want, indent); r.code != exitUsage || r.out != "" || message != wanted || !strings.HasSuffix(hint, "--help\".\n") {
-		t.Errorf("exit code %d, output %q, message:\n%s\nwant %d, no output, and a message, with a hint at --help:\n%s", r.code, r.out, r.errs, exitUsage, wanted)
-	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	s := &started{Cmd: exec.CommandContext(t.Context(), self, args...)}
+	s.Env = []string{asProgram + "=1", "PATH=" + os.Getenv("PATH")}
+	s.Stdout, s.Stderr = &s.out, &s.errs
+	s.in, err = s.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.Start())
+	return s
 }
 
-// zoneDir returns a directory of a release with one zone, whose footer is given.
-func zoneDir(t *testing.T, release, zone, footer string) string {
+// fileOf writes a file and returns its path.
+func fileOf(t *testing.T, name, text string) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), release)
-	if err := zonetest.WriteDir(dir, release, map[string][]byte{zone: zonetest.File(0, nil, footer)}); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func countUsers(t *testing.T, url string) int {
+	t.Helper()
+	return ask(t, url, "SELECT count(*) FROM almanac.users")
+}
+
+func countEvents(t *testing.T, url string) int {
+	t.Helper()
+	return ask(t, url, "SELECT count(*) FROM almanac.events")
+}
+
+// ask returns the one number that a database answers.
+func ask(t *testing.T, url, question string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	require.NoError(t, conn.QueryRow(t.Context(), question).Scan(&n))
+	return n
 }

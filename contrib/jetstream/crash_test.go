@@ -17,8 +17,8 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// What was claimed by the dead and waited too long belongs to nobody: it is not
-// delivered from the old message, and so delivered once.
+// Events of a dead worker whose lease has expired are not delivered from the old message,
+// and so are delivered once.
 func TestMessageWhoseLeaseWasLostIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -37,14 +37,14 @@ func TestMessageWhoseLeaseWasLostIsNotDelivered(t *testing.T) {
 	require.Empty(t, s.received.of(events[0]))
 	require.Empty(t, s.received.of(events[1]))
 
-	s.dispatch() // publishes within the window in which the stream knows the old messages
+	s.dispatch() // publishes within the time in which the stream knows the old messages
 	s.work("ben", accept)
 	for _, e := range s.settled(events) {
 		require.Equal(t, "ben", s.received.workers(e))
 	}
 }
 
-// deafOnce is a stream whose first answer is lost.
+// deafOnce is a stream whose first response is lost.
 type deafOnce struct {
 	jetstream.JetStream
 	answers atomic.Int32
@@ -58,7 +58,7 @@ func (d *deafOnce) PublishMsg(ctx context.Context, m *nats.Msg, options ...jetst
 	return ack, err
 }
 
-func TestAnAnswerToPublishingIsLost(t *testing.T) {
+func TestTheResponseToPublishingIsLost(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	deaf := &deafOnce{JetStream: s.settings.JetStream}
@@ -79,7 +79,7 @@ func TestAnAnswerToPublishingIsLost(t *testing.T) {
 	require.Equal(t, uint64(3), stream.CachedInfo().State.LastSeq, "and stored once")
 }
 
-// absent is a store whose database is away now and then.
+// absent is a store whose database is sometimes unavailable.
 type absent struct {
 	*postgres.Store
 	away *atomic.Bool
@@ -99,14 +99,14 @@ func (a absent) LeaseEach(ctx context.Context, events []almanac.Event, owner str
 	return a.Store.LeaseEach(ctx, events, owner, d)
 }
 
-func (a absent) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
+func (a absent) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.SettleResult, error) {
 	if a.away.Load() {
 		return nil, net.ErrClosed
 	}
 	return a.Store.Settle(ctx, list)
 }
 
-func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
+func TestTheDatabaseIsUnavailableForAWhile(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	events := s.due(3)
@@ -120,7 +120,7 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 			time.AfterFunc(lease/3, func() { away.Store(false) })
 		})
 		return nil
-	}, almanac.WithWorkers(2)) // so that some is taken before and some while it is away
+	}, almanac.WithWorkers(2)) // so that messages are taken before and during the outage
 
 	for _, e := range s.settled(events) {
 		require.Equal(t, "ada", s.received.workers(e))

@@ -13,27 +13,24 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Dispatcher claims what is due and publishes it, for workers to deliver. Any number
-// of them may run on one database; one is enough, and a second takes over at once what
-// the first leaves undone. It is safe for concurrent use.
+// Dispatcher claims due events and publishes them for workers. Any number of dispatchers
+// may run on one database. One is enough; a second continues at once when the first stops.
+// A Dispatcher is safe for concurrent use.
 type Dispatcher struct {
 	scheduler almanac.Scheduler
 	outlet    *outlet
 }
 
-// NewDispatcher returns a dispatcher. Options are those of a scheduler:
-// [almanac.WithWorkers] is how many messages are published at once. Checks are made
-// before an event is published, and again before it is delivered. Deliverers, middleware
-// and limits are for workers, and do nothing here. Everything that is wrong with the
-// settings is reported at once.
+// NewDispatcher returns a dispatcher. Its options are those of a scheduler.
+// [almanac.WithWorkers] sets how many messages are published at once. Checks run before an
+// event is published, and again before it is delivered. Deliverers, middleware and limits
+// have no effect here; give them to workers. The error names everything that is wrong with
+// the settings.
 func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	s, err := s.checked()
 	o := &outlet{Repository: s.Repository, line: newLine(s)}
 	var repository almanac.Repository
-	switch c, able := s.Repository.(almanac.Confirmer); {
-	case able:
-		repository = confirming{o, c}
-	case s.Repository != nil:
+	if s.Repository != nil {
 		repository = o
 	}
 	options = slices.Concat([]almanac.Option{almanac.WithMiddleware(o.publishing)}, options,
@@ -45,9 +42,9 @@ func NewDispatcher(s Settings, options ...almanac.Option) (*Dispatcher, error) {
 	return &Dispatcher{scheduler, o}, nil
 }
 
-// Run claims and publishes until ctx is done, as [almanac.Runner] says of events and
-// their delivery. It also renews the leases of everything that is in the stream, whoever
-// published it. While the stream cannot be reached, nothing is claimed.
+// Run claims and publishes events until ctx is done; see [almanac.Runner]. It also renews
+// the leases of all events in the stream, including those of other dispatchers. While the
+// stream cannot be reached, it claims nothing.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var keeper sync.WaitGroup
@@ -57,71 +54,52 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return d.scheduler.Run(ctx)
 }
 
-// Health returns how Run does at the moment. Trouble with the stream is trouble with
-// claiming; what is published is no longer in hand.
+// Health returns the present state of Run. A failure of the stream appears as a failure of
+// claims. Published events no longer count as held.
 func (d *Dispatcher) Health() almanac.Health { return d.scheduler.Health() }
 
 const (
-	roomWait  = 500 * time.Millisecond // how long a claim waits for the stream to have room
+	roomWait  = 500 * time.Millisecond // how long a claim waits for space in the stream
 	roomLook  = 20 * time.Millisecond
-	postponed = 5 * time.Second // how long an event rests that could not be published
+	postponed = 5 * time.Second // how long an event is delayed that could not be published
 )
 
-// outlet is the repository as a dispatcher's scheduler sees it: claims are bounded by
-// the room in the stream, and what was published is not settled, for its outcome is a
-// worker's to store.
+// outlet is the repository of a dispatcher's scheduler. It bounds claims by the space in
+// the stream. It does not settle published events, because workers store their outcomes.
 type outlet struct {
 	almanac.Repository
 	line    *line
 	waiting waiting
 }
 
-// confirming is an outlet of a repository that can look ahead.
-type confirming struct {
-	*outlet
-	almanac.Confirmer
-}
-
-// Verify asks the repository, if it can tell.
-func (o *outlet) Verify(ctx context.Context) error { return verify(ctx, o.Repository) }
-
-// Listen listens as the repository does, if it can.
-func (o *outlet) Listen(ctx context.Context, wake func()) error {
-	l, able := o.Repository.(almanac.Listener)
-	if !able {
-		return nil
-	}
-	return l.Listen(ctx, wake)
-}
-
-// Claim claims what the stream has room for.
-func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+// Claim claims at most as many events as the stream has space for.
+func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	room, err := o.room(ctx)
 	if err != nil {
-		return almanac.Claim{}, notClaimed{err}
+		return almanac.ClaimResult{}, notClaimed{err}
 	}
 	if room <= 0 {
 		now, err := o.Now(ctx)
 		if err != nil {
 			err = notClaimed{err}
 		}
-		return almanac.Claim{At: now}, err
+		return almanac.ClaimResult{At: now}, err
 	}
 	r.Limit = min(r.Limit, room)
 	claim, err := o.Repository.Claim(ctx, r)
 	if err != nil {
 		return claim, err
 	}
-	// A message keeps its own event, and nothing else, from coming back: what was claimed
-	// beside it may never be published.
+	// A message renews only the lease of its own event. Events of the same claim may never
+	// be published, so each event gets its own lease.
 	claim.Events, err = o.LeaseEach(ctx, claim.Events, r.Owner, r.Lease)
 	if err != nil {
-		return almanac.Claim{}, claimedAll{err}
+		return almanac.ClaimResult{}, claimedAll{err}
 	}
 	return claim, nil
 }
 
-// room waits for a while until there is some.
+// room returns the space in the stream. It waits up to roomWait until there is some.
 func (o *outlet) room(ctx context.Context) (int, error) {
 	late := time.After(roomWait)
 	for {
@@ -139,8 +117,8 @@ func (o *outlet) room(ctx context.Context) (int, error) {
 	}
 }
 
-// publishing takes the place of all delivery. What cannot be published is put off, which
-// counts as no attempt: it is not the event's fault.
+// publishing replaces all deliverers. An event that cannot be published is snoozed, which
+// counts no attempt, because it is not the event's fault.
 func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		err := o.line.publish(ctx, d.Event)
@@ -154,15 +132,16 @@ func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	})
 }
 
-// Settle stores the outcomes of what was not published: refused, put off or given
-// back. To deliver is to publish here, so what was delivered was handed on.
-func (o *outlet) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.Settled, error) {
-	answers := make([]almanac.Settled, len(settlements))
+// Settle stores the outcomes of events that were not published: refused, snoozed or
+// released. For a scheduler, a published event is delivered, so Settle returns ErrHandedOn
+// for it.
+func (o *outlet) Settle(ctx context.Context, settlements []almanac.Settlement) ([]almanac.SettleResult, error) {
+	answers := make([]almanac.SettleResult, len(settlements))
 	var ours []almanac.Settlement
 	var places []int
 	for i, s := range settlements {
 		if s.Outcome.Status == almanac.Completed {
-			answers[i] = almanac.Settled{Event: s.Event, Err: almanac.ErrHandedOn}
+			answers[i] = almanac.SettleResult{Event: s.Event, Err: almanac.ErrHandedOn}
 			continue
 		}
 		ours, places = append(ours, s), append(places, i)
@@ -177,14 +156,14 @@ func (o *outlet) Settle(ctx context.Context, settlements []almanac.Settlement) (
 		}
 	}
 	if len(ours) < len(settlements) {
-		// A hint that is lost costs what it costs a poll to find the message.
+		// Without the hint, a worker finds the message at its next poll.
 		_ = o.line.JetStream.Conn().Publish(o.line.hint(), nil)
 	}
 	return answers, nil
 }
 
-// keep renews the leases of what is in the stream, three times in a lease, until ctx is
-// done; at once for the first time, for the sake of what another has left.
+// keep renews the leases of the events in the stream, three times per lease, until ctx is
+// done. The first time is at once, for events that another dispatcher has published.
 func (o *outlet) keep(ctx context.Context) {
 	interval := o.line.Lease / 3
 	ticks := time.NewTicker(interval)
@@ -192,7 +171,7 @@ func (o *outlet) keep(ctx context.Context) {
 	for {
 		one, cancel := context.WithTimeout(ctx, interval)
 		if err := o.renewWaiting(one); err != nil && ctx.Err() == nil {
-			o.line.Log.WarnContext(ctx, "leases of what is in the stream could not all be renewed", slog.Any("error", err))
+			o.line.Log.WarnContext(ctx, "some leases of events in the stream could not be renewed", slog.Any("error", err))
 		}
 		cancel()
 		select {
@@ -203,9 +182,9 @@ func (o *outlet) keep(ctx context.Context) {
 	}
 }
 
-// renewWaiting renews what is in the stream, or, where the stream cannot be looked at,
-// what was there: that nobody can deliver is no death of a worker. What was lost from the
-// stream is renewed no more, and comes back when its lease has run out.
+// renewWaiting renews the leases of the events in the stream. If the stream cannot be read,
+// it renews those that were there before, because no worker has died. Leases of messages
+// that the stream has lost are no longer renewed and expire.
 func (o *outlet) renewWaiting(ctx context.Context) error {
 	o.waiting.begin()
 	found, err := o.line.tokens(ctx)
@@ -220,10 +199,10 @@ func (o *outlet) renewWaiting(ctx context.Context) error {
 	return errors.Join(err, renewing)
 }
 
-// waiting are the lease tokens of what was published and may be in the stream yet.
+// waiting is the lease tokens of published events that may still be in the stream.
 type waiting struct {
 	mu    sync.Mutex
-	seen  map[uuid.UUID]bool // in the stream when it was last looked at, or published until then
+	seen  map[uuid.UUID]bool // in the stream at the last look, or published before it
 	fresh map[uuid.UUID]bool // published since that look began
 }
 
@@ -236,7 +215,7 @@ func (w *waiting) add(lease uuid.UUID) {
 	w.fresh[lease] = true
 }
 
-// begin begins a look at the stream, which shows what was published before.
+// begin starts a look at the stream, which contains everything published before.
 func (w *waiting) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

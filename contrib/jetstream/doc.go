@@ -1,9 +1,9 @@
-// Package almanacjetstream delivers events in more processes than the one that
-// claims them, by a stream of NATS JetStream between: a [Dispatcher] claims what is
-// due and publishes it, and any number of a [Worker], anywhere, take it, deliver it and
-// store the outcome.
+// Package almanacjetstream separates the claiming of events from their delivery, with a
+// stream of NATS JetStream between them. A [Dispatcher] claims due events and publishes
+// them. Any number of workers ([Worker]), on any machine, take them, deliver them and store
+// the outcomes.
 //
-// Both are schedulers from within, and take the options of one:
+// Both use a scheduler internally, and take its options:
 //
 //	settings := almanacjetstream.Settings{JetStream: js, Repository: store, Registry: registry}
 //	dispatcher, err := almanacjetstream.NewDispatcher(settings)
@@ -11,10 +11,9 @@
 //	worker, err := almanacjetstream.NewWorker(settings,
 //		almanac.WithDeliverer(almanac.ChannelWebhook, deliverer), almanac.WithWorkers(200))
 //
-// The database stays the truth, and the lease token of the event the fence: a message
-// is only an invitation to work on an event that is PROCESSING, which one worker accepts
-// by exchanging the token in the database. What is promised of a
-// scheduler holds: one terminal transition is accepted, a delivery is made at least
-// once and always with the same idempotency key and payload, and never early. The
-// README says what a crash at each step does.
+// The database stays authoritative, and the lease token of the event is the fence. A
+// message offers an event that is PROCESSING. One worker accepts it by exchanging the token
+// in the database. The promises of a scheduler hold: one terminal transition is accepted,
+// and a delivery is never early. It is made at least once, always with the same idempotency
+// key and payload. The README describes the effect of a crash at each step.
 package almanacjetstream

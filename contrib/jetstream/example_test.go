@@ -16,8 +16,8 @@ import (
 	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
 )
 
-// onStream runs an example on a server of its own and a repository in memory, with an
-// event that is due. A program connects to NATS and to PostgreSQL instead.
+// onStream runs an example with its own NATS server, an in-memory repository and a due
+// event. A program connects to NATS and to PostgreSQL instead.
 func onStream(example func(ctx context.Context, s almanacjetstream.Settings)) {
 	dir, err := os.MkdirTemp("", "almanac-stream-")
 	if err != nil {
@@ -48,7 +48,7 @@ func onStream(example func(ctx context.Context, s almanacjetstream.Settings)) {
 	}
 	repository, ada := almanactest.NewRepository(nil), almanactest.User()
 	due := almanactest.Event(time.Now(), almanactest.For(ada), almanactest.OfType("PING"), almanactest.Of("2027"))
-	if _, _, err := repository.CreateUser(context.Background(), ada, due); err != nil {
+	if _, _, err := almanactest.CreateUser(context.Background(), repository, ada, due); err != nil {
 		panic(err)
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patient)
@@ -56,7 +56,7 @@ func onStream(example func(ctx context.Context, s almanacjetstream.Settings)) {
 	example(ctx, almanacjetstream.Settings{JetStream: js, Repository: repository, Registry: registry})
 }
 
-// A dispatcher claims and publishes; a worker, here or on another machine, delivers.
+// A dispatcher claims and publishes. A worker, here or on another machine, delivers.
 func ExampleDispatcher() {
 	onStream(func(ctx context.Context, s almanacjetstream.Settings) {
 		ctx, stop := context.WithCancel(ctx)
@@ -81,7 +81,7 @@ func ExampleDispatcher() {
 	// Output: delivered PING 2027
 }
 
-// A worker tells how it does, as a scheduler does.
+// A worker reports its health, like a scheduler.
 func ExampleWorker() {
 	onStream(func(_ context.Context, s almanacjetstream.Settings) {
 		worker, err := almanacjetstream.NewWorker(s, almanac.WithWorkers(40), almanac.WithDeliverer("ping", almanac.DelivererFunc(accept)))
@@ -93,7 +93,7 @@ func ExampleWorker() {
 	// Output: 40 almanac: scheduler is not running
 }
 
-// Settings out of their bounds are all reported.
+// Every setting that is out of bounds is reported.
 func ExampleSettings() {
 	onStream(func(_ context.Context, s almanacjetstream.Settings) {
 		s.Out, s.Replicas = 20_000, -1

@@ -22,7 +22,7 @@ func TestTwoWorkersShare(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	events := s.due(60)
-	meeting := make(chan struct{}) // both have to come
+	meeting := make(chan struct{}) // both workers must come
 	var came atomic.Int32
 	meet := func(ctx context.Context, _ almanac.Delivery) error {
 		if came.Add(1) == 20 {
@@ -48,7 +48,7 @@ func TestTwoWorkersShare(t *testing.T) {
 	require.GreaterOrEqual(t, min(shares["ada"], shares["ben"]), 10)
 }
 
-// A retry is another claim and so another message, though the stream has just seen one
+// A retry is another claim and so another message, although the stream has just seen one
 // with the same key.
 func TestFailedDeliveryIsTriedAgain(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestFailedDeliveryIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A message is accepted once. One that comes again, after the stream has forgotten its id,
+// A message is accepted once. If it comes again after the stream has forgotten its id, it
 // is dropped, whether the event is settled or being delivered.
 func TestRepeatedMessageIsDropped(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-func TestNothingIsClaimedWhileTheStreamIsAway(t *testing.T) {
+func TestNothingIsClaimedWhileTheStreamIsUnavailable(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	dir, port := s.server.StoreDir(), s.server.Addr().(*net.TCPAddr).Port
@@ -147,8 +147,8 @@ func TestNothingIsClaimedWhileTheStreamIsAway(t *testing.T) {
 	require.Equal(t, 1, s.settled(events)[0].ClaimCount)
 }
 
-// What waits for a worker is not given up for dead, and what does not fit into the
-// stream is not claimed.
+// Events that wait for a worker do not count as crashed, and events without space in the
+// stream are not claimed.
 func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -169,8 +169,8 @@ func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	}
 }
 
-// A stream of the host's is used as it is. What it refuses is no attempt.
-func TestWhatCannotBePublishedRests(t *testing.T) {
+// An existing stream is used unchanged. A refusal by it counts no attempt.
+func TestEventsThatCannotBePublishedAreDelayed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	config := jetstream.StreamConfig{Name: "ALMANAC", Subjects: []string{"almanac.events.*"}, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 10}
@@ -191,7 +191,7 @@ func TestWhatCannotBePublishedRests(t *testing.T) {
 	require.Equal(t, [3]int{0, 0, 2}, [3]int{ended.RetryCount, ended.CrashCount, ended.ClaimCount})
 }
 
-// What a stream lost is not lost: the lease runs out.
+// Events of a lost stream are not lost: their leases expire.
 func TestStreamIsLost(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -207,7 +207,7 @@ func TestStreamIsLost(t *testing.T) {
 	}
 }
 
-// A stream of the host's that would drop what waits is refused, with all that is wrong.
+// An existing stream that drops messages is refused, with every problem.
 func TestStreamThatDropsMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -228,7 +228,7 @@ func TestStreamThatDropsMessagesIsRefused(t *testing.T) {
 	require.NoError(t, s.settings.JetStream.DeleteStream(t.Context(), "ALMANAC"))
 
 	config.Retention, config.MaxAge, config.Discard, config.DiscardNewPerSubject = jetstream.WorkQueuePolicy, 0, jetstream.DiscardNew, true
-	// The server may still be removing the deleted stream's files when it has answered.
+	// The server may still be removing the files of the deleted stream after its response.
 	s.eventually(func() bool {
 		_, err := s.settings.JetStream.CreateStream(t.Context(), config)
 		return err == nil
@@ -237,8 +237,8 @@ func TestStreamThatDropsMessagesIsRefused(t *testing.T) {
 	s.published(1)
 }
 
-// What an operator deletes from the stream comes back by itself, whatever became of what was
-// claimed with it: of three events, one is held by a slow worker, and one waits.
+// An event whose message an operator deletes becomes pending again, independently of other
+// events of the same claim. Here one of three is held by a slow worker, and one waits.
 func TestMessageIsDeletedFromTheStream(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -268,8 +268,8 @@ func TestMessageIsDeletedFromTheStream(t *testing.T) {
 	require.Equal(t, map[int]int{0: 2, 1: 1}, crashes, "only what was deleted")
 }
 
-// Messages that were not acknowledged come again, as for the first time, when an operator
-// has deleted the consumer. What is being delivered goes on, and is not delivered twice.
+// After an operator has deleted the consumer, unacknowledged messages come again as new
+// ones. A running delivery continues, and is not repeated.
 func TestConsumerIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -320,7 +320,7 @@ func TestRefusesBadSettings(t *testing.T) {
 	t.Parallel()
 	bad := almanacjetstream.Settings{Stream: "a b", Prefix: "a..b", Replicas: 6, Out: -1, Lease: time.Second}
 	for _, problem := range []string{
-		"JetStream is nil", `stream "a b" is no name`, `prefix "a..b" is no subject`, "6 replicas", "-1 messages", "repository is nil", "registry is nil", "lease of 1s",
+		"JetStream is nil", `"a b" is not a stream name`, `"a..b" is not a subject`, "6 replicas", "-1 messages", "repository is nil", "registry is nil", "lease of 1s",
 	} {
 		_, err := almanacjetstream.NewDispatcher(bad)
 		require.ErrorContains(t, err, problem)

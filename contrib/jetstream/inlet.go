@@ -12,17 +12,16 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// inlet is the repository as a worker's scheduler sees it: what it claims comes from
-// the stream. A message is an invitation that one worker can accept, by exchanging its
-// lease token for another; then the message is acknowledged, and the event is held and
-// settled like any other.
+// inlet is the repository of a worker's scheduler. It claims events from the stream. One
+// worker accepts a message by exchanging its lease token for another. Then the message is
+// acknowledged, and the event is held and settled like any other.
 type inlet struct {
 	almanac.Repository
 	line *line
 
 	mu   sync.Mutex
-	turn int        // the type that a claim begins with, in turn
-	kept []*message // taken, and the database could not be asked about them
+	turn int        // rotates the type with which a claim starts
+	kept []*message // taken, but not accepted, because the database did not answer
 }
 
 type message struct {
@@ -32,26 +31,26 @@ type message struct {
 
 func newInlet(s Settings) *inlet { return &inlet{Repository: s.Repository, line: newLine(s)} }
 
-// Claim takes messages, and of these the ones whose events are still held as they were
-// published. The others are over: another worker accepted the same message, or the lease
-// ran out, and the event has a message of its own if it was claimed again.
-func (i *inlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+// Claim takes messages, and returns the events that are still held as published. The other
+// messages are obsolete. Either another worker accepted the same message, or the lease
+// expired; then a new claim publishes a new message.
+func (i *inlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	taken, err := i.take(ctx, r)
 	if len(taken) == 0 {
 		if err != nil {
 			err = notClaimed{err}
 		}
-		return almanac.Claim{}, err
+		return almanac.ClaimResult{}, err
 	}
 	granted, err := i.accept(ctx, taken, r)
 	if err != nil {
 		i.keep(taken)
-		return almanac.Claim{}, notClaimed{err}
+		return almanac.ClaimResult{}, notClaimed{err}
 	}
 	return granted, nil
 }
 
-// take takes messages of the request's types: first those that are here already.
+// take takes messages of the request's types, kept messages first.
 func (i *inlet) take(ctx context.Context, r almanac.ClaimRequest) ([]*message, error) {
 	taken := i.unkeep(r)
 	turn := i.nextTurn()
@@ -70,14 +69,14 @@ func (i *inlet) take(ctx context.Context, r almanac.ClaimRequest) ([]*message, e
 	return taken, nil
 }
 
-// decoded returns the messages that hold events, and drops the others.
+// decoded returns the messages that contain events, and drops the others.
 func (i *inlet) decoded(eventType string, fetched []jetstream.Msg) []*message {
 	var fit []*message
 	for _, m := range fetched {
 		e, err := decode(eventType, m.Headers(), m.Data())
 		if err != nil {
-			i.line.Log.Error("message dropped, it holds no claimed event", slog.String("subject", m.Subject()), slog.Any("error", err))
-			i.let(m.TermWithReason("holds no claimed event"))
+			i.line.Log.Error("message dropped, it contains no claimed event", slog.String("subject", m.Subject()), slog.Any("error", err))
+			i.let(m.TermWithReason("contains no claimed event"))
 			continue
 		}
 		fit = append(fit, &message{m, e})
@@ -85,12 +84,13 @@ func (i *inlet) decoded(eventType string, fetched []jetstream.Msg) []*message {
 	return fit
 }
 
-// accept grants those of the messages whose tokens it could exchange, and lets go of all.
-// The clock is read first: when the tokens are exchanged, nothing may fail any more.
-func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimRequest) (almanac.Claim, error) {
+// accept returns the events whose tokens it could exchange, and acknowledges or terminates
+// all messages. It gets the database time first, because nothing may fail after the
+// exchange.
+func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	now, err := i.Now(ctx)
 	if err != nil {
-		return almanac.Claim{}, err
+		return almanac.ClaimResult{}, err
 	}
 	events := make([]almanac.Event, len(taken))
 	for n, m := range taken {
@@ -98,7 +98,7 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 	}
 	held, err := i.LeaseEach(ctx, events, r.Owner, r.Lease)
 	if err != nil {
-		return almanac.Claim{}, err
+		return almanac.ClaimResult{}, err
 	}
 	ours := make(map[uuid.UUID]bool, len(held))
 	for _, e := range held {
@@ -108,20 +108,20 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 		if ours[m.event.ID] {
 			i.let(m.Ack())
 		} else {
-			i.let(m.TermWithReason("the event is not held any more"))
+			i.let(m.TermWithReason("the event is no longer held"))
 		}
 	}
-	return almanac.Claim{Events: held, At: now}, nil
+	return almanac.ClaimResult{Events: held, At: now}, nil
 }
 
-// keep keeps messages for the next claim of their types.
+// keep stores messages for the next claim of their types.
 func (i *inlet) keep(messages []*message) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.kept = append(i.kept, messages...)
 }
 
-// unkeep returns messages that were kept, as many as are asked for.
+// unkeep removes and returns up to the requested number of kept messages.
 func (i *inlet) unkeep(r almanac.ClaimRequest) []*message {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -137,7 +137,7 @@ func (i *inlet) unkeep(r almanac.ClaimRequest) []*message {
 	return taken
 }
 
-// nextTurn lets each claim begin with another type, so that none waits for ever.
+// nextTurn makes each claim start with another type, so that no type waits for ever.
 func (i *inlet) nextTurn() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,10 +145,10 @@ func (i *inlet) nextTurn() int {
 	return i.turn
 }
 
-// let notes that an answer to the stream could not be sent. Then the message comes
-// again, and shows to be over.
+// let logs an error of a reply to the stream. The message then comes again, and is found
+// obsolete.
 func (i *inlet) let(err error) {
 	if err != nil {
-		i.line.Log.Warn("the stream could not be told of a message", slog.Any("error", err))
+		i.line.Log.Warn("reply to the stream failed", slog.Any("error", err))
 	}
 }

@@ -35,7 +35,7 @@ func (o *oracle) LeaseEach(_ context.Context, events []almanac.Event, _ string, 
 
 func (*oracle) Now(context.Context) (time.Time, error) { return time.Time{}, nil }
 
-// letter is a message that notes what became of it.
+// letter is a message that records how it was acknowledged.
 type letter struct {
 	jetstream.Msg
 	fate string
@@ -60,7 +60,7 @@ func TestMessagesAreAcceptedWithTheirTokens(t *testing.T) {
 	require.Equal(t, [2]string{".done", ".dropped"}, [2]string{accepted.fate, dropped.fate})
 }
 
-// While the database cannot be asked, messages are kept, and kept from other workers.
+// While the database does not answer, messages are kept, also from other workers.
 func TestMessagesAreKeptUntilTheDatabaseAnswers(t *testing.T) {
 	t.Parallel()
 	e := almanactest.Event(time.Now(), almanactest.InStatus(almanac.Processing))

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	publishTries   = 2 // the second resolves what became of the first
+	publishTries   = 2 // the second finds out whether the first succeeded
 	publishTimeout = 4 * time.Second
-	duplicates     = 2 * time.Minute // covers the tries many times over
+	duplicates     = 2 * time.Minute // much longer than all tries
 )
 
-// line is the stream with its consumers, as one process sees it. What it has looked up
-// it forgets after any error, so that a stream that was lost is made anew. It is safe for
-// concurrent use.
+// line is the stream and its consumers, for one process. After any error it forgets the
+// looked-up objects, so that a lost stream is created again. It is safe for concurrent use.
 type line struct {
 	Settings
 
@@ -36,7 +35,7 @@ func newLine(s Settings) *line {
 	return &line{Settings: s, consumers: make(map[string]jetstream.Consumer)}
 }
 
-// known returns the stream, and makes it if it is not there.
+// known returns the stream, and creates it if it does not exist.
 func (l *line) known(ctx context.Context) (jetstream.Stream, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,8 +59,9 @@ func (l *line) known(ctx context.Context) (jetstream.Stream, error) {
 	return s, nil
 }
 
-// checkStream returns every setting that makes a stream lose what waits in it. Each loss
-// would count as a crash of the event, and the fifth would end it undelivered.
+// checkStream returns an error that lists every setting with which a stream drops messages.
+// Each dropped message would count as a crash of its event, and the fifth crash would fail
+// the event undelivered.
 func checkStream(c jetstream.StreamConfig) error {
 	var problems []string
 	refuse := func(bad bool, format string, args ...any) {
@@ -71,7 +71,7 @@ func checkStream(c jetstream.StreamConfig) error {
 	}
 	old := c.Discard == jetstream.DiscardOld
 	refuse(c.Retention != jetstream.WorkQueuePolicy, "retention is %s, not %s", c.Retention, jetstream.WorkQueuePolicy)
-	refuse(c.MaxAge > 0, "MaxAge of %s drops messages that wait", c.MaxAge)
+	refuse(c.MaxAge > 0, "MaxAge of %s drops waiting messages", c.MaxAge)
 	refuse(c.MaxMsgs > 0 && old, "MaxMsgs of %d drops old messages: discard new ones", c.MaxMsgs)
 	refuse(c.MaxBytes > 0 && old, "MaxBytes of %d drops old messages: discard new ones", c.MaxBytes)
 	refuse(c.MaxMsgsPerSubject > 0 && (old || !c.DiscardNewPerSubject),
@@ -82,8 +82,8 @@ func checkStream(c jetstream.StreamConfig) error {
 	return fmt.Errorf("almanacjetstream: stream %s cannot be used: %s", c.Name, strings.Join(problems, "; "))
 }
 
-// consumer returns the consumer of a type, which all workers share, and makes it if it
-// is not there. How often a message may be delivered is not for it to say.
+// consumer returns the consumer of a type, which all workers share, and creates it if it
+// does not exist. The consumer does not limit how often a message is delivered.
 func (l *line) consumer(ctx context.Context, eventType string) (jetstream.Consumer, error) {
 	s, err := l.known(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *line) consumer(ctx context.Context, eventType string) (jetstream.Consum
 	return c, nil
 }
 
-// forget has everything looked up anew.
+// forget makes the next calls look everything up again.
 func (l *line) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *line) forget() {
 	clear(l.consumers)
 }
 
-// room returns how many messages may yet be published.
+// room returns how many more messages may be published.
 func (l *line) room(ctx context.Context) (int, error) {
 	s, err := l.known(ctx)
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *line) publishOnce(ctx context.Context, m *nats.Msg, id string) error {
 	return err
 }
 
-// fetch takes at most n messages of a type that are there, waiting for none.
+// fetch takes at most n available messages of a type, without waiting.
 func (l *line) fetch(ctx context.Context, eventType string, n int) ([]jetstream.Msg, error) {
 	c, err := l.consumer(ctx, eventType)
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *line) fetch(ctx context.Context, eventType string, n int) ([]jetstream.
 	return messages, err
 }
 
-// all returns a batch when it has ended, or when ctx has.
+// all returns the messages of a batch when it has ended, or when ctx has.
 func all(ctx context.Context, batch jetstream.MessageBatch) ([]jetstream.Msg, error) {
 	var messages []jetstream.Msg
 	for {
@@ -185,7 +185,7 @@ func all(ctx context.Context, batch jetstream.MessageBatch) ([]jetstream.Msg, er
 	}
 }
 
-// tokens returns the lease tokens of all that is in the stream.
+// tokens returns the lease tokens of all messages in the stream.
 func (l *line) tokens(ctx context.Context) (map[uuid.UUID]bool, error) {
 	s, err := l.known(ctx)
 	if err != nil {

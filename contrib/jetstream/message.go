@@ -10,17 +10,17 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// The headers of a message. Its data is the payload as it is delivered, byte by byte:
-// inside other JSON it would come out in another spelling.
+// The headers of a message. Its data is the payload exactly as it is delivered. Inside
+// other JSON the payload could be encoded differently.
 const (
 	headerKey   = "Almanac-Idempotency-Key"
 	headerToken = "Almanac-Lease-Token"
 	headerEvent = "Almanac-Event" // JSON, without the payload
 )
 
-// messageID names one claim of an event: what is published twice by one claim is kept
-// once, and what is claimed again is published again. A version would not do, since
-// after a failover that loses the tail of the log versions are issued again.
+// messageID identifies one claim of an event. The stream keeps one message when a claim is
+// published twice, and a new claim is published again. The version cannot identify a claim:
+// after a failover that loses the end of the log, versions repeat.
 func messageID(e almanac.Event) string {
 	return e.IdempotencyKey.String() + "/" + e.LeaseToken.String()
 }
@@ -40,14 +40,15 @@ func encode(subject string, e almanac.Event) (*nats.Msg, error) {
 	return m, nil
 }
 
-// decode reads what encode wrote, and refuses what is no claimed event of the type.
+// decode reads a message written by encode. It refuses anything but a claimed event of the
+// type.
 func decode(eventType string, header nats.Header, data []byte) (almanac.Event, error) {
 	var e almanac.Event
 	if err := json.Unmarshal([]byte(header.Get(headerEvent)), &e); err != nil {
 		return e, fmt.Errorf("almanacjetstream: message has no event: %w", err)
 	}
 	if e.Type != eventType || e.Status != almanac.Processing || e.LeaseToken == uuid.Nil || !json.Valid(data) {
-		return e, fmt.Errorf("almanacjetstream: message holds no claimed event of type %q", eventType)
+		return e, fmt.Errorf("almanacjetstream: message contains no claimed event of type %q", eventType)
 	}
 	e.Payload = data
 	return e, nil

@@ -46,7 +46,7 @@ func TestEachTypeHasASubjectOfItsOwn(t *testing.T) {
 	require.Equal(t, "BIRTHDAY", token("BIRTHDAY"))
 }
 
-// renewals is a repository that notes what is renewed.
+// renewals is a repository that records renewals.
 type renewals struct {
 	almanac.Repository
 	tokens []uuid.UUID
@@ -57,7 +57,7 @@ func (r *renewals) Renew(_ context.Context, tokens []uuid.UUID, _ time.Duration)
 	return tokens, nil
 }
 
-func TestLineRefusesRepeatsOfAClaimOnly(t *testing.T) {
+func TestTheStreamRefusesOnlyRepeatsOfOneClaim(t *testing.T) {
 	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestLineRefusesRepeatsOfAClaimOnly(t *testing.T) {
 	defer conn.Close()
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
-	notes := new(renewals)
+	notes := &renewals{Repository: almanactest.NewRepository(nil)}
 	settings, err := Settings{JetStream: js, Repository: notes}.checked()
 	require.NoError(t, err)
 	l := newLine(settings)

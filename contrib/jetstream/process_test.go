@@ -26,7 +26,8 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// partVariable makes of this program a process that a test starts, freezes and kills.
+// partVariable is the environment variable that makes this program a process which a test
+// starts, freezes and kills.
 const partVariable = "ALMANAC_JETSTREAM_PART"
 
 func TestMain(m *testing.M) {
@@ -48,19 +49,19 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// part is what such a process is.
+// part describes such a process.
 type part struct {
 	Name                       string // of a worker; a dispatcher has none
-	Point                      point  // at which it freezes, if it has one
-	Database, Stream, Receiver string // where they are
+	Point                      point  // where it freezes, if set
+	Database, Stream, Receiver string // their addresses
 }
 
-// point is how far an event has come.
+// point is a step in the life of an event.
 type point string
 
 const (
-	claimed   point = "claimed"   // by a dispatcher, and all under one lease
-	leased    point = "leased"    // each by itself: by a dispatcher, and not published; by a worker, and not acknowledged
+	claimed   point = "claimed"   // by a dispatcher, all under one lease
+	leased    point = "leased"    // each under its own lease: by a dispatcher, and not published; by a worker, and not acknowledged
 	published point = "published" // the first of those that were claimed together
 	fetched   point = "fetched"   // by a worker, and not leased
 	taken     point = "taken"     // by a worker, and not delivered
@@ -68,13 +69,12 @@ const (
 	settled   point = "settled"
 )
 
-// reach freezes the process if the point is its own, until somebody has it go on or
-// kills it.
+// reach freezes the process if the point is its own, until it is continued or killed.
 func (p part) reach(at point) error {
 	if p.Point != at {
 		return nil
 	}
-	goOn := make(chan os.Signal, 1) // the signal that stops may be a moment on its way
+	goOn := make(chan os.Signal, 1) // the stop signal may arrive a moment later
 	signal.Notify(goOn, syscall.SIGCONT)
 	defer signal.Stop(goOn)
 	fmt.Println(at)
@@ -166,7 +166,7 @@ type freezing struct {
 	part part
 }
 
-func (f freezing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Claim, error) {
+func (f freezing) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	claim, err := f.Store.Claim(ctx, r)
 	if err == nil && len(claim.Events) > 0 {
 		err = f.part.reach(claimed)
@@ -185,7 +185,7 @@ func (f freezing) LeaseEach(ctx context.Context, events []almanac.Event, owner s
 	return is, err
 }
 
-func (f freezing) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.Settled, error) {
+func (f freezing) Settle(ctx context.Context, list []almanac.Settlement) ([]almanac.SettleResult, error) {
 	answers, err := f.Store.Settle(ctx, list)
 	if err == nil {
 		err = f.part.reach(settled)
@@ -193,14 +193,14 @@ func (f freezing) Settle(ctx context.Context, list []almanac.Settlement) ([]alma
 	return answers, err
 }
 
-// process is one that plays a part.
+// process is a process with a part.
 type process struct {
 	*exec.Cmd
 	t       *testing.T
 	reached <-chan point
 }
 
-// start starts a process, which is killed when the test ends at the latest.
+// start starts a process, which is killed at the end of the test at the latest.
 func (s *stage) start(p part) *process {
 	s.Helper()
 	p.Database, p.Stream, p.Receiver = s.database, s.server.ClientURL(), s.receiver()
@@ -238,12 +238,12 @@ func (p *process) await(at point) {
 // kill ends the process as kill -9 does.
 func (p *process) kill() {
 	_ = p.Process.Kill()
-	for range p.reached { // Wait must not close what is read
+	for range p.reached { // Wait must not close the pipe while it is read
 	}
 	_ = p.Wait()
 }
 
-// Whoever is killed, at whatever step, costs no more than one delivery more.
+// A kill at any step costs at most one more delivery.
 func TestProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -284,7 +284,8 @@ func TestProcessesAreKilled(t *testing.T) {
 
 			ended := s.settled(events)[0]
 			require.Equal(t, tt.delivered, s.received.workers(ended))
-			// A dispatcher that the database does not answer in time gives its claim back: one claim more, and no crash.
+			// A dispatcher that gets no response from the database in time releases its
+			// claim: one claim more, and no crash.
 			require.GreaterOrEqual(t, ended.ClaimCount, tt.claims)
 			require.Equal(t, tt.crashes, ended.CrashCount)
 			require.Contains(t, []string{tt.why, "released"}, ended.LastError)
@@ -292,8 +293,8 @@ func TestProcessesAreKilled(t *testing.T) {
 	}
 }
 
-// What one message keeps from running out is its own event alone: siblings of the same
-// claim that were not published come back, however long it waits in the stream.
+// A message renews only the lease of its own event. Events of the same claim that were not
+// published become pending again, however long the message waits in the stream.
 func TestDispatcherIsKilledBetweenSiblings(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -303,7 +304,7 @@ func TestDispatcherIsKilledBetweenSiblings(t *testing.T) {
 	victim.kill()
 	require.Equal(t, 1, s.inStream())
 
-	s.start(part{}) // renews what is in the stream, which no worker takes
+	s.start(part{}) // renews the leases of events in the stream, which no worker takes
 	s.published(3)
 	s.start(part{Name: "ben"})
 
@@ -316,9 +317,9 @@ func TestDispatcherIsKilledBetweenSiblings(t *testing.T) {
 	require.Equal(t, map[int]int{0: 1, 1: 2}, crashes, "only what was not published was lost with the dispatcher")
 }
 
-// A worker that was only frozen is taken for dead. It has delivered, but its outcome is
-// refused when it wakes.
-func TestAFrozenWorkerWakes(t *testing.T) {
+// A worker that was only frozen counts as dead. It has delivered, but its outcome is
+// refused when it continues.
+func TestAFrozenWorkerContinues(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	events := s.due(1)
@@ -329,7 +330,7 @@ func TestAFrozenWorkerWakes(t *testing.T) {
 	ended := s.settled(events)
 
 	require.NoError(t, frozen.Process.Signal(syscall.SIGCONT))
-	require.NoError(t, frozen.Process.Signal(syscall.SIGTERM)) // it stops in good order, having stored what it can
+	require.NoError(t, frozen.Process.Signal(syscall.SIGTERM)) // it stops normally, and stores what it can
 	for range frozen.reached {
 	}
 	require.NoError(t, frozen.Wait())

@@ -12,49 +12,49 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Settings are what the dispatchers and the workers of one stream have in common. They
-// must agree on everything but the connections, the registry and the log. A zero field
-// takes its default.
+// Settings are the settings of the dispatchers and the workers of one stream. They must
+// agree on everything but the connections, the registry and the log. A zero field takes its
+// default.
 type Settings struct {
-	// JetStream is where messages go and come from. Its connection should reconnect for
-	// ever: nats.MaxReconnects(-1).
+	// JetStream is the connection for messages. It should reconnect without limit:
+	// nats.MaxReconnects(-1).
 	JetStream jetstream.JetStream
-	// Repository keeps the events. It must not be bound to a transaction.
+	// Repository stores the events. It must not be bound to a transaction.
 	Repository almanac.Repository
-	// Registry has the handlers: a dispatcher publishes, and a worker takes, events of
-	// its types. A type that is published and that no worker knows waits in the stream.
+	// Registry has the handlers. A dispatcher publishes, and a worker takes, events of its
+	// types. Events of a type that no worker has wait in the stream.
 	Registry almanac.Registry
-	// Stream is the name of the stream, default "ALMANAC". It is created when it is not
-	// there, on files and for work to be done once. One that is there is used as it is, if
-	// it is a work queue that drops no message by itself.
+	// Stream is the name of the stream, default "ALMANAC". If it does not exist, it is
+	// created with file storage and the work-queue retention policy. An existing stream is
+	// used unchanged, if it is a work queue that drops no messages by itself.
 	Stream string
-	// Prefix begins the subjects, which end with the event type; default
-	// "almanac.events". The stream must not take anything else.
+	// Prefix is the start of the subjects, which end with the event type; default
+	// "almanac.events". The stream must have no other subjects.
 	Prefix string
-	// Replicas is how many servers keep the stream, when it is created; default 1.
+	// Replicas is how many servers store the stream when it is created; default 1.
 	Replicas int
-	// Out is about how many messages may wait in the stream, 1 to 10,000; default 1,000.
-	// When there are as many, nothing is claimed. What a dispatcher has in hand comes on
-	// top, up to its [almanac.WithWorkers].
+	// Out is about how many messages may wait in the stream, 1 to 10,000; default 1,000. At
+	// that number nothing is claimed. The events that a dispatcher has claimed and not yet
+	// published come on top, up to its [almanac.WithWorkers].
 	Out int
-	// Lease is how long an event is held before others may take it back; it is extended
-	// while the event waits in the stream and while its work runs. It is also how long a
-	// message is with a worker that has not accepted it before another worker gets it. It
-	// takes the place of [almanac.WithLease]. It must be at least three seconds. The
+	// Lease is how long an event is held before other processes may release it. It is
+	// extended while the event waits in the stream and while it is delivered. It is also
+	// how long a worker may keep a message without accepting it, before another worker gets
+	// it. Lease replaces [almanac.WithLease]. It must be at least three seconds. The
 	// default is a minute.
 	Lease time.Duration
-	// Log is where both write what they do, as [almanac.WithLogger] says, whose place it
-	// takes. The default is [slog.Default].
+	// Log is the logger of dispatchers and workers. It replaces [almanac.WithLogger]. The
+	// default is [slog.Default].
 	Log *slog.Logger
 }
 
 const (
 	defaultOut = 1000
-	maxOut     = 10_000 // each message is looked at by every dispatcher, three times in a lease
+	maxOut     = 10_000 // each dispatcher reads each message three times in a lease
 )
 
-// checked returns s with its defaults, or every complaint about it. What a scheduler
-// complains about is left to it.
+// checked returns s with its defaults, and every complaint about it. The scheduler makes
+// its own complaints.
 func (s Settings) checked() (Settings, error) {
 	if s.Stream == "" {
 		s.Stream = "ALMANAC"
@@ -80,17 +80,16 @@ func (s Settings) checked() (Settings, error) {
 			errs = append(errs, fmt.Errorf("almanacjetstream: "+format, args...))
 		}
 	}
-	bound, able := s.Repository.(almanac.Transactional)
 	refuse(s.JetStream == nil, "JetStream is nil")
-	refuse(able && bound.InTransaction(), "repository is bound to a transaction")
-	refuse(strings.ContainsAny(s.Stream, " \t\r\n.*>/\\"), "stream %q is no name of a stream", s.Stream)
-	refuse(badSubject(s.Prefix), "prefix %q is no subject", s.Prefix)
+	refuse(s.Repository != nil && s.Repository.InTransaction(), "repository is bound to a transaction")
+	refuse(strings.ContainsAny(s.Stream, " \t\r\n.*>/\\"), "%q is not a stream name", s.Stream)
+	refuse(badSubject(s.Prefix), "prefix %q is not a subject", s.Prefix)
 	refuse(s.Replicas < 1 || s.Replicas > 5, "%d replicas are not 1 to 5", s.Replicas)
 	refuse(s.Out < 1 || s.Out > maxOut, "%d messages out are not 1 to %d", s.Out, maxOut)
 	return s, errors.Join(errs...)
 }
 
-// badSubject reports whether a text is no subject without wildcards.
+// badSubject reports whether a text is not a subject without wildcards.
 func badSubject(text string) bool {
 	for token := range strings.SplitSeq(text, ".") {
 		if token == "" || strings.ContainsAny(token, " \t\r\n*>") {
@@ -100,15 +99,15 @@ func badSubject(text string) bool {
 	return false
 }
 
-// subject is where events of a type are published.
+// subject returns the subject for events of a type.
 func (s Settings) subject(eventType string) string { return s.Prefix + "." + token(eventType) }
 
-// hint is the subject of the hints that something was published. No stream keeps it.
+// hint returns the subject of the hints that something was published. No stream stores it.
 func (s Settings) hint() string { return "hint." + s.Prefix }
 
-// token spells an event type, which may hold anything, as one token of a subject or
-// the name of a consumer: what is neither a letter, a digit nor a hyphen becomes an
-// underscore and two hexadecimal digits, so that no two types share a spelling.
+// token encodes an event type, which may contain any character, as one token of a subject
+// or the name of a consumer. Every byte other than a letter, a digit or a hyphen becomes an
+// underscore and two hexadecimal digits. Different types therefore have different tokens.
 func token(eventType string) string {
 	var spelt strings.Builder
 	for _, b := range []byte(eventType) {

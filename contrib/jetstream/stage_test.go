@@ -20,6 +20,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
@@ -30,17 +31,17 @@ const (
 	patient = 30 * time.Second
 )
 
-// ping is an event that nothing follows. A second attempt is made after a second.
+// ping is a handler without next events. It retries after a second.
 type ping struct{ almanac.Execution }
 
 func (ping) EventType() string { return "PING" }
-func (ping) Next(almanac.User, time.Time) (almanac.Occurrence, error) {
-	return almanac.Occurrence{}, almanac.ErrNoOccurrence
+func (ping) Next(almanac.User, time.Time) (calendar.Occurrence, error) {
+	return calendar.Occurrence{}, calendar.ErrNoOccurrence
 }
 func (ping) Payload(almanac.User, almanac.Occurrence) (json.RawMessage, error) { return nil, nil }
 func (ping) Channel(almanac.Event) almanac.Channel                             { return "ping" }
 
-// stage is a database, a stream, and what was delivered.
+// stage is a database, a stream, and the deliveries.
 type stage struct {
 	*testing.T
 	execute  func(statement string) error
@@ -93,7 +94,7 @@ func connect(t *testing.T, s *server.Server) jetstream.JetStream {
 	return js
 }
 
-// due stores events that are due, one for each of as many people.
+// due stores due events, each of another user.
 func (s *stage) due(n int, options ...almanactest.EventOption) []almanac.Event {
 	s.Helper()
 	var events []almanac.Event
@@ -106,7 +107,7 @@ func (s *stage) due(n int, options ...almanactest.EventOption) []almanac.Event {
 	return events
 }
 
-// dispatch runs a dispatcher until the function it returns is called, or the test ends.
+// dispatch runs a dispatcher until the returned function is called, or the test ends.
 func (s *stage) dispatch(options ...almanac.Option) (stop func()) {
 	s.Helper()
 	d, err := almanacjetstream.NewDispatcher(s.settings, append(quick(), options...)...)
@@ -114,7 +115,8 @@ func (s *stage) dispatch(options ...almanac.Option) (stop func()) {
 	return s.run(d.Run)
 }
 
-// work runs a worker, whose deliveries are made by deliver and noted under name.
+// work runs a worker. The function deliver makes its deliveries, and they are recorded
+// under name.
 func (s *stage) work(name string, deliver almanac.DelivererFunc, options ...almanac.Option) (stop func()) {
 	s.Helper()
 	return s.workOn(s.store, name, deliver, options...)
@@ -144,7 +146,7 @@ func (s *stage) run(run func(context.Context) error) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = run(ctx) // one that is made to die has its reasons
+		_ = run(ctx) // a worker that is made to die returns an error
 	}()
 	stop = func() {
 		cancel()
@@ -154,8 +156,7 @@ func (s *stage) run(run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// receiver starts one over HTTP, for workers that are processes of their own, and returns
-// its address.
+// receiver starts an HTTP receiver for workers in other processes, and returns its address.
 func (s *stage) receiver() string {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -168,7 +169,7 @@ func (s *stage) receiver() string {
 	return receiver.URL
 }
 
-// stream is the stream as it is now.
+// stream returns the present stream.
 func (s *stage) stream() jetstream.Stream {
 	s.Helper()
 	stream, err := s.settings.JetStream.Stream(s.Context(), "ALMANAC")
@@ -176,7 +177,7 @@ func (s *stage) stream() jetstream.Stream {
 	return stream
 }
 
-// inStream is how many messages the stream has; -1 when it is not there.
+// inStream returns how many messages the stream has, or -1 when it does not exist.
 func (s *stage) inStream() int {
 	stream, err := s.settings.JetStream.Stream(s.Context(), "ALMANAC")
 	if err != nil {
@@ -196,7 +197,7 @@ func (s *stage) published(n int) {
 	s.eventually(func() bool { return s.inStream() == n }, fmt.Sprintf("%d messages", n))
 }
 
-// expire lets the leases of everything run out, as far as the database can tell.
+// expire expires all leases in the database.
 func (s *stage) expire() {
 	s.Helper()
 	past := `UPDATE almanac.leases SET claimed_at = now() - interval '1 hour', expires_at = now() - interval '1 minute'`
@@ -212,8 +213,8 @@ func (s *stage) ended(n int) {
 	}, fmt.Sprintf("%d delivered", n))
 }
 
-// settled waits until all events have ended, and the stream is empty, and checks that
-// each is COMPLETED once and that all that was delivered of one was the same.
+// settled waits until all events have ended and the stream is empty. It checks that each is
+// COMPLETED once and that all deliveries of one event were the same.
 func (s *stage) settled(events []almanac.Event) []almanac.Event {
 	s.Helper()
 	s.ended(len(events))
@@ -232,7 +233,7 @@ func (s *stage) settled(events []almanac.Event) []almanac.Event {
 	return ended
 }
 
-// ledger is what arrived, by key.
+// ledger is the received deliveries, by key.
 type ledger struct {
 	mu    sync.Mutex
 	byKey map[almanac.IdempotencyKey][]receipt
@@ -255,7 +256,7 @@ func (l *ledger) of(e almanac.Event) []receipt {
 	return l.byKey[e.IdempotencyKey]
 }
 
-// workers are who delivered an event, in order.
+// workers returns the workers that delivered an event, in order.
 func (l *ledger) workers(e almanac.Event) string {
 	var names []string
 	for _, r := range l.of(e) {

@@ -13,9 +13,9 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Store is what WatchBacklog asks: a repository.
+// Store is the part of a repository that WatchBacklog reads.
 type Store interface {
-	// Missed counts the events that have been ready for longer than a grace.
+	// Missed counts the events that have been ready for longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error)
 
 	almanac.Timekeeper
@@ -24,29 +24,29 @@ type Store interface {
 // BacklogOption is a setting of [WatchBacklog].
 type BacklogOption func(*backlog)
 
-// WithAge sets how old an answer may be. It must not be negative. The default is ten
-// seconds.
+// WithAge sets for how long a result is reused at least. It must not be negative. Zero leaves
+// only the wait that [WatchBacklog] describes. The default is ten seconds.
 func WithAge(d time.Duration) BacklogOption { return func(b *backlog) { b.age = d } }
 
-// WithDeadline sets how long the database may take to answer all questions of one
-// observation. It must be positive, and shorter than the provider's reader waits. The
-// default is two seconds.
+// WithDeadline sets how long all database calls of one observation may take together. It
+// must be positive, and shorter than the timeout of the provider's reader. The default is
+// two seconds.
 func WithDeadline(d time.Duration) BacklogOption { return func(b *backlog) { b.deadline = d } }
 
-// WatchBacklog has the provider, or the global one if it is nil, observe what of the
-// registry's types waits in the database, and how far the database's clock is from
-// this machine's, until the registration is undone. All processes on one database say
-// the same, so one of them is enough.
+// WatchBacklog observes the waiting events of the registry's types, and the offset between
+// the database clock and this machine's clock. A nil provider means the global one.
+// Observation ends when the registration is unregistered. All processes on one database
+// report the same values, so one process is enough.
 //
-// It spares the database: one observation asks at a time; answers, errors too, are
-// kept for a while (see [WithAge]); and the next questions wait twenty times as long
-// as the last took. What could not be read within the deadline (see [WithDeadline]) is
-// absent until it can be, and is counted.
+// WatchBacklog limits the load on the database. Only one observation reads at a time.
+// Results, also errors, are reused for a while (see [WithAge]). The next readings wait at
+// least twenty times as long as the last ones took. A value that cannot be read within the
+// deadline (see [WithDeadline]) is absent until the next successful reading, and the error
+// is counted.
 //
-// Settings out of their bounds are all reported at once. Other errors are the
-// provider's.
+// The error names every setting that is out of bounds, or comes from the provider.
 func WatchBacklog(p metric.MeterProvider, s Store, registry almanac.Registry, options ...BacklogOption) (metric.Registration, error) {
-	b := &backlog{store: s, types: registry.EventTypes(), age: 10 * time.Second, deadline: 2 * time.Second, turn: make(chan struct{}, 1)}
+	b := &backlog{store: s, types: registry.EventTypes(), age: 10 * time.Second, deadline: 2 * time.Second, reading: make(chan struct{}, 1)}
 	for _, option := range options {
 		option(b)
 	}
@@ -59,19 +59,19 @@ func WatchBacklog(p metric.MeterProvider, s Store, registry almanac.Registry, op
 	return b.watch(meterOf(p))
 }
 
-// backlog reads the database for observers.
+// backlog reads the database for the provider's callback.
 type backlog struct {
 	store    Store
 	types    []string
 	age      time.Duration
 	deadline time.Duration
 
-	turn chan struct{} // holds one while somebody looks
-	next time.Time     // until then the answers that are kept will do
-	kept []answer      // one for each reading
+	reading chan struct{} // full while an observation reads
+	next    time.Time     // until then the kept results are reused
+	kept    []answer      // one for each reading
 }
 
-// answer is what a reading came to the last time, and how often it has failed.
+// answer is the last result of a reading, and the number of its failures.
 type answer struct {
 	name     string
 	value    float64
@@ -79,7 +79,7 @@ type answer struct {
 	failures int64
 }
 
-// rest is how many times as long as the last readings took the next ones wait.
+// rest is the factor from the duration of the last readings to the wait before the next.
 const rest = 20
 
 func (b *backlog) check() error {
@@ -93,27 +93,27 @@ func (b *backlog) check() error {
 	return errors.Join(errs...)
 }
 
-// reading is something to ask the database, and the gauge that the answer is for.
+// reading is a value to read from the database, and its gauge.
 type reading struct {
 	name                     string // in the counter of errors
 	gauge, unit, description string
 	take                     func(context.Context) (float64, error)
 }
 
-// readings are in the order in which they are taken: what is cheap first, since they
-// share a deadline.
+// readings returns the readings in their order: cheap ones first, since all share a
+// deadline.
 func (b *backlog) readings() []reading {
 	return []reading{
 		{"clock", "almanac.database.clock_offset", "s",
-			"How far the database's clock is ahead of this machine's, to within half of the time that the answer took.", b.offset},
+			"How far the database's clock is ahead of this machine's, to within half of the time that the call took.", b.offset},
 		{"oldest", "almanac.backlog.oldest_age", "s",
-			"For how long the event that waits longest could have been claimed; 0 when none waits.", b.oldest},
+			"How long the event that waits longest has been available; 0 when none waits.", b.oldest},
 		{"backlog", "almanac.backlog.events", "{event}",
-			"Events that could be claimed and are not.", b.count},
+			"Events that are available and not claimed.", b.count},
 	}
 }
 
-// offset takes the answer for the time halfway between the question and the answer.
+// offset compares the database time with the local time halfway through the call.
 func (b *backlog) offset(ctx context.Context) (float64, error) {
 	asked := time.Now()
 	now, err := b.store.Now(ctx)
@@ -133,10 +133,10 @@ func (b *backlog) count(ctx context.Context) (float64, error) {
 	return float64(m.Count), err
 }
 
-// watch makes the instruments and has them observed.
+// watch creates the instruments and registers their callback.
 func (b *backlog) watch(meter metric.Meter) (metric.Registration, error) {
 	failures, err := meter.Int64ObservableCounter("almanac.reading.errors", metric.WithUnit("{error}"),
-		metric.WithDescription("Readings of the database that failed, for want of time too; what they are for is absent."))
+		metric.WithDescription("Readings of the database that failed, timeouts included. Their values are absent."))
 	var gauges []metric.Float64ObservableGauge
 	watched, errs := []metric.Observable{failures}, []error{err}
 	for _, r := range b.readings() {
@@ -157,15 +157,15 @@ func (b *backlog) watch(meter metric.Meter) (metric.Registration, error) {
 	}, watched...)
 }
 
-// look takes the readings, unless those that are kept will do. It returns none if ctx
-// ends before its turn.
+// look takes the readings, or reuses the kept results. It returns none if ctx ends while
+// another observation reads.
 func (b *backlog) look(ctx context.Context) []answer {
 	select {
-	case b.turn <- struct{}{}:
+	case b.reading <- struct{}{}:
 	case <-ctx.Done():
 		return nil
 	}
-	defer func() { <-b.turn }()
+	defer func() { <-b.reading }()
 	began := time.Now()
 	if began.Before(b.next) {
 		return slices.Clone(b.kept)

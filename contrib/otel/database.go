@@ -21,14 +21,14 @@ type calls struct {
 }
 
 func newCalls(meter metric.Meter) (c calls, err error) {
-	// The limits of the alerts are among the bounds: 100 ms, 200 ms and a second.
+	// The thresholds of the alerts are among the bounds: 100 ms, 200 ms and a second.
 	durations := metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .2, .5, 1, 2.5, 5, 10, 20)
 	sizes := metric.WithExplicitBucketBoundaries(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 	var errs [5]error
 	c.query, errs[0] = meter.Float64Histogram("almanac.claim.query.duration", metric.WithUnit("s"), durations,
-		metric.WithDescription("How long the statement of a claim took, from when there was a connection to the last row."))
+		metric.WithDescription("How long the statement of a claim took, from having a connection to the last row."))
 	c.claims, errs[1] = meter.Float64Histogram("almanac.claim.duration", metric.WithUnit("s"), durations,
-		metric.WithDescription("How long a whole claim took, with the wait for a connection and what was tried again."))
+		metric.WithDescription("How long a whole claim took, including the wait for a connection and retries."))
 	c.found, errs[2] = meter.Int64Histogram("almanac.claim.events", metric.WithUnit("{event}"), sizes,
 		metric.WithDescription("How many events a claim found."))
 	c.batches, errs[3] = meter.Int64Histogram("almanac.claim.batch_size", metric.WithUnit("{event}"), sizes,
@@ -56,7 +56,7 @@ func (m *Metrics) MeasureClaim(ctx context.Context, claim almanac.ClaimMeasureme
 func (m *Metrics) MeasureUpdate(ctx context.Context, update almanac.UpdateMeasurement) {
 	kind := attribute.String("almanac.update.kind", string(update.Kind))
 	for result, count := range map[string]int{"stored": update.Stored, "conflict": update.Conflicts} {
-		// Zero too, so that the first conflict is an increase.
+		// Add zero too, so that the first conflict is an increase.
 		m.calls.updates.Add(ctx, int64(count), metric.WithAttributes(kind, attribute.String("almanac.update.result", result)))
 	}
 }

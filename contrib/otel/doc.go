@@ -1,8 +1,8 @@
-// Package almanacotel tells OpenTelemetry what a scheduler does: [Traces] from the
-// scheduling of an event to its delivery, [Metrics] of what the process does, and
-// what [WatchHealth] and [WatchBacklog] observe.
+// Package almanacotel reports to OpenTelemetry what a scheduler does. [Traces] follows an
+// event from its scheduling to its delivery. [Metrics] measures what the process does.
+// [WatchHealth] and [WatchBacklog] observe the scheduler and the database.
 //
-// Put together:
+// Usage:
 //
 //	provider := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(almanacotel.IDGenerator(nil)), …)
 //	traces := almanacotel.NewTraces(provider)
@@ -15,9 +15,9 @@
 //	_, err = almanacotel.WatchHealth(meters, scheduler)
 //	_, err = almanacotel.WatchBacklog(meters, store, registry)
 //
-// Names are those of the semantic conventions for messaging where these have one,
-// and begin with "almanac." otherwise. The README lists them all. No attribute holds
-// a name, a date of birth or a payload; spans carry the ids of events and people.
+// Names follow the semantic conventions for messaging where these define one, and begin
+// with "almanac." otherwise. The README lists them all. No attribute contains a name, a
+// date of birth or a payload. Spans contain the ids of events and users.
 //
-// The package depends on the API of OpenTelemetry only: the SDK is the host's choice.
+// The package depends only on the API of OpenTelemetry. The host chooses the SDK.
 package almanacotel

@@ -18,7 +18,7 @@ import (
 	almanacotel "github.com/almanac-go/almanac/contrib/otel"
 )
 
-// watched is a scheduler that is traced and measured.
+// watched returns a scheduler with traces and metrics.
 func watched(store almanac.Repository, types almanac.Registry, deliverer almanac.Deliverer) (almanac.Scheduler, error) {
 	// Add exporters and readers, as for the rest of the program.
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(almanacotel.IDGenerator(nil)))
@@ -42,7 +42,7 @@ func watched(store almanac.Repository, types almanac.Registry, deliverer almanac
 	return scheduler, err
 }
 
-// Traces and metrics can be had each without the other.
+// Traces and metrics also work separately.
 func Example() {
 	var store almanac.Repository // package postgres has one
 	types, err := almanac.NewRegistry(almanac.Birthday{})
@@ -87,7 +87,7 @@ func show(reader sdkmetric.Reader, name string) {
 	}
 }
 
-// Whatever is told of an event is part of one trace, in whichever process.
+// All spans about an event are in one trace, in all processes.
 func ExampleTraces() {
 	spans := tracetest.NewInMemoryExporter()
 	traces := almanacotel.NewTraces(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithIDGenerator(almanacotel.IDGenerator(nil))))
@@ -100,7 +100,7 @@ func ExampleTraces() {
 	// Output: deliver BIRTHDAY true
 }
 
-// Metrics count what is stored.
+// Metrics count stored changes.
 func ExampleMetrics() {
 	reader := sdkmetric.NewManualReader()
 	metrics, err := almanacotel.NewMetrics(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), birthdays())
@@ -112,7 +112,7 @@ func ExampleMetrics() {
 	// Output: almanac.user.changes 1
 }
 
-// numbered makes ids that a test can foresee.
+// numbered makes predictable ids.
 type numbered struct{ last *uint64 }
 
 func (n numbered) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
@@ -126,7 +126,7 @@ func (n numbered) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	return id
 }
 
-// What is not of an event has the ids of another generator.
+// Spans that are not about an event get their ids from another generator.
 func ExampleGenerator() {
 	var g almanacotel.Generator = numbered{new(uint64)}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(almanacotel.IDGenerator(g)))
@@ -153,11 +153,11 @@ func ExampleRunner() {
 	// almanac.scheduler.ready 0
 }
 
-// A repository is one.
+// A repository is a Store.
 func ExampleStore() {
 	now := time.Date(2027, time.March, 15, 14, 0, 0, 0, time.UTC)
 	repository, ada := almanactest.NewRepository(func() time.Time { return now }), almanactest.User()
-	if _, _, err := repository.CreateUser(context.Background(), ada, almanactest.Event(now, almanactest.For(ada), almanactest.ReadyFor(time.Minute))); err != nil {
+	if _, _, err := almanactest.CreateUser(context.Background(), repository, ada, almanactest.Event(now, almanactest.For(ada), almanactest.ReadyFor(time.Minute))); err != nil {
 		panic(err)
 	}
 	var store almanacotel.Store = repository
@@ -169,7 +169,7 @@ func ExampleStore() {
 	// Output: almanac.backlog.events 1
 }
 
-// Settings out of their bounds are all reported.
+// WatchBacklog reports every setting that is out of bounds.
 func ExampleBacklogOption() {
 	_, err := almanacotel.WatchBacklog(nil, almanactest.NewRepository(nil), birthdays(), almanacotel.WithAge(-time.Second), almanacotel.WithDeadline(0))
 	fmt.Println(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/almanac-go/almanac/internal/watchtest"
 )
 
-// known are all metrics as Prometheus knows them, by OpenTelemetry's own exporter.
+// known returns all metrics under their Prometheus names, by OpenTelemetry's own exporter.
 func known(t *testing.T) watchtest.Known {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -56,7 +56,7 @@ func known(t *testing.T) watchtest.Known {
 	return k
 }
 
-// As OpenTelemetry's exporter and Prometheus' own receiver name them.
+// Names as OpenTelemetry's exporter and Prometheus' own receiver make them.
 func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("alerts.yml")

@@ -10,27 +10,27 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Runner is what WatchHealth asks: a scheduler.
+// Runner is the part of a scheduler that WatchHealth reads.
 type Runner interface {
-	// Health returns how Run does at the moment.
+	// Health returns the present state of Run.
 	Health() almanac.Health
 }
 
-// gauge is an instrument, and what it shows of a scheduler's health.
+// gauge is an instrument, and the value of it in a scheduler's health.
 type gauge struct {
 	name, unit, description string
 	show                    func(almanac.Health) float64
 }
 
-// WatchHealth has the provider, or the global one if it is nil, observe what
-// [almanac.Health] says of a scheduler that the process runs, until the registration
-// is undone. The error is the provider's.
+// WatchHealth observes the [almanac.Health] of a scheduler in this process. A nil provider
+// means the global one. Observation ends when the registration is unregistered. The error
+// is the provider's.
 func WatchHealth(p metric.MeterProvider, r Runner) (metric.Registration, error) {
 	meter, gauges := meterOf(p), healthGauges()
-	trouble, err := meter.Float64ObservableGauge("almanac.scheduler.trouble", metric.WithUnit("s"),
-		metric.WithDescription("For how long a part has not succeeded, since the first try after the last success; 0 when all is well. The chores are there only while they fail."))
+	failing, err := meter.Float64ObservableGauge("almanac.scheduler.failure", metric.WithUnit("s"),
+		metric.WithDescription("For how long a part has not succeeded, since the first try after the last success; 0 when all is well. Maintenance tasks are present only while they fail."))
 	instruments, errs := make([]metric.Float64ObservableGauge, len(gauges)), []error{err}
-	watched := []metric.Observable{trouble}
+	watched := []metric.Observable{failing}
 	for i, g := range gauges {
 		instruments[i], err = meter.Float64ObservableGauge(g.name, metric.WithUnit(g.unit), metric.WithDescription(g.description))
 		watched, errs = append(watched, instruments[i]), append(errs, err)
@@ -44,7 +44,7 @@ func WatchHealth(p metric.MeterProvider, r Runner) (metric.Registration, error) 
 			o.ObserveFloat64(instruments[i], g.show(is))
 		}
 		for part, t := range partsOf(is) {
-			o.ObserveFloat64(trouble, t.For.Seconds(), metric.WithAttributes(attribute.String("almanac.scheduler.part", part)))
+			o.ObserveFloat64(failing, t.For.Seconds(), metric.WithAttributes(attribute.String("almanac.scheduler.part", part)))
 		}
 		return nil
 	}, watched...)
@@ -52,14 +52,14 @@ func WatchHealth(p metric.MeterProvider, r Runner) (metric.Registration, error) 
 
 func healthGauges() []gauge {
 	return []gauge{
-		{"almanac.scheduler.running", "{scheduler}", "Whether Run runs and was not told to stop: 1 or 0.",
+		{"almanac.scheduler.running", "{scheduler}", "Whether Run runs and was not asked to stop: 1 or 0.",
 			func(h almanac.Health) float64 { return number(h.Running) }},
 		{"almanac.scheduler.ready", "{scheduler}", "Whether all is well, as a readiness probe sees it: 1 or 0.",
 			func(h almanac.Health) float64 { return number(h.Err() == nil) }},
 		{"almanac.scheduler.workers", "{worker}", "How many events can be delivered at once.",
 			func(h almanac.Health) float64 { return float64(h.Workers) }},
-		{"almanac.scheduler.in_hand", "{event}", "Events that are claimed and whose outcome is not stored yet.",
-			func(h almanac.Health) float64 { return float64(h.InHand) }},
+		{"almanac.scheduler.held", "{event}", "Events that are claimed and whose outcome is not stored yet.",
+			func(h almanac.Health) float64 { return float64(h.Held) }},
 		{"almanac.scheduler.stuck", "{delivery}", "Deliveries that have not returned for five seconds after their context ended; each takes up a worker.",
 			func(h almanac.Health) float64 { return float64(h.Stuck) }},
 		{"almanac.scheduler.lost", "{event}", "Events that lost their lease lately, so that others may deliver them too.",
@@ -67,11 +67,11 @@ func healthGauges() []gauge {
 	}
 }
 
-// partsOf are the parts that can be in trouble, by name.
-func partsOf(h almanac.Health) map[string]almanac.Trouble {
-	parts := map[string]almanac.Trouble{"claim": h.Claim, "settle": h.Settle, "renew": h.Renew}
-	for chore, t := range h.Chores {
-		parts[chore] = t
+// partsOf returns the failure of each part by name.
+func partsOf(h almanac.Health) map[string]almanac.Failure {
+	parts := map[string]almanac.Failure{"claim": h.Claim, "settle": h.Settle, "renew": h.Renew}
+	for task, t := range h.Maintenance {
+		parts[task] = t
 	}
 	return parts
 }

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Generator makes the ids of traces and spans. It is the interface of the SDK's
-// package trace by the same name.
+// Generator makes the ids of traces and spans. It has the methods of IDGenerator in the
+// SDK's package trace.
 type Generator interface {
 	// NewIDs returns the ids of a new trace and of its first span.
 	NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID)
@@ -19,10 +19,10 @@ type Generator interface {
 	NewSpanID(ctx context.Context, traceID trace.TraceID) trace.SpanID
 }
 
-// IDGenerator returns the generator that the tracer provider needs for [Traces]: the
-// ids of what is told of an event follow from the event's own id, and are the same in
-// all processes. All others are made by next; nil makes them at random. It is safe for
-// concurrent use if next is.
+// IDGenerator returns the generator that the tracer provider needs for [Traces]. It derives
+// the ids of the spans about an event from the event's id, so that they are the same in all
+// processes. The generator next makes all other ids; nil makes random ones. IDGenerator's
+// result is safe for concurrent use if next is.
 func IDGenerator(next Generator) Generator {
 	if next == nil {
 		next = random{}
@@ -32,7 +32,7 @@ func IDGenerator(next Generator) Generator {
 
 type generator struct{ next Generator }
 
-// chosen is the key of ids, in the context of the one call that begins a span.
+// chosen is the context key of given ids, for the one call that starts a span.
 type chosen struct{}
 
 func (g generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
@@ -51,9 +51,9 @@ func (g generator) NewSpanID(ctx context.Context, traceID trace.TraceID) trace.S
 	return g.next.NewSpanID(ctx, traceID)
 }
 
-// creationOf is the span of an event's creation, whichever process made it. The ids
-// are a digest: the first bytes of an event's id are a time, which samplers that
-// compare ids would take for chance.
+// creationOf returns the span of an event's creation, in whatever process. The ids are a
+// digest, because the first bytes of an event's id are a time. Samplers that compare ids
+// need random ones.
 func creationOf(event uuid.UUID) trace.SpanContext {
 	digest := sha256.Sum256(append([]byte("almanac event "), event[:]...))
 	return trace.NewSpanContext(trace.SpanContextConfig{
@@ -61,11 +61,10 @@ func creationOf(event uuid.UUID) trace.SpanContext {
 	})
 }
 
-// TraceOf returns the id of the trace that everything about an event is part of, for
-// looking it up.
+// TraceOf returns the id of the trace with all spans about an event, for looking it up.
 func TraceOf(event uuid.UUID) trace.TraceID { return creationOf(event).TraceID() }
 
-// random makes ids as the SDK does.
+// random makes random ids, as the SDK does.
 type random struct{}
 
 func (r random) NewIDs(ctx context.Context) (id trace.TraceID, _ trace.SpanID) {

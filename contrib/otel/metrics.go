@@ -15,13 +15,13 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// unregistered stands for the types that the registry does not have.
+// unregistered is the attribute for types that the registry does not have.
 const unregistered = "unregistered"
 
-// Metrics counts the changes that its process stores and measures the deliveries that
-// it makes, claims and versioned updates included. It is an [almanac.Observer], has a Middleware for deliverers, and is safe
-// for concurrent use. An attribute for the type of an event is one of the registry's
-// types or "unregistered".
+// Metrics counts the changes that its process stores. It also measures the process's
+// deliveries, claims and versioned updates. It is an [almanac.Observer], has a Middleware
+// for deliverers, and is safe for concurrent use. An attribute for the type of an event is
+// a type of the registry or "unregistered".
 type Metrics struct {
 	types    map[string]bool
 	events   metric.Int64Counter
@@ -38,8 +38,8 @@ var (
 	_ almanac.UpdateMeasurer = (*Metrics)(nil)
 )
 
-// NewMetrics returns Metrics for the registry's types, by the provider; nil is the
-// global one. The error is the provider's, of instruments that it cannot make.
+// NewMetrics returns Metrics for the registry's types. A nil provider means the global one.
+// The error comes from the provider when it cannot create an instrument.
 func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, error) {
 	meter, m := meterOf(p), &Metrics{types: make(map[string]bool)}
 	for _, eventType := range registry.EventTypes() {
@@ -49,7 +49,7 @@ func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, er
 	m.events, errs[0] = meter.Int64Counter("almanac.event.changes",
 		metric.WithUnit("{change}"), metric.WithDescription("Changes to events that this process stored."))
 	m.users, errs[1] = meter.Int64Counter("almanac.user.changes",
-		metric.WithUnit("{change}"), metric.WithDescription("Changes to people that this process stored."))
+		metric.WithUnit("{change}"), metric.WithDescription("Changes to users that this process stored."))
 	m.lateness, errs[2] = meter.Float64Histogram("almanac.event.lateness",
 		metric.WithUnit("s"), metric.WithDescription("How long after its due instant an event was delivered, by the database's clock."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600))
@@ -87,29 +87,30 @@ func (m *Metrics) Observe(ctx context.Context, n almanac.Notice) {
 	}
 }
 
-// Middleware returns a deliverer that measures the attempts of next: how long they
-// take, how they end, and how many are under way.
+// Middleware returns a deliverer that measures the attempts of next: their duration, their
+// outcome, and how many are under way.
 func (m *Metrics) Middleware(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		eventType := m.label(d.Event.Type)
 		underWay := metric.WithAttributes(attribute.String("almanac.event.type", eventType))
 		m.active.Add(ctx, 1, underWay)
-		began, how := time.Now(), panicked
+		began, result := time.Now(), panicked
 		defer func() {
 			m.active.Add(ctx, -1, underWay)
 			attributes := []attribute.KeyValue{semconv.MessagingDestinationName(eventType)}
-			if how != accepted {
-				attributes = append(attributes, semconv.ErrorTypeKey.String(string(how)))
+			if result != accepted {
+				attributes = append(attributes, semconv.ErrorTypeKey.String(string(result)))
 			}
 			m.duration.Record(ctx, time.Since(began).Seconds(), "deliver", "almanac", attributes...)
 		}()
 		err := next.Deliver(ctx, d)
-		how = outcomeOf(ctx, err)
+		result = outcomeOf(ctx, err)
 		return err
 	})
 }
 
-// label keeps what others have stored from making series here.
+// label returns the attribute for a type, so that types stored by other programs create no
+// new series.
 func (m *Metrics) label(eventType string) string {
 	if m.types[eventType] {
 		return eventType

@@ -21,7 +21,7 @@ import (
 	almanacotel "github.com/almanac-go/almanac/contrib/otel"
 )
 
-// measuring is a provider, and who reads it.
+// measuring is a provider with its reader.
 type measuring struct {
 	*sdkmetric.MeterProvider
 	reader *sdkmetric.ManualReader
@@ -43,8 +43,8 @@ func (m measuring) metrics(t *testing.T) []metricdata.Metrics {
 	return all.ScopeMetrics[0].Metrics
 }
 
-// values are what a reading shows, by name and attributes: sums, gauges, and of
-// histograms the counts, and the sums under the name and "/sum".
+// values returns what a reading contains, by name and attributes: sums and gauges. For
+// histograms it has the count under the name, and the sum under the name and "/sum".
 func (m measuring) values(t *testing.T) map[string]float64 {
 	t.Helper()
 	shown := make(map[string]float64)
@@ -78,7 +78,7 @@ func (m measuring) values(t *testing.T) map[string]float64 {
 	return shown
 }
 
-// shows checks some of what a reading shows.
+// shows checks some values of a reading.
 func (m measuring) shows(t *testing.T, want map[string]float64) {
 	t.Helper()
 	have := m.values(t)
@@ -185,7 +185,7 @@ type condition struct{ health almanac.Health }
 
 func (c *condition) Health() almanac.Health { return c.health }
 
-func TestHealthIsThatOfTheMoment(t *testing.T) {
+func TestHealthIsReadAtEachObservation(t *testing.T) {
 	t.Parallel()
 	process, runner := newMeasuring(), &condition{almanac.Health{Workers: 10}}
 	registration, err := almanacotel.WatchHealth(process, runner)
@@ -193,16 +193,16 @@ func TestHealthIsThatOfTheMoment(t *testing.T) {
 	process.shows(t, map[string]float64{"almanac.scheduler.running{}": 0, "almanac.scheduler.ready{}": 0, "almanac.scheduler.workers{}": 10})
 
 	runner.health = almanac.Health{
-		Running: true, Workers: 10, InHand: 7, Stuck: 2, Lost: 3, Claim: almanac.Trouble{For: time.Second},
-		Chores: map[string]almanac.Trouble{"prune ended events": {For: time.Hour}}, Patience: time.Minute,
+		Running: true, Workers: 10, Held: 7, Stuck: 2, Lost: 3, Claim: almanac.Failure{For: time.Second},
+		Maintenance: map[string]almanac.Failure{"prune ended events": {For: time.Hour}}, Patience: time.Minute,
 	}
 	require.Equal(t, map[string]float64{
 		"almanac.scheduler.running{}": 1, "almanac.scheduler.ready{}": 0, "almanac.scheduler.workers{}": 10,
-		"almanac.scheduler.in_hand{}": 7, "almanac.scheduler.stuck{}": 2, "almanac.scheduler.lost{}": 3,
-		"almanac.scheduler.trouble{almanac.scheduler.part=claim}":              1,
-		"almanac.scheduler.trouble{almanac.scheduler.part=settle}":             0,
-		"almanac.scheduler.trouble{almanac.scheduler.part=renew}":              0,
-		"almanac.scheduler.trouble{almanac.scheduler.part=prune ended events}": 3600,
+		"almanac.scheduler.held{}": 7, "almanac.scheduler.stuck{}": 2, "almanac.scheduler.lost{}": 3,
+		"almanac.scheduler.failure{almanac.scheduler.part=claim}":              1,
+		"almanac.scheduler.failure{almanac.scheduler.part=settle}":             0,
+		"almanac.scheduler.failure{almanac.scheduler.part=renew}":              0,
+		"almanac.scheduler.failure{almanac.scheduler.part=prune ended events}": 3600,
 	}, process.values(t))
 	runner.health.Lost = 0
 	process.shows(t, map[string]float64{"almanac.scheduler.ready{}": 1})
@@ -211,12 +211,12 @@ func TestHealthIsThatOfTheMoment(t *testing.T) {
 	require.Empty(t, process.values(t))
 }
 
-// store is a database with given answers, which notes how often it was asked.
+// store is a database with given results, which counts its calls.
 type store struct {
 	asked int
-	takes time.Duration // each answer
+	takes time.Duration // of each call
 	count int
-	err   error // of all answers
+	err   error // of all calls
 }
 
 func (s *store) answer(ctx context.Context) error {
@@ -241,7 +241,7 @@ func (s *store) Missed(ctx context.Context, _ []string, _ time.Duration) (almana
 	return almanac.Missed{Count: s.count}, s.answer(ctx)
 }
 
-func TestBacklogSparesTheDatabase(t *testing.T) {
+func TestBacklogLimitsItsDatabaseCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		process, s := newMeasuring(), &store{takes: 100 * time.Millisecond, count: 12}
@@ -253,7 +253,7 @@ func TestBacklogSparesTheDatabase(t *testing.T) {
 			"almanac.reading.errors{almanac.reading=backlog}": 0,
 		}
 		require.Equal(t, first, process.values(t))
-		s.count, s.takes = 0, 800*time.Millisecond // two answers fit into the deadline
+		s.count, s.takes = 0, 800*time.Millisecond // two calls fit into the deadline
 		time.Sleep(10*time.Second - time.Millisecond)
 		require.Equal(t, first, process.values(t))
 		require.Equal(t, 3, s.asked)
@@ -313,7 +313,7 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 	require.Equal(t, have, table)
 }
 
-// typeOf is what the README calls the instrument.
+// typeOf returns the type of an instrument as the README names it.
 func typeOf(m metricdata.Metrics) string {
 	switch data := m.Data.(type) {
 	case metricdata.Histogram[float64], metricdata.Histogram[int64]:

@@ -7,21 +7,21 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// outcome is how an attempt at a delivery ended; as an error.type, unless it was
-// accepted.
+// outcome is the result of an attempt at a delivery. It is the error.type, unless the
+// attempt was accepted.
 type outcome string
 
 const (
 	accepted  outcome = ""
-	failed    outcome = "failed"    // will be tried again, if attempts are left
-	permanent outcome = "permanent" // will not
-	timedOut  outcome = "timeout"   // was not done in time; will be tried again, if attempts are left
-	snoozed   outcome = "snoozed"   // put off by itself; no attempt is counted
+	failed    outcome = "failed"    // retried if attempts are left
+	permanent outcome = "permanent" // not retried
+	timedOut  outcome = "timeout"   // exceeded its time; retried if attempts are left
+	snoozed   outcome = "snoozed"   // postponed by the handler or deliverer; no attempt is counted
 	canceled  outcome = "canceled"  // the process stops, or the lease was lost; not the event's fault
-	panicked  outcome = "panicked"  // never returned: it panicked, or ended its goroutine
+	panicked  outcome = "panicked"  // did not return: it panicked, or ended its goroutine
 )
 
-// outcomeOf judges as the scheduler does.
+// outcomeOf classifies an error as the scheduler does.
 func outcomeOf(ctx context.Context, err error) outcome {
 	cause := context.Cause(ctx)
 	switch {

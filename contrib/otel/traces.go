@@ -15,39 +15,39 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// scope names who tells.
+// scope is the name of the instrumentation.
 const scope = "github.com/almanac-go/almanac/contrib/otel"
 
-// Traces follows events from their scheduling to their delivery. Each event has a
-// trace of its own, in all processes and however much later:
+// Traces follows events from their scheduling to their delivery. Each event has its own
+// trace, which spans all processes and any length of time:
 //
-//   - "create" and the event's type, of kind producer, when it is stored. It links to
-//     the span that was current for whoever scheduled it, such as that of a request.
-//   - "deliver" and the event's type, of kind consumer, for each attempt, linked to the
-//     creation. It is current for the deliverer.
+// - "create" and the event's type, of kind producer, when it is stored. It links to the
+// span that was current in the scheduling call, such as that of a request.
+// - "deliver" and the event's type, of kind consumer, for each attempt, linked to the
+// creation. It is current for the deliverer.
 //
-// Nothing is stored for that: the ids of the trace and of the creation follow from the
-// event's id, by [IDGenerator], which the tracer provider of each process must have.
-// One that does not have it is reported to OpenTelemetry's error handler, once, and
-// its spans are in traces of their own.
+// Nothing is stored for the traces. [IDGenerator] derives the ids of the trace and of the
+// creation from the event's id, and the tracer provider of each process must use it.
+// Without it, spans are in separate traces, and Traces reports that once to OpenTelemetry's
+// error handler.
 //
-// Whether a trace is sampled is for the provider's sampler to say, which sees all
-// spans of an event as roots of the same trace: one that compares trace ids takes all
-// or none. What is scheduled in a trace that is not sampled has no creation.
+// The provider's sampler decides whether a trace is sampled. It sees all spans of an event
+// as roots of the same trace, so a sampler that compares trace ids takes all or none. An
+// event that is scheduled in a trace that is not sampled has no creation span.
 //
 // Traces is an [almanac.Observer], has a Middleware for deliverers, and is safe for
 // concurrent use.
 type Traces struct {
 	tracer trace.Tracer
-	alien  sync.Once // reports a provider that has other ids
+	alien  sync.Once // reports a provider with other ids
 }
 
 var _ almanac.Observer = (*Traces)(nil)
 
-// errAlien is reported, once, of a tracer provider that makes other ids.
-var errAlien = errors.New("almanacotel: links lead nowhere: the tracer provider was made without almanacotel.IDGenerator")
+// errAlien is reported once for a tracer provider without IDGenerator.
+var errAlien = errors.New("almanacotel: links of spans are broken: the tracer provider was made without almanacotel.IDGenerator")
 
-// NewTraces returns Traces of the provider; nil is the global one.
+// NewTraces returns Traces of the provider. Nil means the global one.
 func NewTraces(p trace.TracerProvider) *Traces {
 	if p == nil {
 		p = otel.GetTracerProvider()
@@ -55,7 +55,7 @@ func NewTraces(p trace.TracerProvider) *Traces {
 	return &Traces{tracer: p.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))}
 }
 
-// Observe tells of the creation of events. It has no interest in other changes.
+// Observe records the creation of events and ignores other changes.
 func (t *Traces) Observe(ctx context.Context, n almanac.Notice) {
 	scheduling := trace.SpanContextFromContext(ctx)
 	if n.Kind != almanac.EventCreated || scheduling.IsValid() && !scheduling.IsSampled() {
@@ -70,7 +70,7 @@ func (t *Traces) Observe(ctx context.Context, n almanac.Notice) {
 	span.End()
 }
 
-// Middleware returns a deliverer that makes a span of each attempt of next.
+// Middleware returns a deliverer that records a span for each attempt of next.
 func (t *Traces) Middleware(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		created := creationOf(d.Event.ID)
@@ -83,26 +83,26 @@ func (t *Traces) Middleware(next almanac.Deliverer) almanac.Deliverer {
 				attribute.Float64("almanac.event.lateness", d.At.Sub(d.Event.Due).Seconds()),
 			))
 		span := t.start(ctx, created.WithSpanID(trace.SpanID{}), "deliver "+d.Event.Type, options)
-		how := panicked
+		result := panicked
 		defer func() {
-			if how != accepted {
-				span.SetAttributes(semconv.ErrorTypeKey.String(string(how)))
+			if result != accepted {
+				span.SetAttributes(semconv.ErrorTypeKey.String(string(result)))
 			}
-			if how == panicked {
+			if result == panicked {
 				span.SetStatus(codes.Error, "the delivery did not return")
 			}
 			span.End()
 		}()
 		err := next.Deliver(trace.ContextWithSpan(ctx, span), d)
-		if how = outcomeOf(ctx, err); err != nil {
+		if result = outcomeOf(ctx, err); err != nil {
 			span.SetStatus(codes.Error, err.Error())
 		}
 		return err
 	})
 }
 
-// start begins a span with given ids, or in a given trace, outside of any other. The
-// ids are for it alone, so its context is not handed on.
+// start starts a root span with given ids, or in a given trace. The ids are only for this
+// span, so its context is not passed on.
 func (t *Traces) start(ctx context.Context, ids trace.SpanContext, name string, options []trace.SpanStartOption) trace.Span {
 	_, span := t.tracer.Start(context.WithValue(ctx, chosen{}, ids), name, append(options, trace.WithNewRoot())...)
 	if span.IsRecording() && span.SpanContext().TraceID() != ids.TraceID() {
@@ -111,7 +111,7 @@ func (t *Traces) start(ctx context.Context, ids trace.SpanContext, name string, 
 	return span
 }
 
-// attributesOf are what is told of an event by every span about it.
+// attributesOf returns the attributes of every span about an event.
 func attributesOf(e almanac.Event, operation attribute.KeyValue, name string) []trace.SpanStartOption {
 	return []trace.SpanStartOption{trace.WithAttributes(
 		system, operation, semconv.MessagingOperationName(name),
@@ -124,5 +124,5 @@ func attributesOf(e almanac.Event, operation attribute.KeyValue, name string) []
 	)}
 }
 
-// system is the messaging system, which has no name in the conventions.
+// system is the messaging system; the conventions have no name for Almanac.
 var system = semconv.MessagingSystemKey.String("almanac")

@@ -22,10 +22,10 @@ import (
 	almanacotel "github.com/almanac-go/almanac/contrib/otel"
 )
 
-// errRefused is what a receiver says that may change its mind.
+// errRefused is a temporary refusal by a receiver.
 var errRefused = errors.New("refused")
 
-// tracing is one process: a provider, and where its spans go.
+// tracing is one process: a provider, and its exported spans.
 type tracing struct {
 	*sdktrace.TracerProvider
 	spans *tracetest.InMemoryExporter
@@ -37,7 +37,7 @@ func newTracing(options ...sdktrace.TracerProviderOption) tracing {
 	return tracing{sdktrace.NewTracerProvider(options...), spans}
 }
 
-// named returns the spans of a name.
+// named returns the spans with a name.
 func (t tracing) named(name string) tracetest.SpanStubs {
 	return slices.DeleteFunc(t.spans.GetSpans(), func(s tracetest.SpanStub) bool { return s.Name != name })
 }
@@ -49,7 +49,7 @@ func registryOf(t *testing.T, handlers ...almanac.EventHandler) almanac.Registry
 	return r
 }
 
-// schedulerOf is a scheduler of birthdays that are tried again after a second.
+// schedulerOf returns a scheduler of birthdays that are retried after a second.
 func schedulerOf(t *testing.T, r almanac.Repository, options ...almanac.Option) almanac.Scheduler {
 	t.Helper()
 	birthday := almanac.Birthday{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Second}}}
@@ -58,12 +58,12 @@ func schedulerOf(t *testing.T, r almanac.Repository, options ...almanac.Option) 
 	return s
 }
 
-// newborn has a birthday tomorrow.
+// newborn returns a profile with a birthday tomorrow.
 func newborn() almanac.Profile {
 	return almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: time.Now().AddDate(0, 0, 1).Format("1990-01-02"), Timezone: "UTC"}
 }
 
-// attributes are those of a span, by name.
+// attributes returns the attributes of a span, by name.
 func attributes(s tracetest.SpanStub) map[attribute.Key]any {
 	all := make(map[attribute.Key]any)
 	for _, a := range s.Attributes {
@@ -72,8 +72,8 @@ func attributes(s tracetest.SpanStub) map[attribute.Key]any {
 	return all
 }
 
-// A request schedules in one process, and another delivers, which has nothing of the
-// first but what the database holds.
+// A request schedules an event in one process. Another process delivers it, and knows of
+// the first only what is in the database.
 func TestADeliveryIsTracedToTheRequestThatScheduledIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -208,8 +208,8 @@ func TestAPanicEndsTheSpanAndGoesOn(t *testing.T) {
 	require.Equal(t, codes.Error, spans[0].Status.Code)
 }
 
-// What a deliverer begins, in whatever way, has ids of its own.
-func TestOnlyTheSpansOfTheEventHaveChosenIDs(t *testing.T) {
+// Spans that a deliverer starts, in whatever way, have their own ids.
+func TestOnlySpansAboutTheEventHaveDerivedIDs(t *testing.T) {
 	t.Parallel()
 	process, seen := newTracing(), make(map[trace.SpanID]bool)
 	e := almanac.Event{ID: uuid.New()}
@@ -253,7 +253,7 @@ func TestSamplersSeeAllSpansOfAnEventAlike(t *testing.T) {
 	}
 }
 
-func TestWhatIsScheduledInATraceThatIsNotSampledHasNoCreation(t *testing.T) {
+func TestEventsScheduledInAnUnsampledTraceHaveNoCreation(t *testing.T) {
 	t.Parallel()
 	process := newTracing()
 	traces := almanacotel.NewTraces(process)
@@ -266,7 +266,7 @@ func TestWhatIsScheduledInATraceThatIsNotSampledHasNoCreation(t *testing.T) {
 	require.Len(t, process.spans.GetSpans(), 1)
 }
 
-// It is the only test that sets the global error handler.
+// No other test sets the global error handler.
 func TestAProviderWithoutTheGeneratorIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	var reported []error
@@ -286,7 +286,7 @@ func TestAProviderWithoutTheGeneratorIsReportedOnce(t *testing.T) {
 	require.Len(t, spans.GetSpans(), 3)
 }
 
-// fixed is a generator of a host's own.
+// fixed is a host's own generator.
 type fixed struct{}
 
 func (fixed) NewIDs(context.Context) (trace.TraceID, trace.SpanID) {
@@ -294,7 +294,7 @@ func (fixed) NewIDs(context.Context) (trace.TraceID, trace.SpanID) {
 }
 func (fixed) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return trace.SpanID{8} }
 
-func TestOtherIDsAreMadeByTheHostsGenerator(t *testing.T) {
+func TestOtherIDsComeFromTheHostsGenerator(t *testing.T) {
 	t.Parallel()
 	g := almanacotel.IDGenerator(fixed{})
 	traceID, spanID := g.NewIDs(t.Context())

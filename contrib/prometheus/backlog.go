@@ -11,16 +11,16 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Backlog is a [prometheus.Collector] of what waits in the database, and of how far
-// the database's clock is from this machine's. All processes on one database say the
-// same, so one of them is enough.
+// Backlog is a [prometheus.Collector] of the events that wait in the database, and of the
+// offset between the database clock and this machine's clock. All processes on one database
+// report the same values, so one process is enough.
 //
-// It asks when it is scraped, but spares the database: one scrape asks at a time, the
-// others get its answers; answers, errors too, are kept for a while (see [WithAge]);
-// and the next questions wait twenty times as long as the last took, so that they
-// take up at most a twentieth of a connection. What could not be read within the
-// deadline (see [WithDeadline]) is absent until it can be, and is counted. It is safe
-// for concurrent use.
+// Backlog reads the database when it is scraped, but limits the load. Only one scrape reads
+// at a time, and the others get its results. Results, also errors, are reused for a while
+// (see [WithAge]). The next readings wait at least twenty times as long as the last ones
+// took, so they use at most a twentieth of a connection. A value that cannot be read within
+// the deadline (see [WithDeadline]) is absent until the next successful reading, and the
+// error is counted. Backlog is safe for concurrent use.
 type Backlog struct {
 	store    Store
 	types    []string
@@ -28,14 +28,14 @@ type Backlog struct {
 	deadline time.Duration
 	errors   *prometheus.CounterVec
 
-	turn chan struct{} // holds one while somebody looks
-	next time.Time     // until then the readings that are kept will do
-	kept []prometheus.Metric
+	reading chan struct{} // full while a scrape reads
+	next    time.Time     // until then the kept results are reused
+	kept    []prometheus.Metric
 }
 
-// Store is what Backlog asks: a repository.
+// Store is the part of a repository that Backlog reads.
 type Store interface {
-	// Missed counts the events that have been ready for longer than a grace.
+	// Missed counts the events that have been ready for longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error)
 
 	almanac.Timekeeper
@@ -44,27 +44,27 @@ type Store interface {
 // BacklogOption is a setting of a [Backlog].
 type BacklogOption func(*Backlog)
 
-// WithAge sets how old an answer may be. It must not be negative. The default is ten
-// seconds.
+// WithAge sets for how long a result is reused at least. It must not be negative. Zero leaves
+// only the wait that [Backlog] describes. The default is ten seconds.
 func WithAge(d time.Duration) BacklogOption { return func(b *Backlog) { b.age = d } }
 
-// WithDeadline sets how long the database may take to answer all questions of a
-// scrape. It must be positive, and shorter than a scrape may take, which is ten
-// seconds unless Prometheus is told otherwise. The default is two seconds.
+// WithDeadline sets how long all database calls of a scrape may take together. It must be
+// positive, and shorter than the scrape timeout, which is ten seconds by default in
+// Prometheus. The default is two seconds.
 func WithDeadline(d time.Duration) BacklogOption { return func(b *Backlog) { b.deadline = d } }
 
-// rest is how many times as long as the last readings took the next ones wait.
+// rest is the factor from the duration of the last readings to the wait before the next.
 const rest = 20
 
 var _ prometheus.Collector = (*Backlog)(nil)
 
-// NewBacklog returns the Backlog of the registry's types. Settings out of their
-// bounds are all reported at once.
+// NewBacklog returns the Backlog of the registry's types. The error names every setting
+// that is out of bounds.
 func NewBacklog(s Store, registry almanac.Registry, options ...BacklogOption) (*Backlog, error) {
 	b := &Backlog{
-		store: s, types: registry.EventTypes(), age: 10 * time.Second, deadline: 2 * time.Second, turn: make(chan struct{}, 1),
+		store: s, types: registry.EventTypes(), age: 10 * time.Second, deadline: 2 * time.Second, reading: make(chan struct{}, 1),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "almanac_reading_errors_total", Help: "Readings of the database that failed, for want of time too; what they are for is absent.",
+			Name: "almanac_reading_errors_total", Help: "Readings of the database that failed, timeouts included. Their values are absent.",
 		}, []string{"reading"}),
 	}
 	for _, option := range options {
@@ -87,28 +87,28 @@ func (b *Backlog) check() error {
 	return errors.Join(errs...)
 }
 
-// reading is something to ask the database, and the gauge that the answer is for.
+// reading is a value to read from the database, and its gauge.
 type reading struct {
 	name  string // in the counter of errors
 	gauge *prometheus.Desc
 	take  func(context.Context) (float64, error)
 }
 
-// readings are in the order in which they are taken: what is cheap first, since they
-// share a deadline.
+// readings returns the readings in their order: cheap ones first, since all share a
+// deadline.
 func (b *Backlog) readings() []reading {
 	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return []reading{
 		{"clock", describe("almanac_database_clock_offset_seconds",
-			"How far the database's clock is ahead of this machine's, to within half of the time that the answer took."), b.offset},
+			"How far the database's clock is ahead of this machine's, to within half of the time that the call took."), b.offset},
 		{"oldest", describe("almanac_backlog_oldest_age_seconds",
-			"For how long the event that waits longest could have been claimed; 0 when none waits."), b.oldest},
+			"How long the event that waits longest has been available; 0 when none waits."), b.oldest},
 		{"backlog", describe("almanac_backlog_events",
-			"Events that could be claimed and are not."), b.count},
+			"Events that are available and not claimed."), b.count},
 	}
 }
 
-// offset takes the answer for the time halfway between the question and the answer.
+// offset compares the database time with the local time halfway through the call.
 func (b *Backlog) offset(ctx context.Context) (float64, error) {
 	asked := time.Now()
 	now, err := b.store.Now(ctx)
@@ -136,7 +136,7 @@ func (b *Backlog) Describe(ch chan<- *prometheus.Desc) {
 	b.errors.Describe(ch)
 }
 
-// Collect tells every metric of b that can be told.
+// Collect sends every metric of b that could be read.
 func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range b.look() {
 		ch <- m
@@ -144,10 +144,10 @@ func (b *Backlog) Collect(ch chan<- prometheus.Metric) {
 	b.errors.Collect(ch)
 }
 
-// look takes the readings, unless those that are kept will do.
+// look takes the readings, or reuses the kept results.
 func (b *Backlog) look() []prometheus.Metric {
-	b.turn <- struct{}{}
-	defer func() { <-b.turn }()
+	b.reading <- struct{}{}
+	defer func() { <-b.reading }()
 	began := time.Now()
 	if began.Before(b.next) {
 		return b.kept

@@ -16,21 +16,21 @@ import (
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
 )
 
-// store is a database with given answers, which notes how often it was asked.
+// store is a database with given results, which counts its calls.
 type store struct {
 	mu     sync.Mutex
 	asked  int
 	atOnce int
 	most   int
-	takes  time.Duration // each answer
-	ahead  time.Duration // its clock
+	takes  time.Duration // of each call
+	ahead  time.Duration // of its clock
 	wait   time.Duration
 	known  bool
 	count  int
-	err    error // of all answers
+	err    error // of all calls
 }
 
-// answer waits for as long as an answer takes, or until ctx is done.
+// answer waits for the duration of a call, or until ctx is done.
 func (s *store) answer(ctx context.Context) error {
 	s.mu.Lock()
 	s.asked++
@@ -103,7 +103,7 @@ func TestBacklogOfARepository(t *testing.T) {
 		r := almanactest.NewRepository(nil)
 		for _, ready := range []time.Duration{time.Hour, 2 * time.Second, -time.Minute} {
 			u := almanactest.User()
-			_, _, err := r.CreateUser(t.Context(), u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.ReadyFor(ready)))
+			_, _, err := almanactest.CreateUser(t.Context(), r, u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.ReadyFor(ready)))
 			require.NoError(t, err)
 		}
 		shows(t, backlogOf(t, r), `
@@ -114,7 +114,7 @@ func TestBacklogOfARepository(t *testing.T) {
 	})
 }
 
-func TestScrapesCannotLoadTheDatabase(t *testing.T) {
+func TestScrapesDoNotOverloadTheDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{takes: 100 * time.Millisecond, count: 1}
@@ -146,7 +146,7 @@ func TestScrapesCannotLoadTheDatabase(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsAbsentAndCounted(t *testing.T) {
+func TestFailedReadingsAreAbsentAndCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gauges := []string{"almanac_backlog_events", "almanac_backlog_oldest_age_seconds", "almanac_database_clock_offset_seconds"}
@@ -162,7 +162,7 @@ func TestWhatCannotBeReadIsAbsentAndCounted(t *testing.T) {
 		s.err = nil
 		require.Equal(t, 3, testutil.CollectAndCount(b, gauges...))
 
-		s.takes = 800 * time.Millisecond // two answers fit into the deadline
+		s.takes = 800 * time.Millisecond // two calls fit into the deadline
 		began := time.Now()
 		require.Equal(t, 2, testutil.CollectAndCount(b, gauges...))
 		require.Equal(t, 2*time.Second, time.Since(began))
@@ -174,7 +174,7 @@ func TestWhatCannotBeReadIsAbsentAndCounted(t *testing.T) {
 	})
 }
 
-func TestErrorsAreKeptLikeAnswers(t *testing.T) {
+func TestErrorsAreReusedLikeResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{err: errors.New("away")}

@@ -17,9 +17,9 @@ type calls struct {
 	updates *prometheus.CounterVec // by kind, result
 }
 
-// How a claim ended, and a versioned update.
+// Results of a claim and of a versioned update.
 const (
-	answered = "answered" // perhaps with no event
+	answered = "answered" // possibly with no event
 	refused  = "failed"
 
 	stored   = "stored"
@@ -29,9 +29,9 @@ const (
 func newCalls() calls {
 	c := calls{
 		query: newHistogram("almanac_claim_query_duration_seconds",
-			"How long the statement of a claim took, from when there was a connection to the last row.", claimBuckets()),
+			"How long the statement of a claim took, from having a connection to the last row.", claimBuckets()),
 		claims: newHistogram("almanac_claim_duration_seconds",
-			"How long a whole claim took, with the wait for a connection and what was tried again.", claimBuckets(), "outcome"),
+			"How long a whole claim took, including the wait for a connection and retries.", claimBuckets(), "outcome"),
 		found:   newHistogram("almanac_claim_events", "How many events a claim found.", sizeBuckets()),
 		batches: newHistogram("almanac_claim_batch_size", "How many events a claim asked for at most.", sizeBuckets()),
 		updates: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -52,12 +52,12 @@ func newCalls() calls {
 	return c
 }
 
-// claimBuckets have the limits of the alerts among them: 100 ms, 200 ms and a second.
+// claimBuckets include the thresholds of the alerts: 100 ms, 200 ms and a second.
 func claimBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .2, .5, 1, 2.5, 5, 10, 20}
 }
 
-// sizeBuckets go to 2,000, which is the most that one claim asks for.
+// sizeBuckets go to 2,000, which is the largest size of a claim.
 func sizeBuckets() []float64 { return []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000} }
 
 // MeasureClaim measures one claim.

@@ -34,7 +34,7 @@ func TestClaimsAreMeasured(t *testing.T) {
 	`)
 }
 
-func TestRepositoriesThatDoNotMeasureTheStatementShowNone(t *testing.T) {
+func TestQueryDurationIsAbsentWithoutMeasurement(t *testing.T) {
 	t.Parallel()
 	events := almanacprom.NewEvents(registryOf(t, almanac.Birthday{}))
 	events.MeasureClaim(t.Context(), almanac.ClaimMeasurement{Total: time.Millisecond, BatchSize: 1, Found: 1})

@@ -8,38 +8,38 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// outcome is how an attempt at a delivery ended.
+// outcome is the result of an attempt at a delivery.
 type outcome string
 
 const (
 	accepted  outcome = "accepted"
-	failed    outcome = "failed"    // will be tried again, if attempts are left
-	permanent outcome = "permanent" // will not
-	timedOut  outcome = "timeout"   // was not done in time; will be tried again, if attempts are left
-	snoozed   outcome = "snoozed"   // put off by itself; no attempt is counted
+	failed    outcome = "failed"    // retried if attempts are left
+	permanent outcome = "permanent" // not retried
+	timedOut  outcome = "timeout"   // exceeded its time; retried if attempts are left
+	snoozed   outcome = "snoozed"   // postponed by the handler or deliverer; no attempt is counted
 	canceled  outcome = "canceled"  // the process stops, or the lease was lost; not the event's fault
-	panicked  outcome = "panicked"  // never returned: it panicked, or ended its goroutine
+	panicked  outcome = "panicked"  // did not return: it panicked, or ended its goroutine
 )
 
-// Middleware returns a deliverer that measures the attempts of next: how long they
-// take, how they end, and how many are under way. It changes nothing of them.
+// Middleware returns a deliverer that measures the attempts of next: their duration, their
+// outcome, and how many are under way. It does not change the attempts.
 func (e *Events) Middleware(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		eventType := e.label(d.Event.Type)
 		underWay := e.inFlight.WithLabelValues(eventType)
 		underWay.Inc()
-		began, how := time.Now(), panicked
+		began, result := time.Now(), panicked
 		defer func() {
 			underWay.Dec()
-			e.deliveries.WithLabelValues(eventType, string(how)).Observe(time.Since(began).Seconds())
+			e.deliveries.WithLabelValues(eventType, string(result)).Observe(time.Since(began).Seconds())
 		}()
 		err := next.Deliver(ctx, d)
-		how = outcomeOf(ctx, err)
+		result = outcomeOf(ctx, err)
 		return err
 	})
 }
 
-// outcomeOf judges as the scheduler does.
+// outcomeOf classifies an error as the scheduler does.
 func outcomeOf(ctx context.Context, err error) outcome {
 	cause := context.Cause(ctx)
 	switch {

@@ -1,11 +1,11 @@
-// Package almanacprom tells Prometheus what a scheduler does. It has three
-// collectors, each of use without the others:
+// Package almanacprom reports to Prometheus what a scheduler does. It has three collectors,
+// which also work separately:
 //
 //   - [Events] counts what the process does. It is an observer and a middleware.
 //   - [Health] is how Run does, as the process sees it itself.
 //   - [Backlog] is what waits in the database, and how far its clock is from this one's.
 //
-// Put together:
+// Usage:
 //
 //	events := almanacprom.NewEvents(registry)
 //	scheduler, err := almanac.NewScheduler(store, registry,
@@ -16,10 +16,10 @@
 //	…
 //	prometheus.MustRegister(events, almanacprom.NewHealth(scheduler), backlog)
 //
-// The README lists every metric. In dashboards there is a dashboard for Grafana, and
-// alerts.yml has rules.
+// The README lists every metric. The directory dashboards has a dashboard for Grafana, and
+// alerts.yml has alerting rules.
 //
-// No label holds anything of a person. A label "type" is one of the registry's event
-// types, or "unregistered": the events of dead processes are given back whatever
-// their type, and a program may not know all of them.
+// No label contains data of a user. A label "type" is a type of the registry, or
+// "unregistered": a process also releases events of dead processes, and may not know their
+// types.
 package almanacprom

@@ -10,13 +10,13 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// unregistered is the label of the types that the registry does not have.
+// unregistered is the label for types that the registry does not have.
 const unregistered = "unregistered"
 
-// Events counts the changes that its process stores and measures the deliveries that
-// it makes, claims and versioned updates included. It is an [almanac.Observer], has a
-// Middleware for deliverers, and is a [prometheus.Collector]. It is safe for concurrent
-// use and asks nobody anything.
+// Events counts the changes that its process stores. It also measures the process's
+// deliveries, claims and versioned updates. It is an [almanac.Observer], has a Middleware
+// for deliverers, and is a [prometheus.Collector]. It is safe for concurrent use and calls
+// neither the scheduler nor the database.
 type Events struct {
 	types      map[string]bool
 	changes    *prometheus.CounterVec   // by type, change
@@ -35,10 +35,9 @@ var (
 	_ prometheus.Collector   = (*Events)(nil)
 )
 
-// NewEvents returns the Events of the registry's types. What can be told beforehand
-// is there from the beginning, at zero, so that the first failure is an increase. The
-// histograms are classic and native at once; a server that knows native ones may
-// drop the buckets.
+// NewEvents returns the Events of the registry's types. Series that are known in advance
+// start at zero, so that the first failure is an increase. The histograms are both classic
+// and native; a server that supports native histograms may drop the buckets.
 func NewEvents(registry almanac.Registry) *Events {
 	e := &Events{
 		types: make(map[string]bool),
@@ -46,10 +45,10 @@ func NewEvents(registry almanac.Registry) *Events {
 			Name: "almanac_event_changes_total", Help: "Changes to events that this process stored.",
 		}, []string{"type", "change"}),
 		releases: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "almanac_event_releases_total", Help: "Events that this process gave back to be claimed again.",
+			Name: "almanac_event_releases_total", Help: "Events that this process released to be claimed again.",
 		}, []string{"type", "cause"}),
 		users: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "almanac_user_changes_total", Help: "Changes to people that this process stored.",
+			Name: "almanac_user_changes_total", Help: "Changes to users that this process stored.",
 		}, []string{"change"}),
 		lateness: newHistogram("almanac_event_lateness_seconds",
 			"How long after its due instant an event was delivered, by the database's clock.", latenessBuckets(), "type"),
@@ -89,14 +88,14 @@ func newHistogram(name, help string, buckets []float64, labels ...string) *prome
 	}, labels)
 }
 
-// latenessBuckets go from a millisecond, which is what a healthy process is late by,
-// to an hour, which is an outage.
+// latenessBuckets go from a millisecond, the lateness of a healthy process, to an hour,
+// which is an outage.
 func latenessBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
 }
 
-// durationBuckets go to a minute: an attempt may take 20 seconds unless its handler
-// says otherwise.
+// durationBuckets go to a minute. An attempt may take 20 seconds, unless its handler sets
+// another limit.
 func durationBuckets() []float64 {
 	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 60}
 }
@@ -115,7 +114,7 @@ func userKinds() []almanac.NoticeKind {
 	}
 }
 
-// changeOf is the part of a kind after the dot, "claimed" of "event.claimed".
+// changeOf returns the part of a kind after the dot: "claimed" of "event.claimed".
 func changeOf(k almanac.NoticeKind) string {
 	_, change, _ := strings.Cut(string(k), ".")
 	return change
@@ -137,7 +136,8 @@ func (e *Events) Observe(_ context.Context, n almanac.Notice) {
 	}
 }
 
-// label keeps what others have stored from making labels here.
+// label returns the label for a type, so that types stored by other programs create no new
+// series.
 func (e *Events) label(eventType string) string {
 	if e.types[eventType] {
 		return eventType
@@ -152,7 +152,7 @@ func (e *Events) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells every metric of e.
+// Collect sends every metric of e.
 func (e *Events) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range e.collectors() {
 		c.Collect(ch)

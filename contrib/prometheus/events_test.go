@@ -24,7 +24,7 @@ func registryOf(t *testing.T, handlers ...almanac.EventHandler) almanac.Registry
 	return r
 }
 
-// shows checks what the given metrics are, in the text format without comments.
+// shows checks the given metrics, in the text format without comments.
 func shows(t *testing.T, c prometheus.Collector, want string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -131,7 +131,7 @@ func TestHistogramsAreNativeToo(t *testing.T) {
 	require.NotZero(t, histograms)
 }
 
-// errRefused is what a receiver says that may change its mind.
+// errRefused is a temporary refusal by a receiver.
 var errRefused = errors.New("refused")
 
 func TestAScheduledEventLeavesItsTrace(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
 )
 
-// watched is a scheduler whose metrics a handler serves.
+// watched returns a scheduler, and a handler that serves its metrics.
 func watched(store almanac.Repository, types almanac.Registry, deliverer almanac.Deliverer) (almanac.Scheduler, http.Handler, error) {
 	events := almanacprom.NewEvents(types)
 	backlog, err := almanacprom.NewBacklog(store, types)
@@ -34,8 +34,8 @@ func watched(store almanac.Repository, types almanac.Registry, deliverer almanac
 	return scheduler, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}), nil
 }
 
-// The three collectors belong to one scheduler, and are registered where the host's
-// other metrics are.
+// The three collectors belong to one scheduler. Register them in the registry of the host's
+// other metrics.
 func Example() {
 	var store almanac.Repository // package postgres has one
 	types, err := almanac.NewRegistry(almanac.Birthday{})
@@ -60,7 +60,7 @@ func birthdays() almanac.Registry {
 	return registry
 }
 
-// show prints what a collector says of one metric.
+// show prints one metric of a collector.
 func show(c prometheus.Collector, metric string) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(c)
@@ -77,7 +77,7 @@ func show(c prometheus.Collector, metric string) {
 	}
 }
 
-// Events hears of what is stored, and sees each delivery.
+// Events counts stored changes, and measures each delivery.
 func ExampleEvents() {
 	events := almanacprom.NewEvents(birthdays())
 	refused := events.Middleware(almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return errors.New("receiver answered 503") }))
@@ -88,23 +88,23 @@ func ExampleEvents() {
 	// Output: true
 }
 
-// down is a scheduler that cannot store what it delivers.
+// down is a scheduler that cannot store outcomes.
 type down struct{}
 
 func (down) Health() almanac.Health {
-	return almanac.Health{Running: true, Workers: 100, InHand: 7, Patience: 30 * time.Second, Settle: almanac.Trouble{For: time.Minute}}
+	return almanac.Health{Running: true, Workers: 100, Held: 7, Patience: 30 * time.Second, Settle: almanac.Failure{For: time.Minute}}
 }
 
 func ExampleHealth() {
 	health := almanacprom.NewHealth(down{})
 	show(health, "almanac_ready")
-	show(health, "almanac_events_in_hand")
+	show(health, "almanac_events_held")
 	// Output:
 	// almanac_ready [] 0
-	// almanac_events_in_hand [] 7
+	// almanac_events_held [] 7
 }
 
-// A scheduler is one; so is what stands for it.
+// A scheduler is a Runner, and so is any type with the method.
 func ExampleRunner() {
 	var r almanacprom.Runner = down{}
 	show(almanacprom.NewHealth(r), "almanac_workers")
@@ -115,7 +115,7 @@ func ExampleRunner() {
 func overdue() almanacprom.Store {
 	now := time.Date(2027, time.March, 15, 14, 0, 0, 0, time.UTC)
 	repository, ada := almanactest.NewRepository(func() time.Time { return now }), almanactest.User()
-	if _, _, err := repository.CreateUser(context.Background(), ada, almanactest.Event(now, almanactest.For(ada), almanactest.ReadyFor(time.Minute))); err != nil {
+	if _, _, err := almanactest.CreateUser(context.Background(), repository, ada, almanactest.Event(now, almanactest.For(ada), almanactest.ReadyFor(time.Minute))); err != nil {
 		panic(err)
 	}
 	return repository
@@ -133,7 +133,7 @@ func ExampleBacklog() {
 	// almanac_backlog_oldest_age_seconds [] 60
 }
 
-// Settings out of their bounds are all reported.
+// NewBacklog reports every setting that is out of bounds.
 func ExampleBacklogOption() {
 	_, err := almanacprom.NewBacklog(overdue(), birthdays(), almanacprom.WithAge(-time.Second), almanacprom.WithDeadline(0))
 	fmt.Println(err)
@@ -149,7 +149,7 @@ func (away) Missed(context.Context, []string, time.Duration) (almanac.Missed, er
 	return almanac.Missed{}, context.DeadlineExceeded
 }
 
-// What could not be read is absent, and counted.
+// A value that cannot be read is absent, and the error is counted.
 func ExampleStore() {
 	backlog, err := almanacprom.NewBacklog(away{overdue()}, birthdays())
 	if err != nil {

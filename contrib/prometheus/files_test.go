@@ -19,7 +19,7 @@ import (
 	"github.com/almanac-go/almanac/internal/watchtest"
 )
 
-// lines are what a scrape shows, without comments.
+// lines returns the metrics of a scrape, without comments.
 func lines(t *testing.T, g prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := g.Gather()
@@ -38,7 +38,7 @@ func lines(t *testing.T, g prometheus.Gatherer) []string {
 	return shown
 }
 
-// everything is a registry with all collectors of the package.
+// everything returns a registry with all collectors of the package.
 func everything(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -47,8 +47,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	return registry
 }
 
-// described are all metrics by name, each as the README has it: its type, and its
-// labels.
+// described returns the type and labels of each metric by name, as the README has them.
 func described(t *testing.T) map[string]string {
 	t.Helper()
 	families, err := everything(t).Gather()
@@ -89,7 +88,7 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 	require.Equal(t, described(t), table)
 }
 
-// known are the types of all metrics.
+// known returns the types of all metrics.
 func known(t *testing.T) watchtest.Known {
 	t.Helper()
 	types := make(map[string]string)

@@ -18,7 +18,7 @@ type condition struct{ health almanac.Health }
 
 func (c *condition) Health() almanac.Health { return c.health }
 
-func TestHealthIsThatOfTheMoment(t *testing.T) {
+func TestHealthIsReadAtEachScrape(t *testing.T) {
 	t.Parallel()
 	runner := &condition{almanac.Health{Workers: 10, Patience: 30 * time.Second}}
 	health := almanacprom.NewHealth(runner)
@@ -26,41 +26,41 @@ func TestHealthIsThatOfTheMoment(t *testing.T) {
 		almanac_running 0
 		almanac_ready 0
 		almanac_workers 10
-		almanac_events_in_hand 0
-		almanac_trouble_seconds{part="claim"} 0
+		almanac_events_held 0
+		almanac_failure_seconds{part="claim"} 0
 	`)
 
 	runner.health = almanac.Health{
-		Running: true, Workers: 10, InHand: 7, Stuck: 2, Patience: 30 * time.Second,
-		Claim: almanac.Trouble{For: 10 * time.Second},
+		Running: true, Workers: 10, Held: 7, Stuck: 2, Patience: 30 * time.Second,
+		Claim: almanac.Failure{For: 10 * time.Second},
 	}
 	shows(t, health, `
 		almanac_running 1
 		almanac_ready 1
 		almanac_workers 10
-		almanac_events_in_hand 7
+		almanac_events_held 7
 		almanac_deliveries_stuck 2
 		almanac_events_lost 0
-		almanac_trouble_seconds{part="claim"} 10
-		almanac_trouble_seconds{part="settle"} 0
-		almanac_trouble_seconds{part="renew"} 0
+		almanac_failure_seconds{part="claim"} 10
+		almanac_failure_seconds{part="settle"} 0
+		almanac_failure_seconds{part="renew"} 0
 	`)
-	require.Equal(t, 3, testutil.CollectAndCount(health, "almanac_trouble_seconds"))
+	require.Equal(t, 3, testutil.CollectAndCount(health, "almanac_failure_seconds"))
 
-	runner.health.Lost, runner.health.Settle, runner.health.Renew = 3, almanac.Trouble{For: time.Minute}, almanac.Trouble{For: time.Second}
-	runner.health.Chores = map[string]almanac.Trouble{"prune ended events": {For: time.Hour}}
+	runner.health.Lost, runner.health.Settle, runner.health.Renew = 3, almanac.Failure{For: time.Minute}, almanac.Failure{For: time.Second}
+	runner.health.Maintenance = map[string]almanac.Failure{"prune ended events": {For: time.Hour}}
 	shows(t, health, `
 		almanac_running 1
 		almanac_ready 0
 		almanac_events_lost 3
-		almanac_trouble_seconds{part="settle"} 60
-		almanac_trouble_seconds{part="renew"} 1
-		almanac_trouble_seconds{part="prune ended events"} 3600
+		almanac_failure_seconds{part="settle"} 60
+		almanac_failure_seconds{part="renew"} 1
+		almanac_failure_seconds{part="prune ended events"} 3600
 	`)
 }
 
-// The gauge says what a readiness probe of the same conditions says.
-func TestReadyAsksTheConditionsToo(t *testing.T) {
+// The gauge equals a readiness probe with the same conditions.
+func TestReadyChecksTheConditionsToo(t *testing.T) {
 	t.Parallel()
 	runner := &condition{almanac.Health{Running: true, Workers: 10, Patience: 30 * time.Second}}
 	var away error

@@ -1,7 +1,6 @@
-// Anniversary shows an event type of one's own: it thanks a person on each
-// anniversary of the day on which they were hired, at nine in the morning where they
-// live. It keeps what it plans in the database that DATABASE_URL names, and runs
-// until it is interrupted.
+// Anniversary shows a custom event type: it thanks a user on each anniversary of the day on
+// which they were hired, at nine in the morning where they live. It stores its events in
+// the database that DATABASE_URL names, and runs until it is interrupted.
 package main
 
 import (
@@ -19,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -26,23 +26,23 @@ import (
 // the usual timeout and retries.
 type service struct {
 	almanac.Execution
-	at almanac.Clock
+	at calendar.Clock
 }
 
 func (service) EventType() string { return "SERVICE" }
 
-func (s service) Next(u almanac.User, after time.Time) (almanac.Occurrence, error) {
+func (s service) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
 	var facts struct{ Hired string }
 	if err := json.Unmarshal(u.Attributes, &facts); err != nil || facts.Hired == "" {
-		return almanac.Occurrence{}, almanac.ErrNoOccurrence // who was never hired is owed none
+		return calendar.Occurrence{}, calendar.ErrNoOccurrence // a user without a hiring date has no anniversary
 	}
-	hired, err := almanac.ParseDate(facts.Hired)
+	hired, err := calendar.ParseDate(facts.Hired)
 	if err != nil {
-		return almanac.Occurrence{}, err
+		return calendar.Occurrence{}, err
 	}
-	nextYear := almanac.Date{Year: hired.Year + 1, Month: time.January, Day: 1}
-	yearly := almanac.Yearly{Month: hired.Month, Day: hired.Day, At: s.at, From: nextYear}
-	return almanac.Next(yearly, u.Timezone, almanac.Policies{}, after)
+	nextYear := calendar.Date{Year: hired.Year + 1, Month: time.January, Day: 1}
+	yearly := calendar.Yearly{Month: hired.Month, Day: hired.Day, At: s.at, From: nextYear}
+	return calendar.Next(yearly, u.Timezone, calendar.Policies{}, after)
 }
 
 func (service) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
@@ -51,16 +51,16 @@ func (service) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, e
 
 func (service) Channel(almanac.Event) almanac.Channel { return "letter" }
 
-// letters writes what is due to out, in place of a printer.
+// letters writes each due letter to out; a real program would print it.
 func letters(out io.Writer) almanac.DelivererFunc {
 	return func(_ context.Context, d almanac.Delivery) error {
 		_, err := fmt.Fprintln(out, d.Event.Wall, d.Event.Zone, string(d.Event.Payload))
-		return err // an error is tried again
+		return err // an error is retried
 	}
 }
 
 func newScheduler(store almanac.Repository, s service, out io.Writer) (almanac.Scheduler, error) {
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, s) // beside a ready-made one
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, s) // besides a ready-made one
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func main() {
 	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
 	defer pool.Close()
 	check(postgres.Migrate(ctx, pool))
-	scheduler := must(newScheduler(must(postgres.New(pool)), service{at: almanac.Clock{Hour: 9}}, os.Stdout))
+	scheduler := must(newScheduler(must(postgres.New(pool)), service{at: calendar.Clock{Hour: 9}}, os.Stdout))
 
 	grace := must(scheduler.CreateUser(ctx, almanac.Profile{
 		FirstName: "Grace", LastName: "Hopper",

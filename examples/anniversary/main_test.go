@@ -20,12 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// The test binary runs the program itself when it is asked to, so that what is
-// tested is a process with signals and an exit code.
+// The test binary runs the program itself on request, so that the tests cover a process
+// with signals and an exit code.
 func TestMain(m *testing.M) {
 	if os.Getenv("ANNIVERSARY") != "" {
 		main()
@@ -59,9 +60,9 @@ func TestServiceIsThankedForWhenItsDayComes(t *testing.T) {
 	t.Parallel()
 	store, err := postgres.New(pgtest.Pool(t))
 	require.NoError(t, err)
-	tokyo, err := almanac.LoadTimezone("Asia/Tokyo")
+	tokyo, err := calendar.LoadTimezone("Asia/Tokyo")
 	require.NoError(t, err)
-	due := tokyo.WallTime(time.Now().Add(3 * time.Second)) // and there is time to store it
+	due := tokyo.WallTime(time.Now().Add(3 * time.Second)) // late enough to store it before
 	out, printed := io.Pipe()
 	scheduler, err := newScheduler(store, service{at: due.Clock}, printed)
 	require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestServiceIsOwedToEmployeesOnly(t *testing.T) {
 	require.Equal(t, "SERVICE", hired.Added[0].Type)
 }
 
-// A handler of one's own is less than thirty lines of code.
+// A custom handler takes fewer than thirty lines of code.
 func TestHandlerIsShort(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("main.go")

@@ -12,8 +12,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// What is JSON is not always a jsonb. Whatever the API lets through must be
-// stored as it is, and the rest must be refused before PostgreSQL has to.
+// Not every JSON text is valid jsonb. What the API accepts must be stored unchanged, and
+// the rest must be refused before it reaches PostgreSQL.
 func TestWhatTheAPIAcceptsPostgresStores(t *testing.T) {
 	t.Parallel()
 	tests := map[string]int{
@@ -39,13 +39,13 @@ func TestWhatTheAPIAcceptsPostgresStores(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// newborn is somebody with those attributes.
+// newborn returns a user with those attributes.
 func newborn(attributes string) string {
 	return fmt.Sprintf(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":%s}`, attributes)
 }
 
-// PostgreSQL keeps attributes in a form of its own, and takes an id once even when
-// requests cross each other.
+// PostgreSQL changes the text of attributes, and accepts an id once even when requests
+// arrive together.
 func TestAKeyCreatesOnePersonInPostgres(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
@@ -81,8 +81,8 @@ func TestOneOfManyChangesOfAVersionIsMade(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// together sends n requests at once and counts the statuses. All that have the
-// given one must tell of one and the same person.
+// together sends n requests at once and counts the statuses. All answers with the given
+// status must be about the same user.
 func (p *process) together(n, status int, send func(i int) (int, map[string]any)) map[int]int {
 	p.t.Helper()
 	statuses, answers := make([]int, n), make([]map[string]any, n)
@@ -101,13 +101,13 @@ func (p *process) together(n, status int, send func(i int) (int, map[string]any)
 	return counts
 }
 
-// Whatever a database has to say is for the log.
+// Errors of the database are only for the log.
 func TestDatabaseErrorsAreNotTold(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pool.Config().ConnString())...)
-	// Renamed rather than dropped: DROP takes the tables' locks in an order of its own, and can
-	// deadlock with the program's statements.
+	// The schema is renamed because DROP takes the locks of the tables in another order,
+	// and can deadlock with the program's statements.
 	_, err := pool.Exec(t.Context(), "ALTER SCHEMA almanac RENAME TO elsewhere")
 	require.NoError(t, err)
 	const id = "018f6a2b-7c1d-7e3f-8a4b-5c6d7e8f9a0b"
@@ -128,7 +128,7 @@ func TestDatabaseErrorsAreNotTold(t *testing.T) {
 			"detail": "the request failed; its id leads to the reason in the log",
 		}, answer)
 	}
-	logged := func() bool { return len(p.lines("request failed")) == len(requests) } // the answer comes first
+	logged := func() bool { return len(p.lines("request failed")) == len(requests) } // the answer comes before the log line
 	require.Eventually(t, logged, patience, pollEvery)
 	for _, line := range p.lines("request failed") {
 		require.Contains(t, line["error"], "42P01")

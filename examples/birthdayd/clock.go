@@ -7,12 +7,12 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// clock tells the database's time, which decides when events are due, from this
-// machine's.
+// clock converts this machine's time to the database time, which decides when events are
+// due.
 type clock struct{ ahead time.Duration }
 
-// readClock asks for the database's time once, and takes it for the time halfway
-// between the question and the answer.
+// readClock gets the database time once. It assumes that this was the time halfway through
+// the call.
 func readClock(ctx context.Context, t almanac.Timekeeper) (clock, error) {
 	asked := time.Now()
 	now, err := t.Now(ctx)
@@ -21,5 +21,5 @@ func readClock(ctx context.Context, t almanac.Timekeeper) (clock, error) {
 
 func (c clock) now() time.Time { return c.at(time.Now()) }
 
-// at is the database's time when it is the given time on this machine.
+// at returns the database time at the given local time.
 func (c clock) at(local time.Time) time.Time { return local.Add(c.ahead) }

@@ -12,19 +12,19 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// config is everything that can be set.
+// config is the whole configuration.
 type config struct {
 	addr        string
 	apiToken    string
 	apiRate     int
 	databaseURL string
 	dataDir     string
-	delay       time.Duration // between saying that it stops and stopping to listen
+	delay       time.Duration // between reporting that it is not ready and closing the listener
 	metrics     metricsConfig
 	hook        hookConfig
 	greeting    greetingConfig
@@ -33,17 +33,17 @@ type config struct {
 	version     bool
 }
 
-// hookConfig says who is told.
+// hookConfig is the configuration of the webhooks.
 type hookConfig struct {
 	url          string
 	secret       string
 	allowPrivate bool
-	attributes   string // names of attributes, with commas between
+	attributes   string // names of attributes, separated by commas
 }
 
-// greetingConfig says when people are greeted, and how.
+// greetingConfig says when and how users are greeted.
 type greetingConfig struct {
-	at         almanac.Clock
+	at         calendar.Clock
 	workers    int
 	attempts   int
 	retryFirst time.Duration
@@ -58,7 +58,7 @@ type logConfig struct {
 	level slog.Level
 }
 
-// settings are the flags in the order of the help, each with the field that it sets.
+// settings returns the flags in the order of the help, each with its field.
 func (c *config) settings() []setting {
 	return []setting{
 		{name: "demo", preset: "false", take: takeSwitch(&c.demo),
@@ -110,17 +110,17 @@ func (c *config) settings() []setting {
 	}
 }
 
-// minToken is how many bytes a token has at least where others can try.
+// minToken is the minimum length of a token, in bytes, when others can reach the API.
 const minToken = 16
 
-// What -patient-retry takes the place of.
+// The flags that -patient-retry replaces.
 const (
 	presetAttempts   = 3
 	presetRetryFirst = 10 * time.Second
 )
 
-// parse returns the configuration that arguments and environment make. The error
-// holds every complaint, one a line; it is flag.ErrHelp when help was asked for.
+// parse returns the configuration from arguments and environment. The error contains every
+// complaint, one per line. It is flag.ErrHelp when help was requested.
 func parse(args []string, lookup lookupEnv) (config, error) {
 	var c config
 	errs := resolve(c.settings(), args, lookup)
@@ -130,7 +130,7 @@ func parse(args []string, lookup lookupEnv) (config, error) {
 	return c, errors.Join(errs, c.check())
 }
 
-// check judges the settings that depend on each other.
+// check validates the settings that depend on each other.
 func (c *config) check() error {
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -165,8 +165,8 @@ func (c *config) check() error {
 	return errors.Join(errs...)
 }
 
-// deliverer makes the deliverer of the webhooks. Whoever runs the program chose
-// the receiver, so its port is as good as any.
+// deliverer returns the deliverer of the webhooks. The operator chose the receiver, so
+// every port is allowed.
 func (h hookConfig) deliverer(options ...webhook.Option) (*webhook.Deliverer, error) {
 	if h.secret != "" {
 		options = append(options, webhook.WithSecrets(h.secret))
@@ -182,8 +182,8 @@ func (h hookConfig) deliverer(options ...webhook.Option) (*webhook.Deliverer, er
 	return webhook.New(h.url, options...)
 }
 
-// authenticator lets in whoever knows the token, or everybody when there is none:
-// then nobody but this machine reaches the API.
+// authenticator lets in requests with the token. Without a token it lets in every request,
+// and only this machine reaches the API.
 func (c *config) authenticator() httpapi.Authenticator {
 	if c.apiToken == "" {
 		return httpapi.NoAuthentication{}
@@ -191,7 +191,7 @@ func (c *config) authenticator() httpapi.Authenticator {
 	return httpapi.BearerToken(c.apiToken)
 }
 
-// logger returns the log that was asked for.
+// logger returns the configured logger.
 func (l logConfig) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: l.level}
 	if l.json {

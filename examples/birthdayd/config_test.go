@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// environment is an environment of NAME=value entries.
+// environment returns an environment of NAME=value entries.
 func environment(entries ...string) lookupEnv {
 	return func(name string) (string, bool) {
 		for _, entry := range entries {
@@ -38,7 +38,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 		metrics:     metricsConfig{on: true},
 		hook:        hookConfig{url: "https://example.com/hook", allowPrivate: true},
 		greeting: greetingConfig{
-			at: almanac.Clock{Hour: 7, Minute: 30, Second: 15}, workers: 7, attempts: 3,
+			at: calendar.Clock{Hour: 7, Minute: 30, Second: 15}, workers: 7, attempts: 3,
 			retryFirst: 10 * time.Second, lease: time.Minute,
 		},
 		log: logConfig{json: true, level: slog.LevelInfo},
@@ -48,7 +48,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 	}
 }
 
-func TestDatabaseVariablesHaveAnOrder(t *testing.T) {
+func TestDatabaseVariablesHaveAPrecedence(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args, env []string
@@ -156,7 +156,7 @@ func TestTheReceiverMayListenAtAnyPort(t *testing.T) {
 	}
 }
 
-func TestBadSettingsAreTheUsersFault(t *testing.T) {
+func TestBadSettingsExitWithTheUsageCode(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	code := run(t.Context(), []string{"-workers", "0"}, environment(), streams{&out, &errs})
@@ -195,7 +195,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	if got, want := len((&config{}).settings()), len(flags); got != want {
 		t.Errorf("%d flags, but %d are looked for", got, want)
 	}
-	// How long a home directory's name is, is not ours to say.
+	// The length of a home directory's name varies between machines.
 	for line := range strings.Lines(strings.ReplaceAll(out.String(), defaultDataDir(), "")) {
 		if len(line) > 120 {
 			t.Errorf("a line of %d characters: %s", len(line), line)
@@ -203,7 +203,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	}
 }
 
-func TestVersionIsTold(t *testing.T) {
+func TestVersionIsPrinted(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	if code := run(t.Context(), []string{"-version"}, environment(), streams{&out, &out}); code != exitOK || !strings.HasPrefix(out.String(), "birthdayd ") {

@@ -13,10 +13,10 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// pools are the connections to the database. The API has its own, so that no crowd of
-// requests keeps a delivery from being stored. Changes have a pool of their own within
-// the API: they may wait for locked users while reads are answered. The probe has one
-// too, so that it does not mistake a crowd of requests for a lost database.
+// pools are the connections to the database. The API has its own pool, so that many
+// requests do not delay the storing of deliveries. Within the API, changes have a separate
+// pool: they may wait for locked users while reads are answered. The probe has its own pool
+// too, so that many requests do not look like a lost database.
 type pools struct {
 	read, edit, probe, worker *pgxpool.Pool
 }
@@ -26,14 +26,13 @@ const (
 	editConns      = 4
 	probeConns     = 1
 	lockTimeout    = time.Second      // for a change that waits for a locked user
-	workerConns    = 6                // one to claim, one to settle, one to renew, and some for chores
+	workerConns    = 6                // one to claim, one to settle, one to renew, and some for maintenance tasks
 	connectTimeout = 5 * time.Second  // for one connection
 	connectLimit   = 20 * time.Second // for a server that is just starting
 	connectPause   = 250 * time.Millisecond
 )
 
-// connect opens the pools, waits for the server to answer, and brings the schema
-// up to date.
+// connect opens the pools, waits until the server answers, and migrates the schema.
 func connect(ctx context.Context, url string, log *slog.Logger) (_ pools, err error) {
 	var p pools
 	defer func() {
@@ -76,8 +75,8 @@ func open(ctx context.Context, url string, conns int32) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
-// await returns when the server answers. It goes on asking one that cannot be
-// reached yet, is starting up, or has no connection left, but not one that refuses.
+// await returns when the server answers. It retries while the server cannot be reached, is
+// starting up, or has no free connection. It does not retry when the server refuses.
 func await(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
@@ -97,15 +96,15 @@ func await(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	}
 }
 
-// refused reports that the server answered and will not change its mind: every
-// SQLSTATE but those of a server which is starting or stopping (class 57) or has
-// no resources, connections above all, to spare (class 53).
+// refused reports whether the server answered with a permanent error. That is every
+// SQLSTATE except those of a server that is starting or stopping (class 57) or lacks
+// resources, in particular connections (class 53).
 func refused(err error) bool {
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && answer.Code[:2] != "57" && answer.Code[:2] != "53"
 }
 
-// describe says in one line which server the pool leads to, without the password.
+// describe describes the pool's server in one line, without the password.
 func describe(ctx context.Context, pool *pgxpool.Pool) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

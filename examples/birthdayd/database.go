@@ -12,39 +12,39 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// database is a PostgreSQL server that was given, found or started.
+// database is a PostgreSQL server that was configured, found or started.
 type database struct {
 	url    string
-	choice string // which it is and where, in one line without the password
+	choice string // describes the server in one line without the password
 	stop   func(context.Context) error
 }
 
-// sources are where server programs can come from when no database is given.
+// sources are where server programs come from when no database is configured.
 type sources struct {
 	start    func(context.Context, pgserver.Config) (*pgserver.Server, error)
 	download func(ctx context.Context, dir string) (pgserver.Binaries, error)
 }
 
-// stopLimit is how long the program's own server has to stop.
+// stopLimit is how long the program's own server may take to stop.
 const stopLimit = 30 * time.Second
 
-// findDatabase returns the database that the configuration names. If it names
-// none, it starts a server on the data directory, from programs on this machine or
-// else from downloaded ones. The error names every choice there is.
+// findDatabase returns the database that the configuration names. Without one, it starts a
+// server on the data directory, with programs from this machine or downloaded ones. The
+// error names every option.
 func findDatabase(ctx context.Context, c config, from sources, log *slog.Logger) (database, error) {
 	if c.databaseURL != "" {
 		return database{url: c.databaseURL, stop: func(context.Context) error { return nil }}, nil
 	}
-	if err := os.MkdirAll(c.dataDir, 0o755); err != nil { // the server may run as another user, who must pass
+	if err := os.MkdirAll(c.dataDir, 0o755); err != nil { // the server may run as another account, which needs access
 		return database{}, fmt.Errorf("-data-dir: %w", err)
 	}
-	// Otherwise the server's log, whose end an error may quote, repeats whole rows that
-	// it refused, with names and dates of birth.
+	// By default the server's log, whose end an error may quote, repeats refused rows with
+	// names and dates of birth.
 	terse := map[string]string{"log_error_verbosity": "terse"}
 	want := pgserver.Config{Dir: c.dataDir, Durable: true, Settings: terse, Log: log}
 	downloads := filepath.Join(c.dataDir, "download")
 
-	// What was downloaded once made the cluster, and stays its server.
+	// If downloaded programs created the cluster, they must run it again.
 	var noDownload error
 	downloaded, err := pgserver.In(filepath.Join(downloads, binariesDir))
 	if err == nil {
@@ -64,7 +64,7 @@ func findDatabase(ctx context.Context, c config, from sources, log *slog.Logger)
 	return database{url: server.URL(), choice: server.Describe(), stop: server.Stop}, nil
 }
 
-// noDatabaseError says what to do when there is no PostgreSQL to be had.
+// noDatabaseError says what to do when no PostgreSQL is available.
 type noDatabaseError struct{ search, download error }
 
 func (e *noDatabaseError) Error() string {

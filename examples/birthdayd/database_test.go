@@ -66,7 +66,7 @@ func TestDownloadedProgramsAreUsedAgain(t *testing.T) {
 	require.True(t, used.Durable)
 }
 
-func TestAnAbsentDatabaseIsWaitedForUntilTold(t *testing.T) {
+func TestAnAbsentDatabaseIsWaitedForUntilStopped(t *testing.T) {
 	t.Parallel()
 	p := begin(t, "-webhook-url", "https://example.com/", "-database-url", "postgres://nobody:hunter2@127.0.0.1:1/x", "-addr", "127.0.0.1:0")
 	require.Eventually(t, func() bool { return len(p.log.String()) > 0 }, patience, pollEvery)
@@ -94,8 +94,8 @@ func TestADatabaseThatRefusesIsNotWaitedFor(t *testing.T) {
 	require.NotContains(t, p.log.String(), password)
 }
 
-// A server that has no connection left for a role tells it in the words that it
-// has for all of them, and stands in for one that a rolling deploy has filled.
+// A role without a free connection gets the same error as every role on a full server. It
+// stands for a server that a rolling deployment has filled.
 func TestADatabaseWithoutAFreeConnectionIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	address := pgtest.EmptyURL(t)
@@ -134,12 +134,12 @@ func TestADatabaseWithoutAFreeConnectionIsWaitedFor(t *testing.T) {
 	require.NoError(t, <-got)
 }
 
-// writing makes a writer of what takes each line.
+// writing makes an io.Writer of a function that gets each line.
 type writing func(line string)
 
 func (w writing) Write(line []byte) (int, error) { w(string(line)); return len(line), nil }
 
-func TestAnAddressInUseIsTold(t *testing.T) {
+func TestAnAddressInUseIsReported(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -58,8 +58,8 @@ func TestABirthdayIsGreetedOnceAtItsMoment(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// requireAYearLater requires that the event is pending, for the same reading of
-// the calendar and the clock as at, one year on.
+// requireAYearLater requires that the event is pending, for the same date and time of day
+// as at, one year later.
 func requireAYearLater(t *testing.T, at time.Time, event map[string]any) {
 	t.Helper()
 	day := at.Day()
@@ -150,13 +150,13 @@ func TestASecondSignalEndsItAtOnce(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.deaf()
 	began := time.Now()
-	p.signal(syscall.SIGTERM) // not SIGINT, which background jobs of a shell are born deaf to
+	p.signal(syscall.SIGTERM) // not SIGINT, which background jobs of a shell ignore
 
 	require.Equal(t, -1, p.wait())
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
-func TestAnotherProcessFinishesWhatADeadOneHeld(t *testing.T) {
+func TestAnotherProcessDeliversTheEventsOfADeadOne(t *testing.T) {
 	t.Parallel()
 	url, h := pgtest.URL(t), listenBehind(t, http.StatusOK)
 	flags := append(h.flags(), "-database-url", url, "-lease", "3s")

@@ -12,26 +12,25 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// demo makes up people whose birthday is now, receives their greetings, and shows
-// them.
+// demo creates users whose birthday is now, receives their greetings, and shows them.
 type demo struct {
 	screen   screen
 	receiver *receiver
 
 	mu     sync.Mutex
-	events map[string]almanac.Event // that were on their way, by key
-	people map[uuid.UUID]bool       // made up by this run
+	events map[string]almanac.Event // events in flight, by key
+	people map[uuid.UUID]bool       // created by this run
 	last   time.Time                // when the last of them is due
-	next   int                      // how many of them have next year's event
+	next   int                      // how many of these users have next year's event
 }
 
-// stage is what the demo plays on.
+// stage is the environment of the demo.
 type stage struct {
 	planner    almanac.Planner
 	repository almanac.Repository
-	database   string // which it is
+	database   string // describes the database
 	url        string // of the API
-	locked     bool   // the API asks for a token
+	locked     bool   // the API requires a token
 }
 
 func newDemo(out io.Writer) (*demo, error) {
@@ -47,15 +46,15 @@ func newDemo(out io.Writer) (*demo, error) {
 	}, nil
 }
 
-func (d *demo) close() { _ = d.receiver.close() } // nothing is lost with it
+func (d *demo) close() { _ = d.receiver.close() } // its contents are not needed any more
 
-// hook leads to the demo's own receiver.
+// hook returns a configuration that delivers to the demo's own receiver.
 func (d *demo) hook() hookConfig {
 	return hookConfig{url: d.receiver.url, secret: d.receiver.secret, allowPrivate: true}
 }
 
-// observer hears which events are on their way, so that their lateness can be
-// told when they arrive, and which are stored for next year.
+// observer records the events in flight, so that the demo can show their lateness when they
+// arrive. It also records the events stored for next year.
 func (d *demo) observer() almanac.Observer {
 	return almanac.Hooks{
 		Claimed: func(_ context.Context, e almanac.Event) {
@@ -66,15 +65,15 @@ func (d *demo) observer() almanac.Observer {
 		Created: func(_ context.Context, e almanac.Event) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if d.people[e.UserID] { // not yet true of the first event, which comes with its person
+			if d.people[e.UserID] { // false for the first event, which is stored together with its user
 				d.next++
 			}
 		},
 	}
 }
 
-// run makes up the people, shows their greetings and a summary, and then shows
-// what else arrives until ctx is done.
+// run creates the users, shows their greetings and a summary. Then it shows further
+// arrivals until ctx is done.
 func (d *demo) run(ctx context.Context, s stage) error {
 	d.screen.title(s)
 	clock, err := readClock(ctx, s.repository)
@@ -88,12 +87,12 @@ func (d *demo) run(ctx context.Context, s stage) error {
 	return nil
 }
 
-// summaryPatience is how long after the last greeting was due the summary waits
-// for those that are missing.
+// summaryPatience is how long the summary waits for missing greetings after the last one
+// was due.
 const summaryPatience = 20 * time.Second
 
-// watch shows what arrives until ctx is done, and a summary once the people of
-// this run have all been greeted.
+// watch shows arrivals until ctx is done, and a summary once all users of this run have
+// been greeted.
 func (d *demo) watch(ctx context.Context, s stage, c clock) {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -118,18 +117,18 @@ func (d *demo) watch(ctx context.Context, s stage, c clock) {
 	}
 }
 
-func (d *demo) count() (people, next int) {
+func (d *demo) count() (users, next int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.people), d.next
 }
 
-// greeting is an arrival with what it was for.
+// greeting is an arrival with its event.
 type greeting struct {
 	arrival
 	event almanac.Event
 	late  time.Duration
-	ours  bool // for somebody whom this run made up
+	ours  bool // for a user of this run
 }
 
 func (d *demo) greetingOf(a arrival, c clock) greeting {

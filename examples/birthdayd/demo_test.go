@@ -17,16 +17,15 @@ var (
 	apiURL  = regexp.MustCompile(`API +(http://\S+)`)
 )
 
-// The demo on a database of its own, twice: the second time on the data of the
-// first.
-func TestTheDemoGreetsEverybodyAndKeepsItsData(t *testing.T) {
+// Runs the demo twice on its own database. The second run uses the data of the first.
+func TestTheDemoGreetsEveryUserAndKeepsItsData(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
 	for round := 1; round <= 2; round++ {
 		p := begin(t, "-demo", "-addr", "127.0.0.1:0", "-data-dir", dir)
 		began := time.Now()
 		require.Eventually(t, func() bool { return p.ended() || strings.Contains(p.out.String(), "Ctrl-C") }, 4*patience, pollEvery,
-			"%s", p.log) // it makes a cluster, stores its people, and waits until they are due
+			"%s", p.log) // it creates a cluster, stores its users, and waits until they are due
 		require.False(t, p.ended(), "it ended: %s", p.log)
 		t.Logf("summary after %v", time.Since(began).Round(time.Millisecond))
 
@@ -47,8 +46,8 @@ func TestTheDemoGreetsEverybodyAndKeepsItsData(t *testing.T) {
 	}
 }
 
-// reachable returns a directory that the account of a server can enter, which is
-// another than ours when we are root.
+// reachable returns a directory that the server's account can enter. As root, that is
+// another account than ours.
 func reachable(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

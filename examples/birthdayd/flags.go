@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// lookupEnv is os.LookupEnv, or a test's idea of it.
+// lookupEnv is os.LookupEnv, or a replacement in tests.
 type lookupEnv func(name string) (string, bool)
 
-// setting is one thing that can be said to the program, by a flag or by an
-// environment variable. The flag wins, and an empty variable says nothing.
+// setting is a setting of the program, by a flag or an environment variable. The flag takes
+// precedence, and an empty variable counts as unset.
 type setting struct {
 	name   string // of the flag
-	arg    string // how help calls the value; "" makes the flag a switch
-	preset string // the value if nothing is said
-	usage  string // what it is for, in one line
-	also   string // a second variable, looked at after its own
-	once   bool   // a request rather than a setting: there is no variable
+	arg    string // the value's name in the help; "" makes the flag a switch
+	preset string // the default value
+	usage  string // its purpose, in one line
+	also   string // a second variable, used if its own is unset
+	once   bool   // a command rather than a setting: it has no variable
 	take   func(text string) error
 }
 
@@ -28,7 +28,7 @@ func (s setting) variable() string {
 	return "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
-// variables are all of them, in the order in which they are looked at.
+// variables returns all of them, in order of precedence.
 func (s setting) variables() []string {
 	switch {
 	case s.once:
@@ -39,8 +39,8 @@ func (s setting) variables() []string {
 	return []string{s.variable(), s.also}
 }
 
-// text holds the value of a flag until all are judged together: package flag
-// would stop at the first that is bad.
+// text stores the value of a flag until all are validated together: package flag would stop
+// at the first invalid value.
 type text struct {
 	value  string
 	given  bool
@@ -51,8 +51,8 @@ func (t *text) String() string     { return t.value }
 func (t *text) Set(s string) error { t.value, t.given = s, true; return nil }
 func (t *text) IsBoolFlag() bool   { return t.toggle }
 
-// resolve gives every setting its value. The error holds every complaint; it is
-// flag.ErrHelp when help was asked for.
+// resolve sets the value of every setting. The error contains every complaint. It is
+// flag.ErrHelp when help was requested.
 func resolve(settings []setting, args []string, lookup lookupEnv) error {
 	flags := flag.NewFlagSet("birthdayd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -77,7 +77,7 @@ func resolve(settings []setting, args []string, lookup lookupEnv) error {
 	return errors.Join(errs...)
 }
 
-// valueOf returns what was said of a setting, and where.
+// valueOf returns the value of a setting, and its source.
 func (s setting) valueOf(said text, lookup lookupEnv) (value, source string) {
 	if said.given {
 		return said.value, "-" + s.name

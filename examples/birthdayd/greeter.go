@@ -9,10 +9,10 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// greeter is the handler of birthdays. Its webhooks say for whom they are.
+// greeter is the handler of birthdays. Its webhooks say which user they are for.
 type greeter struct {
 	almanac.Birthday
-	attributes []string // that go into the payload
+	attributes []string // the attributes in the payload
 }
 
 func newGreeter(c config) greeter {
@@ -26,8 +26,7 @@ func newGreeter(c config) greeter {
 	}
 }
 
-// Payload returns the words, the user's id, and those of the named attributes that
-// the user has.
+// Payload returns the message, the user's id, and the named attributes that the user has.
 func (g greeter) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
 	payload := map[string]any{"message": almanac.BirthdayMessage(u), "userId": u.ID}
 	if len(g.attributes) > 0 {
@@ -46,13 +45,13 @@ func (g greeter) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage,
 	return json.Marshal(payload)
 }
 
-// So many attributes of such a size fit into a payload, which has 64 KiB.
+// This many attributes of this size fit into a payload of 64 KiB.
 const (
 	maxAttributes = 10
 	maxAttribute  = 4 << 10 // bytes
 )
 
-// names are the attributes that go into webhooks.
+// names returns the attributes in the webhooks.
 func (h hookConfig) names() []string {
 	if h.attributes == "" {
 		return nil
@@ -60,7 +59,7 @@ func (h hookConfig) names() []string {
 	return strings.Split(h.attributes, ",")
 }
 
-// attributes has the API refuse attributes that the greeting cannot use.
+// attributes makes the API refuse attributes that the greeting cannot use.
 func (c *config) attributes() []httpapi.Option {
 	options := []httpapi.Option{httpapi.WithAttribute(deliverAt, deliverAtProblem)}
 	for _, name := range c.hook.names() {

@@ -14,7 +14,7 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-func TestAWebhookSaysForWhomItIs(t *testing.T) {
+func TestAWebhookNamesItsUser(t *testing.T) {
 	t.Parallel()
 	for names, want := range map[string]map[string]any{
 		"":                 nil,

@@ -15,15 +15,15 @@ import (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 
-// hook is somebody else's receiver.
+// hook is a receiver of a third party.
 type hook struct {
 	t        *testing.T
 	server   *httptest.Server
 	requests chan request
-	free     func() // lets the answers that wait for it go
+	free     func() // releases the waiting answers
 }
 
-// request is a webhook that came in.
+// request is a received webhook.
 type request struct {
 	header http.Header
 	body   string
@@ -32,8 +32,8 @@ type request struct {
 
 func (r request) key() string { return r.header.Get("X-Idempotency-Key") }
 
-// listen returns a receiver that answers with the given statuses in turn, and
-// with the last of them from then on.
+// listen returns a receiver that answers with the given statuses in order, and then always
+// with the last.
 func listen(t *testing.T, statuses ...int) *hook {
 	t.Helper()
 	h := listenBehind(t, statuses...)
@@ -41,8 +41,7 @@ func listen(t *testing.T, statuses ...int) *hook {
 	return h
 }
 
-// listenBehind is listen for a receiver that keeps its answers back until free is
-// called.
+// listenBehind is like listen, but its answers wait until free is called.
 func listenBehind(t *testing.T, statuses ...int) *hook {
 	t.Helper()
 	gate := make(chan struct{})
@@ -64,17 +63,17 @@ func listenBehind(t *testing.T, statuses ...int) *hook {
 		<-gate
 		w.WriteHeader(status)
 	}))
-	t.Cleanup(h.server.Close) // which waits for the answers
+	t.Cleanup(h.server.Close) // waits for the answers
 	t.Cleanup(h.free)
 	return h
 }
 
-// flags are what birthdayd must be told to deliver here.
+// flags returns the flags that make birthdayd deliver here.
 func (h *hook) flags() []string {
 	return []string{"-webhook-url", h.server.URL, "-webhook-secret", secret, "-webhook-allow-private"}
 }
 
-// next waits for a request, whose signature must be good.
+// next waits for a request, which must have a valid signature.
 func (h *hook) next() request {
 	h.t.Helper()
 	select {
@@ -89,7 +88,7 @@ func (h *hook) next() request {
 	}
 }
 
-// silent requires that nothing more has arrived.
+// silent requires that no further request has arrived.
 func (h *hook) silent() {
 	h.t.Helper()
 	require.Empty(h.t, h.requests, "another webhook arrived")

@@ -1,7 +1,6 @@
-// Command birthdayd greets people on their birthday, at a time of day where they
-// live, by a signed webhook. It is a whole deployment of Almanac in one process:
-// an HTTP API to keep people, PostgreSQL to keep what they are owed, and workers
-// that deliver it.
+// Command birthdayd greets users on their birthday, at a time of day where they live, with
+// a signed webhook. It is a whole deployment of Almanac in one process: an HTTP API for
+// users, PostgreSQL for users and events, and workers that deliver the events.
 //
 //	go run ./examples/birthdayd -demo
 //
@@ -18,19 +17,19 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
-	_ "time/tzdata" // the rules of all zones, on machines that have none
+	_ "time/tzdata" // the rules of all zones, for machines that have none
 )
 
 func main() {
 	signalled, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, stop := context.WithCancel(context.Background())
-	// A second signal ends the process at once: signals have their default effect
-	// again before anybody hears of the first.
+	// A second signal ends the process at once: after the first, signals have their default
+	// effect again.
 	context.AfterFunc(signalled, func() { release(); stop() })
 	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, streams{os.Stdout, os.Stderr}))
 }
 
-// streams is where the program writes: what was asked for, and what it has to say.
+// streams are the program's standard output and standard error.
 type streams struct{ out, err io.Writer }
 
 // The exit codes.

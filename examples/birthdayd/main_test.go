@@ -7,8 +7,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// asProgram in the environment makes the test binary the program itself, so that
-// tests can start it, stop it and kill it like any other.
+// asProgram is the environment variable that makes the test binary the program itself, so
+// that tests can start, stop and kill it.
 const asProgram = "TEST_AS_BIRTHDAYD"
 
 func TestMain(m *testing.M) {

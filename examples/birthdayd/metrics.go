@@ -13,19 +13,20 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// metricsPath is where Prometheus looks.
+// metricsPath is the path that Prometheus scrapes.
 const metricsPath = "/metrics"
 
-// scrapesAtOnce bounds what scrapers can take up; the others are told to come again.
+// scrapesAtOnce bounds concurrent scrapes; further ones are refused with a request to
+// retry.
 const scrapesAtOnce = 4
 
-// metricsConfig says who is told how the program does.
+// metricsConfig is the configuration of the metrics.
 type metricsConfig struct {
 	on    bool
 	token string
 }
 
-// metrics are what the program tells Prometheus.
+// metrics are the program's Prometheus metrics.
 type metrics struct {
 	registry *prometheus.Registry
 	events   *almanacprom.Events
@@ -38,7 +39,7 @@ func newMetrics(types almanac.Registry) metrics {
 	return m
 }
 
-// watch adds how the scheduler does, and what waits in the database.
+// watch adds the metrics of the scheduler's health and of the backlog in the database.
 func (m metrics) watch(d *deployment, types almanac.Registry) error {
 	backlog, err := almanacprom.NewBacklog(d.store, types)
 	if err != nil {
@@ -48,9 +49,9 @@ func (m metrics) watch(d *deployment, types almanac.Registry) error {
 	return nil
 }
 
-// beside serves the metrics to whom auth lets in, and leaves all other requests to
-// the API. They are no part of the API: who watches the program may not be who
-// keeps people, and is not counted among its requests.
+// beside serves the metrics to requests that auth lets in, and passes all other requests to
+// the API. The metrics are separate from the API: their readers may not be allowed to
+// change users, and do not count as its requests.
 func (m metrics) beside(api http.Handler, auth httpapi.Authenticator, log *slog.Logger) http.Handler {
 	tell := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -84,8 +85,8 @@ func (m metrics) beside(api http.Handler, auth httpapi.Authenticator, log *slog.
 	})
 }
 
-// metricsAuthenticator lets in whoever knows the token of the metrics, or that of the
-// API, which opens everything; everybody when there is neither.
+// metricsAuthenticator lets in requests with the token of the metrics or of the API. It
+// lets in every request when there is neither token.
 func (c *config) metricsAuthenticator() httpapi.Authenticator {
 	if c.apiToken == "" && c.metrics.token == "" {
 		return httpapi.NoAuthentication{}

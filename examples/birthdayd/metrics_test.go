@@ -11,13 +11,13 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// scrape asks for the metrics as Prometheus does, with a token unless it is "".
+// scrape requests the metrics as Prometheus does, with a token unless it is "".
 func (p *process) scrape(token string) (status int, text string) {
 	p.t.Helper()
 	return p.at(http.MethodGet, token)
 }
 
-// at sends a request to where the metrics are.
+// at sends a request to the path of the metrics.
 func (p *process) at(method, token string) (status int, text string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.url+"/metrics", nil)
@@ -34,14 +34,14 @@ func (p *process) at(method, token string) (status int, text string) {
 	return response.StatusCode, string(body)
 }
 
-func TestMetricsTellOfADelivery(t *testing.T) {
+func TestMetricsCountADelivery(t *testing.T) {
 	t.Parallel()
 	h := listen(t, http.StatusOK)
 	p := launch(t, append(h.flags(), "-database-url", pgtest.URL(t))...)
 	event, _ := p.enrol("Asia/Kathmandu")
 	p.ends(event, "COMPLETED")
 
-	// The outcome is told after it is stored.
+	// The outcome is counted after it is stored.
 	told := func() bool {
 		_, text := p.scrape("")
 		return strings.Contains(text, `almanac_event_changes_total{change="completed",type="BIRTHDAY"} 1`)
@@ -63,9 +63,9 @@ func TestMetricsTellOfADelivery(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// How many people are greeted, and when, is nobody's business who can merely reach
-// the API, and whoever watches need not be able to change people.
-func TestMetricsAskForATokenOfTheirOwn(t *testing.T) {
+// A client that can only reach the API must not see how many users are greeted, and when. A
+// client that reads metrics need not be allowed to change users.
+func TestMetricsRequireTheirOwnToken(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t),
 		"-api-token", apiToken, "-metrics-token", "watcher")...)
@@ -81,7 +81,7 @@ func TestMetricsAskForATokenOfTheirOwn(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestMetricsAskForTheTokenOfTheAPI(t *testing.T) {
+func TestMetricsAcceptTheTokenOfTheAPI(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t), "-api-token", apiToken)...)
 	for token, want := range map[string]int{"": http.StatusUnauthorized, apiToken: http.StatusOK} {
@@ -99,8 +99,7 @@ func TestMetricsCanBeSwitchedOff(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// When the database is away, what the process knows itself is all the more of
-// interest.
+// While the database is unavailable, the metrics of the process itself are still served.
 func TestMetricsAreServedWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	w := lay(t, pgtest.URL(t))

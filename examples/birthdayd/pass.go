@@ -10,11 +10,12 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// passConns is all that a pass needs: one to claim and to store, one to renew leases.
+// passConns is all that a pass needs: one connection to claim and to store, one to renew
+// leases.
 const passConns = 2
 
-// pass greets who is due and writes what came of it. It ends when nobody is due any more,
-// or when ctx is done.
+// pass greets the users whose birthday is due and prints the result. It ends when no event
+// is due any more, or when ctx is done.
 func pass(ctx context.Context, c config, std streams) (err error) {
 	log := c.log.logger(std.err)
 	db, err := findDatabase(ctx, c, sources{pgserver.Start, download}, log)

@@ -12,7 +12,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-func TestOnceGreetsWhoIsDueAndEnds(t *testing.T) {
+func TestOnceGreetsDueUsersAndEnds(t *testing.T) {
 	t.Parallel()
 	pool, h := pgtest.Pool(t), listen(t, http.StatusOK)
 	store, err := postgres.New(pool)
@@ -36,7 +36,7 @@ func TestOnceGreetsWhoIsDueAndEnds(t *testing.T) {
 	require.Contains(t, again.out.String(), "claimed 0")
 }
 
-func TestOnceDoesNotGoWithTheDemo(t *testing.T) {
+func TestOnceAndDemoExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	p := begin(t, "-once", "-demo")
 	require.Equal(t, exitUsage, p.wait())

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// zones are where the demo's people live: every offset that is in use, names old
-// and new, and the few zones that are no places.
+// zones are where the demo's users live: every offset in use, old and new names, and the
+// few zones that are not places.
 func zones() []string {
 	return []string{
 		"Pacific/Kiritimati", "Pacific/Apia", "Pacific/Tongatapu", "Pacific/Chatham", "Pacific/Auckland", "Pacific/Fiji",
@@ -49,16 +50,16 @@ func lastNames() []string {
 	}
 }
 
-// person makes up somebody who lives in the zone and has their birthday, at the
-// moment, at the time of day that clocks there show then. It reports false for a
-// moment in an hour that is repeated there: its wall time means another instant.
+// person returns a user in the zone whose birthday is at the moment, at the time of day
+// that clocks there show then. It returns false for a moment in a repeated hour: its wall
+// time would mean another instant.
 func person(i int, zone string, moment time.Time) (almanac.Profile, bool) {
-	z, err := almanac.LoadTimezone(zone)
+	z, err := calendar.LoadTimezone(zone)
 	if err != nil {
 		return almanac.Profile{}, false
 	}
 	wall := z.WallTime(moment)
-	if r, err := z.Resolve(wall, almanac.Policies{}); err != nil || !r.Instant.Equal(moment) {
+	if r, err := z.Resolve(wall, calendar.Policies{}); err != nil || !r.Instant.Equal(moment) {
 		return almanac.Profile{}, false
 	}
 	attributes, err := json.Marshal(map[string]string{"deliverAt": wall.Clock.String()})
@@ -75,9 +76,9 @@ func person(i int, zone string, moment time.Time) (almanac.Profile, bool) {
 	}, true
 }
 
-// birthday returns the date in the given year, which is after 1900 and before
-// 2100; the 29th of February is put into the leap year before.
-func birthday(today almanac.Date, year int) string {
+// birthday returns the date in the given year, which is after 1900 and before 2100. For 29
+// February it uses the previous leap year.
+func birthday(today calendar.Date, year int) string {
 	if today.Month == time.February && today.Day == 29 {
 		year -= year % 4
 	}

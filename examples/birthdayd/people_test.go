@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// Whenever the demo is started, everybody must be owed their greeting at the
-// moment that was meant for them.
-func TestPeopleAreDueAtTheMomentMeantForThem(t *testing.T) {
+// Whenever the demo is started, each user's greeting must be due at the intended moment.
+func TestUsersAreDueAtTheIntendedMoment(t *testing.T) {
 	t.Parallel()
 	moments := map[string]time.Time{
 		"an ordinary day":         time.Date(2026, time.November, 21, 4, 12, 33, 0, time.UTC),
@@ -22,7 +22,7 @@ func TestPeopleAreDueAtTheMomentMeantForThem(t *testing.T) {
 		"the fold in New York":    time.Date(2026, time.November, 1, 6, 30, 0, 0, time.UTC),
 		"the fold on Lord Howe's": time.Date(2027, time.April, 3, 15, 15, 0, 0, time.UTC),
 	}
-	birthday := almanac.Birthday{At: timeOfDay(almanac.Clock{Hour: 9})}
+	birthday := almanac.Birthday{At: timeOfDay(calendar.Clock{Hour: 9})}
 	for name, moment := range moments {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,10 +64,10 @@ func TestARepeatedHourIsAvoided(t *testing.T) {
 	}
 }
 
-func TestDeliverAtComesFromAttributesIfTheyTellIt(t *testing.T) {
+func TestDeliverAtComesFromAValidAttribute(t *testing.T) {
 	t.Parallel()
-	preset := almanac.Clock{Hour: 9}
-	tests := map[string]almanac.Clock{
+	preset := calendar.Clock{Hour: 9}
+	tests := map[string]calendar.Clock{
 		`{"deliverAt":"18:30"}`:    {Hour: 18, Minute: 30},
 		`{"deliverAt":"00:00:01"}`: {Second: 1},
 		`{"deliverAt":"24:00"}`:    preset,

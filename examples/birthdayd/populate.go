@@ -11,14 +11,13 @@ import (
 
 const (
 	demoPeople  = 300
-	demoLead    = 2 * time.Second // the first greeting is due about then
-	demoSeconds = 4               // the greetings are due at so many full seconds
-	demoMakers  = 8               // people made up at once
-	shortNotice = time.Second     // nobody is made up later than that before their greeting
+	demoLead    = 2 * time.Second // when the first greeting is due, about
+	demoSeconds = 4               // the greetings are due at this many full seconds
+	demoMakers  = 8               // users created at once
+	shortNotice = time.Second     // each user is created at least this long before their greeting
 )
 
-// populate makes up the people, several at once, in the order in which they are
-// to be greeted.
+// populate creates the users, several at once, in the order of their greetings.
 func (d *demo) populate(ctx context.Context, planner almanac.Planner, c clock) error {
 	first := c.now().Add(demoLead).Truncate(time.Second).Add(time.Second)
 	numbers := make(chan int)
@@ -28,7 +27,7 @@ func (d *demo) populate(ctx context.Context, planner almanac.Planner, c clock) e
 		making.Go(func() {
 			for i := range numbers {
 				if errs[m] != nil {
-					continue // one complaint is enough
+					continue // one error is enough
 				}
 				moment := first.Add(time.Duration(i*demoSeconds/demoPeople) * time.Second)
 				for moment.Before(c.now().Add(shortNotice)) { // on a slow machine
@@ -48,8 +47,8 @@ func (d *demo) populate(ctx context.Context, planner almanac.Planner, c clock) e
 
 var errNoZone = errors.New("no zone shows this moment once")
 
-// enrol makes up the person of that number and stores them. Their zone is the
-// next one in which the moment is told by its wall time.
+// enrol creates and stores the user of that number. The user's zone is the next one in
+// which the wall time identifies the moment.
 func (d *demo) enrol(ctx context.Context, planner almanac.Planner, i int, moment time.Time) error {
 	names := zones()
 	for skipped := range names {

@@ -24,7 +24,7 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// somebody is a person whose every trait is a word that occurs nowhere else.
+// somebody is a user with distinctive data: no word of it occurs anywhere else.
 type somebody struct{ first, last, born, zone, hobby string }
 
 func (s somebody) json() string {
@@ -32,7 +32,7 @@ func (s somebody) json() string {
 		s.first, s.last, s.born, s.zone, s.hobby)
 }
 
-// The people, by what becomes of their greeting.
+// The users, by the fate of their greeting.
 var (
 	served   = somebody{"Xanthippe", "Quillfeather", "1937-03-14", "Asia/Tokyo", "falconry-4417"}
 	unknown  = somebody{"Zebulon", "Ravenscroft", "1941-07-22", "America/Lima", "spelunking-8823"}
@@ -40,8 +40,8 @@ var (
 	hungUp   = somebody{"Peregrine", "Abernathy", "1952-02-11", "Africa/Lagos", "bellringing-7306"}
 	babbled  = somebody{"Philomena", "Wigglesworth", "1957-05-30", "Asia/Dhaka", "taxidermy-2951"}
 	moved    = somebody{"Thaddeus", "Featherstone", "1963-08-17", "Asia/Seoul", "cryptography-6648"}
-	childish = somebody{"Ludmila", "Oberholtzer", "1968-12-03", "America/Bogota", "beekeeping-3372"} // the database takes no successor of hers
-	refusedP = somebody{"Gudrun", "Silberschatz", "1974-04-26", "Europe/Rome", "calligraphy-9085"}   // nor her
+	childish = somebody{"Ludmila", "Oberholtzer", "1968-12-03", "America/Bogota", "beekeeping-3372"} // the database refuses her successor
+	refusedP = somebody{"Gudrun", "Silberschatz", "1974-04-26", "Europe/Rome", "calligraphy-9085"}   // and hers
 	edited   = somebody{"Bartholomew", "Cholmondeley", "1979-09-09", "Asia/Manila", "ventriloquism-1764"}
 	edit     = somebody{"Cassiopeia", "Drinkwater", "1985-01-19", "Europe/Paris", "glassblowing-4029"}
 	deleted  = somebody{"Wilhelmina", "Zuckerkandl", "1990-06-28", "Asia/Dubai", "puppetry-8511"}
@@ -52,9 +52,8 @@ const (
 	apiToken  = "api-c93d27e614"
 )
 
-// What people are called, when they were born and what is said to them is theirs.
-// birthdayd writes of them by ids and keys, whatever happens and however much it is
-// asked to write.
+// Names, birth dates and messages are personal. birthdayd writes only ids and keys of
+// users, whatever happens and at every log level.
 func TestNothingPersonalIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json", "text"} {
@@ -84,8 +83,7 @@ func TestNothingPersonalIsWritten(t *testing.T) {
 	}
 }
 
-// Settings that are refused, and databases that are not there, are told without what
-// opens doors.
+// Errors about refused settings and unreachable databases contain no secrets.
 func TestNoSecretIsWrittenAtTheStart(t *testing.T) {
 	t.Parallel()
 	const hunter = "hunter2-6a0c1f"
@@ -95,7 +93,7 @@ func TestNoSecretIsWrittenAtTheStart(t *testing.T) {
 	wrong.User = url.UserPassword("nobody", hunter)
 	for name, tt := range map[string]struct {
 		args []string
-		want string // what it says
+		want string // part of its output
 	}{
 		"a secret that is none":            {[]string{"-webhook-secret", "whsec_" + hunter + "§"}, "-webhook-secret"},
 		"a short secret":                   {[]string{"-webhook-secret", hunter}, "-webhook-secret"},
@@ -121,13 +119,13 @@ func TestNoSecretIsWrittenAtTheStart(t *testing.T) {
 	}
 }
 
-// witness is a birthdayd that is watched.
+// witness is a birthdayd whose output is checked.
 type witness struct {
 	*process
 	db       *pgxpool.Pool
 	receiver *httptest.Server
-	secrets  []string // what must not be written
-	refusals []string // answers that are no success
+	secrets  []string // what the output must not contain
+	refusals []string // unsuccessful answers
 }
 
 func newWitness(t *testing.T, format string) *witness {
@@ -164,7 +162,7 @@ func (w *witness) collectSecrets(address string) {
 	w.secrets = append(w.secrets, "Imprudence", "Bickerstaff", "1800-13-77", "Mars/Zanzibarovia", "lockpicking-6033", "nickname-2288")
 	u, err := url.Parse(address)
 	require.NoError(w.t, err)
-	if password, ok := u.User.Password(); ok && len(password) > 8 { // a server that was given may have one like "test"
+	if password, ok := u.User.Password(); ok && len(password) > 8 { // a configured server may have one like "test"
 		w.secrets = append(w.secrets, password)
 	}
 	for _, word := range w.secrets { // as %v and %x write bytes
@@ -172,13 +170,12 @@ func (w *witness) collectSecrets(address string) {
 	}
 }
 
-// indiscreet is a receiver that says aloud what it was told, in all the ways that
-// there are.
+// indiscreet is a receiver that repeats the request in every possible part of its response.
 func indiscreet() http.Handler {
 	var mu sync.Mutex
 	busy := true
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // one that was cut short matches nobody
+		body, _ := io.ReadAll(r.Body) // a truncated body matches no user
 		about := func(s somebody) bool { return strings.Contains(string(body), s.last) }
 		mu.Lock()
 		defer mu.Unlock()
@@ -202,7 +199,7 @@ func indiscreet() http.Handler {
 	})
 }
 
-// hijack writes on the bare connection and closes it.
+// hijack writes on the raw connection and closes it.
 func hijack(w http.ResponseWriter, format string, args ...any) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -214,8 +211,7 @@ func hijack(w http.ResponseWriter, format string, args ...any) {
 	}
 }
 
-// ask sends a request to the API, and returns the status and where the answer
-// leads.
+// ask sends a request to the API, and returns the status and the Location header.
 func (w *witness) ask(method, path, body string) (status int, location string) {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
@@ -240,7 +236,7 @@ func (w *witness) enrol(s somebody) (location string) {
 	return location
 }
 
-// insult sends what no API wants to hear.
+// insult sends invalid requests.
 func (w *witness) insult() {
 	w.t.Helper()
 	for body, want := range map[string]int{
@@ -273,7 +269,7 @@ func (w *witness) insult() {
 	}
 }
 
-// keep edits a person, deletes one, and has the database refuse one.
+// keep edits a user, deletes one, and makes the database refuse one.
 func (w *witness) keep() {
 	w.t.Helper()
 	location := w.enrol(edited)
@@ -296,15 +292,15 @@ func (w *witness) keep() {
 	require.Equal(w.t, http.StatusInternalServerError, status)
 }
 
-// forbidSuccessor has the database refuse what would follow a person's event.
+// forbidSuccessor makes the database refuse the successor of a user's event.
 func (w *witness) forbidSuccessor(s somebody) {
 	w.t.Helper()
 	key := w.column("SELECT e.occurrence_key FROM almanac.events e JOIN almanac.users u ON u.id = e.user_id WHERE u.last_name = '" + s.last + "'")[0]
 	w.exec("ALTER TABLE almanac.series ADD CONSTRAINT childless CHECK (delivery_payload::text NOT LIKE '%" + s.last + "%' OR occurrence_key = '" + key + "')")
 }
 
-// letAllBeDue moves the wall times too, or the zone rules would put the instants
-// right again.
+// letAllBeDue makes all events due. It moves the wall times too, because reconciling would
+// otherwise restore the instants.
 func (w *witness) letAllBeDue() {
 	w.t.Helper()
 	w.exec(`
@@ -314,7 +310,7 @@ func (w *witness) letAllBeDue() {
 		INSERT INTO almanac.queue SELECT target_timestamp_utc, event_id, id, event_type FROM almanac.series`)
 }
 
-// awaitEnds waits until nothing is due any more.
+// awaitEnds waits until no event is due.
 func (w *witness) awaitEnds() {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -323,7 +319,7 @@ func (w *witness) awaitEnds() {
 	}, patience, pollEvery, "deliveries never ended")
 }
 
-// requireItHappened requires that there was something to be silent about.
+// requireItHappened requires that the tested failures happened.
 func (w *witness) requireItHappened() {
 	w.t.Helper()
 	got := w.column(`

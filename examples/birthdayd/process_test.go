@@ -18,11 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a test waits for what should take a moment, on a machine
-// that is busy with other tests.
+// patience is how long a test waits for a process on a busy machine.
 const patience = 30 * time.Second
 
-// pollEvery is how often a test looks whether a process has come so far.
+// pollEvery is how often a test checks the state of a process.
 const pollEvery = 10 * time.Millisecond
 
 // process is a running birthdayd.
@@ -35,7 +34,7 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// syncBuffer is a buffer that is written while it is read.
+// syncBuffer is a buffer that can be read while it is written.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -53,8 +52,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// launch starts birthdayd on a free port and returns when it listens. It is
-// killed at the end of the test if it still runs.
+// launch starts birthdayd on a free port and returns when it listens. If it still runs at
+// the end of the test, it is killed.
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := begin(t, append([]string{"-addr", "127.0.0.1:0", "-log-format", "json", "-log-level", "info"}, args...)...)
@@ -75,10 +74,10 @@ func begin(t *testing.T, args ...string) *process {
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // its exit code is what tests look at
+		_ = p.cmd.Wait() // the tests check its exit code
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it has usually ended by now
+		_ = p.cmd.Process.Kill() // it has usually ended already
 		<-p.done
 		if t.Failed() {
 			t.Logf("birthdayd %s\n%s%s", strings.Join(args, " "), p.out, p.log)
@@ -141,8 +140,8 @@ func (p *process) stop() int {
 	return p.wait()
 }
 
-// send sends a request to the API and returns the answer as an object; header
-// lines are "Name: value".
+// send sends a request to the API and returns the answer as an object. Header lines are
+// "Name: value".
 func (p *process) send(method, path, body string, header ...string) (status int, answer map[string]any) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(body))
@@ -164,9 +163,8 @@ func (p *process) send(method, path, body string, header ...string) (status int,
 	return response.StatusCode, answer
 }
 
-// enrol stores a person whose birthday is some two seconds away, at the time of day
-// that it is in the zone then, and returns their event and the moment. When the
-// machine is so busy that the moment passes meanwhile, it tries with another.
+// enrol stores a user whose greeting is due in about two seconds, and returns the event and
+// the moment. If the moment passes meanwhile on a busy machine, it tries again.
 func (p *process) enrol(zone string) (event map[string]any, moment time.Time) {
 	p.t.Helper()
 	for range 5 {
@@ -209,7 +207,7 @@ func (p *process) series(event map[string]any) []any {
 	return answer["events"].([]any)
 }
 
-// soon returns a full second that is at least d away.
+// soon returns a full second at least d from now.
 func soon(d time.Duration) time.Time {
 	return time.Now().UTC().Add(d).Truncate(time.Second).Add(time.Second)
 }

@@ -38,7 +38,7 @@ func TestReadyzFollowsTheDatabase(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// The database answers whoever asks for the time, and the workers not.
+// The database answers queries for the time, but not the workers.
 func TestReadyzFollowsTheWorkers(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -50,7 +50,7 @@ func TestReadyzFollowsTheWorkers(t *testing.T) {
 
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(t.Context()) }() // else the pool does not close
+	defer func() { _ = tx.Rollback(t.Context()) }() // otherwise the pool does not close
 	_, err = tx.Exec(t.Context(), "LOCK TABLE almanac.events IN ACCESS EXCLUSIVE MODE")
 	require.NoError(t, err)
 	p.says("/readyz", http.StatusServiceUnavailable)
@@ -60,7 +60,7 @@ func TestReadyzFollowsTheWorkers(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestReadyzSaysNoBeforeTheListenerCloses(t *testing.T) {
+func TestReadyzFailsBeforeTheListenerCloses(t *testing.T) {
 	t.Parallel()
 	h := listen(t, http.StatusOK)
 	p := launch(t, append(h.flags(), "-database-url", pgtest.URL(t), "-shutdown-delay", "1h")...)

@@ -14,8 +14,8 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// receiver is the other side of a webhook, on this machine: it believes only what
-// is signed, and counts what it has seen before.
+// receiver is a webhook receiver on this machine. It accepts only signed deliveries, and
+// recognizes repeats.
 type receiver struct {
 	url      string
 	secret   string
@@ -26,10 +26,10 @@ type receiver struct {
 	refused  atomic.Int64
 
 	mu   sync.Mutex
-	seen map[string]bool // keys that arrived
+	seen map[string]bool // the keys that arrived
 }
 
-// arrival is a greeting that came in.
+// arrival is a received greeting.
 type arrival struct {
 	key     string
 	message string
@@ -39,11 +39,11 @@ type arrival struct {
 
 const (
 	maxGreeting = 256 << 10 // bytes
-	backlog     = 1024      // arrivals that wait to be shown
+	backlog     = 1024      // arrivals waiting to be shown
 )
 
-// newReceiver returns a receiver that listens on a free port of the loopback
-// interface until it is closed.
+// newReceiver returns a receiver that listens on a free port of the loopback interface
+// until it is closed.
 func newReceiver() (*receiver, error) {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
@@ -62,11 +62,11 @@ func newReceiver() (*receiver, error) {
 	}
 	r.url = "http://" + l.Addr().String() + "/greetings"
 	r.server = &http.Server{Handler: r, ReadHeaderTimeout: 5 * time.Second}
-	r.serving.Go(func() { _ = r.server.Serve(l) }) // it ends by close
+	r.serving.Go(func() { _ = r.server.Serve(l) }) // it ends with close
 	return r, nil
 }
 
-// close ends the receiver at once: who delivers to it has stopped before.
+// close closes the receiver at once: its senders have stopped before.
 func (r *receiver) close() error {
 	err := r.server.Close()
 	r.serving.Wait()
@@ -101,7 +101,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// know remembers a key, and reports whether it knew it already.
+// know stores a key, and reports whether it was stored already.
 func (r *receiver) know(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

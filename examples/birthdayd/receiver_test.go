@@ -10,7 +10,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-func TestTheReceiverBelievesOnlyItsSecretAndKnowsRepeats(t *testing.T) {
+func TestTheReceiverAcceptsOnlyItsSecretAndRecognizesRepeats(t *testing.T) {
 	t.Parallel()
 	r, err := newReceiver()
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestTheReceiverBelievesOnlyItsSecretAndKnowsRepeats(t *testing.T) {
 	}
 }
 
-func TestTheTallyKeepsRepeatsAndStrangersApart(t *testing.T) {
+func TestTheTallyCountsRepeatsAndOtherUsersSeparately(t *testing.T) {
 	t.Parallel()
 	tally := tally{people: 3, next: 3}
 	for i := range 3 {

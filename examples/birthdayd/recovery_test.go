@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -41,8 +43,8 @@ func TestMissedBirthdaysAreToldAndThenGreeted(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-// missed stores somebody whose birthday was due at the given moment, and whose
-// last name is the time of that moment.
+// missed stores a user whose birthday was due at the given moment. The last name is the
+// time of that moment.
 func missed(t *testing.T, store *postgres.Store, due time.Time) {
 	t.Helper()
 	profile, ok := person(0, "UTC", due)
@@ -50,12 +52,12 @@ func missed(t *testing.T, store *postgres.Store, due time.Time) {
 	profile.LastName = due.Format("15:04:05")
 	u, err := almanac.NewUser(profile, due)
 	require.NoError(t, err)
-	birthday := almanac.Birthday{At: timeOfDay(almanac.Clock{})}
+	birthday := almanac.Birthday{At: timeOfDay(calendar.Clock{})}
 	o, err := birthday.Next(u, due.Add(-time.Minute))
 	require.NoError(t, err)
-	e, err := almanac.NewEvent(u, birthday, o)
+	e, err := almanac.NewEvent(u, birthday, almanac.Occurrence{Occurrence: o})
 	require.NoError(t, err)
 	require.True(t, e.Due.Equal(due))
-	_, _, err = store.CreateUser(t.Context(), u, e)
+	_, _, err = almanactest.CreateUser(t.Context(), store, u, e)
 	require.NoError(t, err)
 }

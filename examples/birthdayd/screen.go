@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// screen is what the demo shows. Colours are for terminals only, and for those
-// who did not refuse them (no-color.org).
+// screen is the output of the demo. It uses colours only on terminals, and not when
+// NO_COLOR is set (no-color.org).
 type screen struct {
 	out     io.Writer
 	colours bool
@@ -49,7 +49,7 @@ func (s screen) title(on stage) {
 	s.line("%s", s.paint(faint, fmt.Sprintf("  %-19s  %-30s  %-48s  %9s", "local time", "zone", "message", "late by")))
 }
 
-// late is how late a greeting may be before it is remarkable.
+// late is the lateness from which a greeting is marked.
 const late = 50 * time.Millisecond
 
 func (s screen) greeting(g greeting) {
@@ -79,8 +79,7 @@ func (s screen) summary(t tally) {
 	s.line("  next year     %d events stored", t.next)
 }
 
-// hints says what to try. The first line makes up somebody who is greeted five
-// seconds later.
+// hints prints commands to try. The first creates a user who is greeted five seconds later.
 func (s screen) hints(on stage) {
 	soon := "date -d '+5 seconds'"
 	if runtime.GOOS == "darwin" {
@@ -104,5 +103,5 @@ func (s screen) hints(on stage) {
 	s.line("")
 }
 
-// line writes one line. A terminal that is gone is no reason to stop serving.
+// line prints one line. A closed terminal does not stop the server.
 func (s screen) line(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format+"\n", args...) }

@@ -17,9 +17,9 @@ import (
 	"github.com/almanac-go/almanac/webhook"
 )
 
-// serve runs the whole deployment until ctx is done or a part of it fails. What
-// is started first is stopped last: the database outlives the connections, and
-// these outlive whoever uses them.
+// serve runs the whole deployment until ctx is done or a part of it fails. Parts are
+// stopped in the reverse order of their start: the database outlives the connections, and
+// these outlive their users.
 func serve(ctx context.Context, c config, std streams) (err error) {
 	log := c.log.logger(std.err)
 	listener, err := net.Listen("tcp", c.addr)
@@ -68,7 +68,7 @@ func serve(ctx context.Context, c config, std streams) (err error) {
 	})
 }
 
-// stopped tells an error from the consequence of having been told to stop.
+// stopped returns nil for an error that is only a consequence of the stop.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -82,7 +82,7 @@ func stopDatabase(ctx context.Context, db database) error {
 	return db.stop(ctx)
 }
 
-// deployment is the parts of the program, put together.
+// deployment is the parts of the program.
 type deployment struct {
 	scheduler almanac.Scheduler
 	metrics   metrics
@@ -90,11 +90,11 @@ type deployment struct {
 	store     *postgres.Store // on the API's connections, to read
 	probe     *postgres.Store // on the probe's connection
 	server    *http.Server
-	delay     time.Duration // before it stops listening
+	delay     time.Duration // before it closes the listener
 	log       *slog.Logger
 }
 
-// assemble puts the library together. It starts nothing.
+// assemble creates the parts of the library. It starts nothing.
 func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, error) {
 	deliverer, err := c.sender(log)
 	if err != nil {
@@ -125,7 +125,7 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	return d, d.metrics.watch(d, registry)
 }
 
-// sender makes the deliverer of the webhooks, and warns where they are not signed.
+// sender returns the deliverer of the webhooks, and warns if they are not signed.
 func (c config) sender(log *slog.Logger) (almanac.Deliverer, error) {
 	if c.hook.secret == "" {
 		log.Warn("webhooks are not signed, so receivers cannot tell them from forgeries; set -webhook-secret")
@@ -133,7 +133,7 @@ func (c config) sender(log *slog.Logger) (almanac.Deliverer, error) {
 	return c.hook.deliverer(webhook.WithLogger(log))
 }
 
-// options are those of every scheduler.
+// options returns the options of every scheduler.
 func (c config) options(log *slog.Logger) []almanac.Option {
 	return []almanac.Option{
 		almanac.WithWorkers(c.greeting.workers),
@@ -143,9 +143,8 @@ func (c config) options(log *slog.Logger) []almanac.Option {
 	}
 }
 
-// addAPI adds the HTTP server, on connections of its own, which also serve the
-// metrics. Its scheduler is the same one, so that a person who is due soon wakes the
-// workers.
+// addAPI adds the HTTP server, which also serves the metrics, on separate connections. It
+// uses the same scheduler, so that a user who is due soon wakes the workers.
 func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	if d.store, err = postgres.New(p.read); err != nil {
 		return err
@@ -174,13 +173,13 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	return nil
 }
 
-// reader reads on the API's connections, and asks for the time on the probe's.
+// reader reads from the API's connections, and gets the time from the probe's connection.
 type reader struct {
 	*postgres.Store
 	probe *postgres.Store
 }
 
-// Now returns the database's time.
+// Now returns the database time.
 func (r reader) Now(ctx context.Context) (time.Time, error) { return r.probe.Now(ctx) }
 
 // answers returns an error while the database does not answer.
@@ -189,11 +188,11 @@ func (d *deployment) answers(ctx context.Context) error {
 	return err
 }
 
-// ready makes the program say that it is not ready while its workers do not work,
-// and before it stops listening.
+// ready makes /readyz fail while the workers do not work. It also fails before the listener
+// is closed.
 func (d *deployment) ready(context.Context) error { return d.scheduler.Health().Err() }
 
-// alive makes the program say that it had better be replaced.
+// alive makes /healthz fail when the program should be replaced.
 func (d *deployment) alive(context.Context) error {
 	if err := d.scheduler.Health().Err(); errors.Is(err, almanac.ErrStuck) {
 		return err
@@ -201,8 +200,8 @@ func (d *deployment) alive(context.Context) error {
 	return nil
 }
 
-// run runs the scheduler, the server and whatever else there is to do until ctx
-// is done or one of them fails, and waits for them all.
+// run runs the scheduler, the server and also until ctx is done or one of them fails. It
+// waits for all of them.
 func (d *deployment) run(ctx context.Context, l net.Listener, also func(context.Context) error) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -224,12 +223,12 @@ func (d *deployment) run(ctx context.Context, l net.Listener, also func(context.
 	return errors.Join(errs...)
 }
 
-// shutdownLimit is how long requests that are under way may take to end.
+// shutdownLimit is how long running requests may take to end.
 const shutdownLimit = 10 * time.Second
 
-// serveHTTP serves until ctx is done, for the delay after that, and then until the
-// requests that are under way have ended. Requests that do not end in time, such as
-// those of clients that do not read their answers, are cut off: that is no failure.
+// serveHTTP serves until ctx is done, for the delay after that, and then until the running
+// requests have ended. Requests that do not end in time, such as those of clients that do
+// not read, are cut off. That is not an error.
 func (d *deployment) serveHTTP(ctx context.Context, l net.Listener) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -244,7 +243,7 @@ func (d *deployment) serveHTTP(ctx context.Context, l net.Listener) error {
 		ended <- err
 	})
 	err := d.server.Serve(l)
-	if stop() { // it ended without having been told to
+	if stop() { // it ended without being asked to
 		return err
 	}
 	return <-ended

@@ -21,7 +21,7 @@ func TestServerWaitsForTheLastRequests(t *testing.T) {
 	inside, gate := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	d := &deployment{delay: time.Millisecond, server: &http.Server{
-		// Only the first request is held: others are answered for as long as the server listens.
+		// Only the first request waits. Others are answered while the server listens.
 		Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			if first.CompareAndSwap(false, true) {
 				close(inside)
@@ -55,7 +55,7 @@ type condition struct {
 
 func (c condition) Health() almanac.Health { return c.health }
 
-func TestOnlyStuckWorkersMakeTheProgramWorthReplacing(t *testing.T) {
+func TestOnlyStuckWorkersFailTheLivenessProbe(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		health       almanac.Health
@@ -63,7 +63,7 @@ func TestOnlyStuckWorkersMakeTheProgramWorthReplacing(t *testing.T) {
 	}{
 		"well":       {almanac.Health{Running: true, Workers: 2, Stuck: 1}, true, true},
 		"stuck":      {almanac.Health{Running: true, Workers: 2, Stuck: 2}, false, false},
-		"in trouble": {almanac.Health{Running: true, Workers: 2, Claim: almanac.Trouble{For: time.Second}}, false, true},
+		"in trouble": {almanac.Health{Running: true, Workers: 2, Claim: almanac.Failure{For: time.Second}}, false, true},
 		"stopping":   {almanac.Health{Workers: 2}, false, true},
 	}
 	for name, tt := range tests {
@@ -89,7 +89,7 @@ func ask(ctx context.Context, url string) error {
 	return response.Body.Close()
 }
 
-func TestServerThatFailsTellsWhy(t *testing.T) {
+func TestAFailingServerReturnsItsError(t *testing.T) {
 	t.Parallel()
 	d := &deployment{server: &http.Server{ReadHeaderTimeout: time.Second}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +106,7 @@ func TestTheRateOfTheAPICanBeSet(t *testing.T) {
 	for rate, limited := range map[string]bool{"1": true, "0": false} {
 		c, err := parse([]string{"-webhook-url", "https://example.com/", "-api-rate", rate}, environment())
 		require.NoError(t, err)
-		pool, err := open(t.Context(), "postgres://192.0.2.1/nowhere", 1) // which nobody asks for anything
+		pool, err := open(t.Context(), "postgres://192.0.2.1/nowhere", 1) // never used
 		require.NoError(t, err)
 		defer pool.Close()
 		d, err := assemble(c, pools{pool, pool, pool, pool}, slog.New(slog.DiscardHandler), nil)

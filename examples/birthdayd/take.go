@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// take sets a field as it is.
+// take stores a value in a field unchanged.
 func take(field *string) func(string) error {
 	return func(text string) error {
 		*field = text
@@ -70,8 +70,8 @@ func (c *config) takeAddr(text string) error {
 	return nil
 }
 
-// onLoopback reports whether only this machine can reach the address. A name may
-// resolve to anything, so of names only localhost counts.
+// onLoopback reports whether only this machine can reach the address. The only accepted
+// name is localhost, because other names may resolve to any address.
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
@@ -79,7 +79,7 @@ func onLoopback(addr string) bool {
 }
 
 func (g *greetingConfig) takeAt(text string) error {
-	at, err := almanac.ParseClock(text)
+	at, err := calendar.ParseClock(text)
 	if err != nil {
 		return fmt.Errorf("%q is not a time of day of the form HH:MM or HH:MM:SS", text)
 	}
@@ -110,8 +110,8 @@ func (l *logConfig) takeFormat(text string) error {
 	return nil
 }
 
-// takeLogLevel comes after the switch -demo, on which the preset depends: there
-// the greetings themselves are on the screen.
+// takeLogLevel must follow the switch -demo, which changes the default: the demo shows the
+// greetings themselves.
 func (c *config) takeLogLevel(text string) error {
 	if text == "" {
 		c.log.level = slog.LevelInfo
@@ -126,8 +126,8 @@ func (c *config) takeLogLevel(text string) error {
 	return nil
 }
 
-// defaultDataDir is where the system keeps data of its services, for root, and
-// of the user, for anybody else; "" where there is no telling.
+// defaultDataDir returns the system's directory for data of services for root, and
+// otherwise the user's data directory. It returns "" when that is unknown.
 func defaultDataDir() string {
 	const ours = "almanac/birthdayd"
 	if os.Geteuid() == 0 {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// tally sums up what became of the people of this run.
+// tally counts the greetings of the users of this run.
 type tally struct {
-	people  int // how many there are
+	people  int // how many users there are
 	next    int // how many of them have next year's event
 	refused int64
 	repeats int

@@ -4,36 +4,37 @@ import (
 	"encoding/json"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
-// deliverAt is the attribute that holds when a user is greeted.
+// deliverAt is the attribute with the time of day of a user's greeting.
 const deliverAt = "deliverAt"
 
-// timeOfDay returns when a user is greeted: at the time that their attributes hold, as
-// {"deliverAt": "18:30"}, or else at the given one.
-func timeOfDay(preset almanac.Clock) func(almanac.User) almanac.Clock {
-	return func(u almanac.User) almanac.Clock {
+// timeOfDay returns a function for the time of day of a user's greeting. It is the
+// attribute deliverAt, as in {"deliverAt": "18:30"}, or preset without a valid one.
+func timeOfDay(preset calendar.Clock) func(almanac.User) calendar.Clock {
+	return func(u almanac.User) calendar.Clock {
 		var attributes map[string]json.RawMessage
 		if err := json.Unmarshal(u.Attributes, &attributes); err != nil {
 			return preset
 		}
 		at, err := clockOf(attributes[deliverAt])
 		if err != nil {
-			return preset // an import may hold anything
+			return preset // imported attributes may be invalid
 		}
 		return at
 	}
 }
 
-func clockOf(value json.RawMessage) (almanac.Clock, error) {
+func clockOf(value json.RawMessage) (calendar.Clock, error) {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {
-		return almanac.Clock{}, err
+		return calendar.Clock{}, err
 	}
-	return almanac.ParseClock(text)
+	return calendar.ParseClock(text)
 }
 
-// deliverAtProblem says what is wrong with a value of deliverAt, or "".
+// deliverAtProblem returns what is wrong with a value of deliverAt, or "".
 func deliverAtProblem(value json.RawMessage) string {
 	if _, err := clockOf(value); err != nil {
 		return "is not a time of day of the form \"HH:MM\" or \"HH:MM:SS\""

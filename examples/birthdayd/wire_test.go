@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wire leads to a database, and can be cut.
+// wire is a connection to a database that can be cut.
 type wire struct {
-	url      string // of the database at this end
+	url      string // of the database through the wire
 	listener net.Listener
 	network  string
 	address  string // of the database itself
@@ -24,7 +24,7 @@ type wire struct {
 	ends  map[net.Conn]struct{}
 }
 
-// lay returns a wire that is whole, until the test ends.
+// lay returns a working wire, which is closed when the test ends.
 func lay(t *testing.T, database string) *wire {
 	t.Helper()
 	c, err := pgx.ParseConfig(database)
@@ -41,7 +41,7 @@ func lay(t *testing.T, database string) *wire {
 		for {
 			near, err := w.listener.Accept()
 			if err != nil {
-				return // closed
+				return // the listener was closed
 			}
 			go w.join(near)
 		}
@@ -53,7 +53,7 @@ func lay(t *testing.T, database string) *wire {
 	return w
 }
 
-// join carries bytes both ways until either end closes.
+// join copies bytes in both directions until either end closes.
 func (w *wire) join(near net.Conn) {
 	defer near.Close()
 	if !w.hold(near) {
@@ -66,8 +66,8 @@ func (w *wire) join(near net.Conn) {
 	}
 	defer far.Close()
 	go func() {
-		_, _ = io.Copy(far, near) // it ends with the connection, in whatever way
-		_ = far.Close()           // the other direction ends too
+		_, _ = io.Copy(far, near) // it ends with the connection
+		_ = far.Close()           // ends the other direction too
 	}()
 	_, _ = io.Copy(near, far)
 }
@@ -87,17 +87,17 @@ func (w *wire) drop(end net.Conn) {
 	delete(w.ends, end)
 }
 
-// cut breaks every connection, and those that are tried from now on.
+// cut closes every connection, and refuses new ones.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.isCut = true
 	for end := range w.ends {
-		_ = end.Close() // which ends both directions
+		_ = end.Close() // ends both directions
 	}
 }
 
-// mend lets connections through again.
+// mend accepts connections again.
 func (w *wire) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,6 +1,6 @@
-// Cron greets who is due, on one connection, and ends. It is for a cron, for jobs of Cloud
-// Run, and for what EventBridge starts. In a crontab, the line is
-// "* * * * * DATABASE_URL=postgres://localhost/birthdays cron".
+// Cron greets the users whose birthday is due, on one connection, and ends. Run it from
+// cron, as a Cloud Run job, or from EventBridge. In a crontab, the line is "* * * * *
+// DATABASE_URL=postgres://localhost/birthdays cron".
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	registry := must(almanac.NewRegistry(almanac.Birthday{}))
 	deliver := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
 		fmt.Println(d.Event.Wall, d.Event.Zone, string(d.Event.Payload))
-		return nil // an error would be tried again; package webhook sends HTTP
+		return nil // an error would be retried; package webhook sends HTTP
 	})
 	scheduler := must(almanac.NewScheduler(must(postgres.New(pool)), registry,
 		almanac.WithDeliverer(almanac.ChannelWebhook, deliver)))
@@ -39,7 +39,7 @@ func main() {
 	for more := true; more && ctx.Err() == nil; {
 		did := must(scheduler.RunOnce(ctx, almanac.RunOnceOptions{Limit: 1000, Within: 45 * time.Second}))
 		fmt.Println(did.Completed, "greeted")
-		more = did.More && did.Claimed > 0 // else what is left is locked for now
+		more = did.More && did.Claimed > 0 // otherwise the remaining events are locked for now
 	}
 }
 

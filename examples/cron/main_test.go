@@ -15,7 +15,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// The test binary runs the program itself when it is asked to.
+// The test binary runs the program itself on request.
 func TestMain(m *testing.M) {
 	if os.Getenv("CRON") != "" {
 		main()

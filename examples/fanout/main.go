@@ -1,10 +1,10 @@
-// Fanout shows deliveries by more workers than the process that claims: one
-// dispatcher, two workers, and a stream of NATS JetStream between them. Here they are
-// goroutines and the server is embedded; each of them could be on a machine of its own.
+// Fanout shows deliveries by more workers than the process that claims: one dispatcher, two
+// workers, and a stream of NATS JetStream between them. Here they are goroutines and the
+// server is embedded. Each could run on its own machine.
 //
-// It keeps what it plans in the database that DATABASE_URL names. Twenty people have
-// their birthday in a moment; when all were greeted, it says who greeted how many, and
-// ends.
+// It stores its events in the database that DATABASE_URL names. Twenty users have their
+// birthday in a moment. When all have been greeted, it prints how many greetings each
+// worker delivered, and ends.
 package main
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -71,7 +72,7 @@ func run(ctx context.Context, database string, out io.Writer) error {
 	return greet(ctx, store, broker.ClientURL(), out)
 }
 
-// greet has everybody greeted, and returns when they are, or when ctx is done.
+// greet runs the parts until every user is greeted, or until ctx is done.
 func greet(ctx context.Context, store *postgres.Store, broker string, out io.Writer) error {
 	birthday, born, err := soon(ctx, store)
 	if err != nil {
@@ -115,23 +116,23 @@ func greet(ctx context.Context, store *postgres.Store, broker string, out io.Wri
 	return err
 }
 
-// soon returns the birthday of somebody who is born on the day that it will be in a
-// moment in Tokyo, and greeted at the time that it will be.
-func soon(ctx context.Context, store *postgres.Store) (almanac.Birthday, almanac.Date, error) {
+// soon returns a birthday handler and a date of birth, so that in Tokyo the birthday is
+// today and the greeting is due in a moment.
+func soon(ctx context.Context, store *postgres.Store) (almanac.Birthday, calendar.Date, error) {
 	now, err := store.Now(ctx)
 	if err != nil {
-		return almanac.Birthday{}, almanac.Date{}, err
+		return almanac.Birthday{}, calendar.Date{}, err
 	}
-	tokyo, err := almanac.LoadTimezone("Asia/Tokyo")
+	tokyo, err := calendar.LoadTimezone("Asia/Tokyo")
 	if err != nil {
-		return almanac.Birthday{}, almanac.Date{}, err
+		return almanac.Birthday{}, calendar.Date{}, err
 	}
-	due := tokyo.WallTime(now.Add(ahead + time.Second)) // it is cut to the second
-	at := func(almanac.User) almanac.Clock { return due.Clock }
-	return almanac.Birthday{At: at}, almanac.Date{Year: 1996, Month: due.Date.Month, Day: due.Date.Day}, nil
+	due := tokyo.WallTime(now.Add(ahead + time.Second)) // truncated to the second
+	at := func(almanac.User) calendar.Clock { return due.Clock }
+	return almanac.Birthday{At: at}, calendar.Date{Year: 1996, Month: due.Date.Month, Day: due.Date.Day}, nil
 }
 
-func enrol(ctx context.Context, store *postgres.Store, registry almanac.Registry, born almanac.Date) error {
+func enrol(ctx context.Context, store *postgres.Store, registry almanac.Registry, born calendar.Date) error {
 	planner, err := almanac.NewScheduler(store, registry)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func enrol(ctx context.Context, store *postgres.Store, registry almanac.Registry
 	return nil
 }
 
-// connect gives each part a connection of its own, as another machine has.
+// connect opens a separate connection for one part, as on another machine.
 func connect(broker string, store almanac.Repository, registry almanac.Registry) (almanacjetstream.Settings, func(), error) {
 	conn, err := nats.Connect(broker, nats.MaxReconnects(-1))
 	if err != nil {
@@ -170,8 +171,8 @@ func embed(dir string) (*server.Server, error) {
 	return s, nil
 }
 
-// together runs all until ctx is done and all have returned. When one fails, the
-// others are told to stop.
+// together runs all functions until ctx is done and all have returned. When one fails, the
+// others are stopped.
 func together(ctx context.Context, runs ...func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -187,7 +188,8 @@ func together(ctx context.Context, runs ...func(context.Context) error) error {
 	return errors.Join(errs...)
 }
 
-// tally counts who greeted how many. Done is called when everybody was.
+// tally counts the greetings of each worker. It calls done when every user has been
+// greeted.
 type tally struct {
 	out  io.Writer
 	done func()
@@ -197,7 +199,7 @@ type tally struct {
 	keys    map[almanac.IdempotencyKey]bool
 }
 
-// by delivers in the name of a worker. A greeting takes it a tenth of a second.
+// by returns a deliverer for a worker. A greeting takes it a tenth of a second.
 func (t *tally) by(name string) almanac.DelivererFunc {
 	return func(ctx context.Context, d almanac.Delivery) error {
 		select {
@@ -208,7 +210,7 @@ func (t *tally) by(name string) almanac.DelivererFunc {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.keys[d.Event.IdempotencyKey] {
-			return nil // a receiver that remembers keys acts once
+			return nil // a receiver that stores keys acts once
 		}
 		if t.keys == nil {
 			t.keys = make(map[almanac.IdempotencyKey]bool)
@@ -217,7 +219,7 @@ func (t *tally) by(name string) almanac.DelivererFunc {
 		t.greeted[name]++
 		_, err := fmt.Fprintln(t.out, name, d.Event.Wall, strings.TrimSpace(string(d.Event.Payload)))
 		if len(t.keys) == people {
-			t.done() // what is in hand is settled before Run returns
+			t.done() // Run settles the held events before it returns
 		}
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// The test binary runs the program itself when it is asked to, so that what is
-// tested is a process with an exit code.
+// The test binary runs the program itself on request, so that the tests cover a process
+// with an exit code.
 func TestMain(m *testing.M) {
 	if os.Getenv("FANOUT") != "" {
 		main()
@@ -52,7 +52,7 @@ func TestBothWorkersGreet(t *testing.T) {
 	}
 }
 
-func TestEverybodyHasANextBirthday(t *testing.T) {
+func TestEveryUserHasANextBirthday(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	var out strings.Builder

@@ -1,6 +1,6 @@
-// Quickstart is the program of the README: it stores one person in the database
-// that DATABASE_URL names and greets them on each of their birthdays, at nine in
-// the morning where they live, until it is interrupted.
+// Quickstart is the program of the README. It stores one user in the database that
+// DATABASE_URL names, and greets them on each birthday at nine in the morning where they
+// live. It runs until it is interrupted.
 package main
 
 import (

@@ -14,8 +14,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// The test binary runs the program itself when it is asked to, so that what is
-// tested is a process with signals and an exit code.
+// The test binary runs the program itself on request, so that the tests cover a process
+// with signals and an exit code.
 func TestMain(m *testing.M) {
 	if os.Getenv("QUICKSTART") != "" {
 		main()

@@ -1,7 +1,7 @@
-// Transaction shows a host that keeps its own row of a member and what Almanac owes
-// them in step: both are stored, changed and deleted in one transaction, or not at
-// all. It does so through pgx, and through database/sql on the same pool, in the
-// database that DATABASE_URL names, and ends.
+// Transaction shows a host that keeps its own row of a member consistent with Almanac's
+// user and events. Both are stored, changed and deleted in one transaction, or not at all.
+// It uses pgx, and then database/sql on the same pool, in the database that DATABASE_URL
+// names, and ends.
 package main
 
 import (
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS members (
 	zone  text NOT NULL
 )`
 
-// club is what both ways do.
+// club is what both implementations do.
 type club interface {
 	join(ctx context.Context, email string, p almanac.Profile) (uuid.UUID, error)
 	move(ctx context.Context, id uuid.UUID, zone string) error
@@ -50,7 +50,7 @@ func main() {
 	check(show(ctx, os.Stdout, pool, sqlClub{db, scheduler}))
 }
 
-// show lets somebody join, fail to join again, move and leave.
+// show lets a user join, fail to join again, move and leave.
 func show(ctx context.Context, out io.Writer, pool *pgxpool.Pool, c club) error {
 	fmt.Fprintf(out, "%T\n", c)
 	ada := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London"}
@@ -61,7 +61,7 @@ func show(ctx context.Context, out io.Writer, pool *pgxpool.Pool, c club) error 
 	if err := report(ctx, out, pool, "joined"); err != nil {
 		return err
 	}
-	if _, err := c.join(ctx, "ada@example.org", ada); err == nil { // another person, with the same address
+	if _, err := c.join(ctx, "ada@example.org", ada); err == nil { // another user, with the same address
 		return fmt.Errorf("two members have one address")
 	}
 	if err := report(ctx, out, pool, "refused"); err != nil {
@@ -79,17 +79,17 @@ func show(ctx context.Context, out io.Writer, pool *pgxpool.Pool, c club) error 
 	return report(ctx, out, pool, "left")
 }
 
-// report writes what is stored on either side.
+// report prints what is stored on both sides.
 func report(ctx context.Context, out io.Writer, pool *pgxpool.Pool, what string) error {
-	var members, people, events, zones string
+	var members, users, events, zones string
 	err := pool.QueryRow(ctx, `
 		SELECT
 			(SELECT count(*) FROM members),
 			(SELECT count(*) FROM almanac.users),
 			(SELECT count(*) FROM almanac.events),
 			(SELECT coalesce(string_agg(zone, ' '), '-') FROM members) || ', ' ||
-			(SELECT coalesce(string_agg(target_timezone, ' '), '-') FROM almanac.events)`).Scan(&members, &people, &events, &zones)
-	fmt.Fprintf(out, "%-8s %s members, %s people, %s events in %s\n", what, members, people, events, zones)
+			(SELECT coalesce(string_agg(target_timezone, ' '), '-') FROM almanac.events)`).Scan(&members, &users, &events, &zones)
+	fmt.Fprintf(out, "%-8s %s members, %s people, %s events in %s\n", what, members, users, events, zones)
 	return err
 }
 

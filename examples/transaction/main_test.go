@@ -18,7 +18,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// The test binary runs the program itself when it is asked to.
+// The test binary runs the program itself on request.
 func TestMain(m *testing.M) {
 	if os.Getenv("TRANSACTION") != "" {
 		main()
@@ -45,7 +45,7 @@ left     0 members, 0 people, 0 events in -, -
 	require.Equal(t, "main.pgxClub"+story+"main.sqlClub"+story, string(out))
 }
 
-func TestWhatFailsOnEitherSideIsUndoneOnBoth(t *testing.T) {
+func TestAFailureOnEitherSideIsRolledBackOnBoth(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, *pgxpool.Pool, almanac.Scheduler) club{
 		"pgx": func(_ *testing.T, pool *pgxpool.Pool, s almanac.Scheduler) club { return pgxClub{pool, s} },

@@ -17,8 +17,8 @@ type pgxClub struct {
 	scheduler almanac.Scheduler
 }
 
-// together runs work in a transaction, with a scheduler that is bound to it. An error
-// undoes everything, on both sides.
+// together runs work in a transaction, with a scheduler bound to it. An error rolls back
+// both sides.
 func (c pgxClub) together(ctx context.Context, work func(pgx.Tx, almanac.Scheduler) error) error {
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		store, err := postgres.New(tx)
@@ -57,7 +57,7 @@ func (c pgxClub) leave(ctx context.Context, id uuid.UUID) error {
 		if _, err := tx.Exec(ctx, "DELETE FROM members WHERE id = $1", id); err != nil {
 			return err
 		}
-		_, err := bound.DeleteUser(ctx, id, almanac.Delete{})
+		_, err := bound.DeleteUser(ctx, id, almanac.DeleteOptions{})
 		return err
 	})
 }

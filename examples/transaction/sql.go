@@ -12,18 +12,18 @@ import (
 
 // sqlClub keeps its members through database/sql.
 type sqlClub struct {
-	db        *sql.DB // of pgx's driver
+	db        *sql.DB // with pgx's driver
 	scheduler almanac.Scheduler
 }
 
-// together runs work in a transaction, with a scheduler that is bound to it. An error
-// undoes everything, on both sides.
+// together runs work in a transaction, with a scheduler bound to it. An error rolls back
+// both sides.
 func (c sqlClub) together(ctx context.Context, work func(*sql.Tx, almanac.Scheduler) error) error {
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // after a commit it does nothing
+	defer tx.Rollback() // after a commit it has no effect
 	store, err := postgres.NewSQL(tx)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c sqlClub) leave(ctx context.Context, id uuid.UUID) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM members WHERE id = $1", id); err != nil {
 			return err
 		}
-		_, err := bound.DeleteUser(ctx, id, almanac.Delete{})
+		_, err := bound.DeleteUser(ctx, id, almanac.DeleteOptions{})
 		return err
 	})
 }

@@ -99,7 +99,8 @@ func TestDelay_staysBetweenItsBounds(t *testing.T) {
 			t.Fatalf("Delay = %v, below First %v", bare, e.First)
 		case jittered < bare:
 			t.Fatalf("jitter took the delay from %v down to %v", bare, jittered)
-		// Both are cut to whole nanoseconds, so the bare delay was up to one longer.
+		// Both are truncated to whole nanoseconds, so the delay without jitter was up to 1
+		// ns longer.
 		case float64(jittered) > (float64(bare)+1)*(1+e.Jitter)*(1+1e-9):
 			t.Fatalf("jitter %v took the delay from %v up to %v", e.Jitter, bare, jittered)
 		case e.Delay(attempt+1, 0) < bare:
@@ -141,8 +142,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// The third failure in a row waits four seconds, and chance adds up to a
-// quarter of that; half way through its range it adds an eighth.
+// The third failure in a row waits four seconds. Jitter adds up to a quarter of that; the
+// random number 0.5 adds an eighth.
 func ExampleExponential_Delay() {
 	retry := backoff.Exponential{First: time.Second, Max: time.Minute, Factor: 2, Jitter: 0.25}
 	fmt.Println(retry.Delay(3, 0), retry.Delay(3, 0.5))

@@ -8,9 +8,9 @@ import (
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// FuzzDelay asks for any delay, under limits and jitters of every kind: it keeps
-// its bounds, grows with the attempts and with chance, and never overflows. What
-// somebody asks for is kept likewise.
+// FuzzDelay tries arbitrary delays, limits and jitters. The result stays within its bounds,
+// grows with the attempts and the random number, and never overflows. Asked must do the
+// same.
 func FuzzDelay(f *testing.F) {
 	f.Add(int64(time.Second), 2.0, 3, 0.5)
 	f.Add(int64(10*time.Second), 30.0, 2, 0.999)
@@ -40,7 +40,7 @@ func checkDelay(t *testing.T, e backoff.Exponential, attempt int, random float64
 	if math.IsNaN(share) {
 		share = 0
 	}
-	// A float64 tells durations of years from each other by a microsecond.
+	// A float64 distinguishes durations of years only to about a microsecond.
 	const exact = 1e-9
 	switch {
 	case bare < 0 || jittered < 0:

@@ -1,5 +1,5 @@
-// Package civil is calendar arithmetic without a clock: the proleptic Gregorian
-// calendar, which is the one that Go and PostgreSQL share.
+// Package civil is calendar arithmetic without a clock. It uses the proleptic Gregorian
+// calendar, as Go and PostgreSQL do.
 package civil
 
 import "time"
@@ -9,8 +9,7 @@ func IsLeap(year int) bool {
 	return year%4 == 0 && (year%100 != 0 || year%400 == 0)
 }
 
-// DaysIn returns how many days month has in year, or 0 when month is not one of
-// the twelve.
+// DaysIn returns how many days month has in year, or 0 when month is not 1 to 12.
 func DaysIn(year int, month time.Month) int {
 	switch month {
 	case time.April, time.June, time.September, time.November:

@@ -64,8 +64,8 @@ func TestDaysIn(t *testing.T) {
 	}
 }
 
-// The calendar repeats after 400 years; these lie around the ones that matter.
-func TestTheCalendarIsThatOfPackageTime(t *testing.T) {
+// The calendar repeats after 400 years. These years are at the edges of the cases.
+func TestTheCalendarAgreesWithPackageTime(t *testing.T) {
 	t.Parallel()
 
 	for year := 1800; year <= 2200; year++ {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Rules written as code, against the minutes of five years around a leap day.
+// Compares with rules written as code, for the minutes of five years around a leap day.
 func TestSchedule_Next_everyMinute(t *testing.T) {
 	t.Parallel()
 
@@ -43,8 +43,8 @@ func TestSchedule_Next_everyMinute(t *testing.T) {
 	}
 }
 
-// Rules about days, written as code, against a whole cycle of the calendar and
-// one day more, up to the end of the last year.
+// Compares with rules about days written as code, for a whole cycle of the calendar and one
+// day more, up to the end of the last year.
 func TestSchedule_Next_everyDay(t *testing.T) {
 	t.Parallel()
 

@@ -1,9 +1,7 @@
-// Package cron reads cron expressions and finds the next clock reading that one
-// asks for.
+// Package cron parses cron expressions and finds the next clock reading that matches one.
 //
-// It works on readings: a date and a time of day to the second, held in a
-// [time.Time] labelled UTC. It knows no zone and no change of clocks; turning a
-// reading into an instant is the business of its caller.
+// A reading is a date and a time of day to the second, in a [time.Time] with location UTC.
+// The package knows no zones and no clock changes. The caller turns readings into instants.
 //
 // # Syntax
 //
@@ -52,60 +50,58 @@ import (
 	"time"
 )
 
-// Readings lie in the years that four digits name.
+// Readings are in the years with four digits.
 const (
 	firstYear = 1
 	lastYear  = 9999
 )
 
-// cycle is the number of years after which dates fall on the same weekdays again.
-// What does not happen within one never does.
+// cycle is the number of years after which dates fall on the same weekdays again. A day
+// that does not occur within one cycle never occurs.
 const cycle = 400
 
-// Schedule is a cron expression that [Parse] has read. It is an immutable value,
-// safe for concurrent use. Two are equal when their expressions are, up to blanks:
-// "@daily" and "0 0 * * *" mean the same, yet differ. The zero Schedule never
-// happens.
+// Schedule is a cron expression parsed by [Parse]. It is an immutable value, safe for
+// concurrent use. Two are equal when their expressions are, except for blanks: "@daily" and
+// "0 0 * * *" mean the same, but differ. The zero Schedule has no readings.
 type Schedule struct {
 	text string // the expression, one blank between fields
 
 	seconds, minutes, hours, months set
 
-	// days holds the days of the month; 0 stands for its last one.
+	// days is the set of days of the month; 0 means the last day.
 	days set
 
 	// weekdays has a row of seven elements, from Sunday on, for each occurrence of a
-	// weekday in its month: the first to the fifth, and the last in a row of its
-	// own. A weekday that is not counted is in the first five.
+	// weekday in its month: the first to the fifth, and a row for the last. A weekday
+	// without a number is in the first five rows.
 	weekdays set
 
-	// either says that one of the two day fields is enough.
+	// either means that one of the two day fields suffices.
 	either bool
 }
 
 // The rows of Schedule.weekdays.
 const (
-	everyRow = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28 // times a row: in each of the first five
+	everyRow = 1 | 1<<7 | 1<<14 | 1<<21 | 1<<28 // times a row: that row in each of the first five
 	lastRow  = 35
 )
 
-// String returns the expression, as it was written but for its blanks: one
-// between fields, none around them. [Parse] makes an equal Schedule of it.
+// String returns the expression with normalized blanks: one between fields, none around
+// them. [Parse] of the result returns an equal Schedule.
 func (s Schedule) String() string { return s.text }
 
-// OncePerDay reports whether s asks for one time of day only: one second of one
-// minute of one hour, on whichever days.
+// OncePerDay reports whether s has only one time of day: one second of one minute of one
+// hour, on any days.
 func (s Schedule) OncePerDay() bool {
 	return s.seconds.size() == 1 && s.minutes.size() == 1 && s.hours.size() == 1
 }
 
-// Next returns the first reading strictly after the given one that s asks for, in
-// [time.UTC] and without a fraction of a second. It is false when there is none up
-// to the end of the year 9999: either s never happens, like "0 0 30 2 *", or not
-// any more.
+// Next returns the first reading strictly after the given one, in [time.UTC] and without a
+// fraction of a second. It returns false when there is none up to the end of the year 9999.
+// Then s has no readings, like "0 0 30 2 *", or no further ones.
 //
-// The date and the clock of after are taken as they are shown; it should be
-// labelled UTC too. A reading before the year 1 counts as the moment before it.
+// Next uses the date and time that after shows; after should be in UTC too. A reading
+// before the year 1 counts as the moment before that year.
 func (s Schedule) Next(after time.Time) (time.Time, bool) {
 	year, month, day := after.Date()
 	if year < firstYear {
@@ -122,8 +118,8 @@ func (s Schedule) Next(after time.Time) (time.Time, bool) {
 	return time.Date(year, month, day, hour, minute, second, 0, time.UTC), true
 }
 
-// clockAfter returns the first time of day after the given one, or false when it
-// belongs to another day.
+// clockAfter returns the first time of day after the given one, or false when the day has
+// none.
 func (s Schedule) clockAfter(hour, minute, second int) (h, m, sec int, ok bool) {
 	if s.hours.has(hour) {
 		if s.minutes.has(minute) {
@@ -139,8 +135,8 @@ func (s Schedule) clockAfter(hour, minute, second int) (h, m, sec int, ok bool) 
 	return next, s.minutes.first(), s.seconds.first(), next != none
 }
 
-// dateAfter returns the first date after the given one, or false when a whole
-// cycle of the calendar has none.
+// dateAfter returns the first date after the given one, or false when a whole cycle of the
+// calendar has none.
 func (s Schedule) dateAfter(year int, month time.Month, day int) (y int, m time.Month, d int, ok bool) {
 	for end := year + cycle; year <= end; {
 		if s.months.has(int(month)) {
@@ -169,8 +165,8 @@ func (s Schedule) daysOf(year int, month time.Month) set {
 		byDate |= 1 << length
 	}
 
-	// The first Friday and its like are in the seven dates from the 1st, the second
-	// in the seven from the 8th, and the last in the seven that end the month.
+	// The first of a weekday is among the dates 1 to 7, the second among 8 to 14, and the
+	// last among the last seven of the month.
 	var byWeekday set
 	for n := range 5 {
 		byWeekday |= week(s.weekdays>>(7*n), first) << (7*n + 1)
@@ -195,7 +191,7 @@ func week(weekdays set, first int) set {
 // set is a set of numbers from 0 to 63.
 type set uint64
 
-// none is what a set answers when no element qualifies. No field has that value.
+// none is the result when no element qualifies. No field has that value.
 const none = 64
 
 func (s set) has(n int) bool { return s>>n&1 == 1 }

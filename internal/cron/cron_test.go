@@ -155,7 +155,7 @@ func TestSchedule_Next_takesTheClockAsShown(t *testing.T) {
 	}
 }
 
-// Without t.Parallel, which testing.AllocsPerRun forbids.
+// Without t.Parallel, because testing.AllocsPerRun forbids it.
 func TestSchedule_Next_doesNotAllocate(t *testing.T) {
 	after := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	for _, expr := range []string{"* * * * *", "0 9 L * 5L", "0 0 29 2 *", "0 0 30 2 *"} {

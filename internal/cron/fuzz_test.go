@@ -58,15 +58,15 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// failer is what a test and a property have in common.
+// failer is the common part of a test and a property.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// checkNext compares Next with the naive reading: the answer is later than after
-// and one of those wanted, and neither the rest of the day of after, nor the day of
-// the answer before it, nor the two years between have an earlier one.
+// checkNext compares Next with a naive search. The result must be later than after and
+// match the expression. No earlier reading may match in the rest of after's day, in the day
+// of the result, or in the two years between.
 func checkNext(t failer, s cron.Schedule, after time.Time) {
 	t.Helper()
 	n := readNaively(s.String())

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// naive is a second reading of an expression that Parse has accepted: tables of
-// booleans, filled by trying every value against the text, and days judged one by
-// one from the calendar of package time. It shares no code with the package.
+// naive is an independent parser of expressions that Parse accepts. It fills tables of
+// booleans by trying every value against the text, and checks days one by one with package
+// time. It shares no code with the package.
 type naive struct {
 	seconds, minutes, hours, dates, months [64]bool
 
@@ -53,7 +53,7 @@ func readNaively(expr string) naive {
 	return n
 }
 
-// listed says whether an item of the list contains value; bounds are those of *.
+// listed reports whether an item of the list contains value; bounds are the bounds of *.
 func listed(list string, value int, bounds [2]int) bool {
 	for item := range strings.SplitSeq(strings.ToUpper(list), ",") {
 		if within(item, value, bounds) {
@@ -106,7 +106,7 @@ func spelled(text string) int {
 	return n
 }
 
-// day says whether n asks for the date of t.
+// day reports whether n matches the date of t.
 func (n naive) day(t time.Time) bool {
 	if !n.months[t.Month()] {
 		return false
@@ -133,7 +133,7 @@ func onWeekday(item string, t time.Time) bool {
 	return sunday || within(item, int(t.Weekday()), [2]int{0, 6})
 }
 
-// matches says whether n asks for t.
+// matches reports whether n matches t.
 func (n naive) matches(t time.Time) bool {
 	return n.hours[t.Hour()] && n.minutes[t.Minute()] && n.seconds[t.Second()] && n.day(t)
 }

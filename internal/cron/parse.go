@@ -8,15 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxLength bounds an expression, in bytes. A field that lists each of its values
-// fits, and nobody reads more.
+// maxLength bounds an expression, in bytes. A field that lists each of its values fits.
 const maxLength = 256
 
 // Error says what is wrong with an expression.
 type Error struct {
-	// Problems holds one clause for each bad field: its name and the first thing
-	// wrong with it, with the offending text, clipped if it is long. What is wrong
-	// with the expression as a whole has a clause without a name.
+	// Problems holds one clause for each bad field: its name and its first problem, with
+	// the offending text, shortened if it is long. A problem of the whole expression has a
+	// clause without a field name.
 	Problems []string
 }
 
@@ -48,8 +47,8 @@ func Parse(text string) (Schedule, error) {
 	return s, nil
 }
 
-// sixFields returns the fields from the seconds to the day of the week, or why
-// there are none.
+// sixFields returns the fields from the seconds to the day of the week. Otherwise problem
+// says what is wrong.
 func sixFields(fields []string) (six []string, problem string) {
 	if len(fields) == 0 {
 		return nil, "the expression is empty"
@@ -113,7 +112,7 @@ type field struct {
 	first, last int      // the values of *
 	highest     int      // the highest value that may be written
 	names       []string // of the values from first on
-	day         bool     // one of the two in which ? is *
+	day         bool     // one of the two fields in which ? means *
 }
 
 var (
@@ -151,8 +150,8 @@ func (f field) item(text string) (set, error) {
 	return values, nil
 }
 
-// span returns the ends of what stands before the step. A single value that has
-// one goes on to the end of the field.
+// span returns the bounds of the part before the step. A single value with a step extends
+// to the end of the field.
 func (f field) span(text string, stepped bool) (low, high int, err error) {
 	if text == "*" || f.day && text == "?" {
 		return f.first, f.last, nil
@@ -167,12 +166,12 @@ func (f field) span(text string, stepped bool) (low, high int, err error) {
 			return 0, 0, err
 		}
 	case stepped:
-		high = max(low, f.last) // Sunday, written as 7, is above the last
+		high = max(low, f.last) // Sunday, written as 7, is greater than the last value
 	default:
 		high = low
 	}
 	if low > high && high == f.first && f.highest > f.last {
-		high = f.highest // Sunday, where it ends a range
+		high = f.highest // Sunday as the end of a range
 	}
 	if low > high {
 		return 0, 0, fmt.Errorf("%s runs backwards: write two ranges", clip(text))
@@ -189,10 +188,10 @@ func (f field) step(text string) (int, error) {
 	return n, nil
 }
 
-// value returns the value that text names or spells out.
+// value returns the value of a number or a name.
 func (f field) value(text string) (int, error) {
 	for i, name := range f.names {
-		// Beyond ASCII there are letters that become these in another case.
+		// Some letters beyond ASCII become these in another case.
 		if len(text) == len(name) && strings.EqualFold(text, name) {
 			return f.first + i, nil
 		}
@@ -211,7 +210,7 @@ func (f field) value(text string) (int, error) {
 	return n, nil
 }
 
-// itemOrLast returns the days of one item of day-of-month, as Schedule has them.
+// itemOrLast returns the days of one item of day-of-month, in the form of Schedule.days.
 func (f field) itemOrLast(text string) (set, error) {
 	if strings.EqualFold(text, "L") {
 		return 1 << 0, nil
@@ -219,7 +218,8 @@ func (f field) itemOrLast(text string) (set, error) {
 	return f.item(text)
 }
 
-// weekdays returns the weekdays of one item of day-of-week, as Schedule has them.
+// weekdays returns the weekdays of one item of day-of-week, in the form of
+// Schedule.weekdays.
 func (f field) weekdays(text string) (set, error) {
 	if weekday, count, ok := strings.Cut(text, "#"); ok {
 		day, err := f.value(weekday)
@@ -241,8 +241,8 @@ func (f field) weekdays(text string) (set, error) {
 	return (days&(1<<7-1) | sunday) * everyRow, err
 }
 
-// number returns the number that text spells in decimal digits. For one beyond
-// all reason it returns another, which no field accepts either.
+// number returns the value of decimal digits. For a very large one it returns another value
+// that no field accepts either.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if errors.Is(err, strconv.ErrRange) {
@@ -251,7 +251,7 @@ func number(text string) (int, error) {
 	return int(n), err
 }
 
-// clip quotes text for a message, and shows where it left off.
+// clip quotes text for a message, and marks where it was shortened.
 func clip(text string) string {
 	const most = 32
 	if len(text) <= most {

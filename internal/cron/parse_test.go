@@ -102,7 +102,8 @@ func TestParse_namesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// problemsOf wants err to be an *Error, and to tell all that it holds.
+// problemsOf requires that err is an *Error whose text contains all its problems, and
+// returns them.
 func problemsOf(t *testing.T, err error) []string {
 	t.Helper()
 	var bad *cron.Error

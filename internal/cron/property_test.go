@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What the two have in common: no L and no #, no empty items, no step beyond the
-// field, no Sunday that ends a range.
+// Compares expressions that both libraries read alike: no L and no #, no empty items, no
+// step beyond the field, no Sunday at the end of a range.
 func TestSchedule_Next_agreesWithAnother(t *testing.T) {
 	t.Parallel()
 
@@ -32,7 +32,7 @@ func TestSchedule_Next_agreesWithAnother(t *testing.T) {
 		for range 3 {
 			got, ok := s.Next(after)
 			want := oracle.Next(after)
-			// It gives up after five years.
+			// The other library stops after five years.
 			if want.IsZero() && (!ok || got.Year() > after.Year()+5) {
 				return
 			}
@@ -44,8 +44,8 @@ func TestSchedule_Next_agreesWithAnother(t *testing.T) {
 	})
 }
 
-// readStarsAsVixie makes the oracle take a day field for unrestricted if it begins
-// with a star; its own rule is a star anywhere, but none with a step.
+// readStarsAsVixie makes the other library treat a day field as unrestricted if it begins
+// with a star. By default it accepts a star anywhere, but not one with a step.
 func readStarsAsVixie(s *robfig.SpecSchedule, expr string) {
 	fields := strings.Fields(expr)
 	if len(fields) < 5 {
@@ -80,7 +80,7 @@ func readings() *rapid.Generator[time.Time] {
 	})
 }
 
-// common draws expressions that mean one thing everywhere.
+// common draws expressions with the same meaning in both libraries.
 func common() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		if rapid.IntRange(0, 19).Draw(t, "macro") == 0 {
@@ -98,7 +98,7 @@ func common() *rapid.Generator[string] {
 	})
 }
 
-// ours draws expressions with what others lack, or read otherwise.
+// ours draws expressions that the other library lacks or reads differently.
 func ours() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		day := rapid.SampledFrom([]string{"L", "l", "13", "1,L", "*", "?", "*/2", "5,*"}).Draw(t, "day")

@@ -8,54 +8,54 @@ import (
 	"time"
 )
 
-// Ahead says how items are claimed before they are due, so that at that moment nothing
-// is left but to ask whether they may still be done. All fields are required unless
-// Window is zero.
+// Ahead sets how items are claimed before they are due. When a held item becomes due, only
+// its confirmation remains before it starts. All fields are required unless Window is zero.
 type Ahead[T any] struct {
-	// Window is how far ahead items are claimed: at most a third of Leases.TTL. Zero
-	// claims none ahead. At most half of Settings.Slots are taken by what is not due
-	// yet, rounded down, so that there are slots for what is.
+	// Window is how far ahead items are claimed: at most a third of Leases.TTL. Zero claims
+	// none ahead. Items that are not due yet take at most half of Settings.Slots, rounded
+	// down, so that slots remain for items that are due.
 	Window time.Duration
 
-	// Claim takes at most n items that are due within Window, the most urgent first. In
-	// all else it is as Engine.Claim. When it takes none, it is not called again until
-	// the next item is due.
+	// Claim takes at most n items that are due within Window, the most urgent first. When
+	// it takes none, it is not called again until the next item is due. In all other
+	// respects it is like Engine.Claim.
 	Claim func(ctx context.Context, n int) ([]T, error)
 
-	// Wait says how long it is until an item is due: zero or less for one that was when
-	// it was claimed, and for no other. It is called once, after the claim.
+	// Wait returns how long it is until an item is due. It must be zero or less exactly for
+	// items that were due when they were claimed. It is called once for each item, after
+	// the claim.
 	Wait func(item T) time.Duration
 
-	// Confirm is asked when items that were claimed ahead should be due, and says of
-	// each what to do. It may put others in their places, which know more. An error
-	// means that it is to be asked again, after Settings.Backoff. Its context ends with
-	// Run's.
+	// Confirm is called when items that were claimed ahead should be due, and returns what
+	// to do with each. It may replace elements of items by more complete ones. After an
+	// error it is called again, after Settings.Backoff. Its context ends with Run's.
 	Confirm func(ctx context.Context, items []T) ([]Verdict, error)
 
-	// Return gives back items that were not begun, when Run was asked to stop. It also
-	// hears of those that are gone, so that the store can end their leases if nothing
-	// is left of these. When it fails, their leases run out.
+	// Return releases items that were not started because Run was asked to stop. It also
+	// gets the items that are gone, so that the store can end leases that have no items
+	// left. When it fails, their leases run out.
 	Return func(ctx context.Context, items []T) error
 }
 
-// Verdict says what to do with an item that was claimed ahead. The zero Verdict is to
-// begin it.
+// Verdict is what to do with an item that was claimed ahead. The zero Verdict starts the
+// item.
 type Verdict struct {
-	Gone bool          // it is another's by now, or nobody's: forget it
-	Wait time.Duration // ask again then, if it is positive
+	Gone bool          // the item is no longer this engine's: forget it
+	Wait time.Duration // confirm the item again after this time, if positive
 }
 
-// held is a claimed item that was not begun, with its slot and its share in a lease.
+// held is a claimed item that has not started, with its slot and its share of a lease.
 type held[T any, K comparable] struct {
-	item T
-	due  time.Time // when it may be; zero when it was when it was claimed
-	ctx  context.Context
-	hold *hold[K]
+	item  T
+	due   time.Time // when the item should be due; zero when it was due at the claim
+	ctx   context.Context
+	share *share[K]
 }
 
-// hold gives a claimed item a slot, unless its lease, asked for at asked, is over
-// already: somebody else may have begun it. It reports whether it did.
-func (r *run[T, R, K]) hold(work context.Context, asked time.Time, item T) (held[T, K], bool) {
+// accept gives a claimed item a slot and a share of its lease, which was asked for at
+// asked. It returns false when the lease has ended already: another process may have
+// started the item.
+func (r *run[T, R, K]) accept(work context.Context, asked time.Time, item T) (held[T, K], bool) {
 	h := held[T, K]{item: item}
 	limit := r.Limit(item)
 	if r.Ahead.Window > 0 {
@@ -65,7 +65,7 @@ func (r *run[T, R, K]) hold(work context.Context, asked time.Time, item T) (held
 		}
 	}
 	var ok bool
-	if h.ctx, h.hold, ok = r.ledger.take(work, r.Leases.Key(item), asked, limit); !ok {
+	if h.ctx, h.share, ok = r.ledger.take(work, r.Leases.Key(item), asked, limit); !ok {
 		return h, false
 	}
 	r.slots.take()
@@ -73,47 +73,47 @@ func (r *run[T, R, K]) hold(work context.Context, asked time.Time, item T) (held
 	return h, true
 }
 
-// letGo ends what an item holds that was not begun.
-func (r *run[T, R, K]) letGo(h held[T, K]) {
-	r.ledger.done(h.hold)
-	r.ledger.drop(h.hold)
-	r.slots.release(1)
+// forget frees the slot and the lease share of an item that has not started.
+func (r *run[T, R, K]) forget(h held[T, K]) {
+	r.ledger.done(h.share)
+	r.ledger.drop(h.share)
+	r.slots.put(1)
 	r.busy.leave()
 }
 
-// holder keeps what was claimed ahead until it is due.
+// holder keeps items that were claimed ahead until they are due.
 type holder[T, R any, K comparable] struct {
 	r        *run[T, R, K]
 	incoming chan []held[T, K] // closed when nothing more is claimed
-	count    atomic.Int64      // of the items that are not begun
+	count    atomic.Int64      // of the items that have not started
 	short    atomic.Bool       // whether the claimer would have claimed more
-	waiting  []held[T, K]      // the soonest first
-	most     int               // how many items the next call of Confirm is about; zero for as few as the first of a crowd
+	waiting  []held[T, K]      // the earliest first
+	most     int               // how many items the next call of Confirm gets at most; zero or less than firstAsk means firstAsk
 	failures int               // calls of Confirm that failed in a row
-	wasUp    time.Time         // when the last moment before an instant was spent awake
+	lastSpin time.Time         // when spinUntilDue last spun
 }
 
-// firstAsk is how many items the first call of Confirm in a crowd is about: the answer
-// about many takes as long as the first of them waits. Each further call is about
-// twice as many, up to a batch.
+// firstAsk is how many items the first call of Confirm gets when many are due at once. The
+// first item waits for the whole call, and a call takes longer for more items. Each further
+// call gets about twice as many, up to a batch.
 const firstAsk = 16
 
 func newHolder[T, R any, K comparable](r *run[T, R, K]) *holder[T, R, K] {
 	return &holder[T, R, K]{r: r, incoming: make(chan []held[T, K])}
 }
 
-// budget is how many items may be held at most.
+// budget returns how many items may be held at most.
 func (h *holder[T, R, K]) budget() int { return h.r.Settings.Slots / 2 }
 
-// room is how many more items may be claimed ahead. It is for the claimer, who alone
-// makes it less.
-func (h *holder[T, R, K]) room() int {
+// capacity returns how many more items may be claimed ahead. Only the claimer calls it, and
+// only the claimer reduces it.
+func (h *holder[T, R, K]) capacity() int {
 	if h.r.Ahead.Window == 0 {
 		return 0
 	}
-	room := min(h.budget()-int(h.count.Load()), h.r.slots.free())
-	h.short.Store(room == 0)
-	return room
+	capacity := min(h.budget()-int(h.count.Load()), h.r.slots.free())
+	h.short.Store(capacity == 0)
+	return capacity
 }
 
 // keep takes items that are not due yet. Only the claimer calls it.
@@ -124,8 +124,8 @@ func (h *holder[T, R, K]) keep(items []held[T, K]) {
 	}
 }
 
-// run ends when the claimer has. Once ctx is done it gives back what it holds and
-// what it gets.
+// run ends when the claimer has ended. Once ctx is done, it releases the items that it
+// holds and those that still arrive.
 func (h *holder[T, R, K]) run(ctx, outliving context.Context) {
 	alarm := time.NewTimer(time.Hour)
 	alarm.Stop() // until there is something to wait for
@@ -135,19 +135,19 @@ func (h *holder[T, R, K]) run(ctx, outliving context.Context) {
 		select {
 		case items, more := <-h.incoming:
 			if !more {
-				h.giveBack(outliving)
+				h.releaseAll(outliving)
 				return
 			}
 			h.add(items...)
 		case <-alarm.C:
-			if ctx.Err() == nil && h.stayUp() {
+			if ctx.Err() == nil && h.spinUntilDue() {
 				h.confirm(ctx, outliving)
 			}
 		case <-stopped:
 			stopped = nil
 		}
 		if ctx.Err() != nil {
-			h.giveBack(outliving)
+			h.releaseAll(outliving)
 		}
 		if len(h.waiting) > 0 {
 			alarm.Reset(h.sleep())
@@ -155,55 +155,56 @@ func (h *holder[T, R, K]) run(ctx, outliving context.Context) {
 	}
 }
 
-// Timers ring up to a millisecond late, because the runtime sleeps in whole
-// milliseconds when all is quiet (runtime/netpoll_epoll.go). Where an instant is by
-// itself the last moment before it is therefore spent awake, which takes at most a
+// A timer fires up to a millisecond late, because an idle runtime sleeps in whole
+// milliseconds (runtime/netpoll_epoll.go). The holder therefore spins for the last
+// timerGrain before an instant, if it has not spun for spinEvery. This takes at most a
 // tenth of a processor.
 const (
-	grain = 1100 * time.Microsecond
-	rest  = 10 * grain
+	timerGrain = 1100 * time.Microsecond
+	spinEvery  = 10 * timerGrain
 )
 
-// sleep is how long to sleep until the first item should be due, or until a moment
-// before.
+// sleep returns how long to sleep: until the first item should be due, or until timerGrain
+// before that when the holder will spin.
 func (h *holder[T, R, K]) sleep() time.Duration {
 	left := time.Until(h.waiting[0].due)
-	if left > grain && time.Since(h.wasUp) > rest-left {
-		return left - grain
+	if left > timerGrain && time.Since(h.lastSpin) > spinEvery-left {
+		return left - timerGrain
 	}
 	return left
 }
 
-// stayUp waits for the first item without sleeping, if it should be due in a moment,
-// and reports whether it is. A clock that stands still meanwhile, as virtual time
-// does, has to be slept for.
-func (h *holder[T, R, K]) stayUp() bool {
+// spinUntilDue waits without sleeping for the first item, if that should be due within
+// timerGrain. It reports whether the item is due. It returns false when the clock stands
+// still, as virtual time does: the caller must sleep instead.
+func (h *holder[T, R, K]) spinUntilDue() bool {
 	if len(h.waiting) == 0 {
 		return true
 	}
-	const patience = 100 // turns, some microseconds
+	const maxSpins = 100 // some microseconds
 	began := time.Now()
-	for turn := 0; ; turn++ {
+	for spin := 0; ; spin++ {
 		now := time.Now()
 		left := h.waiting[0].due.Sub(now)
-		if left <= 0 || left > grain {
+		if left <= 0 || left > timerGrain {
 			return left <= 0
 		}
-		if turn == patience && now.Equal(began) {
+		if spin == maxSpins && now.Equal(began) {
 			return false
 		}
-		h.wasUp = now
+		h.lastSpin = now
 		runtime.Gosched()
 	}
 }
 
-// add sorts items in.
+// add inserts items in due order.
 func (h *holder[T, R, K]) add(items ...held[T, K]) {
 	h.waiting = append(h.waiting, items...)
 	slices.SortStableFunc(h.waiting, func(a, b held[T, K]) int { return a.due.Compare(b.due) })
 }
 
-// confirm asks about everything that should be due, and begins what may be.
+// confirm calls Confirm for the items that should be due, and starts those that it
+// confirms.
 func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 	now := time.Now()
 	n := 0
@@ -220,7 +221,7 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 	due = slices.DeleteFunc(due, func(one held[T, K]) bool {
 		lost := one.ctx.Err() != nil
 		if lost {
-			h.letGo(one)
+			h.forget(one)
 		}
 		return lost
 	})
@@ -244,16 +245,16 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 		due[i].item = items[i]
 		switch v := verdicts[i]; {
 		case v.Gone:
-			h.letGo(one)
+			h.forget(one)
 			gone = append(gone, one.item)
 		case v.Wait > 0:
 			h.postpone(due[i:i+1], v.Wait)
 		default:
-			h.leave()
-			go h.r.do(one.ctx, due[i].item, one.hold)
+			h.uncount()
+			go h.r.do(one.ctx, due[i].item, one.share)
 		}
 	}
-	h.giveUp(outliving, gone)
+	h.release(outliving, gone)
 }
 
 func (h *holder[T, R, K]) ask(ctx context.Context, items []T) ([]Verdict, error) {
@@ -270,46 +271,45 @@ func (h *holder[T, R, K]) postpone(items []held[T, K], wait time.Duration) {
 	h.add(items...)
 }
 
-// giveBack gives back everything that is held. Neither the items nor Run's drain wait
-// for it.
-func (h *holder[T, R, K]) giveBack(outliving context.Context) {
+// releaseAll releases every held item. Run's drain does not wait for it.
+func (h *holder[T, R, K]) releaseAll(outliving context.Context) {
 	items := itemsOf(h.waiting)
 	for _, one := range h.waiting {
-		h.letGo(one)
+		h.forget(one)
 	}
 	h.waiting = nil
-	h.giveUp(outliving, items)
+	h.release(outliving, items)
 }
 
-// giveUp tells the store of items that nobody here is going to begin.
-func (h *holder[T, R, K]) giveUp(ctx context.Context, items []T) {
+// release calls Ahead.Return for items that this engine will not start.
+func (h *holder[T, R, K]) release(ctx context.Context, items []T) {
 	if len(items) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.r.call())
 	defer cancel()
 	if err := h.r.Ahead.Return(ctx, items); err != nil {
-		h.r.log.WarnContext(ctx, "items claimed ahead could not be given back, their leases run out", "error", err, "items", len(items))
+		h.r.log.WarnContext(ctx, "items claimed ahead could not be released, their leases run out", "error", err, "items", len(items))
 	}
 }
 
-func itemsOf[T any, K comparable](holds []held[T, K]) []T {
-	items := make([]T, len(holds))
-	for i, one := range holds {
+func itemsOf[T any, K comparable](all []held[T, K]) []T {
+	items := make([]T, len(all))
+	for i, one := range all {
 		items[i] = one.item
 	}
 	return items
 }
 
-// letGo forgets an item.
-func (h *holder[T, R, K]) letGo(one held[T, K]) {
-	h.r.letGo(one)
-	h.leave()
+// forget removes an item.
+func (h *holder[T, R, K]) forget(one held[T, K]) {
+	h.r.forget(one)
+	h.uncount()
 }
 
-// leave counts one less, and tells the claimer when half of what may be held is free
-// and it would have claimed more.
-func (h *holder[T, R, K]) leave() {
+// uncount lowers the count of held items. It wakes the claimer when at least half of the
+// budget is free and the claimer found no capacity before.
+func (h *holder[T, R, K]) uncount() {
 	if int(h.count.Add(-1)) <= h.budget()/2 && h.short.CompareAndSwap(true, false) {
 		h.r.live.wake.give()
 	}

@@ -9,21 +9,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is moved before it is due, and whenever the engine is stopped, each item is
-// done once, and never before the moment that it had last.
+// Items are moved before they are due, and the engine is stopped at any moment. Each item
+// is still done once, and never before the due time that it had last.
 func TestAhead_movesBeforeTheMomentWin(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		ms := rapid.Map(rapid.IntRange(0, 3000), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
 		n := rapid.IntRange(1, 20).Draw(rt, "items")
 		offsets := rapid.SliceOfN(ms, n, n).Draw(rt, "offsets")
-		moves := rapid.SliceOfN(ms, 3*n, 3*n).Draw(rt, "moves") // when and to when
+		moves := rapid.SliceOfN(ms, 3*n, 3*n).Draw(rt, "moves") // when each item is moved, and to when
 		slots, stopAt := rapid.IntRange(1, 40).Draw(rt, "slots"), ms.Draw(rt, "stop")
 		maxClaim := rapid.IntRange(0, 5).Draw(rt, "most in a claim")
 		fails := rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(rt, "failing confirmations")
 		var faults []int
 		synctest.Test(t, func(t *testing.T) {
-			f := newForesight()
+			f := newAheadStore()
 			e := f.engine()
 			e.Settings.Slots, e.Settings.MaxClaim = slots, maxClaim
 			f.failConfirm = failing(fails)

@@ -11,37 +11,36 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-// foresight is a store whose items can be claimed ahead, and changed until they are
-// due.
-type foresight struct {
+// aheadStore is a store whose items can be claimed ahead, and moved until they are due.
+type aheadStore struct {
 	*store
-	held     map[int]item      // claimed ahead and not confirmed
-	moved    map[int]time.Time // to when
-	mostHeld int
-	aheads   []time.Duration // when items were claimed ahead
-	confirms []batch
-	returned []int
-	early    time.Duration // how far its clock is behind at the first confirmation
+	unconfirmed map[int]item      // claimed ahead and not confirmed
+	moved       map[int]time.Time // the new due times
+	mostAhead   int
+	aheads      []time.Duration // when items were claimed ahead
+	confirms    []batch
+	returned    []int
+	early       time.Duration // how far its clock is behind at the first confirmation
 
 	failConfirm, failReturn func(call int) error
 }
 
 const window = 500 * time.Millisecond
 
-func newForesight(items ...item) *foresight {
-	return &foresight{store: newStore(items...), held: map[int]item{}, moved: map[int]time.Time{}}
+func newAheadStore(items ...item) *aheadStore {
+	return &aheadStore{store: newStore(items...), unconfirmed: map[int]item{}, moved: map[int]time.Time{}}
 }
 
-func (f *foresight) engine() *machine {
+func (f *aheadStore) engine() *machine {
 	e := f.store.engine()
 	e.Ahead = engine.Ahead[item]{
-		Window: window, Claim: f.claimAhead, Confirm: f.confirm, Return: f.giveBack,
+		Window: window, Claim: f.claimAhead, Confirm: f.confirm, Return: f.release,
 		Wait: func(it item) time.Duration { return time.Until(it.due) },
 	}
 	return e
 }
 
-func (f *foresight) claimAhead(_ context.Context, n int) ([]item, error) {
+func (f *aheadStore) claimAhead(_ context.Context, n int) ([]item, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.aheads = append(f.aheads, f.now())
@@ -50,15 +49,15 @@ func (f *foresight) claimAhead(_ context.Context, n int) ([]item, error) {
 	for len(f.waiting) > 0 && len(taken) < n && time.Until(f.waiting[0].due) <= window {
 		it := f.waiting[0]
 		it.lease = 1000 + len(f.aheads)
-		f.held[it.id] = it
+		f.unconfirmed[it.id] = it
 		taken, f.waiting = append(taken, it), f.waiting[1:]
 	}
-	f.inHand += len(taken)
-	f.mostHeld = max(f.mostHeld, len(f.held))
+	f.held += len(taken)
+	f.mostAhead = max(f.mostAhead, len(f.unconfirmed))
 	return taken, nil
 }
 
-func (f *foresight) confirm(_ context.Context, items []item) ([]engine.Verdict, error) {
+func (f *aheadStore) confirm(_ context.Context, items []item) ([]engine.Verdict, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var ids []int
@@ -73,25 +72,25 @@ func (f *foresight) confirm(_ context.Context, items []item) ([]engine.Verdict, 
 	}
 	verdicts := make([]engine.Verdict, len(items))
 	for i, it := range items {
-		is, held := f.held[it.id]
+		is, held := f.unconfirmed[it.id]
 		switch {
 		case !held || is != it:
 			verdicts[i].Gone = true
 		case f.early > 0 && len(f.confirms) == 1:
 			verdicts[i].Wait = f.early
 		default:
-			delete(f.held, it.id)
+			delete(f.unconfirmed, it.id)
 		}
 	}
 	return verdicts, nil
 }
 
-func (f *foresight) giveBack(_ context.Context, items []item) error {
+func (f *aheadStore) release(_ context.Context, items []item) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, it := range items {
 		f.returned = append(f.returned, it.id)
-		f.inHand--
+		f.held--
 	}
 	if f.failReturn != nil {
 		if err := f.failReturn(1); err != nil {
@@ -99,17 +98,17 @@ func (f *foresight) giveBack(_ context.Context, items []item) error {
 		}
 	}
 	for _, it := range items {
-		if is, held := f.held[it.id]; held && is == it {
+		if is, held := f.unconfirmed[it.id]; held && is == it {
 			f.waiting = append(f.waiting, it)
-			delete(f.held, it.id)
+			delete(f.unconfirmed, it.id)
 		}
 	}
 	return nil
 }
 
-// claimThen runs an engine that holds item 1 ahead when a claim comes that ends
-// otherwise.
-func (f *foresight) claimThen(t *testing.T, e *machine, end func(context.Context)) (stop func() error) {
+// claimThen starts an engine that holds item 1 ahead, and then a second claim during which
+// end is called.
+func (f *aheadStore) claimThen(t *testing.T, e *machine, end func(context.Context)) (stop func() error) {
 	f.add(soon(1, time.Second, 0))
 	e.Claim = func(ctx context.Context, free int) ([]item, error) {
 		if time.Since(f.start) > 800*time.Millisecond {
@@ -125,12 +124,12 @@ func (f *foresight) claimThen(t *testing.T, e *machine, end func(context.Context
 	return stop
 }
 
-// move gives an item another moment, unless it is due or was begun.
-func (f *foresight) move(id int, due time.Time) {
+// move gives an item another due time, unless it is due or has started.
+func (f *aheadStore) move(id int, due time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if it, held := f.held[id]; held && time.Now().Before(it.due) {
-		delete(f.held, id)
+	if it, held := f.unconfirmed[id]; held && time.Now().Before(it.due) {
+		delete(f.unconfirmed, id)
 		f.waiting = append(f.waiting, it)
 	}
 	i := slices.IndexFunc(f.waiting, func(it item) bool { return it.id == id })
@@ -139,7 +138,7 @@ func (f *foresight) move(id int, due time.Time) {
 	}
 }
 
-func (f *foresight) foresee(t *testing.T, check func(*testing.T, *foresight, *machine)) {
+func (f *aheadStore) run(t *testing.T, check func(*testing.T, *aheadStore, *machine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f.store.start = time.Now()
@@ -147,14 +146,14 @@ func (f *foresight) foresee(t *testing.T, check func(*testing.T, *foresight, *ma
 	})
 }
 
-func TestAhead_itemsAreInHandBeforeTheyAreDueAndBeginWhenTheyAre(t *testing.T) {
+func TestAhead_claimsItemsBeforeTheyAreDueAndStartsThemWhenTheyAre(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		f.add(soon(1, 3*time.Second, 0), soon(2, 3100*time.Millisecond, 0), soon(3, 3100*time.Millisecond, 0), soon(4, time.Hour, 0))
 		stop := begin(t, e)
 		f.pass(2900 * time.Millisecond)
-		if f.inHand != 3 || len(f.aheads) != 1 || len(f.begun) != 0 {
-			t.Errorf("%d in hand by %d claims, %d begun; want 3 by one, and none", f.inHand, len(f.aheads), len(f.begun))
+		if f.held != 3 || len(f.aheads) != 1 || len(f.begun) != 0 {
+			t.Errorf("%d held by %d claims, %d begun; want 3 by one, and none", f.held, len(f.aheads), len(f.begun))
 		}
 		f.pass(time.Second)
 		for id, due := range map[int]time.Duration{1: 3 * time.Second, 2: 3100 * time.Millisecond, 3: 3100 * time.Millisecond} {
@@ -170,28 +169,28 @@ func TestAhead_itemsAreInHandBeforeTheyAreDueAndBeginWhenTheyAre(t *testing.T) {
 	})
 }
 
-func TestAhead_nothingBeginsUnlessItIsConfirmed(t *testing.T) {
+func TestAhead_startsNothingUnlessItIsConfirmed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		prepare func(*foresight)
+		prepare func(*aheadStore)
 		begun   time.Duration // zero for never
 	}{
-		"because it is gone":                {func(f *foresight) { f.move(1, time.Now().Add(time.Hour)) }, 0},
-		"because the clock is behind":       {func(f *foresight) { f.early = 7 * time.Millisecond }, 1007 * time.Millisecond},
-		"because the store is down":         {func(f *foresight) { f.failConfirm = always }, 0},
-		"because the store is down a while": {func(f *foresight) { f.failConfirm = failing([]bool{true}) }, 1100 * time.Millisecond},
-		"before it is due, moved nearer":    {func(f *foresight) { f.move(1, time.Now().Add(50*time.Millisecond)) }, 850 * time.Millisecond},
+		"because it is gone":                {func(f *aheadStore) { f.move(1, time.Now().Add(time.Hour)) }, 0},
+		"because the clock is behind":       {func(f *aheadStore) { f.early = 7 * time.Millisecond }, 1007 * time.Millisecond},
+		"because the store is down":         {func(f *aheadStore) { f.failConfirm = always }, 0},
+		"because the store is down a while": {func(f *aheadStore) { f.failConfirm = failing([]bool{true}) }, 1100 * time.Millisecond},
+		"before it is due, moved nearer":    {func(f *aheadStore) { f.move(1, time.Now().Add(50*time.Millisecond)) }, 850 * time.Millisecond},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+			newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 				f.add(soon(1, time.Second, 0))
 				stop := begin(t, e)
 				f.pass(800 * time.Millisecond)
 				f.mu.Lock()
-				if len(f.held) != 1 {
-					t.Error("the item is not in hand")
+				if len(f.unconfirmed) != 1 {
+					t.Error("the item is not held")
 				}
 				f.mu.Unlock()
 				tt.prepare(f)
@@ -202,18 +201,18 @@ func TestAhead_nothingBeginsUnlessItIsConfirmed(t *testing.T) {
 					t.Errorf("begun at %v, want %v", at, tt.begun)
 				}
 				stopClean(t, stop)
-				if f.inHand != 0 {
-					t.Errorf("%d in hand after Run", f.inHand)
+				if f.held != 0 {
+					t.Errorf("%d held after Run", f.held)
 				}
 			})
 		})
 	}
 }
 
-// As a call does that fails a test from within.
-func TestAhead_aClaimThatEndsItsGoroutineKeepsNothing(t *testing.T) {
+// A call that fails a test from within ends its goroutine in this way.
+func TestAhead_releasesHeldItemsWhenAClaimEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		stop := f.claimThen(t, e, func(context.Context) { runtime.Goexit() })
 
 		if !slices.Equal(f.returned, []int{1}) {
@@ -225,27 +224,27 @@ func TestAhead_aClaimThatEndsItsGoroutineKeepsNothing(t *testing.T) {
 	})
 }
 
-func TestAhead_whatCannotBeGivenBackIsLeftToItsLease(t *testing.T) {
+func TestAhead_leavesItemsThatCannotBeReleasedToTheirLease(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		f.add(soon(1, time.Second, 0))
 		f.failReturn = always
 		stop := begin(t, e)
 		f.pass(900 * time.Millisecond)
 		stopClean(t, stop)
-		if len(f.begun) != 0 || f.log.count("could not be given back") != 1 {
+		if len(f.begun) != 0 || f.log.count("could not be released") != 1 {
 			t.Errorf("%d begun, log:\n%s", len(f.begun), f.log.text.String())
 		}
 	})
 }
 
-func TestAhead_leasesAreRenewedAndTheLostAreForgotten(t *testing.T) {
+func TestAhead_renewsLeasesAndForgetsItemsOfLostOnes(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		e.Leases.TTL = 900 * time.Millisecond
 		e.Ahead.Window = 300 * time.Millisecond
 		f.add(soon(1, time.Second, 0), soon(2, 1490*time.Millisecond, 0))
-		f.failConfirm = func(call int) error { // holds on to what it cannot begin, and others have taken it meanwhile
+		f.failConfirm = func(call int) error { // keeps the items unconfirmed while others take their leases
 			for key := range 2000 {
 				f.lost[key] = true
 			}
@@ -259,18 +258,18 @@ func TestAhead_leasesAreRenewedAndTheLostAreForgotten(t *testing.T) {
 		if _, begun := f.begun[1]; begun {
 			t.Error("an item was begun whose lease was lost")
 		}
-		if h := e.Health(); h.InHand != 0 {
-			t.Errorf("%d in hand", h.InHand)
+		if h := e.Health(); h.Held != 0 {
+			t.Errorf("%d held", h.Held)
 		}
 		stopClean(t, stop)
 	})
 }
 
-// Ten thousand items within a second, and slots for twenty: at most half of these are
-// taken ahead, and all begin in order, none early.
+// Ten thousand items are due within a second, and there are twenty slots. At most half of
+// the slots are taken by items claimed ahead. All items start in order, none early.
 func TestAhead_isBoundedAndInOrder(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		const n = 10_000
 		e.Settings.Slots = 20
 		for id := range n {
@@ -283,8 +282,8 @@ func TestAhead_isBoundedAndInOrder(t *testing.T) {
 		if len(f.settled) != n {
 			t.Errorf("%d settled, want %d", len(f.settled), n)
 		}
-		if f.mostHeld != 10 {
-			t.Errorf("%d held ahead at most, want 10", f.mostHeld)
+		if f.mostAhead != 10 {
+			t.Errorf("%d held ahead at most, want 10", f.mostAhead)
 		}
 		ahead := 0
 		for _, c := range f.confirms {
@@ -304,10 +303,10 @@ func TestAhead_isBoundedAndInOrder(t *testing.T) {
 	})
 }
 
-// Claims come by half windows, not by items.
-func TestAhead_aSteadyStreamIsClaimedInBatches(t *testing.T) {
+// Each claim takes the items of half a window, not a single item.
+func TestAhead_claimsASteadyStreamInBatches(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		e.Settings.Slots = 1000
 		const n = 1000
 		for id := range n {
@@ -327,15 +326,15 @@ func TestAhead_aSteadyStreamIsClaimedInBatches(t *testing.T) {
 	})
 }
 
-// The answer about a whole crowd would take as long as its first waits: the first
-// calls are about few. The next crowd begins anew.
-func TestAhead_aCrowdIsAskedAboutInGrowingParts(t *testing.T) {
+// The first item waits for the whole call of Confirm, so the first calls are about few
+// items. The next burst of items starts with few again.
+func TestAhead_confirmsABurstInGrowingParts(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		e.Settings.Slots, e.Settings.Batch = 1000, 200
-		for crowd := range 2 {
+		for burst := range 2 {
 			for id := range 400 {
-				f.add(soon(1000*crowd+id, time.Duration(2+4*crowd)*time.Second, 0))
+				f.add(soon(1000*burst+id, time.Duration(2+4*burst)*time.Second, 0))
 			}
 		}
 		stop := begin(t, e)
@@ -346,7 +345,7 @@ func TestAhead_aCrowdIsAskedAboutInGrowingParts(t *testing.T) {
 			sizes = append(sizes, len(c.IDs))
 		}
 		if want := []int{16, 32, 64, 128, 160, 16, 32, 64, 128, 160}; !slices.Equal(sizes, want) {
-			t.Errorf("asked about %v, want %v", sizes, want)
+			t.Errorf("confirmed %v, want %v", sizes, want)
 		}
 	})
 }

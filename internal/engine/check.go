@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// check returns every complaint about e's fields, joined, or nil.
+// check returns all complaints about e's fields, joined, or nil.
 func (e *Engine[T, R, K]) check() error {
 	var errs []error
 	require := func(ok bool, complaint string, args ...any) {
@@ -46,9 +46,9 @@ func (e *Engine[T, R, K]) check() error {
 	require(s.Abandon >= 0, "Abandon of %v", s.Abandon)
 	require(s.Backoff != nil, "no Backoff")
 
-	for _, c := range e.Chores {
-		require(c.Do != nil, "chore %q has no Do", c.Name)
-		require(c.Every >= time.Millisecond, "chore %q runs every %v, under a millisecond", c.Name, c.Every)
+	for _, task := range e.Tasks {
+		require(task.Do != nil, "task %q has no Do", task.Name)
+		require(task.Every >= time.Millisecond, "task %q runs every %v, under a millisecond", task.Name, task.Every)
 	}
 	return errors.Join(errs...)
 }

@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// hush is the shortest time between two looks that hints cause. Hints may come
-// with every transaction of a busy store, and most speak of another day.
-const hush = 5 * time.Millisecond
+// hintGap is the shortest time between two calls of Until that hints cause. A busy store
+// may send a hint with every transaction, and most hints concern items that are not due for
+// a long time.
+const hintGap = 5 * time.Millisecond
 
-// slots counts the items in hand. Only the claimer takes slots, so what it sees
-// free stays free.
+// slots counts the items that are claimed and not yet settled. Only the claimer takes
+// slots, so slots that it sees free stay free.
 type slots struct {
-	size   int
-	inHand atomic.Int64
-	freed  hint
+	size  int
+	held  atomic.Int64
+	freed hint
 }
 
 func newSlots(size int) *slots { return &slots{size: size} }
 
-func (s *slots) free() int { return s.size - int(s.inHand.Load()) }
+func (s *slots) free() int { return s.size - int(s.held.Load()) }
 
-func (s *slots) take() { s.inHand.Add(1) }
+func (s *slots) take() { s.held.Add(1) }
 
-func (s *slots) release(n int) {
-	s.inHand.Add(-int64(n))
+func (s *slots) put(n int) {
+	s.held.Add(-int64(n))
 	s.freed.give()
 }
 
-// claimer sleeps until something is due and a slot is free, claims, and starts
-// what it got.
+// claimer sleeps until something is due and a slot is free, claims items, and starts them.
 type claimer[T, R any, K comparable] struct {
 	r      *run[T, R, K]
 	holder *holder[T, R, K]
 	claims int   // calls of Claim that failed in a row
 	looks  int   // calls of Until that failed in a row
-	vain   int   // claims in a row that got nothing although something was due
-	err    error // why once gave up
+	empty  int   // claims in a row that got nothing although something was due
+	err    error // why once failed
 }
 
-// run ends when ctx does. The items that it starts live below work, which
+// run ends when ctx does. The contexts of the items that it starts derive from work, which
 // outlives ctx.
 func (c *claimer[T, R, K]) run(ctx, work context.Context) {
-	expecting := false // whether Until spoke of something due
+	expecting := false // whether Until reported something due
 	for ctx.Err() == nil {
 		free := c.r.slots.free()
 		if free == 0 {
-			c.r.claiming.rest() // the store owes no answer
+			c.r.claiming.idle() // no call of the store is pending
 			select {
 			case <-c.r.slots.freed.given():
 			case <-ctx.Done():
@@ -62,16 +62,16 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 			continue // there may be more
 		}
 		if got == 0 && expecting {
-			c.vain++
+			c.empty++
 		} else {
-			c.vain = 0
+			c.empty = 0
 		}
-		expecting = c.rest(ctx, work)
+		expecting = c.sleepUntilDue(ctx, work)
 	}
 }
 
-// claim takes at most n items, and starts those that are due. It returns how many it
-// got. When it fails, it waits until it is time to try again, and returns false.
+// claim takes at most n items and starts those that are due. It returns how many it got. On
+// failure it waits for the backoff and then returns false.
 func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
 	got, err := c.take(work, n, take)
 	if err == nil {
@@ -79,19 +79,19 @@ func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(con
 		return got, true
 	}
 	c.claims++
-	if c.givesUp(c.claims, err) {
+	if c.hasFailed(c.claims, err) {
 		return got, false
 	}
 	wait := c.r.backoff(c.claims)
 	if ctx.Err() == nil {
 		c.r.log.WarnContext(ctx, "claim failed", "error", err, "retry_in", wait)
 	}
-	pause(ctx, wait, nil) // hints must not hurry a store in trouble
+	pause(ctx, wait, nil) // without hints: they must not hurry a failing store
 	return got, false
 }
 
-// take claims at most n items. It returns how many it got, which may be some even
-// with an error.
+// take claims at most n items. It returns how many it got, possibly some even with an
+// error.
 func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.Context, int) ([]T, error)) (int, error) {
 	asked := time.Now() // before the call: the lease cannot have begun earlier
 	ctx, cancel := context.WithTimeout(work, c.r.call())
@@ -110,12 +110,12 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 	late := 0
 	var early []held[T, K]
 	for _, item := range items {
-		h, ok := c.r.hold(work, asked, item)
+		h, ok := c.r.accept(work, asked, item)
 		switch {
 		case !ok:
 			late++
 		case h.due.IsZero():
-			go c.r.do(h.ctx, h.item, h.hold)
+			go c.r.do(h.ctx, h.item, h.share)
 		default:
 			early = append(early, h)
 		}
@@ -127,11 +127,11 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 	return len(items), err
 }
 
-// rest sleeps until it is time to claim what is due, and reports whether something is
-// known to be due then. Meanwhile it claims ahead.
-func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
+// sleepUntilDue sleeps until it is time to claim, and reports whether an item is known to
+// be due then. Meanwhile it claims ahead.
+func (c *claimer[T, R, K]) sleepUntilDue(ctx, work context.Context) bool {
 	for ctx.Err() == nil {
-		// What a hint given until now speaks of, Until sees.
+		// Until sees the items of every hint given before the call.
 		c.r.live.wake.forget()
 		asked := time.Now()
 		wait, known, err := c.until(ctx)
@@ -146,11 +146,11 @@ func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
 		}
 		c.looks = 0
 
-		// Half a window before it is due, so that a claim takes half a window's items
-		// and not each as it comes into sight.
-		head, room := c.r.Ahead.Window/2, c.holder.room()
-		if known && room > 0 && 0 < wait && wait <= head {
-			got, ok := c.claim(ctx, work, c.r.claimSize(room), c.r.Ahead.Claim)
+		// Claim half a window before the next item is due. One claim then takes the items
+		// of half a window instead of each item as it enters the window.
+		lead, capacity := c.r.Ahead.Window/2, c.holder.capacity()
+		if known && capacity > 0 && 0 < wait && wait <= lead {
+			got, ok := c.claim(ctx, work, c.r.claimSize(capacity), c.r.Ahead.Claim)
 			if !ok {
 				return false
 			}
@@ -159,23 +159,23 @@ func (c *claimer[T, R, K]) rest(ctx, work context.Context) bool {
 			}
 			wait -= time.Since(asked)
 		}
-		if room == 0 || wait <= head {
-			head = 0
+		if capacity == 0 || wait <= lead {
+			lead = 0
 		}
 		poll := jitter(c.r.Settings.Poll)
-		wait -= head
+		wait -= lead
 		due := known && wait <= poll
 		if !due {
-			wait, c.vain = poll, 0
+			wait, c.empty = poll, 0
 		}
-		switch pause(ctx, max(wait, c.reluctance(poll)), c.r.live.wake.given()) {
+		switch pause(ctx, max(wait, c.emptyClaimWait(poll)), c.r.live.wake.given()) {
 		case stopped:
 			return false
 		case hinted:
-			c.vain = 0
-			pause(ctx, hush-time.Since(asked), nil)
+			c.empty = 0
+			pause(ctx, hintGap-time.Since(asked), nil)
 		case elapsed:
-			if due && head == 0 {
+			if due && lead == 0 {
 				return true
 			}
 		}
@@ -192,15 +192,16 @@ func (c *claimer[T, R, K]) until(ctx context.Context) (time.Duration, bool, erro
 	return wait, known, err
 }
 
-// reluctance is how long to wait before a claim at least, after claims that got
-// nothing although something was due: others hold it locked, and asking at once
-// would spin. It doubles from a millisecond to 64, and is then as long as a poll.
-func (c *claimer[T, R, K]) reluctance(poll time.Duration) time.Duration {
+// emptyClaimWait returns how long to wait at least before a claim, after claims that got
+// nothing although something was due. Other processes hold those items locked, and claiming
+// again at once would spin. The wait doubles from 1 ms to 64 ms, and is then as long as a
+// poll.
+func (c *claimer[T, R, K]) emptyClaimWait(poll time.Duration) time.Duration {
 	switch {
-	case c.vain == 0:
+	case c.empty == 0:
 		return 0
-	case c.vain <= 7:
-		return min(time.Millisecond<<(c.vain-1), poll)
+	case c.empty <= 7:
+		return min(time.Millisecond<<(c.empty-1), poll)
 	default:
 		return poll
 	}

@@ -86,8 +86,8 @@ func TestWake_findsAnEarlierItem(t *testing.T) {
 	})
 }
 
-// A hint that comes while the engine looks must not be lost.
-func TestWake_duringALook(t *testing.T) {
+// A hint that arrives during a call of Until must not be lost.
+func TestWake_worksDuringACallOfUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -111,7 +111,7 @@ func TestWake_duringALook(t *testing.T) {
 	})
 }
 
-func TestWake_manyAreMerged(t *testing.T) {
+func TestWake_mergesHints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -132,7 +132,7 @@ func TestWake_manyAreMerged(t *testing.T) {
 	})
 }
 
-func TestRun_chainsFullClaims(t *testing.T) {
+func TestRun_claimsAgainAfterAFullClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -163,10 +163,10 @@ func TestRun_chainsFullClaims(t *testing.T) {
 	})
 }
 
-// However many slots are free: the first of a claim wait for its last.
+// However many slots are free: the first items of a claim wait for its last.
 func TestRun_claimsAtMostMaxClaimAtOnce(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		e.Settings.Slots, e.Settings.MaxClaim = 100, 4
 		for id := range 9 {
 			f.add(soon(id, 0, time.Minute), soon(10+id, 10*time.Second, 0))
@@ -196,7 +196,7 @@ func TestRun_claimsAtMostMaxClaimAtOnce(t *testing.T) {
 	})
 }
 
-// While all slots are taken nobody looks, so what comes meanwhile is unknown.
+// While all slots are taken, the engine does not look for new items.
 func TestRun_claimsWhenAFullEngineHasASlotAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,8 +229,8 @@ func TestRun_doesNotClaimBecauseASlotIsFreed(t *testing.T) {
 	})
 }
 
-// Rows that somebody else holds locked are due and cannot be claimed.
-func TestRun_neverSpinsOnItemsThatOthersHold(t *testing.T) {
+// Rows that another transaction has locked are due and cannot be claimed.
+func TestRun_neverSpinsOnItemsThatOthersHaveLocked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -263,8 +263,8 @@ func TestRun_neverSpinsOnItemsThatOthersHold(t *testing.T) {
 	})
 }
 
-// Being told is a reason to look at once, however vain the claims before.
-func TestWake_overcomesReluctance(t *testing.T) {
+// A hint causes a claim at once, however many claims before got nothing.
+func TestWake_endsTheWaitAfterEmptyClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -291,7 +291,7 @@ func TestWake_overcomesReluctance(t *testing.T) {
 	})
 }
 
-func TestRun_neverSpinsForWantOfABackoff(t *testing.T) {
+func TestRun_neverSpinsWhenTheBackoffIsNegative(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -314,7 +314,7 @@ func TestRun_outlivesFailingClaims(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
 		e := s.engine()
 		s.failClaim = func(call int) error {
-			e.Wake() // which must not hurry it
+			e.Wake() // must not shorten the backoff
 			if call <= 8 {
 				return errStore
 			}
@@ -360,7 +360,7 @@ func TestRun_outlivesFailingLooks(t *testing.T) {
 	})
 }
 
-func TestRun_doesWhatAFailingClaimReturned(t *testing.T) {
+func TestRun_doesItemsReturnedWithAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))

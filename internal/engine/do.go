@@ -8,23 +8,23 @@ import (
 // outcome is a result on its way to the store.
 type outcome[R any, K comparable] struct {
 	result   R
-	hold     *hold[K]
-	slotless bool // whether its slot was given back before it is stored
+	share    *share[K]
+	slotless bool // whether its slot was freed before the result is stored
 }
 
-// do does item and hands on its result. Run waits for it through r.busy, up to
-// the limits that it documents.
-func (r *run[T, R, K]) do(ctx context.Context, item T, hold *hold[K]) {
+// do runs Do for item and passes the result on. Run waits for it through r.busy, up to the
+// limits in Run's comment.
+func (r *run[T, R, K]) do(ctx context.Context, item T, share *share[K]) {
 	var result R
 	returned := false
 
-	// Deferred, because neither a panic nor Goexit lets anything else run.
+	// Deferred, because a panic and Goexit run only deferred functions.
 	defer func() {
 		if !returned {
 			result = r.Exited(item, recover(), debug.Stack())
 		}
-		r.ledger.done(hold)
-		r.results <- outcome[R, K]{result: result, hold: hold}
+		r.ledger.done(share)
+		r.results <- outcome[R, K]{result: result, share: share}
 		r.busy.leave()
 	}()
 

@@ -1,75 +1,82 @@
-// Package engine claims items when they are due, does each in a goroutine of
-// its own, and settles the results in batches. It is goroutines and nothing
-// else: what an item is, where it is stored and what doing it means are
-// functions of the caller's.
+// Package engine claims items when they are due, runs a function for each in a goroutine
+// of its own, and settles the results in batches. The caller's functions decide what an
+// item is, where it is stored and what is done with it. The package itself only starts,
+// bounds and stops goroutines.
 //
-// # The way of an item
+// # The path of an item
 //
-//	             Claim            Do               Settle
-//	store ──────────────▶ in hand ────▶ result ──────────────▶ store
-//	        at most as            one goroutine     a batch, again and
-//	        many as there         for each item     again, until stored
-//	        are free slots
-//	      └───────────────── one slot, one lease ─────────────┘
+//	             Claim             Do               Settle
+//	store ──────────────▶  item  ─────▶ result ──────────────▶ store
+//	        at most as             one goroutine    a batch, repeated
+//	        many items as          for each item    until it is stored
+//	        there are free slots
+//	      └────────────────── one slot, one lease ──────────────┘
 //
-// Items can also be claimed before they are due ([Ahead]). Such an item has its slot
-// and its lease, and is held until it is due; then the store is asked whether it is
-// still ours, and only what it confirms is done. What is gone by then, or given back
-// because Run was asked to stop, leads to no result.
+// Items can also be claimed before they are due ([Ahead]). Such an item has its slot and
+// its lease, and is held until it is due. Then Ahead.Confirm reports whether the engine may
+// still do the item. A held item that is gone by then leads to no result. Neither does one
+// that the engine releases because Run was asked to stop.
 //
-// A slot is held from the claim until the result is stored. A store that cannot
-// settle therefore stops the claiming by itself, and memory stays bounded.
-// Each item claimed leads to one result that is settled. The exceptions are
-// each logged as an error: an item whose lease was over before it could start,
-// one that the store handed out in excess of what was asked for, a result that
-// could not be stored while its lease lasted, and an item that ignored the end of
-// its context for longer than the engine waits. The lease of such an item is let
-// go, so that somebody else can do it; its slot is taken until it returns.
+// An item keeps its slot from the claim until its result is stored. A store that cannot
+// settle therefore stops further claims, and memory stays bounded. An item that Claim
+// returns leads to one settled result. The engine logs each exception as an error:
 //
-// # Who runs, and who stops whom
+//   - the item's lease ended before the item could start;
+//   - Claim returned more items than it was asked for;
+//   - the result could not be stored while its lease lasted;
+//   - the item ignored the end of its context for longer than the engine waits.
 //
-//	actor    file       number     does                             ends
-//	Run      engine.go  1          starts the rest, waits, drains   when all below have
-//	claimer  claim.go   1          sleeps until due; claims         when Run's context does
-//	         once.go               or claims what is due            when nothing is left to do
-//	holder   ahead.go   1          keeps what is not due yet, and   when the claimer has ended
-//	                               begins it when confirmed
-//	item     do.go      ≤ Slots    calls Do, hands on the result    when Do returns
-//	settler  settle.go  Settlers   stores batches                   when Run says that no result is to come,
-//	                                                                and those that came are dealt with
-//	renewer  renew.go   1          keeps leases, reports lost ones, when the settlers have ended
-//	                               lets go those of stuck items
-//	chore    every.go   per Chore  upkeep at an interval            when Run's context does
+// In the last case the engine stops renewing the lease, so that another process can do
+// the item. The item keeps its slot until Do returns.
 //
-// Three contexts keep them apart. Run's own ends the claiming and the chores.
-// The work context, which Claim and Do get, outlives it by up to Settings.Drain
-// and is then cancelled with [ErrDraining]; below it each item has one of its
-// own, which ends at its limit, or with [ErrLeaseLost] when its lease is gone.
-// Settle and Renew get a third, which nobody cancels, with a deadline for each
+// # Goroutines and their ends
+//
+//	goroutine  file       number     does                            ends
+//	Run        engine.go  1          starts the rest, waits, drains  when all below have ended
+//	claimer    claim.go   1          sleeps until due; claims        when Run's context is done
+//	           once.go               or claims what is due           when nothing is left to do
+//	holder     ahead.go   1          keeps items until they are due  when the claimer has ended
+//	                                 and starts the confirmed ones
+//	item       do.go      ≤ Slots    calls Do, passes the result on  when Do returns
+//	settler    settle.go  Settlers   stores batches                  when Run announces that no more results
+//	                                                                 come, and the last ones are dealt with
+//	postponer  postpone.go 1         retries postponed results       when the settlers have ended and
+//	                                                                 nothing is postponed
+//	renewer    renew.go   1          renews leases, cancels the      when the postponer has ended
+//	                                 items of lost ones, abandons
+//	                                 those of stuck items
+//	task       every.go   per Task   maintenance at an interval      when Run's context is done
+//
+// Three contexts keep them apart. Run's own context ends the claims and the maintenance
+// tasks. The work context, which Claim and Do get, outlives Run's by up to Settings.Drain
+// and is then cancelled with [ErrDraining]. Each item has a context below the work context,
+// which ends at the item's limit, or with [ErrLeaseLost] when the item's lease is lost.
+// Settle and Renew get a third context, which is never cancelled, with a deadline for each
 // call.
 //
-//	Run's context done ──▶ no claim begins, no chore goes on, what is not begun is given back
-//	          │ until the items in hand are done, at most Drain
+//	Run's context done ──▶ no new claim, no new round of a task, held items are released
+//	          │ until the running items have returned, at most Drain
 //	work context cancelled: ErrDraining
-//	          │ until the items in hand are done, at most Abandon
-//	settlers told that no more is to come
-//	          │ until all is stored, at most one TTL after the last success
+//	          │ until the running items have returned, at most Abandon
+//	settlers learn that no more results come
+//	          │ until all results are stored, at most one TTL after the last success
 //	renewer stopped ──▶ Run returns
 //
-// Under Settings.Once the claimer ends Run's context itself when nothing is left to do.
-// The rest is the same.
+// Under Settings.Once the claimer itself ends Run's context when nothing is left to do.
+// Everything after that is the same.
 //
 // # Time
 //
-// The store's clock decides what is due: the engine only ever asks how long,
-// and sleeps on its own monotonic clock. It judges leases by that clock too,
-// counting from before the call that obtained them, so that it takes a lease to
-// be over no later than the store does.
+// The store's clock decides what is due: the engine only asks how long it is until then,
+// and sleeps on its own monotonic clock. The engine also judges leases by its own clock,
+// counting from before the call that obtained the lease. It therefore considers a lease
+// ended no later than the store does.
 //
 // # Callbacks
 //
-// Claim, Until, Settle, Renew, those of Ahead and chores must return when their context ends,
-// or Run cannot. Each is called by one goroutine at a time, Settle by one for each
-// settler, but they overlap with each other and with Do. A panic in any of them, or in Exited, Limit or Key,
-// is a fault of the program and crashes it; only a panic in Do becomes a result.
+// Claim, Until, Settle, Renew, the functions of Ahead and the tasks must return when their
+// context ends; otherwise Run cannot return. One goroutine at a time calls each of them,
+// except Settle, which each settler and the postponer may call at once. Different
+// functions overlap with each other and with Do. A panic in any of them, or in Exited,
+// Limit or Key, crashes the program. A panic in Do becomes a result.
 package engine

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// drain waits until the claimer and all items have ended, or are past waiting
-// for, and tells the settler.
+// drain waits until the claimer and all items have ended, or have exceeded their time. Then
+// it closes r.last for the settlers.
 func (r *run[T, R, K]) drain(ctx context.Context, endWork context.CancelCauseFunc) error {
 	defer close(r.last)
 	if r.busy.wait(r.Settings.Drain) == 0 {
@@ -23,29 +23,29 @@ func (r *run[T, R, K]) drain(ctx context.Context, endWork context.CancelCauseFun
 	return fmt.Errorf("%w: %d still running %v after their contexts ended", ErrAbandoned, n, r.Settings.Abandon)
 }
 
-// crowd counts goroutines and tells when the last has left. It begins with one
-// member, and only a member may let others in, so it empties once.
-type crowd struct {
+// group counts goroutines and closes empty when the last has left. It starts with one
+// member, and only members may add others, so it becomes empty once.
+type group struct {
 	n     atomic.Int64
 	empty chan struct{}
 }
 
-func newCrowd() *crowd {
-	c := &crowd{empty: make(chan struct{})}
+func newGroup() *group {
+	c := &group{empty: make(chan struct{})}
 	c.n.Store(1)
 	return c
 }
 
-func (c *crowd) join() { c.n.Add(1) }
+func (c *group) join() { c.n.Add(1) }
 
-func (c *crowd) leave() {
+func (c *group) leave() {
 	if c.n.Add(-1) == 0 {
 		close(c.empty)
 	}
 }
 
-// wait waits for the last to leave, at most for d, and returns how many are left.
-func (c *crowd) wait(d time.Duration) int {
+// wait waits for the last member to leave, at most for d, and returns how many are left.
+func (c *group) wait(d time.Duration) int {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -23,7 +23,7 @@ func TestDrain_letsItemsFinish(t *testing.T) {
 		stopClean(t, stop)
 
 		if got := fmt.Sprint(s.settled); got != "map[1:done]" {
-			t.Errorf("settled %v, want what was in hand and nothing that came later", got)
+			t.Errorf("settled %v, want what was claimed and nothing that came later", got)
 		}
 		if got := s.now(); got != 45*time.Second {
 			t.Errorf("Run returned at %v, want as soon as all was settled, at 45s", got)
@@ -94,8 +94,8 @@ func TestDrain_abandonsItemsThatIgnoreIt(t *testing.T) {
 	})
 }
 
-// What a claim took that was cut off would be nobody's until its lease ran out.
-func TestDrain_doesNotCutOffAClaim(t *testing.T) {
+// Items taken by an interrupted claim would stay claimed until their lease ended.
+func TestDrain_letsAClaimFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -129,7 +129,7 @@ func TestDrain_isNotLoggedAsAFailure(t *testing.T) {
 			return ctx.Err()
 		}
 		e.Claim = func(ctx context.Context, _ int) ([]item, error) { return nil, hang(ctx) }
-		e.Chores = []engine.Chore{{Name: "hang", Every: time.Second, Do: hang}}
+		e.Tasks = []engine.Task{{Name: "hang", Every: time.Second, Do: hang}}
 		stop := begin(t, e)
 		s.pass(time.Second)
 		stopClean(t, stop)
@@ -140,7 +140,7 @@ func TestDrain_isNotLoggedAsAFailure(t *testing.T) {
 	})
 }
 
-func TestDrain_ofAStoreThatIsGone(t *testing.T) {
+func TestDrain_endsAlthoughTheStoreFails(t *testing.T) {
 	t.Parallel()
 	refuse := func(context.Context) error { return errStore }
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -185,8 +185,8 @@ func TestDrain_ofAStoreThatIsGone(t *testing.T) {
 	}
 }
 
-// What is given up while other items still run is reported like the rest.
-func TestDrain_reportsWhatIsGivenUpEarly(t *testing.T) {
+// Results discarded while other items still run are reported like the rest.
+func TestDrain_reportsResultsDiscardedEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0), soon(2, 0, time.Hour))
@@ -215,8 +215,8 @@ func TestDrain_reportsWhatIsGivenUpEarly(t *testing.T) {
 	})
 }
 
-// Slow is not gone: as long as batches are stored, the drain goes on.
-func TestDrain_hasPatienceWithASlowStore(t *testing.T) {
+// As long as batches are stored, however slowly, the drain goes on.
+func TestDrain_continuesWhileASlowStoreStores(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -239,9 +239,9 @@ func TestDrain_hasPatienceWithASlowStore(t *testing.T) {
 	})
 }
 
-func TestAhead_stoppingGivesBackAtOnceWhatWasNotBegun(t *testing.T) {
+func TestAhead_releasesHeldItemsAtOnceWhenStopped(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		f.add(soon(1, 0, time.Minute), soon(2, time.Second, 0), soon(3, 1100*time.Millisecond, 0))
 		e.Settings.Drain = 10 * time.Second
 		stop := begin(t, e)
@@ -257,14 +257,14 @@ func TestAhead_stoppingGivesBackAtOnceWhatWasNotBegun(t *testing.T) {
 			t.Error(err)
 		}
 		if _, begun := f.begun[2]; begun {
-			t.Error("an item was begun that was given back")
+			t.Error("a released item was begun")
 		}
 	})
 }
 
-func TestAhead_stoppingGivesBackDuringAClaimThatHangs(t *testing.T) {
+func TestAhead_releasesHeldItemsDuringAHangingClaim(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		stop := f.claimThen(t, e, func(ctx context.Context) { <-ctx.Done() })
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop() }()
@@ -279,17 +279,17 @@ func TestAhead_stoppingGivesBackDuringAClaimThatHangs(t *testing.T) {
 	})
 }
 
-// What is given back is due within the window as before.
-func TestAhead_stoppingDuringAClaimEndsTheClaims(t *testing.T) {
+// Released items are due within the window as before, and must not be claimed again.
+func TestAhead_claimsNothingAfterAStopDuringAClaim(t *testing.T) {
 	t.Parallel()
-	newForesight().foresee(t, func(t *testing.T, f *foresight, e *machine) {
+	newAheadStore().run(t, func(t *testing.T, f *aheadStore, e *machine) {
 		f.add(soon(1, time.Second, 0), soon(2, time.Second, 0))
 		e.Settings.MaxClaim = 1
 		ctx, stop := context.WithCancel(t.Context())
 		e.Ahead.Claim = func(ctx context.Context, n int) ([]item, error) {
 			stop()
 			if len(f.aheads) == 10 {
-				runtime.Goexit() // or it would never end
+				runtime.Goexit() // otherwise the test would never end
 			}
 			return f.claimAhead(ctx, n)
 		}

@@ -10,180 +10,188 @@ import (
 )
 
 var (
-	// ErrDraining is the cause of an item's context that was cancelled because
-	// Run was asked to stop and Settings.Drain has passed since.
+	// ErrDraining is the cause of an item's context that was cancelled because Run was
+	// asked to stop and Settings.Drain has passed since.
 	ErrDraining = errors.New("engine: draining")
 
-	// ErrLeaseLost is the cause of an item's context that was cancelled because
-	// the item's lease is no longer held: somebody else may be doing the item.
+	// ErrLeaseLost is the cause of an item's context that was cancelled because the engine
+	// no longer holds the item's lease. Another process may be doing the item.
 	ErrLeaseLost = errors.New("engine: lease lost")
 
-	// ErrRunning is what Run returns when the engine runs already.
+	// ErrRunning is returned by Run when the engine is running already.
 	ErrRunning = errors.New("engine: running already")
 
-	// ErrAbandoned is matched by what Run returns when items ignored their
-	// cancellation, and their goroutines are left behind.
+	// ErrAbandoned is matched by the error of Run when items ignored the end of their
+	// contexts. Their goroutines are left running.
 	ErrAbandoned = errors.New("engine: items abandoned")
 
-	// ErrUnsettled is matched by what Run returns when results had to be given up
-	// after Run was asked to stop.
+	// ErrUnsettled is matched by the error of Run when results were discarded after Run was
+	// asked to stop. Under Settings.Once it is matched when results were discarded at any
+	// time.
 	ErrUnsettled = errors.New("engine: results given up")
 
-	// ErrNotAsked is matched by what Run returns under Settings.Once when the store did
-	// not answer.
+	// ErrNotAsked is matched by the error of Run under Settings.Once when the store did not
+	// answer.
 	ErrNotAsked = errors.New("engine: the store does not answer")
 )
 
-// Engine claims items of type T when they are due, does each in a goroutine of
-// its own, and settles results of type R in batches. K names a lease. All
-// fields but Ahead, Chores and Log are required, and none may change while Run runs.
-// An Engine must not be copied once used.
+// Engine claims items of type T when they are due, does each in a goroutine of its own, and
+// settles results of type R in batches. K identifies a lease. All fields but Ahead, Tasks
+// and Log are required. None may change while Run runs. An Engine must not be copied once
+// used.
 type Engine[T, R any, K comparable] struct {
-	// Claim takes at most free items that are due now, the most urgent first, and
-	// leases them to this engine for Leases.TTL. Its context outlives Run's by up
-	// to Settings.Drain, so that a claim on its way is not cut off: what it took
-	// would be nobody's until its lease ran out. Items returned together with an
-	// error are done all the same.
+	// Claim takes at most free items that are due now, the most urgent first, and leases
+	// them to this engine for Leases.TTL. Items returned together with an error are done
+	// all the same.
+	//
+	// The context of Claim outlives Run's by up to Settings.Drain, so that a claim that has
+	// begun can finish. The items of an interrupted claim would stay claimed until their
+	// lease ended.
 	Claim func(ctx context.Context, free int) ([]T, error)
 
-	// Until says how long it is until the next item is due, zero or less when one
-	// is due already, and false when none is known.
+	// Until returns how long it is until the next item is due: zero or less when an item is
+	// due already, and false when no item is known.
 	Until func(ctx context.Context) (time.Duration, bool, error)
 
-	// Ahead says how items are claimed before they are due. The zero Ahead claims
-	// none.
+	// Ahead sets how items are claimed before they are due. The zero Ahead claims none
+	// early.
 	Ahead Ahead[T]
 
-	// Do does one item. It is never called for more than Settings.Slots at once,
-	// and must return soon after its context ends; [context.Cause] says why it did.
-	// One that has not returned Settings.Abandon later is stuck: it keeps its slot,
-	// but its lease only as long as others share it.
+	// Do does one item. At most Settings.Slots calls run at once. Do must return soon after
+	// its context ends; [context.Cause] returns the reason. An item that has not returned
+	// Settings.Abandon later is stuck. A stuck item keeps its slot. It keeps its lease only
+	// while items that are not stuck share the lease.
 	Do func(ctx context.Context, item T) R
 
-	// Limit says how long Do may take with an item. Then its context ends with
-	// [context.DeadlineExceeded].
+	// Limit returns how long Do may take with an item. After that, the item's context ends
+	// with [context.DeadlineExceeded].
 	Limit func(item T) time.Duration
 
-	// Exited makes the result of an item whose Do did not return. The cause is
-	// the recovered value of its panic, or nil when it ended its goroutine by
-	// [runtime.Goexit]; stack is the goroutine's at that moment.
+	// Exited makes the result of an item whose Do did not return. The cause is the
+	// recovered value of a panic, or nil when Do ended its goroutine by [runtime.Goexit].
+	// The stack is the goroutine's at that moment.
 	Exited func(item T, cause any, stack []byte) R
 
-	// Settle stores a batch. It returns the places of results that cannot be stored yet
-	// because somebody else works on what they are about. These are tried again apart
-	// from the others, and hold up neither them nor the claims. An error means that the
-	// batch is to be tried again as it is,
-	// after Settings.Backoff, while its leases last; with a single settler nothing
-	// behind it is stored before. A result that the store will never take is therefore for
-	// Settle to put aside, returning nil. So is one whose lease has passed to
-	// somebody else: results arrive here also after their lease is lost. An error
-	// may hide a success (a connection that broke during the commit), so storing
-	// a result twice must be harmless. The slice is Settle's to keep.
+	// Settle stores a batch. It returns the indexes of results that cannot be stored yet
+	// because another transaction has locked their rows. The engine retries these
+	// separately, so they delay neither the other results nor the claims.
+	//
+	// An error means that the engine retries the same batch after Settings.Backoff, while
+	// its leases last. With a single settler, nothing behind that batch is stored before
+	// it. Settle must therefore put aside a result that the store will never take, and
+	// return nil for it. The same holds for a result whose lease has passed to another
+	// process: results reach Settle also after their lease is lost. An error may hide a
+	// success (a connection that broke during the commit), so storing a result twice must
+	// be harmless.
+	//
+	// Settle may keep the slice.
 	Settle func(ctx context.Context, results []R) (later []int, err error)
 
-	// Leases says how claims are kept while their items are in hand.
+	// Leases sets how leases are renewed until the results of their items are settled.
 	Leases Leases[T, K]
 
-	// Chores are done from start to stop, each in a goroutine of its own.
-	Chores []Chore
+	// Tasks are the maintenance tasks. Each runs in a goroutine of its own while Run runs.
+	Tasks []Task
 
 	// Settings are the numbers.
 	Settings Settings
 
-	// Log hears of failures: Warn when something will be tried again, Error when
-	// something was given up. Nil discards.
+	// Log receives failures: Warn when the engine will try again, Error when it has given
+	// up an item, a result or a lease. Nil discards them.
 	Log *slog.Logger
 
 	live live[T, R, K]
 }
 
-// live is what an engine has besides its fields.
+// live is the state of an engine besides its fields.
 type live[T, R any, K comparable] struct {
 	wake    hint
 	current atomic.Pointer[run[T, R, K]] // nil unless it runs
 }
 
-// Leases says how claims are kept while their items are in hand. All fields are
-// required.
+// Leases sets how leases are renewed until the results of their items are settled. All
+// fields are required.
 type Leases[T any, K comparable] struct {
-	// Key names the lease of an item. Items may share one: those of one claim
-	// usually do.
+	// Key returns the lease of an item. Items may share a lease; those of one claim usually
+	// do.
 	Key func(item T) K
 
-	// Renew prolongs leases to a whole TTL from now and returns the ones it still
-	// holds. One that it does not return is lost: the contexts of its items end
-	// with [ErrLeaseLost]. When it fails, it is tried again after
-	// Settings.Backoff, and a lease counts as lost once a whole TTL has passed
-	// since its last success.
+	// Renew prolongs leases to a whole TTL from now and returns the leases that the engine
+	// still holds. A lease that Renew does not return is lost: the contexts of its items
+	// end with [ErrLeaseLost]. When Renew fails, the engine calls it again after
+	// Settings.Backoff. A lease is also lost once a whole TTL has passed since its last
+	// renewal.
 	Renew func(ctx context.Context, keys []K) (held []K, err error)
 
-	// TTL is how long a lease lasts unless renewed, at least a millisecond.
-	// Leases are renewed every third of it. The same third is the deadline of
-	// each call of Claim, Until, Settle and Renew.
+	// TTL is how long a lease lasts unless renewed, at least a millisecond. Leases are
+	// renewed every third of it. A third of it is also the deadline of each call of Claim,
+	// Until, Settle and Renew.
 	TTL time.Duration
 }
 
-// Settings are the numbers of an [Engine]. Those not said to allow zero must be
-// positive.
+// Settings are the numbers of an [Engine]. Each must be positive unless its comment allows
+// zero.
 type Settings struct {
-	// Slots is how many items may be in hand: claimed, and not yet settled.
+	// Slots is how many items may be claimed and not yet settled.
 	Slots int
 
-	// MaxClaim is how many items one call of Claim, or of Ahead.Claim, is asked for at
-	// most, however many slots are free: items wait for the last of their claim, and a
-	// claim that takes longer than its deadline takes nothing. Zero means Slots.
+	// MaxClaim is how many items one call of Claim or Ahead.Claim asks for at most, however
+	// many slots are free. Zero means Slots. A smaller claim returns sooner, and its items
+	// start only when it returns. A claim that exceeds its deadline takes nothing.
 	MaxClaim int
 
 	// Batch is how many results one call of Settle gets at most.
 	Batch int
 
-	// Settlers is how many batches may be on their way to the store at once. Zero
-	// means one.
+	// Settlers is how many batches may be stored at once. Zero means one.
 	Settlers int
 
-	// Linger is how long a result waits for others to fill its batch. Zero takes
-	// only what is there.
+	// Linger is how long the engine waits for more results to fill a batch. Zero takes only
+	// the results that are ready.
 	Linger time.Duration
 
-	// Poll is the longest sleep between two looks at what is due, give or take a
-	// fifth, for when no hint arrives. It is at least a millisecond.
+	// Poll is the longest sleep between two calls of Until when no hint arrives, give or
+	// take a fifth. It is at least a millisecond.
 	Poll time.Duration
 
-	// Drain is how long the items in hand may go on after Run was asked to stop,
-	// before their contexts end. Zero ends them at once.
+	// Drain is how long running items may go on after Run was asked to stop, before their
+	// contexts end. Zero ends them at once.
 	Drain time.Duration
 
-	// Abandon is how long items may take to return once their contexts have ended.
-	// Those that take longer are stuck, and when it stops, Run does not wait for
-	// them. Zero does not wait.
+	// Abandon is how long items may take to return once their contexts have ended. Items
+	// that take longer are stuck; a Run that was asked to stop does not wait for them. Zero
+	// does not wait.
 	Abandon time.Duration
 
-	// Backoff is how long to wait after a call has failed that many times in a
-	// row, counted from 1. Answers below a millisecond count as one. It must be
-	// safe for concurrent use.
+	// Backoff returns how long to wait after a call has failed the given number of times in
+	// a row, counted from 1. Results below a millisecond count as one millisecond. Backoff
+	// must be safe for concurrent use.
 	Backoff func(failures int) time.Duration
 
-	// Once makes Run end by itself: when Until knows of nothing and nothing is in hand,
-	// or when somebody else holds what is due. Claim or Until may fail five times in a
-	// row; then Run ends with an error that matches ErrNotAsked. Results that were given
-	// up at any time are an error of Run's. Ahead is not used.
+	// Once makes Run end by itself in two cases: Until reports no item and every claimed
+	// item is settled, or others hold the items that are due. Ahead is not used.
+	//
+	// When Claim or Until fails five times in a row, Run ends with an error that matches
+	// ErrNotAsked. When results were discarded at any time, the error of Run matches
+	// ErrUnsettled.
 	Once bool
 }
 
-// Run claims, does and settles until ctx is done, or until nothing is left to do
-// under Settings.Once. From then on it claims nothing; the items in hand go on for up to Settings.Drain, have their
-// contexts cancelled then, and what they result in is settled. Leases are
-// renewed throughout. Storing the last results is given up when nothing could
-// be stored for a whole Leases.TTL.
+// Run claims, does and settles items until ctx is done, or under Settings.Once until
+// nothing is left to do. From then on it claims nothing. Running items go on for up to
+// Settings.Drain; then their contexts are cancelled. Run settles their results and renews
+// their leases throughout. It stops trying to store the last results when nothing could be
+// stored for a whole Leases.TTL.
 //
-// Run returns nil when all that it claimed was settled, or given up and logged
-// before ctx was done. It returns an error that matches [ErrAbandoned] and says
-// how many when items ignored their cancellation for Settings.Abandon; their
-// goroutines are the only ones that Run does not wait for, and their results
-// are dropped. It returns one that matches [ErrUnsettled] when results were
-// given up after ctx was done. It returns [ErrRunning] when the engine runs
-// already, and all complaints at once when fields are missing or out of range.
-// An engine that has returned may run again.
+// Run returns nil when everything that it claimed was settled, or was discarded and logged
+// before ctx was done. An engine whose Run has returned may run again.
+//
+// It returns an error that matches [ErrAbandoned], with the number of items, when items
+// ignored the end of their contexts for Settings.Abandon. Run does not wait for their
+// goroutines, and drops their results. It returns an error that matches [ErrUnsettled] when
+// results were discarded after ctx was done. It returns [ErrRunning] when the engine is
+// running already. When fields are missing or out of range, it returns all complaints at
+// once.
 func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	if err := e.check(); err != nil {
 		return err
@@ -216,13 +224,13 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		claimer.run(ctx, work)
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
-	settlers, turn := make([]settler[T, R, K], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
+	settlers, gathering := make([]settler[T, R, K], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
 	var settling sync.WaitGroup
 	for i := range settlers {
-		settlers[i] = settler[T, R, K]{r: r, vigil: &r.settling[i], turn: turn}
+		settlers[i] = settler[T, R, K]{r: r, tracker: &r.settling[i], gathering: gathering}
 		settling.Go(func() { settlers[i].run(outliving) })
 	}
-	settled := make(chan struct{}) // closed when no result is to be postponed any more
+	settled := make(chan struct{}) // closed when no result can be postponed any more
 	actors.Go(func() {
 		defer close(settled)
 		settling.Wait()
@@ -232,8 +240,8 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		r.postponer.run(outliving, settled)
 	})
 	actors.Go(func() { r.renew(renewing) })
-	for i, c := range e.Chores {
-		actors.Go(func() { r.every(ctx, c, &r.chores[i]) })
+	for i, c := range e.Tasks {
+		actors.Go(func() { r.every(ctx, c, &r.tasks[i]) })
 	}
 
 	<-ctx.Done()
@@ -245,30 +253,30 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	return errors.Join(err, r.postponer.settler.err, claimer.err)
 }
 
-// Wake hints that an item may be due earlier than the engine knows. It never
-// blocks, hints that come together are merged, and one too many costs a call of
-// Until. It is safe for concurrent use, before, during and after Run.
+// Wake hints that an item may be due earlier than the engine knows. It never blocks. Hints
+// that arrive together are merged, and a superfluous hint costs one call of Until. Wake is
+// safe for concurrent use before, during and after Run.
 func (e *Engine[T, R, K]) Wake() { e.live.wake.give() }
 
-// run is what the actors of one Run share.
+// run is the state that the goroutines of one Run share.
 type run[T, R any, K comparable] struct {
 	*Engine[T, R, K]
 	log     *slog.Logger
 	slots   *slots
 	ledger  *ledger[K]
-	busy    *crowd             // the items being done, and the claimer, who adds to them
-	results chan outcome[R, K] // room for every slot, so that an item never waits
-	last    chan struct{}      // closed when no result is to come
+	busy    *group             // the running and held items, and the claimer that adds them
+	results chan outcome[R, K] // has space for every slot, so that an item never blocks
+	last    chan struct{}      // closed when no more results come
 	stopped <-chan struct{}    // closed when Run was asked to stop
 
 	postponer *postponer[T, R, K]
-	vigils
+	trackers
 }
 
-// vigils watch over what a run calls.
-type vigils struct {
-	claiming, renewing vigil
-	settling, chores   []vigil // one for each settler and the postponer, and for each chore
+// trackers record the failures of the calls of a run.
+type trackers struct {
+	claiming, renewing tracker
+	settling, tasks    []tracker // one for each settler and the postponer, and one for each task
 }
 
 func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{}) *run[T, R, K] {
@@ -282,18 +290,18 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 		log:     log,
 		slots:   newSlots(e.Settings.Slots),
 		ledger:  newLedger[K](e.Leases.TTL, e.Settings.Abandon),
-		busy:    newCrowd(),
+		busy:    newGroup(),
 		results: make(chan outcome[R, K], e.Settings.Slots),
 		last:    make(chan struct{}),
 		stopped: stopped,
 
-		vigils: vigils{settling: make([]vigil, settlers+1), chores: make([]vigil, len(e.Chores))},
+		trackers: trackers{settling: make([]tracker, settlers+1), tasks: make([]tracker, len(e.Tasks))},
 	}
-	r.postponer = &postponer[T, R, K]{settler: settler[T, R, K]{r: r, vigil: &r.settling[settlers]}}
+	r.postponer = &postponer[T, R, K]{settler: settler[T, R, K]{r: r, tracker: &r.settling[settlers]}}
 	return r
 }
 
-// claimSize is how many of n items to claim at once.
+// claimSize returns how many of n items to claim at once.
 func (r *run[T, R, K]) claimSize(n int) int {
 	if r.Settings.MaxClaim == 0 {
 		return n
@@ -301,10 +309,11 @@ func (r *run[T, R, K]) claimSize(n int) int {
 	return min(n, r.Settings.MaxClaim)
 }
 
-// call is the deadline of one call of Claim, Until, Settle, Renew, or of Ahead.
+// call returns the timeout of one call of Claim, Until or Settle, or of a function of
+// Ahead.
 func (r *run[T, R, K]) call() time.Duration { return r.Leases.TTL / 3 }
 
-// backoff is Settings.Backoff, kept from spinning.
+// backoff is Settings.Backoff, but at least a millisecond, so that the engine never spins.
 func (r *run[T, R, K]) backoff(failures int) time.Duration {
 	return max(r.Settings.Backoff(failures), time.Millisecond)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-func TestDo_thatDoesNotReturnHasAResult(t *testing.T) {
+func TestDo_hasAResultWhenItDoesNotReturn(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		do   func()
@@ -66,13 +66,13 @@ func explode(cause any) { panic(cause) }
 
 func depart() { runtime.Goexit() }
 
-func TestChores_runFromTheStartAtTheirInterval(t *testing.T) {
+func TestTasks_runFromTheStartAtTheirInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		e := s.engine()
 		var minutely, hourly []time.Duration
-		e.Chores = []engine.Chore{
+		e.Tasks = []engine.Task{
 			{Name: "minutely", Every: time.Minute, Do: func(context.Context) error {
 				minutely = append(minutely, s.now())
 				return nil
@@ -87,26 +87,26 @@ func TestChores_runFromTheStartAtTheirInterval(t *testing.T) {
 		stopClean(t, stop)
 
 		if got := len(hourly); got != 2 || hourly[0] != 0 {
-			t.Errorf("hourly chore at %v, want at the start and after an hour or so", hourly)
+			t.Errorf("hourly task at %v, want at the start and after an hour or so", hourly)
 		}
 		if got := len(minutely); got < 80 || got > 102 || minutely[0] != 0 {
-			t.Errorf("minutely chore %d times in 90 minutes, first at %v", got, minutely[0])
+			t.Errorf("minutely task %d times in 90 minutes, first at %v", got, minutely[0])
 		}
 		for i := range minutely[1:] {
 			if gap := minutely[i+1] - minutely[i]; gap < 48*time.Second || gap > 72*time.Second {
-				t.Fatalf("minutely chore after %v, want a minute give or take a fifth", gap)
+				t.Fatalf("minutely task after %v, want a minute give or take a fifth", gap)
 			}
 		}
 	})
 }
 
-func TestChores_outliveTheirErrors(t *testing.T) {
+func TestTasks_continueAfterErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		e := s.engine()
 		var rounds []time.Duration
-		e.Chores = []engine.Chore{{Name: "sweep", Every: time.Hour, Do: func(context.Context) error {
+		e.Tasks = []engine.Task{{Name: "sweep", Every: time.Hour, Do: func(context.Context) error {
 			rounds = append(rounds, s.now())
 			if len(rounds) <= 3 || len(rounds) == 5 {
 				return errStore
@@ -124,19 +124,19 @@ func TestChores_outliveTheirErrors(t *testing.T) {
 		if gap := rounds[5] - rounds[4]; gap != 100*ms {
 			t.Errorf("a round after a later failure came after %v, want the first backoff again", gap)
 		}
-		if got := s.log.count("level=WARN msg=\"chore failed\" chore=sweep"); got != 4 {
+		if got := s.log.count("level=WARN msg=\"maintenance task failed\" task=sweep"); got != 4 {
 			t.Errorf("%d warnings, want 4", got)
 		}
 	})
 }
 
-func TestChores_areCutOffWhenTheyHang(t *testing.T) {
+func TestTasks_areCancelledWhenTheyHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		e := s.engine()
 		var rounds atomic.Int64
-		e.Chores = []engine.Chore{{Name: "hang", Every: time.Second, Do: func(ctx context.Context) error {
+		e.Tasks = []engine.Task{{Name: "hang", Every: time.Second, Do: func(ctx context.Context) error {
 			rounds.Add(1)
 			<-ctx.Done()
 			return ctx.Err()
@@ -179,8 +179,8 @@ func TestRun_doesNothingWhenStoppedAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
 		e := s.engine()
-		e.Chores = []engine.Chore{{Name: "any", Every: time.Second, Do: func(context.Context) error {
-			t.Error("a chore was done")
+		e.Tasks = []engine.Task{{Name: "any", Every: time.Second, Do: func(context.Context) error {
+			t.Error("a task ran")
 			return nil
 		}}}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -195,8 +195,8 @@ func TestRun_doesNothingWhenStoppedAlready(t *testing.T) {
 	})
 }
 
-// Context values, such as a trace, reach the callbacks also during the drain.
-func TestRun_handsOnTheValuesOfItsContext(t *testing.T) {
+// Context values, such as a trace, reach the callbacks during the drain as well.
+func TestRun_passesOnTheValuesOfItsContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
@@ -216,12 +216,12 @@ func TestRun_handsOnTheValuesOfItsContext(t *testing.T) {
 	})
 }
 
-func TestRun_complainsOfAllAtOnce(t *testing.T) {
+func TestRun_returnsAllComplaintsAtOnce(t *testing.T) {
 	t.Parallel()
 
 	e := &machine{
 		Settings: engine.Settings{MaxClaim: -1, Settlers: -1, Linger: -1, Drain: -1, Abandon: -1},
-		Chores:   []engine.Chore{{Name: "nothing"}},
+		Tasks:    []engine.Task{{Name: "nothing"}},
 	}
 	err := e.Run(t.Context())
 	if err == nil {
@@ -231,7 +231,7 @@ func TestRun_complainsOfAllAtOnce(t *testing.T) {
 		"no Claim", "no Until", "no Do", "no Limit", "no Exited", "no Settle", "no Leases.Key", "no Leases.Renew",
 		"Leases.TTL of 0s is under a millisecond", "0 Slots", "MaxClaim of -1", "Batch of 0", "-1 Settlers", "Linger of -1ns",
 		"Poll of 0s is under a millisecond", "Drain of -1ns", "Abandon of -1ns", "no Backoff",
-		`chore "nothing" has no Do`, `chore "nothing" runs every 0s, under a millisecond`,
+		`task "nothing" has no Do`, `task "nothing" runs every 0s, under a millisecond`,
 	}
 	want := "engine: " + strings.Join(complaints, "\nengine: ")
 	if err.Error() != want {

@@ -5,42 +5,41 @@ import (
 	"time"
 )
 
-// Health is how an engine does at a moment, by what it has seen itself: no store
-// is asked. What is too much is for the caller to say.
+// Health is the state of an engine at a moment, by its own observations: it asks no store.
+// The caller judges the values.
 type Health struct {
-	// Running is whether Run runs and was not asked to stop. Before and after a Run
-	// everything else is zero.
+	// Running is whether Run runs and was not asked to stop. Before and after Run all other
+	// fields are zero.
 	Running bool
 
-	// Claim is what keeps Claim and Until from answering, Settle what keeps results
-	// from being stored, and Renew what keeps leases from being renewed. A call that
-	// is on its way for the first time counts too.
-	Claim, Settle, Renew Trouble
+	// Claim is the failure of Claim and Until, Settle that of storing results, and Renew
+	// that of renewing leases. A first call that has not returned yet counts too.
+	Claim, Settle, Renew Failure
 
-	// Chores are those whose last round failed, by name.
-	Chores map[string]Trouble
+	// Tasks are the tasks whose last round failed, by name.
+	Tasks map[string]Failure
 
-	// InHand is how many items are claimed and not yet settled.
-	InHand int
+	// Held is how many items are claimed and not yet settled.
+	Held int
 
-	// Stuck is how many items have not returned for Settings.Abandon after their
-	// contexts ended. Each keeps its slot until it does.
+	// Stuck is how many items have not returned for Settings.Abandon after their contexts
+	// ended. Each keeps its slot until it returns.
 	Stuck int
 
-	// Lost is how many items lost their lease before their result was stored,
-	// counted until none has for a whole Leases.TTL. Those that were stuck do not
-	// count.
+	// Lost is how many items lost their lease before their result was stored. It returns to
+	// zero when no item has lost its lease for a whole Leases.TTL. Items that were stuck do
+	// not count.
 	Lost int
 }
 
-// Trouble is something that does not succeed. It is zero when all is well.
-type Trouble struct {
+// Failure is a kind of call that does not succeed. The zero Failure means that all is well.
+type Failure struct {
 	For time.Duration // since the first try after the last success
 	Err error         // of the last try; nil while the first is on its way
 }
 
-// Health returns how the engine does. It is cheap, and safe for concurrent use,
-// before, during and after Run.
+// Health returns the state of the engine. It is cheap, and safe for concurrent use before,
+// during and after Run.
 func (e *Engine[T, R, K]) Health() Health {
 	r := e.live.current.Load()
 	if r == nil {
@@ -49,20 +48,20 @@ func (e *Engine[T, R, K]) Health() Health {
 	now := time.Now()
 	h := Health{
 		Running: !r.isStopping(),
-		Claim:   r.claiming.trouble(now),
-		Renew:   r.renewing.trouble(now),
-		InHand:  int(r.slots.inHand.Load()) + r.postponer.count(),
-		Chores:  make(map[string]Trouble),
+		Claim:   r.claiming.failure(now),
+		Renew:   r.renewing.failure(now),
+		Held:    int(r.slots.held.Load()) + r.postponer.count(),
+		Tasks:   make(map[string]Failure),
 	}
 	for i := range r.settling {
-		if trouble := r.settling[i].trouble(now); trouble.For > h.Settle.For {
-			h.Settle = trouble
+		if failure := r.settling[i].failure(now); failure.For > h.Settle.For {
+			h.Settle = failure
 		}
 	}
 	h.Stuck, h.Lost = r.ledger.health(now)
-	for i, c := range e.Chores {
-		if trouble := r.chores[i].trouble(now); trouble.Err != nil {
-			h.Chores[c.Name] = trouble
+	for i, c := range e.Tasks {
+		if failure := r.tasks[i].failure(now); failure.Err != nil {
+			h.Tasks[c.Name] = failure
 		}
 	}
 	return h
@@ -78,16 +77,15 @@ func (r *run[T, R, K]) isStopping() bool {
 	}
 }
 
-// vigil watches over something that is tried until it succeeds. It is safe for
-// concurrent use.
-type vigil struct {
+// tracker records the tries of a call until it succeeds. It is safe for concurrent use.
+type tracker struct {
 	mu    sync.Mutex
 	since time.Time // the first try since the last success; zero when there was none
-	err   error     // of the last try that failed since
+	err   error     // of the last failed try since then
 }
 
-// try notes that a try begins.
-func (v *vigil) try() {
+// try records that a try begins.
+func (v *tracker) try() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.since.IsZero() {
@@ -95,8 +93,8 @@ func (v *vigil) try() {
 	}
 }
 
-// tried notes how it ended.
-func (v *vigil) tried(err error) {
+// tried records the result of a try.
+func (v *tracker) tried(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.err = err; err == nil {
@@ -104,14 +102,14 @@ func (v *vigil) tried(err error) {
 	}
 }
 
-// rest notes that there is nothing to be tried.
-func (v *vigil) rest() { v.tried(nil) }
+// idle records that there is nothing to try.
+func (v *tracker) idle() { v.tried(nil) }
 
-func (v *vigil) trouble(now time.Time) Trouble {
+func (v *tracker) failure(now time.Time) Failure {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.since.IsZero() {
-		return Trouble{}
+		return Failure{}
 	}
-	return Trouble{For: max(now.Sub(v.since), 0), Err: v.err}
+	return Failure{For: max(now.Sub(v.since), 0), Err: v.err}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-func TestHealth_saysWhetherItRuns(t *testing.T) {
+func TestHealth_reportsWhetherTheEngineRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 10*time.Second))
 		e := s.engine()
-		expect := func(when string, running bool, inHand int) {
+		expect := func(when string, running bool, held int) {
 			t.Helper()
-			if h := e.Health(); h.Running != running || h.InHand != inHand {
-				t.Errorf("%s: running %v with %d in hand, want %v with %d", when, h.Running, h.InHand, running, inHand)
+			if h := e.Health(); h.Running != running || h.Held != held {
+				t.Errorf("%s: running %v with %d held, want %v with %d", when, h.Running, h.Held, running, held)
 			}
 		}
 		expect("before Run", false, 0)
@@ -39,38 +39,39 @@ func TestHealth_saysWhetherItRuns(t *testing.T) {
 	})
 }
 
-// troubled says what has been in trouble for a second, and for how long at most.
-func troubled(h engine.Health) (what string, longest time.Duration) {
+// failures returns the calls that have failed for at least a second, and the longest time.
+func failures(h engine.Health) (what string, longest time.Duration) {
 	for _, one := range []struct {
 		name string
-		engine.Trouble
-	}{{"claim", h.Claim}, {"settle", h.Settle}, {"renew", h.Renew}, {"chore", h.Chores["sweep"]}} {
+		engine.Failure
+	}{{"claim", h.Claim}, {"settle", h.Settle}, {"renew", h.Renew}, {"task", h.Tasks["sweep"]}} {
 		if one.For < time.Second {
 			continue
 		}
-		how := "hangs"
+		outcome := "hangs"
 		if errors.Is(one.Err, errStore) {
-			how = "fails"
+			outcome = "fails"
 		}
-		what += one.name + " " + how
+		what += one.name + " " + outcome
 		longest = max(longest, one.For)
 	}
 	return what, longest
 }
 
-// Each is broken from 10 s on for 100 s, and looked at after 60 s and 200 s.
-func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
+// In each case something is broken from 10 s to 110 s. Health is checked at 60 s and at 200
+// s.
+func TestHealth_reportsFailingCalls(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		damage func(s *store, e *machine, broken func(int) error)
-		items  []time.Duration // how long each takes
+		items  []time.Duration // how long each item takes
 		want   string
-		since  time.Duration // ago
+		since  time.Duration // how long ago the failure began
 	}{
 		"nothing, when nothing fails": {func(*store, *machine, func(int) error) {}, []time.Duration{0, time.Minute}, "", 0},
 		"claims that fail": {func(s *store, _ *machine, broken func(int) error) {
 			s.failClaim = broken
-			s.add(soon(9, 20*time.Second, 0)) // when one is made
+			s.add(soon(9, 20*time.Second, 0)) // so that a claim is made
 		}, nil, "claim fails", 40 * time.Second},
 		"looks that fail, and claims with them": {func(s *store, _ *machine, broken func(int) error) {
 			s.failClaim, s.failUntil = broken, broken
@@ -94,9 +95,9 @@ func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
 		"renewal that fails": {func(s *store, e *machine, broken func(int) error) {
 			s.failRenew, e.Leases.TTL = broken, 90*time.Second
 		}, []time.Duration{150 * time.Second}, "renew fails", 30 * time.Second},
-		"a chore that fails": {func(_ *store, e *machine, broken func(int) error) {
-			e.Chores = []engine.Chore{{Name: "sweep", Every: time.Second, Do: func(context.Context) error { return broken(0) }}}
-		}, nil, "chore fails", 50 * time.Second},
+		"a maintenance task that fails": {func(_ *store, e *machine, broken func(int) error) {
+			e.Tasks = []engine.Task{{Name: "sweep", Every: time.Second, Do: func(context.Context) error { return broken(0) }}}
+		}, nil, "task fails", 50 * time.Second},
 		"not that there is no free slot": {func(s *store, e *machine, _ func(int) error) {
 			e.Settings.Slots = 1
 			e.Claim = func(ctx context.Context, free int) ([]item, error) {
@@ -125,12 +126,12 @@ func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
 				})
 				stop := begin(t, e)
 				s.pass(time.Minute)
-				// Within a second or so it is tried for the first time.
-				if what, d := troubled(e.Health()); what != tt.want || d > tt.since || d < tt.since-2*time.Second {
+				// The first try comes within about a second of the fault.
+				if what, d := failures(e.Health()); what != tt.want || d > tt.since || d < tt.since-2*time.Second {
 					t.Errorf("after a minute: %q for %v, want %q for %v", what, d, tt.want, tt.since)
 				}
 				s.pass(140 * time.Second)
-				if what, d := troubled(e.Health()); what != "" {
+				if what, d := failures(e.Health()); what != "" {
 					t.Errorf("after it works again: %q for %v", what, d)
 				}
 				stopClean(t, stop)
@@ -139,17 +140,17 @@ func TestHealth_tellsWhatDoesNotSucceed(t *testing.T) {
 	}
 }
 
-// deaf is an item's way that heeds no context.
-func deaf(s *store) func(context.Context, item) result {
+// ignoringContext returns a Do that ignores its context.
+func ignoringContext(s *store) func(context.Context, item) result {
 	return func(_ context.Context, it item) result { return s.do(context.Background(), it) }
 }
 
-func TestHealth_countsItemsThatIgnoreTheirEnd(t *testing.T) {
+func TestHealth_countsItemsThatIgnoreTheEndOfTheirContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Minute), soon(2, 0, 10*time.Minute), soon(3, 0, 10*time.Minute))
 		e := s.engine()
-		e.Do = deaf(s)
+		e.Do = ignoringContext(s)
 		e.Settings.Abandon = 5 * time.Second
 		e.Limit = func(it item) time.Duration { return time.Duration(it.id) * 20 * time.Second }
 		stop := begin(t, e)
@@ -164,8 +165,8 @@ func TestHealth_countsItemsThatIgnoreTheirEnd(t *testing.T) {
 				t.Errorf("%d stuck after %v, want %d", got, s.now(), look.stuck)
 			}
 		}
-		if got := e.Health(); got.InHand != 0 || got.Lost != 0 {
-			t.Errorf("%d in hand and %d lost in the end", got.InHand, got.Lost)
+		if got := e.Health(); got.Held != 0 || got.Lost != 0 {
+			t.Errorf("%d held and %d lost in the end", got.Held, got.Lost)
 		}
 		stopClean(t, stop)
 	})
@@ -190,16 +191,16 @@ func TestDo_isEndedAtItsLimit(t *testing.T) {
 	})
 }
 
-// A lease is kept for as long as anybody does something with it, and then let go,
-// so that somebody else can do what is stuck here.
-func TestStuckItems_keepNoLease(t *testing.T) {
+// A lease is renewed while any item that is not stuck shares it. Then it is abandoned, so
+// that another process can do the stuck item.
+func TestStuckItems_loseTheirLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 45*time.Second), soon(3, 15*time.Second, 40*time.Minute))
 		e := s.engine()
 		e.Do = func(ctx context.Context, it item) result {
 			if it.id == 1 {
-				return deaf(s)(ctx, it)
+				return ignoringContext(s)(ctx, it)
 			}
 			return s.do(ctx, it)
 		}
@@ -223,10 +224,10 @@ func TestStuckItems_keepNoLease(t *testing.T) {
 			t.Errorf("renewed %q, want %q", renewed, want)
 		}
 		if got := s.log.count("level=ERROR msg=\"items stuck"); got != 1 {
-			t.Errorf("told %d times of the stuck item, want once", got)
+			t.Errorf("%d log lines about the stuck item, want once", got)
 		}
-		if h := e.Health(); h.Stuck != 1 || h.InHand != 2 || h.Lost != 0 {
-			t.Errorf("%d stuck, %d in hand, %d lost; want 1, 2, 0", h.Stuck, h.InHand, h.Lost)
+		if h := e.Health(); h.Stuck != 1 || h.Held != 2 || h.Lost != 0 {
+			t.Errorf("%d stuck, %d held, %d lost; want 1, 2, 0", h.Stuck, h.Held, h.Lost)
 		}
 		s.pass(time.Hour)
 		if s.settled[1] != "done" || e.Health().Stuck != 0 {
@@ -236,14 +237,14 @@ func TestStuckItems_keepNoLease(t *testing.T) {
 	})
 }
 
-// Others have been able to do it ever since.
-func TestStuckItems_haveNothingToLose(t *testing.T) {
+// Other processes have been able to do a stuck item since its lease was lost.
+func TestStuckItems_doNotCountAsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 25*time.Second))
-		s.lost[1] = true // which is noticed after ten seconds
+		s.lost[1] = true // noticed after ten seconds
 		e := s.engine()
-		e.Do = deaf(s)
+		e.Do = ignoringContext(s)
 		e.Limit = func(it item) time.Duration { return time.Duration(it.id*it.id*it.id) * 5 * time.Second }
 		stop := begin(t, e)
 		s.pass(10*time.Second + 1)
@@ -255,15 +256,15 @@ func TestStuckItems_haveNothingToLose(t *testing.T) {
 	})
 }
 
-// A lease that is let go does not press the renewal of the others.
-func TestStuckItems_leaveTheRestItsTime(t *testing.T) {
+// An abandoned lease does not shorten the time for the renewal of the others.
+func TestStuckItems_doNotShortenOtherRenewals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, time.Second, 2*time.Minute))
 		e := s.engine()
 		e.Do = func(ctx context.Context, it item) result {
 			if it.id == 1 {
-				return deaf(s)(ctx, it)
+				return ignoringContext(s)(ctx, it)
 			}
 			return s.do(ctx, it)
 		}
@@ -292,10 +293,10 @@ func TestStuckItems_leaveTheRestItsTime(t *testing.T) {
 	})
 }
 
-func TestHealth_remembersLostLeasesForAWhile(t *testing.T) {
+func TestHealth_reportsLostLeasesForOneTTL(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(s *store, e *machine){
-		"of items in hand": func(s *store, _ *machine) { s.lost[1] = true },
+		"of items that run": func(s *store, _ *machine) { s.lost[1] = true },
 		"of results that cannot be stored": func(s *store, e *machine) {
 			s.failSettle, s.failRenew = always, always
 			e.Limit = func(item) time.Duration { return time.Second }
@@ -304,7 +305,7 @@ func TestHealth_remembersLostLeasesForAWhile(t *testing.T) {
 			first := true
 			e.Claim = func(ctx context.Context, free int) ([]item, error) {
 				items, err := s.claim(ctx, free)
-				if first { // the process stood still
+				if first { // as if the process had been frozen
 					first = false
 					time.Sleep(30 * time.Second)
 				}
@@ -334,7 +335,7 @@ func TestHealth_remembersLostLeasesForAWhile(t *testing.T) {
 					t.Errorf("%d lost, want 2", got)
 				}
 				s.pass(30 * time.Second)
-				if h := e.Health(); h.Lost != 0 || h.Settle != (engine.Trouble{}) {
+				if h := e.Health(); h.Lost != 0 || h.Settle != (engine.Failure{}) {
 					t.Errorf("%d still lost a whole lease later, and %+v", h.Lost, h.Settle)
 				}
 				stopClean(t, stop)

@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// onceFailures is how many calls to the store may fail in a row under Settings.Once.
+	// onceFailures is how many calls of the store may fail in a row under Settings.Once.
 	onceFailures = 5
-	// onceVain is how many claims may get nothing in a row although something is due.
-	// With the waits between them, that is a quarter of a second.
-	onceVain = 8
+	// onceEmpty is how many claims in a row may get nothing although something is due. With
+	// the waits between them, they take a quarter of a second.
+	onceEmpty = 8
 )
 
-// once claims until nothing is left to do, ctx is done or the store does not answer.
-// The items that it starts live below work, as in run.
+// once claims until nothing is left to do, ctx is done or the store does not answer. The
+// contexts of the items that it starts derive from work, as in run.
 func (c *claimer[T, R, K]) once(ctx, work context.Context) {
 	for ctx.Err() == nil && c.err == nil {
 		free := c.r.slots.free()
 		if free == 0 {
-			c.r.claiming.rest()
+			c.r.claiming.idle()
 			select {
 			case <-c.r.slots.freed.given():
 			case <-ctx.Done():
 			}
 			continue
 		}
-		idle := free == c.r.slots.size // before the look: what is settled later, another look sees
+		idle := free == c.r.slots.size // before Until: if results are settled later, the next round sees the items due then
 		c.r.live.wake.forget()
 		wait, known, err := c.until(ctx)
 		if err != nil {
@@ -34,23 +34,23 @@ func (c *claimer[T, R, K]) once(ctx, work context.Context) {
 			continue
 		}
 		c.looks = 0
-		given := !known || c.vain >= onceVain
+		finished := !known || c.empty >= onceEmpty
 		switch {
-		case given && idle:
+		case finished && idle:
 			return
-		case given:
-			c.vain = 0
+		case finished:
+			c.empty = 0
 			c.awaitIdle(ctx)
 			continue
 		}
-		if pause(ctx, max(wait, c.reluctance(c.r.Settings.Poll)), nil) == stopped {
+		if pause(ctx, max(wait, c.emptyClaimWait(c.r.Settings.Poll)), nil) == stopped {
 			return
 		}
 		c.claimAll(ctx, work)
 	}
 }
 
-// claimAll claims as long as there are free slots and a claim gets all that it asks for.
+// claimAll claims as long as slots are free and each claim gets all that it asks for.
 func (c *claimer[T, R, K]) claimAll(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		free := c.r.slots.free()
@@ -63,9 +63,9 @@ func (c *claimer[T, R, K]) claimAll(ctx, work context.Context) {
 			return
 		}
 		if got > 0 {
-			c.vain = 0
+			c.empty = 0
 		} else {
-			c.vain++
+			c.empty++
 		}
 		if got < n {
 			return
@@ -73,7 +73,8 @@ func (c *claimer[T, R, K]) claimAll(ctx, work context.Context) {
 	}
 }
 
-// awaitIdle waits until nothing is in hand, something may be due, or ctx is done.
+// awaitIdle waits until all claimed items are settled, something may be due, or ctx is
+// done.
 func (c *claimer[T, R, K]) awaitIdle(ctx context.Context) {
 	for c.r.slots.free() < c.r.slots.size {
 		select {
@@ -86,10 +87,10 @@ func (c *claimer[T, R, K]) awaitIdle(ctx context.Context) {
 	}
 }
 
-// lookFailed waits after a call of Until that failed.
+// lookFailed waits for the backoff after a call of Until that failed.
 func (c *claimer[T, R, K]) lookFailed(ctx context.Context, err error) {
 	c.looks++
-	if c.givesUp(c.looks, err) {
+	if c.hasFailed(c.looks, err) {
 		return
 	}
 	wait := c.r.backoff(c.looks)
@@ -99,8 +100,9 @@ func (c *claimer[T, R, K]) lookFailed(ctx context.Context, err error) {
 	pause(ctx, wait, nil)
 }
 
-// givesUp ends once when calls have failed so many times in a row.
-func (c *claimer[T, R, K]) givesUp(failures int, err error) bool {
+// hasFailed reports whether once must end because calls have failed too often in a row, and
+// sets c.err.
+func (c *claimer[T, R, K]) hasFailed(failures int, err error) bool {
 	if !c.r.Settings.Once || failures < onceFailures {
 		return false
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-// once is an engine that ends by itself, of a store that speaks of nothing but what is
-// due.
+// once returns an engine that ends by itself. Its Until reports only items that are due
+// already.
 func (s *store) once() *machine {
 	e := s.engine()
 	e.Settings.Once = true
@@ -24,8 +24,8 @@ func (s *store) once() *machine {
 
 // done counts the items that were settled as done.
 func (s *store) done() (n int) {
-	for _, how := range s.settled {
-		if how == "done" {
+	for _, outcome := range s.settled {
+		if outcome == "done" {
 			n++
 		}
 	}
@@ -36,7 +36,7 @@ func TestOnceDoesWhatIsDueAndEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(0, time.Hour, 0))
-		for id := range 25 { // more than slots
+		for id := range 25 { // more than there are slots
 			s.add(soon(id+1, 0, time.Second))
 		}
 
@@ -44,8 +44,8 @@ func TestOnceDoesWhatIsDueAndEnds(t *testing.T) {
 			t.Errorf("Run = %v, want nil", err)
 		}
 
-		if s.done() != 25 || s.inHand != 0 || len(s.waiting) != 1 {
-			t.Errorf("%d of 25 done, %d in hand, %d of 1 waiting", s.done(), s.inHand, len(s.waiting))
+		if s.done() != 25 || s.held != 0 || len(s.waiting) != 1 {
+			t.Errorf("%d of 25 done, %d held, %d of 1 waiting", s.done(), s.held, len(s.waiting))
 		}
 		if took := s.now(); took != 3*time.Second {
 			t.Errorf("took %v, want 3s: three rounds of ten slots", took)
@@ -53,7 +53,7 @@ func TestOnceDoesWhatIsDueAndEnds(t *testing.T) {
 	})
 }
 
-func TestOnceEndsAtOnceWhereNothingIsDue(t *testing.T) {
+func TestOnceEndsAtOnceWhenNothingIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, time.Minute, 0))
@@ -64,9 +64,8 @@ func TestOnceEndsAtOnceWhereNothingIsDue(t *testing.T) {
 	})
 }
 
-// What becomes due because something else has ended is done too, however long others
-// take.
-func TestOnceDoesWhatFollows(t *testing.T) {
+// An item that becomes due because another has ended is done too, however long others take.
+func TestOnceDoesFollowUpItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Millisecond), soon(2, 0, time.Minute))
@@ -90,7 +89,7 @@ func TestOnceDoesWhatFollows(t *testing.T) {
 	})
 }
 
-func TestOnceEndsWhereOthersHoldWhatIsDue(t *testing.T) {
+func TestOnceEndsWhenOthersHoldTheDueItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Second))
@@ -101,12 +100,12 @@ func TestOnceEndsWhereOthersHoldWhatIsDue(t *testing.T) {
 			t.Errorf("Run = %v, done %v; want nil and the one", err, s.settled)
 		}
 		if took := s.now(); took > 2*time.Second || len(s.claims) > 30 {
-			t.Errorf("took %v and %d claims: it neither ends nor rests", took, len(s.claims))
+			t.Errorf("took %v and %d claims: it neither ends nor waits", took, len(s.claims))
 		}
 	})
 }
 
-func TestOnceEndsWhereTheStoreDoesNotAnswer(t *testing.T) {
+func TestOnceEndsWhenTheStoreDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	afterTheFirst := func(call int) error {
 		if call == 1 {
@@ -132,8 +131,8 @@ func TestOnceEndsWhereTheStoreDoesNotAnswer(t *testing.T) {
 				if !errors.Is(err, engine.ErrNotAsked) || !errors.Is(err, errStore) {
 					t.Errorf("Run = %v, want ErrNotAsked and the store's", err)
 				}
-				if s.inHand != 0 || len(s.waiting)+s.done() != 1 {
-					t.Errorf("%d in hand, %d waiting, %d done: what is in hand was not finished", s.inHand, len(s.waiting), s.done())
+				if s.held != 0 || len(s.waiting)+s.done() != 1 {
+					t.Errorf("%d held, %d waiting, %d done: claimed items were not finished", s.held, len(s.waiting), s.done())
 				}
 				if took := s.now(); took > 20*time.Second {
 					t.Errorf("took %v", took)
@@ -143,7 +142,7 @@ func TestOnceEndsWhereTheStoreDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestOnceGoesOnAfterFailures(t *testing.T) {
+func TestOnceContinuesAfterFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -160,12 +159,13 @@ func TestOnceGoesOnAfterFailures(t *testing.T) {
 	})
 }
 
-// The end of the context is as for any Run: what can finish does, the rest is cut off.
+// The end of the context acts as in any Run: items that can finish do, the rest are
+// cancelled.
 func TestOnceDrains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 2*time.Second), soon(2, 0, time.Hour))
-		for id := range 20 { // beyond slots
+		for id := range 20 { // more than there are slots
 			s.add(soon(id+3, 0, time.Hour))
 		}
 		e := s.once()
@@ -186,7 +186,7 @@ func TestOnceDrains(t *testing.T) {
 	})
 }
 
-func TestOnceSaysWhatWasNotStored(t *testing.T) {
+func TestOnceReportsUnsettledResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))

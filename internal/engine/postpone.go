@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// Results that the store cannot take yet are tried again after firstRetry, and then
-// after twice as long each time, up to lastRetry.
+// Results that the store cannot take yet are tried again after firstRetry, and then after
+// twice as long each time, up to lastRetry.
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = time.Second
 )
 
-// maxPostponed is how many postponed results go without a slot. Those beyond keep
-// theirs, so that memory is bounded.
+// maxPostponed is how many postponed results may free their slot. Those beyond it keep
+// their slot, so that memory is bounded.
 const maxPostponed = 10_000
 
-// errPostponed is why postponed results are given up.
+// errPostponed is the reason for which postponed results are discarded.
 var errPostponed = errors.New("engine: the store could not take them yet")
 
-// postponer keeps the results that the store cannot take yet, because another
-// transaction has locked their rows. It tries them again by itself, so neither the
-// settlers nor the slots wait for them. Their leases are renewed meanwhile.
+// postponer keeps the results that the store cannot take yet because another transaction
+// has locked their rows. It retries them itself, so neither the settlers nor the slots wait
+// for them. Their leases are renewed meanwhile.
 type postponer[T, R any, K comparable] struct {
 	settler settler[T, R, K]
 	added   hint
 
-	mu    sync.Mutex
-	waits []postponed[R, K]
+	mu      sync.Mutex
+	waiting []postponed[R, K]
 }
 
 // postponed is a result that waits for another try.
 type postponed[R any, K comparable] struct {
 	outcome[R, K]
-	again time.Time     // when
-	wait  time.Duration // before that
+	again time.Time     // when to try again
+	wait  time.Duration // the wait before that
 	tries int           // that failed
 }
 
@@ -45,17 +45,17 @@ func (p *postponer[T, R, K]) add(batch []outcome[R, K]) {
 	again := time.Now().Add(firstRetry)
 	p.mu.Lock()
 	for _, o := range batch {
-		if len(p.waits) < maxPostponed {
+		if len(p.waiting) < maxPostponed {
 			o.slotless = true
-			p.settler.r.slots.release(1)
+			p.settler.r.slots.put(1)
 		}
-		p.waits = append(p.waits, postponed[R, K]{outcome: o, again: again})
+		p.waiting = append(p.waiting, postponed[R, K]{outcome: o, again: again})
 	}
 	p.mu.Unlock()
 	p.added.give()
 }
 
-// run ends when over is closed and nothing is left.
+// run ends when over is closed and nothing is postponed any more.
 func (p *postponer[T, R, K]) run(ctx context.Context, over <-chan struct{}) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
@@ -79,13 +79,13 @@ func (p *postponer[T, R, K]) run(ctx context.Context, over <-chan struct{}) {
 	}
 }
 
-// due takes out a batch of results whose time has come. Without any, it returns how
-// long to wait for the first, and whether there is one.
+// due removes and returns a batch of results that are due for another try. Without any, it
+// returns how long to wait for the first result, and whether there is one.
 func (p *postponer[T, R, K]) due(now time.Time) (batch []postponed[R, K], wait time.Duration, left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept := p.waits[:0]
-	for _, one := range p.waits {
+	kept := p.waiting[:0]
+	for _, one := range p.waiting {
 		if !now.Before(one.again) && len(batch) < p.settler.r.Settings.Batch {
 			batch = append(batch, one)
 			continue
@@ -95,28 +95,28 @@ func (p *postponer[T, R, K]) due(now time.Time) (batch []postponed[R, K], wait t
 		}
 		kept = append(kept, one)
 	}
-	clear(p.waits[len(kept):])
-	p.waits = kept
+	clear(p.waiting[len(kept):])
+	p.waiting = kept
 	return batch, wait, left
 }
 
-// retry tries to store a batch once more, and puts back what is left.
+// retry tries to store a batch once more, and keeps the results that were not stored.
 func (p *postponer[T, R, K]) retry(ctx context.Context, batch []postponed[R, K]) {
 	s := &p.settler
 	outcomes := make([]outcome[R, K], len(batch))
 	for i, one := range batch {
 		outcomes[i] = one.outcome
 	}
-	s.watch()
+	s.checkLast()
 	later, err := s.try(ctx, outcomes)
 	if err != nil {
 		p.putBack(ctx, batch, err)
 		return
 	}
-	left, stored := apart(batch, later)
+	left, stored := split(batch, later)
 	if len(stored) > 0 {
 		if s.draining() {
-			s.limit = time.Now().Add(s.r.Leases.TTL) // it works: go on
+			s.limit = time.Now().Add(s.r.Leases.TTL) // the store works: go on
 		}
 		outcomes = outcomes[:0]
 		for _, one := range stored {
@@ -127,13 +127,13 @@ func (p *postponer[T, R, K]) retry(ctx context.Context, batch []postponed[R, K])
 	p.putBack(ctx, left, nil)
 }
 
-// putBack lets results wait for another try, after a call that failed or one that did
-// not take them. It gives up those that there is no point in trying again.
+// putBack keeps results for another try, after a call that failed (cause) or that could not
+// store them (nil). It discards results that can no longer be stored in time.
 func (p *postponer[T, R, K]) putBack(ctx context.Context, batch []postponed[R, K], cause error) {
 	s := &p.settler
 	now := time.Now()
 	if cause != nil || s.draining() && !now.Before(s.limit) {
-		batch = p.giveUp(ctx, batch, cause)
+		batch = p.discard(ctx, batch, cause)
 	}
 	slow := 0
 	for i := range batch {
@@ -148,37 +148,37 @@ func (p *postponer[T, R, K]) putBack(ctx context.Context, batch []postponed[R, K
 		one.wait, one.again, one.tries = wait, now.Add(wait), min(one.tries+1, 16)
 	}
 	if slow > 0 {
-		s.r.log.WarnContext(ctx, "results wait, somebody else works on what they are about", "results", slow, "retry_in", lastRetry)
+		s.r.log.WarnContext(ctx, "results postponed, other transactions have locked their rows", "results", slow, "retry_in", lastRetry)
 	}
 	if len(batch) == 0 {
-		s.vigil.rest()
+		s.tracker.idle()
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.waits = append(p.waits, batch...)
+	p.waiting = append(p.waiting, batch...)
 }
 
-// giveUp ends the holds of results that there is no point in trying again, and returns
-// the others.
-func (p *postponer[T, R, K]) giveUp(ctx context.Context, batch []postponed[R, K], cause error) []postponed[R, K] {
+// discard discards the results that can no longer be stored in time, and returns the
+// others.
+func (p *postponer[T, R, K]) discard(ctx context.Context, batch []postponed[R, K], cause error) []postponed[R, K] {
 	if cause == nil {
 		cause = errPostponed
 	}
 	kept := batch[:0]
 	for _, one := range batch {
-		if len(p.settler.giveUp(ctx, []outcome[R, K]{one.outcome}, cause)) > 0 {
+		if len(p.settler.discard(ctx, []outcome[R, K]{one.outcome}, cause)) > 0 {
 			kept = append(kept, one)
 		}
 	}
 	return kept
 }
 
-// count is how many results wait without a slot.
+// count returns how many results wait without a slot.
 func (p *postponer[T, R, K]) count() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, one := range p.waits {
+	for _, one := range p.waiting {
 		if one.slotless {
 			n++
 		}
@@ -186,8 +186,8 @@ func (p *postponer[T, R, K]) count() (n int) {
 	return n
 }
 
-// apart divides a batch into the elements at the given places and the others.
-func apart[E any](batch []E, places []int) (at, others []E) {
+// split divides a batch into the elements at the given indexes and the others.
+func split[E any](batch []E, places []int) (at, others []E) {
 	if len(places) == 0 {
 		return nil, batch
 	}

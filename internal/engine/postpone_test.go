@@ -18,30 +18,30 @@ func TestSettle_storesTheOthersWhileSomeAreLocked(t *testing.T) {
 		}
 		s.lock(3, 4)
 		e := s.engine()
-		e.Settings.Slots = 2 // fewer than could be claimed if those that are locked kept theirs
+		e.Settings.Slots = 2 // fewer than could be claimed if locked results kept their slots
 		stop := begin(t, e)
 
 		s.pass(10 * time.Minute)
 		if len(s.settled) != 18 {
 			t.Errorf("%d settled beside two that are locked, want 18", len(s.settled))
 		}
-		if h := e.Health(); h.InHand != 2 || h.Lost != 0 || h.Settle != (engine.Trouble{}) {
-			t.Errorf("health %+v, want 2 in hand and nothing else", h)
+		if h := e.Health(); h.Held != 2 || h.Lost != 0 || h.Settle != (engine.Failure{}) {
+			t.Errorf("health %+v, want 2 held and nothing else", h)
 		}
 		if got := s.log.count("level=WARN"); got < 1 || got > 2 {
 			t.Errorf("%d warnings, want one for each that waits, at most", got)
 		}
 		s.unlock()
 		s.pass(time.Second)
-		if len(s.settled) != 20 || s.inHand != 0 {
-			t.Errorf("%d settled a second after the locks ended, and %d in hand; want 20 and 0", len(s.settled), s.inHand)
+		if len(s.settled) != 20 || s.held != 0 {
+			t.Errorf("%d settled a second after the locks ended, and %d held; want 20 and 0", len(s.settled), s.held)
 		}
 		stopClean(t, stop)
 	})
 }
 
-// An edit takes milliseconds, and what meets it is stored soon after.
-func TestSettle_triesWhatWasLockedForAMomentSoonAgain(t *testing.T) {
+// An edit takes milliseconds. A result that meets its lock is stored soon after.
+func TestSettle_retriesABrieflyLockedResultSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -57,7 +57,7 @@ func TestSettle_triesWhatWasLockedForAMomentSoonAgain(t *testing.T) {
 	})
 }
 
-func TestDrain_storesTheOthersAndGivesUpWhatStaysLocked(t *testing.T) {
+func TestDrain_storesTheOthersAndDiscardsLockedResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -99,8 +99,9 @@ func TestDrain_waitsForLocksThatEnd(t *testing.T) {
 	})
 }
 
-// A store that fails while results wait is tried again, and what waits is not forgotten.
-func TestSettle_keepsWhatWaitsThroughAnOutage(t *testing.T) {
+// A store that fails while results are postponed is tried again, and no result is
+// forgotten.
+func TestSettle_keepsPostponedResultsThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -114,8 +115,8 @@ func TestSettle_keepsWhatWaitsThroughAnOutage(t *testing.T) {
 		e := s.engine()
 		stop := begin(t, e)
 		s.pass(10 * time.Second)
-		if h := e.Health(); !errors.Is(h.Settle.Err, errStore) || h.InHand != 1 {
-			t.Errorf("health %+v in the outage, want its error and 1 in hand", h)
+		if h := e.Health(); !errors.Is(h.Settle.Err, errStore) || h.Held != 1 {
+			t.Errorf("health %+v in the outage, want its error and 1 held", h)
 		}
 		s.unlock()
 		s.pass(20 * time.Second)

@@ -12,26 +12,26 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is one random course of events.
-type world struct {
+// scenario is one random test case.
+type scenario struct {
 	slots, batch   int
 	maxClaim       int
 	settlers       int
 	linger         time.Duration
 	offsets, takes []time.Duration // of each item
-	announced      []bool          // whether a hint tells of it
+	announced      []bool          // whether a hint announces it
 	ends           []string        // how Do ends
 	claims, stores []bool          // which calls fail; the rest succeed
 	stop           time.Duration
 }
 
-func drawWorld(t *rapid.T) world {
+func drawScenario(t *rapid.T) scenario {
 	ms := func(most int) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.IntRange(0, most), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
 	}
 	n := rapid.IntRange(0, 40).Draw(t, "items")
 	failures := rapid.SliceOfN(rapid.Bool(), 0, 6)
-	return world{
+	return scenario{
 		slots:     rapid.IntRange(1, 6).Draw(t, "slots"),
 		maxClaim:  rapid.IntRange(0, 3).Draw(t, "most in a claim"),
 		batch:     rapid.IntRange(1, 8).Draw(t, "batch"),
@@ -56,9 +56,9 @@ func failing(calls []bool) func(int) error {
 	}
 }
 
-// live lets the engine live through w: first until w.stop, then a second run
-// that has the time for the rest. It returns what is wrong.
-func (w world) live(t *testing.T) (faults []string) {
+// live runs an engine through w: first until w.stop, then a second run with enough time for
+// the rest. It returns the violations.
+func (w scenario) live(t *testing.T) (faults []string) {
 	s := newStore()
 	s.failClaim, s.failSettle = failing(w.claims), failing(w.stores)
 	e := s.engine()
@@ -87,12 +87,12 @@ func (w world) live(t *testing.T) (faults []string) {
 		}
 		return r
 	}
-	mostInHand := 0
+	mostHeld := 0
 	e.Claim = func(ctx context.Context, free int) ([]item, error) {
 		items, err := s.claim(ctx, free)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		mostInHand = max(mostInHand, s.inHand)
+		mostHeld = max(mostHeld, s.held)
 		return items, err
 	}
 
@@ -110,22 +110,22 @@ func (w world) live(t *testing.T) (faults []string) {
 		if err := stop(); err != nil {
 			fault("Run = %v", err)
 		}
-		if s.inHand != 0 {
-			fault("%d in hand after Run", s.inHand)
+		if s.held != 0 {
+			fault("%d held after Run", s.held)
 		}
 	}
 
 	for id := range w.offsets {
-		how := map[string]string{"return": "done", "panic": "exited", "goexit": "exited"}[w.ends[id]]
-		if done[id].Load() != 1 || s.settled[id] != how {
-			fault("item %d done %d times, settled as %q, want once and %q", id, done[id].Load(), s.settled[id], how)
+		outcome := map[string]string{"return": "done", "panic": "exited", "goexit": "exited"}[w.ends[id]]
+		if done[id].Load() != 1 || s.settled[id] != outcome {
+			fault("item %d done %d times, settled as %q, want once and %q", id, done[id].Load(), s.settled[id], outcome)
 		}
 		if s.begun[id] < w.offsets[id] {
 			fault("item %d begun at %v, before it was due at %v", id, s.begun[id], w.offsets[id])
 		}
 	}
-	if mostInHand > w.slots || mostDoing > w.slots {
-		fault("%d in hand, %d being done, with %d slots", mostInHand, mostDoing, w.slots)
+	if mostHeld > w.slots || mostDoing > w.slots {
+		fault("%d held, %d being done, with %d slots", mostHeld, mostDoing, w.slots)
 	}
 	if len(s.settled) != len(w.offsets) {
 		fault("%d settled, want %d", len(s.settled), len(w.offsets))
@@ -137,7 +137,7 @@ func TestRun_doesAndSettlesEachItemOnce(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(rt *rapid.T) {
-		w := drawWorld(rt)
+		w := drawScenario(rt)
 		var faults []string
 		synctest.Test(t, func(t *testing.T) { faults = w.live(t) })
 		for _, fault := range faults {

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// renew keeps the leases in hand until ctx is done, and ends the work of those
-// that are lost.
+// renew renews the leases until ctx is done, and cancels the items of lost leases.
 func (r *run[T, R, K]) renew(ctx context.Context) {
 	interval := r.Leases.TTL / 3
 	next := time.Now().Add(interval)
 	failures := 0
 	for {
-		// A lease claimed during the pause ends later than the next renewal, so
-		// nothing need wake this up.
+		// A lease that is claimed during the pause ends later than the next renewal, so
+		// nothing needs to interrupt the pause.
 		until := next
 		if soonest, ok := r.ledger.soonest(); ok && soonest.Before(next) {
 			until = soonest
@@ -29,8 +28,8 @@ func (r *run[T, R, K]) renew(ctx context.Context) {
 			continue
 		}
 
-		if n := r.ledger.letGo(now); n > 0 {
-			r.log.ErrorContext(ctx, "items stuck, they ignore cancellation and their leases are let go", "count", n)
+		if n := r.ledger.abandonStuck(now); n > 0 {
+			r.log.ErrorContext(ctx, "items stuck, they ignore cancellation and their leases are no longer renewed", "count", n)
 		}
 		next = now.Add(interval)
 		err := r.renewOnce(ctx)
@@ -39,17 +38,17 @@ func (r *run[T, R, K]) renew(ctx context.Context) {
 			continue
 		}
 		failures++
-		wait := min(r.backoff(failures), r.patience())
+		wait := min(r.backoff(failures), r.renewTimeout())
 		next = time.Now().Add(wait)
 		r.log.WarnContext(ctx, "renewal of leases failed", "error", err, "retry_in", wait)
 	}
 }
 
-// patience is how long one try of a renewal, or the wait before another, may
-// take: half of what is left of the first lease to end, so that neither a
-// backoff nor a hanging connection uses up the time in which the store may come
-// back, and never beyond that end, since the items must hear of it.
-func (r *run[T, R, K]) patience() time.Duration {
+// renewTimeout returns how long one call of Renew, or the wait before another, may take. It
+// is half of the time left to the first lease that ends, and at most a third of the TTL.
+// Neither a backoff nor a hanging connection then uses up the time in which the store may
+// recover. It never exceeds the time left, because the items must be cancelled then.
+func (r *run[T, R, K]) renewTimeout() time.Duration {
 	longest := r.Leases.TTL / 3
 	soonest, ok := r.ledger.soonest()
 	if !ok {
@@ -59,14 +58,14 @@ func (r *run[T, R, K]) patience() time.Duration {
 	return min(longest, max(left/2, r.Leases.TTL/100), left)
 }
 
-// renewOnce renews all leases in hand in one call.
+// renewOnce renews all held leases in one call.
 func (r *run[T, R, K]) renewOnce(ctx context.Context) error {
 	keys := r.ledger.keys()
 	if len(keys) == 0 {
-		r.renewing.rest()
+		r.renewing.idle()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.patience())
+	ctx, cancel := context.WithTimeout(ctx, r.renewTimeout())
 	defer cancel()
 
 	asked := time.Now()

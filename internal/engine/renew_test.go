@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestRenew_everyThirdOfTheLease(t *testing.T) {
+func TestRenew_renewsEveryThirdOfTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 45*time.Second), soon(2, 0, time.Second), soon(3, 15*time.Second, 10*time.Second))
@@ -54,11 +54,11 @@ func TestRenew_cancelsTheItemsOfALostLease(t *testing.T) {
 	})
 }
 
-func TestRenew_failing(t *testing.T) {
+func TestRenew_losesTheLeaseOnlyAfterAWholeTTL(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		until time.Duration // when renewal works again
-		hang  bool          // rather than fail at once
+		hang  bool          // instead of failing at once
 		want  string
 	}{
 		"for less than a lease harms nothing":   {until: 29 * time.Second, want: "done at 1m40s"},
@@ -97,7 +97,7 @@ func TestRenew_failing(t *testing.T) {
 	}
 }
 
-func TestRenew_goesOnUntilTheResultIsStored(t *testing.T) {
+func TestRenew_continuesUntilTheResultIsStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
@@ -117,8 +117,8 @@ func TestRenew_goesOnUntilTheResultIsStored(t *testing.T) {
 	})
 }
 
-// A store may use a key again, as long as it says so by a claim.
-func TestRenew_whenAKeyIsUsedAgain(t *testing.T) {
+// A store may use a key again, if a claim returns the key.
+func TestRenew_acceptsAKeyThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		items func() []item
@@ -160,9 +160,9 @@ func TestRenew_whenAKeyIsUsedAgain(t *testing.T) {
 	}
 }
 
-// An item that ignores the loss of its lease must not harm the next one that has
-// a lease of the same key.
-func TestRenew_whenALostKeyIsUsedAgain(t *testing.T) {
+// An item that ignores the loss of its lease must not harm the next item with a lease of
+// the same key.
+func TestRenew_keepsANewLeaseWithALostKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 40*time.Second), soon(2, 15*time.Second, 60*time.Second))
@@ -190,9 +190,8 @@ func TestRenew_whenALostKeyIsUsedAgain(t *testing.T) {
 	})
 }
 
-// A process that was frozen in the middle of a claim wakes up with items that
-// others may have begun.
-func TestRun_neverStartsWhatItsLeaseNoLongerCovers(t *testing.T) {
+// A process that was frozen during a claim resumes with items that others may have started.
+func TestRun_neverStartsItemsWhoseLeaseHasEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0), soon(2, 35*time.Second, 0))

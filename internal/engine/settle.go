@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// settler gathers results into batches and stores them, one batch at a time. There
-// are Settings.Settlers of them, of whom one gathers while the others store.
+// settler gathers results into batches and stores them, one batch at a time. There are
+// Settings.Settlers of them. One gathers while the others store.
 type settler[T, R any, K comparable] struct {
-	r     *run[T, R, K]
-	vigil *vigil
-	turn  chan struct{} // full while one of the settlers gathers
-	limit time.Time     // when to stop trying, once no more results are to come; zero before
-	err   error         // what Run reports: results given up since it was asked to stop
+	r         *run[T, R, K]
+	tracker   *tracker
+	gathering chan struct{} // full while one of the settlers gathers
+	limit     time.Time     // when to stop trying, once no more results come; zero before
+	err       error         // returned by Run: results discarded since Run was asked to stop
 }
 
-// run ends once r.last is closed and what came before is dealt with.
+// run ends once r.last is closed and all earlier results are dealt with.
 func (s *settler[T, R, K]) run(ctx context.Context) {
 	for {
-		s.turn <- struct{}{}
+		s.gathering <- struct{}{}
 		batch := s.gather()
-		<-s.turn
+		<-s.gathering
 		if len(batch) == 0 {
 			return
 		}
@@ -30,8 +30,8 @@ func (s *settler[T, R, K]) run(ctx context.Context) {
 	}
 }
 
-// gather waits for a result and then a little for others. It returns none when
-// none is to come.
+// gather waits for a result and then up to Settings.Linger for more. It returns none when
+// no more results come.
 func (s *settler[T, R, K]) gather() []outcome[R, K] {
 	batch := make([]outcome[R, K], 0, s.r.Settings.Batch)
 	select {
@@ -59,7 +59,7 @@ func (s *settler[T, R, K]) gather() []outcome[R, K] {
 	return batch
 }
 
-// fill adds the results that are there.
+// fill adds the results that are ready.
 func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
 	for len(batch) < cap(batch) {
 		select {
@@ -72,19 +72,19 @@ func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
 	return batch
 }
 
-// settle stores batch, trying again while there is a point in it, and frees its
-// slots.
+// settle stores batch and frees its slots. It tries again until the batch is stored or
+// discarded.
 func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
-	defer s.vigil.rest() // it is stored or given up
+	defer s.tracker.idle() // the batch is stored or discarded
 	for failures := 1; ; failures++ {
-		s.watch()
+		s.checkLast()
 		later, err := s.try(ctx, batch)
 		if err == nil {
-			s.watch()
+			s.checkLast()
 			if s.draining() {
-				s.limit = time.Now().Add(s.r.Leases.TTL) // it works: go on
+				s.limit = time.Now().Add(s.r.Leases.TTL) // the store works: go on
 			}
-			left, stored := apart(batch, later)
+			left, stored := split(batch, later)
 			s.free(stored)
 			if len(left) > 0 {
 				s.r.postponer.add(left)
@@ -92,7 +92,7 @@ func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
 			return
 		}
 
-		batch = s.giveUp(ctx, batch, err)
+		batch = s.discard(ctx, batch, err)
 		if len(batch) == 0 {
 			return
 		}
@@ -102,7 +102,7 @@ func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
 	}
 }
 
-// try stores batch once, and returns the places of the results that are for later.
+// try stores batch once, and returns the indexes of the results to postpone.
 func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) (later []int, err error) {
 	deadline := time.Now().Add(s.r.call())
 	if s.draining() && s.limit.Before(deadline) {
@@ -115,21 +115,21 @@ func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) (late
 	for i, o := range batch {
 		results[i] = o.result
 	}
-	s.vigil.try()
+	s.tracker.try()
 	later, err = s.r.Settle(ctx, results)
-	s.vigil.tried(err)
+	s.tracker.tried(err)
 	return later, err
 }
 
-// giveUp frees the part of batch that there is no point in trying again, and
-// returns the rest.
-func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], cause error) []outcome[R, K] {
+// discard frees the results of batch whose lease has ended, or all when the drain's limit
+// has passed. It returns the rest.
+func (s *settler[T, R, K]) discard(ctx context.Context, batch []outcome[R, K], cause error) []outcome[R, K] {
 	now := time.Now()
-	hopeless := s.draining() && !now.Before(s.limit)
+	pastLimit := s.draining() && !now.Before(s.limit)
 	var kept, lost []outcome[R, K]
 	for _, o := range batch {
-		if hopeless || !now.Before(s.r.ledger.end(o.hold)) {
-			s.r.ledger.giveUp(o.hold, now)
+		if pastLimit || !now.Before(s.r.ledger.end(o.share)) {
+			s.r.ledger.countLost(o.share, now)
 			lost = append(lost, o)
 			continue
 		}
@@ -139,32 +139,32 @@ func (s *settler[T, R, K]) giveUp(ctx context.Context, batch []outcome[R, K], ca
 		return kept
 	}
 	s.r.log.ErrorContext(ctx, "results given up, they could not be stored in time", "count", len(lost), "error", cause)
-	if s.r.isStopping() || s.r.Settings.Once { // else the log has to do: Run goes on
+	if s.r.isStopping() || s.r.Settings.Once { // otherwise the log must do: Run goes on
 		s.err = errors.Join(s.err, fmt.Errorf("%w: %d: %w", ErrUnsettled, len(lost), cause))
 	}
 	s.free(lost)
 	return kept
 }
 
-// free ends the holds of batch and gives its slots back.
+// free ends the lease shares of batch and frees its slots.
 func (s *settler[T, R, K]) free(batch []outcome[R, K]) {
 	slots := 0
 	for _, o := range batch {
-		s.r.ledger.drop(o.hold)
+		s.r.ledger.drop(o.share)
 		if !o.slotless {
 			slots++
 		}
 	}
 	if slots > 0 {
-		s.r.slots.release(slots)
+		s.r.slots.put(slots)
 	}
 }
 
-// end is when to stop trying to store batch.
+// end returns when to stop trying to store batch.
 func (s *settler[T, R, K]) end(batch []outcome[R, K]) time.Time {
 	var end time.Time
 	for _, o := range batch {
-		if t := s.r.ledger.end(o.hold); t.After(end) {
+		if t := s.r.ledger.end(o.share); t.After(end) {
 			end = t
 		}
 	}
@@ -174,7 +174,7 @@ func (s *settler[T, R, K]) end(batch []outcome[R, K]) time.Time {
 	return end
 }
 
-// sleep waits before another try, but not when the drain begins meanwhile.
+// sleep waits before another try. It returns early when the drain begins meanwhile.
 func (s *settler[T, R, K]) sleep(ctx context.Context, d time.Duration) {
 	if s.draining() {
 		pause(ctx, d, nil)
@@ -183,9 +183,8 @@ func (s *settler[T, R, K]) sleep(ctx context.Context, d time.Duration) {
 	pause(ctx, d, s.r.last)
 }
 
-// watch sets the limit when it is seen for the first time that no more results
-// are to come.
-func (s *settler[T, R, K]) watch() {
+// checkLast sets the limit the first time it sees that no more results come.
+func (s *settler[T, R, K]) checkLast() {
 	if s.draining() {
 		return
 	}

@@ -38,7 +38,7 @@ func TestSettle_flushesByAge(t *testing.T) {
 		ms := time.Millisecond
 		s := newStore(soon(1, 0, 0), soon(2, 0, 1*ms), soon(3, 0, 5*ms))
 		e := s.engine()
-		e.Settings.Settlers, e.Settings.Linger = 2, 2*ms // who gather one after the other
+		e.Settings.Settlers, e.Settings.Linger = 2, 2*ms // they gather one after the other
 		stop := begin(t, e)
 		s.pass(time.Second)
 
@@ -77,8 +77,8 @@ func TestSettle_triesTheSameBatchAgain(t *testing.T) {
 	})
 }
 
-// One batch that takes its time, or cannot be stored, does not hold up the next, as
-// long as there are settlers; and the trouble of one is not hidden by the other.
+// A slow or failing batch does not delay the next while another settler is free. The
+// failure of one settler is not hidden by the success of the other.
 func TestSettle_storesSeveralBatchesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestSettle_storesSeveralBatchesAtOnce(t *testing.T) {
 	})
 }
 
-// While leases are renewed, there is a point in trying: nobody else has them.
-func TestSettle_withholdsSlotsWhileItFails(t *testing.T) {
+// While the leases are renewed, settling is tried again: no other process has the items.
+func TestSettle_keepsSlotsTakenWhileItFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -131,8 +131,8 @@ func TestSettle_withholdsSlotsWhileItFails(t *testing.T) {
 		stop := begin(t, e)
 
 		s.pass(10 * time.Minute)
-		if len(s.claims) != 1 || s.inHand != 2 {
-			t.Errorf("%d claims, %d in hand; want 1 and 2 as long as nothing can be settled", len(s.claims), s.inHand)
+		if len(s.claims) != 1 || s.held != 2 {
+			t.Errorf("%d claims, %d held; want 1 and 2 as long as nothing can be settled", len(s.claims), s.held)
 		}
 		down = false
 		s.pass(10 * time.Second)
@@ -146,7 +146,7 @@ func TestSettle_withholdsSlotsWhileItFails(t *testing.T) {
 	})
 }
 
-func TestSettle_givesUpWithTheLease(t *testing.T) {
+func TestSettle_discardsResultsWhenTheirLeaseEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0), soon(2, 0, 0), soon(3, 5*time.Second, 35*time.Second))
@@ -175,8 +175,8 @@ func TestSettle_givesUpWithTheLease(t *testing.T) {
 	})
 }
 
-// What one lease is too late for may still be in time for another.
-func TestSettle_givesUpOnlyThePartThatIsLate(t *testing.T) {
+// One lease may have ended while another lasts.
+func TestSettle_discardsOnlyResultsWhoseLeaseHasEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 25*time.Second), soon(2, 20*time.Second, 5*time.Second))

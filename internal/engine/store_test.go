@@ -23,17 +23,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var errStore = errors.New("store is down")
 
 type (
-	// item is done for as long as takes, or until its context ends.
+	// item is done for as long as takes says, or until its context ends.
 	item struct {
 		id    int
 		due   time.Time
 		takes time.Duration
 		lease int // set by the claim
 	}
-	// result says how the item ended: "done", or why not.
+	// result is the result of an item: "done", or the reason why it is not.
 	result struct {
-		id  int
-		how string
+		id      int
+		outcome string
 	}
 	machine = engine.Engine[item, result, int]
 	batch   struct {
@@ -42,8 +42,8 @@ type (
 	}
 )
 
-// store keeps items in memory and writes down what the engine asks of it.
-// Its failures are switched by fields, set before the engine runs or under mu.
+// store keeps items in memory and records the engine's calls. Fields switch its failures;
+// they are set before the engine runs or under mu.
 type store struct {
 	mu      sync.Mutex
 	start   time.Time
@@ -56,11 +56,11 @@ type store struct {
 	begun   map[int]time.Duration
 	batches []batch // each call of Settle, failed ones included
 	renewed []time.Duration
-	inHand  int
+	held    int
 
 	failClaim, failUntil, failSettle, failRenew func(call int) error
-	lost                                        map[int]bool // leases that somebody else has
-	locked                                      map[int]bool // items that somebody else works on, so that their results have to wait
+	lost                                        map[int]bool // leases that another process has
+	locked                                      map[int]bool // items that another transaction has locked, so that their results must wait
 }
 
 func newStore(items ...item) *store {
@@ -70,7 +70,7 @@ func newStore(items ...item) *store {
 	}
 }
 
-// engine returns one with settings that tests then change.
+// engine returns an engine with settings that tests then change.
 func (s *store) engine() *machine {
 	retry := backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2}
 	return &machine{
@@ -112,7 +112,7 @@ func (s *store) claim(_ context.Context, free int) ([]item, error) {
 		it.lease = len(s.claims)
 		taken, s.waiting = append(taken, it), s.waiting[1:]
 	}
-	s.inHand += len(taken)
+	s.held += len(taken)
 	return taken, nil
 }
 
@@ -136,8 +136,8 @@ func (s *store) do(ctx context.Context, it item) result {
 	s.mu.Lock()
 	s.begun[it.id] = s.now()
 	s.mu.Unlock()
-	// A timer of zero runs in whoever looks at it, and when two do so at once in one
-	// bubble, both with its race context, the race detector of Go 1.26 crashes.
+	// A timer of zero runs in the goroutine that checks it. When two goroutines of one
+	// bubble do so at once, the race detector of Go 1.26 crashes.
 	if it.takes == 0 {
 		return result{it.id, "done"}
 	}
@@ -170,9 +170,9 @@ func (s *store) settle(ctx context.Context, results []result) (later []int, err 
 			later = append(later, i)
 			continue
 		}
-		s.settled[r.id] += r.how // twice would show
+		s.settled[r.id] += r.outcome // storing a result twice would show
 	}
-	s.inHand -= len(results) - len(later)
+	s.held -= len(results) - len(later)
 	return later, nil
 }
 
@@ -188,7 +188,7 @@ func (s *store) renew(_ context.Context, keys []int) ([]int, error) {
 	return slices.DeleteFunc(slices.Clone(keys), func(k int) bool { return s.lost[k] }), nil
 }
 
-// lock lets the results of items wait until unlock.
+// lock makes the results of items wait until unlock.
 func (s *store) lock(ids ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,14 +203,14 @@ func (s *store) unlock() {
 	clear(s.locked)
 }
 
-// soon is an item that is due d from now.
+// soon returns an item that is due d from now.
 func soon(id int, d, takes time.Duration) item {
 	return item{id: id, due: time.Now().Add(d), takes: takes}
 }
 
 func always(int) error { return errStore }
 
-// begin runs e and returns what stops it and tells what Run returned.
+// begin runs e. It returns a function that stops e and returns the error of Run.
 func begin(t *testing.T, e *machine) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -221,8 +221,8 @@ func begin(t *testing.T, e *machine) (stop func() error) {
 	}
 }
 
-// pass lets d of virtual time go by, and all that happens at its end happen. The
-// lock orders what the test read or set before what the engine does meanwhile.
+// pass lets d of virtual time go by, with everything that happens at its end. The lock
+// orders what the test read or set before what the engine does meanwhile.
 func (s *store) pass(d time.Duration) {
 	s.mu.Lock()
 	//lint:ignore SA2001 empty on purpose
@@ -231,7 +231,7 @@ func (s *store) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// stopClean stops an engine that has no reason to complain.
+// stopClean stops an engine whose Run must return nil.
 func stopClean(t *testing.T, stop func() error) {
 	t.Helper()
 	if err := stop(); err != nil {
@@ -239,7 +239,7 @@ func stopClean(t *testing.T, stop func() error) {
 	}
 }
 
-// journal collects what was logged.
+// journal collects log output.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -2,9 +2,9 @@ package engine
 
 import "time"
 
-// isStuck reports whether the item of h has not returned although its context
-// ended so long ago that it should have.
-func (b *ledger[K]) isStuck(h *hold[K], now time.Time) bool {
+// isStuck reports whether the item of h has not returned although its context ended at
+// least b.grace ago.
+func (b *ledger[K]) isStuck(h *share[K], now time.Time) bool {
 	ended := h.limit
 	if l := h.lease; l.isLost() && l.lost.Before(ended) {
 		ended = l.lost
@@ -13,23 +13,23 @@ func (b *ledger[K]) isStuck(h *hold[K], now time.Time) bool {
 	return running && !now.Before(ended.Add(b.grace))
 }
 
-// letGo gives up the leases of which nothing but stuck items is left, and returns
-// how many items these are. They are not renewed from then on, and so run out: else
-// nobody could do the items again for as long as this process lives.
-func (b *ledger[K]) letGo(now time.Time) (stuck int) {
+// abandonStuck abandons the leases whose items are all stuck, and returns the number of
+// these items. Abandoned leases are not renewed and therefore run out. Otherwise no other
+// process could do the items while this process lives.
+func (b *ledger[K]) abandonStuck(now time.Time) (stuck int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.byKey {
-		if !l.isLost() && b.countStuck(l, now) == len(l.holds) {
+		if !l.isLost() && b.countStuck(l, now) == len(l.shares) {
 			l.lost = now
-			stuck += len(l.holds)
+			stuck += len(l.shares)
 		}
 	}
 	return stuck
 }
 
 func (b *ledger[K]) countStuck(l *lease[K], now time.Time) (stuck int) {
-	for h := range l.holds {
+	for h := range l.shares {
 		if b.isStuck(h, now) {
 			stuck++
 		}
@@ -37,9 +37,9 @@ func (b *ledger[K]) countStuck(l *lease[K], now time.Time) (stuck int) {
 	return stuck
 }
 
-// giveUp counts the item of h as one that lost its lease, unless it was counted
-// when that was lost.
-func (b *ledger[K]) giveUp(h *hold[K], now time.Time) {
+// countLost counts the item of h as one that lost its lease, unless it was counted when the
+// lease was lost.
+func (b *ledger[K]) countLost(h *share[K], now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !h.lease.isLost() {
@@ -47,7 +47,7 @@ func (b *ledger[K]) giveUp(h *hold[K], now time.Time) {
 	}
 }
 
-// lose counts items whose lease was lost before their result was stored.
+// lose counts items that lost their lease before their result was stored.
 func (b *ledger[K]) lose(n int, now time.Time) {
 	if n == 0 {
 		return
@@ -59,8 +59,8 @@ func (b *ledger[K]) lose(n int, now time.Time) {
 	b.loss = now
 }
 
-// health returns how many items are stuck, and how many lost their lease, counted
-// until none has for a whole TTL.
+// health returns how many items are stuck, and how many have lost their lease. The second
+// number returns to zero when no item has lost its lease for a whole TTL.
 func (b *ledger[K]) health(now time.Time) (stuck, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// hint is a signal without content. Hints given before one is taken merge into
-// one. The zero hint is ready; it must not be copied.
+// hint is a signal without content. Hints that are given before the first is taken merge
+// into one. The zero hint is ready for use; a hint must not be copied.
 type hint struct {
 	once sync.Once
 	c    chan struct{}
 }
 
-// given is the channel on which a hint can be taken.
+// given returns the channel from which a hint can be taken.
 func (h *hint) given() chan struct{} {
 	h.once.Do(func() { h.c = make(chan struct{}, 1) })
 	return h.c
 }
 
-// give leaves a hint unless one waits already. It never blocks.
+// give sends a hint unless one waits already. It never blocks.
 func (h *hint) give() {
 	select {
 	case h.given() <- struct{}{}:
@@ -28,7 +28,7 @@ func (h *hint) give() {
 	}
 }
 
-// forget takes a hint that waits, if there is one.
+// forget takes the waiting hint, if there is one.
 func (h *hint) forget() {
 	select {
 	case <-h.given():
@@ -36,7 +36,7 @@ func (h *hint) forget() {
 	}
 }
 
-// end says what ended a pause.
+// end is the reason for which a pause ended.
 type end int
 
 const (
@@ -45,8 +45,8 @@ const (
 	stopped            // the context ended first
 )
 
-// pause sleeps for d, unless a hint or the end of ctx comes first. A nil channel
-// gives no hints.
+// pause sleeps for d, unless a hint arrives or ctx ends before. A nil channel gives no
+// hints.
 func pause(ctx context.Context, d time.Duration, hints <-chan struct{}) end {
 	if ctx.Err() != nil {
 		return stopped
@@ -66,8 +66,8 @@ func pause(ctx context.Context, d time.Duration, hints <-chan struct{}) end {
 	}
 }
 
-// jitter returns d give or take a fifth, so that processes started together do
-// not look together for ever.
+// jitter returns d give or take a fifth, so that processes started together do not keep
+// calling the store at the same time.
 func jitter(d time.Duration) time.Duration {
 	fifth := d / 5
 	return d - fifth + rand.N(2*fifth+1)

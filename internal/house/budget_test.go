@@ -3,35 +3,52 @@ package house_test
 import (
 	"fmt"
 	"go/ast"
+	"path"
+	"strings"
 	"testing"
 )
 
 const (
 	maxFileLines     = 400
+	maxTestFileLines = 800 // the tests of one subject share a file
 	maxFunctionLines = 70
-	maxTestLines     = 120 // of a function in a test file: tables are long, and easy to read
+	maxTestLines     = 120 // of a function in a test file: tables are long, but easy to read
 	maxParameters    = 4   // after a context, and after a testing.T
-	maxMethods       = 5   // of an interface, those of embedded ones not counted
+	maxMethods       = 5   // of an interface, including those of embedded interfaces
 	maxFields        = 12
 )
 
-// TestBudget keeps things small enough to be read at one go, and exported names
-// explained.
+// composed are the interfaces with more than maxMethods methods, with their number of
+// methods. They consist of interfaces within maxMethods, and few callers need all of them.
+var composed = map[string]int{
+	"Repository": 32, // all that a Scheduler needs of a store: a decorated store would lose anything else
+	"Scheduler":  23, // what a host calls; no part of it is found by a type assertion
+}
+
+// TestBudget keeps declarations small enough to be read at once, and exported names
+// documented.
 func TestBudget(t *testing.T) {
 	t.Parallel()
-	for _, f := range tree(t) {
-		if lines := f.set.File(f.FileStart).LineCount(); lines > maxFileLines {
-			f.breaks(t, f.FileEnd, fmt.Sprintf("a file of %d lines, more than %d", lines, maxFileLines))
+	files := tree(t)
+	declared := interfaces(files)
+	for _, f := range files {
+		limit := maxFileLines
+		if f.test {
+			limit = maxTestFileLines
 		}
-		f.checkSizes(t)
+		if lines := f.set.File(f.FileStart).LineCount(); lines > limit {
+			f.breaks(t, f.FileEnd, fmt.Sprintf("a file of %d lines, more than %d", lines, limit))
+		}
+		f.checkSizes(t, declared)
 		f.checkDocs(t)
 	}
 }
 
-// checkSizes looks at everything that f declares, at whatever depth.
-func (f file) checkSizes(t *testing.T) {
+// checkSizes checks every declaration in f, at any depth.
+func (f file) checkSizes(t *testing.T, declared map[string]declaration) {
 	t.Helper()
 	wide := map[ast.Expr]bool{} // struct types that may have any number of fields
+	most := map[ast.Expr]int{}  // the allowed number of methods of composed interfaces
 	ast.Inspect(f.File, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
@@ -41,12 +58,17 @@ func (f file) checkSizes(t *testing.T) {
 				f.breaks(t, n.Pos(), fmt.Sprintf("%d parameters, more than %d", count, maxParameters))
 			}
 		case *ast.InterfaceType:
-			if count := methods(n); count > maxMethods {
-				f.breaks(t, n.Pos(), fmt.Sprintf("an interface of %d methods, more than %d", count, maxMethods))
+			limit := max(maxMethods, most[n])
+			if count := f.methods(n, declared); count > limit {
+				f.breaks(t, n.Pos(), fmt.Sprintf("an interface of %d methods, more than %d", count, limit))
 			}
-		case *ast.TypeSpec: // comes before the type that it names
-			row := f.in(".") && n.Name.Name == "Event" // has a field for each column
-			wide[n.Type] = row || n.Name.Name == "settings"
+		case *ast.TypeSpec: // precedes the type that it names
+			row := f.in(".") && n.Name.Name == "Event"               // has a field for each column
+			files := f.in("postgres") && n.Name.Name == "statements" // has a field for each file
+			wide[n.Type] = row || files || n.Name.Name == "settings"
+			if f.in(".") {
+				most[n.Type] = composed[n.Name.Name]
+			}
 		case *ast.StructType:
 			if count := len(flat(n.Fields)); count > maxFields && !wide[n] && !f.test {
 				f.breaks(t, n.Pos(), fmt.Sprintf("a struct of %d fields, more than %d", count, maxFields))
@@ -83,27 +105,94 @@ func parameters(n *ast.FuncType) int {
 	return len(all)
 }
 
-// methods counts those that n names itself.
-func methods(n *ast.InterfaceType) int {
+// declaration is an interface and the file that declares it.
+type declaration struct {
+	file
+	*ast.InterfaceType
+}
+
+// interfaces returns the interfaces that the given files declare, by directory and name.
+func interfaces(files []file) map[string]declaration {
+	declared := make(map[string]declaration)
+	for _, f := range files {
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if i, ok := spec.Type.(*ast.InterfaceType); ok {
+					declared[path.Dir(f.path)+"."+spec.Name.Name] = declaration{f, i}
+				}
+			}
+			return true
+		})
+	}
+	return declared
+}
+
+// methods counts the methods of an interface in f, including those of embedded interfaces
+// of this module.
+func (f file) methods(n *ast.InterfaceType, declared map[string]declaration) int {
 	count := 0
 	for _, member := range n.Methods.List {
 		count += len(member.Names) // an embedded interface has none
+		dir, name := path.Dir(f.path), ""
+		switch embedded := member.Type.(type) {
+		case *ast.Ident:
+			name = embedded.Name
+		case *ast.SelectorExpr:
+			dir, name = f.imported(embedded), embedded.Sel.Name
+		}
+		if d, ok := declared[dir+"."+name]; ok {
+			count += d.methods(d.InterfaceType, declared)
+		}
 	}
 	return count
+}
+
+// imported returns the directory, from the root, of the package that a selector names.
+func (f file) imported(n *ast.SelectorExpr) string {
+	x, ok := n.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, one := range f.Imports {
+		whole := strings.Trim(one.Path.Value, `"`)
+		dir, ours := strings.CutPrefix(whole, module)
+		named := path.Base(whole) == x.Name
+		if one.Name != nil {
+			named = one.Name.Name == x.Name
+		}
+		if ours && named {
+			return path.Clean("." + dir)
+		}
+	}
+	return ""
+}
+
+// TestNoRepositoryIsAskedForItsType forbids type assertions on repositories: they do not
+// find the methods of a decorated repository.
+func TestNoRepositoryIsAskedForItsType(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if n, ok := n.(*ast.TypeAssertExpr); ok && !f.test && strings.EqualFold(lastName(n.X), "repository") {
+				f.breaks(t, n.Pos(), "a type assertion on a repository: what is asked of all belongs into almanac.Repository")
+			}
+			return true
+		})
+	}
 }
 
 // flat returns the type of each field of a list, once for each of its names.
 func flat(list *ast.FieldList) []ast.Expr {
 	var types []ast.Expr
 	for _, field := range list.List {
-		for range max(1, len(field.Names)) { // one without a name is one
+		for range max(1, len(field.Names)) { // a field without a name counts once
 			types = append(types, field.Type)
 		}
 	}
 	return types
 }
 
-// qualified returns the parts of a type that is written pkg.name or *pkg.name.
+// qualified returns the parts of a type written pkg.name or *pkg.name.
 func qualified(n ast.Expr) (pkg, name string) {
 	if star, ok := n.(*ast.StarExpr); ok {
 		n = star.X
@@ -117,4 +206,30 @@ func qualified(n ast.Expr) (pkg, name string) {
 		return "", ""
 	}
 	return x.Name, selector.Sel.Name
+}
+
+// Files of the root package, which a newcomer reads first.
+const (
+	maxRootFiles        = 40
+	maxRootTestFiles    = 50 // those with examples included
+	maxRootExampleFiles = 12
+)
+
+func TestTheRootStaysSmall(t *testing.T) {
+	t.Parallel()
+	var product, tests, examples int
+	for _, f := range tree(t) {
+		switch base := path.Base(f.path); {
+		case path.Dir(f.path) != ".":
+		case !f.test:
+			product++
+		case strings.HasPrefix(base, "example"):
+			tests, examples = tests+1, examples+1
+		default:
+			tests++
+		}
+	}
+	if product == 0 || product > maxRootFiles || tests > maxRootTestFiles || examples > maxRootExampleFiles {
+		t.Errorf("the root has %d files, %d test files and %d of examples; at most %d, %d and %d", product, tests, examples, maxRootFiles, maxRootTestFiles, maxRootExampleFiles)
+	}
 }

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// clockReaders says why a file, by its path, may call time.Now. What is due is
-// decided by the database's clock; a worker's own clock measures durations.
+// clockReaders maps the files that may call time.Now to the reason. The database clock
+// decides what is due; a worker's own clock measures durations.
 func clockReaders() map[string]string {
 	return map[string]string{
-		"watch.go":                        "pairs the database's time with the worker's own",
-		"zoneview.go":                     "what was read of zone rules grows old",
-		"work.go":                         "a claim's answer is as old as the question",
+		"run_clock.go":                    "pairs the database's time with the worker's own",
+		"timezone_view.go":                "what was read of zone rules grows old",
+		"run_work.go":                     "a claim's answer is as old as the question",
 		"run_once.go":                     "a pass waits for the rate of a type",
-		"ahead.go":                        "a confirmation is as old as the question",
+		"run_ahead.go":                    "a confirmation is as old as the question",
 		"postgres/transact.go":            "a claim takes its time",
 		"postgres/keys.go":                "keys are looked up for instants that seem over",
 		"webhook/deliverer.go":            "a delivery takes its time",
@@ -30,9 +30,9 @@ func clockReaders() map[string]string {
 		"internal/engine/renew.go":        "leases are renewed in time",
 		"internal/engine/settle.go":       "settling is tried again until a deadline",
 		"internal/pgserver/postmaster.go": "patience with a server that starts or stops",
-		"cmd/almanac/main.go":             "what comes next is seen from now",
-		"cmd/almanac/measure.go":          "measures a database",
-		"cmd/almanac/progress.go":         "says how fast an import goes",
+		"cmd/command/run.go":              "what comes next is seen from now",
+		"cmd/command/measure.go":          "measures a database",
+		"cmd/command/progress.go":         "says how fast an import goes",
 		"contrib/prometheus/backlog.go":   "compares this machine's clock with the database's, and answers grow old",
 		"contrib/prometheus/delivery.go":  "a delivery takes its time",
 		"contrib/otel/backlog.go":         "compares this machine's clock with the database's, and answers grow old",
@@ -42,8 +42,8 @@ func clockReaders() map[string]string {
 	}
 }
 
-// checkCalls keeps the clock and time zones in few files, and initialisers, skips and
-// sleeps out. What serves tests, by importing testing, is held to the rules for them.
+// checkCalls restricts the clock and time zones to a few files, and forbids initializers,
+// skips and sleeps. Packages that import testing follow the rules for tests.
 func (f file) checkCalls(t *testing.T) {
 	t.Helper()
 	imported := f.imports()
@@ -55,7 +55,7 @@ func (f file) checkCalls(t *testing.T) {
 		case !f.test && clockReaders()[f.path] == "" && f.refers(n, "time", "Now"):
 			f.breaks(t, n.Pos(), "time.Now: this file has no reason on the list to read the clock")
 		case !f.test && !f.in("internal/zoneinfo") && f.usesZone(n):
-			f.breaks(t, n.Pos(), "a time zone: wall times become instants in resolve.go only, by the zones of internal/zoneinfo")
+			f.breaks(t, n.Pos(), "a time zone: wall times become instants in calendar/resolve.go only, by the zones of internal/zoneinfo")
 		case forTests && !bubbles && f.refers(n, "time", "Sleep"):
 			f.breaks(t, n.Pos(), "time.Sleep: tests sleep under testing/synctest only")
 		case forTests && skips(n):
@@ -67,8 +67,8 @@ func (f file) checkCalls(t *testing.T) {
 	})
 }
 
-// usesZone says whether n loads a zone as the standard library does, or makes an instant of
-// a wall time in another zone than UTC.
+// usesZone reports whether n loads a zone with the standard library, or converts a wall
+// time to an instant in a zone other than UTC.
 func (f file) usesZone(n ast.Node) bool {
 	for _, name := range []string{"LoadLocation", "LoadLocationFromTZData", "ParseInLocation", "Local"} {
 		if f.refers(n, "time", name) {
@@ -79,7 +79,7 @@ func (f file) usesZone(n ast.Node) bool {
 	return ok && f.refers(call.Fun, "time", "Date") && !f.refers(call.Args[len(call.Args)-1], "time", "UTC")
 }
 
-// readsClock says whether f calls time.Now, or passes it on.
+// readsClock reports whether f calls time.Now, or uses it as a value.
 func (f file) readsClock() bool {
 	found := false
 	ast.Inspect(f.File, func(n ast.Node) bool {

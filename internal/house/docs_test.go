@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkDocs wants a comment on each name that f exports to other modules.
+// checkDocs requires a comment on each name that f exports to other modules.
 func (f file) checkDocs(t *testing.T) {
 	t.Helper()
 	if f.test || f.Name.Name == "main" || f.in("internal") {
@@ -29,8 +29,8 @@ func (f file) checkDocs(t *testing.T) {
 	}
 }
 
-// checkSpec accepts, for the constants and variables of a group, also the comment
-// of the group or one at the end of the line.
+// checkSpec requires a comment. For grouped constants and variables, it also accepts the
+// comment of the group or one at the end of the line.
 func (f file) checkSpec(t *testing.T, decl *ast.GenDecl, spec ast.Spec) {
 	t.Helper()
 	grouped := decl.Lparen.IsValid()
@@ -57,7 +57,7 @@ func (f file) checkSpec(t *testing.T, decl *ast.GenDecl, spec ast.Spec) {
 	}
 }
 
-// wantDoc wants doc to begin with one of names, if any of them is exported.
+// wantDoc requires that doc begins with one of names, if any of them is exported.
 func (f file) wantDoc(t *testing.T, doc *ast.CommentGroup, names ...*ast.Ident) {
 	t.Helper()
 	begins := func(name *ast.Ident) bool { return beginsWith(doc.Text(), name.Name) }
@@ -67,12 +67,12 @@ func (f file) wantDoc(t *testing.T, doc *ast.CommentGroup, names ...*ast.Ident) 
 	f.breaks(t, names[0].Pos(), names[0].Name+" has no doc comment that begins with its name")
 }
 
-// isError says whether n is the method of the error interface, which says all.
+// isError reports whether n is the Error method of an error, which needs no comment.
 func isError(n *ast.FuncDecl) bool {
 	return n.Recv != nil && n.Name.Name == "Error" && n.Type.Params.NumFields() == 0
 }
 
-// beginsWith says whether the first word of text, after an article, is name.
+// beginsWith reports whether the first word of text, after an article, is name.
 func beginsWith(text, name string) bool {
 	for _, article := range []string{"A ", "An ", "The "} {
 		text = strings.TrimPrefix(text, article)
@@ -82,7 +82,7 @@ func beginsWith(text, name string) bool {
 	return ok && next != '_' && !unicode.IsLetter(next) && !unicode.IsDigit(next)
 }
 
-// receiverExported says whether others can name what n belongs to.
+// receiverExported reports whether n is a function or a method of an exported type.
 func receiverExported(n *ast.FuncDecl) bool {
 	if n.Recv == nil {
 		return true
@@ -92,9 +92,9 @@ func receiverExported(n *ast.FuncDecl) bool {
 		switch x := of.(type) {
 		case *ast.StarExpr:
 			of = x.X
-		case *ast.IndexExpr: // has one type parameter
+		case *ast.IndexExpr: // one type parameter
 			of = x.X
-		case *ast.IndexListExpr: // has several
+		case *ast.IndexListExpr: // several type parameters
 			of = x.X
 		case *ast.Ident:
 			return x.IsExported()

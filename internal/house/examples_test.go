@@ -2,27 +2,36 @@ package house_test
 
 import (
 	"go/ast"
-	"go/doc"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestEveryTypeHasAnExample wants, for each type that a library of the house exports,
-// an example that its documentation shows, and the output that proves it.
-func TestEveryTypeHasAnExample(t *testing.T) {
+// constructor matches the functions with which a program starts to use a library.
+var constructor = regexp.MustCompile(`^(New|Parse|Load|Open)`)
+
+// TestEveryConstructorHasAnExample requires that an example, or a helper in the files of the
+// examples, uses each constructor that a library exports.
+func TestEveryConstructorHasAnExample(t *testing.T) {
 	t.Parallel()
-	shown := map[string]bool{} // by directory and name
+	used := map[string]bool{} // by directory and name
 	files := tree(t)
 	for _, f := range files {
 		if !f.test {
 			continue
 		}
-		for _, e := range doc.Examples(f.File) {
-			name, _, _ := strings.Cut(e.Name, "_")
-			if name != "" && e.Output != "" {
-				shown[path.Join(path.Dir(f.path), name)] = true
+		for _, decl := range f.Decls {
+			one, ok := decl.(*ast.FuncDecl)
+			if !ok || !strings.HasPrefix(one.Name.Name, "Example") && !strings.HasPrefix(path.Base(f.path), "example") {
+				continue
 			}
+			ast.Inspect(one, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					used[path.Join(path.Dir(f.path), s.Sel.Name)] = true
+				}
+				return true
+			})
 		}
 	}
 	for _, f := range files {
@@ -30,15 +39,9 @@ func TestEveryTypeHasAnExample(t *testing.T) {
 			continue
 		}
 		for _, decl := range f.Decls {
-			group, ok := decl.(*ast.GenDecl)
-			if !ok {
-				continue
-			}
-			for _, spec := range group.Specs {
-				one, ok := spec.(*ast.TypeSpec)
-				if ok && one.Name.IsExported() && !shown[path.Join(path.Dir(f.path), one.Name.Name)] {
-					f.breaks(t, one.Pos(), one.Name.Name+" has no example with output")
-				}
+			one, ok := decl.(*ast.FuncDecl)
+			if ok && one.Recv == nil && constructor.MatchString(one.Name.Name) && !used[path.Join(path.Dir(f.path), one.Name.Name)] {
+				f.breaks(t, one.Pos(), one.Name.Name+" is in no example")
 			}
 		}
 	}

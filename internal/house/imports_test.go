@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestImports keeps the arrows between the rooms, each foreign module where it
-// belongs, and some of the standard library out of most places.
+// TestImports checks the directions of imports between packages, and the packages that may
+// import each foreign module and some packages of the standard library.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	files := tree(t)
@@ -26,7 +26,7 @@ func TestImports(t *testing.T) {
 func (f file) checkImports(t *testing.T) {
 	t.Helper()
 	for name, spec := range f.imports() {
-		for _, rule := range []string{f.wrongRoom(name), f.wrongHome(name)} {
+		for _, rule := range []string{f.wrongImport(name), f.wrongHome(name)} {
 			if rule != "" {
 				f.breaks(t, spec.Pos(), "imports "+name+": "+rule)
 			}
@@ -34,19 +34,24 @@ func (f file) checkImports(t *testing.T) {
 	}
 }
 
-// wrongRoom returns the rule between rooms that f breaks by importing name, or
-// "".
-func (f file) wrongRoom(name string) string {
-	room, ours := strings.CutPrefix(name+"/", module+"/")
-	room = strings.TrimSuffix(room, "/") // "" is the root package
-	if ours && within(room, "examples", "cmd") && !f.in(room) {
-		return "nothing imports examples or cmd"
+// wrongImport returns the rule between packages that f breaks by importing name, or "".
+func (f file) wrongImport(name string) string {
+	pkg, ours := strings.CutPrefix(name+"/", module+"/")
+	pkg = strings.TrimSuffix(pkg, "/") // "" is the root package
+	if ours && within(pkg, "examples", "cmd/almanac") && !f.in(pkg) {
+		return "nothing imports a program"
 	}
-	if ours && within(room, "contrib") && !f.in(room, "examples") {
+	if ours && within(pkg, "cmd") && !f.in("cmd", "examples") {
+		return "only programs import cmd"
+	}
+	if ours && within(pkg, "contrib") && !f.in(pkg, "examples") {
 		return "only examples import contrib"
 	}
 	if f.test {
 		return ""
+	}
+	if ours && within(pkg, "internal") && f.in("cmd") {
+		return "cmd imports nothing internal: what is internal to one release is not to the next"
 	}
 	adapters := []string{"postgres", "webhook", "httpapi", "almanactest"}
 	switch {
@@ -54,29 +59,34 @@ func (f file) wrongRoom(name string) string {
 		if !standard(name) {
 			return "machinery imports the standard library only"
 		}
+	case f.in("calendar"):
+		nouns := []string{"internal/civil", "internal/excerpt", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron"}
+		if !standard(name) && !(ours && slices.Contains(nouns, pkg)) {
+			return "the calendar imports the standard library and " + strings.Join(nouns, ", ") + " only"
+		}
 	case f.in("."):
-		nouns := []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron"}
+		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt"}
 		foreign := []string{"github.com/google/uuid", "golang.org/x/time/rate"}
-		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, room)) {
+		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, pkg)) {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("contrib"):
-		if ours && room != "" && !f.in(room) {
-			return "of ours, contrib imports the root only: what is internal to one release is not to the next"
+		if ours && pkg != "" && pkg != "calendar" && !f.in(pkg) {
+			return "of ours, contrib imports the root and the calendar only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
-		algorithms := []string{"internal/backoff", "internal/jsonb"}
-		if ours && room != "" && !slices.Contains(algorithms, room) && !sameAdapter(f, room, adapters) {
-			return "of ours, an adapter imports the root and " + strings.Join(algorithms, ", ") + " only"
+		below := []string{"calendar", "internal/backoff", "internal/jsonb"}
+		if ours && pkg != "" && !slices.Contains(below, pkg) && !sameAdapter(f, pkg, adapters) {
+			return "of ours, an adapter imports the root and " + strings.Join(below, ", ") + " only"
 		}
 	}
 	return ""
 }
 
-// wrongHome returns the rule about foreign modules, or about zone data, that f
-// breaks by importing name, or "".
+// wrongHome returns the rule about foreign modules or zone data that f breaks by importing
+// name, or "".
 func (f file) wrongHome(name string) string {
-	tests := f.test || f.in("internal/pgtest", "internal/watchtest")
+	tests := f.test || f.in("internal/pgtest", "internal/watchtest", "internal/calendartest")
 	homes := map[string]struct {
 		right bool
 		rule  string
@@ -119,24 +129,24 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/pgserver"}
+	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/pgserver"}
 }
 
-// sameAdapter says whether f and room belong to one and the same adapter.
-func sameAdapter(f file, room string, adapters []string) bool {
+// sameAdapter reports whether f and pkg belong to the same adapter.
+func sameAdapter(f file, pkg string, adapters []string) bool {
 	return slices.ContainsFunc(adapters, func(adapter string) bool {
-		return f.in(adapter) && within(room, adapter)
+		return f.in(adapter) && within(pkg, adapter)
 	})
 }
 
-// standard says whether name is a package of the standard library: only of
-// those has the first element no dot.
+// standard reports whether name is a package of the standard library: its first element has
+// no dot.
 func standard(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(first, ".")
 }
 
-// within says whether name is one of parents or lies below it.
+// within reports whether name is one of parents or below one.
 func within(name string, parents ...string) bool {
 	return slices.ContainsFunc(parents, func(parent string) bool {
 		return name == parent || strings.HasPrefix(name, parent+"/")

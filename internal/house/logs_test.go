@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// keyForm is snake_case, the one style of keys in logs.
+// keyForm is snake_case, the form of all keys in logs.
 var keyForm = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// keysOfErrors are names for an error that are not the one: "error".
+// keysOfErrors are forbidden keys for an error. The required key is "error".
 func keysOfErrors() []string { return []string{"err", "cause", "failure", "exception", "panic"} }
 
-// TestLogsHaveOneStyle wants keys of log lines in snake_case, errors under "error", and
-// the idempotency key in every line about an event.
+// TestLogsHaveOneStyle requires snake_case keys, the key "error" for errors, and the
+// idempotency key in every line about an event.
 func TestLogsHaveOneStyle(t *testing.T) {
 	t.Parallel()
 	keys := 0
@@ -78,13 +78,13 @@ func (f file) checkLogs(t *testing.T, decl ast.Decl) int {
 	return count
 }
 
-// makesAttr says whether a call makes an attribute, as slog.String does.
+// makesAttr reports whether a call creates an attribute, as slog.String does.
 func (f file) makesAttr(call *ast.CallExpr) bool {
 	makers := []string{"Any", "Bool", "Duration", "Float64", "Group", "Int", "Int64", "String", "Time", "Uint64"}
 	return slices.ContainsFunc(makers, func(name string) bool { return f.refers(call.Fun, "log/slog", name) })
 }
 
-// valuesOf returns where keys and values begin among the arguments of a call that logs.
+// valuesOf returns the index of the first key among the arguments of a log call.
 func valuesOf(call *ast.CallExpr) int {
 	const none = 1 << 10
 	selector, ok := call.Fun.(*ast.SelectorExpr)
@@ -102,7 +102,7 @@ func valuesOf(call *ast.CallExpr) int {
 	return none
 }
 
-// lastName is the name that an expression ends with, "log" of "s.r.log".
+// lastName returns the last name of an expression: "log" of "s.r.log".
 func lastName(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.Ident:
@@ -113,7 +113,7 @@ func lastName(x ast.Expr) string {
 	return ""
 }
 
-// isAnError says whether an expression has the name of an error.
+// isAnError reports whether an expression has the name of an error.
 func isAnError(x ast.Expr) bool {
 	return slices.Contains([]string{"err", "Err", "PlanErr"}, lastName(x))
 }

@@ -14,20 +14,25 @@ import (
 	"testing"
 )
 
-// TestModulesCanBeAdded publishes the modules that hosts add, as the next release would,
-// and adds each alone to a fresh module. A replace means nothing there: what a module
-// requires of ours must be a version that a release has.
+// TestModulesCanBeAdded publishes the modules that hosts use, as the next release would,
+// and adds each to a new module, the program as a tool. There a replace directive has no
+// effect: each required version of our own modules must be a released one.
 func TestModulesCanBeAdded(t *testing.T) {
 	t.Parallel()
 	version := releaseVersion(t)
 	proxy := t.TempDir()
 	var libraries []string
 	for _, dir := range modules(t) {
-		if dir == "." || strings.HasPrefix(dir, "contrib/") {
-			publish(t, proxy, dir, version)
-			fillCache(t, dir)
+		switch {
+		case dir == "." || strings.HasPrefix(dir, "contrib/"):
 			libraries = append(libraries, path.Join(module, dir))
+		case dir == "cmd":
+			libraries = append(libraries, path.Join(module, dir, "command"))
+		default:
+			continue
 		}
+		publish(t, proxy, dir, version)
+		fillCache(t, dir)
 	}
 	environment := hostEnvironment(t, proxy)
 	for _, library := range libraries {
@@ -38,9 +43,11 @@ func TestModulesCanBeAdded(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(host, "main.go"), []byte(main), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, args := range [][]string{
-				{"mod", "init", "example.com/host"}, {"get", library + "@" + version}, {"build", "-trimpath", "-o", os.DevNull, "."},
-			} {
+			steps := [][]string{{"mod", "init", "example.com/host"}, {"get", library + "@" + version}, {"build", "-trimpath", "-o", os.DevNull, "."}}
+			if tool := path.Join(module, "cmd", "almanac"); library == path.Join(module, "cmd", "command") {
+				steps = append(steps, []string{"get", "-tool", tool + "@" + version}, []string{"tool", "almanac", "--version"})
+			}
+			for _, args := range steps {
 				cmd := exec.CommandContext(t.Context(), "go", args...)
 				cmd.Dir, cmd.Env = host, environment
 				if said, err := cmd.CombinedOutput(); err != nil {
@@ -51,7 +58,8 @@ func TestModulesCanBeAdded(t *testing.T) {
 	}
 }
 
-// releaseVersion is the version that the modules require of each other: the next release.
+// releaseVersion returns the version that the modules require of each other: the next
+// release.
 func releaseVersion(t *testing.T) string {
 	t.Helper()
 	version := ""
@@ -78,7 +86,7 @@ func releaseVersion(t *testing.T) string {
 	return version
 }
 
-// publish writes a module as a file proxy has it.
+// publish writes a module in the format of a file proxy.
 func publish(t *testing.T, proxy, dir, version string) {
 	t.Helper()
 	name, source := path.Join(module, dir), filepath.Join(moduleRoot(t), dir)
@@ -104,7 +112,7 @@ func publish(t *testing.T, proxy, dir, version string) {
 	}
 }
 
-// pack writes the files of a module, but not those of modules below it, to an archive.
+// pack writes the files of a module, without nested modules, to an archive.
 func pack(archive, source, prefix string) error {
 	file, err := os.Create(archive)
 	if err != nil {
@@ -122,7 +130,7 @@ func pack(archive, source, prefix string) error {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() || entry.Name() == ".git" { // of a work tree it is a file
+		if !entry.Type().IsRegular() || entry.Name() == ".git" { // in a work tree .git is a file
 			return nil
 		}
 		rel, err := filepath.Rel(source, name)
@@ -148,18 +156,18 @@ func pack(archive, source, prefix string) error {
 	return err
 }
 
-// fillCache has the module cache of this machine hold what a module needs.
+// fillCache downloads the dependencies of a module to this machine's module cache.
 func fillCache(t *testing.T, dir string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...")
 	cmd.Dir, cmd.Env = filepath.Join(moduleRoot(t), dir), append(os.Environ(), "GOWORK=off")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go list in %s: %v\n%s", dir, err, said)
 	}
 }
 
-// hostEnvironment is that of a host who has no workspace and a module cache of their own.
-// Modules of others come from the cache of this machine, and nothing from a network.
+// hostEnvironment is the environment of a host without a workspace and with an empty module
+// cache. Other modules come from this machine's cache, and nothing from the network.
 func hostEnvironment(t *testing.T, proxy string) []string {
 	t.Helper()
 	var is struct{ GOMODCACHE, GOFLAGS string }

@@ -15,19 +15,19 @@ import (
 	"testing"
 )
 
-// module is the path of the module at the root of the tree. The others have it and
-// their directory for their path, so that all names are as if there were one.
+// module is the path of the root module. The path of each other module is this path and its
+// directory, so all package paths look as in one module.
 const module = "github.com/almanac-go/almanac"
 
 // file is one parsed file of the tree.
 type file struct {
 	*ast.File
-	path string // from the root of the module, with slashes
+	path string // from the root, with slashes
 	test bool   // its name ends in _test.go
 	set  *token.FileSet
 }
 
-// tree parses every Go file of the house, whatever its module and its build
+// tree parses every Go file of the repository, in all modules and with all build
 // constraints.
 func tree(t *testing.T) []file {
 	t.Helper()
@@ -81,31 +81,30 @@ func moduleRoot(t *testing.T) string {
 	return dir
 }
 
-// apart are the modules that are no part of the house: programs that break it, measure
-// it, and migrate it by the tools of others, with rules of their own.
-func apart() []string { return []string{"bench", "chaos", "migrators"} }
+// separate returns the modules that these tests omit: programs that inject faults, measure,
+// and migrate with other tools. They have rules of their own.
+func separate() []string { return []string{"bench", "chaos", "migrators"} }
 
-// foreign says whether what lies below dir is no source of the house.
+// foreign reports whether the tests omit the source below dir.
 func foreign(root, dir string) bool {
 	base := filepath.Base(dir)
-	return base == "testdata" || base == ".git" || filepath.Dir(dir) == root && slices.Contains(apart(), base)
+	return base == "testdata" || base == ".git" || filepath.Dir(dir) == root && slices.Contains(separate(), base)
 }
 
-// holdsModule takes a go.mod that it cannot examine for one that is there.
+// holdsModule reports whether dir has a go.mod, or one that cannot be examined.
 func holdsModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// in says whether f lies in one of rooms or below it; "." is the root package
-// alone.
-func (f file) in(rooms ...string) bool {
-	return slices.ContainsFunc(rooms, func(room string) bool {
-		return path.Dir(f.path) == room || room != "." && strings.HasPrefix(f.path, room+"/")
+// in reports whether f is in one of packages or below it; "." is only the root package.
+func (f file) in(packages ...string) bool {
+	return slices.ContainsFunc(packages, func(pkg string) bool {
+		return path.Dir(f.path) == pkg || pkg != "." && strings.HasPrefix(f.path, pkg+"/")
 	})
 }
 
-// imports returns what f imports, by path.
+// imports returns the imports of f, by path.
 func (f file) imports() map[string]*ast.ImportSpec {
 	specs := map[string]*ast.ImportSpec{}
 	for _, spec := range f.Imports {
@@ -118,8 +117,8 @@ func (f file) imports() map[string]*ast.ImportSpec {
 	return specs
 }
 
-// refers says whether n is pkg.name, where pkg is a package of the standard
-// library by its path, under whatever name f imports it.
+// refers reports whether n is pkg.name, for the path of a package of the standard library,
+// whatever name f imports it under.
 func (f file) refers(n ast.Node, pkg, name string) bool {
 	selector, ok := n.(*ast.SelectorExpr)
 	if !ok || selector.Sel.Name != name {

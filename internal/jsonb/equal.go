@@ -7,9 +7,9 @@ import (
 	"reflect"
 )
 
-// Equal reports whether two texts are equal as jsonb: blanks, the order of members,
-// escapes and the way a number is written make no difference. A text of which
-// [Problem] complains is equal to none.
+// Equal reports whether two texts are equal as jsonb. It ignores white space, the order of
+// members, escapes and the notation of numbers. A text with a [Problem] is equal to no
+// text.
 func Equal(a, b []byte) bool {
 	x, ok := valueOf(a)
 	if !ok {
@@ -29,14 +29,14 @@ func valueOf(text []byte) (value any, ok bool) {
 	return plain(value), err == nil
 }
 
-// number is a number as all its texts agree on it, such as "100" of 1e2.
+// number is a number in one notation for all its texts, such as "100" for 1e2.
 type number string
 
 // plain replaces the numbers within a value.
 func plain(value any) any {
 	switch v := value.(type) {
 	case json.Number:
-		r, ok := new(big.Rat).SetString(v.String()) // of a length that Problem bounds
+		r, ok := new(big.Rat).SetString(v.String()) // Problem bounds the length
 		if !ok {
 			return v
 		}

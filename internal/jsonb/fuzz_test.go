@@ -8,8 +8,8 @@ import (
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
-// Decoded, an object has each of its members once: where one was repeated, less is
-// left of the text.
+// Decoding keeps each member of an object once. If a member was repeated, fewer tokens are
+// left.
 func FuzzProblem(f *testing.F) {
 	for _, text := range []string{
 		`{"a": [1, -2.5e3, "é \ud83c\udf82\n\"\\", null, true], "b": {"a": {}}}`, `{"a": 1, "\u0061": 2}`,

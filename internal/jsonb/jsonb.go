@@ -1,7 +1,6 @@
-// Package jsonb knows which JSON texts PostgreSQL can keep as jsonb. All of them
-// are JSON, but not all JSON is a jsonb: it has no U+0000 and no half characters,
-// of the members of one name it keeps the last, its numbers end somewhere, and so
-// does its stack (PostgreSQL manual, section 8.14).
+// Package jsonb checks which JSON texts PostgreSQL can store as jsonb. Not every JSON text
+// qualifies: jsonb has no U+0000 and no half surrogate pairs, keeps the last of repeated
+// members, and bounds numbers and nesting (PostgreSQL manual, section 8.14).
 package jsonb
 
 import (
@@ -18,7 +17,7 @@ const (
 	maxNumber = 64 // bytes
 )
 
-// Problem says what a valid JSON text contains that cannot be kept, or "".
+// Problem describes what jsonb cannot store in a valid JSON text, or returns "".
 func Problem(text []byte) string {
 	if !utf8.Valid(text) || HalfCharacter(text) {
 		return "characters that cannot be stored"
@@ -50,8 +49,8 @@ func Problem(text []byte) string {
 	return ""
 }
 
-// tokenLength is how long the string or the number is with which the text begins,
-// and 1 for anything else.
+// tokenLength returns the length of the string or number at the start of text, and 1 for
+// anything else.
 func tokenLength(text []byte) int {
 	n := 1
 	switch c := text[0]; {
@@ -70,27 +69,27 @@ func tokenLength(text []byte) int {
 	return n
 }
 
-// unquoted is what a string means.
+// unquoted returns the value of a JSON string.
 func unquoted(token []byte) string {
 	if bytes.IndexByte(token, '\\') < 0 {
 		return string(token[1 : len(token)-1])
 	}
 	var meant string
-	_ = json.Unmarshal(token, &meant) // a part of a text that is valid
+	_ = json.Unmarshal(token, &meant) // a part of a valid text
 	return meant
 }
 
-// nesting is the objects and lists that a token lies within, the innermost last.
+// nesting is the objects and lists around a token, the innermost last.
 type nesting []level
 
-// level is an object or a list, and what was seen of it.
+// level is an object or a list, and its state.
 type level struct {
 	object bool
-	named  bool // of an object: what comes next is a value
+	named  bool // of an object: the next token is a value
 	names  map[string]bool
 }
 
-// pass takes a token of one character.
+// pass processes a token of one character.
 func (n *nesting) pass(c byte) {
 	switch c {
 	case '{', '[':
@@ -102,7 +101,7 @@ func (n *nesting) pass(c byte) {
 	}
 }
 
-// repeats takes a string, and reports whether it is the name of a member that its
+// repeats processes a string. It reports whether the string is a member name that its
 // object has already.
 func (n nesting) repeats(word string) bool {
 	if len(n) == 0 || !n[len(n)-1].object || n[len(n)-1].named {
@@ -117,7 +116,7 @@ func (n nesting) repeats(word string) bool {
 	return repeated
 }
 
-// inRange reports whether n is short and a float64 comes near it.
+// inRange reports whether n is short enough and near a float64.
 func inRange(n json.Number) bool {
 	f, err := n.Float64()
 	mantissa, _, _ := strings.Cut(strings.ToLower(n.String()), "e")
@@ -125,9 +124,8 @@ func inRange(n json.Number) bool {
 	return err == nil && len(n) <= maxNumber && !vanished
 }
 
-// HalfCharacter reports whether a valid JSON text holds an escaped half of a
-// UTF-16 pair without the other, which encoding/json would silently replace and
-// PostgreSQL refuses.
+// HalfCharacter reports whether a valid JSON text contains an escaped surrogate without its
+// pair. encoding/json silently replaces it, and PostgreSQL refuses it.
 func HalfCharacter(text []byte) bool {
 	for i := 0; i+1 < len(text); i++ {
 		if text[i] != '\\' {
@@ -135,7 +133,7 @@ func HalfCharacter(text []byte) bool {
 		}
 		r, ok := escaped(text[i:])
 		if !ok {
-			i++ // another escape, perhaps of a backslash
+			i++ // another escape, possibly of a backslash
 			continue
 		}
 		i += 5
@@ -151,7 +149,7 @@ func HalfCharacter(text []byte) bool {
 	return false
 }
 
-// escaped returns the code unit of an escape such as \u00e9 at the beginning of text.
+// escaped returns the code unit of an escape such as \u00e9 at the start of text.
 func escaped(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -160,10 +158,9 @@ func escaped(text []byte) (rune, bool) {
 	return rune(unit), err == nil
 }
 
-// Merge returns target with a merge patch applied (RFC 7396): members of an object
-// replace those of target, objects are merged into objects, and null removes. What
-// does not change keeps its text. A patch that is no JSON is returned as it is, for
-// the caller to refuse.
+// Merge returns target with a merge patch applied (RFC 7396). Members of the patch replace
+// those of target, objects are merged, and null removes a member. Unchanged parts keep
+// their text. A patch that is not JSON is returned unchanged, for the caller to refuse.
 func Merge(target, patch json.RawMessage) json.RawMessage {
 	var changes, members map[string]json.RawMessage
 	if json.Unmarshal(patch, &changes) != nil || changes == nil {
@@ -181,7 +178,7 @@ func Merge(target, patch json.RawMessage) json.RawMessage {
 	}
 	var merged bytes.Buffer
 	encoder := json.NewEncoder(&merged)
-	encoder.SetEscapeHTML(false) // which would change, and lengthen, what nobody asked to change
-	_ = encoder.Encode(members)  // texts that were JSON a moment ago
+	encoder.SetEscapeHTML(false) // escapes would change and lengthen unchanged text
+	_ = encoder.Encode(members)  // the members come from valid JSON
 	return bytes.TrimSpace(merged.Bytes())
 }

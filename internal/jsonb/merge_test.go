@@ -54,7 +54,7 @@ func TestMergeFollowsRFC7396(t *testing.T) {
 	}
 }
 
-// sameValue compares JSON with its numbers as they are written.
+// sameValue compares JSON values, with numbers as they are written.
 func sameValue(t *testing.T, one, other string) bool {
 	t.Helper()
 	var values [2]any
@@ -68,7 +68,7 @@ func sameValue(t *testing.T, one, other string) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// A float64 would round some of these and rewrite the others.
+// A float64 would round some of these numbers and rewrite the others.
 func TestMergeKeepsTheTextOfNumbers(t *testing.T) {
 	t.Parallel()
 
@@ -84,8 +84,8 @@ func TestMergeKeepsTheTextOfNumbers(t *testing.T) {
 	}
 }
 
-// So that whoever asked for it can say what is wrong with it.
-func TestMergeReturnsWhatIsNoPatch(t *testing.T) {
+// The caller can then report what is wrong with it.
+func TestMergeReturnsAnInvalidPatchUnchanged(t *testing.T) {
 	t.Parallel()
 
 	for _, patch := range []string{``, ` `, `{`, `{"a":1`, `{"a":1} x`, `{'a':1}`, `{"a":nul}`, `[`, `[1, 2]`, `"text"`, ` null `, `7.0`, `true`} {

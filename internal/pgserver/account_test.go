@@ -16,7 +16,7 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-func TestRun_saysWhyItWasCutShort(t *testing.T) {
+func TestRun_returnsTheCauseOfItsContext(t *testing.T) {
 	t.Parallel()
 	gaveUp := errors.New("nobody needs it any more")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -24,7 +24,7 @@ func TestRun_saysWhyItWasCutShort(t *testing.T) {
 	_, early := pgserver.Run(ctx, "/bin/sh", "-c", "exit 3")
 	require.ErrorIs(t, early, gaveUp)
 
-	// The program tells when it runs.
+	// The program prints a line when it runs.
 	ctx, late := context.WithCancelCause(t.Context())
 	defer late(nil)
 	pipe := filepath.Join(t.TempDir(), "begun")
@@ -36,7 +36,7 @@ func TestRun_saysWhyItWasCutShort(t *testing.T) {
 	require.Equal(t, "words\n", string(out))
 }
 
-func TestRun_blamesNoContextThatGoesOn(t *testing.T) {
+func TestRun_ignoresAContextThatHasNotEnded(t *testing.T) {
 	t.Parallel()
 	_, err := pgserver.Run(t.Context(), "/bin/sh", "-c", "exit 3")
 	var exit *exec.ExitError

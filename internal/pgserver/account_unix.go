@@ -20,12 +20,12 @@ import (
 type account struct {
 	name  string
 	id    syscall.Credential
-	other bool // not the one that we run as
+	other bool // not the account of this process
 }
 
-// accountFor returns the account that is to serve the data directory: our own
-// unless we are root; for root, the owner of the directory, or where there is
-// no directory yet, postgres or nobody.
+// accountFor returns the account for the server on the data directory. It is the account of
+// this process, unless that is root. For root it is the owner of the directory, or without
+// a directory, postgres or nobody.
 func accountFor(data string) (account, error) {
 	uid := os.Geteuid()
 	owner := -1
@@ -104,7 +104,7 @@ func (a account) own(path string) error {
 	return os.Chown(path, int(a.id.Uid), int(a.id.Gid))
 }
 
-// disown takes the file back.
+// disown gives the file back to this process's account.
 func (a account) disown(path string) error {
 	if !a.other {
 		return nil
@@ -112,8 +112,9 @@ func (a account) disown(path string) error {
 	return os.Chown(path, os.Geteuid(), os.Getegid())
 }
 
-// run runs a program as the account and returns what it said. An error that comes
-// of the context's end says why that ended: of itself it is only a signal's name.
+// run runs a program as the account and returns its output. When the context ended the
+// program, the error has the context's cause; the program's own error would only name a
+// signal.
 func (a account) run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = "/"
@@ -127,9 +128,8 @@ func (a account) run(ctx context.Context, name string, args ...string) ([]byte, 
 	return out, err
 }
 
-// reach makes sure that the account can enter dir and run program. It asks by
-// trying, as the account, because modes do not tell everything: there are
-// access lists, and file systems with rules of their own.
+// reach returns an error unless the account can enter dir and run program. It tries both as
+// the account, because modes do not show access lists and special file systems.
 func (a account) reach(ctx context.Context, dir, program string) error {
 	if !a.other {
 		return nil

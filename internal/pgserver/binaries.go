@@ -22,7 +22,7 @@ const OldestMajor = 13
 // Binaries are the server programs of one PostgreSQL installation.
 type Binaries struct {
 	Dir     string // holds postgres and initdb
-	Version string // as the server tells it, such as "15.18" or "18beta1"
+	Version string // as the server prints it, such as "15.18" or "18beta1"
 	Major   int    // the first number of Version
 }
 
@@ -37,11 +37,10 @@ func (b Binaries) program(name string) string { return filepath.Join(b.Dir, name
 // Errors that match it are a [*NotFoundError].
 var ErrNotFound = errors.New("pgserver: no PostgreSQL server binaries")
 
-// NotFoundError says where binaries were looked for, and why those that were
-// found would not do.
+// NotFoundError reports where binaries were searched, and why the found ones were refused.
 type NotFoundError struct {
 	Looked  []string // directories and patterns, in the order in which they were tried
-	Refused []error  // one for each installation that was found and is of no use
+	Refused []error  // one for each installation that was found and refused
 }
 
 func (e *NotFoundError) Error() string {
@@ -56,8 +55,8 @@ func (e *NotFoundError) Error() string {
 // Is makes errors.Is(err, ErrNotFound) hold for every *NotFoundError.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// places are where packages put the server binaries, which are often kept out
-// of PATH so that several major versions can live side by side.
+// places are the directories where packages install the server binaries. These are often
+// not in PATH, so that several major versions can be installed.
 func places() []string {
 	return []string{
 		"/usr/lib/postgresql/*/bin",          // Debian, Ubuntu
@@ -69,19 +68,17 @@ func places() []string {
 	}
 }
 
-// Find returns the first usable installation: that in PATH, else the newest
-// major version among the places where packages of Debian, postgresql.org,
-// Homebrew and Postgres.app put it. Usable means that it holds postgres and
-// initdb and is of version [OldestMajor] or later.
+// Find returns the first usable installation. It prefers the one in PATH, then the newest
+// major version where packages of Debian, postgresql.org, Homebrew and Postgres.app install
+// it. A usable installation has postgres and initdb, of version [OldestMajor] or later.
 //
 // It returns a [*NotFoundError] when there is none.
 func Find() (Binaries, error) {
 	return search(os.Getenv("PATH"), places(), func(Binaries) bool { return true })
 }
 
-// In returns the installation in dir, a directory that holds postgres and
-// initdb. It fails when one is missing or the version is older than
-// [OldestMajor].
+// In returns the installation in dir, which must have postgres and initdb. It fails when
+// one is missing or the version is older than [OldestMajor].
 func In(dir string) (Binaries, error) {
 	for _, name := range []string{"postgres", "initdb"} {
 		if _, err := exec.LookPath(filepath.Join(dir, name)); err != nil {
@@ -91,8 +88,8 @@ func In(dir string) (Binaries, error) {
 	return identify(dir)
 }
 
-// search returns the first installation that accept takes, in PATH first and
-// then in the directories that match the patterns, each pattern's newest first.
+// search returns the first installation that accept allows. It searches PATH first, and
+// then the directories that match the patterns, the newest of each pattern first.
 func search(path string, patterns []string, accept func(Binaries) bool) (Binaries, error) {
 	missing := &NotFoundError{Looked: slices.Concat([]string{"PATH"}, patterns)}
 
@@ -124,11 +121,11 @@ func search(path string, patterns []string, accept func(Binaries) bool) (Binarie
 	return Binaries{}, missing
 }
 
-// home returns the directory in which the postgres of dir really lives: the
-// name in PATH is often a link, and initdb lies beside what it points to.
+// home returns the directory that really contains the postgres of dir. The file in PATH is
+// often a link, and initdb is beside its target.
 func home(dir string) (string, bool) {
 	if !filepath.IsAbs(dir) {
-		return "", false // never run a program from wherever we happen to stand
+		return "", false // never run a program from the current directory
 	}
 	program, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
 	if err != nil {
@@ -164,8 +161,8 @@ func identify(dir string) (Binaries, error) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// majorIn returns the last number in a path such as /usr/pgsql-16/bin. A path
-// without one ("latest") is its maker's best and counts as newest.
+// majorIn returns the last number in a path such as /usr/pgsql-16/bin. A path without a
+// number ("latest") counts as newest.
 func majorIn(path string) int {
 	all := number.FindAllString(path, -1)
 	if len(all) == 0 {

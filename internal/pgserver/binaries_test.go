@@ -11,13 +11,13 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// install puts programs that tell the version into root/name and returns that directory.
+// install creates programs in root/name that print the version, and returns that directory.
 func install(t *testing.T, root, name, version string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	// A process that another test starts meanwhile inherits what is open for writing here,
-	// and until it executes its own program, nobody can execute these.
+	// A process that another test starts meanwhile inherits the files open for writing
+	// here. Until that process executes its program, nobody can execute these files.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + " (Debian " + version + "-1)'\n"

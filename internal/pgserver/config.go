@@ -10,27 +10,28 @@ import (
 	"strings"
 )
 
-// Config says which server [Start] starts, and where.
+// Config is the configuration of the server that [Start] starts.
 type Config struct {
-	// Binaries are the programs to run. The zero Binaries are found as [Find]
-	// does, with those first that fit a cluster which exists already.
+	// Binaries are the programs to run. For the zero Binaries, Start uses those of [Find],
+	// preferring a version that fits an existing cluster.
 	Binaries Binaries
-	// Dir keeps the cluster and what belongs to it; it is made where missing.
-	// Empty means a fresh temporary directory that is removed at Stop.
+	// Dir is the directory of the cluster and its files. It is created if missing. Empty
+	// means a new temporary directory that is removed at Stop.
 	Dir string
-	// Durable makes a commit survive a crash of the machine. Without it the
-	// server is faster and a crash of the machine may ruin the cluster.
+	// Durable makes commits survive a crash of the machine. Without it the server is
+	// faster, and a crash of the machine may damage the cluster.
 	Durable bool
 	// MaxConnections is how many clients may be connected; 0 means 100.
 	MaxConnections int
-	// Settings are further server settings by name. Those that say where the
-	// server listens and what it serves are not to be had.
+	// Settings are further server settings by name. Start refuses the settings that this
+	// package sets: where the server listens and what it serves.
 	Settings map[string]string
-	// Log hears what was joined at Info, started and stopped at Debug; nil discards.
+	// Log receives joined servers at Info, and started and stopped servers at Debug. Nil
+	// discards them.
 	Log *slog.Logger
 }
 
-// check refuses settings that would take the server out of our hands.
+// check refuses settings that this package must control.
 func (c Config) check() error {
 	var errs []error
 	if c.MaxConnections < 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// programDir makes the test binary be a program that starts a server in the
-// directory of that name ("temporary" for none) and waits to be killed.
+// programDir is the environment variable that makes the test binary start a server in the
+// directory of its value ("temporary" for none) and wait to be killed.
 const programDir = "PGSERVER_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -82,11 +82,11 @@ func TestServer_diesWithItsProgram(t *testing.T) {
 	}, 10*time.Second, poll, "the temporary directory goes too")
 }
 
-// poll is how often a real process is looked at.
+// poll is how often a real process is checked.
 const poll = 20 * time.Millisecond
 
-// The next program may start before the watchdog of the first has stirred. It
-// must not join a server that is about to go.
+// The next program may start before the watchdog of the first has reacted. It must not join
+// a server that is about to stop.
 func TestServer_ofAKilledProgramIsNotJoined(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
@@ -103,8 +103,8 @@ func TestServer_ofAKilledProgramIsNotJoined(t *testing.T) {
 	require.Equal(t, "42", mustQuery(t, s.URL(), "SELECT n FROM kept"))
 }
 
-// freeze halts a process, or a group when the pid is negative, for long enough
-// that what runs meanwhile sees it halted.
+// freeze stops a process, or a group when the pid is negative, for long enough to be
+// observed.
 func freeze(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
@@ -116,8 +116,8 @@ func freeze(t *testing.T, pid int) {
 	})
 }
 
-// A server that was killed is a process until its watchdog takes note, and its
-// file says that it is ready.
+// A killed server remains a process until its watchdog notices, and its file still says
+// that it is ready.
 func TestServer_recoversFromItsOwnDeath(t *testing.T) {
 	t.Parallel()
 	c := pgserver.Config{Dir: directory(t), Durable: true}
@@ -125,7 +125,7 @@ func TestServer_recoversFromItsOwnDeath(t *testing.T) {
 	mustQuery(t, first.URL(), "CREATE TABLE kept AS SELECT 42 AS n")
 	pid := pidOf(t, c.Dir)
 
-	watchdog, err := syscall.Getpgid(pid) // which leads the group
+	watchdog, err := syscall.Getpgid(pid) // the watchdog leads the group
 	require.NoError(t, err)
 	freeze(t, watchdog)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -136,7 +136,7 @@ func TestServer_recoversFromItsOwnDeath(t *testing.T) {
 	require.ErrorContains(t, first.Stop(t.Context()), "had ended by itself")
 }
 
-// What a terminal sends goes to its foreground process group.
+// A terminal sends its signals to its foreground process group.
 func TestServer_isOutOfReachOfTheTerminal(t *testing.T) {
 	t.Parallel()
 	c := pgserver.Config{Dir: directory(t)}
@@ -148,8 +148,8 @@ func TestServer_isOutOfReachOfTheTerminal(t *testing.T) {
 	require.NotEqual(t, syscall.Getpgrp(), group)
 }
 
-// A client that is in the middle of something does not hold up a stop.
-func TestStop_sendsClientsHome(t *testing.T) {
+// A client with a running statement does not delay a stop.
+func TestStop_disconnectsClients(t *testing.T) {
 	t.Parallel()
 	c := pgserver.Config{Dir: directory(t), Durable: true}
 	s := start(t, c)

@@ -9,15 +9,15 @@
 //	├── server.log   what the server said since its last start; .old before that
 //	└── lock, owner  held while a program starts the server, and while it runs it
 //
-// The server listens on a free port of 127.0.0.1, has no Unix socket, and asks
-// every client for the password, so other users of the machine stay out.
+// The server listens on a free port of 127.0.0.1, has no Unix socket, and requires the
+// password from every client. Other users of the machine therefore have no access.
 //
-// PostgreSQL refuses to run as root. A program that runs as root has the server
-// run as the owner of an existing cluster, else as "postgres" where there is
-// such an account, else as "nobody".
+// PostgreSQL refuses to run as root. If the program runs as root, the server runs as the
+// owner of an existing cluster. For a new cluster it runs as "postgres" if there is such an
+// account, or as "nobody".
 //
-// The server never outlives the program that started it, even if that program
-// is killed: a small shell between the two stops the server when the program's
-// end of a pipe closes. A terminal's Ctrl-C reaches the program only, which can
-// finish its work before it stops its database.
+// The server never outlives the program that started it, even if that program is killed. A
+// small shell between the two stops the server when the program's end of a pipe closes.
+// Ctrl-C in a terminal reaches only the program, which can finish its work before it stops
+// its database.
 package pgserver

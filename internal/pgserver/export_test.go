@@ -7,7 +7,7 @@ func Search(path string, patterns []string) (Binaries, error) {
 	return search(path, patterns, func(Binaries) bool { return true })
 }
 
-// Run runs a program as the account that runs us.
+// Run runs a program as the account of this process.
 func Run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return account{}.run(ctx, name, args...)
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// homeDir is the directory around a cluster: its data, password, log and lock.
-// It belongs to the program, and only data within it to the server's account,
-// so that nobody else can lay a trap where the program, perhaps root, writes.
+// homeDir is the directory around a cluster: its data, password, log and lock. It belongs
+// to the program's account. Only data belongs to the server's account, so that no other
+// account can prepare files where the program, possibly root, writes.
 type homeDir struct {
 	path      string
 	temporary bool
@@ -29,8 +29,8 @@ func (h homeDir) log() string      { return filepath.Join(h.path, "server.log") 
 // superuser is the one role of a new cluster.
 const superuser = "almanac"
 
-// openHome makes the directory where it is missing. An empty path stands for a
-// fresh temporary one.
+// openHome creates the directory if it is missing. An empty path means a new temporary
+// directory.
 func openHome(path string) (homeDir, error) {
 	h := homeDir{temporary: path == ""}
 	var err error
@@ -54,7 +54,7 @@ func openHome(path string) (homeDir, error) {
 	return h, nil
 }
 
-// remove removes a temporary directory, and no other.
+// remove removes the directory if it is temporary.
 func (h homeDir) remove() error {
 	if !h.temporary {
 		return nil
@@ -65,14 +65,14 @@ func (h homeDir) remove() error {
 	return nil
 }
 
-// Locks in the directory. A program holds the first while it starts or joins a
-// server, and the second for as long as the server that it started runs.
+// Locks in the directory. A program holds the first while it starts or joins a server. It
+// holds the second while the server that it started runs.
 const (
 	startLock = "lock"
 	ownerLock = "owner"
 )
 
-// lock waits for the lock of that name and takes it until unlock is called.
+// lock waits for the lock of that name and holds it until unlock is called.
 func (h homeDir) lock(ctx context.Context, name string) (unlock func(), err error) {
 	for {
 		unlock, err := h.tryLock(name)
@@ -122,8 +122,7 @@ func (h homeDir) major() (int, error) {
 	return major, nil
 }
 
-// admit lets the server's account pass through the directory, and makes sure
-// that it gets there.
+// admit gives the server's account access to the directory, and checks that it has access.
 func (h homeDir) admit(ctx context.Context, b Binaries) error {
 	if h.account.other {
 		info, err := os.Stat(h.path)
@@ -137,9 +136,9 @@ func (h homeDir) admit(ctx context.Context, b Binaries) error {
 	return h.account.reach(ctx, h.path, b.program("postgres"))
 }
 
-// create makes a cluster with a password of its own. It is made under another
-// name and renamed when it is complete, so that a program that dies meanwhile
-// leaves nothing that looks like one.
+// create creates a cluster with a new password. The cluster is created under another name
+// and renamed when it is complete. A program that dies meanwhile therefore leaves no
+// incomplete cluster.
 func (h homeDir) create(ctx context.Context, b Binaries, durable bool) error {
 	unfinished := h.data() + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
@@ -157,7 +156,7 @@ func (h homeDir) create(ctx context.Context, b Binaries, durable bool) error {
 		}
 	}
 
-	// Byte order sorts the same on every machine and in every version of its C library.
+	// Byte order sorts the same on every machine and with every version of the C library.
 	args := []string{
 		"-D", unfinished, "--username=" + superuser, "--pwfile=" + h.password(),
 		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",

@@ -8,9 +8,8 @@ import (
 	"os"
 )
 
-// A private server needs a Unix shell to watch over it and Unix users to run as,
-// so on other systems Start refuses, and what it would use stands here only for
-// the compiler.
+// A private server needs a Unix shell as its watchdog and Unix accounts to run as. On other
+// systems Start refuses, and the definitions here only satisfy the compiler.
 var errSystem = errors.New("pgserver: a private server cannot be run on this operating system: name a running one by URL")
 
 const (

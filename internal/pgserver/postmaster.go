@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// postmaster is what a running server says of itself in postmaster.pid.
+// postmaster is the content of a running server's postmaster.pid.
 type postmaster struct {
 	pid    int
 	port   int
@@ -23,15 +23,15 @@ type postmaster struct {
 
 func (p postmaster) ready() bool { return p.port != 0 && p.status == "ready" }
 
-// readPostmaster returns what the file in the data directory says, or an error
-// that matches fs.ErrNotExist when no server runs there.
+// readPostmaster reads the file in the data directory. The error matches fs.ErrNotExist
+// when no server runs there.
 func readPostmaster(data string) (postmaster, error) {
 	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
 		return postmaster{}, err
 	}
-	// One fact per line, written as the server gets to know it: pid, data
-	// directory, start time, port, socket directory, address, memory key, status.
+	// One value per line, written as the server determines it: pid, data directory, start
+	// time, port, socket directory, address, memory key, status.
 	lines := strings.Split(string(text), "\n")
 	line := func(n int) string {
 		if n >= len(lines) {
@@ -54,18 +54,16 @@ func readPostmaster(data string) (postmaster, error) {
 	return p, nil
 }
 
-// poll is how often the file is read while something is expected to happen:
-// often enough not to be felt, seldom enough to cost nothing.
+// poll is how often the file is read while a change is expected.
 const poll = 20 * time.Millisecond
 
-// orphanGrace is how long the watchdog of a program that was killed may take to
-// tell its server to stop. A server that nobody owns and that runs on was
-// started by hand.
+// orphanGrace is how long the watchdog of a killed program may take to stop its server. A
+// server without an owner that runs longer was started by hand.
 const orphanGrace = 2 * time.Second
 
-// running returns the server that already serves the directory, waiting for one
-// that starts or stops to make up its mind. It reports false when there is none,
-// which includes a file left by a server that was killed.
+// running returns the server that already serves the directory. It waits while that server
+// starts or stops. It returns false when there is none, also for the file of a killed
+// server.
 func (h homeDir) running(ctx context.Context) (postmaster, bool, error) {
 	patience := time.Now().Add(orphanGrace)
 	for {
@@ -74,8 +72,8 @@ func (h homeDir) running(ctx context.Context) (postmaster, bool, error) {
 			return postmaster{}, false, nil
 		}
 		if err == nil && !serves(p.pid) {
-			// After a reboot the number may belong to any process of ours, and
-			// the server would refuse to start for as long as that one lives.
+			// After a reboot the number may belong to any process of ours. The server would
+			// refuse to start while that process lives.
 			if err := os.Remove(filepath.Join(h.data(), "postmaster.pid")); err != nil {
 				return postmaster{}, false, fmt.Errorf("pgserver: left by a server that is gone: %w", err)
 			}
@@ -106,20 +104,20 @@ func (h homeDir) running(ctx context.Context) (postmaster, bool, error) {
 	}
 }
 
-// answers reports whether the port can be connected to. A server that was killed
-// leaves a file that says ready, and is a process until its parent takes note.
+// answers reports whether the port accepts connections. A killed server leaves a file that
+// says ready, and remains a process until its parent notices.
 func answers(ctx context.Context, port int) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false
 	}
-	_ = conn.Close() // nothing was written that could be lost
+	_ = conn.Close() // nothing was written
 	return true
 }
 
-// serves reports whether the living process pid may be a PostgreSQL server. It
-// says no only when the process is known to be another program.
+// serves reports whether the living process pid may be a PostgreSQL server. It returns
+// false only when the process is known to be another program.
 func serves(pid int) bool {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

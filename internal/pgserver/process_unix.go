@@ -14,16 +14,15 @@ import (
 	"syscall"
 )
 
-// watchdog stands between us and the server. It tells the server's pid on its
-// output, passes on each signal named on its input, and takes the end of its
-// input for our death: then it sends the server a last signal and, when we had
-// a temporary directory, removes what we no longer can. Its arguments are that
-// directory or nothing, the last signal, and the server's command.
+// watchdog runs between this program and the server. It prints the server's pid, and passes
+// on each signal named on its input. The end of its input means that this program died. The
+// watchdog then sends the server a last signal, and removes the temporary directory if
+// there is one. Its arguments are that directory or nothing, the last signal, and the
+// server's command.
 //
-// The signals are sent by a child of the shell that reads nothing else, so that
-// the shell itself can wait for the server and end with it. Both ignore SIGHUP,
-// which the system may send to a group whose parent is gone; the server, which
-// takes it for a wish to read its settings again, is used to it.
+// A child of the shell sends the signals and reads nothing else, so that the shell itself
+// can wait for the server and end with it. Both ignore SIGHUP, which the system may send to
+// a group without a parent. The server treats SIGHUP as a request to reload its settings.
 const watchdog = `
 trap '' HUP
 remove=$1 last=$2
@@ -48,8 +47,8 @@ kill "$watch" 2>/dev/null
 exit "$code"
 `
 
-// Signals that make the server stop. They mean to it: send every client home
-// and write a checkpoint; drop everything and recover at the next start.
+// Signals that stop the server: disconnect every client and write a checkpoint, or abort
+// everything and recover at the next start.
 const (
 	fast      = "INT"
 	immediate = "QUIT"
@@ -57,31 +56,31 @@ const (
 
 // process is a server under its watchdog.
 type process struct {
-	pid    int            // the server's own
+	pid    int            // the server's
 	group  int            // the process group of both
-	orders io.WriteCloser // one signal name per line; its end means that we died
+	orders io.WriteCloser // one signal name per line; its end means that this program died
 	ended  chan struct{}  // closed when both are gone
 }
 
-// command is a server about to be launched.
+// command describes a server to launch.
 type command struct {
 	account account
 	argv    []string
 	log     *os.File // takes all output
-	remove  string   // the directory to remove if we die, or empty
+	remove  string   // the directory to remove if this program dies, or empty
 	last    string   // the signal that the server gets then
 }
 
-// launch runs the command and returns once it has a pid, which says nothing
-// about its health. The goroutine that it starts ends with the server, and calls
-// ended then; it is not called if launch fails.
+// launch runs the command and returns once the server has a pid; it may not be healthy. It
+// starts a goroutine that ends with the server and then calls ended. If launch fails, ended
+// is not called.
 func launch(c command, ended func()) (*process, error) {
 	args := append([]string{"-c", watchdog, "pgserver", c.remove, c.last}, c.argv...)
 	cmd := exec.Command("/bin/sh", args...)
-	cmd.Dir = "/" // ours may be closed to the account, and must not be kept busy
+	cmd.Dir = "/" // the account may not have access to our directory, and the server must not keep it busy
 	cmd.Env = environment()
 	cmd.Stderr = c.log
-	// A group of its own: what the terminal sends is for us alone.
+	// A separate group: signals of the terminal are only for this program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.account.credential()}
 
 	orders, err := cmd.StdinPipe()
@@ -107,7 +106,7 @@ func launch(c command, ended func()) (*process, error) {
 	go func() {
 		defer ended()
 		defer close(p.ended)
-		_ = cmd.Wait() // how it ended is in its log, and every end is one that Stop must take
+		_ = cmd.Wait() // its log says how it ended, and Stop must handle every end
 	}()
 	return p, nil
 }
@@ -118,7 +117,7 @@ func (p *process) send(signal string) error {
 	return err
 }
 
-// kill ends the server and its watchdog without ceremony.
+// kill kills the server and its watchdog.
 func (p *process) kill() error { return syscall.Kill(-p.group, syscall.SIGKILL) }
 
 // alive reports whether there is a process pid.
@@ -127,8 +126,8 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// tryLock takes the file for this process alone, or reports false when another
-// process has it. Closing the file gives it back, and so does the process's end.
+// tryLock locks the file for this process, or returns false when another process has locked
+// it. Closing the file or ending the process unlocks it.
 func tryLock(f *os.File) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -137,8 +136,8 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// environment is ours without what would steer PostgreSQL behind our back, and
-// with messages that can be read by the program as well.
+// environment is the environment of this process without variables that configure
+// PostgreSQL, and with messages in English.
 func environment() []string {
 	var env []string
 	for _, entry := range os.Environ() {

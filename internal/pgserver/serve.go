@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// choose returns the binaries to run: those given, else those on the machine
-// that fit the cluster, else any, so that the mismatch can be told.
+// choose returns the binaries to run: the given ones, or those on the machine that fit the
+// cluster, or any others, so that an error can name the mismatch.
 func choose(given Binaries, major int) (Binaries, error) {
 	if given != (Binaries{}) {
 		return given, nil
@@ -39,7 +39,7 @@ func (s *Server) serve(ctx context.Context, b Binaries, c Config) error {
 		if err == nil || try == tries || !s.passing() {
 			return err
 		}
-		time.Sleep(poll) // bounded by tries
+		time.Sleep(poll) // tries bounds the loop
 	}
 }
 
@@ -57,9 +57,9 @@ func (s *Server) attempt(ctx context.Context, b Binaries, c Config) error {
 	return nil
 }
 
-// passing reports whether the server gave up for a reason that passes: another
-// program took the port before it could, or children of a server that was
-// killed have not yet seen that they are orphans.
+// passing reports whether the server stopped for a temporary reason. Either another program
+// took the port first, or children of a killed server have not yet noticed that they are
+// orphans.
 func (s *Server) passing() bool {
 	why := s.home.logTail()
 	return strings.Contains(why, "Address already in use") ||
@@ -90,7 +90,7 @@ func (s *Server) launch(ctx context.Context, b Binaries, c Config) (*process, er
 		cmd.last = immediate
 	}
 	if s.home.temporary {
-		// If we die, only the server's account is left to clean up.
+		// If this program dies, only the server's account can clean up.
 		cmd.remove = s.home.path
 		if err := s.home.account.own(s.home.path); err != nil {
 			return nil, fmt.Errorf("pgserver: %w", err)

@@ -15,34 +15,34 @@ import (
 // Server is a running PostgreSQL server. Its methods are safe for concurrent use.
 type Server struct {
 	home     homeDir
-	version  string // "PostgreSQL 15.18 from …", or what is known of a server that was joined
+	version  string // "PostgreSQL 15.18 from …", or what is known of a joined server
 	port     int
 	password string
 	log      *slog.Logger
 
 	stopping sync.Mutex
-	process  *process // nil when another program started the server, or once it was stopped
+	process  *process // nil when another program started the server, or after Stop
 }
 
 const (
-	createLimit = 2 * time.Minute  // initdb takes a second or two; a slow disk many more
+	createLimit = 2 * time.Minute  // initdb takes a second or two; a slow disk much longer
 	readyLimit  = 30 * time.Second // crash recovery included
-	stopLimit   = 30 * time.Second // the last checkpoint included
+	stopLimit   = 30 * time.Second // including the last checkpoint
 	killLimit   = 10 * time.Second // the server itself kills its children after five
 )
 
-// Start returns a server that accepts connections. It makes a cluster if the
-// directory holds none. If another program's server runs there already, Start
-// joins it: then Stop does nothing, and the server ends with the program that
-// started it. A cluster left behind by a server that was killed is recovered.
+// Start returns a server that accepts connections. It creates a cluster if the directory
+// has none. If another program's server already runs there, Start joins it: then Stop does
+// nothing, and the server ends with the program that started it. A cluster left by a killed
+// server is recovered.
 //
-// The context bounds the start alone: the server runs until [Server.Stop], or
-// until this program dies. It is given half a minute to get ready, and a new
-// cluster two minutes to be made.
+// The context bounds only the start: the server runs until [Server.Stop], or until this
+// program dies. The server has half a minute to become ready, and a new cluster two minutes
+// to be created.
 //
-// Start returns a [*NotFoundError] when there are no binaries, and otherwise
-// errors that carry the last lines of the server's log. A cluster made by
-// another major version than the binaries is an error that names both.
+// Start returns a [*NotFoundError] when there are no binaries. Other errors contain the
+// last lines of the server's log. A cluster of another major version than the binaries is
+// an error that names both versions.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -60,7 +60,8 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// open joins the server that runs in the directory or starts one, alone.
+// open joins the server that runs in the directory, or starts one. Only one program at a
+// time does so.
 func open(ctx context.Context, home homeDir, c Config) (*Server, error) {
 	unlock, err := home.lock(ctx, startLock)
 	if err != nil {
@@ -99,8 +100,8 @@ func open(ctx context.Context, home homeDir, c Config) (*Server, error) {
 	return s, nil
 }
 
-// begin starts a server of our own on the cluster of version major, or on a new
-// one when major is 0.
+// begin starts a server on the cluster of version major, or on a new cluster when major is
+// 0.
 func (s *Server) begin(ctx context.Context, c Config, major int) error {
 	b, err := choose(c.Binaries, major)
 	if err != nil {
@@ -129,21 +130,20 @@ func (s *Server) begin(ctx context.Context, c Config, major int) error {
 	return nil
 }
 
-// URL returns how to connect, password included, to the cluster's one database
-// of the start, called postgres, as its superuser.
+// URL returns the connection URL, including the password, of the cluster's initial database
+// postgres, for its superuser.
 func (s *Server) URL() string {
 	u := url.URL{
 		Scheme:   "postgres",
 		User:     url.UserPassword(superuser, s.password),
 		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
 		Path:     "postgres",
-		RawQuery: "sslmode=disable", // the server has no certificate, and the bytes never leave the machine
+		RawQuery: "sslmode=disable", // the server has no certificate, and the data never leaves the machine
 	}
 	return u.String()
 }
 
-// Describe says in one line what runs, from where and on what, for a log. It
-// does not tell the password.
+// Describe describes the server in one line for a log. It does not contain the password.
 func (s *Server) Describe() string {
 	return fmt.Sprintf("%s, data in %s, port %d", s.version, s.home.path, s.port)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// directory returns an empty directory that the server's account can enter,
-// which t.TempDir is not when root runs the tests.
+// directory returns an empty directory that the server's account can enter. The account
+// cannot enter t.TempDir when root runs the tests.
 func directory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pgserver-test-")
@@ -37,7 +37,7 @@ func start(t *testing.T, c pgserver.Config) *pgserver.Server {
 	t.Helper()
 	s, err := pgserver.Start(t.Context(), c)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.Stop(context.Background()) }) // the tests that care have stopped it before
+	t.Cleanup(func() { _ = s.Stop(context.Background()) }) // tests of Stop have stopped it before
 	return s
 }
 
@@ -115,7 +115,7 @@ func TestStart_keepsADurableClusterFromOneRunToTheNext(t *testing.T) {
 	require.Equal(t, "42", mustQuery(t, second.URL(), "SELECT n FROM kept"))
 }
 
-func TestStart_letsNobodyElseIn(t *testing.T) {
+func TestStart_requiresThePassword(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
 	s := start(t, pgserver.Config{Dir: dir})
@@ -158,7 +158,7 @@ func TestStart_joinsTheServerOfAnotherProgram(t *testing.T) {
 	require.Equal(t, "1", mustQuery(t, first.URL(), "SELECT 1"), "the server outlives who joined it")
 }
 
-func TestStart_makesOneServerWhenManyStartAtOnce(t *testing.T) {
+func TestStart_createsOneServerForManyCallers(t *testing.T) {
 	t.Parallel()
 	const programs = 4
 	c := pgserver.Config{Dir: directory(t)}
@@ -190,7 +190,7 @@ func TestStart_makesOneServerWhenManyStartAtOnce(t *testing.T) {
 	require.Equal(t, programs-1, joined)
 }
 
-func TestStart_takesNoOfferFromAServerThatIsGone(t *testing.T) {
+func TestStart_doesNotJoinAServerThatIsGone(t *testing.T) {
 	t.Parallel()
 	passerBy := exec.Command("sleep", "600")
 	require.NoError(t, passerBy.Start())
@@ -272,9 +272,9 @@ func TestStart_refuses(t *testing.T) {
 	}
 }
 
-// A directory below one that only its owner may enter is good for that owner,
-// but not for root, who has to run the server as somebody else.
-func TestStart_namesTheDirectoryThatStandsInTheWay(t *testing.T) {
+// A directory below one that only its owner may enter works for that owner, but not for
+// root, whose server runs as another account.
+func TestStart_namesTheDirectoryWithoutAccess(t *testing.T) {
 	t.Parallel()
 	private := filepath.Join(directory(t), "private")
 	require.NoError(t, os.MkdirAll(private, 0o755))

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// Stop stops the server, waits for its end, and removes its directory if that
-// was temporary. Clients that are still connected are sent home, and what they
-// had committed is kept. When the context or half a minute ends first, the
-// server is stopped the hard way, from which a durable cluster recovers at its
-// next start.
+// Stop stops the server, waits for its end, and removes its directory if that is temporary.
+// Connected clients are disconnected; their commits are kept. When the context or half a
+// minute ends first, Stop kills the server, and a durable cluster recovers at its next
+// start.
 //
-// Stopping twice, or a server that was joined, does nothing. Stop returns an
-// error when the server had already ended by itself.
+// Stopping twice, or stopping a joined server, does nothing. Stop returns an error when the
+// server had already ended by itself.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopping.Lock()
 	defer s.stopping.Unlock()
@@ -28,18 +27,18 @@ func (s *Server) Stop(ctx context.Context) error {
 		crashed = fmt.Errorf("pgserver: %s had ended by itself:%s", s.version, s.home.logTail())
 	default:
 	}
-	how := fast
+	options := fast
 	if s.home.temporary {
-		how = immediate // there is nothing to save
+		options = immediate // there is nothing to save
 	}
-	if err := errors.Join(crashed, s.halt(ctx, how), s.home.remove()); err != nil {
+	if err := errors.Join(crashed, s.halt(ctx, options), s.home.remove()); err != nil {
 		return err
 	}
 	s.log.DebugContext(ctx, "stopped a server", "server", s.Describe())
 	return nil
 }
 
-// halt ends the process by the given signal, and by harder ones if need be.
+// halt ends the process by the given signal, and by stronger ones if necessary.
 func (s *Server) halt(ctx context.Context, signal string) error {
 	p := s.process
 	s.process = nil
@@ -53,12 +52,12 @@ func (s *Server) halt(ctx context.Context, signal string) error {
 		{p.kill, killLimit},
 	}
 	for i, step := range steps {
-		_ = step.act() // fails when the server is gone, which is what the select finds
+		_ = step.act() // fails when the server is gone, which the select detects
 		patience := time.NewTimer(step.limit)
 		defer patience.Stop()
 		hurry := ctx.Done()
 		if i > 0 {
-			hurry = nil // the harder ways are quick, and nothing is won by leaving them
+			hurry = nil // the next steps are quick, and skipping them saves nothing
 		}
 		select {
 		case <-p.ended:

@@ -19,16 +19,16 @@ import (
 
 // bouncer is a PgBouncer in front of the server of this process.
 type bouncer struct {
-	at      url.URL // any database, through it
+	at      url.URL // the URL of any database through it
 	version string  // "PgBouncer 1.18.0"
 	process *kept
 }
 
-// bouncerLimit is how long PgBouncer may take to its first answer, which is a
-// few hundredths of a second away.
+// bouncerLimit is how long PgBouncer may take to its first response. It usually takes a few
+// hundredths of a second.
 const bouncerLimit = 30 * time.Second
 
-// startBouncer runs the program that the variable names in front of the server.
+// startBouncer runs the program named by the variable in front of the server.
 func startBouncer(ctx context.Context, named string, server *pgx.ConnConfig) (*bouncer, error) {
 	program, err := findBouncer(named)
 	if err != nil {
@@ -39,15 +39,15 @@ func startBouncer(ctx context.Context, named string, server *pgx.ConnConfig) (*b
 	const tries = 5
 	for try := 1; ; try++ {
 		b, err := attemptBouncer(ctx, program, server)
-		// Another program may have taken the port between its choice and its use.
+		// Another program may have taken the port in the meantime.
 		if err == nil || try == tries || !strings.Contains(err.Error(), "Address already in use") {
 			return b, err
 		}
 	}
 }
 
-// findBouncer returns the path of the program. "yes" stands for the one in PATH
-// or, since PATH is often without it, where packages put it.
+// findBouncer returns the path of the program. "yes" means the one in PATH, or where
+// packages install it, because PATH often lacks it.
 func findBouncer(named string) (string, error) {
 	if named != "yes" {
 		return exec.LookPath(named)
@@ -67,7 +67,7 @@ func attemptBouncer(ctx context.Context, program string, server *pgx.ConnConfig)
 	if err != nil {
 		return nil, err
 	}
-	// A server that asks for no password lets any pass. PgBouncer always asks.
+	// A server that requires no password accepts any. PgBouncer always requires one.
 	password := cmp.Or(server.Password, rand.Text())
 	b := &bouncer{at: url.URL{
 		Scheme:   "postgres",
@@ -101,7 +101,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// await returns what PgBouncer calls itself once it answers.
+// await returns PgBouncer's version once it responds.
 func (b *bouncer) await(ctx context.Context) (string, error) {
 	for {
 		version, err := b.ask(ctx)
@@ -118,7 +118,7 @@ func (b *bouncer) await(ctx context.Context) (string, error) {
 	}
 }
 
-// ask asks PgBouncer itself, in the database that it makes up for that.
+// ask queries PgBouncer itself, in its virtual database.
 func (b *bouncer) ask(ctx context.Context) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -127,12 +127,12 @@ func (b *bouncer) ask(ctx context.Context) (version string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	// It understands nothing but the simple protocol.
+	// It supports only the simple protocol.
 	err = conn.QueryRow(ctx, "SHOW VERSION", pgx.QueryExecModeSimpleProtocol).Scan(&version)
 	return version, err
 }
 
-// url returns how to connect to the database of that name.
+// url returns the connection URL of the database of that name.
 func (b *bouncer) url(database string) string {
 	u := b.at
 	u.Path = "/" + database

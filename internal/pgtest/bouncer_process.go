@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// keeper is a shell between us and a program that must not outlive us. It takes
-// the end of its input, which comes with our own end at the latest, for the
-// order to stop the program, the hard way if need be, and removes the program's
-// directory afterwards. What a terminal sends does not keep it from that.
+// keeper is a shell between this process and a program that must not outlive it. The end of
+// its input is the order to stop the program, and comes at the latest when this process
+// ends. The keeper then stops the program, by SIGKILL if necessary, and removes the
+// program's directory. Signals of a terminal do not prevent that.
 const keeper = `
 trap '' HUP INT TERM
 dir=$1
@@ -35,23 +35,23 @@ kill -s KILL "$watch"
 rm -rf -- "$dir"
 `
 
-// kept is a program under its keeper.
+// kept is a program with its keeper.
 type kept struct {
 	name  string
-	log   *os.File  // what the program says; can be read when its name is gone
+	log   *os.File  // the program's output; readable also when its name is gone
 	life  io.Closer // closing it ends the program
 	ended chan struct{}
 }
 
-// keep runs a program whose files are in dir, which goes with it. It says
-// nothing of the program's health. On an error dir is left.
+// keep starts a program whose files are in dir. The directory is removed when the program
+// ends. The program may not be healthy when keep returns. On an error dir is kept.
 func keep(dir string, argv []string) (*kept, error) {
 	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", keeper, "pgtest", dir}, argv...)...)
-	cmd.Dir = "/" // ours may be closed to the program's account
+	cmd.Dir = "/" // the account may not have access to our directory
 	cmd.Stdout, cmd.Stderr = log, log
 	life, err := cmd.StdinPipe()
 	if err != nil {
@@ -63,13 +63,13 @@ func keep(dir string, argv []string) (*kept, error) {
 	k := &kept{name: argv[0], log: log, life: life, ended: make(chan struct{})}
 	go func() {
 		defer close(k.ended)
-		_ = cmd.Wait() // the log has how it ended
+		_ = cmd.Wait() // the log says how it ended
 	}()
 	return k, nil
 }
 
-// stop ends the program and returns when it and its directory are gone. It
-// returns an error when the program had ended by itself.
+// stop ends the program and returns when the program and its directory are gone. It returns
+// an error when the program had ended by itself.
 func (k *kept) stop(ctx context.Context) error {
 	defer k.log.Close()
 	select {
@@ -77,7 +77,7 @@ func (k *kept) stop(ctx context.Context) error {
 		return fmt.Errorf("%s had ended by itself:%s", k.name, k.lastWords())
 	default:
 	}
-	_ = k.life.Close() // fails when the program ends this moment, which the select finds
+	_ = k.life.Close() // fails when the program ends at this moment, which the select detects
 	select {
 	case <-k.ended:
 		return nil
@@ -86,7 +86,7 @@ func (k *kept) stop(ctx context.Context) error {
 	}
 }
 
-// lastWords returns the end of what the program said.
+// lastWords returns the end of the program's output.
 func (k *kept) lastWords() string {
 	const most = 2000
 	info, err := k.log.Stat()

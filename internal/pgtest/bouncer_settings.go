@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// bouncerSettings are what differs between one PgBouncer and another.
+// bouncerSettings are the settings that differ between PgBouncers.
 type bouncerSettings struct {
-	dir      string // for its files, and its alone
+	dir      string // for its files only
 	port     int
 	password string          // of the server's user, to PgBouncer and from it
-	server   *pgx.ConnConfig // how it gets to the server
+	server   *pgx.ConnConfig // how to connect to the server
 }
 
 // write writes the files of a PgBouncer and returns the command that runs it.
@@ -28,15 +28,15 @@ func (s bouncerSettings) write(program string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		argv = []string{program, "-u", account, config} // it reads its files before it changes
+		argv = []string{program, "-u", account, config} // it reads its files before it changes the account
 	}
 	return argv, errors.Join(
 		os.WriteFile(config, []byte(s.config()), 0o600),
 		os.WriteFile(s.users(), []byte(inDoubleQuotes(s.server.User)+" "+inDoubleQuotes(s.password)+"\n"), 0o600))
 }
 
-// unprivileged returns the account that stands in for root, whom PgBouncer
-// refuses as PostgreSQL does: the one that a private server runs as.
+// unprivileged returns the account that replaces root, which PgBouncer and PostgreSQL
+// refuse. It is the account of a private server.
 func unprivileged() (string, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		if _, err := user.Lookup(name); err == nil {
@@ -48,14 +48,13 @@ func unprivileged() (string, error) {
 
 func (s bouncerSettings) users() string { return filepath.Join(s.dir, "users.txt") }
 
-// config asks for what a cautious administrator would have in production, but
-// for fewer connections, so that clients have to share them. The user of the
-// server is in a file; any other role is let through with the password that the
-// server has for it, if that user may read it, as a superuser may.
+// config returns a careful production configuration, but with fewer connections, so that
+// clients must share them. The server's user is in a file. Any other role is authenticated
+// by its password on the server, if the server's user may read that, as a superuser may.
 func (s bouncerSettings) config() string {
 	tls := "disable"
 	if s.server.TLSConfig != nil {
-		tls = "prefer" // it cannot check certificates as pgx does, and the tests say nothing of TLS
+		tls = "prefer" // it cannot verify certificates as pgx does, and the tests do not concern TLS
 	}
 	return fmt.Sprintf(`[databases]
 * = host=%s port=%d auth_user=%s
@@ -87,10 +86,10 @@ query_wait_timeout = 60
 		s.port, s.users(), s.server.User, tls, poolSize)
 }
 
-// poolSize is how many connections all clients of one database and role share.
+// poolSize is the number of connections that all clients of one database and role share.
 const poolSize = 5
 
-// inQuotes quotes a value in the address of a database.
+// inQuotes quotes a value in the connection string of a database.
 func inQuotes(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
 
 // inDoubleQuotes quotes an entry in the file of users.

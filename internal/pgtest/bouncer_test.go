@@ -17,11 +17,11 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// bounced reports whether the tests of this process go through a PgBouncer.
+// bounced reports whether the tests of this process use a PgBouncer.
 func bounced() bool { return os.Getenv(pgtest.BouncerVariable) != "" }
 
-// sessions returns in how many sessions of the server the statements of one
-// client run, when there are two at least.
+// sessions returns the number of sessions that the statements of one client use, when at
+// least two are possible.
 func sessions(t *testing.T, address string) int {
 	t.Helper()
 	client, other := connect(t, address), connect(t, address)
@@ -64,8 +64,8 @@ func TestURL_takesAnyRoleOfTheServer(t *testing.T) {
 	require.Equal(t, guest, as)
 }
 
-// keepProgram makes the test binary keep a program, tell its number and the
-// directory, and wait to be killed.
+// keepProgram makes the test binary keep a program, print its pid and directory, and wait
+// to be killed.
 func keepProgram() {
 	dir, err := os.MkdirTemp("", "pgtest-kept-")
 	if err == nil {
@@ -78,7 +78,7 @@ func keepProgram() {
 	select {}
 }
 
-// pidIn returns the number of the program that is kept in dir.
+// pidIn returns the pid of the program that is kept in dir.
 func pidIn(t *testing.T, dir string) int {
 	t.Helper()
 	var pid int
@@ -92,10 +92,10 @@ func pidIn(t *testing.T, dir string) int {
 	return pid
 }
 
-// poll is how often a real process is looked at.
+// poll is how often a real process is checked.
 const poll = 20 * time.Millisecond
 
-// gone reports whether neither the process nor the directory is left.
+// gone reports whether the process and the directory are gone.
 func gone(pid int, dir string) func() bool {
 	return func() bool {
 		_, err := os.Stat(dir)
@@ -122,7 +122,7 @@ func TestPgBouncer_diesWithItsProgram(t *testing.T) {
 	require.Eventually(t, gone(pid, dir), 10*time.Second, poll)
 }
 
-func TestPgBouncer_isStoppedTheHardWayIfNeedBe(t *testing.T) {
+func TestPgBouncer_isKilledIfItDoesNotStop(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "kept")
 	require.NoError(t, os.Mkdir(dir, 0o700))

@@ -11,12 +11,12 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// Variables of the environment that say which server the tests use, and how.
+// Environment variables that select the server of the tests.
 const (
 	// DatabaseVariable names a running server by URL, such as
 	// postgres://user:password@localhost:5432/postgres.
 	DatabaseVariable = "ALMANAC_TEST_DATABASE_URL"
-	// ImageVariable names the image to run in a container, and forbids anything else.
+	// ImageVariable names the image to run in a container. Tests then use nothing else.
 	ImageVariable = "ALMANAC_TEST_POSTGRES_IMAGE"
 	// BouncerVariable, when set, puts a PgBouncer between the tests and the server:
 	// the program of that path, or the one on the machine when it says "yes".
@@ -29,15 +29,15 @@ const DefaultImage = "postgres:17-alpine"
 // maxConnections is enough for dozens of parallel tests with a pool each.
 const maxConnections = 300
 
-// source is a server that was chosen.
+// source is a chosen server.
 type source struct {
 	url     string
-	what    string // for the line that says which it is; never a password
-	instead error  // why it is not one that would have come before
+	what    string // for the line that describes it; never contains a password
+	instead error  // why a preferred source was not available
 	release func(context.Context) error
 }
 
-// choose returns the first server that is to be had.
+// choose returns the first available server.
 func choose(ctx context.Context) (source, error) {
 	if address := os.Getenv(DatabaseVariable); address != "" {
 		return given(address), nil
@@ -64,7 +64,7 @@ func choose(ctx context.Context) (source, error) {
 		DatabaseVariable, noContainer, noLocal)
 }
 
-// given returns the server at the address. It is not ours to stop.
+// given returns the server at the address. This process does not stop it.
 func given(address string) source {
 	what := "server that " + DatabaseVariable + " names"
 	if u, err := url.Parse(address); err == nil && u.Host != "" {

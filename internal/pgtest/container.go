@@ -25,13 +25,13 @@ var errNoEngine = errors.New("no Docker engine answers")
 // dialLimit keeps a machine without Docker from waiting for it.
 const dialLimit = 200 * time.Millisecond
 
-// findEngine returns an error unless something listens where a Docker engine
-// would. testcontainers looks in the same places, and in some more, but a
-// socket without an engine behind it costs it many seconds.
+// findEngine returns an error unless something listens where a Docker engine would.
+// testcontainers checks the same places and some more, but takes many seconds for a socket
+// without an engine.
 func findEngine(ctx context.Context) error {
 	hosts := []string{os.Getenv("DOCKER_HOST")}
 	if hosts[0] == "" {
-		home, _ := os.UserHomeDir() // without one there are two places fewer to look in
+		home, _ := os.UserHomeDir() // without a home directory, two places are not checked
 		hosts = []string{
 			"unix:///var/run/docker.sock",
 			"unix://" + filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "docker.sock"),
@@ -43,7 +43,7 @@ func findEngine(ctx context.Context) error {
 	for _, host := range hosts {
 		network, address, _ := strings.Cut(host, "://")
 		if network != "unix" && network != "tcp" {
-			return nil // ssh and the pipes of Windows: only testcontainers can tell
+			return nil // ssh and Windows pipes: only testcontainers can check them
 		}
 		if conn, err := dialer.DialContext(ctx, network, address); err == nil {
 			return conn.Close()
@@ -52,14 +52,14 @@ func findEngine(ctx context.Context) error {
 	return errNoEngine
 }
 
-// runContainer starts a server in a container of the image, which must take the
-// variables and arguments of the official one.
+// runContainer starts a server in a container of the image, which must accept the variables
+// and arguments of the official image.
 func runContainer(ctx context.Context, image string) (source, error) {
 	if err := findEngine(ctx); err != nil {
 		return source{}, err
 	}
 	quiet := log.NewNoopLogger()
-	log.SetDefault(quiet) // it would tell of every step on standard error
+	log.SetDefault(quiet) // it would log every step to standard error
 	const user = "almanac"
 	password := rand.Text()
 
@@ -81,7 +81,7 @@ func runContainer(ctx context.Context, image string) (source, error) {
 		Logger:  quiet,
 	})
 	release := func(context.Context) error {
-		// It has nothing to save, so it need not be asked to stop first.
+		// The server has no data to keep, so no orderly stop is needed.
 		return testcontainers.TerminateContainer(c, testcontainers.StopTimeout(0))
 	}
 	if err != nil {
@@ -94,12 +94,12 @@ func runContainer(ctx context.Context, image string) (source, error) {
 	return source{url: host, what: "container of " + image, release: release}, nil
 }
 
-// readyLimit is how long a container may take from its start to its first answer.
+// readyLimit is how long a container may take from its start to its first response.
 const readyLimit = time.Minute
 
-// await returns the URL of the server in the container once it answers. The
-// official image runs a server for its own preparations first, but that one
-// does not listen on the network.
+// await returns the URL of the server in the container once it responds. The official image
+// first runs a server for its own preparations, but that server does not listen on the
+// network.
 func await(ctx context.Context, c testcontainers.Container, user *url.Userinfo) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -119,7 +119,7 @@ func await(ctx context.Context, c testcontainers.Container, user *url.Userinfo) 
 	}
 }
 
-// connectable returns the URL of the server if it lets us in.
+// connectable returns the URL of the server if it accepts a connection.
 func connectable(ctx context.Context, c testcontainers.Container, user *url.Userinfo) (string, error) {
 	told, err := c.Host(ctx)
 	if err != nil {
@@ -129,10 +129,10 @@ func connectable(ctx context.Context, c testcontainers.Container, user *url.User
 	if err != nil {
 		return "", err
 	}
-	// What is told takes us for a container when it finds the marks of one, and
-	// then names the gateway, which is wrong on a machine that was made from an
-	// image. And "localhost" may be ::1, where the port is another container's.
-	// The password tells whether it is the right server.
+	// testcontainers may mistake this machine for a container, and then returns the
+	// gateway, which is wrong on a machine made from an image. "localhost" may be ::1,
+	// where the port belongs to another container. The password shows whether the server is
+	// the right one.
 	var refused error
 	for _, host := range []string{"127.0.0.1", told} {
 		u := url.URL{
@@ -148,7 +148,7 @@ func connectable(ctx context.Context, c testcontainers.Container, user *url.User
 	return "", refused
 }
 
-// try connects for a moment.
+// try opens a connection and closes it.
 func try(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -159,7 +159,7 @@ func try(ctx context.Context, address string) error {
 	return conn.Close(ctx)
 }
 
-// lastWords returns the end of what the container said.
+// lastWords returns the end of the container's output.
 func lastWords(ctx context.Context, c testcontainers.Container) string {
 	logs, err := c.Logs(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,29 +11,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// databaseLimit bounds the making and the dropping of one database. Each takes
-// a tenth of a second, and many may wait for a slow disk at once.
+// databaseLimit bounds the creation and the dropping of one database. Each takes a tenth of
+// a second, but many may wait for a slow disk at once.
 const databaseLimit = 2 * time.Minute
 
-// URL returns the URL of a fresh database that belongs to t alone and holds
-// Almanac's schema under its default name. It is dropped when t ends, together
-// with any connection that is still open, be it PgBouncer's.
+// URL returns the URL of a new database for t, with Almanac's schema under its default
+// name. When t ends, the database is dropped, together with any open connection, including
+// PgBouncer's.
 func URL(t testing.TB) string {
 	t.Helper()
 	return fresh(t, (*server).migrated)
 }
 
-// EmptyURL is [URL] for a database without Almanac's schema.
+// EmptyURL is like [URL], without Almanac's schema.
 func EmptyURL(t testing.TB) string {
 	t.Helper()
 	return fresh(t, (*server).empty)
 }
 
-// Direct returns how to connect to the database of an address from [URL] or
-// [EmptyURL] without the PgBouncer of [BouncerVariable], as the user of the
-// server. Without one it returns what those return. It is for what a test does
-// for itself that needs a session of its own, and for naming the server to
-// another process; what is tested goes through.
+// Direct returns the URL of the database of an address from [URL] or [EmptyURL] that
+// bypasses the PgBouncer of [BouncerVariable], as the server's user. Without a PgBouncer it
+// returns the address. Use it for a test's own statements that need one session, and to
+// name the server to another process. The tested code goes through the PgBouncer.
 func Direct(t testing.TB, address string) string {
 	t.Helper()
 	s, err := shared.get()
@@ -46,7 +46,7 @@ func Direct(t testing.TB, address string) string {
 	return s.direct(strings.TrimPrefix(u.Path, "/"))
 }
 
-// fresh has the server make a database for t and drop it afterwards.
+// fresh lets the server create a database for t and drop it afterwards.
 func fresh(t testing.TB, make func(*server, context.Context) (string, error)) string {
 	t.Helper()
 	s, err := shared.get()
@@ -60,7 +60,7 @@ func fresh(t testing.TB, make func(*server, context.Context) (string, error)) st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The context of t has ended by now.
+		// The context of t has ended.
 		ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
 		defer cancel()
 		if err := s.drop(ctx, name); err != nil {
@@ -73,37 +73,45 @@ func fresh(t testing.TB, make func(*server, context.Context) (string, error)) st
 // PoolOption changes the configuration of a [Pool] before it is opened.
 type PoolOption func(*pgxpool.Config)
 
-// MaxConns sets how many connections the pool opens at most. The default is
-// eight: many tests run at once, and the server has a few hundred for them all.
+// MaxConns sets the maximum number of connections of the pool. The default is eight: many
+// tests run at once, and the server has a few hundred connections.
 func MaxConns(n int32) PoolOption {
 	return func(c *pgxpool.Config) { c.MaxConns = n }
 }
 
-// Pool returns a pool on the database of [URL], closed when t ends. A connection
-// that is not back in the pool by then fails t.
+// Pool returns a pool on the database of [URL], which is closed when t ends. A connection
+// that has not been released by then fails t.
 func Pool(t testing.TB, options ...PoolOption) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(URL(t))
+	pool, err := openPool(t.Context(), URL(t), options...)
 	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	config.MaxConns = 8
-	for _, option := range options {
-		option(config)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatalf("pgtest: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { closePool(t, pool) })
 	return pool
 }
 
-// closeLimit is how long a connection may take to come back after its test.
+func openPool(ctx context.Context, url string, options ...PoolOption) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("pgtest: %w", err)
+	}
+	config.MaxConns = 8
+	for _, option := range options {
+		option(config)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("pgtest: %w", err)
+	}
+	return pool, nil
+}
+
+// closeLimit is how long a connection may take to be released after its test.
 const closeLimit = 10 * time.Second
 
-// closePool closes the pool, which waits for connections that are in use, and
-// gives up on one that was leaked: dropping the database ends it.
+// closePool closes the pool, which waits for connections in use. It stops waiting for a
+// leaked connection, which ends when the database is dropped.
 func closePool(t testing.TB, pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() {
@@ -117,8 +125,8 @@ func closePool(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// DirectPool is [Pool] without the PgBouncer of [BouncerVariable], for what a pooler
-// does not carry, such as notifications.
+// DirectPool is like [Pool], without the PgBouncer of [BouncerVariable]. It is for features
+// that a pooler does not support, such as notifications.
 func DirectPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), Direct(t, URL(t)))

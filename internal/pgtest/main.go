@@ -3,8 +3,11 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,23 +18,27 @@ import (
 // Main runs the tests of a package, stops the server if one was started, and
 // exits. A package's TestMain calls it and nothing after it.
 //
-// After tests that passed it looks for goroutines that they left running, and
-// fails if there are any. The options except goroutines that are known.
+// When all tests have passed, Main fails if goroutines are still running. The options
+// except known goroutines.
 func Main(m *testing.M, leaks ...goleak.Option) {
 	os.Exit(run(m, leaks))
 }
 
 func run(m *testing.M, leaks []goleak.Option) int {
 	shared.open()
+	if err := runMore(); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+		return 1
+	}
 	code := m.Run()
 	if err := shared.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	if code != 0 {
-		return code // a failed test may well have left something behind; its failure is the news
+		return code // a failed test may leave goroutines; its failure is more important
 	}
-	// The connection that tells the reaper of containers that we live is kept until we do not.
+	// The connection to the reaper of containers stays open until this process ends.
 	leaks = append(leaks, goleak.IgnoreTopFunction("github.com/testcontainers/testcontainers-go.(*Reaper).connect.func1"))
 	if err := goleak.Find(leaks...); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest: tests left goroutines:", err)
@@ -40,21 +47,36 @@ func run(m *testing.M, leaks []goleak.Option) int {
 	return 0
 }
 
+// parallelTests is how many tests run at once unless -parallel is given. Tests mostly wait
+// for the server and for instants, so it exceeds the number of processors.
+const parallelTests = 8
+
+// runMore sets -parallel unless it was given.
+func runMore() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given || runtime.GOMAXPROCS(0) > parallelTests {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(parallelTests))
+}
+
 const (
-	// startLimit is how long a server may take to start, an image to pull included.
+	// startLimit is how long a server may take to start, an image to pull included. // how long a server may take to start, including the pull of an image
 	startLimit = 5 * time.Minute
 	stopLimit  = time.Minute
 )
 
-// shared is the server of this process. Tests that know nothing of each other
-// have no other way to meet at one server than a variable of the package.
+// shared is the server of this process. Independent tests can share a server only through a
+// package variable.
 var shared process
 
-// process starts a server when the first test asks and remembers a failure, so
-// that every test reports it and none tries again.
+// process starts a server at the first request of a test. It keeps a failure, so that every
+// test reports the failure and none tries again.
 type process struct {
 	mu      sync.Mutex
-	running bool // Main runs the tests
+	running bool // whether Main runs the tests
 	started bool
 	server  *server
 	err     error
@@ -68,7 +90,7 @@ func (p *process) open() {
 	p.running = true
 }
 
-// get returns the server and starts it if need be.
+// get returns the server, and starts it if necessary.
 func (p *process) get() (*server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +99,7 @@ func (p *process) get() (*server, error) {
 	}
 	if !p.started {
 		p.started = true
-		// Not a test's context: the server outlives the test that asked first.
+		// Not a test's context: the server outlives the first test.
 		ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 		defer cancel()
 		p.server, p.err = startServer(ctx)

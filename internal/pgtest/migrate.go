@@ -8,7 +8,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// migrate brings the schema into the template.
+// migrate applies the schema to the template.
 func migrate(ctx context.Context, conn *pgx.Conn) error {
 	return postgres.Migrate(ctx, conn)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-// sabotage makes the test binary misbehave, for the tests that run it again.
+// sabotage is the environment variable that makes the test binary misbehave, for the tests
+// that run it again.
 const sabotage = "PGTEST_SABOTAGE"
 
 func TestMain(m *testing.M) {
@@ -73,7 +74,7 @@ func name(t *testing.T, address string) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-func TestURL_isAMigratedDatabaseOfOnesOwn(t *testing.T) {
+func TestURL_isANewMigratedDatabase(t *testing.T) {
 	t.Parallel()
 	first, second := pgtest.URL(t), pgtest.URL(t)
 
@@ -131,7 +132,7 @@ func TestURL_dropsTheDatabaseEvenWhileSomeoneIsConnected(t *testing.T) {
 	require.NotContains(t, databases(t, address), name(t, address))
 }
 
-func TestPool_isModestUnlessToldOtherwise(t *testing.T) {
+func TestPool_hasEightConnectionsByDefault(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, 8, pgtest.Pool(t).Config().MaxConns)
 	require.EqualValues(t, 3, pgtest.Pool(t, pgtest.MaxConns(3)).Config().MaxConns)
@@ -148,8 +149,8 @@ func TestPool_isClosedWithItsTest(t *testing.T) {
 	require.ErrorContains(t, ping(t.Context()), "closed pool")
 }
 
-// again runs one test of this package in a process of its own, in the given
-// environment, and returns what it said and whether it passed.
+// again runs one test of this package in another process, in the given environment. It
+// returns the output and whether the test passed.
 func again(t *testing.T, test string, env ...string) (string, bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -160,11 +161,11 @@ func again(t *testing.T, test string, env ...string) (string, bool) {
 	return string(out), err == nil
 }
 
-// secret is a password that needs care wherever it is written.
+// secret is a password that must be quoted everywhere.
 const secret = `it's "secret"`
 
-// role makes a role that has that password until t ends. It is called as the
-// database is, a name that no other role on the server has.
+// role creates a role with that password until t ends. Its name is that of the database,
+// which no other role on the server has.
 func role(t *testing.T, address, attributes string) string {
 	t.Helper()
 	role := name(t, address)
@@ -187,11 +188,11 @@ func TestMain_usesTheServerThatIsNamedAndLeavesItClean(t *testing.T) {
 	u, err := url.Parse(pgtest.Direct(t, pgtest.EmptyURL(t)))
 	require.NoError(t, err)
 	conn := connect(t, u.String())
-	// A role of its own, so that the databases of the other tests do not count.
+	// A separate role, so that the databases of other tests do not count.
 	tester := role(t, u.String(), "CREATEDB")
 	u.User = url.UserPassword(tester, secret)
 
-	out, passed := again(t, "TestURL_isAMigratedDatabaseOfOnesOwn", pgtest.DatabaseVariable+"="+u.String())
+	out, passed := again(t, "TestURL_isANewMigratedDatabase", pgtest.DatabaseVariable+"="+u.String())
 
 	require.True(t, passed, out)
 	lines := 1

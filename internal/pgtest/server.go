@@ -19,16 +19,18 @@ import (
 // server makes databases on the server of this process.
 type server struct {
 	at      url.URL
-	bouncer *bouncer // that tests connect through, or nil
+	bouncer *bouncer // for the connections of tests, or nil
 	admin   *pgxpool.Pool
-	release func(context.Context) error // stops what was started for us
-	copying string                      // how databases are copied, for CREATE DATABASE
+	release func(context.Context) error // stops what was started for this process
+	copying string                      // the method of copying a database, for CREATE DATABASE
 
 	templating sync.Mutex
-	template   string // the migrated database that others are cloned from; empty until the first asks
+	template   string // the migrated database that others are cloned from; empty until it is needed
+
+	reusables reusables
 }
 
-// startServer chooses a server, makes sure that it serves, and says which it is.
+// startServer chooses a server, checks that it works, and prints which it is.
 func startServer(ctx context.Context) (*server, error) {
 	from, err := choose(ctx)
 	if err != nil {
@@ -51,9 +53,8 @@ func startServer(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
-// bounce has tests connect through a PgBouncer, and says so. What pgtest does
-// for itself still goes to the server: a connection that PgBouncer keeps to the
-// template would make cloning it fail.
+// bounce makes tests connect through a PgBouncer, and prints that. pgtest's own connections
+// bypass it: a connection of PgBouncer to the template would make cloning fail.
 func (s *server) bounce(ctx context.Context, named string) error {
 	b, err := startBouncer(ctx, named, s.admin.Config().ConnConfig)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *server) bounce(ctx context.Context, named string) error {
 	return nil
 }
 
-// connect returns the server, and its version where the source did not tell.
+// connect returns the server, and its version if the source did not state it.
 func connect(ctx context.Context, from source) (_ *server, what string, err error) {
 	at, err := url.Parse(from.url)
 	if err != nil || at.Scheme != "postgres" && at.Scheme != "postgresql" {
@@ -74,8 +75,8 @@ func connect(ctx context.Context, from source) (_ *server, what string, err erro
 	if err != nil {
 		return nil, "", err
 	}
-	// Each is held for the length of a CREATE or DROP DATABASE, and the server
-	// does not make databases faster when more of them queue inside it.
+	// Each connection is used for one CREATE or DROP DATABASE. More concurrent ones do not
+	// make the server faster.
 	config.MaxConns = 4
 	admin, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -109,16 +110,16 @@ WHERE rolname = current_user`
 		what = ", PostgreSQL " + version
 	}
 	s := &server{at: *at, admin: admin, release: from.release}
-	// The default copies through the write-ahead log, which takes the processor twice as long.
-	// Files take two checkpoints, which are dear where flushes are on (PostgreSQL manual,
-	// CREATE DATABASE).
+	// The default copies through the write-ahead log, which takes twice the processor time.
+	// Copying files takes two checkpoints, which are expensive when flushes are on
+	// (PostgreSQL manual, CREATE DATABASE).
 	if major >= 15 && !durable {
 		s.copying = " STRATEGY FILE_COPY"
 	}
 	return s, what, nil
 }
 
-// url returns how a test connects to the database of that name.
+// url returns the URL with which a test connects to the database of that name.
 func (s *server) url(database string) string {
 	if s.bouncer != nil {
 		return s.bouncer.url(database)
@@ -126,25 +127,24 @@ func (s *server) url(database string) string {
 	return s.direct(database)
 }
 
-// direct returns how to connect to the database of that name on the server.
+// direct returns the URL of the database of that name on the server itself.
 func (s *server) direct(database string) string {
 	u := s.at
 	u.Path = "/" + database
 	query := u.Query()
-	query.Del("dbname") // would win over the path
+	query.Del("dbname") // it would override the path
 	query.Del("database")
 	u.RawQuery = query.Encode()
 	return u.String()
 }
 
-// empty makes a database with nothing in it. It is made from template0, since
-// template1 may hold anything on a server that was given, and sorts by bytes
-// there as everywhere.
+// empty creates an empty database. It uses template0, because template1 of a given server
+// may contain anything, and byte order for sorting.
 func (s *server) empty(ctx context.Context) (string, error) {
 	return s.create(ctx, "TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
 }
 
-// migrated makes a database with the schema in it, by cloning.
+// migrated creates a database with the schema, by cloning.
 func (s *server) migrated(ctx context.Context) (string, error) {
 	template, err := s.migrateOnce(ctx)
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *server) migrated(ctx context.Context) (string, error) {
 	return s.create(ctx, "TEMPLATE "+pgx.Identifier{template}.Sanitize())
 }
 
-// migrateOnce returns the template, which is this process's own even on a shared
-// server: another process may have been compiled from other migrations.
+// migrateOnce returns the template of this process. On a shared server each process has its
+// own, because it may have other migrations.
 func (s *server) migrateOnce(ctx context.Context) (string, error) {
 	s.templating.Lock()
 	defer s.templating.Unlock()
@@ -172,8 +172,8 @@ func (s *server) migrateOnce(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// prepare migrates the database and then closes it to everybody, since one
-// connection to a template is enough to make cloning it fail.
+// prepare migrates the database and then forbids connections, because one connection to a
+// template makes cloning fail.
 func (s *server) prepare(ctx context.Context, name string) error {
 	conn, err := pgx.Connect(ctx, s.direct(name))
 	if err != nil {
@@ -204,13 +204,13 @@ func (s *server) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// stop drops the template and lets go of the server.
+// stop drops the template and releases the server.
 func (s *server) stop(ctx context.Context) error {
 	s.templating.Lock()
 	defer s.templating.Unlock()
-	var err error
+	err := s.closeReusables(ctx)
 	if s.bouncer != nil {
-		err = s.bouncer.process.stop(ctx)
+		err = errors.Join(err, s.bouncer.process.stop(ctx))
 	}
 	if s.template != "" {
 		err = errors.Join(err, s.drop(ctx, s.template))

@@ -15,7 +15,7 @@ const (
 	cycleWeeks  = cycleDays / 7
 )
 
-// date is a day of the calendar and its place there.
+// date is a day of the calendar with its position.
 type date struct {
 	number           int64 // of days since 1970-01-01
 	year             int
@@ -24,8 +24,8 @@ type date struct {
 	yearDay, yearLen int
 }
 
-// numberOf returns the number of days from 1970-01-01 to a date. Days beyond the
-// end of the month belong to the next one.
+// numberOf returns the number of days from 1970-01-01 to a date. A day beyond the end of
+// its month counts into the next month.
 func numberOf(year int, month time.Month, day int) int64 {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / daySeconds
 }
@@ -59,9 +59,9 @@ func (d *date) weekday() time.Weekday {
 	return time.Weekday(floorMod(d.number+int64(time.Thursday), 7))
 }
 
-// week returns which week of how many d lies in, where weeks begin on start. A week
-// belongs to the year that has most of its days, hence its fourth; near New Year
-// that can be the year before or after d's.
+// week returns the number of d's week and the number of weeks in that week's year. Weeks
+// begin on start. A week belongs to the year with most of its days, that is, with its
+// fourth day. Near New Year that may be the year before or after d's.
 func (d *date) week(start time.Weekday) (n, of int) {
 	fourth, yearLength := d.yearDay+3-int(d.number-weekStart(d.number, start)), d.yearLen
 	switch {

@@ -2,23 +2,23 @@ package rrule
 
 import "sort"
 
-// clock is a set of times of day: each of the hours with each of the minutes with
-// each of the seconds. It can hold all 86,400 and is never written out; its times
-// are found by their place in it.
+// clock is a set of times of day: each of the hours with each of the minutes and each of
+// the seconds. It may contain all 86,400 times and is never expanded; times are found by
+// index.
 type clock struct {
 	hours, minutes, seconds []int
 }
 
 func (c clock) len() int { return len(c.hours) * len(c.minutes) * len(c.seconds) }
 
-// at returns the i-th time from 0, in seconds of the day.
+// at returns the time at index i, in seconds of the day.
 func (c clock) at(i int) int64 {
 	i, second := i/len(c.seconds), c.seconds[i%len(c.seconds)]
 	i, minute := i/len(c.minutes), c.minutes[i%len(c.minutes)]
 	return int64(c.hours[i]*3600 + minute*60 + second)
 }
 
-// search returns the place of the first time not before second, or the length.
+// search returns the index of the first time not before second, or the length.
 func (c clock) search(second int64) int {
 	if second <= 0 {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/almanac-go/almanac/internal/rrule"
 )
 
-// The published examples of RFC 5545 section 3.8.5.3, in its order. The wanted
-// readings stand as the RFC has them; a series that has more ends in "...".
+// The published examples of RFC 5545 section 3.8.5.3, in its order. The wanted readings are
+// written as in the RFC. A series with more readings ends in "...".
 func TestExamplesOfRFC5545(t *testing.T) {
 	t.Parallel()
 
@@ -162,7 +162,7 @@ func TestMoreExamplesOfRFC5545(t *testing.T) {
 			"1997-09-29 09:00", "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-2",
 			"1997-09: 29; 10: 30; 11: 27; 12: 30; 1998-01: 29; 02: 26; 03: 30; ...",
 		},
-		// The RFC gives the end as 170000Z, which is 13:00 there, and yet lists 15:00.
+		// The RFC gives the end as 170000Z, which is 13:00 local time, but lists 15:00.
 		"every 3 hours from 9:00 AM to 5:00 PM": {
 			"1997-09-02 09:00", "FREQ=HOURLY;INTERVAL=3;UNTIL=19970902T170000", "1997-09-02 09:00,12:00,15:00",
 		},

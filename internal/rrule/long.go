@@ -9,12 +9,12 @@ import (
 // day is a day of a period on which the series has readings.
 type day struct {
 	number  int64
-	lacking int   // the day of the month that the rule names and the month lacks; else 0
-	places  []int // the times of day that BYSETPOS chose; nil: all
+	lacking int   // the day of the month that the rule names and the month lacks; otherwise 0
+	places  []int // the indexes of the times of day that BYSETPOS selected; nil means all
 }
 
-// inLongPeriods yields the readings from a second on where periods are weeks,
-// months or years: the days of each are written out, those in the past left out.
+// inLongPeriods yields the readings from a second on, for periods of weeks, months or
+// years. It expands the days of each period and skips past ones.
 func (s *series) inLongPeriods(from int64) iter.Seq[Slot] {
 	return func(yield func(Slot) bool) {
 		p := s.align(s.position(from))
@@ -23,7 +23,7 @@ func (s *series) inLongPeriods(from int64) iter.Seq[Slot] {
 		}
 		atMost := [...]int{weekly: cycleWeeks, monthly: cycleMonths, yearly: cycleYears}[s.freq]
 		var days, later []day
-		for fruitless := -2; fruitless < atMost; fruitless++ { // the first two are not whole
+		for fruitless := -2; fruitless < atMost; fruitless++ { // the first two are not complete
 			if s.firstDay(p)*daySeconds > s.end {
 				return
 			}
@@ -42,18 +42,18 @@ func (s *series) inLongPeriods(from int64) iter.Seq[Slot] {
 	}
 }
 
-// part takes from a list of days those that belong after others of the next period.
-// There is one at most: the first of a month, which stands in for days that the
-// month before lacks.
+// part splits a list of days. It returns as later the days that follow days of the next
+// period. There is at most one: the first of a month that replaces days which the previous
+// month lacks.
 func (s *series) part(days []day, next int64) (now, later []day) {
 	last := len(days) - 1
 	if last < 0 || days[last].number < next {
 		return days, nil
 	}
-	return days[:last], slices.Clone(days[last:]) // the list serves the next period
+	return days[:last], slices.Clone(days[last:]) // the next period reuses the list
 }
 
-// join puts what an earlier period left before the days of a later one.
+// join merges the days left from an earlier period with the days of a later one.
 func join(left, days []day) []day {
 	if len(left) == 0 {
 		return days
@@ -78,11 +78,11 @@ func (s *series) firstDay(p int64) int64 {
 	case monthly:
 		year, month = p/12, time.Month(p%12+1)
 	}
-	// The interval may have leapt far beyond what a small int can hold.
+	// With a large interval the year may exceed the range of a small int.
 	return numberOf(int(min(year, lastYear+1)), month, 1)
 }
 
-// days returns the days of a period, in order, until it is asked for another.
+// days returns the days of a period in order. The next call reuses the slice.
 func (s *series) days(p int64) []day {
 	first := s.firstDay(p)
 	days := s.listed[:0]
@@ -113,7 +113,7 @@ func (s *series) month(days []day, first int64) []day {
 			continue
 		}
 		if last := len(days) - 1; last >= 0 && days[last].number == first+i {
-			days = days[:last] // it stood in for another, and is itself named as well
+			days = days[:last] // it replaced another day, and is also named itself
 		}
 		days = append(days, day{number: first + i})
 	}
@@ -128,8 +128,8 @@ func (s *series) month(days []day, first int64) []day {
 	return days
 }
 
-// instead returns the day that stands in for one that the rule names and the month
-// of page lacks.
+// instead returns the day that replaces one that the rule names and the month of page
+// lacks.
 func (s *series) instead(lacking int) (day, bool) {
 	if !s.by.monthDay.has(lacking) {
 		return day{}, false

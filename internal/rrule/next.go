@@ -8,26 +8,26 @@ import (
 // Slot is one reading of a series.
 type Slot struct {
 	Wall time.Time // the wall reading, labelled UTC
-	// Year, Month and Day are the date that the rule names when SKIP moved the
-	// reading to another: 30 February for a reading on 28 February. They are zero
-	// when nothing was moved, and when the rule names the day of the reading as well.
+	// Year, Month and Day are the date that the rule names when SKIP moved the reading: 30
+	// February for a reading on 28 February. They are zero when the reading was not moved,
+	// and when the rule also names the day of the reading.
 	Year  int
 	Month time.Month
 	Day   int
 }
 
-// Next returns the first reading strictly after the given one, of the series that
-// begins at start; start itself is one if it fits the rule. It reports false when
-// there is none before the year 10000.
+// Next returns the first reading strictly after the given one, in the series that begins at
+// start. The start itself is a reading if it fits the rule. Next returns false when there
+// is none before the year 10000.
 //
-// Both arguments are wall readings labelled UTC, cut to the second. Next observes
-// COUNT, and UNTIL unless it is in UTC: then it stops two days late, and the
+// Both arguments are wall readings in UTC, truncated to the second. Next observes COUNT,
+// and UNTIL unless that is in UTC. For an UNTIL in UTC it stops two days late, and the
 // caller compares instants (see [Rule.Until]).
 //
-// The cost does not depend on how far after lies from start, except with COUNT,
-// which is counted from the start. It is bounded for every rule, because the search
-// ends where the calendar begins to repeat itself. A rule below daily whose readings
-// lie more than 400 years apart can be taken for one that has no more.
+// The cost does not depend on the distance between start and after, except with COUNT,
+// which counts from the start. It is bounded for every rule, because the search ends where
+// the calendar repeats. For a rule below daily with readings more than 400 years apart,
+// Next may return false although further readings exist.
 func (r Rule) Next(start, after time.Time) (Slot, bool) {
 	if s, ok := newSeries(r, start); ok {
 		for slot := range s.after(after.Unix()) {
@@ -37,8 +37,7 @@ func (r Rule) Next(start, after time.Time) (Slot, bool) {
 	return Slot{}, false
 }
 
-// Slots yields what [Rule.Next] would find one after the other. It counts from the
-// start once, not again for each reading.
+// Slots yields the successive results of [Rule.Next]. It counts from the start only once.
 func (r Rule) Slots(start, after time.Time) iter.Seq[Slot] {
 	return func(yield func(Slot) bool) {
 		if s, ok := newSeries(r, start); ok {
@@ -69,8 +68,7 @@ func (s *series) after(second int64) iter.Seq[Slot] {
 	}
 }
 
-// from yields the readings of the series from a second on, in order, whatever
-// COUNT says.
+// from yields the readings of the series from a second on, in order, ignoring COUNT.
 func (s *series) from(second int64) iter.Seq[Slot] {
 	if s.unit != 0 {
 		return s.inShortPeriods(second)

@@ -12,26 +12,26 @@ const (
 	maxText     = 4 << 10
 	maxCount    = 10_000
 	maxInterval = 1<<31 - 1 // the greatest integer of RFC 5545
-	maxProblems = 20        // a text of 4 KiB can have two thousand, and nobody reads them
-	maxQuoted   = 40        // bytes of bad text that a problem repeats
+	maxProblems = 20        // a text of 4 KiB can have two thousand
+	maxQuoted   = 40        // bytes of invalid text that a problem quotes
 )
 
-// Error tells all that is wrong with the text of a rule.
+// Error describes everything that is wrong with the text of a rule.
 type Error struct {
-	// Problems are clauses in lower case, each of which names a part; at least one,
-	// and when there are very many, the last says how many more.
+	// Problems are clauses in lower case, each about one part. There is at least one. When
+	// there are very many, the last says how many more there are.
 	Problems []string
 }
 
 func (e *Error) Error() string { return "bad recurrence rule: " + strings.Join(e.Problems, "; ") }
 
-// Parse reads a rule such as "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=10". Letters may have
-// either case, and "RRULE:" may stand before it.
+// Parse parses a rule such as "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=10". Case is ignored, and the
+// prefix "RRULE:" is allowed.
 //
-// The error is an [*Error]. Besides what RFC 5545 and RFC 7529 forbid, it refuses
-// text above 4 KiB, a COUNT above 10,000 (counting begins at the start each time),
-// an INTERVAL above 2,147,483,647, a calendar other than GREGORIAN, the second 60,
-// which no wall clock shows, and parts of other names, X- ones among them.
+// The error is an [*Error]. Parse refuses what RFC 5545 and RFC 7529 forbid. It also
+// refuses text above 4 KiB, a COUNT above 10,000 (counting begins at the start each time)
+// and an INTERVAL above 2,147,483,647. Further it refuses a calendar other than GREGORIAN,
+// the second 60, which no wall clock shows, and parts with other names, including X- names.
 func Parse(text string) (Rule, error) {
 	if len(text) > maxText {
 		return Rule{}, &Error{[]string{fmt.Sprintf("%d bytes long, more than %d", len(text), maxText)}}
@@ -61,8 +61,8 @@ func Parse(text string) (Rule, error) {
 	return p.rule, nil
 }
 
-// upper is strings.ToUpper for ASCII alone: Unicode has letters that become an I
-// or an S in upper case, and a rule has none of them.
+// upper is strings.ToUpper for ASCII only: some Unicode letters become an I or an S in
+// upper case, and must not match.
 func upper(text string) string {
 	b := []byte(text)
 	for i, c := range b {
@@ -77,7 +77,7 @@ type parser struct {
 	rule     Rule
 	given    map[string]bool
 	problems []string
-	total    int // of problems, those left out included
+	total    int // the number of problems, including those left out
 }
 
 func (p *parser) complain(format string, args ...any) {
@@ -94,7 +94,7 @@ func quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// read takes up one part.
+// read processes one part.
 func (p *parser) read(name, value string) {
 	r := &p.rule
 	switch name {
@@ -137,7 +137,7 @@ func (p *parser) oneOf(name, value string, names []string) int {
 	return i
 }
 
-// number returns the number that text is, or one of no use.
+// number parses text as a number of the part, and adds a problem if it is invalid.
 func (p *parser) number(name, text string, in field) int {
 	n, ok := whole(text, in.signed)
 	if size := max(n, -n); !ok || size < in.low || size > in.high {
@@ -147,7 +147,7 @@ func (p *parser) number(name, text string, in field) int {
 	return n
 }
 
-// String says which numbers the part takes.
+// String describes which numbers the part accepts.
 func (f field) String() string {
 	if f.signed {
 		return fmt.Sprintf("a number from %d to %d or from -%[2]d to -%[1]d", f.low, f.high)
@@ -155,7 +155,7 @@ func (f field) String() string {
 	return fmt.Sprintf("a number from %d to %d", f.low, f.high)
 }
 
-// whole reads a number, with a sign only where it may have one.
+// whole parses a number, with a sign only if signed.
 func whole(text string, signed bool) (int, bool) {
 	digits := text
 	if signed && text != "" && (text[0] == '+' || text[0] == '-') {
@@ -168,7 +168,7 @@ func whole(text string, signed bool) (int, bool) {
 	return n, err == nil
 }
 
-// weekday takes up an entry of BYDAY: a weekday, perhaps with a number before it.
+// weekday processes an entry of BYDAY: a weekday, possibly with a number before it.
 func (p *parser) weekday(entry string) {
 	number, name := "", entry
 	if len(entry) > 2 {
@@ -205,8 +205,8 @@ func (p *parser) until(value string) until {
 	return until{}
 }
 
-// checkTogether looks at what no part can tell alone. A part that is itself in
-// error is not blamed a second time for what it does to others.
+// checkTogether checks combinations of parts. It does not report parts that are invalid
+// themselves.
 func (p *parser) checkTogether() {
 	given := p.given
 	others := func(name string) bool { return name != "BYSETPOS" && given[name] }

@@ -1,12 +1,12 @@
-// Package rrule reads recurrence rules and tells when they recur: the RRULE of
-// RFC 5545 section 3.3.10, with the SKIP of RFC 7529 for the Gregorian calendar.
+// Package rrule parses recurrence rules and computes their readings: the RRULE of RFC 5545
+// section 3.3.10, with the SKIP of RFC 7529 for the Gregorian calendar.
 //
-// It knows no time zone. Every time that goes in or comes out is a wall reading:
-// what a calendar and a clock on a wall show, to the second, labelled UTC. Whoever
-// needs instants resolves the readings afterwards.
+// It knows no time zones. Every time that it takes or returns is a wall reading: the date
+// and time of day that a calendar and a clock show, to the second, in UTC. The caller
+// resolves readings to instants.
 //
-// Where it leaves the standards, and which choice it made where they leave one, is
-// told by the RRule of package almanac, whose readers it concerns.
+// The type RRule of package calendar documents the deviations from the standards, and the
+// choices where the standards are ambiguous.
 package rrule
 
 import (
@@ -21,14 +21,14 @@ import (
 type Rule struct {
 	freq      frequency
 	interval  int64
-	count     int // 0: without end
+	count     int // 0 means without end
 	until     until
 	weekStart time.Weekday
 	skip      skip
 	by        parts
 }
 
-// parts are the BYxxx parts of a rule. An empty one was not given.
+// parts are the BYxxx parts of a rule. An empty part was not given.
 type parts struct {
 	month, weekNo, yearDay, monthDay numbers
 	weekday                          weekdays
@@ -36,7 +36,7 @@ type parts struct {
 	setPos                           numbers
 }
 
-// frequency says what the interval of a rule counts. The slower is the greater.
+// frequency is the unit of a rule's interval. A slower frequency is greater.
 type frequency uint8
 
 const (
@@ -49,13 +49,13 @@ const (
 	yearly
 )
 
-// skip says what becomes of a day that a month lacks.
+// skip is the treatment of a day that a month lacks.
 type skip uint8
 
 const (
-	omit     skip = iota // it is left out
-	backward             // the last day of the month stands in
-	forward              // the first day of the next month stands in
+	omit     skip = iota // the day is omitted
+	backward             // the last day of the month replaces it
+	forward              // the first day of the next month replaces it
 )
 
 // until is the end of a rule, the last second included.
@@ -73,21 +73,23 @@ const (
 	untilUTC
 )
 
-// frequencyNames, skipNames and dayNames are indexed by what they name.
+// frequencyNames, skipNames and dayNames are indexed by their constants.
 var (
 	frequencyNames = [...]string{"", "SECONDLY", "MINUTELY", "HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY"}
 	skipNames      = [...]string{"OMIT", "BACKWARD", "FORWARD"}
 	dayNames       = [...]string{"SU", "MO", "TU", "WE", "TH", "FR", "SA"}
 )
 
-// The layouts of UNTIL, by its form.
+// The layouts of UNTIL, by form.
 var untilLayouts = [...]string{untilDate: "20060102", untilLocal: "20060102T150405", untilUTC: "20060102T150405Z"}
 
-// Until returns the end of the rule, which is included, and whether it has one.
+// Until returns the end of the rule, which is included. It returns ok false when the rule
+// has none.
 //
-// With utc it is an instant, and the caller, who alone knows the zone, drops what
-// resolves to a later one: [Rule.Next] cannot. Otherwise it is a wall reading that
-// Next observes; for an UNTIL that is a date it is the last second of that day.
+// If utc is true, the end is an instant. The caller, which knows the zone, must then drop
+// readings that resolve to a later instant: [Rule.Next] cannot. Otherwise the end is a wall
+// reading that Next observes. For an UNTIL that is a date, it is the last second of that
+// day.
 func (r Rule) Until() (t time.Time, utc, ok bool) {
 	if r.until.form == endless {
 		return time.Time{}, false, false
@@ -95,18 +97,24 @@ func (r Rule) Until() (t time.Time, utc, ok bool) {
 	return time.Unix(r.until.last, 0).UTC(), r.until.form == untilUTC, true
 }
 
-// Counted reports whether the rule has a COUNT.
-func (r Rule) Counted() bool { return r.count > 0 }
+// Count returns the COUNT of the rule, or 0 if it has none.
+func (r Rule) Count() int { return r.count }
 
-// OncePerDay reports whether no day holds more than one reading of the rule, so
-// that its date alone names an occurrence. It does not look at BYSETPOS.
+// Uncounted returns the rule without its COUNT.
+func (r Rule) Uncounted() Rule {
+	r.count = 0
+	return r
+}
+
+// OncePerDay reports whether each day has at most one reading of the rule, so that the date
+// identifies an occurrence. It ignores BYSETPOS.
 func (r Rule) OncePerDay() bool {
 	return r.freq >= daily && r.by.hour.size <= 1 && r.by.minute.size <= 1 && r.by.second.size <= 1
 }
 
-// String returns the rule in its shortest words, FREQ first, in capital letters,
-// with each list in order and without what says nothing (INTERVAL=1, WKST=MO,
-// SKIP=OMIT). [Parse] reads it as the same rule. The zero Rule is "".
+// String returns the rule in its shortest form, FREQ first, in capital letters, with each
+// list in order and without default values (INTERVAL=1, WKST=MO, SKIP=OMIT). [Parse] of the
+// result returns an equal rule. The zero Rule is "".
 func (r Rule) String() string {
 	if r.freq == 0 {
 		return ""
@@ -146,14 +154,14 @@ func (r Rule) String() string {
 // byNames are the BYxxx parts in the order in which they are evaluated.
 var byNames = strings.Fields("BYMONTH BYWEEKNO BYYEARDAY BYMONTHDAY BYDAY BYHOUR BYMINUTE BYSECOND BYSETPOS")
 
-// field is a BYxxx part that is a list of numbers, and which numbers it takes.
+// field is a BYxxx part that is a list of numbers, with the numbers that it accepts.
 type field struct {
 	set       *numbers
 	low, high int
-	signed    bool // takes them from the end as well, below zero
+	signed    bool // also accepts negative numbers, which count from the end
 }
 
-// field returns the part of that name; its set is nil for one that is no list of
+// field returns the part with that name. Its set is nil if the part is not a list of
 // numbers.
 func (p *parts) field(name string) field {
 	switch name {

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// series is a rule together with its start, from which it takes what the rule does
-// not say itself. It serves one search.
+// series is a rule with its start, which supplies what the rule leaves open. It serves one
+// search.
 type series struct {
-	Rule             // with the day that the start supplied
+	Rule             // with the day supplied by the start
 	start, end int64 // the first and the last second that count
 	origin     int64 // the start's period
 	unit       int64 // length of a period in seconds; 0 for weeks and longer ones
-	outer      clock // when the periods of a day begin, where several do
+	outer      clock // the starts of the periods within a day, if there are several
 	inner      clock // the times within a period, or within each day of a long one
-	page       page  // the month that was looked at last
-	listed     []day // the days of the period that was written out last
+	page       page  // the month that was examined last
+	listed     []day // the days of the period that was expanded last
 }
 
-// page holds which days of a month the rule selects.
+// page is the days of a month that the rule selects.
 type page struct {
 	first, len int64  // number of its first day, and how many it has
 	days       uint32 // bit d stands for day d
 }
 
-// utcMargin is by how much a wall reading can exceed an UNTIL in UTC and still
-// resolve to an instant that does not: no zone is as far as a day from UTC, and no
-// clock is put back by a day.
+// utcMargin is the maximum by which a wall reading can exceed an UNTIL in UTC and still
+// resolve to an instant that does not exceed it. No zone is as far as a day from UTC, and
+// no clock is set back by a day.
 const utcMargin = 2 * daySeconds
 
-// newSeries reports false when the series can have no reading.
+// newSeries returns false when the series cannot have a reading.
 func newSeries(r Rule, start time.Time) (*series, bool) {
 	if r.freq == 0 || start.Year() < 1 {
 		return nil, false
@@ -51,8 +51,8 @@ func newSeries(r Rule, start time.Time) (*series, bool) {
 	return s, true
 }
 
-// supplyDay takes from the start the day that the rule leaves open. Below weekly
-// none is open: there a day is in the series unless something excludes it.
+// supplyDay takes the day from the start if the rule leaves it open. Rules below weekly do
+// not: every day is in their series unless something excludes it.
 func (s *series) supplyDay(start date) {
 	by := &s.by
 	if !by.weekday.empty() || !by.monthDay.empty() || !by.yearDay.empty() {
@@ -69,9 +69,9 @@ func (s *series) supplyDay(start date) {
 	}
 }
 
-// supplyTime takes from the start the hour, minute and second that the rule leaves
-// open. It parts those that choose among the periods of a day, of which the rule
-// has all unless it excludes some, from those that are chosen within a period.
+// supplyTime takes from the start the hour, minute and second that the rule leaves open. It
+// separates the parts that select periods of a day from the parts that select times within
+// a period. A rule has all periods of a day unless a part excludes them.
 func (s *series) supplyTime(hour, minute, second int) {
 	zero := []int{0}
 	part := func(given *numbers, start, of int, period frequency) (outer, inner []int) {
@@ -91,7 +91,7 @@ func (s *series) supplyTime(hour, minute, second int) {
 	s.unit = [...]int64{secondly: 1, minutely: 60, hourly: 3600, daily: daySeconds, yearly: 0}[s.freq]
 }
 
-// position returns the number of the period in which a second lies.
+// position returns the number of the period that contains a second.
 func (s *series) position(second int64) int64 {
 	if s.unit != 0 {
 		return floorDiv(second, s.unit)
@@ -106,8 +106,8 @@ func (s *series) position(second int64) int64 {
 	return int64(d.year)
 }
 
-// align returns the first period not before position that the interval reaches, as
-// if the series had always been.
+// align returns the first period not before position that the interval reaches, without
+// regard to the start.
 func (s *series) align(position int64) int64 {
 	return position + floorMod(s.origin-position, s.interval)
 }
@@ -124,8 +124,8 @@ func (s *series) selects(d *date) bool {
 	return by.weekNo.empty() || by.weekNo.counts(d.week(s.weekStart))
 }
 
-// onWeekday reports whether BYDAY, if there is one, has the day. Its numbers count
-// within the month, or the year where the rule names no months.
+// onWeekday reports whether BYDAY contains the day, or is not given. Its numbers count
+// within the month, or within the year if the rule names no months.
 func (s *series) onWeekday(d *date) bool {
 	by := &s.by
 	switch {
@@ -137,7 +137,7 @@ func (s *series) onWeekday(d *date) bool {
 	return by.weekday.has(d.weekday(), d.day, d.monthLen)
 }
 
-// open turns page to the month of a day.
+// open sets page to the month of a day.
 func (s *series) open(number int64) {
 	if at := number - s.page.first; at >= 0 && at < s.page.len {
 		return
@@ -156,8 +156,8 @@ func (s *series) open(number int64) {
 	}
 }
 
-// nextDay returns the first day not before number that nothing excludes. It looks
-// at a whole cycle of the calendar, hence there is none if it finds none.
+// nextDay returns the first day not before number that nothing excludes. It examines a
+// whole cycle of the calendar, so it returns false only if there is none.
 func (s *series) nextDay(number int64) (int64, bool) {
 	for range cycleMonths + 1 {
 		if number*daySeconds > s.end {
@@ -173,14 +173,15 @@ func (s *series) nextDay(number int64) (int64, bool) {
 	return 0, false
 }
 
-// picks returns, in order and each once, the places that BYSETPOS chooses from so
-// many. It looks at the places rather than at the positions: a rule can list hundreds
-// of positions, and have a single reading in each of half a million weeks.
+// picks returns the indexes that BYSETPOS selects among the given number of readings, in
+// order and without repetition. It iterates over the indexes rather than the positions: a
+// rule can list hundreds of positions, and have a single reading in each of half a million
+// weeks.
 func (s *series) picks(of int) []int {
 	var places []int
 	for n := 1; n <= of; n++ {
 		if n > maxPosition {
-			n = max(n, of+1-maxPosition) // no position reaches those between
+			n = max(n, of+1-maxPosition) // no position is between these
 		}
 		front, back := n <= maxPosition, of+1-n <= maxPosition
 		if front && s.by.setPos.has(n) || back && s.by.setPos.has(n-of-1) {
@@ -190,9 +191,9 @@ func (s *series) picks(of int) []int {
 	return places
 }
 
-// emit yields the readings of a period, or of the day d of a long one, that begins
-// at a second: those from another second on, at the times that d has chosen. It
-// returns whether there were any, and whether the consumer wants more.
+// emit yields the readings from the second from on, of a period or of the day d of a long
+// period that begins at begin. It uses the times that d selected. It returns whether it
+// found any reading, and whether the consumer wants more.
 func (s *series) emit(d day, begin, from int64, yield func(Slot) bool) (found, more bool) {
 	i, n := s.inner.search(from-begin), s.inner.len()
 	if d.places != nil {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// maxPosition is the greatest number of BYSETPOS, and no other set has a greater one.
+// maxPosition is the greatest number in BYSETPOS; no other set has a greater one.
 const maxPosition = 366
 
-// numbers is a set of whole numbers from -366 to 366. It is an array, not a map, so
-// that rules compare with ==.
+// numbers is a set of whole numbers from -366 to 366. It is an array instead of a map, so
+// that rules can be compared with ==.
 type numbers struct {
-	up, down [6]uint64 // bit n stands for n, and for -n
+	up, down [6]uint64 // bit n means n in up, and -n in down
 	size     int
 }
 
@@ -48,11 +48,11 @@ func (s *numbers) half(n int) (*[6]uint64, int) {
 	return &s.up, n
 }
 
-// counts reports whether the set holds the n-th of so many, from either end.
+// counts reports whether the set contains the n-th of a total, counted from either end.
 func (s *numbers) counts(n, of int) bool { return s.has(n) || s.has(n-of-1) }
 
-// values returns the numbers in the order of the calendar: from the first to the
-// last, then those that count from the end, the earliest (-366) first.
+// values returns the numbers in calendar order: first the positive ones, then those that
+// count from the end, starting with the earliest (-366).
 func (s *numbers) values() []int {
 	values := make([]int, 0, s.size)
 	for i, word := range s.up {
@@ -78,17 +78,17 @@ func (s *numbers) String() string {
 	return strings.Join(texts, ",")
 }
 
-// weekdays are the entries of a BYDAY part. Bit n of an ordinal set stands for the
-// n-th of its weekday, from the front or from the back.
+// weekdays are the entries of a BYDAY part. Bit n of an ordinal set means the n-th of its
+// weekday, from the start or from the end.
 type weekdays struct {
-	every       uint8 // bit w stands for all days of weekday w
+	every       uint8 // bit w means all days of weekday w
 	first, last [7]uint64
-	ordinals    bool // an entry has a number
+	ordinals    bool // whether an entry has a number
 }
 
 func (s *weekdays) empty() bool { return s.every == 0 && !s.ordinals }
 
-// add adds the n-th of the weekday w, or every one when n is 0.
+// add adds the n-th of the weekday w, or all of them when n is 0.
 func (s *weekdays) add(w time.Weekday, n int) {
 	switch {
 	case n == 0:
@@ -102,8 +102,8 @@ func (s *weekdays) add(w time.Weekday, n int) {
 	s.ordinals = true
 }
 
-// has reports whether the set holds a day of weekday w that is the place-th day, from
-// 1, of a month or a year of that length.
+// has reports whether the set contains a day of weekday w that is the place-th day, from 1,
+// of a month or a year of that length.
 func (s *weekdays) has(w time.Weekday, place, length int) bool {
 	if s.every>>w&1 == 1 {
 		return true

@@ -2,10 +2,10 @@ package rrule
 
 import "iter"
 
-// inShortPeriods yields the readings from a second on where periods are days,
-// hours, minutes or seconds. Most parts of such a rule exclude periods, so the
-// search leaps to and fro: to the next day and time of day that nothing excludes,
-// then to the next period that the interval reaches, until they are the same.
+// inShortPeriods yields the readings from a second on, for periods of days, hours, minutes
+// or seconds. Most parts of such a rule exclude periods. The search alternates between the
+// next day and time of day that nothing excludes and the next period that the interval
+// reaches, until both are the same.
 func (s *series) inShortPeriods(from int64) iter.Seq[Slot] {
 	return func(yield func(Slot) bool) {
 		var d day
@@ -17,7 +17,7 @@ func (s *series) inShortPeriods(from int64) iter.Seq[Slot] {
 		perDay := daySeconds / s.unit
 		common := gcd(s.interval, perDay)
 		if _, ever := s.allowed(floorMod(s.origin, common), common); !ever {
-			return // whatever the day, the interval leaps over the times
+			return // on every day, the interval skips the times
 		}
 		barren := map[int64]bool{}
 		p := s.align(s.position(from))
@@ -44,12 +44,12 @@ func (s *series) inShortPeriods(from int64) iter.Seq[Slot] {
 	}
 }
 
-// horizon returns after how many fruitless periods the search ends.
+// horizon returns the number of fruitless periods after which the search ends.
 //
-// Days and the calendar meet again in the same way after as many days as both the
-// interval and the calendar's cycle divide; what did not recur until then never
-// will. With times of day that would be too long to search. There it is one cycle,
-// 400 years, or where the interval leaps over days, as many leaps as that has days.
+// The interval and the calendar's cycle coincide again after a number of days that both
+// divide. A reading that did not occur until then never occurs. With times of day that
+// number is too large to search. The limit is then one cycle, 400 years, or if the interval
+// is longer than a day, as many intervals as a cycle has days.
 func (s *series) horizon() int64 {
 	perDay := daySeconds / s.unit
 	if s.interval < perDay {
@@ -59,14 +59,13 @@ func (s *series) horizon() int64 {
 	return min(leaps, cycleDays) * s.interval
 }
 
-// sameDay returns the first period from p on, on p's day, that the interval reaches
-// and no hour, minute or second excludes; or false and the first that the interval
-// reaches on a later day.
+// sameDay returns the first period from p on, on p's day, that the interval reaches and no
+// hour, minute or second excludes. Without one, it returns false and the first period that
+// the interval reaches on a later day.
 //
-// What the interval reaches on a day is told by how long after midnight that begins.
-// Beginnings after which nothing was found are remembered as barren. All fruitless
-// walks of a search together are then no longer than a day of steps of one period:
-// the shorter the steps, the fewer are the beginnings.
+// The first period of a day determines all further ones on that day. First periods without
+// a result are stored in barren. All fruitless steps of a search together are therefore at
+// most the periods of one day: shorter steps have fewer different first periods.
 func (s *series) sameDay(p int64, barren map[int64]bool) (int64, bool) {
 	perDay := daySeconds / s.unit
 	begin := floorMod(p, perDay)
@@ -75,15 +74,15 @@ func (s *series) sameDay(p int64, barren map[int64]bool) (int64, bool) {
 		if t, ok := s.allowed(begin, s.interval); ok {
 			return morning + t, true
 		}
-		if s.interval < perDay { // there is no walk to save where it leaps over days
+		if s.interval < perDay { // nothing to save if the interval is longer than a day
 			barren[begin] = true
 		}
 	}
 	return s.align(morning + perDay), false
 }
 
-// allowed returns the first of the periods of a day that are t, t+step, t+2*step and
-// so on, which no hour, minute or second excludes.
+// allowed returns the first of the periods t, t+step, t+2*step and so on of a day that no
+// hour, minute or second excludes.
 func (s *series) allowed(t, step int64) (int64, bool) {
 	for t < daySeconds/s.unit {
 		i := s.outer.search(t * s.unit)

@@ -1,5 +1,5 @@
-// Package watchtest checks the files that come with the metrics of a module, a
-// dashboard for Grafana and rules for Prometheus, against the metrics that there are.
+// Package watchtest checks the dashboard for Grafana and the alerting rules for Prometheus
+// that come with a module against the module's metrics.
 package watchtest
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Known is what a program shows.
+// Known describes the metrics of a program.
 type Known struct {
 	Types  map[string]string // of metrics, by name: counter, gauge or histogram
-	Labels map[string]bool   // those that look like names of metrics
+	Labels map[string]bool   // labels whose names look like names of metrics
 }
 
-// Rules is the form of a file of rules.
+// Rules is the format of a rules file.
 type Rules struct {
 	Groups []struct {
 		Name  string
@@ -32,8 +32,8 @@ type Rules struct {
 	}
 }
 
-// CheckAlerts wants so many alerts, each about metrics that exist, with a severity, a
-// summary, a description, and what to look at when it fires.
+// CheckAlerts checks that there are count alerts. Each must use existing metrics and have a
+// severity, a summary, a description, and instructions for when it fires.
 func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
 	t.Helper()
 	alerts := make(map[string]bool)
@@ -57,12 +57,12 @@ func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
 	require.Len(t, alerts, count)
 }
 
-// limit is what a rule must compare, with which threshold, and how severe it is.
+// limit is the metric of a rule, its threshold and its severity.
 type limit struct{ of, above, severity string }
 
-// CheckLimits wants the rules about claims and conflicts to have their thresholds: 100
-// and 200 ms for the p95 of a claim's statement, a second for that of the whole claim,
-// and 1 and 5 % for the share of conflicts.
+// CheckLimits checks the thresholds of the rules about claims and conflicts. They are 100
+// and 200 ms for the p95 of a claim's statement, and a second for that of the whole claim.
+// For the share of conflicts they are 1 and 5 %.
 func (r Rules) CheckLimits(t *testing.T) {
 	t.Helper()
 	p95 := func(metric string) string {
@@ -93,7 +93,7 @@ func (r Rules) CheckLimits(t *testing.T) {
 	require.Empty(t, limits, "rules that are missing")
 }
 
-// CheckDashboard wants every metric on a panel, and nothing else, and no panel on another.
+// CheckDashboard checks that the panels show every metric and no others.
 func (k Known) CheckDashboard(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -133,8 +133,8 @@ func (k Known) CheckDashboard(t *testing.T, file string) {
 	}
 }
 
-// checkExpression wants every name in an expression to exist, at least one of a metric,
-// and brackets in pairs.
+// checkExpression checks that every name in an expression exists, that at least one is a
+// metric, and that brackets are balanced.
 func (k Known) checkExpression(t *testing.T, expression string) {
 	t.Helper()
 	names := k.names(expression)
@@ -147,14 +147,14 @@ func (k Known) checkExpression(t *testing.T, expression string) {
 	}
 }
 
-// names are what looks like a metric's name in a text. The values of labels have been
-// taken out, where anything may stand.
+// names returns everything that looks like a metric name in a text. It ignores the values
+// of labels, which may contain anything.
 func (k Known) names(text string) []string {
 	bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(text, "")
 	return regexp.MustCompile(`\b(?:almanac|messaging)_[a-z_]+`).FindAllString(bare, -1)
 }
 
-// exists reports whether a name is of a metric, of a series of a histogram, or of a label.
+// exists reports whether a name is a metric, a series of a histogram, or a label.
 func (k Known) exists(name string) bool {
 	for _, series := range []string{"_bucket", "_count"} {
 		if of, part := strings.CutSuffix(name, series); part && k.Types[of] == "histogram" {

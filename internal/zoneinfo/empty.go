@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxLooks bounds the search of a directory where there may be no zone file.
+// maxLooks bounds the search of a directory that may have no zone file.
 const maxLooks = 4096
 
-// empty returns an error if there is no zone file in s, or none can be looked for.
+// empty returns an error if s has no zone file, or if none can be searched for.
 func (s Source) empty() error {
 	if s.archive == nil {
 		dir, err := os.Open(s.path)
@@ -24,7 +24,7 @@ func (s Source) empty() error {
 			return nil
 		}
 	}
-	for name := range s.archive { // whose size is bounded
+	for name := range s.archive { // bounded in size
 		if validName(name) && s.isZone(name) {
 			return nil
 		}
@@ -32,8 +32,8 @@ func (s Source) empty() error {
 	return fmt.Errorf("zoneinfo: %s holds no zone files", s.path)
 }
 
-// holdsZones searches a directory of s, and those below it as deep as names of
-// zones have parts. It follows symbolic links, of which some places consist.
+// holdsZones searches a directory of s, and its subdirectories to the depth of zone names.
+// It follows symbolic links, because some sources consist of them.
 func (s Source) holdsZones(dir string, depth int, looks *int) bool {
 	entries, err := os.ReadDir(filepath.Join(s.path, filepath.FromSlash(dir)))
 	if err != nil || depth == 0 {
@@ -45,7 +45,7 @@ func (s Source) holdsZones(dir string, depth int, looks *int) bool {
 		}
 		name := strings.TrimPrefix(dir+"/"+entry.Name(), "/")
 		if !validName(name) {
-			continue // no zone's, nor that of a directory with zones
+			continue // not the name of a zone or of a directory of zones
 		}
 		if s.isZone(name) || entry.Type()&(fs.ModeDir|fs.ModeSymlink) != 0 && s.holdsZones(name, depth-1, looks) {
 			return true

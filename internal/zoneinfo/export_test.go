@@ -1,9 +1,9 @@
 package zoneinfo
 
-// SystemOf is System with the directories of the machine in its arguments.
+// SystemOf is System with the machine's directories as an argument.
 var SystemOf = system
 
-// Builtin is what the program's own data is labelled, given runtime.Version.
+// Builtin returns the version of the program's own data for a value of runtime.Version.
 var Builtin = builtin
 
 // OwnVersion is Builtin for this program.

@@ -7,29 +7,28 @@ import (
 	"time"
 )
 
-// magic is what a zone file begins with. The version follows: NUL or a digit.
+// magic is the start of a zone file. The version follows: NUL or a digit.
 const magic = "TZif"
 
 var errMalformed = errors.New("malformed zone file")
 
-// parse is time.LoadLocationFromTZData for files that may be broken. That function
-// takes a file that was cut off in its last line, or continues after it, for one
-// without rules for the future; and where an int has 32 bits it panics on counts
-// that become negative.
+// parse is time.LoadLocationFromTZData for files that may be damaged. That function treats
+// a file with a truncated or extended last line as one without rules for the future. Where
+// an int has 32 bits, it panics on counts that become negative.
 func parse(name string, data []byte) (*time.Location, error) {
 	if !complete(data) {
 		return nil, errMalformed
 	}
 	location, err := time.LoadLocationFromTZData(name, data)
 	if err != nil {
-		return nil, errMalformed // all that err says
+		return nil, errMalformed // err contains nothing more
 	}
 	return location, nil
 }
 
-// complete says whether a zone file has all parts of its form, which is that of
-// RFC 9636: a block with 32-bit times and, since version 2, one with 64-bit times
-// and a line of printable ASCII.
+// complete reports whether a zone file has all parts of the format of RFC 9636. These are a
+// block with 32-bit times and, since version 2, one with 64-bit times and a line of
+// printable ASCII.
 func complete(data []byte) bool {
 	rest, ok := cutBlock(data, 4)
 	if !ok || data[len(magic)] == 0 {
@@ -43,8 +42,8 @@ func complete(data []byte) bool {
 	return begun && ended && !bytes.ContainsFunc(footer, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// cutBlock returns what follows a header and the data that it announces, in which
-// a time has width bytes.
+// cutBlock returns the data after a header and the block that the header announces, with
+// times of width bytes.
 func cutBlock(data []byte, width int64) (rest []byte, ok bool) {
 	const counts, header = 20, 20 + 6*4
 	if len(data) < header || !bytes.HasPrefix(data, []byte(magic)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/almanac-go/almanac/internal/zoneinfo"
 )
 
-// TestPipes reads from none: to open one waits for a writer, who never comes.
+// TestPipes checks that pipes are not opened: opening a pipe waits for a writer.
 func TestPipes(t *testing.T) {
 	t.Parallel()
 	dir := writeDir(t, "", map[string][]byte{"Zulu": march()})

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// A Set is the places where a program looks for zone files, in order. After the
-// last of them comes the program's own copy: the one that it embeds by importing
-// time/tzdata, otherwise that of the Go installation. A Set is a value, safe for
-// concurrent use. The zero Set has no zone but UTC.
+// A Set is the sources in which a program looks for zone files, in order. The last is the
+// program's own copy: the one embedded by importing time/tzdata, or that of the Go
+// installation. A Set is a value, safe for concurrent use. The zero Set has no zone but
+// UTC.
 type Set struct {
 	places []place
-	named  *place // the one that ZONEINFO names, be it there or not; nil for none
-	own    bool   // whether the program's own copy comes last
+	named  *place // the source that ZONEINFO names, even if missing; nil for none
+	own    bool   // whether the program's own copy is the last source
 }
 
-// place is a source, or what is wrong with one that is there.
+// place is a source, or the error of an existing one.
 type place struct {
 	source Source
 	broken error
 }
 
-// System returns the places where [time.LoadLocation] looks, as they are now:
-// zoneinfoEnv, which is the directory or zip file that the environment variable
-// ZONEINFO names and may be "", and the directories of the operating system.
+// System returns the sources that [time.LoadLocation] uses, as they are now. These are
+// zoneinfoEnv, the directory or zip file of the environment variable ZONEINFO, which may be
+// "", and the directories of the operating system.
 //
-// Pass the value that the variable had when the program began. Go reads it once,
-// and a Set asks Go for what it does not find itself.
+// Pass the value that the variable had when the program began. Go reads the variable only
+// once, and a Set asks Go for zones that it does not find itself.
 func System(zoneinfoEnv string) Set { return system(zoneinfoEnv, directories()) }
 
-// Err returns what is wrong with the place that ZONEINFO names, or nil. Where it
-// does not exist or holds no zone files, the Set goes on without it, as Go does, and
-// a program should warn. Where it cannot be read, Load fails.
+// Err returns what is wrong with the source that ZONEINFO names, or nil. If that does not
+// exist or has no zone files, the Set works without it, as Go does, and a program should
+// warn. If it cannot be read, Load fails.
 func (s Set) Err() error {
 	switch {
 	case s.named == nil:
@@ -46,8 +46,8 @@ func (s Set) Err() error {
 	return s.named.source.empty()
 }
 
-// Sources returns those of the places that exist and can be read, in order. The
-// program's own copy is none of them.
+// Sources returns the sources that exist and can be read, in order, without the program's
+// own copy.
 func (s Set) Sources() []Source {
 	var sources []Source
 	for _, p := range s.places {
@@ -58,20 +58,20 @@ func (s Set) Sources() []Source {
 	return sources
 }
 
-// Load returns the zone of a name from the first place that has it, and the
-// version of the data of that place, or "" where it is unknown. So the zones of
-// one Set may have different versions. UTC needs no data and has no version.
+// Load returns the zone of a name from the first source that has it, and the version of
+// that source's data, or "" if unknown. The zones of one Set may therefore have different
+// versions. UTC needs no data and has no version.
 //
-// A file that is there but cannot be read, or is malformed, ends the search with
-// an error that names it. [time.LoadLocation] would go on to the next place, and
-// nobody would know that plans follow other rules than those installed.
+// A file that cannot be read or is malformed ends the search with an error that names it.
+// [time.LoadLocation] would silently continue with the next source, and plans would follow
+// other rules than the installed ones.
 //
-// The version of the program's own copy is that of the Go release which built the
-// program, and "" for a release that this package does not know. It is wrong where
-// the program embeds none and finds another release's installation.
+// The version of the program's own copy is that of the Go release that built the program,
+// or "" for a release that this package does not know. It is wrong if the program embeds no
+// data and finds another release's installation.
 //
-// The error matches [fs.ErrNotExist] where no place has the zone, and
-// [fs.ErrInvalid] where name cannot be that of one, as for [Source.Load].
+// The error matches [fs.ErrNotExist] if no source has the zone. It matches [fs.ErrInvalid]
+// if name cannot be the name of a zone, as for [Source.Load].
 func (s Set) Load(name string) (location *time.Location, version string, err error) {
 	switch {
 	case !validName(name):
@@ -114,16 +114,16 @@ func system(zoneinfoEnv string, directories []string) Set {
 	return s
 }
 
-// add adds a place, as opened, if it exists. That it seems empty is no reason to
-// leave it out: perhaps all its files are broken.
+// add adds an opened source, if it exists. It keeps a source that seems empty, because all
+// its files may be damaged.
 func (s *Set) add(source Source, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		s.places = append(s.places, place{source, err})
 	}
 }
 
-// directories returns where the operating system may keep zone files, which is
-// what package time knows. The others have none that Go reads as files.
+// directories returns the operating system's directories of zone files that package time
+// uses. Other systems have none that Go reads as files.
 func directories() []string {
 	if slices.Contains([]string{"windows", "plan9", "android", "ios"}, runtime.GOOS) {
 		return nil

@@ -1,9 +1,8 @@
-// Package zoneinfo finds a program's time zone files, and says which version of
-// the IANA time zone database they are.
+// Package zoneinfo finds a program's time zone files, and their version of the IANA time
+// zone database.
 //
-// [time.LoadLocation] tells neither. It passes in silence from a file that it
-// cannot read to the next place that has one, and so mixes versions; this package
-// reports such a file.
+// [time.LoadLocation] reports neither. If it cannot read a file, it silently uses the next
+// source that has one, and so mixes versions. This package reports such a file.
 package zoneinfo
 
 import (
@@ -20,35 +19,33 @@ import (
 )
 
 const (
-	// maxFile bounds a zone file. The largest of the database has less than 4 KiB.
+	// maxFile bounds a zone file. The database's largest has less than 4 KiB.
 	maxFile = 1 << 20
-	// maxArchive bounds a zip file, which is kept in memory. Go's has 400 KiB, and
-	// all 1,800 files that Debian installs make 2.4 MiB.
+	// maxArchive bounds a zip file, which is kept in memory. Go's has 400 KiB, and all
+	// 1,800 files of Debian have 2.4 MiB.
 	maxArchive = 16 << 20
-	// maxName is longer than any name of the database (32 bytes), even below
-	// "posix/" or "right/".
+	// maxName exceeds every name of the database (32 bytes), also with the prefix "posix/"
+	// or "right/".
 	maxName = 64
 )
 
-// A Source is one place with zone files: a directory, or a zip file of one. It is
-// a value, safe for concurrent use; there is nothing to close. The zero Source has
-// no files.
+// A Source is a directory of zone files, or a zip file of one. It is a value, safe for
+// concurrent use, and need not be closed. The zero Source has no files.
 //
-// A zip file is read when it is opened, and later changes of it are not seen. Of a
-// directory only the version is read then: after an update, open it again.
+// A zip file is read when it is opened, and later changes have no effect. For a directory
+// only the version is read when it is opened: open it again after an update.
 type Source struct {
 	path    string
 	version string
 	archive map[string]*zip.File // by name; nil for a directory
 }
 
-// Open returns the source at path: a directory such as /usr/share/zoneinfo, or a
-// zip file such as the zoneinfo.zip of Go, whatever its name. The files of a zip
-// file may be compressed, which Go itself would not read. A zip file of more than
-// 16 MiB is refused.
+// Open returns the source at path: a directory such as /usr/share/zoneinfo, or a zip file
+// with any name, such as Go's zoneinfo.zip. The files in a zip file may be compressed,
+// which Go itself does not support. A zip file of more than 16 MiB is refused.
 //
-// The error says what is wrong with path, and matches [fs.ErrNotExist] where there
-// is nothing at path. A place without a single zone file is an error too.
+// The error says what is wrong with path. It matches [fs.ErrNotExist] if path does not
+// exist. A source without any zone file is an error too.
 func Open(path string) (Source, error) {
 	s, err := open(path)
 	if err == nil {
@@ -63,19 +60,19 @@ func Open(path string) (Source, error) {
 // Path returns the path that s was opened with, or "" for the zero Source.
 func (s Source) Path() string { return s.path }
 
-// Version returns the version of the IANA data in s, such as "2026f", or "" where
-// s does not say. It is what the file "+VERSION", the file "version" or the first
-// line of "tzdata.zi" said when s was opened, in this order, or for the zoneinfo.zip
-// of a Go installation the script "update.bash" beside it; what is no label of a
-// release, such as "2026a-dirty", does not count.
+// Version returns the version of the IANA data in s, such as "2026f", or "" if unknown. It
+// is read when s is opened, from the file "+VERSION", the file "version" or the first line
+// of "tzdata.zi", in this order. For the zoneinfo.zip of a Go installation it comes from
+// the script "update.bash" beside it. A text that is not a release, such as "2026a-dirty",
+// does not count.
 func (s Source) Version() string { return s.version }
 
-// Load returns the zone of a name, read anew.
+// Load reads and returns the zone of a name.
 //
-// The error matches [fs.ErrNotExist] where s has no such file, and [fs.ErrInvalid]
-// where name is no name of a zone but a path ("/etc/passwd", "../x", "./x") or
-// "Local". Any other error is about a file that is there: it cannot be read, has
-// more than 1 MiB, or is malformed or cut off. Each names the file and s.
+// The error matches [fs.ErrNotExist] if s has no such file. It matches [fs.ErrInvalid] if
+// name is not a zone name but a path ("/etc/passwd", "../x", "./x") or "Local". Any other
+// error is about an existing file: it cannot be read, has more than 1 MiB, or is malformed
+// or truncated. Each error names the file and s.
 func (s Source) Load(name string) (*time.Location, error) {
 	if !validName(name) {
 		return nil, invalidName(name)
@@ -91,7 +88,7 @@ func (s Source) Load(name string) (*time.Location, error) {
 	return location, nil
 }
 
-// open is Open for a place that may turn out to be empty.
+// open is Open for a source that may be empty.
 func open(path string) (Source, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -103,7 +100,7 @@ func open(path string) (Source, error) {
 	s := Source{path: path}
 	switch {
 	case info.IsDir():
-	case !info.Mode().IsRegular(): // to read from a pipe or a device may never end
+	case !info.Mode().IsRegular(): // reading a pipe or a device may never end
 		return Source{}, fmt.Errorf("zoneinfo: %s is neither a directory nor a zip file", path)
 	default:
 		if s.archive, err = readArchive(path); err != nil {
@@ -126,7 +123,7 @@ func readArchive(path string) (map[string]*zip.File, error) {
 		return nil, err
 	}
 	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // such names are never asked for
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // insecure names are never requested
 		return nil, fmt.Errorf("neither a directory nor a zip file: %w", err)
 	}
 	files := make(map[string]*zip.File, len(r.File))
@@ -138,7 +135,7 @@ func readArchive(path string) (map[string]*zip.File, error) {
 	return files, nil
 }
 
-// read returns the file of a zone. The caller has judged the name.
+// read returns the file of a zone. The caller has validated the name.
 func (s Source) read(name string) ([]byte, error) {
 	f, err := s.file(name)
 	if err != nil {
@@ -148,8 +145,8 @@ func (s Source) read(name string) ([]byte, error) {
 	return readAll(f, maxFile)
 }
 
-// file opens a regular file of s. To others it answers fs.ErrNotExist or, before
-// it would block on one, an error.
+// file opens a regular file of s. For other files it returns fs.ErrNotExist, or an error
+// before it would block.
 func (s Source) file(name string) (io.ReadCloser, error) {
 	if s.archive != nil {
 		if f := s.archive[name]; f != nil {
@@ -178,7 +175,7 @@ func (s Source) file(name string) (io.ReadCloser, error) {
 	return os.Open(full)
 }
 
-// failure says which file of s an error is about.
+// failure adds the file and s to an error.
 func (s Source) failure(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("zoneinfo: no file %s in %q: %w", name, s.path, fs.ErrNotExist)
@@ -186,7 +183,7 @@ func (s Source) failure(name string, err error) error {
 	return fmt.Errorf("zoneinfo: file %s in %s: %w", name, s.path, reason(err))
 }
 
-// start returns as much of a file's first n bytes as can be read.
+// start returns up to the first n bytes of a file.
 func (s Source) start(name string, n int) string {
 	f, err := s.file(name)
 	if err != nil {
@@ -198,7 +195,7 @@ func (s Source) start(name string, n int) string {
 	return string(buf[:n])
 }
 
-// readAll reads all of r, whatever size its container claims for it.
+// readAll reads all of r, whatever size its container claims.
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -210,8 +207,8 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// validName says whether name can be that of a zone: up to 64 letters, digits,
-// underscores, signs and, between parts, slashes. No zone's name has a dot.
+// validName reports whether name can be the name of a zone: up to 64 letters, digits,
+// underscores, signs and, between parts, slashes. Zone names have no dots.
 func validName(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_+-/", r)
@@ -223,7 +220,7 @@ func invalidName(name string) error {
 	return fmt.Errorf("zoneinfo: %.*q is not the name of a zone: %w", maxName, name, fs.ErrInvalid)
 }
 
-// reason leaves out the path, which the caller names.
+// reason returns the error without the path, which the caller adds.
 func reason(err error) error {
 	var where *fs.PathError
 	if errors.As(err, &where) {

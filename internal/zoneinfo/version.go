@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// releases holds the version of the data that a Go release brings along, as its
-// lib/time/update.bash names it. Minor releases keep it: 1.26.0 and 1.26.8 have the
-// same. There are none before 1.26, with which this module cannot be built.
+// releases maps a Go release to the version of its data, from its lib/time/update.bash.
+// Minor releases have the same data: 1.26.0 and 1.26.8 agree. Older releases than 1.26
+// cannot build this module.
 var releases = map[string]string{
 	"go1.26": "2025c",
 	"go1.27": "2026c",
 }
 
-// Compare orders two versions of the IANA data: -1 when a is older than b, 0 when
-// they are the same, 1 when a is newer. "2026f" is newer than "2025c", and "2026za"
-// newer than "2026z", after which it comes. It is not ok where either is no label of
-// a release, as "" is none.
+// Compare compares two versions of the IANA data: -1 when a is older than b, 0 when they
+// are equal, 1 when a is newer. "2026f" is newer than "2025c", and "2026za" newer than
+// "2026z", its predecessor. It returns ok false if either is not a release, such as "".
 func Compare(a, b string) (order int, ok bool) {
 	if !isLabel(a) || !isLabel(b) {
 		return 0, false
@@ -25,8 +24,8 @@ func Compare(a, b string) (order int, ok bool) {
 	return strings.Compare(a, b), true
 }
 
-// isLabel says whether text is a year and the letter of a release, which after z
-// goes on with za to zz, then zza.
+// isLabel reports whether text is a year and the letters of a release: a to z, then za to
+// zz, then zza.
 func isLabel(text string) bool {
 	if len(text) < len("2026a") || len(text) > len("2026zzza") {
 		return false
@@ -37,7 +36,7 @@ func isLabel(text string) bool {
 	return strings.TrimFunc(year, isDigit) == "" && strings.Trim(letters[:len(letters)-1], "z") == "" && 'a' <= last && last <= 'z'
 }
 
-// readVersion returns the first label that a file of s gives, or "".
+// readVersion returns the first release that a file of s states, or "".
 func (s Source) readVersion() string {
 	for _, place := range []struct{ file, prefix string }{
 		{"+VERSION", ""},
@@ -53,8 +52,8 @@ func (s Source) readVersion() string {
 	return s.scriptVersion()
 }
 
-// scriptVersion returns the label of the release that the zip file of a Go
-// installation was made from, which only the script beside it says, or "".
+// scriptVersion returns the release of a Go installation's zip file from the script beside
+// it, or "".
 func (s Source) scriptVersion() string {
 	if s.archive == nil || filepath.Base(s.path) != "zoneinfo.zip" {
 		return ""
@@ -67,19 +66,18 @@ func (s Source) scriptVersion() string {
 	return ""
 }
 
-// builtin returns the version of the data that the Go release called goVersion
-// brings along, or "".
+// builtin returns the version of the data of the Go release goVersion, or "".
 func builtin(goVersion string) string {
 	release, _, _ := strings.Cut(goVersion, " ") // names of experiments may follow
 	parts := strings.SplitN(release, ".", 3)
 	return releases[strings.Join(parts[:min(2, len(parts))], ".")]
 }
 
-// ownVersion is that of the data which time.LoadLocation has where no directory
+// ownVersion returns the version of the data that time.LoadLocation uses when no directory
 // has any.
 func ownVersion() string {
 	switch runtime.GOOS {
-	case "android", "ios": // their data is the system's, in a form of its own
+	case "android", "ios": // the system's data has its own format there
 		return ""
 	}
 	return builtin(runtime.Version())

@@ -2,11 +2,11 @@ package zones
 
 import "strings"
 
-// places gives the zone that somebody most likely meant who wrote what is none: in
-// lower case, as fold leaves it. Edit distance knows nothing of them.
+// places maps names that are not zones, in lower case as returned by fold, to the zone that
+// was most likely meant. Edit distance cannot find these.
 var places = map[string]string{
-	// Abbreviations that the database never had as names. Several are those of more
-	// than one place; a suggestion is a question, and asks for the most people's.
+	// Abbreviations that the database never had as names. Several are ambiguous; the
+	// suggestion is the zone with the most users.
 	"bst":  "Europe/London", // and Asia/Dhaka
 	"cdt":  "America/Chicago",
 	"cest": "Europe/Brussels",
@@ -19,14 +19,14 @@ var places = map[string]string{
 	"pst":  "America/Los_Angeles", // and Asia/Manila
 }
 
-// systemV are the accepted names that look like abbreviations, in lower case. They are
-// suggested to nobody who misspelt another one: "AEST" is not nearly "EST".
+// systemV are the accepted names that look like abbreviations, in lower case. They are not
+// suggested for other misspelt names: "AEST" is not close to "EST".
 var systemV = map[string]bool{
 	"cet": true, "cst6cdt": true, "eet": true, "est": true, "est5edt": true, "hst": true,
 	"met": true, "mst": true, "mst7mdt": true, "pst8pdt": true, "wet": true,
 }
 
-// withoutPath cuts from a folded name what leads to it in a directory of zone files:
+// withoutPath removes from a folded name the path of a directory of zone files:
 // "/usr/share/zoneinfo/posix/", "right/", "./".
 func withoutPath(name string) string {
 	if _, inside, ok := strings.Cut(name, "/zoneinfo/"); ok {

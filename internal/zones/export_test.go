@@ -1,7 +1,7 @@
 package zones
 
-// Places lets tests see the table of abbreviations.
+// Places exports the table of abbreviations to tests.
 var Places = places
 
-// SystemV lets tests see the names that are suggested in their own spelling only.
+// SystemV exports the names that are suggested only for their own spelling.
 var SystemV = systemV

@@ -1,9 +1,8 @@
-// Package zones knows which names the IANA time zone database gives to zones,
-// and which of them are new names for old places.
+// Package zones knows the zone names of the IANA time zone database, and which of them are
+// new names for old zones.
 //
-// It holds names only, no rules: a name is judged before any zone file is
-// touched, so that what a program accepts does not depend on the directory it
-// happens to find.
+// It contains only names, no rules. A name is checked before any zone file is read, so that
+// the accepted names do not depend on the machine's zone files.
 package zones
 
 import (
@@ -16,8 +15,8 @@ import (
 //go:embed names.txt
 var namesText string
 
-// table maps the lower-case form of each name to its proper spelling and to the
-// present name of its place. It is read once and never written again.
+// table maps the lower-case form of each name to its proper spelling and its canonical
+// name. It is built once and never modified.
 var table = sync.OnceValue(func() map[string]entry {
 	entries := make(map[string]entry, 600)
 	for line := range strings.Lines(namesText) {
@@ -36,12 +35,12 @@ var table = sync.OnceValue(func() map[string]entry {
 
 type entry struct{ name, canonical string }
 
-// Lookup finds name without regard to ASCII case. It returns the name's proper
-// spelling and the canonical name of the place. The two differ where the database
-// renamed a zone ("Asia/Calcutta" is "Asia/Kolkata"), and for the System V names, which
-// are links to places ("EST5EDT" is "America/New_York").
+// Lookup finds name without regard to ASCII case. It returns the proper spelling and the
+// canonical name. The two differ where the database renamed a zone ("Asia/Calcutta" is now
+// "Asia/Kolkata"). They also differ for the System V names, which are links to zones
+// ("EST5EDT" is "America/New_York").
 func Lookup(name string) (proper, canonical string, ok bool) {
-	// Unicode has letters that become ASCII in lower case; none is in a name.
+	// Some Unicode letters become ASCII in lower case; no zone name contains them.
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return "", "", false
 	}
@@ -58,10 +57,9 @@ func Names() []string {
 	return names
 }
 
-// Nearest returns the accepted name that a misspelt one most likely meant, or ""
-// when none is near. A city alone ("tokyo") finds its zone ("Asia/Tokyo"), a path
-// ("posix/Asia/Tokyo") the zone that it leads to, and a well-known abbreviation
-// ("PST") a place whose clocks are so called.
+// Nearest returns the accepted name that was most likely meant by a misspelt one, or ""
+// when none is close. It also finds the zone of a city alone ("tokyo"), of a path
+// ("posix/Asia/Tokyo"), and of a well-known abbreviation ("PST").
 func Nearest(name string) string {
 	wanted := withoutPath(fold(name))
 	if wanted == "" || len(wanted) > 64 {
@@ -70,7 +68,7 @@ func Nearest(name string) string {
 	if place, ok := places[wanted]; ok {
 		return place
 	}
-	best, bestCost := "", len(wanted)/4+1 // of three letters, all must be right
+	best, bestCost := "", len(wanted)/4+1 // three letters must all be right
 	for lower, e := range table() {
 		city := lower[strings.LastIndexByte(lower, '/')+1:]
 		cost := min(distance(wanted, fold(lower)), distance(wanted, fold(city)))
@@ -84,8 +82,8 @@ func Nearest(name string) string {
 	return best
 }
 
-// before settles ties, so that a suggestion is the same every time: canonical
-// names first, then the alphabet.
+// before breaks ties, so that the suggestion is always the same: canonical names first,
+// then alphabetical order.
 func before(e entry, other string) bool {
 	_, canonical, _ := Lookup(other)
 	if mine, theirs := e.name == e.canonical, other == canonical; mine != theirs {
@@ -94,7 +92,7 @@ func before(e entry, other string) bool {
 	return e.name < other
 }
 
-// fold maps the spellings that people mix up to one: case, spaces, hyphens.
+// fold removes differences that users often confuse: case, spaces, hyphens.
 func fold(name string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
 }

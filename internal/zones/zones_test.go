@@ -13,7 +13,7 @@ func TestLookup(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {
-		name, proper, canonical string // no proper name means that there is no such zone
+		name, proper, canonical string // an empty proper name means that the zone does not exist
 	}{
 		"a name in its own spelling":          {"Asia/Tokyo", "Asia/Tokyo", "Asia/Tokyo"},
 		"a name in the wrong case":            {"aMERICA/pORT-AU-pRINCE", "America/Port-au-Prince", "America/Port-au-Prince"},
@@ -39,7 +39,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestWhatIsCanonicalStaysSo(t *testing.T) {
+func TestCanonicalNamesAreTheirOwnCanonicalName(t *testing.T) {
 	t.Parallel()
 
 	for _, name := range zones.Names() {
@@ -53,7 +53,7 @@ func TestWhatIsCanonicalStaysSo(t *testing.T) {
 	}
 }
 
-// A rename changes no clock, or it is none: two names of one place always agree.
+// A rename does not change clocks: two names of one zone must always agree.
 func TestARenamedZoneKeepsItsClocks(t *testing.T) {
 	t.Parallel()
 
@@ -152,7 +152,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// The table is a map, whose order changes with each walk: ties must not show it.
+// The table is a map with a random order of iteration. Ties must not depend on it.
 func TestNearestIsTheSameEveryTime(t *testing.T) {
 	t.Parallel()
 
@@ -166,8 +166,8 @@ func TestNearestIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// Since release 2024b each System V name is a link to a place, and was a zone of its own
-// before. In either case its clocks agree with the place's from now on.
+// Since release 2024b each System V name is a link; before, it was a zone of its own. In
+// both cases its clocks agree with the linked zone's from now on.
 func TestSystemVNamesHaveThePlacesOfTheDatabase(t *testing.T) {
 	t.Parallel()
 
@@ -196,7 +196,7 @@ func TestSystemVNamesHaveThePlacesOfTheDatabase(t *testing.T) {
 	}
 }
 
-func TestAnAbbreviationIsNoMisspeltSystemVName(t *testing.T) {
+func TestAbbreviationsAreNotMatchedToSystemVNames(t *testing.T) {
 	t.Parallel()
 
 	for _, name := range []string{"AEST", "ACST", "EEST", "MEST", "WEST", "MSTT"} {

@@ -1,5 +1,5 @@
--- Cancel pending events, of series that the transaction has locked. The transaction is undone when an event is missing. Parallel
--- arrays, one element per event:
+-- Cancel pending events. The transaction has locked their series. The caller undoes the transaction when an event is missing.
+-- Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @reasons text[] · @waiting boolean[] (whether the series waits for a
 --   program that has the handler)
 -- Returns the ids of the events that were at the version before and PENDING.
@@ -19,18 +19,12 @@ WITH n AS MATERIALIZED (
     JOIN n ON n.id = taken.event_id
     WHERE s.id = taken.series_id
         AND s.version = n.version - 1
-    RETURNING n.*, s.id AS series_id, s.user_id, s.event_type, s.occurrence_key, s.target_timestamp_utc, s.target_timestamp_local,
-        s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, s.last_error, s.retry_count, s.claim_count,
-        s.crash_count, s.created_at, s.requeued_from
+    RETURNING n.*, s.id AS series_id, s.name, s.retry_count, s.claim_count, :kept
 ), kept AS (
     INSERT INTO :"schema".history (
-        id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count,
-        version, created_at, updated_at, requeued_from)
+        id, status, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
     SELECT
-        id, user_id, event_type, occurrence_key, 'CANCELLED', target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count,
-        version, created_at, clock_timestamp(), requeued_from
+        id, 'CANCELLED', failure_reason, retry_count, claim_count, version, clock_timestamp(), name, :kept
     FROM ended
 ), left_open AS (
     INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_key)

@@ -1,4 +1,4 @@
--- What the PostgreSQL schema is made of: kind, name and definition of each thing, written so that databases can be compared.
+-- The objects in the PostgreSQL schema: kind, name and definition of each, written so that databases can be compared.
 --   @schema text, which has to come first in the search_path, so that definitions omit its name
 -- Differences between majors of PostgreSQL are left out or evened out. The columns of a view lose the names of their tables,
 -- which PostgreSQL 16 writes more rarely. NOT NULL is a property of the column here, although it is a constraint from 18 on. A

@@ -12,8 +12,8 @@
 -- A mark in the future is ignored: the clock was set back.
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
 -- hundred for "= 0".
--- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see take_back.sql and
--- give_back.sql.
+-- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and
+-- release.sql.
 -- Returns the events with their users, in the order of their targets. Each row also has the clock, which is never earlier than
 -- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available.
 WITH asked AS MATERIALIZED (

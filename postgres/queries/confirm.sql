@@ -1,6 +1,7 @@
 -- Which of the events that were claimed ahead are still held as they were claimed. Parallel arrays, one element per event:
---   @users uuid[] · @types text[] · @names text[] (these three name the series) · @ids uuid[] · @versions integer[] (while PENDING)
--- A transaction that takes an event back locks the series before it reads the clock. This statement reads statement_timestamp()
+--   @users uuid[] · @types text[] · @names text[] · @detached text[] (these four name the series)
+--   @ids uuid[] · @versions integer[] (while PENDING)
+-- A transaction that releases an event claimed ahead locks the series before it reads the clock. This statement reads statement_timestamp()
 -- before any row. Suppose that this time has reached the target, and that xmax shows no lock or replacement of the row since it
 -- was written. Then no transaction has judged the event to be ahead of its instant, and none will. If xmax shows a lock, perhaps
 -- an old one, this statement tries to lock the row itself, to see whether the other transaction is still open. It does not wait
@@ -9,8 +10,8 @@
 -- call may be repeated. Events that are not held are left out. If no event is held, the id is NULL.
 WITH n AS MATERIALIZED (
     SELECT *
-    FROM unnest(@users::uuid[], @types::text[], @names::text[], @ids::uuid[], @versions::integer[])
-        AS n (user_id, event_type, name, id, version)
+    FROM unnest(@users::uuid[], @types::text[], @names::text[], @detached::text[], @ids::uuid[], @versions::integer[])
+        AS n (user_id, event_type, name, detached, id, version)
 ), held AS MATERIALIZED (
     SELECT s.id, s.event_id, s.version, s.untouched
     FROM n
@@ -20,6 +21,7 @@ WITH n AS MATERIALIZED (
         WHERE x.user_id = n.user_id
             AND x.event_type = n.event_type
             AND x.name = n.name
+            AND x.detached = n.detached
         OFFSET 0
     ) s
     WHERE s.event_id = n.id

@@ -1,5 +1,5 @@
 -- Count events. :pending, :processing and :ended are a specification rendered as a condition on the events of that status.
---   the specification's own
+--   the parameters of the specification
 SELECT
     (SELECT count(*) FROM :"schema".pending_events e WHERE :pending)
     + (SELECT count(*) FROM :"schema".processing_events e WHERE :processing)

@@ -1,9 +1,10 @@
 -- Find events, a page at a time, in the order of their ids.
---   @after uuid · @limit integer · the specification's own
+--   @after uuid · @limit integer · the parameters of the specification
 -- :pending, :processing and :ended are a specification rendered as a condition on the events of that status. If few events lie in
 -- the index ranges of the specification, :few_pending is an array of their ids and :few_ended is true. Then the ended events are
--- read and sorted. The pending events are looked up in the order of their ids until the page is full. OFFSET 0 keeps the planner from walking in the order of ids, past events that do not match, and from reading
--- a whole table for a join. Otherwise the planner may do both. Only one of the two ways is executed.
+-- read and sorted. The pending events are looked up in the order of their ids until the page is full. OFFSET 0 keeps the planner
+-- from reading in the order of ids, past events that do not match, and from reading a whole table for a join. If more events lie
+-- in the ranges, the planner may do both. Only one of the two ways is executed.
 WITH chosen AS MATERIALIZED (
     SELECT :few_pending AS pending_ids, :few_ended AS few_ended
 )

@@ -1,22 +1,15 @@
 -- Store new events, each in its series. A missing series is created. Parallel arrays, one element per event:
---   @ids uuid[] · @user_ids uuid[] · @types text[] · @names text[] (of the series) · @keys text[] · @due timestamptz[]
---   @wall timestamp[] · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
+--   :new_arrays, each with the name of its column, one of :new_columns: see newEvent in write.go
 -- If a series has an open event, or has used up the occurrence, the event is left out. A key that belongs to another event is an
 -- error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
 WITH stored AS (
-    INSERT INTO :"schema".series AS s (
-        user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
-        target_timezone, policies, idempotency_key, delivery_payload, user_version)
+    INSERT INTO :"schema".series AS s (current_user_version, :new_columns)
     SELECT
-        n.user_id, n.event_type, n.name,
         -- Looked up one by one, however many there are. Where there is no user, the foreign key says so.
-        coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), n.id, n.occurrence_key, n.due, n.wall,
-        n.zone, n.policies, n.idempotency_key, n.payload::jsonb, n.user_version
-    FROM unnest(
-        @ids::uuid[], @user_ids::uuid[], @types::text[], @names::text[], @keys::text[], @due::timestamptz[], @wall::timestamp[],
-        @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
-    ) AS n (id, user_id, event_type, name, occurrence_key, due, wall, zone, policies, idempotency_key, payload, user_version)
-    ON CONFLICT (user_id, event_type, name) DO UPDATE
+        coalesce((SELECT u.version FROM :"schema".users u WHERE u.id = n.user_id), 0), :new_columns
+    FROM unnest(:new_arrays) AS n (:new_columns)
+    -- Replaces :new_columns, except the columns that name the series, and its origin: to SET a key takes a stronger lock.
+    ON CONFLICT (user_id, event_type, name, detached) DO UPDATE
     SET current_user_version = excluded.current_user_version,
         event_id = excluded.event_id,
         occurrence_key = excluded.occurrence_key,
@@ -27,6 +20,9 @@ WITH stored AS (
         idempotency_key = excluded.idempotency_key,
         delivery_payload = excluded.delivery_payload,
         user_version = excluded.user_version,
+        origin_event = excluded.origin_event,
+        follows_user = excluded.follows_user,
+        payload_made = excluded.payload_made,
         last_error = NULL,
         retry_count = 0,
         claim_count = 0,

@@ -1,4 +1,5 @@
--- Leave in taken leases the events that could not be released, and those that were not examined. Leases without such events end.
+-- Shorten leases that the transaction has locked to the events that could not be released and the events that were not examined.
+-- Leases without such events end.
 -- Leases with events that could not be released count as expired now, so that other leases come first the next time.
 --   @tokens uuid[] · @looked integer[] (parallel: how many events of a lease's list, from the first on, were examined)
 --   of the events that could not be released: @held uuid[] (tokens) · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)

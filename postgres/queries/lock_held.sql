@@ -1,7 +1,8 @@
 -- Lock the series of the events that taken leases still hold. This is a separate statement, so that the next one sees users who
 -- were deleted before their series could be locked.
 --   @tokens uuid[] · @series bigint[] · @ids uuid[] · @versions integer[] (parallel)
--- Locks the series FOR UPDATE, which confirm.sql sees. Those that another transaction has locked are passed over: nothing here waits for them.
+-- Locks the series FOR UPDATE, so that confirm.sql sees the lock. Series that another transaction has locked are skipped: this
+-- statement waits for no lock.
 -- Returns the events that are held, and whether each is locked now.
 WITH held AS MATERIALIZED (
     SELECT n.*

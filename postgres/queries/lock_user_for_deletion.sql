@@ -1,5 +1,5 @@
 -- Lock a user who is to be deleted: FOR UPDATE also keeps out inserts of events, whose foreign key locks the user.
---   @id uuid · @hidden boolean: also a user who was deleted before and is still stored because of events in flight
+--   @id uuid · @hidden boolean: whether to lock a user who was deleted before and is still stored because of events in flight
 -- Returns the version of the user.
 SELECT u.version
 FROM :"schema".users u

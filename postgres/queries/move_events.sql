@@ -1,14 +1,15 @@
 -- Give pending events another target. Parallel arrays, one element per event:
---   @ids uuid[] · @versions integer[] (the versions after) · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
+--   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series) · @keys text[]
+--   @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
 -- Returns the ids of the events that were at the version before, PENDING and never claimed. The idempotency key stays. The
--- transaction has locked the series, and is undone when an event is missing.
+-- transaction has locked the series. The caller undoes the transaction when an event is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(
         @ids::uuid[], @versions::integer[], @keys::text[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
-        @policies::text[], @payloads::text[], @user_versions::integer[]
-    ) AS n (id, version, occurrence_key, due, wall, zone, policies, payload, user_version)
+        @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[]
+    ) AS n (id, version, occurrence_key, due, wall, zone, policies, payload, user_version, name, detached)
 ), taken AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -30,7 +31,8 @@ WITH n AS MATERIALIZED (
         AND s.version = n.version - 1
         AND s.claim_count = 0
         AND n.occurrence_key > s.used_key
-        AND left(n.occurrence_key, strpos(n.occurrence_key, '/')) = s.name
+        AND s.name = n.name
+        AND s.detached = n.detached
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)

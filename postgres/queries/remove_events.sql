@@ -1,5 +1,4 @@
--- Delete pending events that are no longer owed, of series that the transaction has locked. The transaction is undone when an
--- event is missing.
+-- Delete pending events. The transaction has locked their series. The caller undoes the transaction when an event is missing.
 --   @ids uuid[] · @versions integer[]
 -- Returns the ids of the events that were at that version, PENDING and never claimed.
 WITH n AS MATERIALIZED (

@@ -1,9 +1,10 @@
 -- End events, and put their successors in their place. Parallel arrays, one element per event:
---   @series bigint[] · @ids uuid[] · @versions integer[]: the fence, with the lease, which was read before; an event that is not as it was
---   when it was claimed is left alone · @users integer[]: the version that its user must still be at, NULL where it does not matter
+--   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING): an event that has changed since its claim is left unchanged;
+--   the caller has checked the lease · @users integer[]: the version that the user must still be at, NULL if any version is accepted
 --   @tokens uuid[] · @statuses text[] · @executed timestamptz[] · @failures text[] · @retries integer[]
---   of the successor, where there is one: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
---   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]
+--   of the successor, NULL if there is none: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
+--   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in write.go these
+--   are the columns in which the events of a series differ
 --   @now timestamptz
 -- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
 -- "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed
@@ -19,8 +20,8 @@ WITH n AS MATERIALIZED (
         @executed::timestamptz[], @failures::text[], @retries::integer[], @next_ids::uuid[], @keys::text[], @due::timestamptz[],
         @wall::timestamp[], @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
     ) AS n (
-        series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, next_id, occurrence_key, due,
-        wall, zone, policies, idempotency_key, payload, user_version)
+        series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, next_id, next_key, next_due,
+        next_wall, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version)
 ), was AS MATERIALIZED (
     SELECT s.ctid AS place, s.*
     FROM :"schema".series s
@@ -30,14 +31,14 @@ WITH n AS MATERIALIZED (
     UPDATE :"schema".series s
     SET used_key = was.occurrence_key,
         event_id = n.next_id,
-        occurrence_key = coalesce(n.occurrence_key, s.occurrence_key),
-        target_timestamp_utc = coalesce(n.due, s.target_timestamp_utc),
-        target_timestamp_local = coalesce(n.wall, s.target_timestamp_local),
-        target_timezone = coalesce(n.zone, s.target_timezone),
-        policies = coalesce(n.policies, s.policies),
-        idempotency_key = coalesce(n.idempotency_key, s.idempotency_key),
-        delivery_payload = coalesce(n.payload::jsonb, s.delivery_payload),
-        user_version = coalesce(n.user_version, s.user_version),
+        occurrence_key = coalesce(n.next_key, s.occurrence_key),
+        target_timestamp_utc = coalesce(n.next_due, s.target_timestamp_utc),
+        target_timestamp_local = coalesce(n.next_wall, s.target_timestamp_local),
+        target_timezone = coalesce(n.next_zone, s.target_timezone),
+        policies = coalesce(n.next_policies, s.policies),
+        idempotency_key = coalesce(n.next_idempotency_key, s.idempotency_key),
+        delivery_payload = coalesce(n.next_payload::jsonb, s.delivery_payload),
+        user_version = coalesce(n.next_user_version, s.user_version),
         last_error = NULL,
         retry_count = 0,
         claim_count = 0,
@@ -51,28 +52,21 @@ WITH n AS MATERIALIZED (
         AND s.event_id = n.id
         AND s.version = n.version
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
-    RETURNING
-        n.*, was.user_id, was.event_type, was.occurrence_key AS was_key, was.target_timestamp_utc, was.target_timestamp_local,
-        was.target_timezone, was.policies AS was_policies, was.idempotency_key AS was_idempotency_key, was.delivery_payload,
-        was.user_version AS was_user_version, was.last_error, was.retry_count, was.claim_count, was.crash_count, was.created_at, was.requeued_from
+    RETURNING n.*, was.name, was.retry_count, was.claim_count, :was.kept
 ), kept AS (
     INSERT INTO :"schema".history (
-        id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, last_error, retry_count,
-        claim_count, crash_count, version, created_at, updated_at, requeued_from)
+        id, status, lease_token, executed_at, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
     SELECT
-        id, user_id, event_type, was_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, was_policies,
-        was_idempotency_key, delivery_payload, was_user_version, token, executed_at, failure_reason, last_error, retry_count + retries,
-        claim_count + 1, crash_count, version + 2, created_at, @now::timestamptz, requeued_from
+        id, status, token, executed_at, failure_reason, retry_count + retries, claim_count + 1, version + 2, @now::timestamptz, name, :kept
     FROM ended
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-    SELECT ended.due, ended.next_id, ended.series_id, ended.event_type, NULL
+    SELECT ended.next_due, ended.next_id, ended.series_id, ended.event_type, NULL
     FROM ended
     WHERE ended.next_id IS NOT NULL
 ), named AS (
     INSERT INTO :"schema".keys (idempotency_key)
-    SELECT ended.idempotency_key
+    SELECT ended.next_idempotency_key
     FROM ended
     WHERE ended.next_id IS NOT NULL
 ), spent AS (

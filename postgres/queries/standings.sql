@@ -1,22 +1,22 @@
--- The open events and used keys of users, for one type: the key of each open event, and the greatest used key of the unnamed
--- series, if that series has no open event. Named series without an open event are left out: see spent_keys.sql.
+-- The open events and used keys of users, for one type: the key of each open event, and the greatest used key of the single
+-- series of the type, if that series has no open event. Other series without an open event are left out: see spent_keys.sql.
 --   @ids uuid[] · @type text
--- Returns the user, whether the event is open, and the key, in the order of keys. OFFSET 0 makes the planner look up the series
--- user by user; a search by type would read the series of all users.
-SELECT x.user_id, x.open, x.key
+-- Returns the user, whether the event is open, the series (name and the column detached) and the key. OFFSET 0 makes the planner
+-- look up the series user by user; a search by type would read the series of all users.
+SELECT x.user_id, x.open, x.name, x.detached, x.key
 FROM (
-    SELECT s.user_id, true AS open, s.occurrence_key AS key
+    SELECT s.user_id, true AS open, s.name, s.detached, s.occurrence_key AS key
     FROM unnest(@ids::uuid[]) AS n (id)
     CROSS JOIN LATERAL (
-        SELECT o.user_id, o.event_type, o.requeued_from, o.occurrence_key
+        SELECT o.user_id, o.event_type, o.origin, o.name, o.detached, o.occurrence_key
         FROM :"schema".series o
         WHERE o.open_user_id = n.id
         OFFSET 0
     ) s
     WHERE s.event_type = @type
-        AND s.requeued_from IS NULL
+        AND s.origin IS DISTINCT FROM 'requeued'
     UNION ALL
-    SELECT s.user_id, false, s.used_key
+    SELECT s.user_id, false, '', '', s.used_key
     FROM unnest(@ids::uuid[]) AS n (id)
     CROSS JOIN LATERAL (
         SELECT o.user_id, o.open_user_id, o.used_key
@@ -24,9 +24,9 @@ FROM (
         WHERE o.user_id = n.id
             AND o.event_type = @type
             AND o.name = ''
+            AND o.detached = ''
         OFFSET 0
     ) s
     WHERE s.open_user_id IS NULL
         AND s.used_key <> ''
 ) x
-ORDER BY x.user_id, x.key

@@ -1,4 +1,5 @@
--- Which of some users are stored, deleted ones included. With settle_users, it tells users that are locked from users that are gone.
+-- Which of some users are stored, deleted ones included. With
+-- settle_users.sql, it distinguishes locked users from users that do not exist.
 --   @ids uuid[]
 SELECT u.id
 FROM :"schema".users u

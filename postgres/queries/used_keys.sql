@@ -1,7 +1,7 @@
--- For each of a user's open series, the greatest occurrence key that was ever claimed, in order. The column compares byte by
--- byte. A requeued event repeats a key of another series.
+-- For each of a user's open series (type, name and the column detached), the greatest occurrence key that was ever claimed. Series
+-- of requeued events are left out, because a requeued event repeats a key of another series.
 --   @id uuid
-SELECT s.event_type, used.key
+SELECT s.event_type, s.name, s.detached, used.key
 FROM :"schema".series s
 CROSS JOIN LATERAL (
     SELECT CASE
@@ -12,5 +12,4 @@ CROSS JOIN LATERAL (
 ) AS used (key)
 WHERE s.open_user_id = @id
     AND used.key <> ''
-    AND s.requeued_from IS NULL
-ORDER BY used.key
+    AND s.origin IS DISTINCT FROM 'requeued'

@@ -1,9 +1,9 @@
 -- Lock the series of users that wait for a program with the handler, in the order of their ids. Series that are locked are left
 -- out.
 --   @type text · @users uuid[]
--- Returns each series with its user, the key that it used last, and whether it still waits: an event may have been stored in it
--- since.
-SELECT n.series_id, n.user_id, n.used_key, s.event_id IS NULL AND s.used_key = n.used_key
+-- Returns each series with its user, its name, the column detached, the key that it used last, and whether it still waits: an event
+-- may have been stored in it since.
+SELECT n.series_id, n.user_id, s.name, s.detached, n.used_key, s.event_id IS NULL AND s.used_key = n.used_key
 FROM :"schema".unplanned n
 JOIN :"schema".series s ON s.id = n.series_id
 WHERE n.event_type = @type

@@ -170,7 +170,7 @@ func TestRelayPublishesInOrderAndOutlivesItsStream(t *testing.T) {
 		require.Equal(t, s.users[i], e.UserID)
 	}
 	require.NoError(t, s.js.DeleteStream(t.Context(), stream))
-	_, err := s.store.DeleteUser(t.Context(), s.users[3], almanac.Delete{AtOnce: true})
+	_, err := s.store.DeleteUser(t.Context(), s.users[3], almanac.DeleteOptions{AtOnce: true})
 	require.NoError(t, err)
 	events = s.relayed()
 	require.Len(t, events, 1)

@@ -1,0 +1,274 @@
+package almanactest
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// fieldCases store events and users with a distinct value in every field. They use every
+// way of storing, and check every way of reading.
+var fieldCases = map[string]func(*kit){
+	"Fields/fixtures have all of them": func(k *kit) {
+		const later = "PlannedBy Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
+		u, now := User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
+		planned, scheduled, followUp := full(now, u, 1), scheduled(full(now, u, 2)), full(now, u, 3, asFollowUp)
+		k.same("without a value in all events", slices.DeleteFunc(empty(planned), func(field string) bool {
+			return !slices.Contains(empty(scheduled), field) || !slices.Contains(empty(followUp), field)
+		}), strings.Fields(later))
+		k.same("without a value in a user", empty(fullUser(1)), []string{"CreatedAt", "UpdatedAt"})
+	},
+	"Fields/of a planned event": func(k *kit) {
+		u := User()
+		given := full(k.now, u, 1)
+		_, events, err := k.create(u, given)
+		k.ok(err)
+		k.kept(events[0], given)
+		claimed := k.claimed(events[0])
+		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}).Event
+		k.found(released)
+		k.found(k.settle(almanac.Settlement{Event: k.claimed(released), Outcome: almanac.GaveUp("HTTP 404")}).Event)
+	},
+	"Fields/of a successor": func(k *kit) {
+		u := User()
+		given := []almanac.Event{full(k.now, u, 1), full(k.now, u, 2), full(k.now, u, 3, OfSeries("other", "3")), full(k.now, u, 4, asFollowUp)}
+		_, events, err := k.create(u, given[0])
+		k.ok(err)
+		settled := k.settle(almanac.Settlement{
+			Event: k.claimed(events[0]), Outcome: almanac.Delivered(k.now), Next: planned(given[1]),
+			Follow: func(almanac.User, time.Time) ([]almanac.Event, error) { return given[3:], nil },
+		})
+		k.found(settled.Event)
+		successor := k.succeeded(settled, given[1])
+		k.kept(settled.Followed[0], given[3])
+		settled = k.settle(almanac.Settlement{Event: k.claimed(successor), Outcome: almanac.Delivered(k.now), Next: planned(given[2])})
+		k.found(settled.Event)
+		k.succeeded(settled, given[2])
+	},
+	"Fields/of events of several users": func(k *kit) {
+		var users []almanac.UserWithEvents
+		for n := range 2 {
+			u := User()
+			users = append(users, almanac.UserWithEvents{User: u, Events: []almanac.Event{full(k.now, u, 1), scheduled(full(k.now, u, 2+n))}})
+		}
+		stored, err := k.r.CreateUsers(k.Context(), users)
+		k.ok(err)
+		for n, one := range stored {
+			for i, e := range one.Events {
+				k.kept(e, users[n].Events[i])
+			}
+		}
+	},
+	"Fields/of events of an edit": func(k *kit) {
+		u, _, err := k.create(User())
+		k.ok(err)
+		first := []almanac.Event{full(k.now, u, 1), scheduled(full(k.now, u, 2)), full(k.now, u, 3, asFollowUp)}
+		stored := k.apply(u.ID, adding(first...)).New
+		for i, e := range stored {
+			k.kept(e, first[i])
+		}
+		moved := full(k.now, u, 4)
+		moved.ID, moved.IdempotencyKey, moved.Version = first[0].ID, first[0].IdempotencyKey, 2
+		again := []almanac.Event{scheduled(full(k.now, u, 5)), full(k.now, u, 6, asFollowUp)}
+		again[0].OccurrenceKey, again[0].Origin.FollowsUser, again[0].Origin.PayloadMade = first[1].OccurrenceKey, false, false
+		again[1].OccurrenceKey, again[1].Origin.From = first[2].OccurrenceKey, first[0].ID
+		k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{Removed: stored[1:]}, nil })
+		edit := k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{Changed: []almanac.Event{moved}, New: again}, nil
+		})
+		k.kept(edit.Changed[0], moved)
+		k.kept(edit.New[0], again[0])
+		k.kept(edit.New[1], again[1])
+		cancelled := k.apply(u.ID, cancelling).Changed
+		for _, e := range cancelled {
+			k.found(e)
+		}
+		next := full(k.now, u, 7)
+		k.kept(k.apply(u.ID, adding(next)).New[0], next)
+		requeued := k.apply(u.ID, requeuing(cancelled[0])).New[0]
+		want, err := cancelled[0].Requeue(requeued.ID, requeued.AvailableAt)
+		k.ok(err)
+		k.kept(requeued, want)
+	},
+	"Fields/of an event whose worker dies": func(k *kit) {
+		u := User()
+		_, events, err := k.create(u, full(k.now, u, 1))
+		k.ok(err)
+		claimed, released := k.crash(1)
+		back, err := claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt)
+		k.ok(err)
+		k.kept(released[0], back)
+		r := request(1)
+		r.Lease = time.Microsecond
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		_, err = k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
+		k.ok(err)
+		ended, err := claim.Events[0].Fail(almanac.ReasonUserDeleted)
+		k.ok(err)
+		got := k.expire(1, 10)[0]
+		ended.CreatedAt, ended.UpdatedAt = events[0].CreatedAt, got.UpdatedAt
+		k.same("event of a deleted user", got, ended)
+	},
+	"Fields/of a user": func(k *kit) {
+		given, other, edited := fullUser(1), fullUser(1), fullUser(2)
+		u, _, err := k.create(given, full(k.now, given, 1))
+		k.ok(err)
+		k.keptUser(u, given)
+		both, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: other}, {User: User()}})
+		k.ok(err)
+		k.keptUser(both[0].User, other)
+		edited.ID, edited.Version, edited.CreationDigest = u.ID, 2, u.CreationDigest
+		u = *k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{User: &edited}, nil }).User
+		k.keptUser(u, edited)
+		claim, err := k.r.Claim(k.Context(), request(1))
+		k.ok(err)
+		k.same("user of a claim", claim.Users[u.ID], u)
+		settled := k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(k.now), Next: func(locked almanac.User, _ time.Time) (almanac.Event, error) {
+			k.same("user of a settlement", locked, u)
+			return almanac.Event{}, calendar.ErrNoOccurrence
+		}})
+		k.ok(settled.Err)
+	},
+}
+
+// full returns an event with distinct values, the n-th of its series. Each field that does
+// not belong to the series differs from the events before and after.
+func full(now time.Time, u almanac.User, n int, options ...EventOption) almanac.Event {
+	zone := []string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2] // never on the same day
+	policies := []calendar.Policies{
+		{Gap: calendar.GapBackward, Fold: calendar.FoldSecond, LeapDay: calendar.LeapDayMar1, MonthEnd: calendar.MonthEndSkip},
+		{Gap: calendar.GapBoundary, Fold: calendar.FoldReject, LeapDay: calendar.LeapDaySkip, MonthEnd: calendar.MonthEndClamp},
+	}[n%2]
+	full := func(e *almanac.Event, now time.Time) {
+		e.Zone, e.Policies, e.UserVersion = zone, policies, 10+n
+		e.Payload = json.RawMessage(`{"n": ` + strconv.Itoa(n) + `}`)
+		place(e, now.Add(time.Duration(n-60)*time.Minute))
+	}
+	return Event(now, append([]EventOption{For(u), OfSeries("named", strconv.Itoa(n)), full}, options...)...)
+}
+
+// scheduled makes an event look as if a host had scheduled it.
+func scheduled(e almanac.Event) almanac.Event {
+	e.Origin = almanac.Origin{Kind: almanac.OriginScheduled, FollowsUser: true, PayloadMade: true}
+	return e
+}
+
+// fullUser returns a user with distinct values.
+func fullUser(n int) almanac.User {
+	u := User(Named("Grace "+strconv.Itoa(n), "Hopper "+strconv.Itoa(n)), BornOn("1906-12-0"+strconv.Itoa(n)),
+		LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), WithAttributes(`{"n": `+strconv.Itoa(n)+`}`))
+	u.CreationDigest = "digest " + strconv.Itoa(n)
+	return u
+}
+
+// empty returns the names of the zero fields of a struct, in order, including those of
+// struct fields whose type has exported fields.
+func empty(row any) (fields []string) {
+	v := reflect.ValueOf(row)
+	for i := range v.NumField() {
+		name, field := v.Type().Field(i).Name, v.Field(i)
+		if field.Kind() == reflect.Struct && field.Type().Field(0).IsExported() {
+			for _, inner := range empty(field.Interface()) {
+				fields = append(fields, name+"."+inner)
+			}
+		} else if field.IsZero() {
+			fields = append(fields, name)
+		}
+	}
+	return fields
+}
+
+// adding is an edit that stores new events.
+func adding(events ...almanac.Event) func(almanac.Roster) (almanac.Edit, error) {
+	return func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{New: events}, nil }
+}
+
+// claimed claims an event and checks its fields.
+func (k *kit) claimed(owed almanac.Event) almanac.Event {
+	k.Helper()
+	got := k.claim(1)[0]
+	want, err := owed.Claim(got.LeaseToken)
+	k.ok(err)
+	k.kept(got, want)
+	return got
+}
+
+// succeeded checks that a settlement stored the given successor.
+func (k *kit) succeeded(settled almanac.SettleResult, given almanac.Event) almanac.Event {
+	k.Helper()
+	if settled.Successor == nil {
+		k.Fatalf("no successor: %v", settled.PlanErr)
+	}
+	k.kept(*settled.Successor, given)
+	return *settled.Successor
+}
+
+// kept checks that an event was stored as given, with the repository's times.
+func (k *kit) kept(got, given almanac.Event) {
+	k.Helper()
+	given.CreatedAt, given.UpdatedAt = got.CreatedAt, got.UpdatedAt
+	k.same("event", got, given)
+	k.found(got)
+}
+
+// found checks that every way of reading returns the same event.
+func (k *kit) found(want almanac.Event) {
+	k.Helper()
+	k.same("by id", k.stored(want.ID), want)
+	found, err := k.r.Find(k.Context(), almanac.ForUser(want.UserID), almanac.Page{})
+	k.ok(err)
+	k.among("found", found.Events, want)
+	if want.Status.Terminal() {
+		return
+	}
+	k.apply(want.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		k.among("in the roster", slices.Concat(r.Pending, r.InFlight), want)
+		return almanac.Edit{}, nil
+	})
+	if want.Status == almanac.Pending && want.AvailableAt.Before(k.now) {
+		missed, err := k.r.FindMissed(k.Context(), []string{want.Type}, 0, 0)
+		k.ok(err)
+		k.among("missed", missed, want)
+	}
+}
+
+// among checks that an event is one of a list.
+func (k *kit) among(what string, events []almanac.Event, want almanac.Event) {
+	k.Helper()
+	i := slices.IndexFunc(events, func(e almanac.Event) bool { return e.ID == want.ID })
+	if i < 0 {
+		k.Fatalf("%s: not %v, which is %s", what, want.ID, want.Status)
+	}
+	k.same(what, events[i], want)
+}
+
+// keptUser checks that a user was stored as given, with the repository's times, and is read
+// unchanged.
+func (k *kit) keptUser(got, given almanac.User) {
+	k.Helper()
+	given.CreatedAt, given.UpdatedAt = got.CreatedAt, got.UpdatedAt
+	k.same("user", got, given)
+	read, err := k.r.User(k.Context(), got.ID)
+	k.ok(err)
+	k.same("user, read", read, got)
+	k.apply(got.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		k.same("user of a roster", r.User, got)
+		return almanac.Edit{}, nil
+	})
+	_, err = k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+		for _, one := range users {
+			if one.User.ID == got.ID {
+				k.same("user of a page", one.User, got)
+			}
+		}
+		return nil, nil
+	})
+	k.ok(err)
+}

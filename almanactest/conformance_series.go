@@ -1,0 +1,118 @@
+package almanactest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// seriesCases check that names of series, occurrence keys and origins stay distinct,
+// whatever characters they contain.
+var seriesCases = map[string]func(*kit){
+	"Series/treats slashes and tildes as ordinary characters": func(k *kit) {
+		u := User()
+		var owed []almanac.Event
+		for i, at := range [][2]string{
+			{"", "b/c"}, {"a", "b/c"}, {"a/b", "c"}, {"a/", "b/c"}, {"a/b/", "c"}, {"/", "/"}, {"//", "/"}, {"~", "~"}, {"~again-x", "1"}, {"~after-x", "1"},
+		} {
+			owed = append(owed, Event(k.now, For(u), OfSeries(at[0], at[1]), ReadyFor(time.Hour+time.Duration(i)*time.Second)))
+		}
+		origins := []almanac.OriginKind{almanac.OriginScheduled, almanac.OriginFollowUp}
+		for _, kind := range origins {
+			for _, key := range []string{"b/c", "/", "~at-x/1fp"} {
+				owed = append(owed, Event(k.now, For(u), Of(key), WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
+			}
+		}
+		_, stored, err := k.create(u, owed...)
+		k.ok(err)
+		k.same("stored", len(stored), len(owed))
+		used, longKeys := make(map[almanac.Series]string), make(map[almanac.IdempotencyKey]bool)
+		for i, e := range stored {
+			k.sameOccurrence(e, owed[i])
+			k.sameOccurrence(k.stored(e.ID), owed[i])
+			used[almanac.SeriesOf(e)] = e.OccurrenceKey
+			e.Due = k.now
+			longKeys[e.LongKey()] = true
+		}
+		k.same("series", len(used), len(owed))
+		k.same("long keys at one instant", len(longKeys), len(owed))
+		byID := make(map[uuid.UUID]almanac.Event, len(owed))
+		for _, e := range owed {
+			byID[e.ID] = e
+		}
+		claimed := k.claim(len(owed))
+		k.same("claimed", len(claimed), len(owed))
+		for _, e := range claimed {
+			k.sameOccurrence(e, byID[e.ID])
+		}
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("used", r.Used, used)
+			return almanac.Edit{}, nil
+		})
+		for _, e := range claimed {
+			next := after(e)
+			if e.Origin != (almanac.Origin{}) {
+				next = nil
+			}
+			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveUp("HTTP 404"), Next: next})
+			k.ok(errors.Join(got.Err, got.PlanErr))
+			k.sameOccurrence(k.stored(e.ID), byID[e.ID])
+			k.same(fmt.Sprintf("successor in series %q", e.Series), got.Successor != nil, next != nil)
+			if next != nil {
+				k.same("series of the successor", almanac.SeriesOf(*got.Successor), almanac.SeriesOf(e))
+				k.same("key of the successor", got.Successor.OccurrenceKey, e.OccurrenceKey+"+1")
+			}
+			again := k.apply(u.ID, requeuing(k.stored(e.ID)))
+			k.same("requeued", len(again.New), 1)
+			k.same("series of what is requeued", again.New[0].Series, e.Series)
+			k.same("key of what is requeued", again.New[0].OccurrenceKey, e.OccurrenceKey)
+			k.same("origin of what is requeued", again.New[0].Origin, almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID})
+		}
+	},
+	"Series/keeps the given keys of follow-ups and one-off events": func(k *kit) {
+		owed := k.owe()
+		const key = "~again-x/1fp"
+		followed := Event(k.now, OfUser(owed.UserID), OfType("QUESTION"), Of(key), DueIn(time.Hour),
+			WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: owed.ID}))
+		got := k.settle(almanac.Settlement{
+			Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now),
+			Follow: func(almanac.User, time.Time) ([]almanac.Event, error) { return []almanac.Event{followed}, nil },
+		})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("followed", len(got.Followed), 1)
+		k.same("as stored", got.Followed[0], k.stored(followed.ID))
+		k.sameOccurrence(got.Followed[0], followed)
+
+		registry, err := almanac.NewRegistry(almanac.OneOff{})
+		k.ok(err)
+		s, err := almanac.NewScheduler(k.r, registry)
+		k.ok(err)
+		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(k.now.UTC().Truncate(time.Second).Add(48 * time.Hour)), Key: key, FollowUser: true}
+		once, err := s.ScheduleAt(k.Context(), owed.UserID, almanac.TypeOneOff, o)
+		k.ok(err)
+		lima := "America/Lima"
+		_, err = s.UpdateUser(k.Context(), owed.UserID, almanac.ProfileChange{Timezone: &lima})
+		k.ok(err)
+		is := k.stored(once.Event.ID)
+		k.same("key", is.OccurrenceKey, key)
+		k.same("series", is.Series, "")
+		k.same("origin", is.Origin, almanac.Origin{Kind: almanac.OriginScheduled, FollowsUser: true, PayloadMade: true})
+		var payload map[string]string
+		k.ok(json.Unmarshal(is.Payload, &payload))
+		k.same("what a receiver gets", payload, map[string]string{"key": key})
+	},
+}
+
+// sameOccurrence checks that an event has the series, the key and the origin of another.
+func (k *kit) sameOccurrence(got, want almanac.Event) {
+	k.Helper()
+	k.same("series", got.Series, want.Series)
+	k.same("occurrence key", got.OccurrenceKey, want.OccurrenceKey)
+	k.same("origin", got.Origin, want.Origin)
+}

@@ -1,0 +1,93 @@
+package calendar
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Bounded is a recurrence with a beginning, an end and exceptions. A zero field
+// bounds nothing.
+type Bounded struct {
+	Rule  Recurrence
+	Start WallTime // no slot before it; one at it counts
+	End   WallTime // no slot after it; one at it counts
+	// Count is how many slots there are from Start on, 1 to 10,000, those in Except
+	// included. Under [GapSkip], [Next] does not count slots that clocks skip. It needs a
+	// Start. Each call counts from there, and asks a Rule of the host's own once for each
+	// slot that it counts.
+	Count  int
+	Except []WallTime // slots that are left out
+
+	zone Timezone // where Next looks for the slots; zero where nobody knows
+}
+
+// maxCount bounds the work of counting from the start each time.
+const maxCount = 10_000
+
+// After returns the first slot of b.Rule strictly after w that b lets through.
+func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
+	for slot, err := range b.slots(w, p) {
+		return slot, err
+	}
+	return Slot{}, noOccurrence(w)
+}
+
+// slots yields what After would return one after the other.
+func (b Bounded) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
+	return func(yield func(Slot, error) bool) {
+		if err := b.check(); err != nil {
+			yield(Slot{}, err)
+			return
+		}
+		at, counted, skipped, except := w, 0, 0, b.exceptions()
+		if b.Start != (WallTime{}) && (b.Count > 0 || w.Before(b.Start)) {
+			at = justBefore(b.Start)
+		}
+		for slot, err := range slots(b.Rule, at, p) {
+			if err != nil {
+				yield(Slot{}, err)
+				return
+			}
+			if b.End != (WallTime{}) && b.End.Before(slot.Wall) {
+				break
+			}
+			if b.Count > 0 && b.zone.skips(slot.Wall, p) {
+				if skipped++; skipped > maxSkipped {
+					break
+				}
+				continue
+			}
+			if w.Before(slot.Wall) && !except[slot.Wall] && !yield(slot, nil) {
+				return
+			}
+			if counted++; counted == b.Count {
+				break
+			}
+		}
+		yield(Slot{}, noOccurrence(w))
+	}
+}
+
+// exceptions is a set, for there can be as many exceptions as slots.
+func (b Bounded) exceptions() map[WallTime]bool {
+	set := make(map[WallTime]bool, len(b.Except))
+	for _, exception := range b.Except {
+		set[exception] = true
+	}
+	return set
+}
+
+func (b Bounded) check() error {
+	var problems []string
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	refuse(b.Rule == nil, "there is no rule to bound")
+	refuse(b.Start != (WallTime{}) && !b.Start.Valid(), "the start %s is on no calendar", b.Start)
+	refuse(b.End != (WallTime{}) && !b.End.Valid(), "the end %s is on no calendar", b.End)
+	refuse(b.Count < 0 || b.Count > maxCount, "a count of %d is not between 1 and %d", b.Count, maxCount)
+	refuse(b.Count > 0 && b.Start == (WallTime{}), "a count needs a start to count from")
+	return invalidRecurrence("bounded", problems)
+}

@@ -1,0 +1,59 @@
+// Package calendar answers when clocks on a wall show a time: when is 02:30 in New York, on every
+// second Sunday, on the night on which clocks change?
+//
+// It needs no database and no other package of Almanac.
+//
+//	newYork, err := calendar.LoadTimezone("America/New_York")
+//	start, err := calendar.ParseWallTime("2027-02-01T02:30:00")
+//	rule, err := calendar.ParseRRule("FREQ=MONTHLY;BYDAY=2SU", start)
+//	next, err := calendar.Next(rule, newYork, calendar.Policies{}, time.Now())
+//	fmt.Println(next.Wall, next.Resolution.Instant, next.Reason())
+//
+// # Wall times and instants
+//
+// A [Date] and a [Clock] reading make a [WallTime], without zone or offset: that is what users
+// mean by "15 March at nine". [ParseDate], [ParseClock] and [ParseWallTime] read them. An instant
+// is a [time.Time]. A [Timezone], from [LoadTimezone], resolves a wall time to an instant:
+// [Timezone.Resolve] is the one function that does. Its answer is a [Resolution], which has the
+// [Reading] (shown once, never or twice), the [Change] of clocks behind it, and a reason in words.
+// [Timezone.WallTime] is the way back, and [Timezone.NextChange] finds the next change of clocks.
+//
+// # What a calendar leaves open
+//
+// Clocks skip some wall times, and show others twice. A common year has no 29 February, and April
+// has no 31st. [Policies] choose what happens then: a [GapPolicy], a [FoldPolicy], a
+// [LeapDayPolicy] and a [MonthEndPolicy]. The zero Policies mean later by the width of the gap and
+// the first of two showings, which are the rules of RFC 5545, 28 February, and the last day of the
+// month.
+//
+// # Recurrences
+//
+// A [Recurrence] is a rule that yields wall times, each a [Slot]: [Once], [Daily], [Weekly],
+// [Monthly], [Yearly], an [RRule] ([ParseRRule]), a [Cron] expression ([ParseCron]), or a
+// [RecurrenceSet] with dates and exceptions ([ParseRecurrenceSet]). [Bounded] gives any of them a
+// start, an end, a count and exceptions. [Offset] announces any of them, such as three days
+// before, at 09:00. A type with the method After is a recurrence of your own.
+//
+// [Next] finds the first [Occurrence] after an instant, and [Occurrences] yields all later ones in
+// order. Each occurrence has its instant and a key, such as "2027-03". The key stays the same when
+// clocks, the zone or its rules change.
+//
+// # Zone rules
+//
+// Rules come from the program's own zone data, see [OwnZoneData]: programs, not libraries, should
+// import time/tzdata. [OpenZoneData] opens other [ZoneData] beside them, to see what they would
+// move, and [ZoneData.Reload] follows rules that were replaced. [Timezone.Rules] returns
+// [ZoneRules] with a fingerprint, by which two programs find out whether their rules for a zone
+// agree.
+//
+// # Errors
+//
+// A name that is no zone is an [*InvalidTimezoneError], which suggests the nearest one. A rule
+// that makes no sense is an [*InvalidRecurrenceError], a wall time that a policy refuses a
+// [*WallTimeError], a text in the wrong form a [*FormatError], and an unknown policy an
+// [*InputError] with an [InputProblem] for each bad field. The error at the end of a recurrence
+// matches [ErrNoOccurrence].
+//
+// Several goroutines can use any value of this package at once. What other software does when
+// clocks change, and every kind of change, is in docs/clocks.md of the module.
+package calendar

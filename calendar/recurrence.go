@@ -1,0 +1,232 @@
+package calendar
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/excerpt"
+)
+
+// Recurrence is a rule that yields wall times, one after the other: [Once],
+// [Yearly], [Monthly], [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them
+// [Bounded] or announced by an [Offset], or one of the host's own. It knows no zone and no
+// clock change; [Next] brings it together with them. A Recurrence must be safe for
+// concurrent use.
+type Recurrence interface {
+	// After returns the first slot strictly after w, which need not be one itself;
+	// the zero WallTime comes before every other. Policies decide on days that a
+	// month or a year does not have, where the rule itself does not. The error
+	// matches [ErrNoOccurrence] when there is no further slot and
+	// [ErrInvalidRecurrence] when the rule makes no sense.
+	After(w WallTime, p Policies) (Slot, error)
+}
+
+// Slot is one wall time that a [Recurrence] yields.
+type Slot struct {
+	Key  string   // see Occurrence.Key
+	Wall WallTime // a day that the calendar has
+	// Named is the day that the rule names where the calendar lacks it and a policy
+	// moved the slot: 2027-02-29. It is the zero Date otherwise.
+	Named Date
+	// Announces is the wall time that the slot of an [Offset] announces. It is the zero
+	// WallTime for all others.
+	Announces WallTime
+}
+
+// Occurrence is a wall time that a recurrence yields, in a zone and by policies.
+type Occurrence struct {
+	// Key names the occurrence among those of its recurrence, for ever. It is nominal and local,
+	// such as "2027" for a birthday or "2027-03-15" for a daily digest, never an instant: no
+	// change of clocks, zone or rules changes it. Later occurrences have greater keys, compared
+	// byte by byte.
+	Key string
+	// Wall is when the occurrence happens on the clocks of Zone.
+	Wall WallTime
+	// Zone is where. The zero Timezone leaves that to others.
+	Zone Timezone
+	// Policies say how Wall is resolved. The zero Policies are the defaults.
+	Policies Policies
+	// Named is the day that was meant where no calendar has it; see [Slot].
+	Named Date
+	// Announces is the wall time that the occurrence of an [Offset] announces; see [Slot].
+	Announces WallTime
+	// Resolution is the instant that [Next] found. It is zero in an Occurrence that was made by
+	// hand, and speaks of another one where Wall, Zone or Policies were changed since:
+	// [Occurrence.Resolve] knows.
+	Resolution Resolution
+
+	resolved question // what Resolution is the answer to
+}
+
+// question is what a resolution answers.
+type question struct {
+	wall     WallTime
+	zone     Timezone
+	policies Policies
+}
+
+func (o Occurrence) question() question { return question{o.Wall, o.Zone, o.Policies} }
+
+// Resolve returns how the occurrence resolves. It returns Resolution if that is the answer for
+// Wall, Zone and Policies as they are now, and otherwise what [Timezone.Resolve] returns.
+func (o Occurrence) Resolve() (Resolution, error) {
+	if !o.Zone.IsZero() && o.resolved == o.question() {
+		return o.Resolution, nil
+	}
+	return o.Zone.Resolve(o.Wall, o.Policies)
+}
+
+// maxSlots bounds how many slots Next passes over. It needs a handful, for it jumps
+// over what a change of clocks took; the rest is for rules of the host's that do
+// not get ahead.
+const maxSlots = 1000
+
+// fewSlots is after how many of them Next has a counted rule written out. A rule for
+// half past two on the day on which clocks change has all its slots in gaps, and
+// would otherwise count from its start for each that GapSkip passes over.
+const fewSlots = 8
+
+// Next returns the first occurrence of a recurrence in a zone whose instant is
+// strictly after the given one. Its cost does not depend on how long the
+// recurrence has been running, unless it is counted, and it always comes to an end.
+//
+// Where clocks skip a wall time and a policy moves it, it gives way to another of
+// the same recurrence that it would meet or pass: every hour on the hour is once an
+// hour also in the night in which 02:00 moves to 03:00. So instants come in the
+// order of keys, and none comes twice.
+//
+// The error matches [ErrNoOccurrence] when there is none before the year 10000,
+// [ErrInvalidRecurrence] when the rule makes no sense, and is otherwise that of
+// [Timezone.Resolve].
+func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
+	return upcoming(r, z, p, after)
+}
+
+// Reason says in a few words of English how the day and the instant were found:
+// "29 February moved to 28 February", "3 days before 15 March", "moved forward 60 min
+// because clocks skip 02:00–03:00", or "exact".
+func (o Occurrence) Reason() string {
+	is := o.Wall.Date
+	day := func(d Date) string { return fmt.Sprintf("%d %s", d.Day, d.Month) }
+	var reasons []string
+	if o.Announces != (WallTime{}) {
+		is = o.Announces.Date
+		reasons = append(reasons, distance(o.Wall.Date, is)+" "+day(is))
+	}
+	if o.Named != (Date{}) {
+		reasons = append(reasons, fmt.Sprintf("%s moved to %s", day(o.Named), day(is)))
+	}
+	if o.Resolution.Reading != ShownOnce || len(reasons) == 0 {
+		reasons = append(reasons, o.Resolution.Reason())
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// Occurrences returns the occurrences that [Next] would find one after the other.
+// The sequence ends after the last one, or with an error, which is never
+// [ErrNoOccurrence]. It can be endless: break off when you have enough.
+func Occurrences(r Recurrence, z Timezone, p Policies, after time.Time) iter.Seq2[Occurrence, error] {
+	return func(yield func(Occurrence, error) bool) {
+		for {
+			next, err := upcoming(r, z, p, after)
+			if errors.Is(err, ErrNoOccurrence) || !yield(next, err) || err != nil {
+				return
+			}
+			after = next.Resolution.Instant
+		}
+	}
+}
+
+func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
+	if err := z.check(); err != nil {
+		return Occurrence{}, err
+	}
+	if r == nil {
+		return Occurrence{}, invalidRecurrence("none", []string{"there is no rule"})
+	}
+	shown := z.WallTime(after)
+	w := z.beforeAll(after, p)
+	r = inZone(r, z, p)
+	rule := r
+	for passed := range maxSlots {
+		if passed == fewSlots {
+			rule = writtenOut(r, w, p)
+		}
+		slot, err := rule.After(w, p)
+		if err != nil {
+			return Occurrence{}, err
+		}
+		w = slot.Wall
+		next := Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces}
+		if next.Resolution, err = z.Resolve(w, p); err != nil {
+			if gone := (*WallTimeError)(nil); errors.As(err, &gone) && !gone.Rejected {
+				w = justBefore(gone.Change.To()) // with all others that the gap swallows
+				continue
+			}
+			return next, err
+		}
+		next.resolved = next.question()
+		switch change := next.Resolution.Change; {
+		case next.Resolution.Instant.After(after) && next.Resolution.Moved > 0 && givesWay(r, next):
+			w = justBefore(change.To()) // so do all that follow it in the gap
+			continue
+		case next.Resolution.Instant.After(after):
+			return next, nil
+		case next.Resolution.Reading == ShownTwice:
+			w = laterOf(w, justBefore(change.From())) // the fold has passed, as far as it counts
+		default:
+			w = laterOf(w, shown)
+		}
+	}
+	return Occurrence{}, noOccurrence(shown)
+}
+
+func noOccurrence(after WallTime) error { return fmt.Errorf("%w after %s", ErrNoOccurrence, after) }
+
+// beforeAll returns a wall time that comes before every one whose instant can be
+// after the given one: mostly what clocks show then. After a gap it is further
+// back, where a wall time that was moved forward can still lie ahead; in a fold's
+// first showing it is the fold's beginning, if the second showing counts.
+func (z Timezone) beforeAll(after time.Time, p Policies) WallTime {
+	const near = 25 * 60 * 60 // further than any change moves clocks
+	shown, r, sec := z.WallTime(after), z.rules(), after.Unix()
+	if r.offset(sec-near) == r.offset(sec+near) {
+		return shown
+	}
+	change := r.changeBetween(sec-near, sec+near)
+	width, since := change.Width(), after.Sub(change.At)
+	switch {
+	case width > 0 && since >= 0 && since < width:
+		return WallTimeOf(shown.Labelled().Add(-width))
+	case width < 0 && since < 0 && since >= width && p.Fold == FoldSecond:
+		return justBefore(change.To())
+	}
+	return shown
+}
+
+// givesWay reports whether a slot that a gap moved forward would meet or pass
+// another one of its series.
+func givesWay(r Recurrence, moved Occurrence) bool {
+	other, err := r.After(justBefore(moved.Resolution.Change.To()), moved.Policies)
+	return err == nil && !moved.Resolution.Shown().Before(other.Wall)
+}
+
+func justBefore(w WallTime) WallTime { return WallTimeOf(w.Labelled().Add(-time.Second)) }
+
+func laterOf(a, b WallTime) WallTime {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// invalidRecurrence returns the error that names every problem, or nil.
+func invalidRecurrence(rule string, problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidRecurrenceError{Rule: strings.TrimSpace(excerpt.Of(rule, maxQuoted)), Problems: problems}
+}

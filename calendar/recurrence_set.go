@@ -1,0 +1,169 @@
+package calendar
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RecurrenceSet is a recurrence set of RFC 5545 section 3.8.5: a start, a rule, further dates
+// and exceptions. Make it with [ParseRecurrenceSet], and ask [Next] for slots in the zone that
+// [RecurrenceSet.Zone] returns. Its keys are wall times, "2027-03-15T09:00:00": they
+// stay what they are when a date or an exception is added.
+//
+// What [RRule] says of a rule holds here too. So the start is a slot only if the rule yields
+// it, or if there is no rule. Besides:
+//
+//   - A wall time that the rule and RDATE yield is one slot, however often it is there.
+//   - An EXDATE that is a wall time leaves out the slot of that wall time. One in UTC leaves out
+//     the slot that happens at that instant in the zone, by the policies.
+//   - COUNT counts the slots of the rule, those that EXDATE leaves out included.
+//   - An RDATE in UTC stands for the wall time that clocks in the zone show then.
+type RecurrenceSet struct {
+	start    WallTime
+	zone     Timezone   // zero for wall times of no zone
+	rule     RRule      // the zero RRule for none
+	dates    []WallTime // in order, each once
+	except   []WallTime // in order, each once
+	exceptAt []time.Time
+	in       Timezone // where Next looks for slots; the zone of the text otherwise
+}
+
+// Start returns the wall time of DTSTART.
+func (s RecurrenceSet) Start() WallTime { return s.start }
+
+// Zone returns the zone that DTSTART names: UTC where it is in UTC, and the zero Timezone where
+// it is a wall time of no zone. Then the zone is for the caller to choose.
+func (s RecurrenceSet) Zone() Timezone { return s.zone }
+
+// After returns the first slot strictly after w.
+func (s RecurrenceSet) After(w WallTime, p Policies) (Slot, error) {
+	for slot, err := range s.slots(w, p) {
+		return slot, err
+	}
+	return Slot{}, noOccurrence(w)
+}
+
+// slots yields what After would return one after the other.
+func (s RecurrenceSet) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
+	return func(yield func(Slot, error) bool) {
+		if !s.start.Valid() {
+			yield(Slot{}, invalidRecurrence("recurrence set", []string{"it was not made by ParseRecurrenceSet"}))
+			return
+		}
+		for slot, err := range s.united(w, p) {
+			if err == nil {
+				slot.Key = slot.Wall.String()
+			}
+			if err == nil && s.leavesOut(slot.Wall, p) {
+				continue
+			}
+			if !yield(slot, err) {
+				return
+			}
+		}
+	}
+}
+
+// united yields the slots of the rule and the dates after w, in order and each once, and at last
+// an error.
+func (s RecurrenceSet) united(w WallTime, p Policies) iter.Seq2[Slot, error] {
+	return func(yield func(Slot, error) bool) {
+		dates := s.dates
+		for len(dates) > 0 && !w.Before(dates[0]) {
+			dates = dates[1:]
+		}
+		for slot, err := range s.ruled(w, p) {
+			over := errors.Is(err, ErrNoOccurrence)
+			for len(dates) > 0 && (over || !slot.Wall.Before(dates[0])) {
+				if dates[0] != slot.Wall && !yield(Slot{Wall: dates[0]}, nil) {
+					return
+				}
+				dates = dates[1:]
+			}
+			if !yield(slot, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ruled yields the slots of the rule after w, and at last an error.
+func (s RecurrenceSet) ruled(w WallTime, p Policies) iter.Seq2[Slot, error] {
+	if s.rule.start.Valid() {
+		return s.rule.slots(w, p)
+	}
+	return func(yield func(Slot, error) bool) { yield(Slot{}, noOccurrence(w)) }
+}
+
+// leavesOut reports whether there is an exception for a slot.
+func (s RecurrenceSet) leavesOut(w WallTime, p Policies) bool {
+	if _, found := slices.BinarySearchFunc(s.except, w, compareWalls); found {
+		return true
+	}
+	const near = 48 * time.Hour // further than any zone is from UTC
+	i, _ := slices.BinarySearchFunc(s.exceptAt, w.Labelled().Add(-near), time.Time.Compare)
+	if i == len(s.exceptAt) || s.exceptAt[i].After(w.Labelled().Add(near)) {
+		return false
+	}
+	is, err := s.in.Resolve(w, p)
+	if err != nil {
+		return false // a policy refuses the slot, and says so where it is resolved
+	}
+	_, found := slices.BinarySearchFunc(s.exceptAt, is.Instant, time.Time.Compare)
+	return found
+}
+
+func compareWalls(a, b WallTime) int { return a.Labelled().Compare(b.Labelled()) }
+
+const (
+	wallForm = "20060102T150405"  // a wall time in iCalendar
+	utcForm  = "20060102T150405Z" // an instant
+)
+
+// String returns the text of the set in a normal form that [ParseRecurrenceSet] reads: a line
+// for each of DTSTART, RRULE, RDATE and EXDATE, with a line feed between, the values in order
+// and each once. Lines are not folded. The zero RecurrenceSet is "".
+func (s RecurrenceSet) String() string {
+	if !s.start.Valid() {
+		return ""
+	}
+	form, zone := wallForm, ""
+	switch {
+	case s.isUTC():
+		form = utcForm
+	case !s.zone.IsZero():
+		zone = ";TZID=" + s.zone.String()
+	}
+	lines := []string{"DTSTART" + zone + ":" + s.start.Labelled().Format(form)}
+	list := func(name string, texts []string) {
+		if len(texts) > 0 {
+			lines = append(lines, name+":"+strings.Join(texts, ","))
+		}
+	}
+	formatted := func(walls []WallTime) (texts []string) {
+		for _, w := range walls {
+			texts = append(texts, w.Labelled().Format(form))
+		}
+		return texts
+	}
+	dates := s.dates
+	if s.rule.start.Valid() {
+		list("RRULE", []string{s.rule.String()})
+	} else {
+		dates = slices.DeleteFunc(slices.Clone(dates), func(w WallTime) bool { return w == s.start })
+	}
+	list("RDATE"+zone, formatted(dates))
+	list("EXDATE"+zone, formatted(s.except))
+	var instants []string
+	for _, at := range s.exceptAt {
+		instants = append(instants, at.Format(utcForm))
+	}
+	list("EXDATE", instants)
+	return strings.Join(lines, "\n")
+}
+
+// isUTC reports whether the set is written in UTC.
+func (s RecurrenceSet) isUTC() bool { return s.zone.String() == "UTC" }

@@ -1,0 +1,199 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// audit looks after the trail of what becomes of events.
+type audit struct {
+	On    auditOn    `cmd:"" help:"Keep a trail from now on."`
+	Off   auditOff   `cmd:"" help:"Keep the trail no longer; what it holds stays."`
+	Show  auditShow  `cmd:"" help:"Show the trail of an event."`
+	Prune auditPrune `cmd:"" help:"Delete what the trail holds from before an instant."`
+}
+
+// auditOn switches the trail on.
+type auditOn struct {
+	tables
+	JSON bool `help:"Write JSON." name:"json"`
+}
+
+// Help is shown below the command's line.
+func (c *auditOn) Help() string {
+	return `Every step of every event is noted then, whichever program takes it, at the cost of an insert per step. It takes the role that owns the tables, waits for transactions that write to them, and holds up others meanwhile.
+
+    almanac audit on`
+}
+
+// Run switches.
+func (c *auditOn) Run(ctx context.Context, env *environment) error {
+	return c.switchTrail(ctx, env, c.JSON, true)
+}
+
+// auditOff switches the trail off.
+type auditOff struct {
+	tables
+	JSON bool `help:"Write JSON." name:"json"`
+}
+
+// Help is shown below the command's line.
+func (c *auditOff) Help() string {
+	return `It takes the role that owns the tables.
+
+    almanac audit off`
+}
+
+// Run switches.
+func (c *auditOff) Run(ctx context.Context, env *environment) error {
+	return c.switchTrail(ctx, env, c.JSON, false)
+}
+
+func (t *tables) switchTrail(ctx context.Context, env *environment, asJSON, on bool) error {
+	if err := misused(t.understand(env)); err != nil {
+		return err
+	}
+	conn, store, err := t.dial(ctx, env, statementLimit)
+	if err != nil {
+		return err
+	}
+	defer disconnect(ctx, conn)
+	if err := store.Verify(ctx); err != nil {
+		return err
+	}
+	change, text := postgres.DisableAudit, "no trail is kept any more in schema %s\n"
+	if on {
+		change, text = postgres.EnableAudit, "a trail is kept from now on in schema %s\n"
+	}
+	if err := change(ctx, conn, postgres.WithSchema(t.Schema), postgres.WithTimeout(statementLimit)); err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(env.out, map[string]any{"schema": t.Schema, "on": on})
+	}
+	_, err = fmt.Fprintf(env.out, text, t.Schema)
+	return err
+}
+
+// trailStep is a step of an event's life.
+type trailStep struct {
+	At      time.Time `json:"at"` // UTC
+	Kind    string    `json:"kind"`
+	Version int       `json:"version"` // of the event after the step
+	Detail  string    `json:"detail,omitempty"`
+	Actor   string    `json:"actor"`
+}
+
+// trailOf reads the trail of an event.
+func trailOf(ctx context.Context, store *postgres.Store, id uuid.UUID) (trail []trailStep, err error) {
+	steps, err := store.Audit(ctx, id)
+	for _, s := range steps {
+		trail = append(trail, trailStep(s))
+	}
+	return trail, err
+}
+
+// String says it in a line.
+func (s trailStep) String() string {
+	text := fmt.Sprintf("%s version %d %s by %s", instantText(s.At), s.Version, s.Kind, printable(s.Actor))
+	if s.Detail != "" {
+		text += ": " + printable(s.Detail)
+	}
+	return text
+}
+
+// auditShow shows a trail.
+type auditShow struct {
+	ID   string `arg:"" help:"The event's id."`
+	JSON bool   `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *auditShow) Help() string {
+	return `It shows also that of an event that is there no more, until it is pruned or the user is deleted.
+
+    almanac audit show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55`
+}
+
+// Run shows it.
+func (c *auditShow) Run(ctx context.Context, env *environment) error {
+	id, errID := idOf("<id>", c.ID)
+	if err := misused(errID, c.Tables.understand(env)); err != nil {
+		return err
+	}
+	store, closing, err := c.Tables.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	trail, err := trailOf(ctx, store, id)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(env.out, append([]trailStep{}, trail...))
+	}
+	if len(trail) == 0 {
+		_, err := fmt.Fprintf(env.out, "no trail of event %s\n", id)
+		return err
+	}
+	for _, s := range trail {
+		if _, err := fmt.Fprintln(env.out, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// auditPrune deletes what the trail holds.
+type auditPrune struct {
+	Before string `help:"From before this instant: RFC 3339, or a date, at whose midnight in UTC; required." placeholder:"INSTANT" required:"" default:""`
+	JSON   bool   `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *auditPrune) Help() string {
+	return `It deletes a few thousand rows at a time, can be interrupted at any time, and run again. It takes the role that owns the tables.
+
+    almanac audit prune --before 2026-01-01`
+}
+
+// prunedPage is how many rows of the trail are deleted at a time.
+const prunedPage = 5000
+
+// Run deletes.
+func (c *auditPrune) Run(ctx context.Context, env *environment) error {
+	before, errBefore := instant("--before", c.Before)
+	if c.Before == "" {
+		errBefore = errors.New("--before is required")
+	}
+	if err := misused(errBefore, c.Tables.understand(env)); err != nil {
+		return err
+	}
+	store, closing, err := c.Tables.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	total := 0
+	for page := prunedPage; page == prunedPage; total += page {
+		if page, err = store.PruneAudit(ctx, before, prunedPage); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return writeJSON(env.out, map[string]int{"deleted": total})
+	}
+	_, err = fmt.Fprintf(env.out, "deleted %s of the trail\n", counted(total, "row"))
+	return err
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// changeReport is what there is to say about events that were to be changed.
+type changeReport struct {
+	Operation almanac.Operation `json:"operation"`
+	DryRun    bool              `json:"dryRun"`
+	Events    []eventReport     `json:"events"` // as stored; in a dry run, as they are
+	Refused   []unchanged       `json:"refused"`
+	More      bool              `json:"more"`            // the limit was reached
+	Unplanned int               `json:"unplanned"`       // cancelled events whose series wait for a program with the handler
+	Error     string            `json:"error,omitempty"` // why it was not done to the end
+}
+
+// unchanged is an event that could not be changed.
+type unchanged struct {
+	ID     uuid.UUID `json:"id"`
+	Reason string    `json:"reason"`
+}
+
+func changeReportOf(what almanac.Operation, dryRun bool, done almanac.OperateResult, err error) changeReport {
+	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More, Unplanned: done.Unplanned}
+	for _, e := range done.Events {
+		r.Events = append(r.Events, eventReportOf(e, false))
+	}
+	for _, one := range done.Refused {
+		r.Refused = append(r.Refused, unchanged{one.EventID, bare(one.Err.Error())})
+	}
+	if err != nil {
+		r.Error = bare(err.Error())
+	}
+	return r
+}
+
+// write writes what was done as a table, and what was not to standard error.
+func (r changeReport) write(env *environment, events []almanac.Event, limit int) error {
+	if len(events) > 0 {
+		if err := writeEvents(env.out, events, true); err != nil {
+			return err
+		}
+	}
+	for _, one := range r.Refused {
+		fmt.Fprintf(env.errs, "refused %s: %s\n", one.ID, printable(one.Reason))
+	}
+	if r.Unplanned > 0 {
+		fmt.Fprintf(env.errs, "nothing is planned yet after %s: a running program with the handlers does it within seconds\n", counted(r.Unplanned, "event"))
+	}
+	if r.More {
+		fmt.Fprintf(env.errs, "there may be more: the limit of %d is reached\n", limit)
+	}
+	verb := map[almanac.Operation]string{almanac.OperationCancel: "cancelled", almanac.OperationRunNow: "made due", almanac.OperationRequeue: "requeued"}[r.Operation]
+	if r.DryRun {
+		verb = "would try to " + map[almanac.Operation]string{almanac.OperationCancel: "cancel", almanac.OperationRunNow: "make due", almanac.OperationRequeue: "requeue"}[r.Operation]
+	}
+	_, err := fmt.Fprintf(env.out, "%s %s\n", verb, counted(len(events), "event"))
+	return err
+}
+
+// verdict is an error where an event was refused.
+func (r changeReport) verdict() error {
+	if len(r.Refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s of %d refused", counted(len(r.Refused), "event"), len(r.Refused)+len(r.Events))
+}

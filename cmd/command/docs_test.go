@@ -1,0 +1,60 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// A document that shows a command and then its output shows what it prints.
+func TestDocumentsShowWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/clocks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)```sh\ngo run ./cmd/almanac ([^\n]+)\n```\n\n```text\n(.*?)```").FindAllSubmatch(text, -1)
+	if len(shown) == 0 {
+		t.Fatal("no command with its output in clocks.md")
+	}
+	for _, s := range shown {
+		if r := almanacAt(t, today, strings.Fields(string(s[1]))...); r.code != exitOK || r.out != string(s[2]) {
+			t.Errorf("%s prints\n%s\nclocks.md shows\n%s", s[1], r.out, s[2])
+		}
+	}
+}
+
+// Each command that a document shows is one that the command line understands.
+func TestDocumentsShowCommandsThatThereAre(t *testing.T) {
+	t.Parallel()
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, name := range append(documents, "../../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+			for _, line := range regexp.MustCompile(`(?m)^(?:go .*run \./cmd/)?almanac (.*)$`).FindAllStringSubmatch(block[1], -1) {
+				shown++
+				var words []string
+				for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(line[1], -1) {
+					words = append(words, strings.Trim(word, `"`))
+				}
+				if _, err := kong.Must(new(commands), choices, kong.Vars{"version": "", "schema": "almanac"}).Parse(words); err != nil {
+					t.Errorf("%s: almanac %s: %v", name, line[1], err)
+				}
+			}
+		}
+	}
+	if shown < 20 {
+		t.Errorf("%d commands in all documents", shown)
+	}
+}

@@ -1,0 +1,110 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// schema compares the schema with what the migrations of this release make.
+func (p *patient) schema(ctx context.Context) ([]finding, error) {
+	v, err := p.store.SchemaVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	findings := []finding{{Severity: fine, Text: versionText(v)}}
+	switch {
+	case v.Found < v.Known:
+		findings[0].Severity, findings[0].Advice = broken, "almanac migrate up"
+		return findings, nil // what a migration would bring is no difference
+	case v.Found > v.Known:
+		findings[0].Severity = notice
+	}
+	differences, err := p.store.Examine(ctx)
+	for _, d := range differences {
+		findings = append(findings, differenceFinding(d, v))
+	}
+	if err == nil && len(differences) == 0 {
+		findings = append(findings, finding{Severity: fine, Text: "every table, column, constraint, index, view, function and trigger is as the migrations make it"})
+	}
+	return findings, err
+}
+
+func differenceFinding(d postgres.Difference, v postgres.SchemaVersion) finding {
+	f := finding{Severity: broken, Text: d.String(), Advice: fmt.Sprintf("make it what the migrations make it: almanac migrate export --schema %s says how", v.Schema)}
+	switch {
+	case d.Expected == "":
+		f.Severity, f.Advice = notice, ""
+	case v.Found > v.Known: // a newer release may have replaced it
+		f.Severity, f.Advice = notice, "ask with the newer release"
+	case d.Kind == postgres.KindSettings:
+		f.Severity, f.Advice = notice, ""
+	case d.Kind == postgres.KindTrigger && strings.HasSuffix(d.Name, "_audit"): // which no migration makes
+		f.Severity, f.Advice = warns, "the trail has gaps: almanac audit off, then almanac audit on"
+	case d.Kind == postgres.KindTrigger && strings.Contains(d.Name, "_outbox"): // nor these
+		f.Severity, f.Advice = warns, "the outbox has gaps: switch it off and on again, and have consumers read everything anew"
+	}
+	return f
+}
+
+// rights are what a role may do of the work of a part.
+type rights struct {
+	part   string
+	marked bool     // it has what only this part needs
+	lacks  []string // such as "DELETE on queue"
+}
+
+// role says what this role may do.
+func (p *patient) role(ctx context.Context) ([]finding, error) {
+	if v, err := p.store.SchemaVersion(ctx); err != nil || v.Found == 0 {
+		return nil, err // which the schema's finding says
+	}
+	var name string
+	var super bool
+	if err := p.conn.QueryRow(ctx, statement("who", p.tables.Schema)).Scan(&name, &super); err != nil {
+		return nil, err
+	}
+	rows, err := p.conn.Query(ctx, statement("role", p.tables.Schema), pgx.StrictNamedArgs{"schema": p.tables.Schema})
+	if err != nil {
+		return nil, err
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r rights, err error) {
+		err = row.Scan(&r.part, &r.marked, &r.lacks)
+		return r, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return roleFindings(name, super, all), nil
+}
+
+// parts are what roles do, in words.
+var parts = map[string]string{"owner": "migrate", "worker": "run a scheduler", "api": "keep users", "relay": "relay domain events", "reader": "look at events"}
+
+func roleFindings(name string, super bool, all []rights) []finding {
+	if super {
+		return []finding{{Severity: notice, Text: name + " is a superuser, which no program needs", Advice: "docs/roles.sql makes roles with no more rights than their work takes"}}
+	}
+	var able []string
+	var findings []finding
+	for _, r := range all {
+		switch {
+		case len(r.lacks) == 0:
+			able = append(able, parts[r.part])
+		case r.marked:
+			findings = append(findings, finding{Severity: warns, Text: fmt.Sprintf("%s may not %s: it lacks %s", name, parts[r.part], strings.Join(r.lacks, ", ")),
+				Advice: "run docs/roles.sql again, as after each migration"})
+		}
+	}
+	if len(able) > 0 {
+		return append([]finding{{Severity: fine, Text: name + " may " + strings.Join(able, ", ")}}, findings...)
+	}
+	if len(findings) == 0 {
+		findings = []finding{{Severity: broken, Text: name + " may do nothing with the tables", Advice: "make it a member of a role of docs/roles.sql"}}
+	}
+	return findings
+}

@@ -1,0 +1,275 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// examined runs the doctor, now, and returns what it found.
+func examined(t *testing.T, args ...string) (diagnosis, result) {
+	t.Helper()
+	r := almanacAt(t, time.Now(), append([]string{"doctor", "--json"}, args...)...)
+	var d diagnosis
+	require.NoError(t, json.Unmarshal([]byte(r.out), &d), "%s%s", r.out, r.errs)
+	want := exitOK
+	if d.Errors+d.Warnings > 0 {
+		want = exitFailed
+	}
+	require.Equal(t, want, r.code)
+	return d, r
+}
+
+// about returns the findings about one thing, without advice.
+func (d diagnosis) about(thing string) []string {
+	var lines []string
+	for _, f := range d.Findings {
+		if f.About == thing {
+			lines = append(lines, string(f.Severity)+": "+f.Text)
+		}
+	}
+	return lines
+}
+
+func TestADatabaseThatIsWell(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	d, r := examined(t, "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.out)
+	require.Empty(t, r.errs)
+	var abouts []string
+	for _, f := range d.Findings {
+		abouts = append(abouts, f.About)
+	}
+	require.Equal(t, []string{"server", "schema", "schema", "role", "zones", "clock", "vacuum", "connections"}, abouts)
+	require.Regexp(t, `^ok: PostgreSQL \d`, d.about("server")[0])
+	require.Regexp(t, `^ok: schema almanac is at version \d+, as this program$`, d.about("schema")[0])
+	require.Equal(t, []string{"ok: nothing keeps vacuum from removing what is older than 10m0s"}, d.about("vacuum"))
+	require.Equal(t, []string{"note: no zone is in use, as far as a scheduler has run"}, d.about("zones"))
+	require.Regexp(t, `^ok: the database's clock and this machine's are \S+ apart`, d.about("clock")[0])
+	require.Regexp(t, `^ok: \d+ of \d+ connections of the server are in use$`, d.about("connections")[0])
+
+	text := almanacAt(t, time.Now(), "doctor", "--database-url", url)
+	require.Equal(t, exitOK, text.code)
+	require.Contains(t, text.out, "ok    schema       every table, column, ")
+}
+
+func TestADatabaseThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	d, r := examined(t, "--database-url", "postgres://u:hunter2@127.0.0.1:1/x")
+	require.Equal(t, "almanac: 1 error and 0 warnings\n", r.errs)
+	require.Len(t, d.Findings, 1)
+	require.Equal(t, broken, d.Findings[0].Severity)
+	require.Contains(t, d.Findings[0].Text, "cannot be reached: failed to connect")
+	require.NotContains(t, r.out, "hunter2")
+}
+
+func TestASchemaThatIsNotAsItShouldBe(t *testing.T) {
+	t.Parallel()
+	t.Run("behind", func(t *testing.T) {
+		t.Parallel()
+		d, _ := examined(t, "--database-url", pgtest.EmptyURL(t))
+		require.Len(t, d.about("schema"), 1, "one finding says it")
+		require.Regexp(t, "^error: schema almanac was never migrated", d.about("schema")[0])
+		require.Empty(t, append(d.about("role"), d.about("zones")...))
+		require.Equal(t, "almanac migrate up", d.Findings[1].Advice)
+	})
+	t.Run("ahead", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t)
+		runSQL(t, url, "INSERT INTO almanac.migrations (version, name) VALUES (999, '0999_future'); DROP INDEX almanac.users_deleted; ALTER TABLE almanac.users ADD later text")
+		d, r := examined(t, "--database-url", url)
+		require.Equal(t, exitOK, r.code, r.out)
+		require.Len(t, d.about("schema"), 3)
+		for _, line := range d.about("schema") {
+			require.Regexp(t, "^note: ", line)
+		}
+	})
+	t.Run("different", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t)
+		runSQL(t, url, "DROP INDEX almanac.queue_due; ALTER TABLE almanac.users ADD mine text; ALTER TABLE almanac.series SET (fillfactor = 70)")
+		d, _ := examined(t, "--database-url", url)
+		require.Equal(t, 1, d.Errors)
+		require.Equal(t, []string{
+			"note: column users.mine is not Almanac's: text",
+			"error: index queue.queue_due is missing: CREATE INDEX queue_due ON queue USING btree (event_type, available_at, event_id)",
+			"note: settings series is autovacuum_vacuum_scale_factor=0.05, fillfactor=70, not autovacuum_vacuum_scale_factor=0.05, fillfactor=50",
+		}, d.about("schema")[1:])
+	})
+}
+
+// login makes a role of the cluster that can log in and returns the database's URL for it.
+func login(t *testing.T, address string) (name, asRole string) {
+	t.Helper()
+	name = "t" + strings.ToLower(rand.Text())
+	runSQL(t, address, "CREATE ROLE "+name+" LOGIN PASSWORD 'secret'")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		admin, err := pgx.Connect(ctx, address)
+		require.NoError(t, err)
+		_, err = admin.Exec(ctx, "DROP OWNED BY "+name+"; DROP ROLE "+name)
+		require.NoError(t, err)
+		require.NoError(t, admin.Close(ctx))
+	})
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	u.User = url.UserPassword(name, "secret")
+	return name, u.String()
+}
+
+func TestWhatARoleMayDoIsTold(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	name, asRole := login(t, address)
+	role := func() []string {
+		d, _ := examined(t, "--database-url", asRole)
+		return d.about("role")
+	}
+	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations, almanac.zone_rules, almanac.pauses TO "+name)
+	require.Equal(t, []string{"error: " + name + " may do nothing with the tables"}, role())
+
+	runSQL(t, address, "GRANT SELECT (id) ON almanac.events TO "+name+"; GRANT SELECT (event_id) ON almanac.queue TO "+name+"; GRANT SELECT ON almanac.leases TO "+name)
+	require.Equal(t, []string{"ok: " + name + " may look at events"}, role())
+
+	runSQL(t, address, "GRANT SELECT, INSERT, UPDATE, DELETE ON almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.leases, almanac.zone_marks TO "+name+
+		"; GRANT SELECT ON almanac.pruning TO "+name)
+	require.Equal(t, []string{
+		"ok: " + name + " may keep users, look at events",
+		"warning: " + name + " may not run a scheduler: it lacks UPDATE on pruning, DELETE on unplanned, SELECT on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
+	}, role())
+
+	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules TO "+name+"; GRANT SELECT, DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning TO "+name)
+	require.Equal(t, []string{"ok: " + name + " may run a scheduler, keep users, look at events"}, role())
+
+	runSQL(t, address, "REVOKE USAGE ON SCHEMA almanac FROM "+name)
+	d, _ := examined(t, "--database-url", asRole)
+	require.Contains(t, d.about("schema")[0], "error: cannot be asked: ")
+	require.NotEmpty(t, d.about("connections"), "the rest is looked at all the same")
+}
+
+func TestZonesThatDiffer(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	dir := zoneDir(t, "2026b", "America/New_York", "EST5EDT,M3.3.0,M11.1.0")
+	data, err := calendar.OpenZoneData(dir)
+	require.NoError(t, err)
+	zone, err := data.Timezone("America/New_York")
+	require.NoError(t, err)
+	rules, err := zone.Rules(2010)
+	require.NoError(t, err)
+	remember := func(zone string, fingerprint int64) {
+		runSQL(t, address, `INSERT INTO almanac.zone_rules (zone, fingerprint, since, version) VALUES ($1, $2, 2010, '2025b')
+			ON CONFLICT (zone) DO UPDATE SET fingerprint = excluded.fingerprint`, zone, fingerprint)
+	}
+	look := func() []string {
+		r := almanacAt(t, past, "doctor", "--json", "--database-url", address, "--zoneinfo", dir)
+		// The examination begins in the past, and takes seconds on a busy machine.
+		out := regexp.MustCompile(`T00:00:[0-5]\dZ`).ReplaceAllString(r.out, "T00:00:00Z")
+		var d diagnosis
+		require.NoError(t, json.Unmarshal([]byte(out), &d))
+		return d.about("zones")
+	}
+	const differs = "warning: the server has other zone data: America/New_York differs: at 2010-03-19T00:00:00Z clocks stand at -04:00 there, at -05:00 here"
+
+	remember("America/New_York", rules.Fingerprint)
+	require.Equal(t, []string{differs}, look())
+
+	remember("America/New_York", rules.Fingerprint+1)
+	require.Equal(t, []string{"warning: events follow other rules than this machine's: America/New_York (2025b there, 2026b here)", differs}, look())
+
+	for _, zone := range []string{"Asia/Tokyo", "Europe/Berlin", "Europe/Paris", "Europe/Rome"} {
+		remember(zone, 1)
+	}
+	lines := look()
+	require.Len(t, lines, fewSuspects+2)
+	require.Regexp(t, `^error: this machine cannot plan there: "Asia/Tokyo" is a time zone for which this machine has no data`, lines[0])
+	require.True(t, strings.HasSuffix(lines[2], "; and 1 zone more"), lines[2])
+}
+
+// What agrees is told too: rules of the past, on which all releases do.
+func TestZonesThatAgree(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	for _, name := range []string{"America/New_York", "Pacific/Apia"} {
+		zone, err := calendar.LoadTimezone(name)
+		require.NoError(t, err)
+		rules, err := zone.Rules(2010)
+		require.NoError(t, err)
+		runSQL(t, address, `INSERT INTO almanac.zone_rules (zone, fingerprint, since, version) VALUES ($1, $2, 2010, '')`, name, rules.Fingerprint)
+	}
+	r := almanacAt(t, past, "doctor", "--json", "--database-url", address)
+	var d diagnosis
+	require.NoError(t, json.Unmarshal([]byte(r.out), &d))
+	require.Equal(t, []string{"ok: this machine, the server and the events agree on 2 zones for the next 10 years"}, d.about("zones"))
+}
+
+func TestClocksThatDiffer(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	for apart, want := range map[time.Duration]string{0: "ok: ", time.Minute: "warning: ", -time.Minute: "warning: ", 10 * time.Minute: "error: ", -10 * time.Minute: "error: "} {
+		r := almanacAt(t, time.Now().Add(apart), "doctor", "--json", "--database-url", address)
+		var d diagnosis
+		require.NoError(t, json.Unmarshal([]byte(r.out), &d))
+		require.Len(t, d.about("clock"), 1)
+		require.True(t, strings.HasPrefix(d.about("clock")[0], want), "%s: %s", apart, d.about("clock")[0])
+	}
+}
+
+func TestATransactionThatHoldsBackVacuum(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	config, err := pgx.ParseConfig(pgtest.Direct(t, address))
+	require.NoError(t, err)
+	config.RuntimeParams["application_name"] = "report"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), "SELECT count(*) FROM almanac.events")
+	require.NoError(t, err)
+
+	d, _ := examined(t, "--database-url", address)
+	require.Regexp(t, "^ok: ", d.about("vacuum")[0], "it is young")
+	d, r := examined(t, "--database-url", address, "--patience", "0s")
+	require.Equal(t, exitFailed, r.code)
+	require.Len(t, d.about("vacuum"), 1)
+	require.Regexp(t, `^warning: session \d+ of \S+, report has kept vacuum from removing dead rows for \d+s$`, d.about("vacuum")[0])
+	checkMisuse(t, almanacAt(t, today, "doctor", "--database-url", address, "--patience", "x"), `--patience: "x" is not a duration such as 10m`)
+}
+
+func TestFindingsThatAServerHereDoesNotGive(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, broken, serverFindings(120005, "12.5", false, true)[0].Severity)
+	require.Equal(t, fine, serverFindings(oldestServer, "13.0", false, true)[0].Severity)
+	for _, findings := range [][]finding{serverFindings(150000, "15.0", true, true), serverFindings(150000, "15.0", false, false)} {
+		require.Len(t, findings, 2)
+		require.Equal(t, warns, findings[1].Severity)
+	}
+	require.Equal(t, "replication slot one has kept vacuum from removing dead rows for 2000000 transactions", vacuumFinding("replication slot", "one", nil, 2_000_000).Text)
+
+	require.Equal(t, fine, connectionFindings(usage{"the server", 80, 100}, usage{"this role", 5, -1})[0].Severity)
+	full := connectionFindings(usage{"the server", 81, 100}, usage{"this database", 1, 10}, usage{"this role", 9, 10})
+	require.Len(t, full, 2)
+	require.Equal(t, "9 of 10 connections of this role are in use", full[1].Text)
+
+	gap := differenceFinding(postgres.Difference{Kind: postgres.KindTrigger, Name: "leases.leases_audit", Expected: "x"}, postgres.SchemaVersion{})
+	require.Equal(t, finding{Severity: warns, Text: "trigger leases.leases_audit is missing: x", Advice: "the trail has gaps: almanac audit off, then almanac audit on"}, gap)
+	added := differenceFinding(postgres.Difference{Kind: postgres.KindIndex, Name: "users.mine", Found: "x"}, postgres.SchemaVersion{})
+	require.Equal(t, notice, added.Severity)
+}

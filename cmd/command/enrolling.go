@@ -1,0 +1,204 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// importing is an import on its way. It goes stretch by stretch, so that it keeps in
+// mind no more of a file than the lines of one.
+type importing struct {
+	name     string // of the file
+	rows     rows
+	most     int  // bad rows after which it gives up
+	quiet    bool // refusals are kept, instead of told at once
+	progress *progress
+	// stretch is how many rows are enrolled together. Between two stretches nothing is
+	// on its way, for a moment, so it should be many batches.
+	stretch int
+
+	scheduler almanac.Scheduler
+	now       time.Time // the repository's, at the beginning
+	done      tally
+	refusals  []refusal
+}
+
+// tally counts rows by what became of them.
+type tally struct {
+	Created  int `json:"created"`
+	Events   int `json:"events"` // that they are owed first
+	Existing int `json:"existing"`
+	Refused  int `json:"refused"`
+}
+
+func (t tally) rows() int { return t.Created + t.Existing + t.Refused }
+
+// plus adds what an enrolment has come to.
+func (t tally) plus(e almanac.CreateUsersResult) tally {
+	return tally{t.Created + e.Created, t.Events + e.Events, t.Existing + e.Existing, t.Refused + len(e.Refused)}
+}
+
+// refusal is a row that could not be stored.
+type refusal struct {
+	Line     int       `json:"line"`
+	Problems []problem `json:"problems"`
+}
+
+func (r refusal) String() string {
+	clauses := make([]string, len(r.Problems))
+	for i, p := range r.Problems {
+		clauses[i] = p.String()
+	}
+	return fmt.Sprintf("%d: %s", r.Line, strings.Join(clauses, "; "))
+}
+
+// run enrols the users of the file.
+func (i *importing) run(ctx context.Context, repository almanac.Repository, registry almanac.Registry, options ...almanac.Option) (err error) {
+	if i.scheduler, err = almanac.NewScheduler(repository, registry, quietly(options)...); err != nil {
+		return err
+	}
+	if i.now, err = repository.Now(ctx); err != nil {
+		return err
+	}
+	for more := true; more && err == nil; {
+		more, err = i.enrolStretch(ctx)
+	}
+	return err
+}
+
+// enrolStretch enrols the next users, and reports whether there may be more.
+func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
+	s := &stretchOfRows{importing: i}
+	before := i.done
+	enrolled, err := i.scheduler.CreateUsers(ctx, s.profiles, almanac.CreateUsersOptions{Progress: func(e almanac.CreateUsersResult) {
+		s.late.Store(int64(len(e.Refused)))
+		t := before.plus(e)
+		t.Refused += int(s.early.Load())
+		i.progress.update(t)
+	}})
+	for _, r := range enrolled.Refused {
+		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err)})
+	}
+	slices.SortFunc(s.refused, func(a, b refusal) int { return a.Line - b.Line })
+	// What a handler refuses is known when further rows are on their way already.
+	s.refused = s.refused[:min(len(s.refused), i.most-before.Refused)]
+	i.done = before.plus(enrolled)
+	i.done.Refused = before.Refused + len(s.refused)
+	for _, r := range s.refused {
+		if i.quiet {
+			i.refusals = append(i.refusals, r)
+			continue
+		}
+		i.progress.say(i.name + ":" + r.String())
+	}
+	i.progress.update(i.done)
+	switch {
+	case err != nil:
+		return false, err
+	case i.done.Refused >= i.most:
+		return false, fmt.Errorf("given up after %s; see --max-errors", counted(i.done.Refused, "bad row"))
+	case s.full:
+		return true, nil
+	case !errors.Is(s.broken, io.EOF):
+		return false, fmt.Errorf("%s: after line %d: %w", i.name, s.last, s.broken)
+	}
+	return false, nil
+}
+
+// stretchOfRows is a stretch as it is read.
+type stretchOfRows struct {
+	*importing
+	lines       []int // of those who are enrolled, by their positions
+	last        int   // the line that was read last
+	refused     []refusal
+	early, late atomic.Int64 // rows that were refused before they were enrolled, and then
+	full        bool
+	broken      error // that no more can be read; io.EOF at the end
+}
+
+// users yields those who can be enrolled.
+func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
+	for s.done.Refused+len(s.refused)+int(s.late.Load()) < s.most {
+		if s.full = len(s.lines)+len(s.refused) == s.stretch; s.full {
+			return
+		}
+		read, err := s.rows.next()
+		if err != nil {
+			s.broken = err
+			return
+		}
+		s.last = read.line
+		// Profiles are judged here, although an enrolment judges them too, so that nothing is
+		// read past the last bad row that is allowed.
+		if problems := s.problemsOf(read); len(problems) > 0 {
+			s.refused = append(s.refused, refusal{read.line, problems})
+			s.early.Add(1)
+			continue
+		}
+		s.lines = append(s.lines, read.line)
+		if !yield(read.profile, nil) {
+			return
+		}
+	}
+}
+
+// problemsOf returns all that is wrong with a row: what could not be read, and what a
+// profile may not be.
+func (i *importing) problemsOf(read row) []problem {
+	if i.unread(read) {
+		return read.problems
+	}
+	list := read.problems
+	if _, err := almanac.NewUser(read.profile, i.now); err != nil {
+		for _, p := range problemsOf(err) {
+			said := func(other problem) bool { return other.Field == p.Field }
+			if !slices.ContainsFunc(read.problems, said) {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
+// unread reports that nothing of a row could be read.
+func (i *importing) unread(read row) bool {
+	return slices.ContainsFunc(read.problems, func(p problem) bool { return p.Field == "" })
+}
+
+// nowhere is a repository that stores nothing. It knows what an enrolment asks of one,
+// and nothing else.
+type nowhere struct {
+	almanac.Repository
+	now time.Time
+}
+
+// Now returns the program's time.
+func (n nowhere) Now(context.Context) (time.Time, error) { return n.now.UTC(), nil }
+
+// ZoneRules returns an empty book: no database says otherwise.
+func (n nowhere) ZoneRules(context.Context) (almanac.ZoneBook, error) { return almanac.ZoneBook{}, nil }
+
+// CreateUsers answers as if it had stored them.
+func (n nowhere) CreateUsers(_ context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	answers := make([]almanac.CreateUserResult, len(users))
+	for i, p := range users {
+		answers[i].UserWithEvents = p
+	}
+	return answers, nil
+}
+
+// InTransaction returns false.
+func (n nowhere) InTransaction() bool { return false }
+
+// AddEvents is not asked by an enrolment.
+func (n nowhere) AddEvents(context.Context, string, almanac.Page, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
+	return almanac.AddEventsResult{}, errors.ErrUnsupported
+}

@@ -1,0 +1,225 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// stage is a database with events in each status.
+type stage struct {
+	t     *testing.T
+	url   string
+	store *postgres.Store
+	user  almanac.User
+	// By the statuses in lower case, in the order of their creation: three of one
+	// user, due in 2020, 2021 and 2022, and a pending one of another, in 2099.
+	ids map[string]uuid.UUID
+}
+
+func stageOf(t *testing.T) *stage {
+	t.Helper()
+	c := &stage{t: t, url: pgtest.URL(t), ids: map[string]uuid.UUID{}}
+	c.store = storeAt(t, c.url)
+	c.user = c.createUser(adaID)
+	c.ids["completed"] = c.event(c.user, "A", 2020, func(e almanac.Event) (almanac.Event, error) { return e.Complete(e.Due.Add(1500 * time.Millisecond)) })
+	c.ids["failed"] = c.event(c.user, "B", 2021, func(e almanac.Event) (almanac.Event, error) { return e.Fail("404\n\x1b[31mnobody there") })
+	c.ids["overdue"] = c.event(c.user, "C", 2022, nil)
+	c.ids["pending"] = c.event(c.createUser(graceID), "A", 2099, nil)
+	return c
+}
+
+func (c *stage) createUser(id string) almanac.User {
+	u, err := almanac.NewUser(almanac.Profile{ID: uuid.MustParse(id), FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "America/New_York"}, today)
+	require.NoError(c.t, err)
+	u, _, err = almanactest.CreateUser(c.t.Context(), c.store, u)
+	require.NoError(c.t, err)
+	return u
+}
+
+// event stores an event that is due on 15 March of a year, and ends it.
+func (c *stage) event(u almanac.User, eventType string, year int, end func(almanac.Event) (almanac.Event, error)) uuid.UUID {
+	h := occasion{"k", func(almanac.User, time.Time) time.Time {
+		return time.Date(year, time.March, 15, 9, 0, 0, 0, time.UTC)
+	}}
+	o, err := h.Next(u, today)
+	require.NoError(c.t, err)
+	e, err := almanac.NewEvent(u, named{h, eventType}, almanac.Occurrence{Occurrence: o})
+	require.NoError(c.t, err)
+	_, err = c.store.EditUser(c.t.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
+		return almanac.Edit{New: []almanac.Event{e}}, nil
+	})
+	require.NoError(c.t, err)
+	if end == nil {
+		return e.ID
+	}
+	claimed, err := e.Claim(uuid.New())
+	require.NoError(c.t, err)
+	claimed, err = c.store.Update(c.t.Context(), claimed, 1)
+	require.NoError(c.t, err)
+	ended, err := end(claimed)
+	require.NoError(c.t, err)
+	_, err = c.store.Update(c.t.Context(), ended, 2)
+	require.NoError(c.t, err)
+	return e.ID
+}
+
+// named gives a handler another type.
+type named struct {
+	almanac.EventHandler
+	eventType string
+}
+
+func (n named) EventType() string { return n.eventType }
+
+func (c *stage) run(args ...string) result {
+	c.t.Helper()
+	return almanacAt(c.t, today, append(append([]string{"events"}, args...), "--database-url", c.url)...)
+}
+
+// listed returns whose ids a list of JSON has, by what they are called here.
+func (c *stage) listed(out string) (found []string) {
+	c.t.Helper()
+	names := map[uuid.UUID]string{}
+	for name, id := range c.ids {
+		names[id] = name
+	}
+	for lines := bufio.NewScanner(strings.NewReader(out)); lines.Scan(); {
+		var line struct{ ID uuid.UUID }
+		require.NoError(c.t, json.Unmarshal(lines.Bytes(), &line))
+		found = append(found, names[line.ID])
+	}
+	return found
+}
+
+func TestEventsAreFiltered(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	tests := map[string]struct{ args, want []string }{
+		"all of them":              {nil, []string{"completed", "failed", "overdue", "pending"}},
+		"by status":                {[]string{"--status", "failed"}, []string{"failed"}},
+		"by status as it is shown": {[]string{"--status", "PENDING"}, []string{"overdue", "pending"}},
+		"by type":                  {[]string{"--type", "A"}, []string{"completed", "pending"}},
+		"by user":                  {[]string{"--user", graceID}, []string{"pending"}},
+		"by a stranger":            {[]string{"--user", uuid.NewString()}, nil},
+		"by the day":               {[]string{"--due-from", "2021-03-15", "--due-until", "2022-03-15"}, []string{"failed"}},
+		"by the instant":           {[]string{"--due-from", "2021-03-15T09:00:00-04:00"}, []string{"failed", "overdue", "pending"}},
+		"after the instant":        {[]string{"--due-from", "2021-03-15T13:00:00.001Z"}, []string{"overdue", "pending"}},
+		"overdue":                  {[]string{"--overdue", "0s"}, []string{"overdue"}},
+		"not overdue for so long":  {[]string{"--overdue", "1000000h"}, nil},
+		"by two things":            {[]string{"--type", "A", "--status", "completed"}, []string{"completed"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := c.run(append([]string{"list", "--json"}, tt.args...)...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			require.Empty(t, r.errs)
+			require.Equal(t, tt.want, c.listed(r.out))
+			require.NotContains(t, r.out, "Lovelace")
+			require.NotContains(t, r.out, "payload")
+		})
+	}
+}
+
+func TestAListGoesOnWhereItEnded(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	first := c.run("list", "--json", "-n", "3")
+	require.Equal(t, []string{"completed", "failed", "overdue"}, c.listed(first.out))
+	cursor, ok := strings.CutPrefix(strings.TrimSuffix(first.errs, "\n"), "there are more: go on with --after ")
+	require.True(t, ok, first.errs)
+	rest := c.run("list", "--json", "--after", cursor)
+	require.Equal(t, []string{"pending"}, c.listed(rest.out))
+	require.Empty(t, rest.errs)
+}
+
+func TestALongListIsReadPageByPage(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	file := fileOf(t, "people.csv", crowdFile(2*eventsPage+1))
+	r := almanacAt(t, today, "users", "import", file, "--id-from", "email", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	for limit, more := range map[string]bool{"2000": true, "2001": false, "1000000": false} {
+		r := almanacAt(t, today, "events", "list", "-n", limit, "--database-url", url)
+		require.Equal(t, exitOK, r.code, r.errs)
+		want := 2 + 2*eventsPage // with the header
+		if more {
+			want--
+		}
+		require.Equal(t, want, strings.Count(r.out, "\n"), limit)
+		require.Equal(t, 1, strings.Count(r.out, "WALL TIME"))
+		require.Equal(t, more, strings.HasPrefix(r.errs, "there are more"), r.errs)
+	}
+}
+
+func TestEventsAreListedAsATable(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	r := c.run("list", "--type", "B")
+	require.Equal(t, exitOK, r.code, r.errs)
+	id := c.ids["failed"].String()
+	require.Equal(t, `
+ID                                    STATUS  DUE                   WALL TIME            ZONE              TYPE  SERIES  KEY  FAILED ATTEMPTS  USER
+`[1:]+id+`  FAILED  2021-03-15T13:00:00Z  2021-03-15T09:00:00  America/New_York  B             k    1                `+adaID+"\n", r.out)
+	require.Equal(t, result{exitOK, "no events\n", ""}, c.run("list", "--type", "Z"))
+}
+
+func TestAnEventIsShown(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	failed, completed := c.ids["failed"].String(), c.ids["completed"].String()
+	e, err := c.store.Event(t.Context(), c.ids["failed"])
+	require.NoError(t, err)
+
+	r := c.run("show", failed)
+
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Equal(t, `event       `+failed+`
+user        `+adaID+`, planned from version 1
+type        B
+occurrence  k
+status      FAILED
+due         2021-03-15T13:00:00Z
+wall time   2021-03-15T09:00:00 in America/New_York
+policies    gap forward, fold first, leap day feb28, month end clamp
+attempts    1 claim, 1 failed, 0 crashed
+given up    404  [31mnobody there
+lease       `+e.LeaseToken.String()+`
+key         `+e.IdempotencyKey.String()+`
+version     3, created `+instantText(e.CreatedAt)+`, updated `+instantText(e.UpdatedAt)+`
+`, r.out)
+	require.Contains(t, c.run("show", completed).out, "\nexecuted    2020-03-15T13:00:01.5Z, 1.500 s late\n")
+	require.Contains(t, c.run("show", failed, "--payload").out, "\npayload     {\"message\": \"Hey, Ada Lovelace it's your birthday\"}\n")
+	require.NotContains(t, c.run("show", failed, "--json").out, "Lovelace")
+	require.JSONEq(t, `{
+		"id": "`+failed+`", "userId": "`+adaID+`", "type": "B", "occurrenceKey": "k", "status": "FAILED",
+		"due": "2021-03-15T13:00:00Z", "wall": "2021-03-15T09:00:00", "zone": "America/New_York",
+		"policies": {"gap": "forward", "fold": "first", "leapDay": "feb28", "monthEnd": "clamp"},
+		"failureReason": "404\n\u001b[31mnobody there", "retryCount": 1, "claimCount": 1, "crashCount": 0, "leaseToken": "`+e.LeaseToken.String()+`",
+		"idempotencyKey": "`+e.IdempotencyKey.String()+`", "userVersion": 1, "version": 3,
+		"createdAt": "`+instantText(e.CreatedAt)+`", "updatedAt": "`+instantText(e.UpdatedAt)+`",
+		"payload": {"message": "Hey, Ada Lovelace it's your birthday"}
+	}`, c.run("show", failed, "--json", "--payload").out)
+}
+
+func TestAnEventThatIsNotThereIsAFailure(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "events", "show", graceID, "--database-url", pgtest.URL(t))
+	require.Equal(t, result{exitFailed, "", "almanac: no event " + graceID + "\n"}, r)
+	for _, args := range [][]string{{"events", "list"}, {"events", "show", graceID}, {"users", "import", fileOf(t, "p.jsonl", "")}} {
+		r = almanacAt(t, today, append(args, "--database-url", pgtest.EmptyURL(t))...)
+		require.Equal(t, exitFailed, r.code)
+		require.Contains(t, r.errs, `schema "almanac" is at version 0`, args)
+	}
+}

@@ -1,0 +1,149 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// migrateExport writes the migrations as SQL.
+type migrateExport struct {
+	Layout string `help:"How: ${layout} (default ${default})." placeholder:"LAYOUT" default:"plain"`
+	Dir    string `help:"The directory to write files to; standard output if left out, which takes a plain script." placeholder:"DIR"`
+	After  string `help:"Leave out the migrations up to this version; for plain." placeholder:"N" default:"0"`
+	Schema string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"${schema}"`
+	JSON   bool   `help:"Write JSON, with the SQL unless it goes to a directory." name:"json"`
+}
+
+// Help is shown below the command's line.
+func (c *migrateExport) Help() string {
+	return `What is written also keeps the list by which programs know what the database has, so that they find it migrated. Give other tools a directory and a table of their own for it:
+
+    almanac migrate export | psql -v ON_ERROR_STOP=1
+    almanac migrate export --after 1 > upgrade.sql
+    almanac migrate export --layout goose --dir db/almanac
+        goose -dir db/almanac -table public.almanac_goose up
+    almanac migrate export --layout tern --dir db/almanac
+        tern migrate -m db/almanac --version-table public.almanac_tern
+    almanac migrate export --layout golang-migrate --dir db/almanac
+        migrate -path db/almanac -database "…?x-migrations-table=almanac_migrate" up
+
+A way down that loses rows for good fails unless the setting almanac.lose_data is yes, as by options=-c%20almanac.lose_data=yes in the database's URL.
+
+Files that are there and say the same are left; if one says something else, nothing is written. It exits with 0 when everything is written, and 1 otherwise.`
+}
+
+// exportReport is what there is to say about an export.
+type exportReport struct {
+	Layout string       `json:"layout"`
+	Schema string       `json:"schema"`
+	Files  []exportFile `json:"files"`
+}
+
+type exportFile struct {
+	Name    string `json:"name"`
+	Written bool   `json:"written"`       // false where it was there already, and where there is no directory
+	SQL     string `json:"sql,omitempty"` // where there is no directory
+}
+
+// Run exports.
+func (c *migrateExport) Run(env *environment) error {
+	files, err := c.understand()
+	if err != nil {
+		return err
+	}
+	report := exportReport{c.Layout, c.Schema, []exportFile{}}
+	if c.Dir == "" {
+		if !c.JSON {
+			_, err := io.WriteString(env.out, files[0].SQL)
+			return err
+		}
+		for _, f := range files {
+			report.Files = append(report.Files, exportFile{Name: f.Name, SQL: f.SQL})
+		}
+		return writeJSON(env.out, report)
+	}
+	if report.Files, err = writeFiles(c.Dir, files); err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(env.out, report)
+	}
+	return report.write(env.out, c.Dir)
+}
+
+func (c *migrateExport) understand() ([]postgres.File, error) {
+	after, errAfter := strconv.Atoi(c.After)
+	if errAfter != nil || after < 0 {
+		after, errAfter = 0, fmt.Errorf("--after: %q is not the number of a version", c.After)
+	}
+	errLayout := oneOf("--layout", c.Layout)
+	var errDir error
+	if errLayout == nil && c.Dir == "" && c.Layout != string(postgres.Plain) && !c.JSON {
+		errDir = fmt.Errorf("--dir is required for %s", c.Layout)
+	}
+	if err := misused(errLayout, errDir, errAfter, understandSchema(c.Schema)); err != nil {
+		return nil, err
+	}
+	files, err := postgres.Export{Layout: postgres.Layout(c.Layout), Schema: c.Schema, After: after}.Files()
+	return files, misused(about("--after", err)) // all else is judged already
+}
+
+// writeFiles writes all files, or none.
+func writeFiles(dir string, files []postgres.File) (written []exportFile, err error) {
+	var others []error
+	for _, f := range files {
+		there, err := os.ReadFile(filepath.Join(dir, f.Name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			written = append(written, exportFile{Name: f.Name, Written: true})
+		case err != nil:
+			others = append(others, err)
+		case !bytes.Equal(there, []byte(f.SQL)):
+			others = append(others, fmt.Errorf("%s is there and says something else", filepath.Join(dir, f.Name)))
+		default:
+			written = append(written, exportFile{Name: f.Name})
+		}
+	}
+	if err := errors.Join(others...); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	for i, f := range files {
+		if !written[i].Written {
+			continue
+		}
+		path := filepath.Join(dir, f.Name)
+		defer func() {
+			if err != nil {
+				_ = os.Remove(path) // none rather than some
+			}
+		}()
+		if err := os.WriteFile(path, []byte(f.SQL), 0o666); err != nil {
+			return nil, err
+		}
+	}
+	return written, nil
+}
+
+func (r exportReport) write(out io.Writer, dir string) error {
+	for _, f := range r.Files {
+		verb := "kept "
+		if f.Written {
+			verb = "wrote"
+		}
+		if _, err := fmt.Fprintf(out, "%s %s\n", verb, filepath.Join(dir, f.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// Host is what a program brings to its own command. Each field may be left out; the zero
+// Host is the stock command. Run does not change what the fields refer to.
+type Host struct {
+	// Name is the name of the command, as it is typed: one word. It begins each message,
+	// stands in the help and in the completion scripts, and is the application_name of
+	// database sessions, unless Open opens them. Empty means "almanac".
+	Name string
+
+	// Version is what --version prints after the name. Empty means the version of the
+	// program's main module, by its build information.
+	Version string
+
+	// Registry has the handlers that plan events. Nil means no handlers, except that users
+	// import plans by the ready-made Birthday and Anniversary, as its flags say.
+	Registry almanac.Registry
+
+	// Options are options of the scheduler that changes the database, such as observers,
+	// which are notified of what the command stores. The command delivers nothing, so most
+	// others have no effect. Nil means the defaults, without a log. A dry run of users
+	// import takes no options.
+	Options []almanac.Option
+
+	// Open opens the pool of connections to the database. A command that needs the database
+	// calls it once, and closes the pool before Run returns. The pool must allow two
+	// connections, and eight for bench. With Open there is no flag --database-url, and
+	// DATABASE_URL is not read. Nil means the database of that flag or variable.
+	Open func(ctx context.Context) (*pgxpool.Pool, error)
+
+	// Schema is the default of the flag --schema. Empty means [postgres.DefaultSchema].
+	Schema string
+
+	// In is read by "users import -". A read that has begun when the context ends is not
+	// waited for. Nil means standard input.
+	In io.Reader
+
+	// Out takes the results. Nil means standard output.
+	Out io.Writer
+
+	// Err takes messages and progress. Nil means standard error.
+	Err io.Writer
+}
+
+// environment is what a command sees of the world.
+type environment struct {
+	host      Host // its Name and Schema are not empty
+	in        io.Reader
+	out, errs io.Writer
+	now       time.Time
+}
+
+// environment fills in what a host leaves out.
+func (h Host) environment(now time.Time) *environment {
+	e := &environment{host: h, in: h.In, out: h.Out, errs: h.Err, now: now}
+	e.host.Name = cmp.Or(h.Name, "almanac")
+	e.host.Schema = cmp.Or(h.Schema, postgres.DefaultSchema)
+	if e.in == nil {
+		e.in = os.Stdin
+	}
+	if e.out == nil {
+		e.out = os.Stdout
+	}
+	if e.errs == nil {
+		e.errs = os.Stderr
+	}
+	return e
+}
+
+// prefix begins every message.
+func (e *environment) prefix() string { return e.host.Name + ": " }
+
+// version says what the program was built from.
+func (e *environment) version() string {
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case ok:
+		return fmt.Sprintf("%s %s %s", e.host.Name, cmp.Or(e.host.Version, info.Main.Version), info.GoVersion)
+	case e.host.Version != "":
+		return e.host.Name + " " + e.host.Version
+	}
+	return e.host.Name + ", of unknown version"
+}
+
+// operatorOn returns a scheduler with the host's handlers and options on a store.
+func (e *environment) operatorOn(store *postgres.Store) (almanac.Scheduler, error) {
+	registry := e.host.Registry
+	if registry == nil {
+		var err error
+		if registry, err = almanac.NewRegistry(); err != nil {
+			return nil, err
+		}
+	}
+	return almanac.NewScheduler(store, registry, quietly(e.host.Options)...)
+}
+
+// quietly puts before options that nothing is logged.
+func quietly(options []almanac.Option) []almanac.Option {
+	return slices.Concat([]almanac.Option{almanac.WithLogger(slog.New(slog.DiscardHandler))}, options)
+}
+
+// Where help and advice name the command: before its subcommands, and in names of files.
+var (
+	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|bench|events|pauses?|resume|audit|completion)\b`)
+	scriptFile = regexp.MustCompile(`/_almanac"|completions/almanac\.fish`)
+)
+
+// renamed returns a text about the stock command as one about the host's.
+func (e *environment) renamed(text string) string {
+	named := func(found string) string { return strings.Replace(found, "almanac", e.host.Name, 1) }
+	return scriptFile.ReplaceAllStringFunc(invocation.ReplaceAllStringFunc(text, named), named)
+}
+
+// fit makes the parser's model that of the host's command, in flags and in help.
+func (e *environment) fit(n *kong.Node) {
+	if e.host.Open != nil {
+		drop(n, "database-url")
+	}
+	if e.host.Registry != nil {
+		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, unknownTypes, unknownToHost).Replace(n.Detail)
+		if n.Path() == "users import" {
+			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
+		}
+	}
+	n.Help, n.Detail = e.renamed(n.Help), e.renamed(n.Detail)
+	for _, child := range n.Children {
+		e.fit(child)
+	}
+}
+
+// drop takes flags away from a command.
+func drop(n *kong.Node, names ...string) {
+	n.Flags = slices.DeleteFunc(n.Flags, func(f *kong.Flag) bool { return slices.Contains(names, f.Name) })
+}

@@ -1,0 +1,344 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/jsonb"
+	"github.com/almanac-go/almanac/internal/pgtest"
+)
+
+// renewals are the handler of a type that is the host's own: every first of a month at six.
+func renewals() almanac.Recurring {
+	return almanac.Recurring{
+		Type: "RENEWAL",
+		Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 6}}, nil
+		},
+	}
+}
+
+// hostOf returns a host that has handlers.
+func hostOf(t *testing.T, handlers ...almanac.EventHandler) Host {
+	t.Helper()
+	registry, err := almanac.NewRegistry(handlers...)
+	require.NoError(t, err)
+	return Host{Name: "acme", Registry: registry}
+}
+
+// runAs runs a host's command through the one door that hosts have.
+func runAs(ctx context.Context, host Host, args ...string) result {
+	var out, errs bytes.Buffer
+	host.Out, host.Err = &out, &errs
+	code := Run(ctx, args, host)
+	return result{code, out.String(), errs.String()}
+}
+
+// subscribers creates users who are owed what the host's handlers say.
+func subscribers(t *testing.T, url string, host Host, n int) (first []almanac.Event) {
+	t.Helper()
+	scheduler, err := almanac.NewScheduler(storeAt(t, url), host.Registry)
+	require.NoError(t, err)
+	for range n {
+		enrolled, err := scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Asia/Tokyo"})
+		require.NoError(t, err)
+		first = append(first, enrolled.Events...)
+	}
+	return first
+}
+
+func TestCancelPlansTheSuccessorByTheHostsHandler(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	first := subscribers(t, url, host, 3)
+
+	r := runAs(t.Context(), host, "events", "cancel", first[0].ID.String(), "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Empty(t, r.errs, "nothing waits for another program")
+	r = runAs(t.Context(), host, "events", "cancel", "--type", "RENEWAL", "--user", first[1].UserID.String(), "--yes", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Empty(t, r.errs, "nothing waits for another program")
+	r = runAs(t.Context(), host, "events", "cancel", first[2].ID.String(), "--end-series", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+
+	found, err := storeAt(t, url).Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+	require.NoError(t, err)
+	require.Len(t, found.Events, 2, "a successor of each, but none where the series has ended")
+	for _, next := range found.Events {
+		require.Equal(t, "RENEWAL", next.Type)
+		require.Equal(t, first[0].Wall.Date.Month%12+1, next.Wall.Date.Month)
+		require.Equal(t, calendar.Clock{Hour: 6}, next.Wall.Clock)
+	}
+}
+
+// A host may have several programs, each with handlers of its own.
+func TestCancelLeavesTheSuccessorOfOtherTypesToTheirProgram(t *testing.T) {
+	t.Parallel()
+	url, deliverer := pgtest.URL(t), hostOf(t, renewals())
+	first := subscribers(t, url, deliverer, 1)
+	r := runAs(t.Context(), hostOf(t, almanac.Birthday{}), "events", "cancel", first[0].ID.String(), "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Equal(t, "nothing is planned yet after 1 event: a running program with the handlers does it within seconds\n", r.errs)
+}
+
+func TestPauseKnowsTheTypesOfTheHost(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	require.Equal(t, result{exitOK, "RENEWAL is paused\n", ""}, runAs(t.Context(), host, "pause", "RENEWAL", "--database-url", url))
+
+	r := runAs(t.Context(), host, "pause", "RENEWALS", "--database-url", url)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, `acme: no event of type "RENEWALS" is pending`)
+	r = runAs(t.Context(), hostOf(t, renewals(), almanac.Birthday{}), "pause", "RENEWALS", "--database-url", url)
+	require.Contains(t, r.errs, `; known types are "BIRTHDAY", "RENEWAL"; --force pauses it nevertheless`)
+	require.Equal(t, result{exitOK, "RENEWALS is paused\n", ""}, runAs(t.Context(), host, "pause", "RENEWALS", "--force", "--database-url", url))
+}
+
+// list are users as a file has them.
+const list = "id,firstName,lastName,dateOfBirth,timezone\n" +
+	"0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55,Ada,Lovelace,1990-12-10,Asia/Tokyo\n" +
+	"0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a56,Grace,Hopper,1990-12-09,America/New_York\n"
+
+func TestImportPlansByTheHostsHandlers(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals(), almanac.Birthday{})
+	var mu sync.Mutex
+	created := 0
+	host.Options = []almanac.Option{almanac.WithObserver(almanac.Hooks{Created: func(context.Context, almanac.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		created++
+	}})}
+	load := func(more ...string) result {
+		host.In = strings.NewReader(list)
+		return runAs(t.Context(), host, append([]string{"users", "import", "-", "--format", "csv"}, more...)...)
+	}
+
+	require.Equal(t, result{exitOK, "would store 2 users with 4 events; 0 rows refused\n", ""}, load("--dry-run"))
+	require.Zero(t, created, "nothing is stored, so nobody is notified")
+	require.Equal(t, result{exitOK, "stored 2 users with 4 events; 0 users there already; 0 rows refused\n", ""}, load("--database-url", url))
+	require.Equal(t, 4, created)
+	pending, err := storeAt(t, url).Find(t.Context(), almanac.OfType("RENEWAL"), almanac.Page{})
+	require.NoError(t, err)
+	require.Len(t, pending.Events, 2)
+
+	require.Equal(t, result{exitOK, "stored 2 users with 0 events; 0 users there already; 0 rows refused\n", ""}, load("--no-events", "--database-url", pgtest.URL(t)))
+}
+
+func TestFlagsOfReadyMadeHandlersAreNotThoseOfAHost(t *testing.T) {
+	t.Parallel()
+	host := hostOf(t, renewals())
+	for _, flag := range []string{"--no-birthday", "--anniversary=hired", "--at=09:00", "--gap=skip", "--fold=second", "--leap-day=mar1"} {
+		r := runAs(t.Context(), host, "users", "import", "people.csv", "--dry-run", flag)
+		require.Equal(t, exitUsage, r.code, flag)
+		require.Contains(t, r.errs, "acme: unknown flag --"+strings.TrimPrefix(strings.Split(flag, "=")[0], "--"))
+		require.True(t, strings.HasSuffix(r.errs, "Try \"acme users import --help\".\n"), r.errs)
+	}
+	require.Equal(t, exitOK, runAs(t.Context(), host, "when", "--zone", "UTC", "--gap", "skip", "--at", "09:00").code, "that is another command")
+}
+
+func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	first := subscribers(t, url, host, 1)
+	host.Open = func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.New(ctx, url) }
+	r := runAs(t.Context(), host, "events", "cancel", first[0].ID.String())
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Equal(t, "requeued 1 event\n", lastLine(runAs(t.Context(), host, "events", "requeue", first[0].ID.String())))
+	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--yes")), "the successor: what was requeued is due")
+}
+
+func lastLine(r result) string {
+	lines := strings.SplitAfter(r.out, "\n")
+	return lines[max(0, len(lines)-2)]
+}
+
+// Each way of the command to a database is a host's where the host opens it.
+func TestAHostOpensItsDatabase(t *testing.T) {
+	t.Parallel()
+	url := pgtest.EmptyURL(t)
+	var opened []*pgxpool.Pool
+	host := Host{Schema: "greetings", Open: func(ctx context.Context) (*pgxpool.Pool, error) {
+		pool, err := pgxpool.New(ctx, url)
+		opened = append(opened, pool)
+		return pool, err
+	}}
+	for _, line := range []string{
+		"migrate up", "migrate version", "doctor", "stats", "zones reconcile", "zone UTC", "events list", "events cancel --overdue 0s --yes",
+		"pause X --force", "resume X", "pauses", "audit on", "audit off", "bench --events 1 --spread 1", "migrate down --lose-data",
+	} {
+		r := runAs(t.Context(), host, strings.Fields(line)...)
+		if line != "doctor" { // which finds what it finds
+			require.Equal(t, exitOK, r.code, "%s: %s", line, r.errs)
+		}
+		require.NotContains(t, r.out, "cannot be", line)
+		require.Len(t, opened, 1, line)
+		require.ErrorContains(t, opened[0].Ping(t.Context()), "closed pool", line)
+		opened = nil
+	}
+	require.Equal(t, 1, ask(t, url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'greetings'"))
+	require.Zero(t, ask(t, url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'almanac'"))
+}
+
+func TestAHostThatOpensItsDatabaseHasNoFlagForIt(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("the vault is sealed")
+	host := Host{Open: func(context.Context) (*pgxpool.Pool, error) { return nil, refused }}
+	for _, line := range []string{"stats", "zone UTC", "users import x.csv", "bench"} {
+		r := runAs(t.Context(), host, append(strings.Fields(line), "--database-url", "postgres://localhost/other")...)
+		require.Equal(t, exitUsage, r.code, line)
+		require.Contains(t, r.errs, "unknown flag --database-url", line)
+	}
+	require.NotContains(t, runAs(t.Context(), host, "stats", "--help").out, "DATABASE_URL")
+	for _, line := range []string{"stats", "events list"} {
+		require.Equal(t, result{exitFailed, "", "almanac: the vault is sealed\n"}, runAs(t.Context(), host, strings.Fields(line)...))
+	}
+}
+
+// A name is that of the stock command wherever a user reads it.
+func TestAHostsNameIsEverywhere(t *testing.T) {
+	t.Parallel()
+	host := hostOf(t, renewals())
+	host.Version = "1.2.3"
+	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "bench",
+		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
+	for _, line := range stock {
+		args := append(strings.Fields(line), "--help")
+		own := runAs(t.Context(), host, args...).out
+		require.True(t, strings.HasPrefix(own, "Usage: acme "), own)
+		for word := range strings.FieldsSeq(own) {
+			if strings.Contains(word, "almanac") {
+				require.Regexp(t, `almanac_|db/almanac|\(default$|^almanac\)|lose_data`, word, "help of %q", line)
+			}
+		}
+		if line != "users import" && line != "events cancel" && line != "pause" {
+			text := runAs(t.Context(), Host{Name: "acme"}, args...).out
+			require.Equal(t, text, own, "handlers change nothing in the help of %q", line)
+		}
+	}
+	require.Regexp(t, `^acme 1\.2\.3 go\S+\n$`, runAs(t.Context(), host, "--version").out)
+	require.Equal(t, "acme: --zone is required\nTry \"acme when --help\".\n", runAs(t.Context(), host, "when").errs)
+	require.Contains(t, strings.Join(strings.Fields(runAs(t.Context(), host, "events", "cancel", "--help").out), " "), "plans that event in the same transaction")
+	require.NotContains(t, runAs(t.Context(), host, "users", "import", "--help").out, "ready-made")
+}
+
+func TestCompletionIsForTheHostsName(t *testing.T) {
+	t.Parallel()
+	host := Host{Name: "acme-events"}
+	for shell, want := range map[string][]string{
+		"bash": {"\ncomplete -o default -F _acme_events acme-events\n", "\n_acme_events_words() {", "\t_acme_events_at\n"},
+		"zsh":  {"#compdef acme-events\n"},
+		"fish": {"function __acme_events_at\n", "complete -c acme-events -n '__acme_events_at users' -f -a import"},
+	} {
+		r := runAs(t.Context(), host, "completion", shell)
+		require.Equal(t, exitOK, r.code, r.errs)
+		for _, part := range want {
+			require.Contains(t, r.out, part)
+		}
+		require.NotContains(t, r.out, "_almanac")
+	}
+	r := runAs(t.Context(), Host{Name: "acme events"}, "completion", "bash")
+	require.Equal(t, result{exitFailed, "", "acme events: \"acme events\" is not one word, and shells complete what follows one word\n"}, r)
+}
+
+// The name of the command is that of its sessions, for the trail.
+func TestSessionsHaveTheHostsName(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	require.Equal(t, exitOK, runAs(t.Context(), host, "audit", "on", "--database-url", url).code)
+	first := subscribers(t, url, host, 1)
+	require.Equal(t, exitOK, runAs(t.Context(), host, "events", "cancel", first[0].ID.String(), "--database-url", url).code)
+	conn, err := host.environment(today).connect(t.Context(), url) // as commands do that need one connection
+	require.NoError(t, err)
+	defer disconnect(t.Context(), conn)
+	name := ""
+	require.NoError(t, conn.QueryRow(t.Context(), "SELECT current_setting('application_name')").Scan(&name))
+	require.Equal(t, "acme", name)
+	require.Regexp(t, ` cancelled by \S+ acme\n`, runAs(t.Context(), host, "audit", "show", first[0].ID.String(), "--database-url", url).out)
+}
+
+// Under the race detector this also shows that runs share nothing.
+func TestRunsSideBySideDoNotMeet(t *testing.T) {
+	t.Parallel()
+	stdout := os.Stdout
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			name := []string{"acme", "zenith"}[i%2]
+			host := hostOf(t, renewals())
+			host.Name, host.In = name, strings.NewReader(list)
+			for _, line := range []string{"--help", "completion bash", "when --zone Asia/Tokyo", "users import - --format csv --dry-run", "nonsense"} {
+				r := runAs(t.Context(), host, strings.Fields(line)...)
+				if other := []string{"zenith", "acme"}[i%2]; strings.Contains(r.out+r.errs, other) {
+					t.Errorf("%s %s speaks of %s", name, line, other)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Same(t, stdout, os.Stdout)
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	never, writer := io.Pipe()
+	defer writer.Close()
+	host := hostOf(t, renewals())
+	host.In = never
+	time.AfterFunc(0, cancel)
+	r := runAs(ctx, host, "users", "import", "-", "--format", "jsonl", "--dry-run")
+	require.Equal(t, exitInterrupted, r.code)
+	require.Equal(t, "acme: interrupted\n", r.errs)
+}
+
+// What the scheduler refuses is the host's mistake, and a message.
+func TestOptionsOutOfTheirBoundsAreTold(t *testing.T) {
+	t.Parallel()
+	host := hostOf(t, renewals())
+	host.Options = []almanac.Option{almanac.WithWorkers(0)}
+	r := runAs(t.Context(), host, "events", "cancel", uuid.NewString(), "--database-url", pgtest.URL(t))
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "acme: ")
+	require.Contains(t, r.errs, "workers")
+}
+
+// Everything that names a subcommand in help is a subcommand.
+func TestInvocationsAreSubcommands(t *testing.T) {
+	t.Parallel()
+	for _, name := range strings.Fields("when zone zones migrate doctor stats users bench events pause resume pauses audit completion") {
+		require.Equal(t, "`acme "+name+"`", Host{Name: "acme"}.environment(today).renamed("`almanac "+name+"`"))
+	}
+	require.Equal(t, "almanac_bench_ and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_bench_ and almanac, almanac eventful"))
+}
+
+func TestHalfCharactersAreFoundAsTheLibraryFindsThem(t *testing.T) {
+	t.Parallel()
+	pieces := []string{`\ud83d`, `\uDE00`, `\uD83D\ude00`, `\uDBFF\uDFFF`, `\uda00`, `\udc00`, `\ud7ff`, `\ue000`, `\\`, `\n`, `\u00e9`, `ud83d`, "x", "é", `\"`}
+	var try func(text string, deep int)
+	try = func(text string, deep int) {
+		quoted := []byte(`"` + text + `"`)
+		require.True(t, json.Valid(quoted))
+		require.Equal(t, jsonb.HalfCharacter(quoted), halfCharacter(quoted), text)
+		for _, p := range pieces {
+			if deep > 0 {
+				try(text+p, deep-1)
+			}
+		}
+	}
+	try("", 3)
+}

@@ -1,0 +1,178 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// importUsers stores the users of a file.
+type importUsers struct {
+	File      string `arg:"" help:"The file, or - for standard input."`
+	Format    string `help:"${format} (default: by the file's name)." placeholder:"FORMAT"`
+	IDFrom    string `help:"Make the id of who has none of this column, such as email." name:"id-from" placeholder:"COLUMN"`
+	Namespace string `help:"The UUID in whose namespace such ids are made (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
+	NewIDs    bool   `help:"Give who has no id a new one. Every run stores them once more." name:"new-ids"`
+	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
+	DryRun    bool   `help:"Store nothing, and ask no database; judge every row."`
+	JSON      bool   `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+	Plans  plans  `embed:"" group:"What they are owed:"`
+}
+
+// plansReady is what a command without handlers says of first events, and plansOwn what
+// a host's says instead.
+const (
+	plansReady = `What is planned here is what the library has ready-made, in its own words. The program that delivers has handlers of its own: where these have other times or words for BIRTHDAY or ANNIVERSARY, or other types, use --no-events, and let that program call Backfill.`
+	plansOwn   = `Their first events are planned by the handlers of this program.`
+)
+
+// Help is shown below the command's line.
+func (c *importUsers) Help() string {
+	return `A CSV file begins with the names of its columns: firstName, lastName, dateOfBirth (YYYY-MM-DD), timezone, and id, attributes (a JSON object) and attributes.NAME if you like. A line of a jsonl file is a JSON object with such members.
+
+    almanac users import people.csv --id-from email --dry-run
+    almanac users import people.csv --id-from email
+    zcat people.jsonl.gz | almanac users import - --format jsonl --no-events
+
+Users are known by their ids, so it can be interrupted at any time, and run again: existing users are left unchanged. With --id-from, an id is the UUID of version 5 of what the column says, byte by byte. A column that is nothing else, such as email, is stored as an attribute of its name too, unless the row has such an attribute.
+
+Every bad row is told with its line and all that is wrong with it, and holds up nobody; then the exit code is 1. Values are never repeated, as they are somebody's. After --max-errors bad rows the import stops; rows that were being stored by then are stored.
+
+` + plansReady
+}
+
+// importPlan is what the arguments of an import ask for.
+type importPlan struct {
+	format   string
+	who      identity
+	most     int // bad rows
+	registry almanac.Registry
+}
+
+const maxRefusals = 1_000_000
+
+func (c *importUsers) understand(env *environment) (importPlan, error) {
+	var p importPlan
+	var errFormat, errWho, errMost, errTables, errPlans error
+	switch {
+	case c.Format != "":
+		p.format, errFormat = c.Format, oneOf("--format", c.Format)
+	default:
+		if p.format = formatOf(c.File); p.format == "" {
+			errFormat = errors.New("--format is required where the file's name does not end in .csv, .jsonl or .ndjson")
+		}
+	}
+	p.who, errWho = c.identity()
+	p.most, errMost = number("--max-errors", c.MaxErrors, 1, maxRefusals)
+	if errTables = understandSchema(c.Tables.Schema); !c.DryRun {
+		errTables = c.Tables.understand(env)
+	}
+	p.registry, errPlans = c.Plans.understand(env.host)
+	return p, misused(errFormat, errWho, errMost, errTables, errPlans)
+}
+
+// importConnections are those of the two transactions that an enrolment has at a time.
+const importConnections = 2
+
+// Run imports.
+func (c *importUsers) Run(ctx context.Context, env *environment) error {
+	plan, err := c.understand(env)
+	if err != nil {
+		return err
+	}
+	in, err := openInput(ctx, env.in, c.File)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	name := c.File
+	if name == "-" {
+		name = "standard input"
+	}
+	users, err := plan.read(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	repository := almanac.Repository(nowhere{now: env.now})
+	var options []almanac.Option // nothing is stored in a dry run, so no observer is notified
+	if !c.DryRun {
+		options = env.host.Options
+		store, closing, err := c.Tables.open(ctx, env, importConnections)
+		if err != nil {
+			return err
+		}
+		defer closing()
+		repository = store
+	}
+	i := &importing{name: name, rows: users, most: plan.most, stretch: 50_000, progress: newProgress(env.errs, in), quiet: c.JSON}
+	err = i.run(ctx, repository, plan.registry, options...)
+	i.progress.end()
+	report := i.report(c.DryRun, err)
+	if c.JSON {
+		return cmp.Or(err, writeJSON(env.out, report), i.verdict())
+	}
+	return cmp.Or(err, report.write(env.out), i.verdict())
+}
+
+func (p importPlan) read(in io.Reader) (rows, error) {
+	if p.format == "csv" {
+		return readCSV(in, p.who)
+	}
+	return readJSON(in, p.who), nil
+}
+
+// importReport is what there is to say about an import.
+type importReport struct {
+	File   string `json:"file"`
+	DryRun bool   `json:"dryRun"`
+	// Complete says whether the file was read to its end.
+	Complete bool `json:"complete"`
+	Rows     int  `json:"rows"`
+	tally
+	Seconds  float64   `json:"seconds"`
+	Refusals []refusal `json:"refusals"`
+	Error    string    `json:"error,omitempty"` // why it is not complete
+}
+
+func (i *importing) report(dryRun bool, err error) importReport {
+	r := importReport{
+		File: i.name, DryRun: dryRun, Complete: err == nil, Rows: i.done.rows(), tally: i.done,
+		Seconds: time.Since(i.progress.begun).Seconds(), Refusals: append([]refusal{}, i.refusals...),
+	}
+	if err != nil {
+		r.Error = bare(err.Error())
+	}
+	return r
+}
+
+func (r importReport) write(out io.Writer) error {
+	stored := "stored"
+	if r.DryRun {
+		stored = "would store"
+	}
+	text := fmt.Sprintf("%s %s with %s", stored, counted(r.Created, "user"), counted(r.Events, "event"))
+	if !r.DryRun {
+		text += fmt.Sprintf("; %s there already", counted(r.Existing, "user"))
+	}
+	text += fmt.Sprintf("; %s refused", counted(r.Refused, "row"))
+	if !r.Complete {
+		text += "; not read to the end"
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+// verdict is an error where a row was refused.
+func (i *importing) verdict() error {
+	if i.done.Refused == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s of %d refused", counted(i.done.Refused, "row"), i.done.rows())
+}

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+const (
+	adaID   = "0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55"
+	graceID = "0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a56"
+)
+
+// fileOf returns a file of that name and text.
+func fileOf(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// crowdFile has so many users.
+func crowdFile(n int) string {
+	var b strings.Builder
+	b.WriteString("email,firstName,lastName,dateOfBirth,timezone\n")
+	for i := range n {
+		fmt.Fprintf(&b, "ada%d@example.com,Ada,Lovelace,1990-12-10,Asia/Tokyo\n", i)
+	}
+	return b.String()
+}
+
+// storeAt returns a store on a database that a test looks into.
+func storeAt(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { disconnect(context.WithoutCancel(t.Context()), conn) })
+	store, err := postgres.New(conn)
+	require.NoError(t, err)
+	return store
+}
+
+// countUsers counts those who are stored.
+func countUsers(t *testing.T, url string) int {
+	t.Helper()
+	return ask(t, url, "SELECT count(*) FROM almanac.users")
+}
+
+func countEvents(t *testing.T, url string) int {
+	t.Helper()
+	return ask(t, url, "SELECT count(*) FROM almanac.events")
+}
+
+// ask returns the one number that a database answers.
+func ask(t *testing.T, url, question string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer disconnect(t.Context(), conn)
+	require.NoError(t, conn.QueryRow(t.Context(), question).Scan(&n))
+	return n
+}
+
+func TestPeopleOfAFileAreStoredWithTheirEvents(t *testing.T) {
+	t.Parallel()
+	const csv = "\ufeffid,lastName,firstName,dateOfBirth,timezone,attributes,attributes.team,attributes.anniversary\r\n" +
+		adaID + ",Lovelace,Ada,1990-12-10,Europe/London,\"{\"\"level\"\": 3}\",red,\r\n" +
+		"\r\n" +
+		graceID + ",\"Hopper\",Grace,1906-12-09,America/New_York,,,2019-04-01\r\n"
+	const jsonl = `{"id": "` + adaID + `", "firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "Europe/London", "attributes": {"level": 3, "team": "red"}}` +
+		"\n  \n" +
+		`{"lastName": "Hopper", "id": "` + graceID + `", "attributes": {"anniversary": "2019-04-01"}, "firstName": "Grace", "dateOfBirth": "1906-12-09", "timezone": "America/New_York"}`
+	tests := map[string]struct {
+		file, text string
+		args       []string
+		stored     string
+		events     map[string]string // the wall times in the year, by whose they are, and what
+	}{
+		"CSV":        {"people.csv", csv, nil, "stored 2 users with 2 events", map[string]string{"ada BIRTHDAY": "12-10T09:00:00", "grace BIRTHDAY": "12-09T09:00:00"}},
+		"JSON lines": {"people.jsonl", jsonl, nil, "stored 2 users with 2 events", map[string]string{"ada BIRTHDAY": "12-10T09:00:00", "grace BIRTHDAY": "12-09T09:00:00"}},
+		"JSON lines by another name, at another time": {
+			"people.txt", jsonl, []string{"--format", "jsonl", "--at", "07:30", "--leap-day", "mar1", "--anniversary", "anniversary"}, "stored 2 users with 3 events",
+			map[string]string{"ada BIRTHDAY": "12-10T07:30:00", "grace BIRTHDAY": "12-09T07:30:00", "grace ANNIVERSARY": "04-01T07:30:00"},
+		},
+		"without birthdays": {"people.ndjson", jsonl, []string{"--no-birthday", "--anniversary", "anniversary"}, "stored 2 users with 1 event", map[string]string{"grace ANNIVERSARY": "04-01T09:00:00"}},
+		"without events":    {"people.csv", csv, []string{"--no-events"}, "stored 2 users with 0 events", map[string]string{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			args := append([]string{"users", "import", fileOf(t, tt.file, tt.text), "--database-url", url}, tt.args...)
+
+			r := almanacAt(t, today, args...)
+
+			require.Equal(t, result{exitOK, tt.stored + "; 0 users there already; 0 rows refused\n", ""}, r)
+			store := storeAt(t, url)
+			ada, err := store.User(t.Context(), uuid.MustParse(adaID))
+			require.NoError(t, err)
+			require.Equal(t, []string{"Ada Lovelace", "1990-12-10", "Europe/London"}, []string{ada.Name(), ada.DateOfBirth.String(), ada.Timezone.String()})
+			require.JSONEq(t, `{"level": 3, "team": "red"}`, string(ada.Attributes))
+			grace, err := store.User(t.Context(), uuid.MustParse(graceID))
+			require.NoError(t, err)
+			require.JSONEq(t, `{"anniversary": "2019-04-01"}`, string(grace.Attributes))
+
+			found, err := store.Find(t.Context(), nil, almanac.Page{})
+			require.NoError(t, err)
+			events := map[string]string{}
+			whose := map[string]string{adaID: "ada", graceID: "grace"}
+			for _, e := range found.Events {
+				events[whose[e.UserID.String()]+" "+e.Type] = e.Wall.String()[len("2026-"):]
+				leapDay := calendar.LeapDayFeb28
+				if slices.Contains(args, "mar1") {
+					leapDay = calendar.LeapDayMar1
+				}
+				require.Equal(t, leapDay, e.Policies.LeapDay)
+			}
+			require.Equal(t, tt.events, events)
+
+			again := almanacAt(t, today, args...)
+			require.Equal(t, result{exitOK, "stored 0 users with 0 events; 2 users there already; 0 rows refused\n", ""}, again)
+		})
+	}
+}
+
+func TestIdsAreMadeOfAColumn(t *testing.T) {
+	t.Parallel()
+	const space = "6ba7b811-9dad-11d1-80b4-00c04fd430c8"
+	text := "firstName,lastName,dateOfBirth,timezone,email,id\n" +
+		"Ada,Lovelace,1990-12-10,UTC,ada@example.com,\n" +
+		"Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
+	beside := "attributes.email,firstName,lastName,dateOfBirth,timezone,email,id\n" +
+		"ada@home.example,Ada,Lovelace,1990-12-10,UTC,ada@example.com,\n" +
+		",Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
+	lines := `{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC", "number": 1815}` + "\n" +
+		`{"firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09", "timezone": "UTC", "number": "9", "id": "` + graceID + `"}` + "\n"
+	nested := `{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC", "attributes": {"email": "ada@example.com"}}` + "\n" +
+		`{"firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09", "timezone": "UTC", "id": "` + graceID + `"}`
+	tests := map[string]struct {
+		name, text string
+		args       []string
+		want       uuid.UUID
+		attributes string
+	}{
+		"of CSV":                           {"p.csv", text, []string{"--id-from", "email"}, uuid.NewSHA1(uuid.MustParse("4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"), []byte("ada@example.com")), `{"email": "ada@example.com"}`},
+		"beside an attribute of that name": {"p.csv", beside, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@home.example"}`},
+		"in another namespace":             {"p.csv", text, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`},
+		"of JSON, that is a number":        {"p.jsonl", lines, []string{"--id-from", "number", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("1815")), `{"number": 1815}`},
+		"of JSON, an attribute":            {"p.jsonl", nested, []string{"--id-from", "attributes.email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			r := almanacAt(t, today, append([]string{"users", "import", fileOf(t, tt.name, tt.text), "--database-url", url}, tt.args...)...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			store := storeAt(t, url)
+			ada, err := store.User(t.Context(), tt.want)
+			require.NoError(t, err)
+			require.Equal(t, "Ada Lovelace", ada.Name())
+			require.JSONEq(t, tt.attributes, string(ada.Attributes))
+			_, err = store.User(t.Context(), uuid.MustParse(graceID))
+			require.NoError(t, err, "an id of the file is left as it is")
+		})
+	}
+}
+
+func TestNewIdsStoreEverybodyOnceMore(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	file := fileOf(t, "p.csv", "firstName,lastName,dateOfBirth,timezone\nAda,Lovelace,1990-12-10,UTC\n")
+	for range 2 {
+		r := almanacAt(t, today, "users", "import", file, "--database-url", url, "--new-ids")
+		require.Equal(t, exitOK, r.code, r.errs)
+	}
+	require.Equal(t, 2, countUsers(t, url))
+}
+
+func TestADryRunJudgesEveryRowAndAsksNoDatabase(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	file := fileOf(t, "p.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+
+		adaID+",Ada,Lovelace,1990-12-10,UTC\n"+graceID+",Grace,Hopper,1996-02-30,UTC\n")
+	for name, more := range map[string][]string{"without a database": nil, "with one": {"--database-url", url}, "with one that is none": {"--database-url", "postgres://u:hunter2@127.0.0.1:1/x"}} {
+		r := almanacAt(t, today, append([]string{"users", "import", file, "--dry-run"}, more...)...)
+		require.Equal(t, result{exitFailed, "would store 1 user with 1 event; 1 row refused\n",
+			file + ":3: dateOfBirth is not a day of the calendar: February 1996 has 29 days\nalmanac: 1 row of 2 refused\n"}, r, name)
+	}
+	require.Zero(t, countUsers(t, url))
+}
+
+func TestAnImportIsToldAsJSON(t *testing.T) {
+	t.Parallel()
+	file := fileOf(t, "p.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+
+		adaID+",Ada,Lovelace,1990-12-10,UTC\n"+graceID+",,Hopper,1906-12-09,UTC\n"+adaID+",Ada,Lovelace,1990-12-10,UTC\n")
+	r := almanacAt(t, today, "users", "import", file, "--database-url", pgtest.URL(t), "--json")
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "almanac: 1 row of 3 refused\n", r.errs)
+	require.Regexp(t, `"seconds": [0-9.e-]+,`, r.out)
+	require.JSONEq(t, fmt.Sprintf(`{"file": %q, "dryRun": false, "complete": true, "rows": 3, "created": 1, "events": 1, "existing": 1, "refused": 1, "refusals": [
+		{"line": 3, "problems": [{"field": "firstName", "problem": "is empty"}]}
+	]}`, file), regexp.MustCompile(`"seconds": [0-9.e-]+,`).ReplaceAllString(r.out, ""))
+}

@@ -1,0 +1,202 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// cancelEvents ends pending events.
+type cancelEvents struct {
+	Reason    string `help:"Why: kept with the event." placeholder:"TEXT"`
+	EndSeries bool   `help:"Have nothing planned in their place."`
+
+	Changing changing `embed:""`
+	Waiting  waiting  `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *cancelEvents) Help() string {
+	return `They are CANCELLED then, and each series goes on with its next event. ` + plansNone + `
+
+` + many + `    almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
+    almanac events cancel --type OFFER --due-from 2026-03-15 --end-series --dry-run`
+}
+
+// plansNone is what a command without handlers says of the events that follow, and
+// plansNext what a host's says instead.
+const (
+	plansNone = `This program has no handlers, so it plans none: a running program that has them does, within seconds, or as soon as it starts. With --end-series nothing is planned until that program next edits, reschedules or backfills the user.`
+	plansNext = `This program plans that event in the same transaction, by its own handlers. It has none for types that another program delivers: that program plans their next events within seconds, or as soon as it starts. With --end-series nothing is planned until the user is next edited, rescheduled or backfilled.`
+)
+
+// many is what the help of each of these commands says of filters.
+const many = `Give ids, or filters with --dry-run or --yes; then those are looked at that match all filters, in the order of their creation, each in a transaction of its own. It exits with 1 when any was refused.
+
+`
+
+// Run cancels.
+func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
+	return c.Changing.run(ctx, env, almanac.OperationCancel, c.Waiting, almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries})
+}
+
+// runEvents makes pending events due.
+type runEvents struct {
+	Changing changing `embed:""`
+	Waiting  waiting  `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *runEvents) Help() string {
+	return `Their series go on from the next occurrence. One that rests before another attempt is tried at once.
+
+` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
+    almanac events run-now --type OFFER --limit 10 --yes`
+}
+
+// Run makes them due.
+func (c *runEvents) Run(ctx context.Context, env *environment) error {
+	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.CancelOptions{})
+}
+
+// requeueEvents delivers failed events once more.
+type requeueEvents struct {
+	Changing changing `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *requeueEvents) Help() string {
+	return `What has ended never changes, so each comes back as a new event under the same keys. It is done once for each; afterwards the new one is the one to requeue. Filters pick what is FAILED. What was CANCELLED comes back by its id alone.
+
+` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
+    almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
+}
+
+// Run requeues.
+func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
+	return c.Changing.run(ctx, env, almanac.OperationRequeue, waiting{}, almanac.CancelOptions{})
+}
+
+// changing says which events are changed.
+type changing struct {
+	IDs    []string `arg:"" optional:"" name:"id" help:"Their ids."`
+	Limit  string   `help:"With filters: the most to look at (default 1000)." short:"n" placeholder:"N"`
+	DryRun bool     `help:"With filters: change nothing, show what would be tried."`
+	Yes    bool     `help:"With filters: do it."`
+	JSON   bool     `help:"Write JSON." name:"json"`
+
+	Filters filters `embed:""`
+	Tables  tables  `embed:""`
+}
+
+// changeQuery is what the arguments ask for: ids, or else a specification.
+type changeQuery struct {
+	ids  []uuid.UUID
+	spec almanac.And
+	how  almanac.OperateOptions
+}
+
+const defaultChanged = 1000
+
+func (c *changing) understand(env *environment, w waiting) (changeQuery, error) {
+	p := changeQuery{how: almanac.OperateOptions{Limit: defaultChanged, DryRun: c.DryRun}}
+	var errs []error
+	for _, text := range c.IDs {
+		id, err := idOf("<id>", text)
+		p.ids, errs = append(p.ids, id), append(errs, err)
+	}
+	filtered := c.Filters != (filters{}) || w != (waiting{})
+	switch {
+	case filtered && len(c.IDs) > 0:
+		errs = append(errs, errors.New("<id>: does not go with filters"))
+	case filtered && c.DryRun && c.Yes:
+		errs = append(errs, errors.New("--dry-run: does not go with --yes"))
+	case filtered && !c.DryRun && !c.Yes:
+		errs = append(errs, errors.New("--dry-run or --yes is required with filters"))
+	case !filtered && len(c.IDs) == 0:
+		errs = append(errs, errors.New("<id> or a filter is required"))
+	case !filtered && c.DryRun:
+		errs = append(errs, errors.New("--dry-run: goes with filters only"))
+	case !filtered && c.Limit != "":
+		errs = append(errs, errors.New("--limit: goes with filters only"))
+	}
+	var errLimit, errFilters, errWaiting error
+	if c.Limit != "" {
+		p.how.Limit, errLimit = number("--limit", c.Limit, 1, maxListed)
+	}
+	p.spec, errFilters = c.Filters.understand()
+	late, errWaiting := w.understand()
+	p.spec = append(p.spec, late...)
+	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.understand(env))...)
+}
+
+func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, w waiting, options almanac.CancelOptions) error {
+	p, err := c.understand(env, w)
+	if err != nil {
+		return err
+	}
+	p.how.Cancel = options
+	scheduler, closing, err := c.Tables.operator(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	var done almanac.OperateResult
+	if len(p.ids) == 0 {
+		done, err = scheduler.Operate(ctx, what, p.spec, p.how)
+	} else {
+		done, err = p.each(ctx, scheduler, what)
+	}
+	report := changeReportOf(what, p.how.DryRun, done, err)
+	if c.JSON {
+		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
+	}
+	return cmp.Or(err, report.write(env, done.Events, p.how.Limit), report.verdict())
+}
+
+// each changes the events with these ids.
+func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what almanac.Operation) (done almanac.OperateResult, err error) {
+	operate := map[almanac.Operation]func(context.Context, uuid.UUID) (almanac.Event, error){
+		almanac.OperationCancel: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+			c, err := scheduler.Cancel(ctx, id, p.how.Cancel)
+			if c.Unplanned {
+				done.Unplanned++
+			}
+			return c.Event, err
+		},
+		almanac.OperationRunNow:  scheduler.RunNow,
+		almanac.OperationRequeue: scheduler.Requeue,
+	}[what]
+	for _, id := range p.ids {
+		e, err := operate(ctx, id)
+		switch {
+		case err == nil:
+			done.Events = append(done.Events, e)
+		case errors.Is(err, almanac.ErrNotFound) || errors.Is(err, almanac.ErrInvalidStateTransition) ||
+			errors.Is(err, almanac.ErrOptimisticLock) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrUnsupportedEventType):
+			done.Refused = append(done.Refused, almanac.Refusal{EventID: id, Err: err})
+		default:
+			return done, fmt.Errorf("%s event %s: %w", what, id, err)
+		}
+	}
+	return done, nil
+}
+
+// operator returns a scheduler with the host's handlers, and what closes its connection.
+func (t *tables) operator(ctx context.Context, env *environment) (almanac.Scheduler, func(), error) {
+	store, closing, err := t.open(ctx, env, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	scheduler, err := env.operatorOn(store)
+	if err != nil {
+		closing()
+		return nil, nil, err
+	}
+	return scheduler, closing, nil
+}

@@ -1,0 +1,234 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
+)
+
+// pauseType pauses a type of event.
+type pauseType struct {
+	pausing
+	Force bool `help:"Pause it also when no event of the type is known."`
+}
+
+// unknownTypes is what a command without handlers says of types that nothing knows, and
+// unknownToHost what a host's says instead.
+const (
+	unknownTypes  = `A type is refused that the database does not know, as it may be misspelt: one that is not paused already, and of which nothing is pending, in flight, or among the last 10000 events that ended.`
+	unknownToHost = `A type is refused, as it may be misspelt, that this program has no handler of and that the database does not know: one that is not paused already, and of which nothing is pending, in flight, or among the last 10000 events that ended.`
+)
+
+// Help is shown below the command's line.
+func (c *pauseType) Help() string {
+	return `No process claims events of the type then, until almanac resume. What is claimed goes on; what comes due waits. The type is taken as it is written.
+
+    almanac pause BIRTHDAY
+    almanac pause BIRTHDAY --force
+
+` + unknownTypes + ` With --force it is paused nevertheless, such as before its first event is stored.`
+}
+
+// Run pauses.
+func (c *pauseType) Run(ctx context.Context, env *environment) error {
+	if err := c.understand(env); err != nil {
+		return err
+	}
+	conn, store, err := c.Tables.dial(ctx, env, statementLimit)
+	if err != nil {
+		return err
+	}
+	defer disconnect(ctx, conn)
+	if err := store.Verify(ctx); err != nil {
+		return err
+	}
+	scheduler, err := env.operatorOn(store)
+	if err != nil {
+		return err
+	}
+	since, already, err := c.since(ctx, scheduler)
+	if err != nil {
+		return err
+	}
+	// The scheduler refuses what can be no type, and types without a handler as
+	// unsupported. The database is asked about those.
+	if err = scheduler.Pause(ctx, c.Type); errors.Is(err, almanac.ErrUnsupportedEventType) {
+		err = nil
+		if !c.Force {
+			err = c.check(ctx, env, conn)
+		}
+		if err == nil {
+			err = store.Pause(ctx, c.Type)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return writeJSON(env.out, map[string]any{"type": c.Type, "paused": true})
+	case already:
+		_, err = fmt.Fprintf(env.out, "%s is paused already, since %s\n", printable(c.Type), instantText(since))
+	default:
+		_, err = fmt.Fprintf(env.out, "%s is paused\n", printable(c.Type))
+	}
+	return err
+}
+
+// knownLimit is how many events a search for types looks at, of those that no index
+// finds by type.
+const knownLimit = 10_000
+
+// check refuses a type that the database does not know.
+func (c *pauseType) check(ctx context.Context, env *environment, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, statementLimit)
+	defer cancel()
+	rows, err := conn.Query(ctx, statement("known_types", c.Tables.Schema), pgx.StrictNamedArgs{"most": knownLimit})
+	if err != nil {
+		return err
+	}
+	known, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || slices.Contains(known, c.Type) {
+		return err
+	}
+	if env.host.Registry != nil {
+		known = append(known, env.host.Registry.EventTypes()...)
+		slices.Sort(known)
+		known = slices.Compact(known)
+	}
+	types := "no type is known"
+	if len(known) > 0 {
+		for i := range known {
+			known[i] = strconv.Quote(known[i])
+		}
+		types = "known types are " + strings.Join(known, ", ")
+	}
+	return fmt.Errorf("no event of type %q is pending, in flight or among the last %d that ended; %s; --force pauses it nevertheless", c.Type, knownLimit, types)
+}
+
+// resumeType lets a type of event be delivered again.
+type resumeType struct {
+	pausing
+}
+
+// Help is shown below the command's line.
+func (c *resumeType) Help() string {
+	return `What waits is delivered, oldest first, unless its handler calls it too late. It says since when the type was paused, or that it was not.
+
+    almanac resume BIRTHDAY`
+}
+
+// Run resumes.
+func (c *resumeType) Run(ctx context.Context, env *environment) error {
+	if err := c.understand(env); err != nil {
+		return err
+	}
+	scheduler, closing, err := c.Tables.operator(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	since, was, err := c.since(ctx, scheduler)
+	if err != nil {
+		return err
+	}
+	if err := scheduler.Resume(ctx, c.Type); err != nil {
+		return err
+	}
+	report := map[string]any{"type": c.Type, "paused": false}
+	text := printable(c.Type) + " was not paused"
+	if was {
+		report["since"] = since
+		text = fmt.Sprintf("%s was paused since %s; it is not paused any more", printable(c.Type), instantText(since))
+	}
+	if c.JSON {
+		return writeJSON(env.out, report)
+	}
+	_, err = fmt.Fprintln(env.out, text)
+	return err
+}
+
+// pausing is about a type of event.
+type pausing struct {
+	Type string `arg:"" help:"The type, such as BIRTHDAY."`
+	JSON bool   `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+}
+
+func (p *pausing) understand(env *environment) error {
+	var errType error
+	if p.Type == "" {
+		errType = errors.New("<type> is required")
+	}
+	return misused(errType, p.Tables.understand(env))
+}
+
+// since returns since when the type is paused, if it is.
+func (p *pausing) since(ctx context.Context, scheduler almanac.Scheduler) (since time.Time, is bool, err error) {
+	paused, err := scheduler.Paused(ctx)
+	for _, one := range paused {
+		if one.EventType == p.Type {
+			return one.Since.UTC(), true, err
+		}
+	}
+	return time.Time{}, false, err
+}
+
+// listPauses lists what is paused.
+type listPauses struct {
+	JSON bool `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *listPauses) Help() string {
+	return `    almanac pauses --json`
+}
+
+type pauseReport struct {
+	Type  string    `json:"type"`
+	Since time.Time `json:"since"` // UTC
+}
+
+// Run lists.
+func (c *listPauses) Run(ctx context.Context, env *environment) error {
+	if err := misused(c.Tables.understand(env)); err != nil {
+		return err
+	}
+	scheduler, closing, err := c.Tables.operator(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	paused, err := scheduler.Paused(ctx)
+	if err != nil {
+		return err
+	}
+	reports := []pauseReport{}
+	for _, p := range paused {
+		reports = append(reports, pauseReport{p.EventType, p.Since.UTC()})
+	}
+	if c.JSON {
+		return writeJSON(env.out, reports)
+	}
+	table := tabwriter.NewWriter(env.out, 0, 0, 2, ' ', 0)
+	if len(reports) == 0 {
+		fmt.Fprintln(table, "nothing is paused")
+	} else {
+		fmt.Fprintln(table, "TYPE\tSINCE")
+	}
+	for _, r := range reports {
+		fmt.Fprintf(table, "%s\t%s\n", printable(r.Type), instantText(r.Since))
+	}
+	return table.Flush()
+}

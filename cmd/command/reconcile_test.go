@@ -1,0 +1,196 @@
+package command
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// Beirut's rules in two releases: in the second, clocks stand at +02:30 from
+// October on and at +03:00 from 31 March, 00:00, on.
+const (
+	beirut  = "Asia/Beirut"
+	release = "<+02>-2"
+	another = "<+0230>-2:30<+03>-3,J90/0,J300/0"
+)
+
+// roster is a database with users in Beirut.
+type roster struct {
+	t          *testing.T
+	url        string
+	store      *postgres.Store
+	dirA, dirB string
+}
+
+// born stores a user for each date, who is greeted at 00:15 under the policies,
+// and returns the roster when it follows release 2026a.
+func born(t *testing.T, p calendar.Policies, dates ...string) *roster {
+	t.Helper()
+	r := &roster{t: t, url: pgtest.URL(t), dirA: zoneDir(t, "2026a", beirut, release), dirB: zoneDir(t, "2026b", beirut, another)}
+	conn, err := pgx.Connect(t.Context(), r.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { disconnect(t.Context(), conn) })
+	r.store, err = postgres.New(conn)
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(almanac.Birthday{
+		At:       func(almanac.User) calendar.Clock { return calendar.Clock{Minute: 15} },
+		Policies: p,
+	})
+	require.NoError(t, err)
+	scheduler, err := almanac.NewScheduler(r.store, registry)
+	require.NoError(t, err)
+	for _, date := range dates {
+		_, err := scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: date, Timezone: beirut})
+		require.NoError(t, err)
+	}
+	r.reconcile("--zoneinfo", r.dirA)
+	return r
+}
+
+// reconcile runs the command and returns what it prints.
+func (r *roster) reconcile(args ...string) string {
+	r.t.Helper()
+	got := almanacAt(r.t, today, append([]string{"zones", "reconcile", "--database-url", r.url}, args...)...)
+	require.Equal(r.t, exitOK, got.code, got.errs)
+	require.Empty(r.t, got.errs)
+	return got.out
+}
+
+// offsets returns, by day of the year, how far east of UTC the stored instants hold
+// clocks to stand at the stored wall times.
+func (r *roster) offsets() map[string]string {
+	r.t.Helper()
+	found, err := r.store.Find(r.t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{Limit: 10})
+	require.NoError(r.t, err)
+	offsets := map[string]string{}
+	for _, e := range found.Events {
+		require.Equal(r.t, calendar.Clock{Minute: 15}, e.Wall.Clock)
+		offsets[e.Wall.Date.String()[len("2026-"):]] = offsetText(e.Wall.Labelled().Sub(e.Due))
+	}
+	return offsets
+}
+
+func TestNewerRulesMoveEventsOnce(t *testing.T) {
+	t.Parallel()
+	r := born(t, calendar.Policies{}, "1992-01-15", "1992-07-15")
+	before, after := map[string]string{"01-15": "+02:00", "07-15": "+02:00"}, map[string]string{"01-15": "+02:30", "07-15": "+03:00"}
+	require.Equal(t, before, r.offsets(), "they follow 2026a")
+
+	would := r.reconcile("--zoneinfo", r.dirB, "--dry-run")
+
+	require.Equal(t, `
+ZONE         DATA   CHECKED  MOVED  LEFT  SMALLEST  LARGEST
+Asia/Beirut  2026b  2        2      0     -30m      -1h
+would move 2 events in 1 zone
+`[1:], would)
+	require.Equal(t, before, r.offsets(), "a dry run moves nothing")
+
+	require.JSONEq(t, `{"dryRun": false, "moved": 2, "outdated": [], "zones": [
+		{"zone": "Asia/Beirut", "version": "2026b", "checked": 2, "moved": 2, "left": 0, "smallestSeconds": -1800, "largestSeconds": -3600}
+	]}`, r.reconcile("--zoneinfo", r.dirB, "--json"))
+	require.Equal(t, after, r.offsets())
+
+	require.Contains(t, r.reconcile("--zoneinfo", r.dirB), "\nmoved 0 events in 1 zone\n", "again, nothing is left to do")
+	require.JSONEq(t, `{"dryRun": true, "moved": 0, "outdated": [], "zones": [
+		{"zone": "Asia/Beirut", "version": "2026b", "checked": 2, "moved": 0, "left": 0, "smallestSeconds": 0, "largestSeconds": 0}
+	]}`, r.reconcile("--zoneinfo", r.dirB, "--dry-run", "--json"))
+	require.Equal(t, after, r.offsets())
+}
+
+func TestOlderRulesMoveNothingUnlessTrusted(t *testing.T) {
+	t.Parallel()
+	r := born(t, calendar.Policies{}, "1992-07-15")
+	r.reconcile("--zoneinfo", r.dirB)
+	newer := map[string]string{"07-15": "+03:00"}
+	require.Equal(t, newer, r.offsets())
+
+	require.Equal(t, `
+not known to be newer than the rules that the database follows: Asia/Beirut
+events there stay as they are without --trust
+moved 0 events in 0 zones
+`[1:], r.reconcile("--zoneinfo", r.dirA))
+	require.JSONEq(t, `{"dryRun": false, "moved": 0, "zones": [], "outdated": ["Asia/Beirut"]}`, r.reconcile("--zoneinfo", r.dirA, "--json"))
+	require.Equal(t, `
+ZONE         DATA   CHECKED  MOVED  LEFT  SMALLEST  LARGEST
+Asia/Beirut  2026a  1        1      0     +1h       +1h
+not known to be newer than the rules that the database follows: Asia/Beirut
+events there stay as they are without --trust
+would move 1 event in 1 zone
+`[1:], r.reconcile("--zoneinfo", r.dirA, "--dry-run"))
+	require.Equal(t, newer, r.offsets())
+
+	require.Contains(t, r.reconcile("--zoneinfo", r.dirA, "--trust"), "\nmoved 1 event in 1 zone\n")
+	require.Equal(t, map[string]string{"07-15": "+02:00"}, r.offsets())
+}
+
+func TestEventsWhosePolicyRefusesTheNewRulesAreLeft(t *testing.T) {
+	t.Parallel()
+	r := born(t, calendar.Policies{Gap: calendar.GapReject}, "1992-03-31", "1992-07-15")
+
+	require.Equal(t, `
+ZONE         DATA   CHECKED  MOVED  LEFT  SMALLEST  LARGEST
+Asia/Beirut  2026b  2        1      1     -1h       -1h
+left: their policy refuses the wall time under these rules, so they keep their instant
+moved 1 event in 1 zone
+`[1:], r.reconcile("--zoneinfo", r.dirB))
+	require.Equal(t, map[string]string{"03-31": "+02:00", "07-15": "+03:00"}, r.offsets())
+}
+
+func TestThisMachinesRulesAreUsedUnlessOthersAreNamed(t *testing.T) {
+	t.Parallel()
+	r := born(t, calendar.Policies{}, "1992-07-15")
+
+	var report reconciliation
+	require.NoError(t, json.Unmarshal([]byte(r.reconcile("--trust", "--json")), &report))
+
+	require.Len(t, report.Zones, 1)
+	own, err := calendar.LoadTimezone(beirut)
+	require.NoError(t, err)
+	found, err := r.store.Find(t.Context(), almanac.InZone{beirut}, almanac.Page{Limit: 1})
+	require.NoError(t, err)
+	want, err := own.Resolve(found.Events[0].Wall, calendar.Policies{})
+	require.NoError(t, err)
+	require.Equal(t, want.Instant, found.Events[0].Due)
+}
+
+func TestADatabaseWithoutEvents(t *testing.T) {
+	t.Parallel()
+	dir := zoneDir(t, "2026a", beirut, release)
+	url := pgtest.URL(t)
+	r := almanacAt(t, today, "zones", "reconcile", "--database-url", url, "--zoneinfo", dir)
+	require.Equal(t, result{exitOK, "moved 0 events in 0 zones\n", ""}, r)
+	r = almanacAt(t, today, "zones", "reconcile", "--database-url", url, "--zoneinfo", dir, "--json")
+	require.JSONEq(t, `{"dryRun": false, "moved": 0, "zones": [], "outdated": []}`, r.out)
+}
+
+func TestReconcilingFails(t *testing.T) {
+	t.Parallel()
+	migrated, empty := pgtest.URL(t), pgtest.EmptyURL(t)
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"where nobody listens":    {[]string{"--database-url", "postgres://u:hunter2@127.0.0.1:1/x"}, "failed to connect to "},
+		"on an empty database":    {[]string{"--database-url", empty}, `postgres: edit zone rules: ERROR: schema "almanac" does not exist`},
+		"in a schema that is not": {[]string{"--database-url", migrated, "--schema", "another"}, `postgres: edit zone rules: ERROR: schema "another" does not exist`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := almanacAt(t, today, append([]string{"zones", "reconcile"}, tt.args...)...)
+			require.Equal(t, exitFailed, r.code)
+			require.Empty(t, r.out)
+			require.Regexp(t, "^almanac: ", r.errs)
+			require.Contains(t, r.errs, tt.want)
+			require.NotContains(t, r.errs, "hunter2")
+			require.NotContains(t, r.errs, "--help", "the arguments are right")
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHelpIsNoFailure(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ args, want []string }{
+		"of the program": {[]string{"--help"}, []string{
+			"\n    almanac when --zone ", "\n    almanac zone Europe/Dublin\n", "\n    almanac zones reconcile --dry-run\n",
+			"\n  when --zone=ZONE [flags]\n", "\n  zone <name> [flags]\n", "\n  zones reconcile --database-url=URL [flags]\n",
+			"\n    almanac migrate up\n    almanac doctor\n    almanac stats\n", "\n  doctor --database-url=URL [flags]\n",
+			"exits with 0",
+		}},
+		"of when": {[]string{"when", "-h"}, []string{
+			"\n    almanac when --zone ", "\nWhat happens:\n  --rule=RULE ", "\nWhat the calendar leaves open:\n  --gap=POLICY ",
+			"forward, backward, boundary,", "first, second, reject", "feb28, mar1, skip", "clamp, skip", "-n, --count=N ", "(default 10)",
+		}},
+		"of zone":            {[]string{"zone", "--help"}, []string{"\n    almanac zone ", "<name>", "--zoneinfo=PATH", "($DATABASE_URL)", "(default 4)"}},
+		"of zones reconcile": {[]string{"zones", "reconcile", "-h"}, []string{"\n    almanac zones reconcile ", "required ($DATABASE_URL)", "(default almanac)", "--dry-run", "--trust"}},
+		"of migrate":         {[]string{"migrate", "-h"}, []string{"migrate up --database-url=URL", "migrate down ", "migrate version ", "migrate export "}},
+		"of migrate up":      {[]string{"migrate", "up", "-h"}, []string{"\n    almanac migrate up\n", "required ($DATABASE_URL)", "(default almanac)", "exits with 0"}},
+		"of migrate down":    {[]string{"migrate", "down", "-h"}, []string{"--lose-data", "exits with 0"}},
+		"of migrate version": {[]string{"migrate", "version", "-h"}, []string{"--json", "exits with 0"}},
+		"of migrate export":  {[]string{"migrate", "export", "-h"}, []string{"--layout=LAYOUT", "plain, goose, tern, golang-migrate (default", "-table public.almanac_goose", "x-migrations-table=almanac_migrate", "exits with 0"}},
+		"of doctor":          {[]string{"doctor", "-h"}, []string{"--patience=DURATION", "(default 10m)", "\"warning\"", "exits with 0"}},
+		"of stats":           {[]string{"stats", "-h"}, []string{"--exact", "16 MB", "exits with 0"}},
+		"asked for twice":    {[]string{"zones", "-h", "--help"}, []string{"zones reconcile"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := almanacAt(t, today, tt.args...)
+			if r.code != exitOK || r.errs != "" || strings.Count(r.out, "Usage: ") != 1 {
+				t.Fatalf("exit code %d, %q:\n%s", r.code, r.errs, r.out)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(r.out, want) {
+					t.Errorf("no %q in\n%s", want, r.out)
+				}
+			}
+			if strings.Contains(r.out, "${") {
+				t.Errorf("a variable is left in\n%s", r.out)
+			}
+			for line := range strings.Lines(r.out) {
+				if len(line) > 100 {
+					t.Errorf("a line of %d bytes: %s", len(line), line)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutACommandHelpIsShownAsAFailure(t *testing.T) {
+	t.Parallel()
+	for help, args := range map[string][]string{"Usage: almanac <command>": nil, "Usage: almanac zones <command>": {"zones"}} {
+		if r := almanacAt(t, today, args...); r.code != exitUsage || r.out != "" || !strings.HasPrefix(r.errs, help) {
+			t.Errorf("almanac %q: exit code %d, %q, %q; want %d and %q", args, r.code, r.out, r.errs, exitUsage, help)
+		}
+	}
+}
+
+func TestVersionIsTold(t *testing.T) {
+	t.Parallel()
+	if r := almanacAt(t, today, "--version"); r.code != exitOK || r.errs != "" || !strings.HasPrefix(r.out, "almanac ") || strings.Count(r.out, "\n") != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBadArgumentsAreAllNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	const dublin = `"Europe/Dubln" is not a known time zone; did you mean "Europe/Dublin"?`
+	tests := map[string]struct{ args, want []string }{
+		"an unknown command":     {[]string{"wen"}, []string{`unexpected argument wen, did you mean "when"?`}},
+		"an unknown flag":        {[]string{"when", "--moth-end", "skip"}, []string{`unknown flag --moth-end, did you mean "--month-end"?`}},
+		"an argument too many":   {[]string{"when", "--zone", "UTC", "left"}, []string{"unexpected argument left"}},
+		"no zone to show":        {[]string{"when"}, []string{"--zone is required"}},
+		"no zone to explain":     {[]string{"zone"}, []string{`expected "<name>"`}},
+		"an empty zone":          {[]string{"zone", ""}, []string{"<name> is required"}},
+		"a wrong zone and rule":  {[]string{"when", "--zone", "Europe/Dubln", "--rule", "dayly"}, []string{"--zone: " + dublin, `--rule: "dayly" is not once, daily, weekly, monthly or yearly, and neither an RRULE nor a cron expression`}},
+		"a misspelt zone":        {[]string{"zone", "Europe/Dubln"}, []string{"<name>: " + dublin}},
+		"no zone at all":         {[]string{"zone", "../etc/passwd"}, []string{`<name>: "../etc/passwd" is not a known time zone`}},
+		"changes without number": {[]string{"zone", "UTC", "--changes", "-1"}, []string{`--changes: "-1" is not a number from 0 to 100`}},
+		"everything about zone":  {[]string{"zone", "Europe/Dubln", "--changes", "101", "--zoneinfo", "/no/such"}, []string{"<name>: " + dublin, `--zoneinfo: zoneinfo: "/no/such" does not exist: file does not exist`, `--changes: "101" is not a number from 0 to 100`}},
+		"everything about when": {
+			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp"},
+			[]string{
+				"--zone is required", `--from: "2026-02-29" is not a day of the calendar: February 2026 has 28 days`, `--count: "ten" is not a number from 1 to 1000`,
+				`--rule: invalid recurrence "0 25 * * *": hour "25": "25" is not between 0 and 23`,
+				"--at: does not go with a cron expression", "--on: does not go with a cron expression", "--every: does not go with a cron expression",
+				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, `--every: "0" is not a number from 1 to 10000000`,
+				`--gap: "" is not one of forward, backward, boundary, skip, reject`, `--fold: "third" is not one of first, second, reject`,
+				`--leap-day: "feb27" is not one of feb28, mar1, skip`, `--month-end: "Clamp" is not one of clamp, skip`,
+			},
+		},
+		"no database": {[]string{"zones", "reconcile", "--schema", "pg_x", "--zoneinfo", "/no/such"}, []string{
+			"--database-url or DATABASE_URL is required",
+			`--schema: postgres: "pg_x" is no name for a schema: use a-z, 0-9 and _, at most 63, not beginning with a digit or pg_`,
+			`--zoneinfo: zoneinfo: "/no/such" does not exist: file does not exist`,
+		}},
+		"a database without a port": {[]string{"zones", "reconcile", "--database-url", "postgres://u:hunter2@h:port/x"}, []string{"--database-url: cannot parse `postgres://u:xxxxx@h:port/x`: invalid port"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkMisuse(t, almanacAt(t, today, tt.args...), tt.want...)
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// when shows the next occurrences of a rule.
+//
+// What kong would judge by itself, and one at a time, is text here: understand
+// judges all of it together. The empty default keeps kong from asking for --zone.
+type when struct {
+	Zone  string `help:"The IANA zone; required." placeholder:"ZONE" required:"" default:""`
+	From  string `help:"The first day; today in the zone if left out." placeholder:"YYYY-MM-DD"`
+	Count string `help:"How many occurrences to show (default ${default})." short:"n" placeholder:"N" default:"10"`
+	JSON  bool   `help:"Write JSON." name:"json"`
+
+	Rule     rule     `embed:"" group:"What happens:"`
+	Policies policies `embed:"" group:"What the calendar leaves open:"`
+}
+
+// maxCount is what the library previews at most.
+const maxCount = 1000
+
+// Help is shown below the command's line.
+func (w *when) Help() string {
+	return `A line that begins with "gap" is about a time that clocks skip, one with "fold" about a time that they show twice.
+At a time without an instant nothing happens; it is shown where it would be, and does not count.
+
+    almanac when --zone America/New_York --at 02:30 --from 2026-03-07
+    almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3
+    almanac when --zone Asia/Tokyo --rule "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=4"
+    almanac when --zone UTC --rule "*/15 9-17 * * mon-fri" --json`
+}
+
+// policies are the answers to the questions that a calendar leaves open.
+type policies struct {
+	Gap      string `help:"A time that clocks skip: ${gap} (default ${default})." placeholder:"POLICY" default:"forward"`
+	Fold     string `help:"A time that clocks show twice: ${fold} (default ${default})." placeholder:"POLICY" default:"first"`
+	LeapDay  string `help:"A yearly 29 February: ${leap_day} (default ${default})." placeholder:"POLICY" default:"feb28"`
+	MonthEnd string `help:"A monthly day that a month lacks: ${month_end} (default ${default})." placeholder:"POLICY" default:"clamp"`
+}
+
+// choices are the values of flags that have few, for the help and for oneOf.
+var choices = kong.Vars{
+	"gap":       "forward, backward, boundary, skip, reject",
+	"fold":      "first, second, reject",
+	"leap_day":  "feb28, mar1, skip",
+	"month_end": "clamp, skip",
+	"layout":    "plain, goose, tern, golang-migrate",
+	"format":    "csv, jsonl",
+	"status":    "pending, processing, completed, failed, cancelled",
+	"shell":     "bash, zsh, fish",
+}
+
+func (p *policies) understand() (calendar.Policies, error) {
+	return calendar.Policies{
+		Gap: calendar.GapPolicy(p.Gap), Fold: calendar.FoldPolicy(p.Fold),
+		LeapDay: calendar.LeapDayPolicy(p.LeapDay), MonthEnd: calendar.MonthEndPolicy(p.MonthEnd),
+	}, errors.Join(oneOf("--gap", p.Gap), oneOf("--fold", p.Fold), oneOf("--leap-day", p.LeapDay), oneOf("--month-end", p.MonthEnd))
+}
+
+// question is what the arguments of when ask.
+type question struct {
+	zone     calendar.Timezone
+	rule     calendar.Recurrence
+	policies calendar.Policies
+	from     calendar.Date
+	count    int
+}
+
+func (w *when) understand(now time.Time) (question, error) {
+	zone, errZone, failure := findZone("--zone", calendar.OwnZoneData(), w.Zone)
+	q := question{zone: zone, from: zone.WallTime(now).Date}
+	var errFrom, errCount, errRule, errPolicies error
+	if w.From != "" {
+		var from calendar.Date
+		if from, errFrom = calendar.ParseDate(w.From); errFrom == nil {
+			q.from = from
+		}
+	}
+	q.count, errCount = number("--count", w.Count, 1, maxCount)
+	q.rule, errRule = w.Rule.understand(q.from)
+	q.policies, errPolicies = w.Policies.understand()
+	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies); err != nil {
+		return q, err
+	}
+	return q, failure
+}
+
+// Run shows the occurrences.
+func (w *when) Run(env *environment) error {
+	q, err := w.understand(env.now)
+	if err != nil {
+		return err
+	}
+	a, err := q.answer()
+	a.Rule = w.Rule.Rule
+	var errWrite error
+	if w.JSON {
+		errWrite = writeJSON(env.out, a)
+	} else {
+		errWrite = a.write(env.out, q.count)
+	}
+	return errors.Join(err, errWrite)
+}
+
+// answer is what when shows.
+type answer struct {
+	Zone        string       `json:"zone"`
+	Rule        string       `json:"rule"` // as it was given
+	From        string       `json:"from"`
+	Occurrences []occurrence `json:"occurrences"`
+	LeftOut     []leftOut    `json:"leftOut,omitempty"` // what the rule names among them, and is none
+	Error       string       `json:"error,omitempty"`   // why there are no more
+}
+
+// occurrence is one line of an answer.
+type occurrence struct {
+	Key     string           `json:"key"`
+	Wall    string           `json:"wall"`            // when the rule says
+	Named   string           `json:"named,omitempty"` // the day that it names where the calendar lacks it
+	Shown   string           `json:"shown"`           // what clocks show at the instant
+	Instant time.Time        `json:"instant"`         // UTC
+	Offset  string           `json:"offset"`          // east of UTC
+	Reading calendar.Reading `json:"reading"`         // how often clocks show wall
+	Reason  string           `json:"reason"`
+}
+
+// answer finds the occurrences. Those before an error are in the answer.
+func (q question) answer() (answer, error) {
+	a := answer{Zone: q.zone.String(), From: q.from.String(), Occurrences: []occurrence{}}
+	// A policy can move the first one to the day before; the rule itself begins with q.from.
+	after := calendar.WallTime{Date: q.from}.Labelled().AddDate(0, 0, -3)
+	var last calendar.WallTime
+	for next, err := range calendar.Occurrences(q.rule, q.zone, q.policies, after) {
+		if err != nil {
+			if gone := (*calendar.WallTimeError)(nil); errors.As(err, &gone) {
+				q.leaveOut(&a, last, gone.Wall)
+			}
+			err = q.explain(err)
+			a.Error = bare(err.Error())
+			return a, err
+		}
+		q.leaveOut(&a, last, next.Wall)
+		last = next.Wall
+		a.Occurrences = append(a.Occurrences, occurrenceOf(next))
+		if len(a.Occurrences) == q.count {
+			return a, nil
+		}
+	}
+	q.leaveOut(&a, last, forever)
+	return a, nil
+}
+
+// explain says which flag refuses a wall time.
+func (q question) explain(err error) error {
+	refused := (*calendar.WallTimeError)(nil)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	flag := "--gap"
+	if refused.Reading == calendar.ShownTwice {
+		flag = "--fold"
+	}
+	return fmt.Errorf("%w, which %s reject refuses", err, flag)
+}
+
+func occurrenceOf(o calendar.Occurrence) occurrence {
+	shown := occurrence{
+		Key: o.Key, Wall: o.Wall.String(), Shown: o.Resolution.Shown().String(),
+		Instant: o.Resolution.Instant, Offset: offsetText(o.Resolution.Offset),
+		Reading: o.Resolution.Reading, Reason: o.Reason(),
+	}
+	if o.Named != (calendar.Date{}) {
+		shown.Named = o.Named.String()
+	}
+	return shown
+}
+
+func (a answer) write(out io.Writer, count int) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(a.Occurrences)+len(a.LeftOut) > 0 {
+		fmt.Fprintln(table, "\tWALL TIME\tCLOCKS SHOW\tOFFSET\tINSTANT\tREASON")
+	}
+	left := a.LeftOut
+	leaveOut := func(before int) {
+		for ; len(left) > 0 && left[0].before <= before; left = left[1:] {
+			fmt.Fprintf(table, "%s\t%s\t\t\t\t%s\n", left[0].mark(), left[0].Wall, left[0].reason())
+		}
+	}
+	for i, o := range a.Occurrences {
+		leaveOut(i)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", o.mark(), o.Wall, o.Shown, o.Offset, o.Instant.Format(time.RFC3339), o.Reason)
+	}
+	leaveOut(len(a.Occurrences))
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case a.Error != "" || len(a.Occurrences) == count:
+	case len(a.Occurrences) == 0:
+		_, err = fmt.Fprintf(out, "never from %s on\n", a.From)
+	default:
+		_, err = fmt.Fprintln(out, "and never again")
+	}
+	return err
+}
+
+// mark makes the times that clocks do not show once stand out.
+func (o occurrence) mark() string {
+	switch o.Reading {
+	case calendar.ShownNever:
+		return "gap"
+	case calendar.ShownTwice:
+		return "fold"
+	}
+	return ""
+}

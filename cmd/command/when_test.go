@@ -1,0 +1,235 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAGapIsSeenAtAGlance(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "America/New_York", "--at", "02:30", "--from", "2026-03-07", "--rule", "daily")
+	want := `
+     WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+     2026-03-07T02:30:00  2026-03-07T02:30:00  -05:00  2026-03-07T07:30:00Z  exact
+gap  2026-03-08T02:30:00  2026-03-08T03:30:00  -04:00  2026-03-08T07:30:00Z  moved forward 60 min because clocks skip 02:00–03:00
+     2026-03-09T02:30:00  2026-03-09T02:30:00  -04:00  2026-03-09T06:30:00Z  exact
+     2026-03-10T02:30:00  2026-03-10T02:30:00  -04:00  2026-03-10T06:30:00Z  exact
+     2026-03-11T02:30:00  2026-03-11T02:30:00  -04:00  2026-03-11T06:30:00Z  exact
+     2026-03-12T02:30:00  2026-03-12T02:30:00  -04:00  2026-03-12T06:30:00Z  exact
+     2026-03-13T02:30:00  2026-03-13T02:30:00  -04:00  2026-03-13T06:30:00Z  exact
+     2026-03-14T02:30:00  2026-03-14T02:30:00  -04:00  2026-03-14T06:30:00Z  exact
+     2026-03-15T02:30:00  2026-03-15T02:30:00  -04:00  2026-03-15T06:30:00Z  exact
+     2026-03-16T02:30:00  2026-03-16T02:30:00  -04:00  2026-03-16T06:30:00Z  exact
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+}
+
+func TestAFoldIsSeenAtAGlance(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "america/new_york", "--at", "01:30", "--from", "2025-11-02", "-n", "2")
+	want := `
+      WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+fold  2025-11-02T01:30:00  2025-11-02T01:30:00  -04:00  2025-11-02T05:30:00Z  first of two showings: clocks go back from 02:00 to 01:00
+      2025-11-03T01:30:00  2025-11-03T01:30:00  -05:00  2025-11-03T06:30:00Z  exact
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+}
+
+// instants returns what when finds, to the minute, and its last line if that is no
+// occurrence.
+func instants(t *testing.T, args ...string) (found []string, end string) {
+	t.Helper()
+	args = append([]string{"when"}, args...)
+	shown, asJSON := almanacAt(t, today, args...), almanacAt(t, today, append(args, "--json")...)
+	if shown.code != exitOK || asJSON.code != exitOK {
+		t.Fatalf("almanac %q: exit codes %d and %d: %s%s", args, shown.code, asJSON.code, shown.errs, asJSON.errs)
+	}
+	var a answer
+	if err := json.Unmarshal([]byte(asJSON.out), &a); err != nil {
+		t.Fatalf("almanac %q: %v", args, err)
+	}
+	for _, o := range a.Occurrences {
+		if !strings.Contains(shown.out, o.Instant.Format(time.RFC3339)) {
+			t.Errorf("almanac %q: %s is in JSON only", args, o.Instant)
+		}
+		found = append(found, o.Instant.Format("2006-01-02T15:04"))
+	}
+	if lines := strings.Split(strings.TrimSpace(shown.out), "\n"); !strings.Contains(lines[len(lines)-1], "Z  ") {
+		end = lines[len(lines)-1]
+	}
+	return found, end
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	const never, again = "never from 2026-03-07 on", "and never again"
+	tests := map[string]struct {
+		args []string
+		want string // the first three instants
+		end  string
+	}{
+		"once":                          {[]string{"--rule", "once"}, "2026-03-07T09:00", again},
+		"daily unless asked otherwise":  {nil, "2026-03-07T09:00 2026-03-08T09:00 2026-03-09T09:00", ""},
+		"every ten days":                {[]string{"--rule", "Daily", "--every", "10", "--at", "23:59:59"}, "2026-03-07T23:59 2026-03-17T23:59 2026-03-27T23:59", ""},
+		"weekly on the first day's day": {[]string{"--rule", "weekly"}, "2026-03-07T09:00 2026-03-14T09:00 2026-03-21T09:00", ""},
+		"weekly on two days":            {[]string{"--rule", "weekly", "--on", "mon, Thursday"}, "2026-03-09T09:00 2026-03-12T09:00 2026-03-16T09:00", ""},
+		"every other week":              {[]string{"--rule", "weekly", "--on", "FRI", "--every", "2"}, "2026-03-20T09:00 2026-04-03T09:00 2026-04-17T09:00", ""},
+		"monthly on the first day's":    {[]string{"--rule", "monthly"}, "2026-03-07T09:00 2026-04-07T09:00 2026-05-07T09:00", ""},
+		"monthly on the 31st":           {[]string{"--rule", "monthly", "--on", "31"}, "2026-03-31T09:00 2026-04-30T09:00 2026-05-31T09:00", ""},
+		"monthly on a 31st that is":     {[]string{"--rule", "monthly", "--on", "31", "--month-end", "skip"}, "2026-03-31T09:00 2026-05-31T09:00 2026-07-31T09:00", ""},
+		"monthly on the last day":       {[]string{"--rule", "monthly", "--on", "-1"}, "2026-03-31T09:00 2026-04-30T09:00 2026-05-31T09:00", ""},
+		"yearly":                        {[]string{"--rule", "yearly"}, "2026-03-07T09:00 2027-03-07T09:00 2028-03-07T09:00", ""},
+		"yearly on a leap day":          {[]string{"--rule", "yearly", "--on", "02-29"}, "2027-02-28T09:00 2028-02-29T09:00 2029-02-28T09:00", ""},
+		"yearly on a leap day or later": {[]string{"--rule", "yearly", "--on", "02-29", "--leap-day", "mar1"}, "2027-03-01T09:00 2028-02-29T09:00 2029-03-01T09:00", ""},
+		"yearly on a leap day that is":  {[]string{"--rule", "yearly", "--on", "02-29", "--leap-day", "skip"}, "2028-02-29T09:00 2032-02-29T09:00 2036-02-29T09:00", ""},
+		"an RRULE":                      {[]string{"--rule", "FREQ=MONTHLY;BYDAY=-1FR", "--at", "17:00"}, "2026-03-27T17:00 2026-04-24T17:00 2026-05-29T17:00", ""},
+		"an RRULE that ends":            {[]string{"--rule", "rrule:freq=daily;count=2"}, "2026-03-07T09:00 2026-03-08T09:00", again},
+		"an RRULE that never happens":   {[]string{"--rule", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}, "", never},
+		"a cron expression":             {[]string{"--rule", "*/30 8 * * mon-fri"}, "2026-03-09T08:00 2026-03-09T08:30 2026-03-10T08:00", ""},
+		"a cron word":                   {[]string{"--rule", "@monthly"}, "2026-04-01T00:00 2026-05-01T00:00 2026-06-01T00:00", ""},
+		"a cron expression without day": {[]string{"--rule", "0 0 30 2 *"}, "", never},
+		"midnight of the first day":     {[]string{"--rule", "@hourly"}, "2026-03-07T00:00 2026-03-07T01:00 2026-03-07T02:00", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found, end := instants(t, append([]string{"--zone", "UTC", "--from", "2026-03-07", "-n", "3"}, tt.args...)...)
+			if got := strings.Join(found, " "); got != tt.want || end != tt.end {
+				t.Errorf("when %q = %s %q, want %s %q", tt.args, got, end, tt.want, tt.end)
+			}
+		})
+	}
+}
+
+func TestPoliciesForClocksThatChange(t *testing.T) {
+	t.Parallel()
+	gap := []string{"--at", "02:30", "--from", "2026-03-08"}
+	fold := []string{"--at", "01:30", "--from", "2026-11-01"}
+	tests := map[string]struct {
+		args []string
+		want string // the first instant
+	}{
+		"forward":  {append([]string{"--gap", "forward"}, gap...), "2026-03-08T07:30"},
+		"backward": {append([]string{"--gap", "backward"}, gap...), "2026-03-08T06:30"},
+		"boundary": {append([]string{"--gap", "boundary"}, gap...), "2026-03-08T07:00"},
+		"skip":     {append([]string{"--gap", "skip"}, gap...), "2026-03-09T06:30"},
+		"first":    {append([]string{"--fold", "first"}, fold...), "2026-11-01T05:30"},
+		"second":   {append([]string{"--fold", "second"}, fold...), "2026-11-01T06:30"},
+		"back to the day before, which is still the first day's": {
+			[]string{"--zone", "America/Sao_Paulo", "--from", "2018-11-04", "--at", "00:15", "--gap", "backward"}, "2018-11-04T02:15",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if found, _ := instants(t, append([]string{"-n", "1", "--zone", "America/New_York"}, tt.args...)...); !slices.Equal(found, []string{tt.want}) {
+				t.Errorf("when %q = %q, want %q", tt.args, found, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhatAPolicyRejectsIsExplainedAfterWhatComesBefore(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"a gap":  {[]string{"--gap", "reject", "--at", "02:30", "--from", "2026-03-07"}, "clocks in America/New_York show 2026-03-08T02:30:00 never: clocks skip 02:00–03:00, which --gap reject refuses"},
+		"a fold": {[]string{"--fold", "reject", "--at", "01:30", "--from", "2026-10-31"}, "clocks in America/New_York show 2026-11-01T01:30:00 twice: clocks go back from 02:00 to 01:00, which --fold reject refuses"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"when", "--zone", "America/New_York"}, tt.args...)
+			r := almanacAt(t, today, args...)
+			if r.code != exitFailed || r.errs != "almanac: "+tt.want+"\n" || strings.Count(r.out, "\n") != 2 {
+				t.Errorf("%q: exit code %d, %q, want %d, %q and one occurrence:\n%s", args, r.code, r.errs, exitFailed, tt.want, r.out)
+			}
+			r = almanacAt(t, today, append(args, "--json")...)
+			var a answer
+			if err := json.Unmarshal([]byte(r.out), &a); err != nil || r.code != exitFailed || a.Error != tt.want || len(a.Occurrences) != 1 {
+				t.Errorf("%q: exit code %d, %v, %+v", args, r.code, err, a)
+			}
+		})
+	}
+}
+
+func TestTodayIsWhatTheZoneShows(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string]string{"Pacific/Kiritimati": "2026-03-07T19:00", "UTC": "2026-03-07T09:00"} {
+		if found, _ := instants(t, "--zone", zone, "-n", "1"); !slices.Equal(found, []string{want}) {
+			t.Errorf("today in %s is %q, want %q", zone, found, want)
+		}
+	}
+}
+
+func TestJSONOfWhen(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Asia/Calcutta", "--rule", "monthly", "--on", "30", "--from", "2026-02-01", "-n", "1", "--json")
+	want := `{
+  "zone": "Asia/Calcutta",
+  "rule": "monthly",
+  "from": "2026-02-01",
+  "occurrences": [
+    {
+      "key": "2026-02",
+      "wall": "2026-02-28T09:00:00",
+      "named": "2026-02-30",
+      "shown": "2026-02-28T09:00:00",
+      "instant": "2026-02-28T03:30:00Z",
+      "offset": "+05:30",
+      "reading": "once",
+      "reason": "30 February moved to 28 February"
+    }
+  ]
+}
+`
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("%+v, want:\n%s", r, want)
+	}
+	r = almanacAt(t, today, "when", "--zone", "UTC", "--rule", "0 0 30 2 *", "--from", "2026-01-01", "--json")
+	if !strings.Contains(r.out, "\n  \"occurrences\": []\n") {
+		t.Errorf("no empty list in %s", r.out)
+	}
+}
+
+func TestNumberOfOccurrencesIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 1000} {
+		if found, _ := instants(t, "--zone", "UTC", fmt.Sprintf("--count=%d", n)); len(found) != n {
+			t.Errorf("%d of %d occurrences", len(found), n)
+		}
+	}
+	for _, n := range []string{"0", "1001", "-1", "1e3", ""} {
+		checkMisuse(t, almanacAt(t, today, "when", "--zone", "UTC", "-n", n), fmt.Sprintf("--count: %q is not a number from 1 to 1000", n))
+	}
+}
+
+func TestRulesThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ args, want []string }{
+		"no day of the week":     {[]string{"--rule", "weekly", "--on", "mon,,x"}, []string{`--on: "" is not a day of the week such as mon`, `--on: "x" is not a day of the week such as mon`}},
+		"no day of the month":    {[]string{"--rule", "monthly", "--on", "mon"}, []string{`--on: "mon" is not a day of the month such as 31 or -1`}},
+		"no month is so long":    {[]string{"--rule", "monthly", "--on", "32"}, []string{`--rule: invalid recurrence "monthly": day 32 is neither between 1 and 31 nor between -28 and -1`}},
+		"no day of the year":     {[]string{"--rule", "yearly", "--on", "02-30"}, []string{`--on: "02-30" is not a day of the year such as 02-29`}},
+		"a day for daily":        {[]string{"--on", "mon"}, []string{"--on: does not go with daily"}},
+		"a pace for once":        {[]string{"--rule", "once", "--every", "1"}, []string{"--every: does not go with once"}},
+		"no RRULE":               {[]string{"--rule", "FREQ=DAILY;COUNT=0", "--on", "mon"}, []string{`--rule: invalid recurrence "FREQ=DAILY;COUNT=0": COUNT="0" is not a number from 1 to 10000`, "--on: does not go with an RRULE"}},
+		"a pace beyond the year": {[]string{"--every", "10000001"}, []string{`--every: "10000001" is not a number from 1 to 10000000`}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkMisuse(t, almanacAt(t, today, append([]string{"when", "--zone", "UTC"}, tt.args...)...), tt.want...)
+		})
+	}
+}

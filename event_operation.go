@@ -1,0 +1,108 @@
+package almanac
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// Cancel returns e as CANCELLED, for the given reason, which may be empty and is cut to
+// 1,000 bytes. It counts neither as a claim nor as an attempt. The error is an
+// [*InvalidStateTransitionError] unless e is PENDING.
+func (e Event) Cancel(reason string) (Event, error) {
+	next, err := e.become(Cancelled)
+	if err != nil {
+		return e, err
+	}
+	next.AvailableAt, next.FailureReason = time.Time{}, storable(reason)
+	return next, nil
+}
+
+// RunNow returns e as due at now. If e is delayed before another attempt and its target
+// has passed, RunNow returns e as available at now. The target becomes the start of the
+// present second, because a wall time has whole seconds. Identity, payload and
+// idempotency key stay. RunNow returns an event that is available already unchanged. The
+// error is an [*InvalidStateTransitionError] unless e is PENDING, or if e was claimed
+// before and its target has not passed.
+func (e Event) RunNow(now time.Time) (Event, error) {
+	if e.Status != Pending {
+		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
+	}
+	now = now.UTC()
+	if !e.AvailableAt.After(now) {
+		return e, nil
+	}
+	next := e
+	next.AvailableAt = now
+	if e.ClaimCount == 0 {
+		next.Due = now.Truncate(time.Second)
+		next.AvailableAt = next.Due
+		next.Wall = calendar.StoredTimezone(e.Zone).WallTime(next.Due)
+	} else if now.Before(e.Due) {
+		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its target
+	}
+	next.Version++
+	return next, nil
+}
+
+// Requeue returns a new event that repeats e. It has the series name, the occurrence key,
+// the idempotency key, the payload and the target of e. So a receiver that accepted e
+// after all recognizes the repeat. Its Origin has the id of e. The new event is PENDING
+// at version 1, and available from now on, but not before its target. It is detached: it
+// has no successor, and profile edits do not change it. The error is an
+// [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
+func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
+	if e.Status != Failed && e.Status != Cancelled {
+		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
+	}
+	again := Event{
+		ID: id, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Status: Pending, Due: e.Due,
+		Origin: Origin{Kind: OriginRequeued, From: e.ID},
+		Wall:   e.Wall, Zone: e.Zone, Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
+		AvailableAt: later(now, e.Due).UTC(), ClaimCount: max(e.ClaimCount, 1), Version: 1,
+	}
+	if e.Status == Failed {
+		again.LastError = e.FailureReason
+	}
+	return again, again.check()
+}
+
+// Check checks an edit of the roster. Every [Repository] must call it before it stores
+// the edit. The error is an [*OptimisticLockError] if a changed or removed event is not a
+// PENDING event of the roster, or has another version. It is also an OptimisticLockError
+// if an event to remove was claimed before. It is an [*InvalidStateTransitionError] if an
+// event would become anything but PENDING or CANCELLED. Other errors are those of
+// [CheckChange].
+func (r Roster) Check(wanted Edit) error {
+	for _, to := range wanted.Changed {
+		from, known := r.pending(to.ID)
+		if !known || from.Version != to.Version-1 {
+			return &OptimisticLockError{EventID: to.ID, Expected: to.Version - 1}
+		}
+		if to.Status != Pending && to.Status != Cancelled {
+			return &InvalidStateTransitionError{to.ID, from.Status, to.Status}
+		}
+		if err := CheckChange(from, to); err != nil {
+			return err
+		}
+	}
+	for _, e := range wanted.Removed {
+		if from, known := r.pending(e.ID); !known || from.Version != e.Version || from.ClaimCount > 0 {
+			return &OptimisticLockError{EventID: e.ID, Expected: e.Version}
+		}
+	}
+	return nil
+}
+
+// pending returns a PENDING event of the roster, whether it was claimed before or not.
+func (r Roster) pending(id uuid.UUID) (Event, bool) {
+	for _, e := range slices.Concat(r.Pending, r.InFlight) {
+		if e.ID == id && e.Status == Pending {
+			return e, true
+		}
+	}
+	return Event{}, false
+}

@@ -1,0 +1,152 @@
+package almanac_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// Users are values: an edit makes another.
+func ExampleUser() {
+	ada := must(almanac.NewUser(adaInLondon, spring))
+	name := "Augusta"
+	edited := must(ada.Edit(almanac.ProfileChange{FirstName: &name}, spring.Add(time.Hour)))
+	fmt.Println(ada.Name(), "at version", ada.Version, "in", ada.Timezone)
+	fmt.Println(edited.Name(), "at version", edited.Version)
+	// Output:
+	// Ada Lovelace at version 1 in Europe/London
+	// Augusta Lovelace at version 2
+}
+
+// A profile has the host's data: its own id, text, and attributes for its handlers.
+func ExampleProfile() {
+	scheduler, _ := birthdaysIn()
+	ada := must(scheduler.CreateUser(context.Background(), almanac.Profile{
+		ID:        uuid.MustParse("123e4567-e89b-12d3-a456-426614174000"),
+		FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London",
+		Attributes: json.RawMessage(`{"hireDate": "2020-02-29"}`),
+	}))
+	fmt.Println(ada.User.ID, ada.User.DateOfBirth, string(ada.User.Attributes))
+	// Output: 123e4567-e89b-12d3-a456-426614174000 1990-12-10 {"hireDate": "2020-02-29"}
+}
+
+// The law asks for erasure: nothing is left. An update with an older version is refused.
+func ExampleDeleteOptions() {
+	ctx := context.Background()
+	scheduler, repository := birthdaysIn()
+	ada := must(scheduler.CreateUser(ctx, adaInLondon)).User
+
+	_, err := scheduler.DeleteUser(ctx, ada.ID, almanac.DeleteOptions{Version: ada.Version + 1})
+	fmt.Println(errors.Is(err, almanac.ErrOptimisticLock))
+	must(scheduler.DeleteUser(ctx, ada.ID, almanac.DeleteOptions{Version: ada.Version, AtOnce: true}))
+	_, err = repository.User(ctx, ada.ID)
+	fmt.Println(errors.Is(err, almanac.ErrNotFound))
+	fmt.Println(must(repository.Count(ctx, almanac.ForUser(ada.ID))), "events")
+	// Output:
+	// true
+	// true
+	// 0 events
+}
+
+func ExampleDateOfBirth() {
+	fmt.Println(must(almanac.ParseDateOfBirth("1990-12-10")))
+	_, err := almanac.ParseDateOfBirth("1899-12-31")
+	fmt.Println(err)
+	// Output:
+	// 1990-12-10
+	// almanac: date of birth "1899-12-31" is before 1900-01-01
+}
+
+// Every bad field is named at once, as a form needs it.
+func ExampleValidationError() {
+	now := time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
+	_, err := almanac.NewUser(almanac.Profile{FirstName: "Ada", DateOfBirth: "1990-02-30", Timezone: "Europe/Londn"}, now)
+
+	var invalid *almanac.ValidationError
+	if errors.As(err, &invalid) {
+		for _, f := range invalid.Fields {
+			fmt.Println(f.Field, f.Problem)
+		}
+	}
+	var zone *calendar.InvalidTimezoneError
+	fmt.Println(errors.As(err, &zone), errors.Is(err, almanac.ErrInvalid))
+	// Output:
+	// lastName is empty
+	// dateOfBirth is not a day of the calendar: February 1990 has 28 days
+	// timezone is not a known time zone; did you mean "Europe/London"?
+	// true true
+}
+
+// A change names the version that it was made for. The second of two concurrent changes
+// gets an error, and reads the user again.
+func ExampleOptimisticLockError() {
+	ctx, now := context.Background(), time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		panic(err)
+	}
+	scheduler, err := almanac.NewScheduler(almanactest.NewRepository(func() time.Time { return now }), registry)
+	if err != nil {
+		panic(err)
+	}
+	ada, err := scheduler.CreateUser(ctx, almanac.Profile{
+		FirstName: "Ada", LastName: "Byron", DateOfBirth: "1990-12-10", Timezone: "Europe/London",
+	})
+	if err != nil {
+		panic(err)
+	}
+
+	for _, name := range []string{"King", "Lovelace"} { // both have read version 1
+		changed, err := scheduler.UpdateUser(ctx, ada.User.ID, almanac.ProfileChange{LastName: &name, Version: ada.User.Version})
+		var lost *almanac.OptimisticLockError
+		if errors.As(err, &lost) {
+			fmt.Println("not", name+": no longer at version", lost.Expected)
+			continue
+		}
+		fmt.Println(changed.User.Name(), "at version", changed.User.Version)
+	}
+	// Output:
+	// Ada King at version 2
+	// not Lovelace: no longer at version 1
+}
+
+// Events come a page at a time, in order of creation.
+func ExamplePage() {
+	ctx, now := context.Background(), time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	ada := almanactest.User()
+	var owed []almanac.Event
+	for day := range 5 {
+		owed = append(owed, almanactest.Event(now, almanactest.For(ada), almanactest.DueIn(time.Duration(day)*24*time.Hour)))
+	}
+	if _, _, err := almanactest.CreateUser(ctx, repository, ada, owed...); err != nil {
+		panic(err)
+	}
+
+	for page := (almanac.Page{Limit: 2}); ; {
+		found, err := repository.Find(ctx, almanac.ForUser(ada.ID), page)
+		if err != nil {
+			panic(err)
+		}
+		var days []int
+		for _, e := range found.Events {
+			days = append(days, e.Due.Day())
+		}
+		fmt.Println(days)
+		if page.After = found.Next; found.Next == "" {
+			break
+		}
+	}
+	// Output:
+	// [1 2]
+	// [3 4]
+	// [5]
+}

@@ -1,0 +1,94 @@
+package almanac
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
+)
+
+// Follower is the ability of a handler to store further events in the transaction that
+// ends one of its events. An example is a question about the gift, two days after the
+// birthday.
+type Follower interface {
+	// Follow returns the follow-ups of the event that has ended, besides its successor.
+	// The event is COMPLETED or FAILED, as it will be stored. Follow is called inside a
+	// transaction and can be called again. It must be quick and depend only on its
+	// arguments. After an error, the outcome and the successor are stored, and no
+	// follow-up.
+	Follow(u User, ended Event) ([]FollowUp, error)
+}
+
+// FollowUp is a single event that is detached from the series of its type. It has no
+// successor, unless its handler is a [Follower] too. It keeps its wall time when its user
+// moves.
+type FollowUp struct {
+	// Type is the event type. The handler of this type makes the payload and chooses the
+	// channel.
+	Type string
+	// Occurrence has the wall time and the key. The key has 1 to 90 bytes, and identifies
+	// the follow-up permanently among the user's follow-ups of that type. A follow-up
+	// whose key was used before is left out.
+	Occurrence calendar.Occurrence
+}
+
+// followUps plans the follow-ups of an event that has ended.
+func (s *scheduler) followUps(f Follower, ended Event, u User, now time.Time) ([]Event, error) {
+	list, err := guarded("planning what follows "+ended.Type, func() ([]FollowUp, error) { return f.Follow(u, ended) })
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	var errs []error
+	for _, one := range list {
+		e, err := guarded("planning "+one.Type, func() (Event, error) { return s.followUp(one, ended, u, now) })
+		if err != nil {
+			errs = append(errs, fmt.Errorf("almanac: follow-up %q of %s: %w", excerpt.Of(one.Occurrence.Key, maxDetachedKey), ended.Type, err))
+			continue
+		}
+		events = append(events, e)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return events, nil
+}
+
+func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Event, error) {
+	h, err := s.registry.Handler(f.Type)
+	if err != nil {
+		return Event{}, err
+	}
+	if problem := tokenProblem(f.Occurrence.Key, maxDetachedKey); problem != "" {
+		return Event{}, &ValidationError{[]FieldError{{Field: "key", Problem: problem}}}
+	}
+	e, err := NewEvent(u, h, Occurrence{Occurrence: f.Occurrence})
+	if err != nil {
+		return Event{}, err
+	}
+	e.Origin = Origin{Kind: OriginFollowUp, From: ended.ID}
+	e.ID = successorID(e, ended, now)
+	return e, nil
+}
+
+// followWith returns the function that plans the follow-ups of e, settled by o. It
+// returns nil if the handler is no Follower or the event has not ended.
+func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, time.Time) ([]Event, error) {
+	f, able := h.(Follower)
+	if !able || !o.Status.Terminal() {
+		return nil
+	}
+	return func(u User, now time.Time) ([]Event, error) {
+		ended, err := o.Apply(e, now)
+		if err != nil {
+			return nil, err
+		}
+		events, err := s.followUps(f, ended, u, now)
+		for i := range events {
+			events[i] = s.stampHere(events[i], now)
+		}
+		return events, err
+	}
+}

@@ -1,0 +1,178 @@
+package almanac_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// party is a series after which guests are asked how it was.
+type party struct {
+	series
+	follow func(u almanac.User, ended almanac.Event) ([]almanac.FollowUp, error)
+}
+
+func (p party) Follow(u almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+	return p.follow(u, ended)
+}
+
+// question is what happens only after something else.
+type question struct{}
+
+func (question) EventType() string { return "QUESTION" }
+func (question) Next(almanac.User, time.Time) (calendar.Occurrence, error) {
+	return calendar.Occurrence{}, calendar.ErrNoOccurrence
+}
+
+func (question) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	return json.Marshal(map[string]string{"key": o.Key, "name": u.FirstName})
+}
+func (question) Channel(almanac.Event) almanac.Channel { return almanac.ChannelWebhook }
+
+func TestFollowUpsAreStoredWithTheOutcome(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}, nil}
+			asked := calendar.WallTimeOf(time.Now().UTC().Add(48 * time.Hour))
+			digest.follow = func(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+				require.Equal(t, almanac.Completed, ended.Status)
+				return []almanac.FollowUp{{"QUESTION", calendar.Occurrence{Key: "how-was-" + ended.OccurrenceKey, Wall: asked}}}, nil
+			}
+			owed := owe(t, w.store, digest.series)
+
+			scheduler := w.runAll(t, []almanac.EventHandler{digest, question{}})
+
+			w.await(t, almanac.EventCompleted)
+			successor, follows := w.await(t, almanac.EventCreated), w.await(t, almanac.EventCreated)
+			require.NoError(t, w.stop())
+			require.Equal(t, "DIGEST", successor.Type)
+			require.Equal(t, "QUESTION", follows.Type)
+			require.Equal(t, "how-was-"+owed.OccurrenceKey, follows.OccurrenceKey, "as the handler gave it")
+			require.Equal(t, almanac.Origin{Kind: almanac.OriginFollowUp, From: owed.ID}, follows.Origin)
+			require.Equal(t, asked, follows.Wall)
+			require.Equal(t, w.event(t, follows), follows)
+			user, err := w.store.User(t.Context(), owed.UserID)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"key": "how-was-`+owed.OccurrenceKey+`", "name": "`+user.FirstName+`"}`, string(follows.Payload))
+
+			moved, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{Timezone: ptr("Pacific/Kiritimati"), FirstName: ptr("Augusta")})
+			require.NoError(t, err)
+			require.Len(t, moved.Moved, 1, "at the same wall time in the new zone")
+			is := moved.Moved[0]
+			require.Equal(t, []any{follows.ID, follows.OccurrenceKey, follows.Wall, "Pacific/Kiritimati"}, []any{is.ID, is.OccurrenceKey, is.Wall, is.Zone})
+			require.JSONEq(t, `{"key": "how-was-`+owed.OccurrenceKey+`", "name": "Augusta"}`, string(is.Payload))
+		})
+	}
+}
+
+// Clocks of a user's new zone may never show what a follow-up waits for.
+func TestASkippedFollowUpIsRemoved(t *testing.T) {
+	t.Parallel()
+	berlin := must(calendar.LoadTimezone("Europe/Berlin"))
+	change, _ := berlin.NextChange(time.Now().Add(48 * time.Hour))
+	for change.Width() < 0 {
+		change, _ = berlin.NextChange(change.At)
+	}
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}, nil}
+			digest.follow = func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+				never := calendar.Occurrence{Key: "a", Wall: change.From(), Policies: calendar.Policies{Gap: calendar.GapSkip}}
+				return []almanac.FollowUp{{"QUESTION", never}}, nil
+			}
+			owed := owe(t, w.store, digest.series)
+			scheduler := w.runAll(t, []almanac.EventHandler{digest, question{}})
+			w.await(t, almanac.EventCompleted)
+			w.await(t, almanac.EventCreated)
+			follows := w.await(t, almanac.EventCreated)
+			require.NoError(t, w.stop())
+			require.Equal(t, "QUESTION", follows.Type)
+
+			moved, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{Timezone: ptr("Europe/Berlin")})
+
+			require.NoError(t, err)
+			require.Len(t, moved.Removed, 1)
+			require.Equal(t, follows.ID, moved.Removed[0].ID)
+		})
+	}
+}
+
+func TestAFollowUpHasNoSuccessor(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}, nil}
+			digest.follow = func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+				at, utc := calendar.WallTimeOf(time.Now().UTC()), calendar.StoredTimezone("UTC")
+				return []almanac.FollowUp{
+					{"QUESTION", calendar.Occurrence{Key: "a", Wall: at, Zone: utc}}, {"QUESTION", calendar.Occurrence{Key: "b", Wall: at, Zone: utc}},
+				}, nil
+			}
+			owe(t, w.store, digest.series)
+
+			w.runAll(t, []almanac.EventHandler{digest, question{}}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+
+			for range 3 {
+				w.await(t, almanac.EventCompleted)
+			}
+			require.NoError(t, w.stop())
+			require.Len(t, w.all(t), 3)
+			for _, e := range w.all(t) {
+				require.Equal(t, almanac.Completed, e.Status)
+			}
+		})
+	}
+}
+
+func TestAnOutcomeIsStoredWhenFollowFails(t *testing.T) {
+	t.Parallel()
+	at := calendar.WallTimeOf(time.Now().UTC())
+	tests := map[string]func(almanac.User, almanac.Event) ([]almanac.FollowUp, error){
+		"the handler fails":  func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) { return nil, errors.New("no idea") },
+		"the handler panics": func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) { panic("no idea") },
+		"of an unknown type": func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+			return []almanac.FollowUp{{"UNKNOWN", calendar.Occurrence{Key: "a", Wall: at}}}, nil
+		},
+		"without a key": func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+			return []almanac.FollowUp{{"QUESTION", calendar.Occurrence{Wall: at}}}, nil
+		},
+		"with a long key": func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+			return []almanac.FollowUp{{"QUESTION", calendar.Occurrence{Key: strings.Repeat("k", 91), Wall: at}}}, nil
+		},
+		"on the 30th of Feb.": func(almanac.User, almanac.Event) ([]almanac.FollowUp, error) {
+			return []almanac.FollowUp{{"QUESTION", calendar.Occurrence{Key: "a", Wall: calendar.WallTime{Date: calendar.Date{Year: 2027, Month: 2, Day: 30}}}}}, nil
+		},
+	}
+	for name, follow := range tests {
+		for where, repository := range onBoth {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				w, r := openOn(repository(t)), new(receiver)
+				digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}, follow}
+				owed := owe(t, w.store, digest.series)
+
+				w.runAll(t, []almanac.EventHandler{digest, question{}})
+
+				w.await(t, almanac.EventCompleted)
+				w.await(t, almanac.EventCreated)
+				require.NoError(t, w.stop())
+				require.Equal(t, almanac.Completed, w.event(t, owed).Status)
+				require.Len(t, w.all(t), 2, "the series goes on")
+			})
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package almanac
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/excerpt"
+)
+
+// TypeReminder is the default event type of [Reminder].
+const TypeReminder = "REMINDER"
+
+// Reminder is the ready-made handler for the appointments of users, up to 100 for each
+// user. Each appointment happens once and has a name. Two appointments at the same
+// instant are two events. The zero Reminder takes the appointments from the user's
+// attribute "reminders", an object by name,
+//
+//	{"reminders": {"dentist": {"at": "2027-03-15T09:00:00", "message": "Brush your teeth"}}}
+//
+// and reminds by webhook. To add, move or remove an appointment, change the attribute
+// (see [ProfileChange].Merge). An appointment that moves to a later wall time is reminded
+// of again.
+type Reminder struct {
+	Execution
+	// Type is the event type. Empty means TypeReminder.
+	Type string
+	// Attribute is the name of the user's attribute that has the appointments. Empty
+	// means "reminders".
+	Attribute string
+	// Policies say how wall times that clocks skip or show twice are resolved. The zero
+	// Policies mean the defaults.
+	Policies calendar.Policies
+	// Via is the channel. Empty means ChannelWebhook.
+	Via Channel
+}
+
+// Appointment is one appointment in the attribute that a [Reminder] uses.
+type Appointment struct {
+	At       calendar.WallTime // "2027-03-15T09:00:00"
+	Timezone calendar.Timezone // an IANA name; zero means the user's zone, also after the user has moved
+	Message  string
+}
+
+// appointment is the JSON form of an Appointment.
+type appointment struct {
+	At       string `json:"at"`
+	Timezone string `json:"timezone,omitempty"`
+	Message  string `json:"message"`
+}
+
+// MarshalJSON encodes a as {"at": …, "timezone": …, "message": …}.
+func (a Appointment) MarshalJSON() ([]byte, error) {
+	return json.Marshal(appointment{a.At.String(), a.Timezone.String(), a.Message})
+}
+
+// UnmarshalJSON decodes the form that MarshalJSON encodes. The error joins those of
+// [calendar.ParseWallTime] and [calendar.LoadTimezone].
+func (a *Appointment) UnmarshalJSON(text []byte) error {
+	var raw appointment
+	if json.Unmarshal(text, &raw) != nil {
+		return errors.New(`almanac: an appointment is an object with the texts "at", "timezone" and "message"`)
+	}
+	at, errAt := calendar.ParseWallTime(raw.At)
+	var zone calendar.Timezone
+	var errZone error
+	if raw.Timezone != "" {
+		zone, errZone = calendar.LoadTimezone(raw.Timezone)
+	}
+	if err := errors.Join(errAt, errZone); err != nil {
+		return err
+	}
+	*a = Appointment{at, zone, raw.Message}
+	return nil
+}
+
+// EventType returns r.Type, or [TypeReminder].
+func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
+
+// maxAppointments limits the work of planning, which reads all appointments for each of
+// them.
+const maxAppointments = 100
+
+// Appointments returns u's appointments, by name. The error is a [*ValidationError] that
+// names every invalid appointment.
+func (r Reminder) Appointments(u User) (map[string]Appointment, error) {
+	name := orElse(r.Attribute, "reminders")
+	var raw map[string]json.RawMessage
+	if _, err := attribute(u, name, &raw); err != nil {
+		return nil, err
+	}
+	if len(raw) > maxAppointments {
+		return nil, badAttribute(name, fmt.Sprintf("has %d members, more than %d", len(raw), maxAppointments))
+	}
+	var bad ValidationError
+	appointments := make(map[string]Appointment, len(raw))
+	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		field := fmt.Sprintf("attributes.%s.%s", name, excerpt.Of(key, maxSeriesName))
+		if problem := tokenProblem(key, maxSeriesName); problem != "" {
+			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "has a name that " + problem})
+		}
+		var a Appointment
+		if err := json.Unmarshal(raw[key], &a); err != nil {
+			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: "is no appointment: " + clausesOf(err), Err: err})
+			continue
+		}
+		appointments[key] = a
+	}
+	if len(bad.Fields) > 0 {
+		return nil, &bad
+	}
+	return appointments, nil
+}
+
+// clausesOf returns the texts of the errors joined in err, without the package prefix of
+// each.
+func clausesOf(err error) string {
+	clauses := strings.Split(err.Error(), "\n")
+	for i, clause := range clauses {
+		if _, says, ok := strings.Cut(clause, ": "); ok {
+			clauses[i] = says
+		}
+	}
+	return strings.Join(clauses, "; ")
+}
+
+// Series returns the names of the appointments.
+func (r Reminder) Series(u User) ([]string, error) {
+	appointments, err := r.Appointments(u)
+	return slices.Collect(maps.Keys(appointments)), err
+}
+
+// NextIn returns the appointment of that name, if its instant is after the given instant.
+func (r Reminder) NextIn(u User, name string, after time.Time) (calendar.Occurrence, error) {
+	appointments, err := r.Appointments(u)
+	if err != nil {
+		return calendar.Occurrence{}, err
+	}
+	a, ok := appointments[name]
+	if !ok {
+		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no appointment %q", calendar.ErrNoOccurrence, u.ID, name)
+	}
+	zone := a.Timezone
+	if zone.IsZero() {
+		zone = u.Timezone
+	}
+	return calendar.Next(calendar.Once{At: a.At}, zone, r.Policies, after)
+}
+
+// Next returns the earliest of all appointments after the given instant.
+func (r Reminder) Next(u User, after time.Time) (calendar.Occurrence, error) {
+	return firstOf(r, u, after)
+}
+
+// firstOf returns the earliest next occurrence among a handler's series.
+func firstOf(h MultiSeries, u User, after time.Time) (calendar.Occurrence, error) {
+	names, err := h.Series(u)
+	if err != nil {
+		return calendar.Occurrence{}, err
+	}
+	slices.Sort(names)
+	var first calendar.Occurrence
+	var due time.Time
+	for _, name := range names {
+		o, err := h.NextIn(u, name, after)
+		if errors.Is(err, calendar.ErrNoOccurrence) {
+			continue
+		}
+		if err != nil {
+			return calendar.Occurrence{}, err
+		}
+		r, err := o.Resolve()
+		if err != nil {
+			return calendar.Occurrence{}, err
+		}
+		if due.IsZero() || r.Instant.Before(due) {
+			first, due = o, r.Instant
+		}
+	}
+	if due.IsZero() {
+		return calendar.Occurrence{}, fmt.Errorf("%w after %s", calendar.ErrNoOccurrence, u.Timezone.WallTime(after))
+	}
+	return first, nil
+}
+
+// Payload returns {"name": …, "message": …}.
+func (r Reminder) Payload(u User, o Occurrence) (json.RawMessage, error) {
+	appointments, err := r.Appointments(u)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Name    string `json:"name"`
+		Message string `json:"message"`
+	}{o.Series, appointments[o.Series].Message})
+}
+
+// Channel returns r.Via, or [ChannelWebhook].
+func (r Reminder) Channel(Event) Channel { return orElse(r.Via, ChannelWebhook) }
+
+// Recurring is the ready-made handler for events that follow a rule, such as a weekly
+// digest or a rent reminder on the first of each month. Type and Rule are required.
+//
+//	almanac.Recurring{
+//		Type: "DIGEST",
+//		Rule: func(almanac.User) (calendar.Recurrence, error) {
+//			return calendar.Weekly{On: []time.Weekday{time.Monday}, At: calendar.Clock{Hour: 8}}, nil
+//		},
+//	}
+type Recurring struct {
+	Execution
+	// Type is the event type.
+	Type string
+	// Rule returns u's recurrence. It must depend only on u. A nil Recurrence, or an
+	// error that matches [calendar.ErrNoOccurrence], means that u has no occurrence.
+	Rule func(u User) (calendar.Recurrence, error)
+	// Message returns the text. Nil means an empty text.
+	Message func(u User, o Occurrence) string
+	// Policies say how wall times that clocks skip or show twice, and dates that do not
+	// exist, are resolved. The zero Policies mean the defaults.
+	Policies calendar.Policies
+	// Via is the channel. Empty means ChannelWebhook.
+	Via Channel
+}
+
+// EventType returns r.Type.
+func (r Recurring) EventType() string { return r.Type }
+
+// Next returns the first occurrence of u's rule strictly after the given instant, in u's
+// zone.
+func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
+	if r.Rule == nil {
+		return calendar.Occurrence{}, &calendar.InvalidRecurrenceError{Rule: r.Type, Problems: []string{"the handler has no rule"}}
+	}
+	rule, err := r.Rule(u)
+	if err != nil {
+		return calendar.Occurrence{}, err
+	}
+	if rule == nil {
+		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no rule", calendar.ErrNoOccurrence, u.ID)
+	}
+	return calendar.Next(rule, u.Timezone, r.Policies, after)
+}
+
+// Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key.
+func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
+	message := ""
+	if r.Message != nil {
+		message = r.Message(u, o)
+	}
+	return json.Marshal(struct {
+		Message    string `json:"message"`
+		Occurrence string `json:"occurrence"`
+	}{message, o.Key})
+}
+
+// Channel returns r.Via, or [ChannelWebhook].
+func (r Recurring) Channel(Event) Channel { return orElse(r.Via, ChannelWebhook) }

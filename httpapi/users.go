@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+func (a *api) createUser(r *http.Request) (reply, error) {
+	var bad complaints
+	queryOf(r, &bad)
+	key := keyOf(r, &bad)
+	change, ok := decodeProfile(r, &bad, replaceAttributes)
+	if !ok {
+		return reply{}, bad.problem()
+	}
+	a.judgeAttributes(change, &bad)
+	profile := profileOf(change, &bad)
+	if bad.any() {
+		return reply{}, a.complainOfProfile(r, profile, &bad)
+	}
+	if key != "" {
+		var err error
+		if profile, err = a.withKey(r, key, profile); err != nil {
+			return reply{}, err
+		}
+	}
+	created, err := a.planner.CreateUser(r.Context(), profile)
+	if key != "" && errors.Is(err, almanac.ErrExists) {
+		created, err = a.createdBefore(r, profile)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{
+		status:   http.StatusCreated,
+		location: "/user/" + created.User.ID.String(),
+		etag:     etagOf(created.User),
+		body:     createdOf(created),
+	}, nil
+}
+
+// profileOf returns a profile with the given fields, and complains about missing ones.
+func profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profile {
+	required := func(field string, text *string) string {
+		if text == nil {
+			bad.add(field, "is required")
+			return ""
+		}
+		return *text
+	}
+	return almanac.Profile{
+		FirstName:   required("firstName", c.FirstName),
+		LastName:    required("lastName", c.LastName),
+		DateOfBirth: required("dateOfBirth", c.DateOfBirth),
+		Timezone:    required("timezone", c.Timezone),
+		Attributes:  c.Attributes,
+	}
+}
+
+// complainOfProfile adds the domain's complaints about the fields that could be read, so
+// that the answer names every wrong field.
+func (a *api) complainOfProfile(r *http.Request, p almanac.Profile, bad *complaints) error {
+	now, err := a.reader.Now(r.Context())
+	if err != nil {
+		return err
+	}
+	_, err = almanac.NewUser(p, now)
+	bad.addAll(err)
+	return bad.problem()
+}
+
+func (a *api) user(r *http.Request) (reply, error) {
+	var bad complaints
+	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
+	queryOf(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	u, err := a.reader.User(r.Context(), id)
+	switch {
+	case err != nil:
+		return reply{}, err
+	case !conditions.matches(u):
+		return reply{}, preconditionFailed()
+	case conditions.excludes(u):
+		return reply{status: http.StatusNotModified, etag: etagOf(u)}, nil
+	}
+	return reply{status: http.StatusOK, etag: etagOf(u), body: userAnswer{userOf(u)}}, nil
+}
+
+// pathAlone returns the id of a request that takes no query parameters.
+func pathAlone(r *http.Request) (uuid.UUID, error) {
+	var bad complaints
+	id := idOf(r, &bad)
+	queryOf(r, &bad)
+	if bad.any() {
+		return id, bad.problem()
+	}
+	return id, nil
+}
+
+func (a *api) updateUser(r *http.Request) (reply, error) { return a.change(r, replaceAttributes) }
+
+const mergePatch = "application/merge-patch+json"
+
+// patchUser requires a Content-Type, because the same body means something else in another
+// patch format.
+func (a *api) patchUser(r *http.Request) (reply, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != mergePatch {
+		p := newProblem(http.StatusUnsupportedMediaType, "a patch must be "+mergePatch)
+		p.header = http.Header{"Accept-Patch": {mergePatch}}
+		return reply{}, p
+	}
+	return a.change(r, mergeAttributes)
+}
+
+func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
+	var bad complaints
+	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
+	queryOf(r, &bad)
+	change, ok := decodeProfile(r, &bad, take)
+	if !ok || bad.of["id"] {
+		return reply{}, bad.problem()
+	}
+	a.judgeAttributes(change, &bad)
+	if bad.any() {
+		return reply{}, a.complainOfChange(r, id, change, &bad)
+	}
+	var err error
+	if change.Version, err = a.expected(r, id, conditions); err != nil {
+		return reply{}, err
+	}
+	result, err := a.apply(r.Context(), id, change)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusOK, etag: etagOf(result.User), body: updatedOf(result)}, nil
+}
+
+// apply stores a change. It does not pass on an empty change, because replanning would
+// raise the versions of the user's events.
+func (a *api) apply(ctx context.Context, id uuid.UUID, c almanac.ProfileChange) (almanac.UpdateUserResult, error) {
+	if isEmpty(c) {
+		u, err := a.reader.User(ctx, id)
+		return almanac.UpdateUserResult{User: u}, err
+	}
+	if err := a.enter(ctx, id); err != nil {
+		return almanac.UpdateUserResult{}, err
+	}
+	defer a.leave(id)
+	return a.planner.UpdateUser(ctx, id, c)
+}
+
+func isEmpty(c almanac.ProfileChange) bool {
+	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Timezone}
+	return c.Attributes == nil && c.Merge == nil && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
+}
+
+// complainOfChange is like complainOfProfile, for a change of the given user.
+func (a *api) complainOfChange(r *http.Request, id uuid.UUID, c almanac.ProfileChange, bad *complaints) error {
+	u, err := a.reader.User(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	now, err := a.reader.Now(r.Context())
+	if err != nil {
+		return err
+	}
+	_, err = u.Edit(c, now)
+	bad.addAll(err)
+	return bad.problem()
+}
+
+func (a *api) deleteUser(r *http.Request) (reply, error) {
+	var bad complaints
+	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
+	var options almanac.DeleteOptions
+	if erase, ok := queryOf(r, &bad, "erase")["erase"]; ok {
+		if erase != "now" {
+			bad.add("erase", "is not now")
+		}
+		options.AtOnce = true
+	}
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	var err error
+	if options.Version, err = a.expected(r, id, conditions); err != nil {
+		return reply{}, err
+	}
+	if err := a.enter(r.Context(), id); err != nil {
+		return reply{}, err
+	}
+	defer a.leave(id)
+	if _, err := a.planner.DeleteUser(r.Context(), id, options); err != nil {
+		return reply{}, err
+	}
+	return reply{status: http.StatusNoContent}, nil
+}

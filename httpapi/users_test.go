@@ -1,0 +1,187 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+func TestCreateAnswersThePersonAndTheirBirthday(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+
+	a := s.send("POST", "/user", grace, "Content-Type: application/json; charset=utf-8")
+
+	require.Equal(t, http.StatusCreated, a.status, a.body)
+	require.Equal(t, "application/json", a.header.Get("Content-Type"))
+	answer := s.object(a)
+	user := answer["user"].(map[string]any)
+	require.Equal(t, "/user/"+user["id"].(string), a.header.Get("Location"))
+	event := answer["nextBirthdayEvent"].(map[string]any)
+	require.Equal(t, map[string]any{
+		"id": user["id"], "firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09",
+		"timezone": "America/New_York", "version": 1.0,
+		"createdAt": "2026-03-01T12:00:00.000Z", "updatedAt": "2026-03-01T12:00:00.000Z",
+	}, user)
+	require.Equal(t, map[string]any{
+		"id": event["id"], "userId": user["id"], "eventType": "BIRTHDAY", "occurrenceKey": "2026", "status": "PENDING",
+		"targetTimestampUTC": "2026-12-09T14:00:00.000Z", "targetTimestampLocal": "2026-12-09T09:00:00",
+		"targetTimezone": "America/New_York", "executedAt": nil, "failureReason": nil, "retryCount": 0.0, "version": 1.0,
+		"idempotencyKey":  event["idempotencyKey"],
+		"deliveryPayload": map[string]any{"message": "Hey, Grace Hopper it's your birthday"},
+		"createdAt":       "2026-03-01T12:00:00.000Z", "updatedAt": "2026-03-01T12:00:00.000Z",
+	}, event)
+	require.Regexp(t, `^event-[0-9a-f]{16}$`, event["idempotencyKey"])
+}
+
+func TestAttributesAreStoredAndReturned(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+
+	user, _ := s.create(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":{"hired":"2020-01-01"}}`)
+
+	require.Equal(t, map[string]any{"hired": "2020-01-01"}, user["attributes"])
+}
+
+func TestUserIsFoundById(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	user, _ := s.create(grace)
+
+	a := s.send("GET", "/user/"+user["id"].(string), "")
+
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, map[string]any{"user": user}, s.object(a))
+}
+
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change      string
+		rescheduled float64
+		changed     map[string]any // of the user
+		due         string
+		version     float64 // of the event
+	}{
+		"nothing changes nothing": {`{}`, 0, map[string]any{"version": 1.0}, "2026-12-09T14:00:00.000Z", 1},
+		"a name changes the words but not the time": {`{"firstName":"Amazing"}`, 0,
+			map[string]any{"firstName": "Amazing", "lastName": "Hopper", "version": 2.0}, "2026-12-09T14:00:00.000Z", 2},
+		"a zone moves the instant": {`{"timezone":"asia/tokyo"}`, 1,
+			map[string]any{"timezone": "Asia/Tokyo", "version": 2.0}, "2026-12-09T00:00:00.000Z", 2},
+		"a birthday moves the day": {`{"dateOfBirth":"1906-12-10"}`, 1,
+			map[string]any{"dateOfBirth": "1906-12-10", "version": 2.0}, "2026-12-10T14:00:00.000Z", 2},
+		"all at once": {`{"firstName":"A","lastName":"B","dateOfBirth":"1906-07-01","timezone":"UTC"}`, 1,
+			map[string]any{"firstName": "A", "lastName": "B", "dateOfBirth": "1906-07-01", "timezone": "UTC"}, "2026-07-01T09:00:00.000Z", 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			user, event := s.create(grace)
+
+			a := s.send("PUT", "/user/"+user["id"].(string), tt.change)
+
+			require.Equal(t, http.StatusOK, a.status, a.body)
+			answer := s.object(a)
+			require.Subset(t, answer["user"], tt.changed)
+			require.Equal(t, map[string]any{"rescheduled": tt.rescheduled, "skipped": 0.0, "skippedEventIds": []any{}}, answer["reschedule"])
+			stored := s.object(s.send("GET", "/events/"+event["id"].(string), ""))["event"].(map[string]any)
+			require.Equal(t, tt.due, stored["targetTimestampUTC"])
+			require.Equal(t, tt.version, stored["version"])
+		})
+	}
+}
+
+func TestUpdateNamesTheEventsInFlight(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	user, _ := s.create(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-03-02","timezone":"Asia/Tokyo"}`)
+	id := uuid.MustParse(user["id"].(string))
+	_, err := s.scheduler.UpdateUser(t.Context(), id, almanac.ProfileChange{})
+	require.NoError(t, err)
+	found, err := s.repository.Find(t.Context(), almanac.ForUser(id), almanac.Page{})
+	require.NoError(t, err)
+	claimed, err := found.Events[0].Claim(uuid.New())
+	require.NoError(t, err)
+	_, err = s.repository.Update(t.Context(), claimed, found.Events[0].Version)
+	require.NoError(t, err)
+
+	a := s.send("PUT", "/user/"+id.String(), `{"timezone":"Europe/Paris"}`)
+
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.Equal(t, map[string]any{
+		"rescheduled": 0.0, "skipped": 1.0, "skippedEventIds": []any{claimed.ID.String()},
+	}, s.object(a)["reschedule"])
+}
+
+func TestDeleteForgetsThePersonAndTheirEvents(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	user, event := s.create(grace)
+	path := "/user/" + user["id"].(string)
+
+	a := s.send("DELETE", path, "")
+
+	require.Equal(t, http.StatusNoContent, a.status)
+	require.Empty(t, a.body)
+	s.problem(s.send("GET", path, ""), http.StatusNotFound)
+	s.problem(s.send("DELETE", path, ""), http.StatusNotFound)
+	s.problem(s.send("GET", "/events/"+event["id"].(string), ""), http.StatusNotFound)
+	s.nothing()
+}
+
+// While events are in flight, a deleted user is hidden. An erased user is gone, together
+// with their events.
+func TestDeleteErasesNowOrWhenTheLastDeliveryHasEnded(t *testing.T) {
+	t.Parallel()
+	for query, tt := range map[string]struct{ left, again int }{
+		"":           {1, http.StatusNoContent},
+		"?erase=now": {0, http.StatusNotFound},
+	} {
+		s := open(t)
+		user, event := s.create(grace)
+		stored, err := s.repository.Event(t.Context(), uuid.MustParse(event["id"].(string)))
+		require.NoError(t, err)
+		claimed, err := stored.Claim(uuid.New())
+		require.NoError(t, err)
+		_, err = s.repository.Update(t.Context(), claimed, stored.Version)
+		require.NoError(t, err)
+		path := "/user/" + user["id"].(string)
+
+		for _, wrong := range []string{"?erase=later", "?erase=", "?erase=now&erase=now", "?Erase=now"} {
+			s.problem(s.send("DELETE", path+wrong, ""), http.StatusBadRequest)
+		}
+		require.Equal(t, http.StatusOK, s.send("GET", path, "").status, "nothing was done")
+		require.Equal(t, http.StatusNoContent, s.send("DELETE", path+query, "").status)
+		s.problem(s.send("GET", path, ""), http.StatusNotFound)
+		n, err := s.repository.Count(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.left, n, query)
+		require.Equal(t, tt.again, s.send("DELETE", path+"?erase=now", "").status, query)
+	}
+}
+
+func TestABirthDateOfTodayIsJudgedInTheUsersZone(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	born := dateIn(t, "Pacific/Auckland", today)
+
+	s.create(`{"firstName":"A","lastName":"B","dateOfBirth":"` + born + `","timezone":"Pacific/Auckland"}`)
+	a := s.send("POST", "/user", `{"firstName":"A","lastName":"B","dateOfBirth":"`+born+`","timezone":"America/New_York"}`)
+
+	require.Equal(t, map[string]string{"dateOfBirth": "is in the future"}, s.complaints(a))
+}
+
+// dateIn returns the date in the zone.
+func dateIn(t *testing.T, zone string, at time.Time) string {
+	t.Helper()
+	z, err := calendar.LoadTimezone(zone)
+	require.NoError(t, err)
+	return z.WallTime(at).Date.String()
+}

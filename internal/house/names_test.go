@@ -1,0 +1,40 @@
+package house_test
+
+import (
+	"go/ast"
+	"path"
+	"strings"
+	"testing"
+)
+
+// TestDocumentationNamesEveryType wants the documentation of the two packages that users read
+// first to name each exported type, in a group with others of the same subject.
+func TestDocumentationNamesEveryType(t *testing.T) {
+	t.Parallel()
+	files := tree(t)
+	for _, dir := range []string{".", "calendar"} {
+		var text string
+		for _, f := range files {
+			if path.Dir(f.path) == dir && path.Base(f.path) == "doc.go" && f.Doc != nil {
+				text = f.Doc.Text()
+			}
+		}
+		for _, f := range files {
+			if f.test || path.Dir(f.path) != dir {
+				continue
+			}
+			for _, decl := range f.Decls {
+				group, ok := decl.(*ast.GenDecl)
+				if !ok {
+					continue
+				}
+				for _, spec := range group.Specs {
+					one, ok := spec.(*ast.TypeSpec)
+					if ok && one.Name.IsExported() && !strings.Contains(text, "["+one.Name.Name+"]") && !strings.Contains(text, "[*"+one.Name.Name+"]") {
+						f.breaks(t, one.Pos(), one.Name.Name+" is not in the documentation of the package")
+					}
+				}
+			}
+		}
+	}
+}

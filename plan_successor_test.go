@@ -1,0 +1,380 @@
+package almanac_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
+)
+
+// FuzzSuccession follows a user's birthdays from any instant on, wherever they
+// live and whatever is decided about leap days: each is later than the one before,
+// by its key and by its instant, and once in each year.
+func FuzzSuccession(f *testing.F) {
+	for i, odd := range calendartest.OddChanges {
+		at := instant(f, odd.At)
+		f.Add(at.AddDate(-30, 0, 0).Unix()/86400, uint8(i), at.Add(-time.Hour).Unix(), uint8(i))
+	}
+	f.Add(instant(f, "1996-02-29T00:00:00Z").Unix()/86400, uint8(0), instant(f, "2095-03-01T00:00:00Z").Unix(), uint8(2))
+	f.Fuzz(func(t *testing.T, day int64, n uint8, from int64, choices uint8) {
+		after := time.Unix(from, 0).UTC()
+		born, err := almanac.ParseDateOfBirth(time.Unix(day%50_000*86400, 0).UTC().Format(time.DateOnly))
+		if err != nil || after.Year() < 1900 || after.Year() > 2200 {
+			return
+		}
+		u := almanac.User{DateOfBirth: born, Timezone: zone(t, calendartest.OddChanges[int(n)%len(calendartest.OddChanges)].Zone)}
+		early := func(almanac.User) calendar.Clock {
+			return calendar.Clock{Hour: int(n) / len(calendartest.OddChanges) % 4, Minute: 30}
+		}
+		handler := almanac.Birthday{At: early, Policies: calendar.Policies{
+			LeapDay: []calendar.LeapDayPolicy{"", calendar.LeapDayFeb28, calendar.LeapDayMar1, calendar.LeapDaySkip}[choices%4],
+			Gap:     []calendar.GapPolicy{"", calendar.GapBackward, calendar.GapBoundary, calendar.GapSkip}[choices/4%4],
+			Fold:    []calendar.FoldPolicy{"", calendar.FoldSecond}[choices/16%2],
+		}}
+		year, key := 0, ""
+		for range 10 {
+			o, err := handler.Next(u, after)
+			if errors.Is(err, calendar.ErrNoOccurrence) {
+				return
+			}
+			if err != nil {
+				t.Fatalf("born %v in %s, after %v: %v", u.DateOfBirth, u.Timezone, after, err)
+			}
+			r, err := o.Zone.Resolve(o.Wall, o.Policies)
+			if err != nil || !r.Instant.After(after) || o.Key <= key || o.Wall.Date.Year <= year {
+				t.Fatalf("born %v in %s, after %v and %q: %+v at %v, %v", u.DateOfBirth, u.Timezone, after, key, o, r.Instant, err)
+			}
+			after, key, year = r.Instant, o.Key, o.Wall.Date.Year
+		}
+	})
+}
+
+// replanning is a repository that has each successor planned once more, as after a
+// failover that lost it.
+type replanning struct {
+	*almanactest.Repository
+	t    *testing.T
+	born []almanac.Event
+}
+
+func (r *replanning) Settle(ctx context.Context, batch []almanac.Settlement) ([]almanac.SettleResult, error) {
+	for i := range batch {
+		plan := batch[i].Next
+		batch[i].Next = func(u almanac.User, now time.Time) (almanac.Event, error) {
+			e, err := plan(u, now)
+			require.NoError(r.t, err)
+			again, err := plan(u, now.Add(time.Minute))
+			require.NoError(r.t, err)
+			require.Equal(r.t, e, again)
+			r.born = append(r.born, e)
+			return e, nil
+		}
+	}
+	return r.Repository.Settle(ctx, batch)
+}
+
+// everyFiveMinutes is a series whose successors are due soon after their birth.
+func everyFiveMinutes(t *testing.T) almanac.Recurring {
+	t.Helper()
+	cron, err := calendar.ParseCron("*/5 * * * *")
+	require.NoError(t, err)
+	return almanac.Recurring{Type: "PULSE", Rule: func(almanac.User) (calendar.Recurrence, error) { return cron, nil }}
+}
+
+// A failover can only lose the birth of a successor that was delivered where it was due
+// soon.
+func TestASuccessorDueSoonIsTheSameEventWheneverItIsPlanned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &replanning{Repository: almanactest.NewRepository(nil), t: t}
+		registry, err := almanac.NewRegistry(everyFiveMinutes(t))
+		require.NoError(t, err)
+		const slow = 5 * time.Second // of a delivery: an outcome is stored later than its event's instant
+		s, err := almanac.NewScheduler(r, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+			time.Sleep(slow)
+			return nil
+		})))
+		require.NoError(t, err)
+		var first []almanac.Event
+		for range 2 {
+			enrolment, err := s.CreateUser(t.Context(), grace)
+			require.NoError(t, err)
+			first = append(first, enrolment.Events...)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 17*time.Minute)
+		defer stop()
+
+		require.NoError(t, s.Run(ctx))
+
+		require.Len(t, r.born, 6)
+		before := make(map[uuid.UUID]almanac.Event) // the last event of each user
+		for _, e := range append(first, r.born...) {
+			require.Equal(t, uuid.Version(7), e.ID.Version())
+			require.Equal(t, uuid.RFC4122, e.ID.Variant())
+			last := before[e.UserID]
+			require.Negative(t, bytes.Compare(last.ID[:], e.ID[:]), "ids of a series ascend")
+			if last.ID != uuid.Nil {
+				require.Equal(t, last.Due, createdAt(e.ID), "the instant of the event before")
+			}
+			before[e.UserID] = e
+		}
+	})
+}
+
+// createdAt returns the time in a UUIDv7, to the millisecond.
+func createdAt(id uuid.UUID) time.Time {
+	sec, nsec := id.Time().UnixTime()
+	return time.Unix(sec, nsec).UTC().Truncate(time.Millisecond)
+}
+
+// tail reads on where it ended, as a program that follows a list of events.
+type tail struct {
+	last almanac.Cursor
+	seen map[uuid.UUID]bool
+}
+
+func (l *tail) read(t *testing.T, r almanac.Repository) {
+	t.Helper()
+	for more := true; more; {
+		found, err := r.Find(t.Context(), nil, almanac.Page{After: l.last})
+		require.NoError(t, err)
+		for _, e := range found.Events {
+			l.last, l.seen[e.ID] = almanac.Cursor(e.ID.String()), true
+		}
+		more = found.Next != ""
+	}
+}
+
+// followed is a birthday after which a question is asked two days after the answer.
+type followed struct{ almanac.Birthday }
+
+func (followed) Follow(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+	wall := calendar.WallTimeOf(time.Now().UTC().AddDate(0, 0, 2))
+	return []almanac.FollowUp{{Type: "QUESTION", Occurrence: calendar.Occurrence{Key: ended.OccurrenceKey, Wall: wall}}}, nil
+}
+
+func TestIdsAreInOrderOfCreationOnEveryPath(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { liveOnEveryPath(t, rand.New(rand.NewPCG(seed, 0))) })
+		})
+	}
+}
+
+// liveOnEveryPath has events created on each path there is, in a random order, and
+// expects a tail to see all of them.
+func liveOnEveryPath(t *testing.T, random *rand.Rand) {
+	daily, err := calendar.ParseCron("30 7 * * *")
+	require.NoError(t, err)
+	digest := almanac.Recurring{
+		Type: "DIGEST", Rule: func(almanac.User) (calendar.Recurrence, error) { return daily, nil },
+		Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Hour, Factor: 4}},
+	}
+	registry, err := almanac.NewRegistry(followed{}, question{}, digest)
+	require.NoError(t, err)
+	var mu sync.Mutex
+	fickle := rand.New(rand.NewPCG(random.Uint64(), 0)) // for the workers, under mu
+	rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		switch fickle.IntN(6) {
+		case 0:
+			return almanac.Permanent(errBusy)
+		case 1, 2:
+			return errBusy // tried again hours later
+		}
+		return nil
+	})))
+	s, r := rehearsal.Scheduler, rehearsal.Repository
+	read := tail{seen: make(map[uuid.UUID]bool)}
+	any := func(status almanac.Status) (almanac.Event, bool) {
+		found, err := r.Find(t.Context(), almanac.InStatus(status), almanac.Page{Limit: 1000})
+		require.NoError(t, err)
+		if len(found.Events) == 0 {
+			return almanac.Event{}, false
+		}
+		return found.Events[random.IntN(len(found.Events))], true
+	}
+	zones := []string{"Asia/Tokyo", "UTC", "America/New_York"}
+	users := 0
+	for range 30 {
+		var err error
+		pending, some := any(almanac.Pending)
+		failed, again := any(almanac.Failed)
+		switch step := random.IntN(10); {
+		case !some || step == 0 && users < 5:
+			users++
+			p := grace
+			p.Timezone = zones[random.IntN(len(zones))]
+			_, err = s.CreateUser(t.Context(), p)
+		case step == 1:
+			_, err = s.Cancel(t.Context(), pending.ID, almanac.CancelOptions{})
+		case step == 2:
+			_, err = s.RunNow(t.Context(), pending.ID)
+		case step == 3:
+			_, err = s.UpdateUser(t.Context(), pending.UserID, almanac.ProfileChange{Timezone: &zones[random.IntN(len(zones))]})
+		case step == 4 && again:
+			if _, err = s.Requeue(t.Context(), failed.ID); errors.Is(err, almanac.ErrExists) {
+				err = nil
+			}
+		case step == 5:
+			time.Sleep(time.Duration(random.Int64N(int64(10 * 24 * time.Hour)))) // a downtime
+		default:
+			rehearsal.For(time.Duration(random.Int64N(int64(10 * 24 * time.Hour))))
+		}
+		if errors.Is(err, almanac.ErrInvalidStateTransition) { // it rests before another attempt, and is not due yet
+			err = nil
+		}
+		require.NoError(t, err)
+		read.read(t, r)
+		time.Sleep(time.Second)
+	}
+
+	var last almanac.Event
+	page := almanac.Page{Limit: 1000}
+	for more := true; more; more = page.After != "" {
+		found, err := r.Find(t.Context(), nil, page)
+		require.NoError(t, err)
+		for _, e := range found.Events {
+			if e.Due.Sub(e.CreatedAt) < 10*time.Minute {
+				continue // an attempt that ended just before the next occurrence: see the test below
+			}
+			require.False(t, e.CreatedAt.Before(last.CreatedAt), "%s of %s, created at %v, comes after %s of %s, created at %v", e.ID, e.Type, e.CreatedAt, last.ID, last.Type, last.CreatedAt)
+			require.Equal(t, e.CreatedAt.Truncate(time.Millisecond), createdAt(e.ID))
+			require.True(t, read.seen[e.ID], "the tail has not seen %s of %s, created at %v", e.ID, e.Type, e.CreatedAt)
+			last = e
+		}
+		page.After = found.Next
+	}
+}
+
+// A successor that is due soon can be older by its id than by its birth, but not by a
+// downtime, and is never in the future.
+func TestTheIDOfASuccessorDueSoonIsNearItsCreation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry, err := almanac.NewRegistry(everyFiveMinutes(t))
+		require.NoError(t, err)
+		rehearsal := almanactest.Rehearse(t, registry, almanac.WithDeliverer(almanac.ChannelWebhook, new(almanactest.Recorder)))
+		enrolment, err := rehearsal.Scheduler.CreateUser(t.Context(), grace)
+		require.NoError(t, err)
+		cancelled, err := rehearsal.Scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.CancelOptions{})
+		require.NoError(t, err)
+		require.Equal(t, time.Now().UTC(), createdAt(cancelled.Successor.ID), "after an early end")
+		time.Sleep(30 * 24 * time.Hour)
+
+		rehearsal.For(time.Second)
+
+		found, err := rehearsal.Repository.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+		require.NoError(t, err)
+		require.Len(t, found.Events, 1)
+		age := found.Events[0].CreatedAt.Sub(createdAt(found.Events[0].ID))
+		require.GreaterOrEqual(t, age, time.Duration(0))
+		require.Less(t, age, 10*time.Minute, "after a downtime")
+	})
+}
+
+func TestIdsOfASeriesAscendWhenTheClockIsSetBack(t *testing.T) {
+	t.Parallel()
+	now := instant(t, "2026-03-01T12:00:00Z")
+	r := almanactest.NewRepository(func() time.Time { return now })
+	s := schedulerOn(t, r)
+	enrolment, err := s.CreateUser(t.Context(), grace)
+	require.NoError(t, err)
+	before := enrolment.Events[0]
+	require.Equal(t, now, createdAt(before.ID))
+	for range 5 {
+		now = now.Add(-time.Hour)
+
+		cancelled, err := s.Cancel(t.Context(), before.ID, almanac.CancelOptions{})
+
+		require.NoError(t, err)
+		require.Negative(t, bytes.Compare(before.ID[:], cancelled.Successor.ID[:]))
+		require.Equal(t, instant(t, "2026-03-01T12:00:00Z"), createdAt(cancelled.Successor.ID), "no more than it takes")
+		before = *cancelled.Successor
+	}
+}
+
+// A program without the handler cancels, and one that has it plans what follows: its
+// own time of day, and not one of a ready-made handler.
+func TestRunPlansSuccessorsLeftByOtherPrograms(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			evening := almanac.Birthday{At: func(almanac.User) calendar.Clock { return calendar.Clock{Hour: 18, Minute: 30} }}
+			host := w.scheduler(t, evening)
+			ada, err := host.CreateUser(t.Context(), born(t, "Asia/Tokyo", 10))
+			require.NoError(t, err)
+			grace, err := host.CreateUser(t.Context(), born(t, "UTC", 10))
+			require.NoError(t, err)
+			registry, err := almanac.NewRegistry()
+			require.NoError(t, err)
+			command, err := almanac.NewScheduler(w.store, registry)
+			require.NoError(t, err)
+
+			cancelled, err := command.Cancel(t.Context(), ada.Events[0].ID, almanac.CancelOptions{})
+			require.NoError(t, err)
+			require.True(t, cancelled.Unplanned)
+			require.Nil(t, cancelled.Successor)
+			finished, err := command.Cancel(t.Context(), grace.Events[0].ID, almanac.CancelOptions{EndSeries: true})
+			require.NoError(t, err)
+			require.False(t, finished.Unplanned)
+			for range len(w.notices) {
+				<-w.notices
+			}
+
+			w.run(t, evening, almanac.WithSweep(20*time.Millisecond))
+
+			next := w.await(t, almanac.EventCreated)
+			require.NoError(t, w.stop())
+			require.Equal(t, ada.User.ID, next.UserID)
+			require.Equal(t, ada.Events[0].Wall.Date.Year+1, next.Wall.Date.Year)
+			require.Equal(t, calendar.Clock{Hour: 18, Minute: 30}, next.Wall.Clock)
+			require.Len(t, w.all(t), 3, "what was finished stays so")
+		})
+	}
+}
+
+// A series that came to its end goes on from what it has used up itself, whatever
+// stood apart since.
+func TestASeriesGoesOnWhereItEnded(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+			require.NoError(t, err)
+			cancelled, err := scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.CancelOptions{EndSeries: true})
+			require.NoError(t, err)
+			require.Nil(t, cancelled.Successor)
+			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
+			require.NoError(t, err)
+
+			result, err := scheduler.Reschedule(t.Context(), enrolment.User.ID)
+
+			require.NoError(t, err)
+			require.Len(t, result.Added, 1)
+			require.Equal(t, cancelled.Event.Wall.Date.Year+1, result.Added[0].Wall.Date.Year)
+			require.Equal(t, []uuid.UUID{again.ID}, result.Skipped)
+		})
+	}
+}

@@ -1,0 +1,46 @@
+-- Release events. The transaction has locked their series. The events of a deleted user end instead. No event is available before
+-- its target, even if the clock was set back since the claim. An event that was claimed ahead of its target and is not due yet was
+-- not begun, so no attempt is counted.
+--   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may hold events that are not due, or NULL)
+--   @crashes integer (to add to crash_count) · @reason text (why the events are released) · @deleted text (why events of a deleted
+--   user end)
+-- Returns the ids of the events that were released, and of those that ended.
+WITH held AS MATERIALIZED (
+    SELECT s.*, n.token, u.deleted_at IS NOT NULL AS over,
+        CASE
+            WHEN s.claim_count = 0 AND clock_timestamp() >= n.ahead_since AND clock_timestamp() < s.target_timestamp_utc THEN 0
+            ELSE 1
+        END AS begun
+    FROM unnest(@series::bigint[], @tokens::uuid[], @ahead::timestamptz[]) AS n (id, token, ahead_since)
+    JOIN :"schema".series s ON s.id = n.id
+    JOIN :"schema".users u ON u.id = s.user_id
+), changed AS (
+    UPDATE :"schema".series s
+    SET event_id = CASE WHEN NOT held.over THEN s.event_id END,
+        used_key = CASE WHEN held.over THEN s.occurrence_key ELSE s.used_key END,
+        last_error = CASE WHEN held.begun = 1 THEN @reason::text ELSE s.last_error END,
+        claim_count = s.claim_count + held.begun,
+        crash_count = s.crash_count + @crashes::integer * held.begun,
+        version = s.version + 2,
+        updated_at = clock_timestamp()
+    FROM held
+    WHERE s.id = held.id
+), queued AS (
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    SELECT back.available_at, back.event_id, back.id, back.event_type,
+        CASE WHEN back.available_at <> back.target_timestamp_utc THEN back.target_timestamp_utc END
+    FROM (
+        SELECT held.*, greatest(clock_timestamp(), held.target_timestamp_utc) AS available_at
+        FROM held
+        WHERE NOT held.over
+    ) back
+), ended AS (
+    INSERT INTO :"schema".history (
+        id, status, lease_token, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
+    SELECT
+        event_id, 'FAILED', token, @deleted::text, retry_count + 1, claim_count + 1, version + 2, clock_timestamp(), name, :kept
+    FROM held
+    WHERE over
+)
+SELECT held.event_id
+FROM held

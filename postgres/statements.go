@@ -1,0 +1,212 @@
+package postgres
+
+import (
+	"embed"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statements has a field for each file under queries. The field SettleEnded is the
+// statement in settle_ended.sql.
+type statements struct {
+	Audit               string
+	CancelEvents        string
+	Catalog             string
+	CatalogSession      string
+	Claim               string
+	Confirm             string
+	Consumers           string
+	Count               string
+	CreateConsumer      string
+	DeleteConsumer      string
+	DeletePending       string
+	DeleteUser          string
+	DisableAudit        string
+	DisableOutbox       string
+	EnableAudit         string
+	EnableOutbox        string
+	EndEmptyLeases      string
+	EndLeases           string
+	EndWaiting          string
+	Event               string
+	Events              string
+	Find                string
+	FindMissed          string
+	HiddenUsers         string
+	HideUser            string
+	HoldKeys            string
+	InFlight            string
+	InsertEmptyLeases   string
+	InsertEvents        string
+	InsertFirstEvents   string
+	InsertLease         string
+	InsertUsers         string
+	KeepLeases          string
+	Leases              string
+	LockEvent           string
+	LockHeld            string
+	LockPending         string
+	LockQueue           string
+	LockSeries          string
+	LockUser            string
+	LockUserForDeletion string
+	LockUsers           string
+	LockWanted          string
+	LockZoneRules       string
+	MarkZones           string
+	Missed              string
+	MoveConsumer        string
+	MoveEvents          string
+	MoveInstants        string
+	MoveToLeases        string
+	NewEvents           string
+	Notify              string
+	Now                 string
+	Offsets             string
+	OpenEvents          string
+	OutboxLow           string
+	OutboxSnapshot      string
+	PageUsers           string
+	Pause               string
+	Paused              string
+	Prune               string
+	PruneAudit          string
+	PruneOutbox         string
+	PrunedInstants      string
+	PutZoneRules        string
+	ReadOutbox          string
+	Release             string
+	ReleaseAhead        string
+	Released            string
+	RemoveEvents        string
+	RemoveHiddenUsers   string
+	Renew               string
+	RequeueEvents       string
+	Resume              string
+	RunNow              string
+	SettleEnded         string
+	SettleReleased      string
+	SettleUsers         string
+	SpentKeys           string
+	Standings           string
+	StoredUsers         string
+	TakeConsumer        string
+	TakeExpiredLeases   string
+	TakeLease           string
+	TakePending         string
+	TakeZoneMarks       string
+	TakenKeys           string
+	Until               string
+	UpdateUser          string
+	UsedKeys            string
+	User                string
+	Waiting             string
+	WaitingSeries       string
+	WaitingUsers        string
+	ZoneMarks           string
+	ZoneRules           string
+}
+
+//go:embed queries/*.sql
+var queries embed.FS
+
+// leaseHolds is the condition that lease l still holds an event. OFFSET 0 makes the planner look up
+// the series one by one, by their ids, until a held event is found.
+const leaseHolds = `EXISTS (
+	SELECT
+	FROM unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
+	CROSS JOIN LATERAL (
+		SELECT
+		FROM :"schema".series s
+		WHERE s.id = held.series_id
+			AND s.event_id = held.event_id
+			AND s.version = held.version
+		OFFSET 0
+	) s
+)`
+
+// unpaused is an array of the types in @types that are not paused. It is evaluated once per
+// statement.
+const unpaused = `ARRAY (
+	SELECT t.name
+	FROM unnest(@types::text[]) AS t (name)
+	WHERE t.name NOT IN (SELECT p.event_type FROM :"schema".pauses p)
+)`
+
+// reach is the condition that row q of the queue is available within @ahead, and not before the mark
+// of the claim.
+const reach = `q.available_at <= now() + @ahead::interval
+	AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END`
+
+// taken is the condition that consumer c has read row o of the outbox.
+const taken = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
+	OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)))`
+
+// load returns the statements for a schema.
+func load(schema string) (statements, error) {
+	filled, err := templates()
+	if err != nil {
+		return statements{}, fmt.Errorf("postgres: load statements: %w", err)
+	}
+	each(&filled, func(_, text string) string { return strings.ReplaceAll(text, `:"schema"`, quoted(schema)) })
+	return filled, nil
+}
+
+// templates returns the statements with all placeholders filled in, except the schema and the
+// specifications. It reads the files once, because hosts open a store for each of their
+// transactions.
+var templates = sync.OnceValues(func() (t statements, err error) {
+	fill := strings.NewReplacer(
+		":event", list(new(eventRow).cells(false), cell.column),
+		":claimed", list(new(eventRow).cells(true), cell.column),
+		":user", list(new(userRow).cells(), cell.column),
+		":new_columns", list(newEvent, newColumn.column),
+		":new_arrays", list(newEvent, newColumn.argument),
+		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
+		":holds", leaseHolds, ":types", unpaused, ":reach", reach, ":taken", taken,
+	)
+	each(&t, func(field, _ string) string {
+		text, failed := queries.ReadFile(fileOf(field))
+		if failed != nil {
+			err = failed
+		}
+		return fill.Replace(withoutHeader(string(text)))
+	})
+	return t, err
+})
+
+// list returns the texts of items as an SQL list.
+func list[T any](items []T, text func(T) string) string {
+	return strings.Join(column(items, text), ", ")
+}
+
+// each replaces each statement by the result of set for its field and its text.
+func each(s *statements, set func(field, text string) string) {
+	fields := reflect.ValueOf(s).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).SetString(set(fields.Type().Field(i).Name, fields.Field(i).String()))
+	}
+}
+
+var wordStart = regexp.MustCompile(`(.)([A-Z])`)
+
+// fileOf returns the path of a field's file.
+func fileOf(field string) string {
+	return "queries/" + strings.ToLower(wordStart.ReplaceAllString(field, "${1}_$2")) + ".sql"
+}
+
+// withoutHeader removes the comment at the beginning of a statement's file, which need not be sent
+// to the server.
+func withoutHeader(text string) string {
+	for strings.HasPrefix(text, "--") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return strings.TrimSpace(text)
+}
+
+func quoted(schema string) string { return pgx.Identifier{schema}.Sanitize() }

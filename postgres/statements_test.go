@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A field without a file fails in New, and the compiler finds a use without a field. This
+// finds a file without a field, and a field without a use.
+func TestEveryStatementHasAFileAndAUse(t *testing.T) {
+	t.Parallel()
+	use := regexp.MustCompile(`\.statements\.(\w+)`)
+	used := make(map[string]bool)
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, found := range use.FindAllStringSubmatch(string(text), -1) {
+			used[found[1]] = used[found[1]] || !strings.HasSuffix(name, "_test.go")
+		}
+	}
+	var files []string
+	each(new(statements), func(field, _ string) string {
+		files = append(files, fileOf(field))
+		require.True(t, used[field], "nothing runs statements.%s", field)
+		return ""
+	})
+	stored, err := filepath.Glob("queries/*")
+	require.NoError(t, err)
+	require.ElementsMatch(t, stored, files, "the files under queries, and those of the fields of statements")
+}

@@ -1,0 +1,145 @@
+package almanac
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// UserRepository stores users, each together with the user's events.
+type UserRepository interface {
+	// CreateUsers stores users with their first events, one event for each series, and
+	// returns the results in the order of the list. Each user is stored with all events,
+	// or not at all. A user who cannot be stored has an error in the result and does not
+	// affect the others. The error matches [ErrExists] if the id is taken, also by an
+	// earlier user of the list, or if two events have the same series (see [SeriesOf]).
+	//
+	// If the call fails, it returns the results of the first users of the list, as far as
+	// they are known. It is unknown whether the other users were stored. The same call
+	// may be repeated.
+	CreateUsers(ctx context.Context, users []UserWithEvents) ([]CreateUserResult, error)
+
+	// User returns a user, or a [*NotFoundError].
+	User(ctx context.Context, id uuid.UUID) (User, error)
+
+	// EditUser changes a user and the user's open events, all or nothing. It locks the
+	// user, calls edit with the present roster, and stores the edit that the function
+	// returns. It returns an error of edit unchanged, and then stores nothing. Edit must
+	// be quick and must not use the repository. Edit is called again when the transaction
+	// has to be repeated, and when it adds an event whose used occurrence key was missing
+	// in the roster. The last result counts. The error is a [*NotFoundError] if the user
+	// does not exist, and that of [Roster.Check] if the edit cannot be stored.
+	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
+
+	// DeleteUser deletes a user and everything about the user, either now or when the
+	// events in flight have ended (see [DeleteOptions]). The error is a [*NotFoundError]
+	// if the user does not exist.
+	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
+}
+
+// Roster is a locked user with the user's open events.
+type Roster struct {
+	User User
+	// Pending are the events that were never claimed, by id. They are locked too.
+	Pending []Event
+	// InFlight are the open events that were claimed at least once, by id. They keep
+	// their target.
+	InFlight []Event
+	// Used has the greatest occurrence key that was ever claimed, for each series. That
+	// key and all smaller keys of the series are used. Series of requeued events are left
+	// out. A series without an open event may be missing, because a user may have
+	// thousands of them, until edit adds an event with a used occurrence key to the
+	// series.
+	Used map[Series]string
+	// Now is the present time by the repository's clock.
+	Now time.Time
+}
+
+// Edit is a change of a roster: first the change to store, and after the call the change
+// as stored. [Roster.Check] says which edits can be stored.
+type Edit struct {
+	User *User // the changed user, with its version raised by one; nil leaves the user unchanged
+
+	// Changed are PENDING events of the roster in their new form, with their versions
+	// raised by one. An event can have another target, be available at another time, or
+	// be CANCELLED. The events are changed before new events are stored, so a new event
+	// can succeed a cancelled one.
+	Changed []Event
+
+	// New are events to store, planned or returned by [Event.Requeue]. An event is not
+	// stored, and is left out of the stored edit, if its series has an open event or has
+	// used the occurrence key.
+	New []Event
+
+	Removed []Event // pending events to delete, because their occurrence no longer exists
+}
+
+// DeleteOptions says how a user is deleted. The zero DeleteOptions lets deliveries that
+// are under way end first. Until then the user is hidden: it can be neither read nor
+// edited. The events in flight end without a successor and are not tried again. Then the
+// next sweep removes the user and all events.
+type DeleteOptions struct {
+	// AtOnce deletes the user and all the user's events in one transaction, including
+	// ended events and events in flight, as for erasure by law. A hidden user is deleted
+	// too. After the commit, no row has the id of the user or any data about the user. A
+	// delivery that is under way may still arrive. Its outcome is not stored, because
+	// Settle returns that the event does not exist.
+	//
+	// The lease of events that were in flight lists their ids and series ids until all
+	// other events of the lease have ended. Nothing connects these ids to the user. Used
+	// occurrence keys are deleted, so a new user with the same id has no history.
+	AtOnce bool
+
+	// Version is the version of the user to delete. If the stored user has another
+	// version, nothing is deleted, and the error is an [*OptimisticLockError]. Zero means
+	// any version.
+	Version int
+}
+
+// DeleteResult is the result of deleting a user.
+type DeleteResult struct {
+	Removed  int         // pending events that were deleted
+	InFlight []uuid.UUID // events that were in flight, by id; AtOnce has deleted them too
+}
+
+// BackfillRepository stores events for existing users.
+type BackfillRepository interface {
+	// AddEvents stores events of one type for a page of the users, in order of their ids.
+	// It locks the users against edits. Users that another transaction has locked are
+	// left out, so AddEvents waits for no lock. It calls plan with the users and their
+	// series of the type, and stores the events that plan returns. An event is left out
+	// if its series has an open event or has used the occurrence key.
+	//
+	// AddEvents returns an error of plan unchanged, and then stores nothing. Plan must be
+	// quick and must not use the repository. It is called again if it returns an event
+	// with a used occurrence key that was missing in UserSeries.Used, and if the
+	// transaction has to be repeated. The last result counts.
+	AddEvents(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) ([]Event, error)) (AddEventsResult, error)
+}
+
+// CreateUserResult is the result of storing one of many users.
+type CreateUserResult struct {
+	UserWithEvents       // as stored, if Err is nil
+	Err            error // matches ErrExists if the id is taken, also by an earlier user of the list
+}
+
+// UserSeries is a locked user with the user's series of one type of event.
+type UserSeries struct {
+	User User
+	// Open are the series with an open event, and the keys of these events. Series of
+	// requeued events are left out.
+	Open map[Series]string
+	// Used are the series without an open event, and their greatest used keys. A series
+	// other than the single series of a type may be missing until plan returns an event
+	// of it with a used key. In AddSuccessors, Used has the series that wait.
+	Used map[Series]string
+}
+
+// AddEventsResult is the result of adding events for a page of users.
+type AddEventsResult struct {
+	Users  int         // how many users were processed
+	Locked []uuid.UUID // users that another transaction has locked; they were not processed
+	Events []Event     // as stored
+	Next   Cursor      // the cursor of the next page; empty if this was the last page
+}

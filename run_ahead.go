@@ -1,0 +1,161 @@
+package almanac
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+// Confirmer confirms, at their instants, that events which were claimed ahead are still
+// held. So the scheduler only needs one query at the instant (see [WithLookAhead]).
+//
+// An event that was claimed ahead (see [ClaimRequest.Ahead]) is PROCESSING, but has not
+// started. Until its instant, an edit or a deletion of its user treats the event as
+// pending and can change or delete it. An edit that leaves the event unchanged returns it
+// to the queue. If the event is released, or its lease expires, before it starts, its
+// counters are as before the claim. The holder must call Confirm at the instant, and must
+// not start the event before the answer. From the instant on, the event is in flight like
+// any other.
+//
+// A repository that cannot claim ahead ignores [ClaimRequest].Ahead. Its Confirm and
+// Return return an error that matches [errors.ErrUnsupported], and a Scheduler never
+// calls them.
+type Confirmer interface {
+	// Confirm returns which of the events are still held as they were claimed. If the
+	// result's At has reached the instant of a held event, every later edit finds that
+	// event in flight. The list may contain several claims of one event; only the latest
+	// claim can be held. Confirm changes nothing and waits for no lock.
+	Confirm(ctx context.Context, events []Event) (ConfirmResult, error)
+
+	// Return releases those of the events that are still held as they were claimed, as
+	// after a shutdown, and returns them. Other events under the same tokens stay
+	// claimed. A token that holds no more events is deleted.
+	Return(ctx context.Context, events []Event) ([]Event, error)
+}
+
+// ConfirmResult is the result of [Confirmer.Confirm]. An event in neither list is no
+// longer held: it was released, claimed again or deleted.
+type ConfirmResult struct {
+	Held []uuid.UUID // still held
+	Busy []uuid.UUID // another transaction has the event or its user locked: ask again
+	At   time.Time   // the repository's clock at the start of the query, UTC
+}
+
+// ahead returns how the engine claims events before they are due. With a rate, it claims
+// none ahead.
+func (w *worker) ahead() engine.Ahead[*job] {
+	if w.tokens != nil { // with a rate, events that wait for a token would be held
+		return engine.Ahead[*job]{}
+	}
+	return engine.Ahead[*job]{
+		Window:  w.lookAhead,
+		Claim:   func(ctx context.Context, n int) ([]*job, error) { return w.claim(ctx, n, w.lookAhead) },
+		Wait:    w.wait,
+		Confirm: func(ctx context.Context, jobs []*job) ([]engine.Verdict, error) { return w.confirm(ctx, jobs) },
+		Return: func(ctx context.Context, jobs []*job) error {
+			_, err := w.repository.Return(ctx, eventsOf(jobs))
+			return err
+		},
+	}
+}
+
+// wait returns how long until a job that was claimed ahead is to be confirmed. It returns
+// zero for other jobs.
+func (w *worker) wait(j *job) time.Duration {
+	if !j.early {
+		return 0
+	}
+	return max(j.event.Due.Sub(j.clock.now())-w.lead.get(), 1)
+}
+
+// lead is how long before an instant to send the query that confirms an event, so that
+// the query arrives at the instant. It covers the travel time of the query and the error
+// of the clock. It is adjusted by experience, so that one query in ten arrives too early
+// and is repeated. The zero lead is no time. One goroutine may call learn while any
+// number call get.
+type lead struct{ atomic.Int64 }
+
+const (
+	leadStep = 4 * time.Microsecond
+	maxLead  = 2 * time.Millisecond // a longer delay is an exception, and the lead does not follow it
+)
+
+func (l *lead) get() time.Duration { return time.Duration(l.Load()) }
+
+// learn adjusts the lead after a query that arrived late after its instant, or early if
+// late is negative. The steps are small, because the next queries are already sent with
+// the old lead.
+func (l *lead) learn(late time.Duration) {
+	switch now := l.get(); {
+	case late < 0:
+		l.Store(int64(max(now-9*leadStep, 0)))
+	case 0 < late && late <= maxLead:
+		l.Store(int64(min(now+leadStep, maxLead)))
+	}
+}
+
+// confirm asks the repository whether events that were claimed ahead are still held. It
+// notifies observers that the held events are claimed.
+func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, error) {
+	asked := time.Now()
+	confirmed, err := w.repository.Confirm(ctx, eventsOf(jobs))
+	if err != nil {
+		return nil, err
+	}
+	observed := w.database.set(confirmed.At, asked)
+	w.lead.learn(confirmed.At.Sub(slices.MaxFunc(jobs, (*job).later).event.Due))
+	held := make(map[uuid.UUID]bool, len(jobs))
+	for _, id := range confirmed.Held {
+		held[id] = true
+	}
+	busy := make(map[uuid.UUID]bool, len(confirmed.Busy))
+	for _, id := range confirmed.Busy {
+		busy[id] = true
+	}
+	// An event that was released may have been claimed again by this process. The answer
+	// is about its latest claim, and earlier claims are over.
+	latest := make(map[uuid.UUID]int, len(jobs))
+	for _, j := range jobs {
+		latest[j.event.ID] = max(latest[j.event.ID], j.event.Version)
+	}
+	verdicts := make([]engine.Verdict, len(jobs))
+	for i, j := range jobs {
+		j.clock = observed
+		switch id := j.event.ID; {
+		case j.event.Version < latest[id]:
+			verdicts[i].Gone = true
+		case busy[id]:
+			verdicts[i].Wait = j.patience()
+		case !held[id]:
+			verdicts[i].Gone = true
+		case confirmed.At.Before(j.event.Due):
+			verdicts[i].Wait = w.wait(j)
+		default:
+			w.notify(ctx, Notice{Kind: EventClaimed, Event: j.event})
+		}
+	}
+	return verdicts, nil
+}
+
+// later compares jobs by their instants.
+func (j *job) later(other *job) int { return j.event.Due.Compare(other.event.Due) }
+
+// patience returns how long to wait while another transaction has the event's user
+// locked: a quarter of the time since the instant, so that a long transaction causes few
+// queries.
+func (j *job) patience() time.Duration {
+	return min(max(j.clock.now().Sub(j.event.Due)/4, 2*time.Millisecond), time.Second)
+}
+
+func eventsOf(jobs []*job) []Event {
+	events := make([]Event, len(jobs))
+	for i, j := range jobs {
+		events[i] = j.event
+	}
+	return events
+}

@@ -1,0 +1,363 @@
+package almanac_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// dial is a clock that goes wrong by a rate, and is set by an amount at times.
+type dial struct {
+	mu      sync.Mutex
+	started time.Time
+	rate    float64
+	set     time.Duration
+}
+
+func (d *dial) now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	passed := time.Since(d.started)
+	return d.started.Add(time.Duration(float64(passed)*d.rate) + d.set)
+}
+
+func (d *dial) adjust(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.set += by
+}
+
+// window is how far these tests look ahead.
+const window = 500 * time.Millisecond
+
+// Whatever the database's clock does, nothing begins before it has come to the
+// instant, or has been there.
+func TestNoEventStartsEarlyByTheDatabaseClock(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		rate := rapid.SampledFrom([]float64{0.5, 0.99, 1, 1.01, 2}).Draw(rt, "rate")
+		ms := rapid.Map(rapid.IntRange(0, 5000), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
+		setAt := rapid.SliceOfN(ms, 0, 4).Draw(rt, "set at")
+		ahead := rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, time.Second}).Draw(rt, "look-ahead")
+		early, deliveries := time.Duration(0), 0
+		synctest.Test(t, func(t *testing.T) {
+			clock := &dial{started: time.Now(), rate: rate}
+			latest := clock.now() // what the clock has shown
+			for i, at := range setAt {
+				by := []time.Duration{-300 * time.Millisecond, 200 * time.Millisecond, -2 * time.Second, 700 * time.Millisecond}[i]
+				time.AfterFunc(at, func() {
+					if now := clock.now(); now.After(latest) {
+						latest = now
+					}
+					clock.adjust(by)
+				})
+			}
+			w := openOn(almanactest.NewRepository(clock.now))
+			due := clock.now().Truncate(time.Second).Add(3 * time.Second)
+			handler := series{eventType: "DIGEST", seconds: []time.Time{due, due.Add(time.Second), due.Add(2 * time.Second)}}
+			handler.CatchUpPolicy.All = true // a clock that runs ahead leaves some behind
+			handler.execute = func(_ context.Context, d almanac.Delivery) error {
+				deliveries++
+				now := clock.now()
+				if now.Before(latest) {
+					now = latest
+				}
+				early = max(early, d.Event.Due.Sub(now), d.Event.Due.Sub(d.At))
+				return nil
+			}
+			owe(t, w.store, handler)
+			w.run(t, handler, almanac.WithLookAhead(ahead))
+			time.Sleep(time.Minute)
+			require.NoError(t, w.stop())
+		})
+		if early > 0 {
+			rt.Errorf("early by %v", early)
+		}
+		if deliveries != 3 {
+			rt.Errorf("%d deliveries, want 3", deliveries)
+		}
+	})
+}
+
+// whenever is a handler of one occurrence, at the second that the user's attributes say.
+type whenever struct {
+	almanac.Execution
+	execute func(ctx context.Context, d almanac.Delivery) error
+}
+
+func (whenever) EventType() string { return "AT" }
+
+func (whenever) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	var when time.Time
+	if err := json.Unmarshal(u.Attributes, &struct{ At *time.Time }{&when}); err != nil {
+		return calendar.Occurrence{}, err
+	}
+	if !when.After(after) {
+		return calendar.Occurrence{}, calendar.ErrNoOccurrence
+	}
+	utc, err := calendar.LoadTimezone("UTC")
+	return calendar.Occurrence{Key: "1", Wall: calendar.WallTimeOf(when.UTC()), Zone: utc}, err
+}
+
+func (whenever) Payload(almanac.User, almanac.Occurrence) (json.RawMessage, error) {
+	return json.RawMessage("{}"), nil
+}
+
+func (whenever) Channel(almanac.Event) almanac.Channel { return "test" }
+
+func (h whenever) Execute(ctx context.Context, d almanac.Delivery) error { return h.execute(ctx, d) }
+
+func attributesAt(t time.Time) json.RawMessage {
+	return json.RawMessage(`{"At": "` + t.UTC().Format(time.RFC3339) + `"}`)
+}
+
+// deliveries remembers when whose events were delivered, by the target that they had.
+type deliveries struct {
+	mu  sync.Mutex
+	got map[uuid.UUID][]almanac.Delivery // by user
+}
+
+func (d *deliveries) Deliver(_ context.Context, one almanac.Delivery) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.got == nil {
+		d.got = make(map[uuid.UUID][]almanac.Delivery)
+	}
+	d.got[one.Event.UserID] = append(d.got[one.Event.UserID], one)
+	return nil
+}
+
+func (d *deliveries) of(id uuid.UUID) []almanac.Delivery {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.got[id])
+}
+
+// Users change their minds around the instants of their events, once a second each,
+// while two processes hold them ahead and one of them is stopped. Whoever changed it
+// in time is served at the new instant and only then, and whoever came too late at
+// the old one.
+func TestEditsAroundTheInstantTakeEffectOrFindTheEventInFlight(t *testing.T) {
+	t.Parallel()
+	for name, repository := range onBoth {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const people, rounds = 16, 3
+			store, got := repository(t), new(deliveries)
+			handler := whenever{execute: got.Deliver}
+			sweep := almanac.WithSweep(2 * time.Second)  // finds an event that a claim passed over while an edit had it locked
+			lease := almanac.WithLease(10 * time.Second) // an event that an edit has locked stays in the lease of a scheduler that stops
+			first, second := openOn(store), openOn(store)
+			scheduler := first.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), sweep, lease)
+			second.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), sweep, lease)
+			start := time.Now().Truncate(time.Second).Add(8 * time.Second) // on a busy machine, creating them takes a while
+			due := make(map[uuid.UUID]time.Time, people)
+			var mu sync.Mutex
+			var changing sync.WaitGroup
+			for i := range people {
+				profile := grace
+				profile.Attributes = attributesAt(start)
+				e, err := scheduler.CreateUser(t.Context(), profile)
+				require.NoError(t, err)
+				mu.Lock()
+				due[e.User.ID] = start
+				mu.Unlock()
+				changing.Go(func() {
+					for round := range rounds {
+						was := start.Add(time.Duration(round) * time.Second)
+						<-time.After(time.Until(was.Add(time.Duration(i-people/2)*4*time.Millisecond - time.Duration(round)*10*time.Millisecond)))
+						done, err := scheduler.UpdateUser(t.Context(), e.User.ID, almanac.ProfileChange{Attributes: attributesAt(was.Add(time.Second))})
+						if err != nil {
+							t.Error(err)
+						}
+						mu.Lock()
+						switch {
+						case len(done.Moved) > 0:
+							due[e.User.ID] = was.Add(time.Second)
+						case len(done.Removed) > 0: // on a busy machine, the new instant was past as well
+							delete(due, e.User.ID)
+						}
+						mu.Unlock()
+						if err != nil || len(done.Moved) == 0 {
+							return
+						}
+					}
+				})
+			}
+			<-time.After(time.Until(start.Add(time.Second - 40*time.Millisecond)))
+			require.NoError(t, first.stop())
+			changing.Wait()
+			for id, instant := range due {
+				require.Eventually(t, func() bool { return len(got.of(id)) > 0 }, 30*time.Second, 10*time.Millisecond)
+				for _, d := range got.of(id) {
+					require.Equal(t, instant.UTC(), d.Event.Due, "as it was after the last change that was in time")
+					require.False(t, d.At.Before(d.Event.Due), "never early")
+				}
+				require.Len(t, got.of(id), 1)
+			}
+			require.NoError(t, second.stop())
+		})
+	}
+}
+
+// dueSoon is a series with one event, three seconds ahead.
+func dueSoon(execute func(context.Context, almanac.Delivery) error) series {
+	due := time.Now().UTC().Truncate(time.Second).Add(3 * time.Second)
+	return series{eventType: "DIGEST", seconds: []time.Time{due}, execute: execute}
+}
+
+// laborious is a repository that takes its time to answer a claim.
+type laborious struct{ *almanactest.Repository }
+
+func (l laborious) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	claim, err := l.Repository.Claim(ctx, r)
+	time.Sleep(30 * time.Millisecond)
+	return claim, err
+}
+
+func TestHeldEventsStartAtTheirInstantAfterASlowClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, got := laborious{almanactest.NewRepository(nil)}, new(deliveries)
+		handler := dueSoon(got.Deliver)
+		owed := owe(t, store, handler)
+		w := openOn(store)
+		w.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep(time.Minute)
+
+		require.Len(t, got.of(owed.UserID), 1)
+		require.Equal(t, owed.Due, got.of(owed.UserID)[0].At)
+		require.NoError(t, w.stop())
+	})
+}
+
+// distant is a repository to which a question travels for a while, and its answer back.
+type distant struct{ *almanactest.Repository }
+
+const journey = 400 * time.Microsecond
+
+func (d distant) Now(ctx context.Context) (time.Time, error) {
+	time.Sleep(journey)
+	defer time.Sleep(journey)
+	return d.Repository.Now(ctx)
+}
+
+func (d distant) Confirm(ctx context.Context, events []almanac.Event) (almanac.ConfirmResult, error) {
+	time.Sleep(journey)
+	defer time.Sleep(journey)
+	return d.Repository.Confirm(ctx, events)
+}
+
+func TestConfirmQueriesArriveAtTheInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const learning, learned = 230, 50
+		store, got := distant{almanactest.NewRepository(nil)}, new(deliveries)
+		handler := dueSoon(got.Deliver)
+		for n := 1; n < learning+learned; n++ {
+			handler.seconds = append(handler.seconds, handler.seconds[0].Add(time.Duration(n)*time.Second))
+		}
+		owed := owe(t, store, handler)
+		w := openOn(store)
+		w.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep((learning + learned + 10) * time.Second)
+
+		var late []time.Duration
+		for _, d := range got.of(owed.UserID) {
+			late = append(late, d.At.Sub(d.Event.Due))
+		}
+		require.Len(t, late, learning+learned)
+		require.GreaterOrEqual(t, late[0], 2*journey, "the first question goes out when the watch shows the instant, which is late too")
+		slices.Sort(late[learning:])
+		require.Less(t, late[learning+learned/2], 2*journey)
+		require.NoError(t, w.stop())
+	})
+}
+
+func TestAStoppingProcessReleasesEventsHeldAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, got := almanactest.NewRepository(nil), new(deliveries)
+		handler := dueSoon(got.Deliver)
+		owed := owe(t, store, handler)
+		one, other := openOn(store), openOn(store)
+		one.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep(time.Until(owed.Due) - 100*time.Millisecond)
+		e := one.event(t, owed)
+		require.Equal(t, almanac.Processing, e.Status, "it is held")
+		require.NoError(t, one.stop())
+		other.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep(time.Second)
+
+		require.Len(t, got.of(owed.UserID), 1)
+		require.Equal(t, owed.Due, got.of(owed.UserID)[0].At)
+		done := other.event(t, owed)
+		require.Equal(t, 1, done.ClaimCount, "it was claimed but by the other, as far as it tells")
+		require.Zero(t, done.CrashCount)
+		require.NoError(t, other.stop())
+	})
+}
+
+// The process that held it is the one that claims it again, twice, and has it three
+// times in hand when its instant comes.
+func TestAnEventReleasedAndClaimedAgainStartsOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, got := almanactest.NewRepository(nil), new(deliveries)
+		handler := dueSoon(got.Deliver)
+		owed := owe(t, store, handler)
+		w := openOn(store)
+		scheduler := w.run(t, handler, almanac.WithLookAhead(window))
+		time.Sleep(time.Until(owed.Due) - window*2/5)
+		claims := []almanac.Event{w.event(t, owed)}
+		for _, name := range []string{"Grace", "Amazing Grace"} {
+			_, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: &name})
+			require.NoError(t, err)
+			time.Sleep(window / 10)
+			claims = append(claims, w.event(t, owed))
+		}
+		time.Sleep(time.Second)
+
+		for i, e := range claims {
+			require.Equal(t, almanac.Processing, e.Status)
+			require.Equal(t, 1+i, e.UserVersion)
+		}
+		require.Len(t, got.of(owed.UserID), 1)
+		require.Equal(t, claims[2], got.of(owed.UserID)[0].Event)
+		require.NoError(t, w.stop())
+	})
+}
+
+func TestEventsHeldAheadByADeadProcessRunAfterTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, got := almanactest.NewRepository(nil), new(deliveries)
+		handler := dueSoon(got.Deliver)
+		owed := owe(t, store, handler)
+		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{
+			Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: 10 * time.Second, Ahead: 5 * time.Second,
+		})
+		require.NoError(t, err)
+		require.Len(t, claim.Events, 1)
+		w := openOn(store)
+		w.run(t, handler, almanac.WithLookAhead(window), almanac.WithSweep(time.Second))
+		time.Sleep(time.Minute)
+
+		require.Len(t, got.of(owed.UserID), 1)
+		require.Less(t, got.of(owed.UserID)[0].At.Sub(claim.At), 12*time.Second)
+		require.Equal(t, 1, w.event(t, owed).CrashCount, "nobody can tell whether it was begun")
+		require.NoError(t, w.stop())
+	})
+}

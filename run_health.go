@@ -1,0 +1,131 @@
+package almanac
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+// Health is the condition of a scheduler's Run, as this process observes it. [Health.Err]
+// judges it. The fields are for metrics and for other judgements. Durations follow the
+// process's monotonic clock.
+type Health struct {
+	// Running is whether Run is active and was not asked to stop. Without an active Run,
+	// all fields below are zero, except Workers and Patience.
+	Running bool
+
+	// Claim, Settle and Renew say how long the repository has failed to return due
+	// events, to store outcomes and to renew leases. A first call that is not answered
+	// yet counts too, so a few milliseconds are normal.
+	Claim, Settle, Renew Failure
+
+	// Maintenance has the maintenance tasks whose last run failed, by name. They are
+	// tried again. Err ignores them.
+	Maintenance map[string]Failure
+
+	// Workers is how many events can be delivered at the same time (see [WithWorkers]).
+	Workers int
+
+	// Held is how many events are claimed and have no stored outcome yet.
+	Held int
+
+	// Stuck is how many deliveries have not returned five seconds after the end of their
+	// context. A stuck delivery occupies a worker until it returns. When its lease has
+	// expired, other workers can claim the event, and its worker counts as dead (see
+	// [WithCrashLimit]).
+	Stuck int
+
+	// Lost is how many events lost their lease before their outcome was stored, so that
+	// they may be delivered again. Stuck deliveries do not count. The count returns to
+	// zero when no lease was lost for the duration of a lease.
+	Lost int
+
+	// Patience is how long a call may fail before Err reports it. It is half a lease, so
+	// Err reports a failing renewal before the lease expires.
+	Patience time.Duration
+}
+
+// Failure says how long and why a call fails. The zero Failure means that it succeeds.
+type Failure struct {
+	For time.Duration // the time since the first attempt after the last success
+	Err error         // the error of the last attempt; nil while the first attempt runs
+}
+
+// Err returns nil if Run is healthy, and otherwise an error that joins all problems. The
+// error matches
+//
+//   - [ErrNotRunning] if Run is not active or was asked to stop; then it has no other problems
+//   - [ErrStuck] if more than half of the workers are stuck
+//   - [ErrLeaseLost] if leases were lost recently
+//
+// and the errors of the repository, if Claim, Settle or Renew has failed for longer than
+// Patience.
+//
+// Use Err for a readiness probe. Every condition except ErrStuck clears by itself.
+// Restart the process only on ErrStuck.
+func (h Health) Err() error {
+	if !h.Running {
+		return ErrNotRunning
+	}
+	var errs []error
+	for _, one := range []struct {
+		what string
+		Failure
+	}{{"claim", h.Claim}, {"settle", h.Settle}, {"renew", h.Renew}} {
+		if one.For > h.Patience {
+			errs = append(errs, one.overdue(one.what))
+		}
+	}
+	if 2*h.Stuck > h.Workers {
+		errs = append(errs, fmt.Errorf("%w: %d of %d workers are stuck", ErrStuck, h.Stuck, h.Workers))
+	}
+	if h.Lost > 0 {
+		errs = append(errs, fmt.Errorf("%w: %d lately", ErrLeaseLost, h.Lost))
+	}
+	return errors.Join(errs...)
+}
+
+func (t Failure) overdue(what string) error {
+	since := t.For.Round(time.Millisecond)
+	if t.Err == nil {
+		return fmt.Errorf("almanac: %s: no answer for %v", what, since)
+	}
+	return fmt.Errorf("almanac: %s: failing for %v: %w", what, since, t.Err)
+}
+
+func (s *scheduler) Health() Health {
+	lanes := s.running.lanes.Load()
+	if lanes == nil {
+		h := Health{Patience: s.lease / 2}
+		for _, l := range s.lanes() {
+			h.Workers += l.workers
+		}
+		return h
+	}
+	h := Health{Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure)}
+	for _, l := range *lanes {
+		h.add(l)
+	}
+	return h
+}
+
+// add adds the health of a lane. All lanes have to run, and the longest failure counts.
+func (h *Health) add(l *lane) {
+	was := l.engine.Health()
+	h.Running = h.Running && was.Running
+	h.Workers += l.workers
+	h.Held, h.Stuck, h.Lost = h.Held+was.Held, h.Stuck+was.Stuck, h.Lost+was.Lost
+	h.Claim, h.Settle, h.Renew = worse(h.Claim, was.Claim), worse(h.Settle, was.Settle), worse(h.Renew, was.Renew)
+	for name, failure := range was.Tasks {
+		h.Maintenance[name] = Failure(failure)
+	}
+}
+
+func worse(a Failure, b engine.Failure) Failure {
+	if a.For >= b.For {
+		return a
+	}
+	return Failure(b)
+}

@@ -1,0 +1,193 @@
+package almanac_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// throng counts who is being delivered at once, and remembers when each began.
+type throng struct {
+	mu         sync.Mutex
+	now, peak  int
+	beginnings []time.Time
+}
+
+func (c *throng) Deliver(_ context.Context, _ almanac.Delivery) error {
+	c.mu.Lock()
+	c.now++
+	c.peak = max(c.peak, c.now)
+	c.beginnings = append(c.beginnings, time.Now())
+	c.mu.Unlock()
+	time.Sleep(time.Second) // of virtual time
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now--
+	return nil
+}
+
+// busyHour runs two types of which one has a limit, thirty events each, for an hour of
+// virtual time.
+func busyHour(t *testing.T, l almanac.Limit) (slow, other *throng) {
+	t.Helper()
+	slow, other = new(throng), new(throng)
+	w := openOn(almanactest.NewRepository(nil))
+	handlers := []almanac.EventHandler{
+		series{eventType: "SLOW", seconds: ago(time.Minute), execute: slow.Deliver},
+		series{eventType: "OTHER", seconds: ago(time.Minute), execute: other.Deliver},
+	}
+	for range 30 {
+		for _, h := range handlers {
+			owe(t, w.store, h.(series))
+		}
+	}
+	w.runAll(t, handlers, almanac.WithLimit("SLOW", l), almanac.WithWorkers(30),
+		almanac.WithPoll(time.Hour), almanac.WithSweep(time.Hour))
+	time.Sleep(time.Hour)
+	require.NoError(t, w.stop())
+	require.Len(t, slow.beginnings, 30)
+	require.Len(t, other.beginnings, 30)
+	return slow, other
+}
+
+func TestALimitOfWorkersAppliesToItsTypeOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow, other := busyHour(t, almanac.Limit{Workers: 3})
+		require.Equal(t, 3, slow.peak)
+		require.Equal(t, 30, other.peak, "nobody else waits")
+	})
+}
+
+func TestALimitOfRateSpreadsStarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow, other := busyHour(t, almanac.Limit{Rate: 2, Burst: 4})
+		require.Equal(t, 30, other.peak)
+		for i := 4; i < len(slow.beginnings); i++ {
+			// At most the burst and what two a second bring within any stretch.
+			require.GreaterOrEqual(t, slow.beginnings[i].Sub(slow.beginnings[i-4]), 490*time.Millisecond, "beginning %d", i)
+		}
+		took := slow.beginnings[29].Sub(slow.beginnings[0])
+		require.InDelta(t, 13, took.Seconds(), 1.5, "26 beyond the burst, at two a second")
+	})
+}
+
+// What is claimed ahead would begin at one instant, however long before it took its
+// turn.
+func TestALimitOfRateIsKeptAtOneInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
+		handler := series{eventType: "SLOW", seconds: ago(-time.Minute), execute: r.Deliver}
+		for range 4 {
+			owe(t, w.store, handler)
+		}
+		w.run(t, handler, almanac.WithLimit("SLOW", almanac.Limit{Rate: 2, Burst: 1}))
+		time.Sleep(time.Hour)
+		require.NoError(t, w.stop())
+		require.Len(t, r.beginnings, 4)
+		for i := 1; i < len(r.beginnings); i++ {
+			require.GreaterOrEqual(t, r.beginnings[i].Sub(r.beginnings[i-1]), 490*time.Millisecond, "beginning %d", i)
+		}
+	})
+}
+
+func TestLimitsAreChecked(t *testing.T) {
+	t.Parallel()
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	require.NoError(t, err)
+	for name, option := range map[string]almanac.Option{
+		"of an unknown type":  almanac.WithLimit("NONE", almanac.Limit{Workers: 1}),
+		"of negative workers": almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Workers: -1}),
+		"of no rate at all":   almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Rate: math.NaN()}),
+		"of an endless rate":  almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Rate: math.Inf(1)}),
+		"of a burst alone":    almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Burst: 1}),
+		"nil middleware":      almanac.WithMiddleware(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := almanac.NewScheduler(almanactest.NewRepository(nil), registry, option)
+			require.Error(t, err)
+		})
+	}
+}
+
+func TestHealthAddsUpTheLanes(t *testing.T) {
+	t.Parallel()
+	w := openOn(almanactest.NewRepository(nil))
+	scheduler := w.run(t, almanac.Birthday{}, almanac.WithWorkers(5), almanac.WithLimit(almanac.TypeBirthday, almanac.Limit{Workers: 3}))
+	require.Eventually(t, func() bool { return scheduler.Health().Running }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 8, scheduler.Health().Workers)
+	require.NoError(t, w.stop())
+	require.Equal(t, 8, scheduler.Health().Workers)
+	require.ErrorIs(t, scheduler.Health().Err(), almanac.ErrNotRunning)
+}
+
+// Two schedulers on one database stand for two processes: what one pauses, the other
+// does not deliver, until it is resumed.
+func TestPauseHoldsForAllProcesses(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		store func(*testing.T) almanac.Repository
+		poll  time.Duration
+	}{
+		"in memory, by polls": {onBoth["in memory"], 50 * time.Millisecond},
+		"in memory, while nothing is heard": {func(*testing.T) almanac.Repository {
+			return overheard{almanactest.NewRepository(nil), func(context.Context, func()) error { return errLost }}
+		}, 50 * time.Millisecond},
+		"on Postgres, by polls": {func(t *testing.T) almanac.Repository {
+			store, err := postgres.New(pgtest.ReusedPool(t), postgres.PollOnly())
+			require.NoError(t, err)
+			return store
+		}, 50 * time.Millisecond},
+		"on Postgres, by hints": {func(t *testing.T) almanac.Repository { // past a pooler, which carries none
+			store, err := postgres.New(pgtest.DirectPool(t))
+			require.NoError(t, err)
+			return store
+		}, time.Hour},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(tt.store(t)), new(receiver)
+			handler := series{eventType: "DIGEST", seconds: ago(time.Hour), execute: r.Deliver} // which the others' mark passes
+			other := series{eventType: "OTHER", seconds: ago(time.Minute), execute: r.Deliver}
+			operator := w.scheduler(t, handler)
+			require.NoError(t, operator.Pause(t.Context(), "DIGEST"))
+			var unknown *almanac.UnsupportedEventTypeError
+			require.ErrorAs(t, operator.Pause(t.Context(), "UNKNOWN HERE"), &unknown)
+			require.Equal(t, "UNKNOWN HERE", unknown.EventType)
+			require.NoError(t, operator.Resume(t.Context(), "UNKNOWN HERE"), "another program, or the command, may have paused it")
+			paused, err := operator.Paused(t.Context())
+			require.NoError(t, err)
+			require.Len(t, paused, 1)
+			require.Equal(t, "DIGEST", paused[0].EventType)
+			owe(t, w.store, handler)
+			owe(t, w.store, other)
+
+			w.runAll(t, []almanac.EventHandler{handler, other}, almanac.WithPoll(tt.poll), almanac.WithSweep(time.Hour))
+
+			require.Equal(t, "OTHER", w.await(t, almanac.EventCompleted).Type)
+			owe(t, w.store, other)
+			require.Equal(t, "OTHER", w.await(t, almanac.EventCompleted).Type)
+			require.NoError(t, operator.Resume(t.Context(), "DIGEST"))
+			resumed := time.Now()
+			require.Equal(t, "DIGEST", w.await(t, almanac.EventCompleted).Type)
+			require.Less(t, time.Since(resumed), 8*time.Second, "sooner than listeners give a sign of life of their own, which wakes too")
+			require.NoError(t, w.stop())
+			require.Len(t, r.deliveries(), 3)
+			require.ErrorIs(t, operator.Pause(t.Context(), ""), almanac.ErrInvalid)
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package almanac
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// dueAt makes events that became available at seconds of a morning.
+func dueAt(seconds ...int) []Event {
+	events := make([]Event, len(seconds))
+	for i, s := range seconds {
+		events[i].AvailableAt = at(s)
+	}
+	return events
+}
+
+func at(second int) time.Time {
+	return time.Date(2027, 1, 1, 9, 0, 0, 0, time.UTC).Add(time.Duration(second) * time.Second)
+}
+
+// took is the answer to a claim at noon that took so many events, the last of them
+// at a second of the morning.
+func took(n, second int) ClaimResult {
+	return ClaimResult{Events: make([]Event, n), At: at(3 * 3600), Reached: at(second)}
+}
+
+func TestMark(t *testing.T) {
+	t.Parallel()
+	const limit = 2
+	claim := func(m *mark, c ClaimResult) { m.advance(ClaimRequest{Limit: limit, Mark: m.look()}, c) }
+	for name, tt := range map[string]struct {
+		happens func(m *mark)
+		want    time.Time // where the next look begins
+	}{
+		"nothing has happened":                  {func(*mark) {}, time.Time{}},
+		"some were taken":                       {func(m *mark) { claim(m, took(1, 10)) }, at(10)},
+		"nothing was taken":                     {func(m *mark) { claim(m, took(1, 10)); claim(m, ClaimResult{At: at(60)}) }, at(10)},
+		"nothing was taken, nobody says when":   {func(m *mark) { claim(m, took(1, 10)); claim(m, ClaimResult{}) }, at(10)},
+		"more were taken":                       {func(m *mark) { claim(m, took(2, 10)); claim(m, took(2, 20)) }, at(20)},
+		"the clock is behind what was taken":    {func(m *mark) { claim(m, ClaimResult{Events: make([]Event, 1), At: at(5), Reached: at(10)}) }, at(5)},
+		"an earlier one was told of":            {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(30, 5, 20)...) }, at(5)},
+		"a later one was told of":               {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(30)...) }, at(10)},
+		"one that has ended was told of":        {func(m *mark) { claim(m, took(1, 10)); m.note(Event{}) }, at(10)},
+		"it was reset":                          {func(m *mark) { claim(m, took(1, 10)); m.reset() }, time.Time{}},
+		"a look everywhere found nothing":       {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, ClaimResult{}) }, at(10)},
+		"a look everywhere found all there was": {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, took(1, 5)) }, at(10)},
+		"a look everywhere left something":      {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, took(2, 5)) }, at(5)},
+		"the mark lay in the future, all taken": {func(m *mark) {
+			claim(m, took(1, 10))
+			claim(m, ClaimResult{Events: make([]Event, 1), At: at(7), Reached: at(5)})
+		}, at(7)},
+		"the mark lay in the future, some taken": {func(m *mark) {
+			claim(m, took(1, 10))
+			claim(m, ClaimResult{Events: make([]Event, 2), At: at(7), Reached: at(5)})
+		}, at(5)},
+		"one was told of during a claim": {func(m *mark) {
+			r := ClaimRequest{Limit: limit, Mark: m.look()}
+			m.note(dueAt(5, 7)...)
+			m.advance(r, took(2, 10))
+		}, at(5)},
+		"one was told of before a claim": {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(5)...); claim(m, took(2, 20)) }, at(20)},
+		"it was reset during a claim": {func(m *mark) {
+			r := ClaimRequest{Limit: limit, Mark: m.look()}
+			m.reset()
+			m.advance(r, took(2, 10))
+		}, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var m mark
+			tt.happens(&m)
+
+			if got := m.look(); !got.Equal(tt.want) {
+				t.Errorf("the next look begins at %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// entry is an event as a repository has it that is shared with others.
+type entry struct {
+	available time.Time
+	hidden    bool // in a transaction that is not committed
+	locked    bool // by somebody else
+	taken     bool
+	known     bool // to this process, as one that can be claimed
+}
+
+// shop is a repository, its clock, and a process that claims from it.
+type shop struct {
+	now     time.Time
+	entries []*entry
+	mark    mark
+	request *ClaimRequest // the claim on its way
+	answer  ClaimResult
+}
+
+// Whatever others do, and whenever: the mark never passes what the process knows
+// to be there, and one look everywhere and those that follow it take all there is.
+func TestMarkLosesNoEvent(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := &shop{now: at(0)}
+		for range 10 {
+			s.store(t, false)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"":                        s.check,
+			"time passes":             func(t *rapid.T) { s.now = s.now.Add(rapid.Custom(span).Draw(t, "by")) },
+			"the clock is set back":   func(t *rapid.T) { s.now = s.now.Add(-rapid.Custom(span).Draw(t, "by")) },
+			"another stores":          func(t *rapid.T) { s.store(t, false) },
+			"another begins to store": func(t *rapid.T) { s.store(t, false).hidden = true },
+			"another commits":         func(t *rapid.T) { s.pick(t, func(e *entry) bool { return e.hidden }).hidden = false },
+			"another locks":           func(t *rapid.T) { s.pick(t, (*entry).free).locked = true },
+			"another lets go":         func(t *rapid.T) { s.pick(t, held).locked = false },
+			"another takes":           func(t *rapid.T) { s.pick(t, held).taken = true },
+			"the process stores":      func(t *rapid.T) { s.mark.note(Event{AvailableAt: s.store(t, true).available}) },
+			"the process claims":      s.claim,
+			"the process claims, and stores meanwhile": func(t *rapid.T) {
+				s.hear(t)
+				s.claim(t)
+				s.mark.note(Event{AvailableAt: s.store(t, true).available})
+				s.hear(t)
+			},
+			"the answer comes":         s.hear,
+			"the process claims twice": func(t *rapid.T) { s.hear(t); s.claim(t); s.hear(t); s.claim(t); s.hear(t) },
+			"the answer does not come": func(*rapid.T) { s.request = nil; s.mark.reset() },
+			"a sweep":                  s.sweep,
+		})
+	})
+}
+
+func span(t *rapid.T) time.Duration {
+	return time.Duration(rapid.IntRange(0, 10).Draw(t, "seconds")) * time.Second
+}
+
+func held(e *entry) bool { return e.locked && !e.taken }
+
+// free says whether a claim would take it, were it due.
+func (e *entry) free() bool { return !e.hidden && !e.locked && !e.taken }
+
+func (s *shop) store(t *rapid.T, known bool) *entry {
+	e := &entry{available: s.now.Add(rapid.Custom(span).Draw(t, "ahead") - rapid.Custom(span).Draw(t, "late")), known: known}
+	s.entries = append(s.entries, e)
+	return e
+}
+
+// pick returns one of the entries that match, or one that is nobody's.
+func (s *shop) pick(t *rapid.T, matches func(*entry) bool) *entry {
+	found := slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return !matches(e) })
+	if len(found) == 0 {
+		return new(entry)
+	}
+	return rapid.SampledFrom(found).Draw(t, "entry")
+}
+
+// claim has the repository take what a claim asks for. The answer is on its way.
+func (s *shop) claim(t *rapid.T) {
+	if s.request != nil {
+		return
+	}
+	s.request = &ClaimRequest{Limit: rapid.IntRange(1, 3).Draw(t, "limit"), Mark: s.mark.look()}
+	s.answer = s.take(*s.request)
+}
+
+func (s *shop) take(r ClaimRequest) ClaimResult {
+	c := ClaimResult{At: s.now}
+	slices.SortStableFunc(s.entries, func(a, b *entry) int { return a.available.Compare(b.available) })
+	for _, e := range s.entries {
+		if e.available.After(s.now) || e.available.Before(r.Mark) && !r.Mark.After(s.now) {
+			continue
+		}
+		e.known = e.free() // and will not be for long, if there is room
+		if e.known && len(c.Events) < r.Limit {
+			e.taken = true
+			c.Events, c.Reached = append(c.Events, Event{}), e.available
+		}
+	}
+	return c
+}
+
+func (s *shop) hear(*rapid.T) {
+	if s.request == nil {
+		return
+	}
+	s.mark.advance(*s.request, s.answer)
+	s.request = nil
+}
+
+// sweep is a look everywhere, and those that follow it while there may be more.
+func (s *shop) sweep(t *rapid.T) {
+	s.hear(t)
+	s.mark.reset()
+	for more := true; more; {
+		r := ClaimRequest{Limit: rapid.IntRange(1, 3).Draw(t, "limit"), Mark: s.mark.look()}
+		c := s.take(r)
+		s.mark.advance(r, c)
+		more = len(c.Events) == r.Limit
+	}
+	for _, e := range s.entries {
+		if e.free() && !e.available.After(s.now) {
+			t.Fatalf("available at %v, and not claimed by a sweep at %v; the mark is at %v", e.available, s.now, s.mark.at)
+		}
+	}
+}
+
+// check looks whether anything that the process knows of lies left of the mark.
+func (s *shop) check(t *rapid.T) {
+	if s.request != nil || s.mark.whole || s.mark.at.After(s.now) {
+		return // the mark is not settled, or does not count
+	}
+	for _, e := range s.entries {
+		if e.known && e.free() && e.available.Before(s.mark.at) {
+			t.Fatalf("available at %v, and the mark is at %v", e.available, s.mark.at)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package almanac
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/backoff"
+	"github.com/almanac-go/almanac/internal/engine"
+)
+
+const (
+	maxClaim     = 2000             // the most events in one claim, which takes about 40 ms; all of them wait for its end
+	settleBatch  = 500              // the most outcomes in one transaction
+	settlers     = 2                // concurrent transactions that store outcomes: one works while the other waits
+	settleLinger = time.Millisecond // how long an outcome waits for others to fill a batch
+	stuckAfter   = 5 * time.Second  // how long a delivery may ignore the end of its context
+	sweepEvents  = 2000             // the most events of expired leases to release in one transaction
+)
+
+// machine is the engine that runs events.
+type machine = engine.Engine[*job, Settlement, uuid.UUID]
+
+// route is what a worker needs for the events of one type. It is made once and used for
+// each event.
+type route struct {
+	handler   EventHandler
+	execution Execution
+	checks    Checks
+	deliver   Deliverer // the middleware around the handler or its channel
+}
+
+func (s *scheduler) routes() (map[string]route, error) {
+	routes := make(map[string]route)
+	for _, eventType := range s.registry.EventTypes() {
+		h, err := s.registry.Handler(eventType)
+		if err != nil {
+			return nil, err
+		}
+		x := executionOf(h)
+		checks := Checks{HasStatus(Processing), IsDue(), CrashesBelow(s.crashes), AttemptsLeft(x.RetryPolicy.Attempts)}
+		if age := x.CatchUpPolicy.SkipOlder; age > 0 {
+			checks = append(checks, neverTried(NotOlderThan(age)))
+		}
+		routes[eventType] = route{h, x, append(checks, s.checks...), s.deliverer(h)}
+	}
+	return routes, nil
+}
+
+// neverTried applies a check only to events without a failed attempt. An event that was
+// on time and is being retried was not missed.
+func neverTried(check Check) Check {
+	return func(e Event, now time.Time) error {
+		if e.RetryCount > 0 {
+			return nil
+		}
+		return check(e, now)
+	}
+}
+
+// job is one claimed event.
+type job struct {
+	event Event
+	user  User
+	route route
+	clock clock
+	early bool // whether the event was claimed before its instant
+}
+
+// worker gives the engine its functions for one lane: claim, do, settle.
+type worker struct {
+	*scheduler
+	*lane
+	routes   map[string]route
+	owner    string
+	database databaseClock
+	lead     lead
+	step     int // how many events of expired leases to release in one call; only releaseExpired uses it
+}
+
+// tryAgain has the waits after failed calls to the repository.
+var tryAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
+
+func (w *worker) newEngine() *machine {
+	return &machine{
+		Claim:  func(ctx context.Context, free int) ([]*job, error) { return w.claim(ctx, free, 0) },
+		Ahead:  w.ahead(),
+		Until:  w.until,
+		Do:     w.do,
+		Limit:  func(j *job) time.Duration { return j.route.execution.AttemptTimeout },
+		Exited: w.exited,
+		Settle: w.settle,
+		Leases: engine.Leases[*job, uuid.UUID]{
+			Key: func(j *job) uuid.UUID { return j.event.LeaseToken },
+			Renew: func(ctx context.Context, tokens []uuid.UUID) ([]uuid.UUID, error) {
+				return w.repository.Renew(ctx, tokens, w.lease)
+			},
+			TTL: w.lease,
+		},
+		Settings: engine.Settings{
+			Slots: w.lane.workers, MaxClaim: maxClaim, Batch: settleBatch, Settlers: settlers, Linger: settleLinger,
+			Poll: w.poll, Drain: w.drain, Abandon: stuckAfter,
+			Backoff: func(failures int) time.Duration { return tryAgain.Delay(failures, rand.Float64()) },
+		},
+		Log: w.log,
+	}
+}
+
+// claim claims up to free events that are due, or will be due within ahead.
+func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*job, error) {
+	asked := time.Now()
+	free = w.allowance(free, asked)
+	if len(w.types) == 0 || free == 0 {
+		return nil, nil
+	}
+	request := ClaimRequest{
+		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
+	}
+	claimed, err := w.repository.Claim(ctx, request)
+	m := ClaimMeasurement{Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}
+	if err == nil {
+		m.Query, m.Found = claimed.Query, len(claimed.Events)
+	}
+	w.measureClaim(ctx, m)
+	if err != nil {
+		w.mark.reset()
+		if !safeToRetry(err) {
+			err = errors.Join(err, w.disown(ctx, request.Token))
+		}
+		return nil, err
+	}
+	w.mark.advance(request, claimed)
+	w.spend(len(claimed.Events), asked)
+	observed := w.database.set(claimed.At, asked)
+	if ahead > 0 && len(claimed.Events) > 0 {
+		observed = w.setClock(ctx, observed)
+	}
+	jobs := make([]*job, len(claimed.Events))
+	for i, e := range claimed.Events {
+		jobs[i] = &job{e, claimed.Users[e.UserID], w.routes[e.Type], observed, e.Due.After(claimed.At)}
+		if !jobs[i].early {
+			w.notify(ctx, Notice{Kind: EventClaimed, Event: e})
+		}
+	}
+	return jobs, nil
+}
+
+// setClock updates the database clock by a query that returns at once. A claim of many
+// events takes tens of milliseconds, so its answer says little about the present time,
+// and events claimed ahead would start late. After an error the clock stays as it was.
+func (w *worker) setClock(ctx context.Context, was clock) clock {
+	asked := time.Now()
+	at, err := w.repository.Now(ctx)
+	if err != nil {
+		return was
+	}
+	return w.database.set(at, asked)
+}
+
+// until returns how long until the next event is due and the rate of its type allows it.
+func (w *worker) until(ctx context.Context) (time.Duration, bool, error) {
+	if len(w.types) == 0 {
+		return 0, false, nil
+	}
+	wait, known, err := w.look(ctx)
+	return max(wait, w.untilAllowed(time.Now())), known, err
+}
+
+// look returns how long until the next event is due. If a search from the beginning finds
+// a due event, the next claim searches from there too.
+func (w *worker) look(ctx context.Context) (time.Duration, bool, error) {
+	from := w.mark.look()
+	wait, known, err := w.repository.Until(ctx, w.types, from)
+	if from.IsZero() && (err != nil || known && wait <= 0) {
+		w.mark.reset()
+	}
+	return wait, known, err
+}
+
+// safeToRetry reports whether a failed call certainly stored nothing. Then there is
+// nothing to undo, and no need to load a failing database further.
+func safeToRetry(err error) bool {
+	var certain interface{ SafeToRetry() bool }
+	return errors.As(err, &certain) && certain.SafeToRetry()
+}
+
+// disown releases the events of a claim whose answer was lost, even if the claim used up
+// its time. If that fails too, the lease expires by itself.
+func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.lease/6)
+	defer cancel()
+	released, err := w.repository.Release(ctx, token)
+	w.notifyReleased(ctx, released, AfterShutdown)
+	return err
+}
+
+// do checks and delivers one event, and returns its settlement. Its context ends when the
+// attempt has taken too long.
+func (w *worker) do(ctx context.Context, j *job) Settlement {
+	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
+		return w.settlement(j, GaveUp(err.Error()))
+	}
+	attempt := j.event.RetryCount + 1
+	w.logExecution(ctx, j.event, attempt)
+	err := j.route.deliver.Deliver(ctx, Delivery{j.event, attempt, j.clock.now()})
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		// Not a failure of the event: the process stops, or the lease is lost.
+		return w.settlement(j, Released(AfterShutdown, cause.Error(), 0))
+	}
+	return w.settlement(j, j.judge(err))
+}
+
+// deliverer returns the Deliverer that makes the attempts at a handler's events.
+func (s *scheduler) deliverer(h EventHandler) Deliverer {
+	var d Deliverer = DelivererFunc(func(ctx context.Context, d Delivery) error {
+		channel := h.Channel(d.Event)
+		deliverer, ok := s.deliverers[channel]
+		if !ok {
+			return s.miswired(ctx, &NoDelivererError{d.Event.Type, channel})
+		}
+		return deliverer.Deliver(ctx, d)
+	})
+	if x, ok := h.(Executor); ok {
+		d = DelivererFunc(x.Execute)
+	}
+	for _, around := range slices.Backward(s.middleware) {
+		d = around(d)
+	}
+	return d
+}
+
+// miswired logs a missing deliverer once for each type and channel, and returns err.
+func (s *scheduler) miswired(ctx context.Context, err *NoDelivererError) error {
+	if _, known := s.running.miswired.LoadOrStore(*err, true); !known {
+		s.log.ErrorContext(ctx, "events cannot be delivered: their channel has no deliverer",
+			slog.String("event_type", err.EventType), slog.String("channel", string(err.Channel)))
+	}
+	return err
+}
+
+// exited returns the settlement of an event whose delivery panicked or ended its
+// goroutine.
+func (w *worker) exited(j *job, cause any, stack []byte) Settlement {
+	err := errors.New("delivery ended its goroutine")
+	if cause != nil {
+		err = fmt.Errorf("delivery panicked: %v", cause)
+	}
+	w.log.LogAttrs(context.Background(), slog.LevelError, "delivery did not return",
+		append(eventAttrs(j.event), slog.Any("error", err), slog.String("stack", string(stack)))...)
+	return w.settlement(j, j.judge(err))
+}
+
+// judge returns the outcome of an attempt that returned err.
+func (j *job) judge(err error) Outcome {
+	if err == nil {
+		return Delivered(j.clock.now())
+	}
+	var snoozed *snoozeError
+	if errors.As(err, &snoozed) {
+		return Released(AfterSnooze, snoozed.Error(), snoozed.delay)
+	}
+	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
+	if errors.Is(err, ErrPermanent) || tried >= policy.Attempts {
+		return GaveUp(err.Error())
+	}
+	exponential := backoff.Exponential{First: policy.First, Max: policy.Max, Factor: policy.Factor, Jitter: policy.Jitter}
+	random := rand.Float64()
+	delay := exponential.Delay(tried, random)
+	var asked *retryAfterError
+	if errors.As(err, &asked) {
+		delay = max(delay, exponential.Asked(asked.delay, random))
+	}
+	return Released(AfterFailure, err.Error(), delay)
+}
+
+func (w *worker) settlement(j *job, o Outcome) Settlement {
+	next := func(u User, now time.Time) (Event, error) {
+		e, err := guarded("planning the successor of "+j.event.Type, func() (Event, error) {
+			return successor(j.route.handler, j.event, u, now)
+		})
+		return w.stampHere(e, now), err
+	}
+	if o.Status == Pending {
+		next = nil
+	}
+	return Settlement{Event: j.event, User: j.user, Outcome: o, Next: next, Follow: w.followWith(j.route.handler, j.event, o)}
+}
+
+// settle stores a batch of outcomes and notifies observers. It returns the indexes of
+// settlements whose events are locked.
+func (w *worker) settle(ctx context.Context, batch []Settlement) (later []int, err error) {
+	settled, err := w.repository.Settle(ctx, batch)
+	if err != nil {
+		w.mark.reset() // some of it may be available again
+		return nil, err
+	}
+	w.measureOutcomes(ctx, settled)
+	for i, r := range settled {
+		if errors.Is(r.Err, ErrLocked) {
+			later = append(later, i)
+			continue
+		}
+		w.logUnsettled(ctx, batch[i], r)
+		w.logFailure(ctx, batch[i], r)
+		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
+			w.running.wakeFor(next)
+		}
+		if len(r.Followed) > 0 {
+			w.running.wakeFor(r.Followed...)
+		}
+	}
+	w.notifySettled(ctx, batch, settled)
+	return later, nil
+}
+
+// next returns the event of a result that may be PENDING.
+func (r SettleResult) next() Event {
+	if r.Successor != nil {
+		return *r.Successor
+	}
+	return r.Event
+}
+
+// soon reports whether an event may be due before the next poll. An event that is due
+// later is not before the mark either.
+func (w *worker) soon(e Event, now time.Time) bool {
+	return !e.AvailableAt.IsZero() && e.AvailableAt.Sub(now) < 2*w.poll
+}
+
+// releaseExpired releases the events of processes that died. After a failure it halves
+// the number of events in one call, because the call may have taken too long.
+func (w *worker) releaseExpired(ctx context.Context) error {
+	for {
+		w.step = cmp.Or(w.step, sweepEvents)
+		events, err := w.repository.ReleaseExpired(ctx, w.step)
+		w.notifyReleased(ctx, events, AfterCrash)
+		if len(events) > 0 {
+			w.log.WarnContext(ctx, "leases ran out, their events are released", slog.Int("events", len(events)))
+			w.running.wakeFor(events...)
+		}
+		if err != nil {
+			w.step = max(w.step/2, 1)
+			return err
+		}
+		if len(events) == 0 {
+			w.step = sweepEvents
+			return nil
+		}
+	}
+}

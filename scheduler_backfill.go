@@ -1,0 +1,182 @@
+package almanac
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// BackfillOptions are options of [BulkPlanner].Backfill. The zero BackfillOptions means
+// all users at an unlimited rate.
+type BackfillOptions struct {
+	// After is Next of an earlier result, to continue from there. Empty means the first
+	// user.
+	After Cursor
+	// Rate is the most users to process in one second, which leaves capacity of the
+	// database to other work. It must not be negative. Zero means no limit. A page has up
+	// to 1,000 users, and at most Rate.
+	Rate int
+	// Progress, if not nil, is called after each page with the result so far. Backfill
+	// waits until it returns, and holds no locks meanwhile.
+	Progress func(BackfillResult)
+}
+
+// BackfillResult counts what [BulkPlanner].Backfill stored.
+type BackfillResult struct {
+	Users   int       // users who were processed
+	Events  int       // events that were stored
+	Refused []Refusal // users for whom no event could be planned
+	Next    Cursor    // where to continue, as BackfillOptions.After; empty when all users were processed
+}
+
+func (s *scheduler) Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error) {
+	h, err := s.registry.Handler(eventType)
+	if err != nil {
+		return BackfillResult{}, err
+	}
+	page, every, err := options.pace()
+	if err != nil {
+		return BackfillResult{}, err
+	}
+	done, locked := BackfillResult{Next: options.After}, []uuid.UUID(nil)
+	for {
+		rest := time.NewTimer(every)
+		page.After = done.Next
+		refused, added, err := s.backfill(ctx, h, page)
+		if err != nil {
+			rest.Stop()
+			return done, err
+		}
+		done = BackfillResult{done.Users + added.Users, done.Events + len(added.Events), append(done.Refused, refused...), added.Next}
+		locked = append(locked, added.Locked...)
+		if options.Progress != nil {
+			options.Progress(done)
+		}
+		if done.Next == "" {
+			rest.Stop()
+			return s.backfillLocked(ctx, h, locked, done)
+		}
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return done, context.Cause(ctx)
+		}
+	}
+}
+
+// backfillLocked tries the locked users again, a few times within seconds, and refuses
+// the users who are still locked.
+func (s *scheduler) backfillLocked(ctx context.Context, h EventHandler, locked []uuid.UUID, done BackfillResult) (BackfillResult, error) {
+	const looks = 5
+	for failures := 1; len(locked) > 0 && failures <= looks; failures++ {
+		select {
+		case <-time.After(tryAgain.Delay(failures, rand.Float64())):
+		case <-ctx.Done():
+		}
+		var still []uuid.UUID
+		for _, id := range locked {
+			refused, added, err := s.backfill(ctx, h, Page{Limit: 1, After: cursorBefore(id)})
+			if err != nil {
+				return done, err
+			}
+			done.Users, done.Events, done.Refused = done.Users+added.Users, done.Events+len(added.Events), append(done.Refused, refused...)
+			if slices.Contains(added.Locked, id) {
+				still = append(still, id)
+			}
+		}
+		locked = still
+	}
+	for _, id := range locked {
+		done.Refused = append(done.Refused, Refusal{UserID: id, Err: ErrLocked})
+	}
+	return done, nil
+}
+
+// cursorBefore returns the cursor of a page that begins with an id.
+func cursorBefore(id uuid.UUID) Cursor {
+	for i := len(id) - 1; i >= 0; i-- {
+		id[i]--
+		if id[i] != 0xff {
+			break
+		}
+	}
+	return Cursor(id.String())
+}
+
+// pace returns the first page, and the least time that a page takes.
+func (options BackfillOptions) pace() (Page, time.Duration, error) {
+	page := Page{Limit: maxPage, After: options.After}
+	if _, _, err := page.Bounds(); err != nil {
+		return page, 0, err
+	}
+	if options.Rate < 0 {
+		return page, 0, &ValidationError{Fields: []FieldError{{Field: "rate", Problem: "is negative"}}}
+	}
+	if options.Rate == 0 {
+		return page, 0, nil
+	}
+	page.Limit = min(maxPage, options.Rate)
+	return page, time.Duration(page.Limit) * time.Second / time.Duration(options.Rate), nil
+}
+
+// backfill processes one page, and notifies observers.
+func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page) (refused []Refusal, added AddEventsResult, err error) {
+	if ctx.Err() != nil {
+		return nil, AddEventsResult{}, context.Cause(ctx)
+	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return nil, AddEventsResult{}, err
+	}
+	// A page that has begun is not cancelled: the result of a cancelled call is unknown.
+	added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) (events []Event, err error) {
+		events, refused = s.planNext(h, users, now)
+		return zones.stampAll(events), nil
+	})
+	if err != nil {
+		return nil, AddEventsResult{}, err
+	}
+	s.notifyEvents(ctx, EventCreated, added.Events)
+	if len(added.Events) > 0 {
+		s.running.wake()
+	}
+	return refused, added, nil
+}
+
+// planNext plans the events of one type for users. It uses all processors, because the
+// users are locked meanwhile.
+func (s *scheduler) planNext(h EventHandler, users []UserSeries, now time.Time) (events []Event, refused []Refusal) {
+	planned := make([][]Event, len(users))
+	failed := make([]error, len(users))
+	share := max(1, (len(users)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	var group sync.WaitGroup
+	for from := 0; from < len(users); from += share {
+		group.Go(func() {
+			for i := from; i < min(from+share, len(users)); i++ {
+				planned[i], failed[i] = s.planSeries(h, users[i], now)
+			}
+		})
+	}
+	group.Wait()
+	for i, err := range failed {
+		if err != nil {
+			refused = append(refused, Refusal{UserID: users[i].User.ID, Err: err})
+		}
+	}
+	return slices.Concat(planned...), refused
+}
+
+func (s *scheduler) planSeries(h EventHandler, one UserSeries, now time.Time) ([]Event, error) {
+	list, err := seriesFor(h, one.User)
+	if err != nil {
+		return nil, err
+	}
+	return firsts(list, one.Open, Roster{User: one.User, Used: one.Used, Now: now})
+}

@@ -1,0 +1,312 @@
+package almanac
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// BulkPlanner stores the events of many users, as when a host imports its users or
+// introduces a type of event.
+type BulkPlanner interface {
+	// CreateUsers stores users as [Planner].CreateUser does, up to 1,000 in one
+	// transaction. A user is stored with all first events, or not at all. Existing users
+	// are left unchanged. So an interrupted call can be repeated from the beginning, and
+	// several processes can make the same call, if the host sets the ids. Suitable ids
+	// are UUIDs of version 5, made from the host's own ids. A profile without an id
+	// creates another user each time.
+	//
+	// A user who cannot be stored is listed in Refused, and the other users are stored.
+	// CreateUsers stops at the first error of profiles, of the repository or of ctx. It
+	// waits for the batches that are being stored, and returns the error with the counts
+	// of what is stored. When the repository fails in the middle of a batch, CreateUsers
+	// looks up which users are stored. The counts leave out users that cannot be looked
+	// up.
+	CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error)
+
+	// Backfill stores the next events of one type for all existing users who have no open
+	// event of it, as [Planner].Schedule does for one user. It can be interrupted,
+	// repeated, and run by several processes at the same time. It locks one page of users
+	// at a time, while it plans and stores their events. Edits and deliveries of other
+	// users go on. A user who is created meanwhile gets the events from the program that
+	// creates the user, if that program has the handler.
+	//
+	// Backfill does not wait for locks. If a user stays locked for seconds, Backfill
+	// lists the user in Refused with [ErrLocked], and the next Backfill includes that
+	// user. The error is an [*UnsupportedEventTypeError] if the type has no handler.
+	Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error)
+}
+
+// Refusal is a user or an event that a call for many left unchanged, and the reason.
+type Refusal struct {
+	Position int       // the index of the profile given to CreateUsers, from 0; otherwise zero
+	UserID   uuid.UUID // zero for a profile without an id, and in Operate
+	EventID  uuid.UUID // the event that Operate could not change; otherwise zero
+	Err      error     // a *ValidationError for invalid input; otherwise an error of the handler or the repository
+}
+
+// CreateUsersOptions are options of [BulkPlanner].CreateUsers. Zero in a field means its
+// default.
+type CreateUsersOptions struct {
+	Batch   int // the most users in a transaction, 1 to 1,000; default 1,000
+	Writers int // the most concurrent transactions, and so connections, 1 to 64; default 2; always 1 in a transaction of the host
+	// Progress, if not nil, is called after each batch with the result so far, by one
+	// goroutine at a time. CreateUsers waits until it returns.
+	Progress func(CreateUsersResult)
+}
+
+// CreateUsersResult counts what a [BulkPlanner].CreateUsers stored.
+type CreateUsersResult struct {
+	Created  int       // users who were stored
+	Events   int       // the first events of these users
+	Existing int       // users who existed before and are left unchanged
+	Refused  []Refusal // users who could not be stored; in the final result, in the order of positions
+}
+
+const (
+	maxBatch       = 1000
+	maxWriters     = 64
+	defaultWriters = 2
+)
+
+func (options CreateUsersOptions) withDefaults() (CreateUsersOptions, error) {
+	var bad ValidationError
+	if options.Batch < 0 || options.Batch > maxBatch {
+		bad.Fields = append(bad.Fields, FieldError{Field: "batch", Problem: "is not between 1 and 1000"})
+	}
+	if options.Writers < 0 || options.Writers > maxWriters {
+		bad.Fields = append(bad.Fields, FieldError{Field: "writers", Problem: "is not between 1 and 64"})
+	}
+	if len(bad.Fields) > 0 {
+		return options, &bad
+	}
+	if options.Batch == 0 {
+		options.Batch = maxBatch
+	}
+	if options.Writers == 0 {
+		options.Writers = defaultWriters
+	}
+	if options.Progress == nil {
+		options.Progress = func(CreateUsersResult) {}
+	}
+	return options, nil
+}
+
+func (s *scheduler) CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return CreateUsersResult{}, err
+	}
+	if s.inTransaction() {
+		options.Writers = 1
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	e := &creation{scheduler: s, options: options, stop: stop, slots: make(chan struct{}, options.Writers)}
+	err = e.run(ctx, profiles)
+	slices.SortFunc(e.done.Refused, func(a, b Refusal) int { return cmp.Compare(a.Position, b.Position) })
+	return e.done, err
+}
+
+// creation is one call of CreateUsers. Batches are planned on all processors. Each use of
+// the repository takes a slot.
+type creation struct {
+	*scheduler
+	options CreateUsersOptions
+	stop    context.CancelCauseFunc
+	slots   chan struct{}
+
+	mu   sync.Mutex
+	done CreateUsersResult
+	err  error // the first error
+}
+
+// batch is a part of the profiles.
+type batch struct {
+	first    int // the position of the first profile
+	profiles []Profile
+}
+
+// run distributes the profiles in batches, and waits for all batches.
+func (e *creation) run(ctx context.Context, profiles iter.Seq2[Profile, error]) error {
+	batches := make(chan batch)
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) + e.options.Writers {
+		group.Go(func() {
+			for b := range batches {
+				if err := e.store(ctx, b); err != nil {
+					e.fail(err)
+				}
+			}
+		})
+	}
+	err := func() error {
+		defer group.Wait()
+		defer close(batches) // also when the host's sequence panics
+		return e.read(ctx, profiles, batches)
+	}()
+	return cmp.Or(e.err, err)
+}
+
+// read divides the profiles into batches. The profiles before an error of the sequence
+// are stored.
+func (e *creation) read(ctx context.Context, profiles iter.Seq2[Profile, error], batches chan<- batch) error {
+	var b batch
+	var broken error
+	send := func() error {
+		if len(b.profiles) == 0 {
+			return nil
+		}
+		select {
+		case batches <- b:
+			b = batch{first: b.first + len(b.profiles)}
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for p, err := range profiles {
+		if err != nil {
+			broken = err
+			break
+		}
+		b.profiles = append(b.profiles, p)
+		if len(b.profiles) < e.options.Batch {
+			continue
+		}
+		if err := send(); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(send(), broken)
+}
+
+// fail stops CreateUsers, with its first error.
+func (e *creation) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.err = cmp.Or(e.err, err)
+	e.stop(err)
+}
+
+// store plans and stores a batch, and adds what it stored to the result.
+func (e *creation) store(ctx context.Context, b batch) error {
+	now, err := withSlot(ctx, e.slots, e.repository.Now)
+	if err != nil {
+		return err
+	}
+	zones, err := withSlot(ctx, e.slots, e.zoneView)
+	if err != nil {
+		return err
+	}
+	users, positions, refused := e.plan(b, now, zones)
+	stored, err := withSlot(ctx, e.slots, func(ctx context.Context) ([]CreateUserResult, error) { return e.storeOrLookUp(ctx, users, now) })
+	done := CreateUsersResult{}
+	for i, one := range stored {
+		switch {
+		case errors.Is(one.Err, errNotStored):
+		case errors.Is(one.Err, ErrExists):
+			done.Existing++
+		case one.Err != nil:
+			refused = append(refused, Refusal{Position: b.first + positions[i], UserID: users[i].User.ID, Err: one.Err})
+		default:
+			done.Created++
+			done.Events += len(one.Events)
+			e.notify(ctx, Notice{Kind: UserCreated, User: one.User})
+			e.notifyEvents(ctx, EventCreated, one.Events)
+		}
+	}
+	e.running.wake()
+	if err != nil && len(stored) == 0 {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.done.Created += done.Created
+	e.done.Events += done.Events
+	e.done.Existing += done.Existing
+	e.done.Refused = append(e.done.Refused, refused...)
+	e.options.Progress(e.done)
+	return err
+}
+
+// errNotStored marks a user whom a failed call did not store.
+var errNotStored = errors.New("almanac: not stored")
+
+// storeOrLookUp stores a batch. After an error it looks up which users are stored,
+// because the transaction may have been committed although the answer was lost. So the
+// counts and notices match the database.
+func (e *creation) storeOrLookUp(ctx context.Context, users []UserWithEvents, now time.Time) ([]CreateUserResult, error) {
+	stored, err := e.repository.CreateUsers(ctx, users)
+	if err == nil {
+		return stored, nil
+	}
+	for _, p := range users[len(stored):] {
+		one, unknown := lookUp(ctx, e.repository, p, now)
+		if unknown != nil {
+			break
+		}
+		stored = append(stored, one)
+	}
+	return stored, err
+}
+
+// lookUp reports whether a user was stored as planned at now. The ids of the planned
+// events are unique, so the user was stored if the events exist. A user without planned
+// events is recognized by the time of creation.
+func lookUp(ctx context.Context, r Repository, p UserWithEvents, now time.Time) (CreateUserResult, error) {
+	var one CreateUserResult
+	for _, planned := range p.Events {
+		is, err := r.Event(ctx, planned.ID)
+		if errors.Is(err, ErrNotFound) {
+			return CreateUserResult{Err: errNotStored}, nil
+		}
+		if err != nil {
+			return one, err
+		}
+		one.Events = append(one.Events, is)
+	}
+	u, err := r.User(ctx, p.User.ID)
+	if errors.Is(err, ErrNotFound) || err == nil && len(p.Events) == 0 && u.CreatedAt.Before(now) {
+		return CreateUserResult{Err: errNotStored}, nil
+	}
+	one.User = u
+	return one, err
+}
+
+// plan plans the users of a batch. It returns those who can be stored with their
+// positions in the batch, and the refusals of the others.
+func (s *scheduler) plan(b batch, now time.Time, zones *zoneView) (users []UserWithEvents, positions []int, refused []Refusal) {
+	for i, p := range b.profiles {
+		one, err := s.planFirst(p, now, zones)
+		if err != nil {
+			refused = append(refused, Refusal{Position: b.first + i, UserID: p.ID, Err: err})
+			continue
+		}
+		users, positions = append(users, one), append(positions, i)
+	}
+	return users, positions, refused
+}
+
+// withSlot takes a slot and calls use. It returns the cause of ctx if ctx is done before
+// that. A call that has begun is not cancelled, because the result of a cancelled call
+// would be unknown.
+func withSlot[T any](ctx context.Context, slots chan struct{}, use func(context.Context) (T, error)) (T, error) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		var none T
+		return none, context.Cause(ctx)
+	}
+	return use(context.WithoutCancel(ctx))
+}

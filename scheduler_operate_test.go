@@ -1,0 +1,383 @@
+package almanac_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+func TestCancelEndsAnEventAndItsSeriesContinues(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "Asia/Tokyo", 10))
+			require.NoError(t, err)
+			owed := enrolment.Events[0]
+
+			cancelled, err := scheduler.Cancel(t.Context(), owed.ID, almanac.CancelOptions{Reason: "asked not to be greeted", Version: 1})
+
+			require.NoError(t, err)
+			require.Equal(t, almanac.Cancelled, cancelled.Event.Status)
+			require.Equal(t, "asked not to be greeted", cancelled.Event.FailureReason)
+			require.False(t, cancelled.Unplanned)
+			require.Zero(t, cancelled.Event.RetryCount)
+			require.Equal(t, w.event(t, owed), cancelled.Event)
+			require.Equal(t, owed.Wall.Date.Year+1, cancelled.Successor.Wall.Date.Year, "the birthday after")
+			require.Equal(t, cancelled.Event, w.await(t, almanac.EventCancelled))
+			require.Equal(t, *cancelled.Successor, w.await(t, almanac.EventCreated))
+
+			result, err := scheduler.Reschedule(t.Context(), enrolment.User.ID)
+			require.NoError(t, err)
+			require.Empty(t, result.Added, "what was cancelled is used up")
+			require.Len(t, w.all(t), 2)
+		})
+	}
+}
+
+func TestCancelRefusesEventsThatAreNotPending(t *testing.T) {
+	t.Parallel()
+	w := openOn(almanactest.NewRepository(nil))
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	handler := series{eventType: "DIGEST", seconds: ago(time.Minute)}
+	begun, foreign := owe(t, w.store, handler), owe(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
+	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, claim.Events, 1)
+
+	_, err = scheduler.Cancel(t.Context(), uuid.New(), almanac.CancelOptions{})
+	require.ErrorIs(t, err, almanac.ErrNotFound)
+	_, err = scheduler.Cancel(t.Context(), begun.ID, almanac.CancelOptions{})
+	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
+	_, err = scheduler.RunNow(t.Context(), begun.ID)
+	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
+	_, err = scheduler.Requeue(t.Context(), begun.ID)
+	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
+	_, err = scheduler.Cancel(t.Context(), foreign.ID, almanac.CancelOptions{Version: 7, EndSeries: true})
+	require.ErrorIs(t, err, almanac.ErrOptimisticLock)
+	require.Equal(t, foreign, w.event(t, foreign), "nothing has changed")
+
+	cancelled, err := scheduler.Cancel(t.Context(), foreign.ID, almanac.CancelOptions{EndSeries: true})
+	require.NoError(t, err)
+	require.Nil(t, cancelled.Successor)
+	require.False(t, cancelled.Unplanned)
+	require.Empty(t, cancelled.Event.FailureReason)
+	_, err = scheduler.Cancel(t.Context(), foreign.ID, almanac.CancelOptions{EndSeries: true})
+	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
+}
+
+func TestRunNowDeliversAheadOfTimeAndTheSeriesContinues(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			scheduler := w.run(t, almanac.Birthday{}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
+			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "Asia/Tokyo", 10))
+			require.NoError(t, err)
+			owed := enrolment.Events[0]
+
+			now, err := scheduler.RunNow(t.Context(), owed.ID)
+
+			require.NoError(t, err)
+			require.Equal(t, owed.OccurrenceKey, now.OccurrenceKey)
+			require.Equal(t, owed.IdempotencyKey, now.IdempotencyKey)
+			require.Equal(t, now.Due.Truncate(time.Second), now.Due)
+			require.Equal(t, enrolment.User.Timezone.WallTime(now.Due), now.Wall)
+			done := w.await(t, almanac.EventCompleted)
+			require.Equal(t, owed.ID, done.ID)
+			next := w.await(t, almanac.EventCreated)
+			require.NoError(t, w.stop())
+			require.Equal(t, owed.Wall.Date.Year+1, next.Wall.Date.Year, "this year's birthday is used up")
+			require.Len(t, r.deliveries(), 1)
+		})
+	}
+}
+
+func TestRunNowEndsTheDelayBeforeAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), &receiver{answers: []error{errBusy}}
+			patient := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Hour}}
+			handler := series{Execution: patient, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
+			owed := owe(t, w.store, handler)
+			scheduler := w.run(t, handler)
+			rests := w.await(t, almanac.EventReleased)
+			require.Greater(t, time.Until(rests.AvailableAt), time.Minute)
+
+			_, err := scheduler.RunNow(t.Context(), owed.ID)
+
+			require.NoError(t, err)
+			done := w.await(t, almanac.EventCompleted)
+			require.NoError(t, w.stop())
+			require.Equal(t, 1, done.RetryCount)
+			require.Equal(t, owed.Due, done.Due, "the target stays")
+		})
+	}
+}
+
+func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), &receiver{answers: []error{almanac.Permanent(errBusy), almanac.Permanent(errBusy)}}
+			handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
+			owe(t, w.store, handler)
+			scheduler := w.run(t, handler)
+			failed := w.await(t, almanac.EventFailed)
+			require.NotEmpty(t, w.await(t, almanac.EventCreated).ID, "the series goes on")
+
+			again, err := scheduler.Requeue(t.Context(), failed.ID)
+			require.NoError(t, err)
+			require.Equal(t, again, w.await(t, almanac.EventRequeued))
+			require.Equal(t, failed.OccurrenceKey, again.OccurrenceKey)
+			require.Equal(t, almanac.Origin{Kind: almanac.OriginRequeued, From: failed.ID}, again.Origin)
+			twice := w.await(t, almanac.EventFailed)
+			require.Equal(t, again.ID, twice.ID)
+			_, err = scheduler.Requeue(t.Context(), failed.ID)
+			require.ErrorIs(t, err, almanac.ErrExists, "what came of it is to be requeued")
+			_, err = scheduler.Requeue(t.Context(), twice.ID)
+			require.NoError(t, err)
+			done := w.await(t, almanac.EventCompleted)
+			_, err = scheduler.Reschedule(t.Context(), failed.UserID)
+			require.NoError(t, err)
+			require.NoError(t, w.stop())
+
+			require.Len(t, r.deliveries(), 3)
+			for _, d := range r.deliveries() {
+				require.Equal(t, failed.IdempotencyKey, d.Event.IdempotencyKey)
+				require.JSONEq(t, string(failed.Payload), string(d.Event.Payload))
+				require.Equal(t, failed.Due, d.Event.Due)
+				require.Equal(t, failed.OccurrenceKey, d.Event.OccurrenceKey)
+			}
+			require.Equal(t, failed.Due, done.Due)
+			found, err := w.store.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+			require.NoError(t, err)
+			require.Len(t, found.Events, 1, "nothing follows what stood apart, and the series has its one event")
+			require.Equal(t, handler.seconds[1], found.Events[0].Due)
+		})
+	}
+}
+
+// An edit and a deletion leave a requeued event alone, as they do every event that
+// was claimed once.
+func TestEditsLeaveRequeuedEventsUnchanged(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+			require.NoError(t, err)
+			cancelled, err := scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.CancelOptions{})
+			require.NoError(t, err)
+			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
+			require.NoError(t, err)
+			require.Equal(t, enrolment.Events[0].Due, again.AvailableAt, "not before its target")
+
+			result, err := scheduler.UpdateUser(t.Context(), enrolment.User.ID, almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")})
+
+			require.NoError(t, err)
+			require.Equal(t, []uuid.UUID{again.ID}, result.Skipped)
+			require.Len(t, result.Moved, 1)
+			require.Equal(t, cancelled.Successor.ID, result.Moved[0].ID)
+			require.Empty(t, result.Added)
+			require.Equal(t, again, w.event(t, again))
+			_, err = scheduler.DeleteUser(t.Context(), enrolment.User.ID, almanac.DeleteOptions{})
+			require.NoError(t, err)
+			require.Empty(t, w.all(t))
+		})
+	}
+}
+
+func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			for range 5 {
+				_, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+				require.NoError(t, err)
+			}
+			owe(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
+			reason := almanac.CancelOptions{Reason: "the party is off"}
+
+			for range 2 {
+				owe(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Minute)})
+			}
+
+			dry, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{DryRun: true, Cancel: reason})
+			require.NoError(t, err)
+			require.Len(t, dry.Events, 8)
+			require.Len(t, w.all(t), 8)
+
+			var heard []int
+			done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.OfType(almanac.TypeBirthday),
+				almanac.OperateOptions{Limit: 3, Cancel: reason, Progress: func(o almanac.OperateResult) { heard = append(heard, len(o.Events)) }})
+			require.NoError(t, err)
+			require.Len(t, done.Events, 3)
+			require.True(t, done.More)
+			require.Equal(t, []int{3}, heard)
+			n, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Cancelled))
+			require.NoError(t, err)
+			require.Equal(t, 3, n)
+
+			rest, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.OfType("FOREIGN"), almanac.OperateOptions{})
+			require.NoError(t, err)
+			require.Len(t, rest.Events, 1, "another program plans what follows")
+			require.Empty(t, rest.Refused)
+
+			claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 2, Lease: time.Minute})
+			require.NoError(t, err)
+			require.Len(t, claim.Events, 2)
+			for _, e := range claim.Events {
+				_, err = w.store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.GaveUp("HTTP 404")}})
+				require.NoError(t, err)
+			}
+			again, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.OperateOptions{})
+			require.NoError(t, err)
+			require.Len(t, again.Events, 2, "nothing that was cancelled comes back")
+			twice, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.OperateOptions{})
+			require.NoError(t, err)
+			require.Len(t, twice.Refused, 2)
+			back, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.InStatus(almanac.Cancelled), almanac.OperateOptions{})
+			require.NoError(t, err)
+			require.Empty(t, back, "not by its status either")
+		})
+	}
+}
+
+// What cancelling stores is not cancelled in its turn, however many pages there are.
+func TestOperateLeavesSuccessorsUnchanged(t *testing.T) {
+	t.Parallel()
+	const people = 1100
+	w := openOn(almanactest.NewRepository(nil))
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	w.notices = make(chan almanac.Notice, 10*people)
+	_, err := scheduler.CreateUsers(t.Context(), each(folk(people)), almanac.CreateUsersOptions{})
+	require.NoError(t, err)
+	var heard []int
+
+	done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil,
+		almanac.OperateOptions{Limit: 5 * people, Progress: func(o almanac.OperateResult) { heard = append(heard, len(o.Events)) }})
+
+	require.NoError(t, err)
+	require.Len(t, done.Events, people)
+	require.False(t, done.More)
+	require.Equal(t, []int{1000, people}, heard)
+	pending, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Pending))
+	require.NoError(t, err)
+	require.Equal(t, people, pending)
+}
+
+func TestOperateRefusesInvalidOptions(t *testing.T) {
+	t.Parallel()
+	scheduler := openOn(almanactest.NewRepository(nil)).scheduler(t, almanac.Birthday{})
+	_, err := scheduler.Operate(t.Context(), "explode", nil, almanac.OperateOptions{})
+	require.ErrorIs(t, err, almanac.ErrInvalid)
+	_, err = scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{Limit: -1})
+	require.ErrorIs(t, err, almanac.ErrInvalid)
+}
+
+// In the host's transaction, operations come and go with it.
+func TestOperationsInTheHostsTransaction(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	w := openOn(store)
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+	require.NoError(t, err)
+	owed := enrolment.Events[0]
+	for range len(w.notices) {
+		<-w.notices
+	}
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	bound, err := postgres.New(tx)
+	require.NoError(t, err)
+
+	cancelled, err := scheduler.With(bound).Cancel(t.Context(), owed.ID, almanac.CancelOptions{})
+	require.NoError(t, err)
+	_, err = scheduler.With(bound).Requeue(t.Context(), cancelled.Event.ID)
+	require.NoError(t, err)
+	_, err = scheduler.With(bound).RunNow(t.Context(), cancelled.Successor.ID)
+	require.NoError(t, err)
+	require.NoError(t, scheduler.With(bound).Pause(t.Context(), almanac.TypeBirthday))
+	require.NoError(t, tx.Rollback(t.Context()))
+
+	require.Equal(t, []almanac.Event{owed}, w.all(t))
+	paused, err := scheduler.Paused(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, paused)
+	require.Empty(t, w.notices)
+}
+
+func TestMiddlewareWrapsEveryDelivery(t *testing.T) {
+	t.Parallel()
+	w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+	var heard []string
+	say := func(name string) almanac.Middleware {
+		return func(next almanac.Deliverer) almanac.Deliverer {
+			return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+				heard = append(heard, name)
+				return fmt.Errorf("%s: %w", name, errors.Join(next.Deliver(ctx, d), almanac.ErrPermanent))
+			})
+		}
+	}
+	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
+	owe(t, w.store, handler)
+
+	w.run(t, handler, almanac.WithMiddleware(say("outer"), say("inner")))
+
+	failed := w.await(t, almanac.EventFailed)
+	require.NoError(t, w.stop())
+	require.Equal(t, []string{"outer", "inner"}, heard)
+	require.Regexp(t, `^outer: inner: `, failed.FailureReason)
+	require.Len(t, r.deliveries(), 1)
+}
+
+func TestSnoozePostponesAnEventAndCountsNoAttempt(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), &receiver{answers: []error{almanac.Snooze(0, "not yet"), fmt.Errorf("wrapped: %w", almanac.Snooze(0, ""))}}
+			once := almanac.Execution{RetryPolicy: almanac.RetryPolicy{Attempts: 1}}
+			handler := series{Execution: once, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
+			owe(t, w.store, handler)
+
+			w.run(t, handler)
+
+			snoozed := w.await(t, almanac.EventReleased)
+			require.Equal(t, "snoozed for 1s: not yet", snoozed.LastError)
+			require.Zero(t, snoozed.RetryCount)
+			done := w.await(t, almanac.EventCompleted)
+			require.NoError(t, w.stop())
+			require.Zero(t, done.RetryCount)
+			require.Len(t, r.deliveries(), 3)
+			for _, d := range r.deliveries() {
+				require.Equal(t, 1, d.Attempt)
+			}
+		})
+	}
+}

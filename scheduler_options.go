@@ -1,0 +1,236 @@
+package almanac
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Option is a setting of a [Scheduler]. NewScheduler returns an error if a value is out
+// of its range. Zero is out of range, except where the option says what zero means.
+type Option func(*settings)
+
+type settings struct {
+	workers    int
+	lease      time.Duration
+	drain      time.Duration
+	poll       time.Duration
+	lookAhead  time.Duration
+	sweep      time.Duration
+	grace      time.Duration
+	crashes    int
+	zoneCheck  time.Duration
+	retention  time.Duration
+	checks     Checks
+	limits     map[string]Limit
+	deliverers map[Channel]Deliverer
+	middleware []Middleware
+	observers  []Observer
+	log        *slog.Logger
+}
+
+// WithWorkers sets how many events are delivered at the same time. It must be at least 1.
+// The default is 100, because deliveries mostly wait for the network. One claim takes at
+// most 2,000 events, even with more workers.
+func WithWorkers(n int) Option { return func(s *settings) { s.workers = n } }
+
+// WithLease sets how long a claimed event is leased to this process. The lease must be at
+// least three seconds. The default is one minute. Run renews the lease while the delivery
+// runs. When a process dies, its events wait until the lease has expired, and then
+// another process releases them.
+func WithLease(d time.Duration) Option { return func(s *settings) { s.lease = d } }
+
+// WithDrain sets how long deliveries may go on after the context of Run is done. It must
+// not be negative. The default is 25 seconds, which fits into the 30 seconds that
+// Kubernetes grants. Zero cancels deliveries at once.
+func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d } }
+
+// WithPoll sets the longest time that Run sleeps before it queries the database again. It
+// must be positive. The default is one second.
+//
+// A long poll does not delay the events that Run knows of, because Run wakes up for the
+// next one. It can delay an event that another process stores for an earlier instant, if
+// Run receives no hint of the event (see [Listener]). Package postgres sends hints of
+// events that are due in less than a minute, which is enough for polls of up to 50
+// seconds. For an event that is overdue when it is stored, see [WithSweep].
+func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
+
+// WithLookAhead sets how long before their instants Run claims events. At the instant,
+// Run then only has to confirm that the event is unchanged. It must not be negative, and
+// must be at most a third of the lease. The default is 500 milliseconds. Zero claims each
+// event at its instant, and the event starts a few milliseconds later.
+//
+// An edit or a deletion before the instant still takes effect. No event starts before its
+// instant by the repository's clock, although its status is PROCESSING before. Events
+// that are not due yet take up at most half of the workers. A repository that cannot
+// claim ahead (see [Confirmer]) behaves as with zero.
+func WithLookAhead(d time.Duration) Option { return func(s *settings) { s.lookAhead = d } }
+
+// WithSweep sets how often Run looks for expired leases, and how often a claim searches
+// from the beginning instead of from where the last claim ended. It must be positive. The
+// default is five seconds. The sweep also bounds how late an event can be when another
+// process stores it already overdue, or had its row locked.
+func WithSweep(d time.Duration) Option { return func(s *settings) { s.sweep = d } }
+
+// WithMissedGrace sets how long an event must have been ready to count as missed. It must
+// not be negative. The default is five seconds. Zero counts every event that is ready.
+func WithMissedGrace(d time.Duration) Option { return func(s *settings) { s.grace = d } }
+
+// WithCrashLimit sets how many times the worker of an event may die. The limit must be at
+// least 1. The default is 5. An event that reaches the limit is FAILED instead of
+// delivered once more. A delivery that ignores the end of its context until its lease is
+// lost counts as a death.
+func WithCrashLimit(n int) Option { return func(s *settings) { s.crashes = n } }
+
+// WithZoneCheck sets how often Run reloads the zone data, compares it with the rules that
+// the database follows, and updates pending events. It must be positive. The default is
+// one day. The first check is at the start of Run. Events that programs with other zone
+// data plan are checked sooner: within one minute, or one sweep if that is longer.
+func WithZoneCheck(d time.Duration) Option { return func(s *settings) { s.zoneCheck = d } }
+
+// WithRetention lets Run delete events that ended longer ago than d, in small steps, once
+// an hour. It must not be negative. The default is zero, which keeps all events. Used
+// occurrence keys are kept after a deletion, so no occurrence is repeated.
+func WithRetention(d time.Duration) Option { return func(s *settings) { s.retention = d } }
+
+// WithChecks adds checks to the validation chain that each event passes before it is
+// delivered. An event that a check refuses is FAILED, with the refusal as its reason, and
+// its series goes on.
+func WithChecks(checks ...Check) Option {
+	return func(s *settings) { s.checks = append(s.checks, checks...) }
+}
+
+// WithLimit limits how this process delivers the events of a type. Each process has its
+// own limit: ten processes with a rate of 5 deliver 50 events in a second. Each limited
+// type uses up to four additional connections at a time. NewScheduler returns an error if
+// the type has no handler.
+func WithLimit(eventType string, l Limit) Option {
+	return func(s *settings) { s.limits[eventType] = l }
+}
+
+// WithMiddleware wraps every delivery. The first middleware is the outermost: it sees a
+// delivery first, and the delivery's error last.
+func WithMiddleware(around ...Middleware) Option {
+	return func(s *settings) { s.middleware = append(s.middleware, around...) }
+}
+
+// WithDeliverer sets the deliverer of a channel. If any channel has a deliverer,
+// NewScheduler returns a [*NoDelivererError] for each handler whose channel has none. If
+// no channel has a deliverer, as in a program that only plans, NewScheduler accepts that,
+// and Run logs it at Error.
+func WithDeliverer(c Channel, d Deliverer) Option {
+	return func(s *settings) { s.deliverers[c] = d }
+}
+
+// WithObserver adds an observer. Observers are notified in the order in which they were
+// added. An observer that is a [ClaimMeasurer] or an [UpdateMeasurer] also gets
+// measurements.
+func WithObserver(o Observer) Option {
+	return func(s *settings) { s.observers = append(s.observers, o) }
+}
+
+// WithLogger sets the logger of the scheduler. The default is [slog.Default] at the time
+// of NewScheduler. Nil is an error.
+//
+// Info has starts, stops, missed events, and edits that move events. Warn has work that
+// is tried again, and events that an edit skips. Error has work that is given up. A
+// failed delivery is one line, at Warn if it will be tried again and at Error if not. The
+// start of an attempt is one line at Debug. If there is a [LogObserver], it writes the
+// lines about attempts and failed deliveries instead. Edits in a transaction of the host
+// are not logged, because they may be rolled back. Lines contain ids, keys and errors,
+// never names or payloads.
+func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
+
+func newSettings(r Repository, registry Registry, options []Option) (settings, error) {
+	s := settings{
+		workers:    100,
+		lease:      time.Minute,
+		drain:      25 * time.Second,
+		poll:       time.Second,
+		lookAhead:  500 * time.Millisecond,
+		sweep:      5 * time.Second,
+		grace:      5 * time.Second,
+		crashes:    5,
+		zoneCheck:  24 * time.Hour,
+		limits:     make(map[string]Limit),
+		deliverers: make(map[Channel]Deliverer),
+		log:        slog.Default(),
+	}
+	for _, option := range options {
+		option(&s)
+	}
+	return s, s.check(r, registry)
+}
+
+// check returns all problems of the settings, joined.
+func (s settings) check(r Repository, registry Registry) error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("almanac: "+format, args...))
+		}
+	}
+	refuse(r == nil, "repository is nil")
+	refuse(registry == nil, "registry is nil")
+	refuse(s.workers < 1, "%d workers", s.workers)
+	refuse(s.lease < 3*time.Second, "lease of %v is under three seconds", s.lease)
+	refuse(s.drain < 0, "drain of %v is negative", s.drain)
+	refuse(s.poll <= 0, "poll of %v is not positive", s.poll)
+	refuse(s.lookAhead < 0 || s.lookAhead > s.lease/3, "look-ahead of %v is not between 0 and a third of the lease", s.lookAhead)
+	refuse(s.sweep <= 0, "sweep of %v is not positive", s.sweep)
+	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
+	refuse(s.crashes < 1, "crash limit of %d", s.crashes)
+	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
+	refuse(s.retention < 0, "retention of %v is negative", s.retention)
+	refuse(s.log == nil, "logger is nil")
+	for i, check := range s.checks {
+		refuse(check == nil, "check %d is nil", i)
+	}
+	for _, eventType := range slices.Sorted(maps.Keys(s.limits)) {
+		known := false
+		if registry != nil {
+			_, err := registry.Handler(eventType)
+			known = err == nil
+		}
+		refuse(!known, "limit for event type %q, which has no handler", eventType)
+		if err := s.limits[eventType].check(); err != nil {
+			errs = append(errs, fmt.Errorf("almanac: limit for event type %q: %w", eventType, err))
+		}
+	}
+	for i, around := range s.middleware {
+		refuse(around == nil, "middleware %d is nil", i)
+	}
+	for i, o := range s.observers {
+		refuse(o == nil, "observer %d is nil", i)
+	}
+	for channel, d := range s.deliverers {
+		refuse(d == nil, "deliverer of channel %q is nil", channel)
+	}
+	if registry != nil && len(s.deliverers) > 0 {
+		for _, err := range s.unwired(registry) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unwired returns a [*NoDelivererError] for each handler whose channel is known and has
+// no deliverer.
+func (s settings) unwired(registry Registry) []*NoDelivererError {
+	var errs []*NoDelivererError
+	for _, eventType := range registry.EventTypes() {
+		h, err := registry.Handler(eventType)
+		if err != nil {
+			continue
+		}
+		if c := fixedChannel(h); c != "" {
+			if _, ok := s.deliverers[c]; !ok {
+				errs = append(errs, &NoDelivererError{eventType, c})
+			}
+		}
+	}
+	return errs
+}

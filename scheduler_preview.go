@@ -1,0 +1,74 @@
+package almanac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// maxPreview limits a preview. It is enough for every day of a year.
+const maxPreview = 1000
+
+func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) ([]Occurrence, error) {
+	h, err := s.registry.Handler(eventType)
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 || n > maxPreview {
+		return nil, &ValidationError{Fields: []FieldError{{Field: "number of occurrences", Problem: fmt.Sprintf("is not between 1 and %d", maxPreview)}}}
+	}
+	u, err := s.repository.User(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.repository.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := seriesFor(h, u)
+	if err != nil {
+		return nil, err
+	}
+	var ahead []Occurrence
+	var errs []error
+	for _, one := range list {
+		found, err := guarded("previewing "+eventType, func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
+		ahead, errs = append(ahead, found...), append(errs, err)
+	}
+	slices.SortStableFunc(ahead, func(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })
+	return ahead[:min(n, len(ahead))], errors.Join(errs...)
+}
+
+// preview returns up to n occurrences of a series after now. With an error, it returns
+// the occurrences before the error. It leaves out occurrences that a policy skips.
+func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
+	after := r.Now
+	for range n + maxSteps {
+		o, err := nextOf(s, r.User, after)
+		if errors.Is(err, calendar.ErrNoOccurrence) {
+			break
+		}
+		if err != nil {
+			return ahead, err
+		}
+		if after, err = pass(o, after); err != nil {
+			return ahead, err
+		}
+		o.Resolution, err = o.Resolve()
+		if errors.Is(err, calendar.ErrSkippedWallTime) {
+			continue
+		}
+		if err != nil {
+			return ahead, err
+		}
+		if ahead = append(ahead, o); len(ahead) == n {
+			break
+		}
+	}
+	return ahead, nil
+}

@@ -1,0 +1,325 @@
+package almanac_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// oneReader is a repository of one user, of whom nothing can be asked but who
+// they are and what time it is: everything else would panic.
+type oneReader struct {
+	almanac.Repository
+	person almanac.User
+	now    time.Time
+}
+
+func (r oneReader) Now(context.Context) (time.Time, error) { return r.now, nil }
+
+func (r oneReader) User(_ context.Context, id uuid.UUID) (almanac.User, error) {
+	if id != r.person.ID {
+		return almanac.User{}, &almanac.NotFoundError{Kind: "user", ID: id}
+	}
+	return r.person, nil
+}
+
+// preview asks for the next n occurrences that a handler sees for a user.
+func preview(t testing.TB, h almanac.EventHandler, u almanac.User, now string, n int) ([]almanac.Occurrence, error) {
+	t.Helper()
+	registry, err := almanac.NewRegistry(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(oneReader{person: u, now: instant(t, now)}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scheduler.Preview(t.Context(), u.ID, h.EventType(), n)
+}
+
+// lines says of each occurrence what a user would want to know.
+func lines(ahead []almanac.Occurrence) []string {
+	var lines []string
+	for _, next := range ahead {
+		key := next.Key
+		if next.Series != "" {
+			key = next.Series + "/" + key
+		}
+		lines = append(lines, key+" "+next.Resolution.Instant.Format(time.RFC3339)+" "+next.Reason())
+	}
+	return lines
+}
+
+func TestPreviewSaysWhenAndWhy(t *testing.T) {
+	t.Parallel()
+
+	at := func(hour, minute int) calendar.Clock { return calendar.Clock{Hour: hour, Minute: minute} }
+	daily := func(c calendar.Clock, p calendar.Policies) almanac.Recurring {
+		h := always(calendar.Daily{At: c})
+		h.Policies = p
+		return h
+	}
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		now     string
+		want    []string
+	}{
+		"birthdays of a leap day": {almanac.Birthday{}, "2026-06-01T00:00:00Z", []string{
+			"2027 2027-02-28T14:00:00Z 29 February moved to 28 February",
+			"2028 2028-02-29T14:00:00Z exact",
+			"2029 2029-02-28T14:00:00Z 29 February moved to 28 February",
+		}},
+		"and on 1 March": {almanac.Birthday{Policies: calendar.Policies{LeapDay: calendar.LeapDayMar1}}, "2027-06-01T00:00:00Z", []string{
+			"2028 2028-02-29T14:00:00Z exact",
+			"2029 2029-03-01T14:00:00Z 29 February moved to 1 March",
+		}},
+		"every day, over a gap": {daily(at(2, 30), calendar.Policies{}), "2026-03-07T00:00:00Z", []string{
+			"2026-03-07 2026-03-07T07:30:00Z exact",
+			"2026-03-08 2026-03-08T07:30:00Z moved forward 60 min because clocks skip 02:00–03:00",
+			"2026-03-09 2026-03-09T06:30:00Z exact",
+		}},
+		"every day, back from a gap": {daily(at(2, 30), calendar.Policies{Gap: calendar.GapBackward}), "2026-03-08T00:00:00Z", []string{
+			"2026-03-08 2026-03-08T06:30:00Z moved back 60 min because clocks skip 02:00–03:00",
+		}},
+		"every day but where clocks skip it": {daily(at(2, 30), calendar.Policies{Gap: calendar.GapSkip}), "2026-03-07T00:00:00Z", []string{
+			"2026-03-07 2026-03-07T07:30:00Z exact",
+			"2026-03-09 2026-03-09T06:30:00Z exact",
+		}},
+		"every day, over a fold": {daily(at(1, 30), calendar.Policies{}), "2026-10-31T12:00:00Z", []string{
+			"2026-11-01 2026-11-01T05:30:00Z first of two showings: clocks go back from 02:00 to 01:00",
+			"2026-11-02 2026-11-02T06:30:00Z exact",
+		}},
+		"the other showing": {daily(at(1, 30), calendar.Policies{Fold: calendar.FoldSecond}), "2026-10-31T12:00:00Z", []string{
+			"2026-11-01 2026-11-01T06:30:00Z second of two showings: clocks go back from 02:00 to 01:00",
+		}},
+		"reminders in the order of instants": {almanac.Reminder{}, "2026-01-01T00:00:00Z", []string{
+			"zoo/2026-03-08T02:30:00 2026-03-08T07:30:00Z moved forward 60 min because clocks skip 02:00–03:00",
+			"flight/2027-03-15T09:00:00 2027-03-15T00:00:00Z exact",
+			"call/2027-03-15T09:00:00 2027-03-15T13:00:00Z exact",
+			"dentist/2027-03-15T09:00:00 2027-03-15T13:00:00Z exact",
+		}},
+		"of those, the first two": {almanac.Reminder{}, "2026-06-01T00:00:00Z", []string{
+			"flight/2027-03-15T09:00:00 2027-03-15T00:00:00Z exact",
+			"call/2027-03-15T09:00:00 2027-03-15T13:00:00Z exact",
+		}},
+	}
+	p := adasProfile()
+	p.DateOfBirth, p.Timezone = "1992-02-29", "America/New_York"
+	p.Attributes = json.RawMessage(`{"reminders": {
+		"dentist": {"at": "2027-03-15T09:00:00"}, "call": {"at": "2027-03-15T09:00:00"}, "old": {"at": "2025-03-15T09:00:00"},
+		"flight": {"at": "2027-03-15T09:00:00", "timezone": "Asia/Tokyo"}, "zoo": {"at": "2026-03-08T02:30:00"}}}`)
+	u := user(t, p, "2026-01-01T00:00:00Z")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			ahead, err := preview(t, tt.handler, u, tt.now, len(tt.want))
+
+			if got := lines(ahead); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("Preview after %s, %v:\n got %q\nwant %q", tt.now, err, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewEndsWithTheRecurrence(t *testing.T) {
+	t.Parallel()
+
+	three := calendar.Bounded{Rule: calendar.Daily{At: calendar.Clock{Hour: 8}}, Start: wall(t, "2026-01-10T00:00:00"), Count: 3}
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		want    []string
+	}{
+		"after its last one": {always(three), []string{
+			"2026-01-10 2026-01-10T08:00:00Z exact", "2026-01-11 2026-01-11T08:00:00Z exact", "2026-01-12 2026-01-12T08:00:00Z exact",
+		}},
+		"before it begins":            {always(calendar.Once{At: wall(t, "2025-12-31T08:00:00")}), nil},
+		"where nothing is owed":       {almanac.Anniversary{}, nil},
+		"where no reminders were set": {almanac.Reminder{}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ahead, err := preview(t, tt.handler, ada(t), "2026-01-01T00:00:00Z", 1000)
+			if got := lines(ahead); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewReturnsOccurrencesBeforeAnError(t *testing.T) {
+	t.Parallel()
+
+	nightly := always(calendar.Daily{At: calendar.Clock{Hour: 2, Minute: 30}})
+	nightly.Policies = calendar.Policies{Gap: calendar.GapReject}
+	tests := map[string]struct {
+		handler almanac.EventHandler
+		n       int
+		want    []string
+		gone    []string // the wall times that cannot be resolved
+	}{
+		"every night until one is rejected": {nightly, 5, []string{"2026-03-06 2026-03-06T07:30:00Z exact", "2026-03-07 2026-03-07T07:30:00Z exact"}, []string{"2026-03-08T02:30:00"}},
+		"no error before it is reached":     {nightly, 2, []string{"2026-03-06 2026-03-06T07:30:00Z exact", "2026-03-07 2026-03-07T07:30:00Z exact"}, nil},
+		"of several series, the others": {almanac.Reminder{Policies: nightly.Policies}, 5, []string{
+			"early/2026-03-07T09:00:00 2026-03-07T14:00:00Z exact", "late/2026-04-01T09:00:00 2026-04-01T13:00:00Z exact",
+		}, []string{"2026-03-08T02:10:00", "2026-03-08T02:30:00"}},
+	}
+	p := adasProfile()
+	p.Timezone = "America/New_York"
+	p.Attributes = json.RawMessage(`{"reminders": {
+		"early": {"at": "2026-03-07T09:00:00"}, "gap": {"at": "2026-03-08T02:10:00"}, "gap2": {"at": "2026-03-08T02:30:00"}, "late": {"at": "2026-04-01T09:00:00"}}}`)
+	u := user(t, p, "2026-01-01T00:00:00Z")
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			ahead, err := preview(t, tt.handler, u, "2026-03-06T00:00:00Z", tt.n)
+
+			if got := lines(ahead); !slices.Equal(got, tt.want) || errors.Is(err, calendar.ErrRejectedWallTime) != (tt.gone != nil) {
+				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+			for _, wall := range tt.gone {
+				if !strings.Contains(err.Error(), wall) {
+					t.Errorf("Preview: %v, which does not tell %s", err, wall)
+				}
+			}
+		})
+	}
+}
+
+func TestPreviewIsBounded(t *testing.T) {
+	t.Parallel()
+
+	for n, want := range map[int]bool{-1: false, 0: false, 1: true, 2: true, 999: true, 1000: true, 1001: false, 1 << 40: false} {
+		ahead, err := preview(t, almanac.Birthday{}, ada(t), "2026-01-01T00:00:00Z", n)
+		if want && (err != nil || len(ahead) != n) {
+			t.Errorf("Preview of %d = %d of them, %v", n, len(ahead), err)
+		}
+		if said := complaints(t, err); !want && (ahead != nil || !slices.Equal(said, []string{"number of occurrences is not between 1 and 1000"})) {
+			t.Errorf("Preview of %d = %v, %q; want it refused", n, ahead, said)
+		}
+	}
+}
+
+func TestPreviewNamesAnUnknownUserOrType(t *testing.T) {
+	t.Parallel()
+
+	u := ada(t)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(oneReader{person: u, now: instant(t, "2026-01-01T00:00:00Z")}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	stranger := uuid.New()
+	_, err = scheduler.Preview(t.Context(), stranger, almanac.TypeBirthday, 1)
+	if missing := (*almanac.NotFoundError)(nil); !errors.As(err, &missing) || missing.ID != stranger {
+		t.Errorf("of a stranger: %v, want a *NotFoundError", err)
+	}
+	_, err = scheduler.Preview(t.Context(), u.ID, "DIGEST", 1)
+	if unknown := (*almanac.UnsupportedEventTypeError)(nil); !errors.As(err, &unknown) || unknown.EventType != "DIGEST" {
+		t.Errorf("of an unknown type: %v, want an *UnsupportedEventTypeError", err)
+	}
+}
+
+// capricious is a handler that yields what a function of the instant says.
+type capricious struct {
+	series
+	next func(after time.Time) calendar.Occurrence
+}
+
+func (c capricious) Next(_ almanac.User, after time.Time) (calendar.Occurrence, error) {
+	return c.next(after), nil
+}
+
+func TestPreviewRecoversFromPanicsOfHandlers(t *testing.T) {
+	t.Parallel()
+
+	// Half past one on each day where the user lives, by a handler that leaves the
+	// zone, and what clocks skip, to the library.
+	nightly := func(after time.Time) calendar.Occurrence {
+		day := calendar.DateOf(after.UTC().Add(24 * time.Hour))
+		return calendar.Occurrence{Key: day.String(), Wall: calendar.WallTime{Date: day, Clock: calendar.Clock{Hour: 1, Minute: 30}}, Policies: calendar.Policies{Gap: calendar.GapSkip}}
+	}
+	tests := map[string]struct {
+		next func(after time.Time) calendar.Occurrence
+		want []string
+		fail bool
+	}{
+		"who leave the zone out and meet a gap": {nightly, []string{"2026-03-28 2026-03-28T01:30:00Z exact", "2026-03-30 2026-03-30T00:30:00Z exact"}, false},
+		"who do not get ahead": {func(time.Time) calendar.Occurrence {
+			return calendar.Occurrence{Key: "k", Wall: wall(t, "2026-03-01T09:00:00")}
+		}, nil, true},
+		"who name no day": {func(time.Time) calendar.Occurrence { return calendar.Occurrence{Key: "k"} }, nil, true},
+		"who panic":       {func(time.Time) calendar.Occurrence { panic("no") }, nil, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ahead, err := preview(t, capricious{series{eventType: "DIGEST"}, tt.next}, ada(t), "2026-03-27T12:00:00Z", 2)
+			if got := lines(ahead); (err != nil) != tt.fail || !slices.Equal(got, tt.want) {
+				t.Errorf("Preview = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewStoresNothing(t *testing.T) {
+	t.Parallel()
+
+	now := instant(t, "2026-01-01T00:00:00Z")
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notices []almanac.Notice
+	told := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notices = append(notices, n) })
+	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithObserver(told))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := adasProfile()
+	p.Attributes = json.RawMessage(agenda)
+	enrolment, err := scheduler.CreateUser(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() almanac.FindResult {
+		found, err := repository.Find(t.Context(), nil, almanac.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	before, toldBefore := stored(), len(notices)
+
+	for _, eventType := range registry.EventTypes() {
+		if ahead, err := scheduler.Preview(t.Context(), enrolment.User.ID, eventType, 10); err != nil || len(ahead) < 3 {
+			t.Errorf("Preview of %s = %v, %v; want some", eventType, ahead, err)
+		}
+	}
+
+	after := stored()
+	same := func(a, b almanac.Event) bool { return a.ID == b.ID && a.Version == b.Version && a.Due.Equal(b.Due) }
+	if !slices.EqualFunc(before.Events, after.Events, same) || len(notices) != toldBefore {
+		t.Errorf("after a preview %+v are stored and %d changes told, before %+v and %d", after, len(notices), before, toldBefore)
+	}
+	if u, err := repository.User(t.Context(), enrolment.User.ID); err != nil || u.Version != 1 {
+		t.Errorf("after a preview the person is at version %d, %v; want 1", u.Version, err)
+	}
+}

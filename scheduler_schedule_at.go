@@ -1,0 +1,265 @@
+package almanac
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// OneOffPlanner plans single events that belong to no series.
+type OneOffPlanner interface {
+	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time.
+	// The event has no successor, unless its handler is a [Follower]. If the instant has
+	// passed, the event is due at once. On a scheduler that is bound to a transaction of
+	// the host, the event is part of that transaction.
+	//
+	// The key names the event among the events of the user and the type, permanently. A
+	// repeated call with the same options returns the stored event, whatever its status,
+	// and changes nothing. Concurrent calls store one event. To move an event or to
+	// change its payload, cancel it and schedule another event with another key.
+	//
+	// Later edits of the user leave the wall time and the policies unchanged. The event
+	// follows the user to another zone only with FollowUser. A payload from the options
+	// stays; a payload that the handler made is made again. A change of zone rules moves
+	// the event like any other. Deleting the user deletes the event.
+	//
+	// The error is a [*ValidationError] that names each invalid option, an
+	// [*UnsupportedEventTypeError] if the type has no handler, and a [*NotFoundError] if
+	// the user does not exist. It is a [*calendar.WallTimeError] if the policies reject
+	// or skip the wall time. The error matches [ErrExists] if the key names an event with
+	// other options. The result then has that event. After [Operator].RunNow an event has
+	// another wall time, so its options differ. The error also matches ErrExists if the
+	// key names an event that was pruned.
+	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
+}
+
+// ScheduleAtOptions says when a single event is due, and what it delivers.
+type ScheduleAtOptions struct {
+	// At is the wall time. It is required.
+	At calendar.WallTime
+	// Timezone is the zone whose clocks show At. The zero Timezone means the user's zone
+	// at the time of the call.
+	Timezone calendar.Timezone
+	// FollowUser keeps the event at its wall time in the user's zone when the user moves
+	// before the event is claimed. The default is false: the instant stays when the user
+	// moves. FollowUser cannot be combined with Timezone.
+	//
+	// If the new instant has passed, the event is due at once. If the policies skip the
+	// wall time in the new zone, the edit removes the event and reports that in
+	// [UpdateUserResult]. If the policies reject the wall time, the edit is refused.
+	FollowUser bool
+	// Key names the event, in 1 to 90 bytes. Empty means the wall time in the form
+	// 2006-01-02T15:04:05, which allows one event of the type at that time.
+	Key string
+	// Payload is the JSON value to deliver, at most 64 KiB. Nil means the payload that
+	// the handler makes from the user and an [Occurrence] with this key.
+	Payload json.RawMessage
+	// Policies say what happens if clocks skip the wall time or show it twice. The zero
+	// Policies mean the defaults: forward and first.
+	Policies calendar.Policies
+}
+
+// ScheduleAtResult is the event that ScheduleAt stored or found.
+type ScheduleAtResult struct {
+	Event   Event // as stored
+	Existed bool  // whether the event existed before the call
+}
+
+func (o ScheduleAtOptions) withDefaults() (ScheduleAtOptions, error) {
+	var bad ValidationError
+	refuse := func(field, problem string) {
+		if problem != "" {
+			bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
+		}
+	}
+	if !o.At.Valid() {
+		refuse("at", fmt.Sprintf("is %s, which no calendar holds", o.At))
+	}
+	if o.FollowUser && !o.Timezone.IsZero() {
+		refuse("timezone", "does not go with following the user")
+	}
+	if o.Key == "" {
+		o.Key = o.At.String()
+	} else {
+		refuse("key", tokenProblem(o.Key, maxDetachedKey))
+	}
+	if o.Payload != nil {
+		refuse("payload", payloadProblem(o.Payload))
+	}
+	bad.Fields = append(bad.Fields, fieldsOf(o.Policies.Check())...)
+	if len(bad.Fields) > 0 {
+		return o, &bad
+	}
+	return o, nil
+}
+
+func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return ScheduleAtResult{}, err
+	}
+	h, err := s.registry.Handler(eventType)
+	if err != nil {
+		return ScheduleAtResult{}, err
+	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return ScheduleAtResult{}, err
+	}
+	series := SeriesOf(Event{Type: eventType, OccurrenceKey: o.Key, Origin: o.origin()})
+	named := func(e Event) bool { return SeriesOf(e) == series }
+	var open *Event
+	stored, err := s.repository.EditUser(ctx, userID, func(r Roster) (Edit, error) {
+		open = nil
+		all := slices.Concat(r.Pending, r.InFlight)
+		if i := slices.IndexFunc(all, named); i >= 0 {
+			open = &all[i]
+			return Edit{}, nil
+		}
+		if r.Used[series] != "" {
+			return Edit{}, nil
+		}
+		e, err := guarded("planning "+eventType, func() (Event, error) { return o.plan(h, r.User) })
+		if err != nil {
+			return Edit{}, err
+		}
+		e.ID = stamped(e.ID, ticksOf(r.Now))
+		return Edit{New: []Event{zones.stamp(e)}}, nil
+	})
+	switch {
+	case err != nil:
+		return ScheduleAtResult{}, err
+	case len(stored.New) > 0:
+		s.notifyEvents(ctx, EventCreated, stored.New)
+		s.running.wakeFor(stored.New...)
+		return ScheduleAtResult{Event: stored.New[0]}, nil
+	}
+	if open == nil {
+		if open, err = s.lastEnded(ctx, And{ForUser(userID), OfType(eventType)}, named); err != nil {
+			return ScheduleAtResult{}, err
+		}
+	}
+	if open == nil {
+		return ScheduleAtResult{}, fmt.Errorf("%w: %s %q of user %s, and it was pruned", ErrExists, eventType, o.Key, userID)
+	}
+	result := ScheduleAtResult{Event: *open, Existed: true}
+	if differs := o.differences(*open); len(differs) > 0 {
+		return result, fmt.Errorf("%w: %s %q of user %s, with another %s", ErrExists, eventType, o.Key, userID, strings.Join(differs, ", "))
+	}
+	return result, nil
+}
+
+// lastEnded returns the newest event that matches spec and for which named is true, or
+// nil.
+func (s *scheduler) lastEnded(ctx context.Context, spec Spec, named func(Event) bool) (*Event, error) {
+	var last *Event
+	for page := (Page{Limit: maxPage}); ; {
+		found, err := s.repository.Find(ctx, spec, page)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found.Events {
+			if named(found.Events[i]) {
+				last = &found.Events[i]
+			}
+		}
+		if page.After = found.Next; page.After == "" {
+			return last, nil
+		}
+	}
+}
+
+// plan plans the event for a user.
+func (o ScheduleAtOptions) plan(h EventHandler, u User) (Event, error) {
+	if o.Payload != nil {
+		h = withPayload{h, o.Payload}
+	}
+	e, err := NewEvent(u, h, Occurrence{Occurrence: calendar.Occurrence{Key: o.Key, Wall: o.At, Zone: o.Timezone, Policies: o.Policies}})
+	e.Origin = o.origin()
+	return e, err
+}
+
+func (o ScheduleAtOptions) origin() Origin {
+	return Origin{Kind: OriginScheduled, FollowsUser: o.FollowUser, PayloadMade: o.Payload == nil}
+}
+
+// differences returns the names of the options in which an event differs from o.
+func (o ScheduleAtOptions) differences(e Event) (names []string) {
+	is := e.Origin
+	for name, differs := range map[string]bool{
+		"wall time":  e.Wall != o.At,
+		"time zone":  !o.Timezone.IsZero() && !o.Timezone.Equal(calendar.StoredTimezone(e.Zone)),
+		"FollowUser": is.FollowsUser != o.FollowUser,
+		"payload":    is.PayloadMade != (o.Payload == nil) || !is.PayloadMade && !sameJSON(e.Payload, o.Payload),
+		"policy":     e.Policies.WithDefaults() != o.Policies.WithDefaults(),
+	} {
+		if differs {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// withPayload is a handler with a given payload.
+type withPayload struct {
+	EventHandler
+	payload json.RawMessage
+}
+
+func (h withPayload) Payload(User, Occurrence) (json.RawMessage, error) {
+	return h.payload, nil
+}
+
+// oneOff returns a pending one-off event replanned for the current state of its user, and
+// whether anything about the event changed.
+func (p replanning) oneOff(h EventHandler, e Event) (again Event, changed bool, err error) {
+	is := e.Origin
+	o := e.occurrence()
+	if is.FollowsUser {
+		o.Zone = calendar.Timezone{}
+	}
+	if !is.PayloadMade {
+		h = withPayload{h, e.Payload}
+	}
+	again, err = p.again(h, e, o)
+	return again, is.PayloadMade || again.Zone != e.Zone, err
+}
+
+// TypeOneOff is the default event type of [OneOff].
+const TypeOneOff = "ONE_OFF"
+
+// OneOff is the ready-made handler of a type whose events the host schedules, with
+// [OneOffPlanner] or as a [FollowUp]. OneOff plans no event by itself.
+type OneOff struct {
+	Execution
+	// Type is the event type. Empty means TypeOneOff.
+	Type string
+	// Via is the channel. Empty means ChannelWebhook.
+	Via Channel
+}
+
+// EventType returns o.Type, or [TypeOneOff].
+func (o OneOff) EventType() string { return orElse(o.Type, TypeOneOff) }
+
+// Next returns an error that matches [calendar.ErrNoOccurrence].
+func (o OneOff) Next(User, time.Time) (calendar.Occurrence, error) {
+	return calendar.Occurrence{}, fmt.Errorf("%w: the handler of %s plans no event by itself", calendar.ErrNoOccurrence, o.EventType())
+}
+
+// Payload returns {"key": …}, for events that are scheduled without a payload.
+func (OneOff) Payload(_ User, o Occurrence) (json.RawMessage, error) {
+	return json.Marshal(struct {
+		Key string `json:"key"`
+	}{o.Key})
+}
+
+// Channel returns o.Via, or [ChannelWebhook].
+func (o OneOff) Channel(Event) Channel { return orElse(o.Via, ChannelWebhook) }
