@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/chaos"
 )
 
@@ -21,7 +22,7 @@ func TestAPassIsKilledAtEachPoint(t *testing.T) {
 				passing := func(o *chaos.Orders) { o.Once, o.Connections = true, connections }
 				keep, answer := hold(r)
 				defer answer()
-				r.Enrol(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
 				keep(point == chaos.MidSend)
 				victim := r.Work("victim", passing, func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Patience = point, 1+r.Random.IntN(times(point)), 20*time.Second
@@ -48,11 +49,21 @@ func TestAPassIsKilledAtEachPoint(t *testing.T) {
 func TestPassesBesideAWorker(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.Enrol(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		// Until the passes hold an event the worker keeps what it took, or it might finish all of
+		// them before the first pass.
+		keep, answer := hold(r)
+		defer answer()
+		keep(true)
+		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
 		r.Work("always", unhurried)
 		cron := r.Work("cron", unhurried, func(o *chaos.Orders) { o.Once, o.Connections = true, 1 })
-		_, err := cron.Await(r.Within(40*time.Second), func(report chaos.Report) bool { return report.Kind == "event.completed" })
-		require.NoError(t, err)
+		await := func(kind almanac.NoticeKind) {
+			_, err := cron.Await(r.Within(40*time.Second), func(report chaos.Report) bool { return report.Kind == kind })
+			require.NoError(t, err)
+		}
+		await(almanac.EventClaimed)
+		answer()
+		await(almanac.EventCompleted)
 		r.Count("passed", 1)
 
 		r.Drained(60 * time.Second)
