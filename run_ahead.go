@@ -33,8 +33,10 @@ type Confirmer interface {
 	Confirm(ctx context.Context, events []Event) (ConfirmResult, error)
 
 	// Return releases those of the events that are still held as they were claimed, as
-	// after a shutdown, and returns them. Other events under the same tokens stay
-	// claimed. A token that holds no more events is deleted.
+	// after a shutdown, and returns them. It waits for no lock: an event that another
+	// transaction has locked is left for the next [ClaimRepository].ReleaseExpired after it is
+	// unlocked. Other events under the same tokens stay claimed. A token that holds no
+	// more events is deleted.
 	Return(ctx context.Context, events []Event) ([]Event, error)
 }
 

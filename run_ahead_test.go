@@ -157,11 +157,10 @@ func TestEditsAroundTheInstantTakeEffectOrFindTheEventInFlight(t *testing.T) {
 			const people, rounds = 16, 3
 			store, got := repository(t), new(deliveries)
 			handler := whenever{execute: got.Deliver}
-			sweep := almanac.WithSweep(2 * time.Second)  // finds an event that a claim passed over while an edit had it locked
-			lease := almanac.WithLease(10 * time.Second) // an event that an edit has locked stays in the lease of a scheduler that stops
+			sweep := almanac.WithSweep(2 * time.Second) // finds an event that a claim, or a scheduler that stops, passed over while an edit had it locked
 			first, second := openOn(store), openOn(store)
-			scheduler := first.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), sweep, lease)
-			second.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), sweep, lease)
+			scheduler := first.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), sweep)
+			second.run(t, handler, almanac.WithLookAhead(window), almanac.WithPoll(50*time.Millisecond), sweep)
 			start := time.Now().Truncate(time.Second).Add(8 * time.Second) // on a busy machine, creating them takes a while
 			due := make(map[uuid.UUID]time.Time, people)
 			var mu sync.Mutex

@@ -42,8 +42,8 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 }
 
 // Return releases events that were claimed ahead of their target, and returns the released
-// events. An event that another transaction has locked stays in its lease until the lease
-// expires.
+// events. An event that another transaction has locked moves to a lease of its own that has
+// expired: [Store.ReleaseExpired] releases it once it is not locked.
 func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {
 	wanted := make(map[claimed]bool, len(events))
 	for _, e := range events {
@@ -61,8 +61,15 @@ func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.E
 		if err != nil {
 			return err
 		}
-		if returned, _, err = s.release(ctx, tx, leases, byChoice); err != nil {
+		var locked []heldEvent
+		if returned, locked, err = s.release(ctx, tx, leases, byChoice); err != nil {
 			return err
+		}
+		if len(locked) > 0 {
+			left := column(locked, func(h heldEvent) claimed { return claimed{h.id, h.token, h.version} })
+			if _, _, err := s.leaseEach(ctx, tx, left, "returned", 0); err != nil {
+				return err
+			}
 		}
 		return s.endLeases(ctx, tx, tokens)
 	})

@@ -24,27 +24,34 @@ func (s *Store) LeaseEach(ctx context.Context, events []almanac.Event, owner str
 		return nil, nil
 	}
 	var leased []almanac.Event
-	err := s.transact(ctx, "lease each", func(ctx context.Context, tx pgx.Tx) (err error) {
-		leased, err = s.leaseEach(ctx, tx, wanted, pgx.NamedArgs{"owner": owner, "lease": lease})
+	err := s.transact(ctx, "lease each", func(ctx context.Context, tx pgx.Tx) error {
+		tokens, begun, err := s.leaseEach(ctx, tx, column(wanted, claimedAs), owner, lease)
+		leased = nil
+		for i, token := range tokens {
+			if at, ok := begun[token]; ok {
+				e := wanted[i]
+				e.LeaseToken, e.UpdatedAt = token, at
+				leased = append(leased, e)
+			}
+		}
 		return err
 	})
 	return leased, err
 }
 
-// leaseEach sends its statements in a single round trip. It inserts the new leases empty and then
+// leaseEach moves events to new leases in a single round trip. It returns the token for each event,
+// and when the leases began of those that are still held. It inserts the leases empty and then
 // fills them, because the audit trail writes the events in an inserted lease as claimed.
-func (s *Store) leaseEach(ctx context.Context, tx pgx.Tx, wanted []almanac.Event, args pgx.NamedArgs) (leased []almanac.Event, err error) {
-	old := column(wanted, func(e almanac.Event) uuid.UUID { return e.LeaseToken })
-	fresh := column(wanted, func(almanac.Event) uuid.UUID { return uuid.New() })
-	begun := make(map[uuid.UUID]time.Time, len(wanted)) // when each new lease began, by its token
+func (s *Store) leaseEach(ctx context.Context, tx pgx.Tx, wanted []claimed, owner string, lease time.Duration) (fresh []uuid.UUID, begun map[uuid.UUID]time.Time, err error) {
+	old := column(wanted, func(c claimed) uuid.UUID { return c.token })
+	fresh = column(wanted, func(claimed) uuid.UUID { return uuid.New() })
+	begun = make(map[uuid.UUID]time.Time, len(wanted))
 	var batch pgx.Batch
-	batch.Queue(s.statements.InsertEmptyLeases, pgx.StrictNamedArgs{
-		"tokens": uuids(fresh), "owner": args["owner"], "lease": args["lease"],
-	})
+	batch.Queue(s.statements.InsertEmptyLeases, pgx.StrictNamedArgs{"tokens": uuids(fresh), "owner": owner, "lease": lease})
 	batch.Queue(s.statements.MoveToLeases, pgx.StrictNamedArgs{
 		"tokens": uuids(old), "fresh": uuids(fresh),
-		"ids":      uuids(column(wanted, func(e almanac.Event) uuid.UUID { return e.ID })),
-		"versions": column(wanted, func(e almanac.Event) int { return claimedAs(e).version }),
+		"ids":      uuids(column(wanted, func(c claimed) uuid.UUID { return c.id })),
+		"versions": column(wanted, func(c claimed) int { return c.version }),
 	}).Query(func(rows pgx.Rows) error {
 		var token uuid.UUID
 		var at time.Time
@@ -55,14 +62,5 @@ func (s *Store) leaseEach(ctx context.Context, tx pgx.Tx, wanted []almanac.Event
 		return err
 	})
 	batch.Queue(s.statements.EndLeases, pgx.StrictNamedArgs{"tokens": uuids(distinct(append(old, fresh...)))})
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, err
-	}
-	for i, e := range wanted {
-		if at, ok := begun[fresh[i]]; ok {
-			e.LeaseToken, e.UpdatedAt = fresh[i], at
-			leased = append(leased, e)
-		}
-	}
-	return leased, nil
+	return fresh, begun, tx.SendBatch(ctx, &batch).Close()
 }

@@ -119,7 +119,11 @@ func TestLockedUserDelaysNobodyElse(t *testing.T) {
 				}
 
 				require.NoError(t, tx.Rollback(t.Context()))
-				_, err = store.Release(t.Context(), locked.LeaseToken)
+				if what == "return" {
+					_, err = store.ReleaseExpired(t.Context(), n) // although the lease was for an hour
+				} else {
+					_, err = store.Release(t.Context(), locked.LeaseToken)
+				}
 				require.NoError(t, err)
 				require.True(t, isDone(t, store, locked))
 			})
