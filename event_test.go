@@ -216,7 +216,7 @@ func TestTransitionsRecordWhatHappened(t *testing.T) {
 	}
 }
 
-func TestReasonsAreMadeStorable(t *testing.T) {
+func TestReasonsBecomeStorable(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct{ reason, want string }{
@@ -245,7 +245,7 @@ func TestReasonsAreMadeStorable(t *testing.T) {
 // What a receiver answers can hold any bytes. PostgreSQL takes neither U+0000 nor
 // broken UTF-8 as text, and a reason that it refuses would keep the outcomes of a
 // whole batch from being stored.
-func TestReasonsOfAnyBytesAreMadeStorable(t *testing.T) {
+func TestReasonsOfAnyBytesBecomeStorable(t *testing.T) {
 	t.Parallel()
 
 	for _, reason := range []string{"a\x00b", "a\xffb", "\xc3", strings.Repeat("\x80", 2000), "half a character \xf0\x9f"} {

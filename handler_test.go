@@ -112,7 +112,7 @@ func TestNewRegistryRefuses(t *testing.T) {
 	}
 }
 
-func TestFunctionsAreDeliverersAndObservers(t *testing.T) {
+func TestFunctionsImplementDelivererAndObserver(t *testing.T) {
 	t.Parallel()
 
 	sent := errors.New("sent")

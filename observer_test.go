@@ -109,7 +109,7 @@ func TestLogObserverWritesOneLinePerNotice(t *testing.T) {
 
 // A scheduler has the observers that it was made with, and a scheduler without them tells
 // nobody.
-func TestObserversAreThoseOfTheirScheduler(t *testing.T) {
+func TestObserversAreNotifiedByTheirScheduler(t *testing.T) {
 	t.Parallel()
 	registry, err := almanac.NewRegistry(almanac.Birthday{})
 	if err != nil {

@@ -585,7 +585,7 @@ func (h handsOn) Settle(_ context.Context, settlements []almanac.Settlement) ([]
 	return answers, nil
 }
 
-func TestHandedOnEventsAreNeitherFailuresNorNotices(t *testing.T) {
+func TestHandedOnEventsAreNotFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		repository := almanactest.NewRepository(nil)

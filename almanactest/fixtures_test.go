@@ -12,7 +12,7 @@ import (
 
 var now = time.Date(2026, time.March, 15, 14, 0, 0, 0, time.UTC)
 
-func TestEventSaysWhatItsOptionsSay(t *testing.T) {
+func TestEventFollowsItsOptions(t *testing.T) {
 	t.Parallel()
 	ada := almanactest.User()
 	for name, tc := range map[string]struct {
@@ -95,7 +95,7 @@ func TestFixturesHaveTheIDsTheyAreGiven(t *testing.T) {
 	}
 }
 
-func TestUserIsNeverTooYoungForTheClock(t *testing.T) {
+func TestUserAcceptsADateOfBirthInTheFuture(t *testing.T) {
 	t.Parallel()
 	u := almanactest.User(almanactest.Named("Grace", "Hopper"), almanactest.BornOn("2044-02-29"), almanactest.LivingIn("Asia/Tokyo"), almanactest.WithAttributes(`{"plan":"gold"}`))
 	if got := u.Name() + " " + u.DateOfBirth.String() + " " + u.Timezone.String() + " " + string(u.Attributes); got != `Grace Hopper 2044-02-29 Asia/Tokyo {"plan":"gold"}` {

@@ -86,7 +86,7 @@ const stored = `
 	JOIN almanac.series s ON s.event_id = e.id
 	JOIN almanac.users u ON u.id = e.user_id`
 
-func TestPeopleAreStoredAsCreateUserStoresThem(t *testing.T) {
+func TestUsersAreStoredAsCreateUserStoresThem(t *testing.T) {
 	made, owedTo := migrated(t), migrated(t)
 	scheduler, err := newScheduler(made.pool, ears{})
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestPeopleAreStoredAsCreateUserStoresThem(t *testing.T) {
 
 // The order in which events are due must say nothing of the order in which their
 // users were stored.
-func TestABacklogIsDueInAnotherOrderThanItsPeople(t *testing.T) {
+func TestBacklogIsDueInAnotherOrderThanItsUsers(t *testing.T) {
 	db := migrated(t)
 	require.NoError(t, owePeople(t.Context(), db, owed{count: 1000}))
 
@@ -133,7 +133,7 @@ func TestABacklogIsDueInAnotherOrderThanItsPeople(t *testing.T) {
 }
 
 // What was counted and what is stored must agree, or a run fails.
-func TestARunThatCountsWrongFails(t *testing.T) {
+func TestARunThatMiscountsFails(t *testing.T) {
 	db := migrated(t)
 	require.NoError(t, owePeople(t.Context(), db, owed{count: 10}))
 	_, err := runLoop(t.Context(), db, 10, time.Minute)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDisplacementIsHowFarAJobIsAheadOfItsTurn(t *testing.T) {
+func TestDisplacementIsHowFarAJobStartsOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		order []uint64
@@ -40,7 +40,7 @@ func TestQuantilesAndMedians(t *testing.T) {
 	require.Equal(t, 1.5, median([]float64{2, 1}))
 }
 
-func TestRatiosAreOfTheSameRound(t *testing.T) {
+func TestRatiosCompareTheSameRound(t *testing.T) {
 	t.Parallel()
 	var r report
 	r.declare("throughput", baseline, "").add([]reading{{"rate", "", 100}})
@@ -58,7 +58,7 @@ func TestRatiosAreOfTheSameRound(t *testing.T) {
 	require.Len(t, elsewhere.Measures, 1)
 }
 
-func TestWhatIsMissingForNodeIsSaid(t *testing.T) {
+func TestNodePackageNamesWhatIsMissing(t *testing.T) {
 	// Whatever this machine has.
 	t.Setenv("PATH", t.TempDir())
 	_, err := nodePackage(t.TempDir(), "pg-boss")

@@ -128,7 +128,7 @@ func TestUntilInUTCIsAnInstant(t *testing.T) {
 
 // A slot that no clock shows, and that would come after UNTIL, is nobody's trouble:
 // the series has ended.
-func TestUntilInUTCEndsBeforeWhatAPolicyRefuses(t *testing.T) {
+func TestUntilInUTCEndsBeforeARejectedSlot(t *testing.T) {
 	t.Parallel()
 
 	daily := rrule(t, "FREQ=DAILY;UNTIL=20260307T235959Z", "2026-03-01T02:30:00")
@@ -175,7 +175,7 @@ func TestBoundedNamesEveryProblem(t *testing.T) {
 	}
 }
 
-func TestBoundedPassesOnWhatIsWrongWithItsRule(t *testing.T) {
+func TestBoundedReturnsTheErrorsOfItsRule(t *testing.T) {
 	t.Parallel()
 
 	_, err := calendar.Bounded{Rule: calendar.Bounded{Rule: calendar.Monthly{}}}.After(wall(t, "2026-01-01T00:00:00"), calendar.Policies{})
@@ -196,7 +196,7 @@ func (o opaque) After(w calendar.WallTime, p calendar.Policies) (calendar.Slot, 
 }
 
 // Counted rules within counted rules are walked through together, once.
-func TestCountingAsksOncePerSlot(t *testing.T) {
+func TestCountingCallsTheRuleOncePerSlot(t *testing.T) {
 	t.Parallel()
 
 	start := wall(t, "2026-01-01T00:00:00")
@@ -246,7 +246,7 @@ func TestCountingAsksOncePerSlot(t *testing.T) {
 
 // An RRULE cannot be asked how often it was; each time it is, it takes memory. Not
 // parallel: what others allocate would count.
-func TestCountingAnRRuleGoesThroughItOnce(t *testing.T) {
+func TestCountingIteratesAnRRuleOnce(t *testing.T) {
 	const count = 2000
 	start := wall(t, "2026-01-01T09:00:00")
 	daily := rrule(t, fmt.Sprintf("FREQ=DAILY;COUNT=%d", count), "2026-01-01T09:00:00")
@@ -262,7 +262,7 @@ func TestCountingAnRRuleGoesThroughItOnce(t *testing.T) {
 }
 
 // What a gap takes is not counted where it is left out, and what follows many of them is found.
-func TestNextFindsWhatFollowsManyGapsInACount(t *testing.T) {
+func TestNextFindsTheSlotAfterManyGapsInACount(t *testing.T) {
 	t.Parallel()
 
 	var l calendartest.Listed
@@ -288,7 +288,7 @@ func TestNextFindsWhatFollowsManyGapsInACount(t *testing.T) {
 
 // RFC 5545 section 3.3.10: a time that clocks skip is ignored, and not counted. That is so under
 // the policy skip; under all others it happens, and counts.
-func TestACountLeavesOutWhatIsSkipped(t *testing.T) {
+func TestACountExcludesSkippedSlots(t *testing.T) {
 	t.Parallel()
 
 	const begin = "2026-03-07T02:30:00"
@@ -349,7 +349,7 @@ func TestACountPassesOverASkippedDay(t *testing.T) {
 }
 
 // A count of slots that are all skipped comes to an end.
-func TestACountOfWhatIsAlwaysSkippedEnds(t *testing.T) {
+func TestACountOfSkippedSlotsEnds(t *testing.T) {
 	t.Parallel()
 
 	newYork, skip := zone(t, "America/New_York"), calendar.Policies{Gap: calendar.GapSkip}
@@ -381,7 +381,7 @@ func (o oddDays) After(w calendar.WallTime, p calendar.Policies) (calendar.Slot,
 	}
 }
 
-func TestBoundedAsksARuleThatEmbedsAnother(t *testing.T) {
+func TestBoundedCallsARuleThatEmbedsAnother(t *testing.T) {
 	t.Parallel()
 
 	odd := oddDays{rrule(t, "FREQ=DAILY;COUNT=9", "2026-03-01T09:00:00")}

@@ -62,7 +62,7 @@ func TestOffsetsAnnounceSlots(t *testing.T) {
 	}
 }
 
-func TestOffsetsKeepNamedAndSayWhatTheyAnnounce(t *testing.T) {
+func TestOffsetsNameTheSlotTheyAnnounce(t *testing.T) {
 	t.Parallel()
 
 	nine := calendar.Clock{Hour: 9}
@@ -120,7 +120,7 @@ func TestOffsetsAreCountedOncePerDay(t *testing.T) {
 }
 
 // A slot that clocks skip does not happen under the policy skip, so nothing announces it.
-func TestOffsetsDoNotAnnounceWhatIsSkipped(t *testing.T) {
+func TestOffsetsDoNotAnnounceSkippedSlots(t *testing.T) {
 	t.Parallel()
 
 	night := calendar.Daily{At: calendar.Clock{Hour: 2, Minute: 30}}
@@ -141,7 +141,7 @@ func TestOffsetsDoNotAnnounceWhatIsSkipped(t *testing.T) {
 }
 
 // An end in UTC ends what is announced, not the announcements.
-func TestOffsetsAnnounceUntilTheEndOfWhatTheyAnnounce(t *testing.T) {
+func TestOffsetsEndWithTheRuleTheyAnnounce(t *testing.T) {
 	t.Parallel()
 
 	daily := rrule(t, "FREQ=DAILY;UNTIL=20270315T130000Z", "2027-03-01T09:00:00") // 09:00 in New York
@@ -169,7 +169,7 @@ func TestOffsetsNameEveryProblem(t *testing.T) {
 }
 
 // An offset yields what moving each slot by itself yields, the first of each day.
-func TestOffsetsAreWhatMovingEachSlotYields(t *testing.T) {
+func TestOffsetsMoveEachSlot(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(t *rapid.T) {

@@ -93,7 +93,7 @@ func TestOccurrencesHaveAReason(t *testing.T) {
 	}
 }
 
-func TestChangesSayWhatClocksDo(t *testing.T) {
+func TestChangesDescribeTheClockChange(t *testing.T) {
 	t.Parallel()
 
 	const h = time.Hour
@@ -128,7 +128,7 @@ func TestChangesSayWhatClocksDo(t *testing.T) {
 	}
 }
 
-func TestWallTimeErrorsSayWhatClocksDo(t *testing.T) {
+func TestWallTimeErrorsDescribeTheClockChange(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {
@@ -206,7 +206,7 @@ func scan(z calendar.Timezone, at, until time.Time) []calendar.Change {
 	return changes
 }
 
-func TestNextChangeIsNoneWhereClocksStay(t *testing.T) {
+func TestNextChangeFindsNoneInAZoneWithoutChanges(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {

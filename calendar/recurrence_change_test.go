@@ -192,7 +192,7 @@ func TestEveryKindOfRuleCrossesAFold(t *testing.T) {
 	}
 }
 
-func TestWhatAGapMovesGivesWay(t *testing.T) {
+func TestAMovedSlotIsDroppedNextToAnother(t *testing.T) {
 	t.Parallel()
 
 	const newYork, night = "America/New_York", "2026-03-08T05:30:00Z" // half past midnight
@@ -241,7 +241,7 @@ func TestWhatAGapMovesGivesWay(t *testing.T) {
 	})
 }
 
-func TestWhatOddGapsMoveGivesWay(t *testing.T) {
+func TestASlotMovedByAnOddGapIsDropped(t *testing.T) {
 	t.Parallel()
 
 	const (
@@ -289,7 +289,7 @@ func TestWhatOddGapsMoveGivesWay(t *testing.T) {
 	})
 }
 
-func TestWhatClocksShowTwiceHappensOnce(t *testing.T) {
+func TestAWallTimeShownTwiceHappensOnce(t *testing.T) {
 	t.Parallel()
 
 	const newYork, before = "America/New_York", "2026-11-01T04:30:00Z" // half past midnight
@@ -375,7 +375,7 @@ func (s stuck) After(calendar.WallTime, calendar.Policies) (calendar.Slot, error
 	return calendar.Slot{Key: "stuck", Wall: s.at}, nil
 }
 
-func TestNextComesToAnEndWhateverTheRule(t *testing.T) {
+func TestNextEndsForEveryRule(t *testing.T) {
 	t.Parallel()
 
 	got, err := calendar.Next(stuck{wall(t, "2026-01-01T00:00:00")}, zone(t, "UTC"), calendar.Policies{}, instant(t, "2026-06-01T00:00:00Z"))

@@ -40,7 +40,7 @@ func (s someSeries) slots(t *rapid.T, after time.Time) []resolvedSlot {
 	const twoDays = 48 * time.Hour
 	rule := s.Rule
 	if s.Policies.Gap == calendar.GapSkip {
-		rule = calendar.InZone(rule, s.Zone, s.Policies) // TestACountIsTheFirstOfWhatIsNotCounted proves it
+		rule = calendar.InZone(rule, s.Zone, s.Policies) // TestACountYieldsTheFirstOccurrences proves it
 	}
 	w := calendar.WallTimeOf(s.Zone.WallTime(after).Labelled().Add(-twoDays))
 	var list []resolvedSlot
@@ -90,7 +90,7 @@ func (s resolvedSlot) givesWayTo(other resolvedSlot) bool {
 	return s.label != other.label && s.moved && meetsOrPasses && (!other.moved || other.label < s.label)
 }
 
-func TestNextIsTheFirstOfAllSlotsThatDoNotGiveWay(t *testing.T) {
+func TestNextIsTheFirstSlotThatIsNotDropped(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func (s someSeries) checkNext(t *rapid.T, after time.Time) {
 
 // A count of n under the policy skip is the first n occurrences of the same rule without a count:
 // those never ask what a count leaves out.
-func TestACountIsTheFirstOfWhatIsNotCounted(t *testing.T) {
+func TestACountYieldsTheFirstOccurrences(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(t *rapid.T) {
@@ -167,7 +167,7 @@ func TestACountIsTheFirstOfWhatIsNotCounted(t *testing.T) {
 }
 
 // What Bounded knows of our own rules must not change what it yields.
-func TestBoundedYieldsTheSameOfARuleOfTheHosts(t *testing.T) {
+func TestBoundedTreatsAHostsRuleAlike(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(t *rapid.T) {
@@ -193,7 +193,7 @@ func TestBoundedYieldsTheSameOfARuleOfTheHosts(t *testing.T) {
 	})
 }
 
-func TestNextWalksUpwards(t *testing.T) {
+func TestNextAscends(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(t *rapid.T) {

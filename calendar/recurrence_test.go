@@ -140,7 +140,7 @@ func TestYearlyNextRefuses(t *testing.T) {
 	}
 }
 
-func TestYearlyNextGoesOnAndOn(t *testing.T) {
+func TestYearlyNextYieldsEveryYear(t *testing.T) {
 	t.Parallel()
 
 	names := zones.Names()

@@ -100,7 +100,7 @@ func TestLoadTimezoneRefuses(t *testing.T) {
 }
 
 // Zone data of either kind: links to places since release 2024b, zones of their own before.
-func TestSystemVNamesFollowTheZoneDataThereIs(t *testing.T) {
+func TestSystemVNamesFollowTheZoneData(t *testing.T) {
 	t.Parallel()
 
 	for kind, rule := range map[string]string{"a link": "EST5EDT,M3.2.0,M11.1.0", "a zone of its own": "EST5EDT,M4.1.0,M10.5.0"} {
@@ -168,7 +168,7 @@ func TestLoadTimezoneSuggests(t *testing.T) {
 	}
 }
 
-func TestTheZoneOfAMachineIsNobodys(t *testing.T) {
+func TestTheZoneOfAMachineIsRefused(t *testing.T) {
 	t.Parallel()
 
 	for _, name := range []string{"Local", "local", "localtime", "posix/localtime", "/etc/localtime", "/usr/share/zoneinfo/localtime"} {
@@ -179,7 +179,7 @@ func TestTheZoneOfAMachineIsNobodys(t *testing.T) {
 	}
 }
 
-func TestEqualFollowsRenamesAndNothingElse(t *testing.T) {
+func TestEqualFollowsRenamesOnly(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {

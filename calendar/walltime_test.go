@@ -111,7 +111,7 @@ func TestParseWallTime(t *testing.T) {
 	}
 }
 
-func TestValidTellsWhatNoCalendarHolds(t *testing.T) {
+func TestValidRefusesDatesOutsideTheCalendar(t *testing.T) {
 	t.Parallel()
 
 	noon := calendar.Clock{Hour: 12}
@@ -141,7 +141,7 @@ func TestValidTellsWhatNoCalendarHolds(t *testing.T) {
 	}
 }
 
-func TestDateBeforeIsTheCalendarsOrder(t *testing.T) {
+func TestDateBeforeFollowsTheCalendar(t *testing.T) {
 	t.Parallel()
 
 	ordered := []string{"1999-12-31", "2000-01-01", "2000-01-31", "2000-02-01", "2001-01-01"}

@@ -113,7 +113,7 @@ func TestOpenZoneDataRefuses(t *testing.T) {
 	}
 }
 
-func TestZoneDataTellsMissingFilesFromBrokenOnes(t *testing.T) {
+func TestZoneDataDistinguishesMissingFilesFromBrokenOnes(t *testing.T) {
 	t.Parallel()
 
 	for name, place := range zonePlaces(t) {
@@ -320,7 +320,7 @@ func TestReloadIsSafeForConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-func TestTimezoneNamesAreSortedAndTheCallersOwn(t *testing.T) {
+func TestTimezoneNamesReturnsASortedCopy(t *testing.T) {
 	t.Parallel()
 
 	names := calendar.TimezoneNames()

@@ -37,13 +37,13 @@ func fingerprintOf(t *testing.T, file []byte) int64 {
 
 // Repositories keep fingerprints for years, so what they are taken of is part of
 // the contract between releases of this library.
-func TestFingerprintsGiveAKnownAnswer(t *testing.T) {
+func TestFingerprintsHaveKnownValues(t *testing.T) {
 	t.Parallel()
 
 	require.Equal(t, int64(1251994374213096084), fingerprintOf(t, zonetest.File(2*hour, nil, eastern)))
 }
 
-func TestFingerprintsFollowFromWhatRulesDo(t *testing.T) {
+func TestFingerprintsDependOnTheEffectOfRulesOnly(t *testing.T) {
 	t.Parallel()
 
 	at := func(text string) time.Time { return instant(t, text) }

@@ -118,7 +118,7 @@ func selfSigned(t *testing.T) tls.Certificate {
 // A receiver's name leads inside: its events fail for good, and nobody knocks
 // there. The workers have no leave for private addresses, so there is no receiver
 // to deliver anything to.
-func TestAReceiverInside(t *testing.T) {
+func TestAReceiverOnAPrivateAddress(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		target, contacted := elsewhere(t)

@@ -93,7 +93,7 @@ func hold(r *chaos.Run) (keep func(bool), answer func()) {
 
 // A worker is frozen past its lease and goes on after another has finished its
 // work: what it stores then must be refused.
-func TestZombie(t *testing.T) {
+func TestFrozenWorkerReturnsAfterItsLease(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return 200 })
@@ -117,7 +117,7 @@ func TestZombie(t *testing.T) {
 
 // The same, but it goes on while the other is still at it: what both had is the
 // other's to end.
-func TestZombieWhileAnotherWorks(t *testing.T) {
+func TestFrozenWorkerReturnsWhileAnotherWorks(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		var frozen atomic.Bool

@@ -18,7 +18,7 @@ import (
 // Workers claim from a mark on that goes ahead each second. Somebody else puts events
 // to the left of it: stores them in a transaction that is committed long after they
 // were due, holds them locked until then, or claims them and rolls back.
-func TestLeftOfTheMark(t *testing.T) {
+func TestEventsBeforeTheMark(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		const sweep = 8 * time.Second
 		r := calm(t, seed)

@@ -118,7 +118,7 @@ var neighbours = map[string]neighbour{
 // accepted is delivered again.
 //
 // The rows count on punctual workers, so no others run beside them.
-func TestNeighbours(t *testing.T) {
+func TestOpenTransactions(t *testing.T) {
 	t.Parallel()
 	machine.Lock()
 	t.Cleanup(machine.Unlock)

@@ -61,7 +61,7 @@ func TestPostgresStoppedAtOnce(t *testing.T) {
 
 // Commits are acknowledged before they are safe, and the server loses the last of
 // them: what was finished is unfinished again.
-func TestLostTail(t *testing.T) {
+func TestAcknowledgedCommitsLost(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s"})
 		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})

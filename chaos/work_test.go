@@ -21,7 +21,7 @@ import (
 
 // The receiver answers everything there is, and sometimes nothing, after it has
 // taken the delivery.
-func TestAFickleReceiver(t *testing.T) {
+func TestAReceiverWithRandomAnswers(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		answers := []int{200, 204, 500, 503, 429, 408, 425, 0}
@@ -44,7 +44,7 @@ func TestAFickleReceiver(t *testing.T) {
 
 // A worker is told to stop with its hands full. What it can finish in time it
 // finishes, nothing is done twice, and the other has the rest at once.
-func TestStoppedWithHandsFull(t *testing.T) {
+func TestStoppedWithEventsInFlight(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(300 * time.Millisecond); return http.StatusOK })
@@ -60,7 +60,7 @@ func TestStoppedWithHandsFull(t *testing.T) {
 }
 
 // The same with a receiver that does not answer before the worker has to go.
-func TestStoppedWhileNobodyAnswers(t *testing.T) {
+func TestStoppedWhileTheReceiverHangs(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		hang := make(chan struct{})
@@ -155,7 +155,7 @@ func TestBacklog(t *testing.T) {
 }
 
 // Somebody holds on to a few due events: the others are delivered meanwhile.
-func TestDueEventsThatSomebodyHolds(t *testing.T) {
+func TestDueEventsLockedByAnother(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1})

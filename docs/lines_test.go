@@ -98,9 +98,9 @@ func TestEveryDecisionIsListed(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]+))?\)`)
 
-// TestLinksOfTheDocumentsLead checks that links within the tree lead to a file, and to a
+// TestLinksOfTheDocumentsResolve checks that links within the tree lead to a file, and to a
 // heading if they name one.
-func TestLinksOfTheDocumentsLead(t *testing.T) {
+func TestLinksOfTheDocumentsResolve(t *testing.T) {
 	t.Parallel()
 	all := allDocuments(t)
 	for name, text := range all {

@@ -12,7 +12,7 @@ import (
 
 // The page about the path of an event names files and functions that are there, in at most
 // thirty steps.
-func TestThePathOfAnEventIsThatOfTheCode(t *testing.T) {
+func TestThePathOfAnEventMatchesTheCode(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("how-it-works.md")
 	require.NoError(t, err)

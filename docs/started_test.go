@@ -55,7 +55,7 @@ func (n newcomer) says(line string) string {
 }
 
 // Whoever does what the page says gets what the page shows, up to ids and years.
-func TestWhoGetsStartedGetsThere(t *testing.T) {
+func TestThePageGettingStartedWorks(t *testing.T) {
 	t.Parallel()
 	page := blocks(t)["getting-started.md"]
 	n := follow(t, page)

@@ -20,7 +20,7 @@ import (
 
 const stranger = "018f6a2b-7c1d-7e3f-8a4b-5c6d7e8f9a0b"
 
-func TestTheUnknownIsNotFound(t *testing.T) {
+func TestUnknownUsersAndPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	for _, request := range []struct{ method, target, body string }{
@@ -231,7 +231,7 @@ func TestAnExistingIdIsAConflict(t *testing.T) {
 	s.problem(s.send("GET", "/user/"+stranger, ""), http.StatusConflict)
 }
 
-func TestEveryAnswerCarriesARequestIdAndIsKeptNowhere(t *testing.T) {
+func TestEveryAnswerHasARequestIDAndIsNotCached(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ sent, want string }{
 		"a good id is kept":       {"Trace_1.2-3", `^Trace_1\.2-3$`},
@@ -255,7 +255,7 @@ func TestEveryAnswerCarriesARequestIdAndIsKeptNowhere(t *testing.T) {
 	}
 }
 
-func TestLogsNameNobody(t *testing.T) {
+func TestLogsContainNoPersonalData(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	user, _ := s.create(grace)

@@ -12,7 +12,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-func TestCreateAnswersThePersonAndTheirBirthday(t *testing.T) {
+func TestCreateReturnsTheUserAndTheirBirthday(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 
@@ -120,7 +120,7 @@ func TestUpdateNamesTheEventsInFlight(t *testing.T) {
 	}, s.object(a)["reschedule"])
 }
 
-func TestDeleteForgetsThePersonAndTheirEvents(t *testing.T) {
+func TestDeleteErasesTheUserAndTheirEvents(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	user, event := s.create(grace)

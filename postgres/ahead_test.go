@@ -76,7 +76,7 @@ func later(r almanac.Roster) almanac.Edit {
 }
 
 // An edit that began before the instant, and is still under way when it comes.
-func TestNothingIsConfirmedThatIsBeingTakenBack(t *testing.T) {
+func TestConfirmSkipsEventsThatAnEditReleases(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	owed := dueIn(t, store, 2*time.Second)
@@ -128,7 +128,7 @@ func TestAnEditAfterTheInstantFindsItsEventInFlight(t *testing.T) {
 
 // A claim ahead that is not committed yet when an edit or a deletion comes by: they
 // wait for it, and take back what it took.
-func TestWhoComesDuringAClaimAheadTakesBackWhatItTook(t *testing.T) {
+func TestEditsAndDeletionsReleaseEventsOfAnOpenClaim(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(context.Context, *postgres.Store, almanac.Event) (pending int, err error){
 		"edit": func(ctx context.Context, s *postgres.Store, e almanac.Event) (pending int, err error) {

@@ -40,7 +40,7 @@ func requireEvents(t *testing.T, store almanac.Repository, want int) {
 	require.Equal(t, want, n)
 }
 
-func TestAnEnrolmentSurvivesABrokenConnection(t *testing.T) {
+func TestCreateUsersSurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()
 	c := &cutter{after: enrolling}
 	store := newStore(t, c.option)
@@ -85,7 +85,7 @@ func (n *notices) requireOf(t *testing.T, store almanac.Repository, done almanac
 }
 
 // A batch that is stored in parts can fail in the middle. What was stored until then counts.
-func TestEnrolCountsWhatWasStoredBeforeItFailed(t *testing.T) {
+func TestCreateUsersCountsUsersStoredBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
@@ -118,7 +118,7 @@ func TestABackfillSurvivesABrokenConnection(t *testing.T) {
 	requireEvents(t, store, 60)
 }
 
-func TestEnrolStoresTheOthersWhereTheDatabaseRefusesARow(t *testing.T) {
+func TestCreateUsersStoresTheOthersWhenTheDatabaseRefusesARow(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)

@@ -93,7 +93,7 @@ const (
 
 // What the release before cancelled and requeued is found again as this release would
 // have stored it, and goes back to what it was.
-func TestMigrationFindsWhatWasCancelledAndRequeued(t *testing.T) {
+func TestMigrationFindsCancelledAndRequeuedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	beforeCancelled(t, pool)
@@ -142,7 +142,7 @@ func TestMigrationFindsWhatWasCancelledAndRequeued(t *testing.T) {
 
 // What this release cancelled is FAILED on the way down, with the claim that the
 // release before counts, and CANCELLED again on the way up.
-func TestWhatThisReleaseCancelledGoesDownAndUp(t *testing.T) {
+func TestCancelledEventsSurviveMigratingDownAndUp(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	_, err := pool.Exec(t.Context(), somebody+`;
@@ -171,7 +171,7 @@ func TestWhatThisReleaseCancelledGoesDownAndUp(t *testing.T) {
 
 // A program of the release before may run beside this one: what it cancels is stored
 // as CANCELLED, and what failed for a reason of that wording is not.
-func TestWhatAnOlderProgramCancelsIsCancelled(t *testing.T) {
+func TestEventsCancelledByAnOlderProgramAreCancelled(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	_, err := pool.Exec(t.Context(), somebody)

@@ -82,7 +82,7 @@ const (
 
 // Leases last for an hour and nobody sweeps: what is not resolved at once is not
 // resolved at all.
-func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
+func TestOperationsAreResolvedAfterABrokenConnection(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		cutter *cutter
@@ -138,7 +138,7 @@ func TestABrokenConnectionLeavesNothingUndone(t *testing.T) {
 	}
 }
 
-func TestAnErrorTellsWhetherAnythingMayBeStored(t *testing.T) {
+func TestAnErrorSaysWhetherAnythingMayBeStored(t *testing.T) {
 	t.Parallel()
 	c := &cutter{after: enrolling, commit: true}
 	store := newStore(t, c.option)

@@ -50,7 +50,7 @@ func (d *deadlocks) TraceBatchEnd(_ context.Context, _ *pgx.Conn, b pgx.TraceBat
 
 // A deletion waits for locks, so nothing that it waits for may wait for it. Another
 // transaction holds the first event of two, so that they meet in the middle.
-func TestDeletionsLockInTheOrderOfOthers(t *testing.T) {
+func TestDeletionsLockInTheOrderOfOtherOperations(t *testing.T) {
 	t.Parallel()
 	met := new(deadlocks)
 	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
@@ -136,7 +136,7 @@ func settleUnlocked(t *testing.T, store *postgres.Store, batch []almanac.Settlem
 
 // Pruning meets those who delete a user in no order at all, so it waits for
 // nobody.
-func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
+func TestPruningSkipsLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
@@ -171,7 +171,7 @@ func TestPruningPassesOverWhatAnotherHolds(t *testing.T) {
 
 // Everything at once: claims, deliveries that fail now and then, settlements,
 // sweeps of leases that are too short, edits, pruning, and deletions of both kinds.
-func TestDeletingPeopleInFullFlight(t *testing.T) {
+func TestDeletingUsersWithEventsInFlight(t *testing.T) {
 	t.Parallel()
 	const people = 40
 	met := new(deadlocks)

@@ -38,7 +38,7 @@ func mentions(t *testing.T, pool *pgxpool.Pool, text string) map[string]int {
 
 // At every point of an event's life, a deletion at once leaves no row in which the
 // user can be found; and neither do those who were at work on it.
-func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
+func TestAnImmediateDeletionErasesTheUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
@@ -96,7 +96,7 @@ func TestADeletionAtOnceLeavesNothingOfThePerson(t *testing.T) {
 
 // What was in flight with others stays in the list of its lease until those have
 // ended, and the deletion does not wait for a lease that somebody holds locked.
-func TestAnErasedUserIsListedInLeasesAlone(t *testing.T) {
+func TestAnErasedUserRemainsInLeasesOnly(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, store *postgres.Store, others []almanac.Event){
 		"until the others have ended": func(t *testing.T, store *postgres.Store, others []almanac.Event) {
@@ -160,7 +160,7 @@ func race(t *testing.T, pool *pgxpool.Pool, deletion func() error, end func()) {
 	require.NoError(t, <-deleted)
 }
 
-func TestADeletionAtOnceWaitsForTheSuccessorThatItMustTake(t *testing.T) {
+func TestAnImmediateDeletionWaitsForASuccessorBeingStored(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
@@ -220,7 +220,7 @@ func TestADeletionWaitsForAClaimInProgress(t *testing.T) {
 
 // A release looks at the user and then at the event. A deletion in between must
 // not leave the event to be claimed once more.
-func TestADeletionLeavesNothingToTheNextClaim(t *testing.T) {
+func TestNoClaimFindsEventsOfADeletedUser(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]almanac.DeleteOptions{"at once": atOnce, "when it has ended": {}} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func TestMigrateDownRefusesAtTheBottom(t *testing.T) {
 	require.False(t, exists)
 }
 
-func TestMigrateDownRefusesWhatANewerReleaseHasMigrated(t *testing.T) {
+func TestMigrateDownRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	_, err := pool.Exec(t.Context(), "INSERT INTO almanac.migrations (version, name) VALUES (999, '0999_future')")
@@ -118,7 +118,7 @@ func first(t *testing.T, pool *pgxpool.Pool) {
 const somebody = `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
 	VALUES ('5f3b1c9e-0000-4000-8000-000000000001', 'Ada', 'Lovelace', '1990-12-10', 'UTC')`
 
-func TestMigrateDownLosesNothingUnlessItMay(t *testing.T) {
+func TestMigrateDownLosesDataOnlyIfAllowed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	_, err := newScheduler(t, mustStore(t, pool)).CreateUser(t.Context(), ada)
@@ -152,7 +152,7 @@ func mustStore(t *testing.T, db postgres.DB) *postgres.Store {
 
 // Whoever stores the first user while the way down looks for users is waited for,
 // and seen.
-func TestMigrateDownSeesWhatIsBeingStored(t *testing.T) {
+func TestMigrateDownWaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	first(t, pool)
@@ -175,7 +175,7 @@ func TestMigrateDownSeesWhatIsBeingStored(t *testing.T) {
 	require.ErrorAs(t, <-down, new(*postgres.DataLossError))
 }
 
-func TestMigrateDownLeavesWhatTheHostBuiltOnIt(t *testing.T) {
+func TestMigrateDownKeepsObjectsOfTheHost(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	_, err := pool.Exec(t.Context(), "CREATE VIEW mine AS SELECT zone FROM almanac.zone_rules")

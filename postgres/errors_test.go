@@ -44,7 +44,7 @@ func birthdays(limit int) almanac.ClaimRequest {
 	return almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute}
 }
 
-func TestAFailedClaimIsRepeatedWhereThatMayHelp(t *testing.T) {
+func TestAClaimIsRepeatedAfterTemporaryErrors(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		how      string
@@ -120,7 +120,7 @@ func readOnlyPool(t *testing.T, address string, sessions int) *pgxpool.Pool {
 	return pool
 }
 
-func TestAPoolLosesTheSessionsThatMayNotWrite(t *testing.T) {
+func TestReadOnlySessionsLeaveThePool(t *testing.T) {
 	t.Parallel()
 	const sessions = 4
 	pool := readOnlyPool(t, pgtest.URL(t), sessions)
@@ -136,7 +136,7 @@ func TestAPoolLosesTheSessionsThatMayNotWrite(t *testing.T) {
 	require.EqualValues(t, sessions+1, pool.Stat().NewConnsCount(), "which stays")
 }
 
-func TestWhatBelongsToTheHostIsLeftToIt(t *testing.T) {
+func TestConnectionsOfTheHostAreNotClosed(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*pgxpool.Conn, pgx.Tx) postgres.DB{
 		"a transaction":            func(_ *pgxpool.Conn, tx pgx.Tx) postgres.DB { return tx },
@@ -208,7 +208,7 @@ func TestABatchThatTakesTooLongIsSettledInParts(t *testing.T) {
 	}
 }
 
-func TestABatchOfOneThatTakesTooLongIsTheCallers(t *testing.T) {
+func TestABatchOfOneThatTakesTooLongFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)

@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write catalog.txt anew, after a change of the migrations")
 
 // What Examine expects is what the migrations make.
-func TestTheCatalogIsThatOfTheMigrations(t *testing.T) {
+func TestTheCatalogMatchesTheMigrations(t *testing.T) {
 	t.Parallel()
 	got, err := newStore(t).Catalog(t.Context())
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestTheCatalogIsThatOfTheMigrations(t *testing.T) {
 
 	want, err := os.ReadFile("catalog.txt")
 	require.NoError(t, err)
-	require.Equal(t, string(want), got, "go test ./postgres -run TestTheCatalogIsThatOfTheMigrations -update writes it anew")
+	require.Equal(t, string(want), got, "go test ./postgres -run TestTheCatalogMatchesTheMigrations -update writes it anew")
 }
 
 // emptyPool is a pool on a database without a schema, of one connection, so that what
@@ -122,14 +122,14 @@ func TestTheTriggersOfTheTrailAreExpected(t *testing.T) {
 	require.Empty(t, examine(t, pool, "almanac"), "switching it off and on mends it")
 }
 
-func TestASchemaThatIsNotThereLacksEveryTable(t *testing.T) {
+func TestAMissingSchemaLacksEveryTable(t *testing.T) {
 	t.Parallel()
 	said := examine(t, emptyPool(t), "almanac")
 	require.Len(t, said, 15+4+10, "tables, views, functions")
 	require.Equal(t, "table audit is missing: ordinary", said[0])
 }
 
-func TestWhatIsNotAsTheMigrationsMakeItIsFound(t *testing.T) {
+func TestDifferencesFromTheMigrationsAreFound(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		sql  string
@@ -207,7 +207,7 @@ func TestWhatIsNotAsTheMigrationsMakeItIsFound(t *testing.T) {
 }
 
 // Long definitions are compared too, whole.
-func TestOtherProgramTextIsFound(t *testing.T) {
+func TestChangedFunctionsAreFound(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ sql, kind, found string }{
 		"a condition in a view":              {`CREATE OR REPLACE VIEW pending_events AS ` + strings.Replace(pendingEvents, "BETWEEN s.event_id AND s.event_id", "= s.event_id", 1), "view pending_events is ", " AND (event_id = event_id)))"},

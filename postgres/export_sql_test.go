@@ -133,7 +133,7 @@ func exported(t *testing.T, e postgres.Export) scripts {
 	return readers[e.Layout](t, files)
 }
 
-func TestWhatIsExportedDoesWhatMigrateDoes(t *testing.T) {
+func TestAnExportDoesWhatMigrateDoes(t *testing.T) {
 	t.Parallel()
 	for _, layout := range postgres.Layouts() {
 		t.Run(string(layout), func(t *testing.T) {
@@ -171,7 +171,7 @@ func listed(t *testing.T, pool *pgxpool.Pool, schema string) (rows string) {
 }
 
 // Neither half of a script, nor one that does not come next, changes anything.
-func TestWhatIsExportedFailsWhereItDoesNotBelong(t *testing.T) {
+func TestAnExportFailsOnAnotherVersion(t *testing.T) {
 	t.Parallel()
 	for _, layout := range postgres.Layouts() {
 		t.Run(string(layout), func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestWhatIsExportedFailsWhereItDoesNotBelong(t *testing.T) {
 	}
 }
 
-func TestAnExportedWayDownLosesNothingUnlessItMay(t *testing.T) {
+func TestAnExportedWayDownLosesDataOnlyIfAllowed(t *testing.T) {
 	t.Parallel()
 	for _, layout := range []postgres.Layout{postgres.Goose, postgres.Tern, postgres.GolangMigrate} {
 		t.Run(string(layout), func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestAPlainScriptCanBeginAfterAVersion(t *testing.T) {
 	require.ErrorContains(t, apply(t, pool, [][]string{{files[0].SQL}}), "is not at version 1")
 }
 
-func TestABadExportNamesEverything(t *testing.T) {
+func TestABadExportNamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	files, err := postgres.Export{Layout: "flyway", Schema: "pg_x", After: 999}.Files()
 	require.Empty(t, files)

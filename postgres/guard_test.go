@@ -48,7 +48,7 @@ func claimOne(t *testing.T, store *postgres.Store) almanac.Event {
 }
 
 // Statements by hand meet the database's own guard.
-func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
+func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
@@ -129,7 +129,7 @@ func TestTheDatabaseRefusesWhatNoRepositoryWouldWrite(t *testing.T) {
 	}
 }
 
-func TestTheDatabaseRefusesPeopleWhoCannotBe(t *testing.T) {
+func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	const check, tooLong = "23514", "22001"

@@ -173,7 +173,7 @@ var writes = map[string]func(w writer) func() error{
 	},
 }
 
-func TestATransactionGivesOneHintOfWhatCanBeClaimedSoon(t *testing.T) {
+func TestATransactionSendsOneHintForEventsDueSoon(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range writes {
 		for _, tt := range []struct {
@@ -198,7 +198,7 @@ func TestATransactionGivesOneHintOfWhatCanBeClaimedSoon(t *testing.T) {
 	}
 }
 
-func TestHintsAreOfTheHostsTransaction(t *testing.T) {
+func TestHintsAreSentWhenTheHostsTransactionCommits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	heard := listenTo(t, pool)
@@ -223,7 +223,7 @@ func TestHintsAreOfTheHostsTransaction(t *testing.T) {
 	require.Equal(t, 1, heard.hints(t), "of three people")
 }
 
-func TestPollOnlyGivesNoHints(t *testing.T) {
+func TestPollOnlySendsNoHints(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.PollOnly())

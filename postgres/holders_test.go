@@ -14,7 +14,7 @@ import (
 
 // A key is free when neither the event nor what was requeued from it has it any more,
 // in whatever order they go.
-func TestKeyBelongsToAllThatWereRequeued(t *testing.T) {
+func TestAKeyIsKeptUntilItsLastEventIsRemoved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)

@@ -14,7 +14,7 @@ import (
 )
 
 // A clock that is set back is the same as leases that were written later.
-func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
+func TestLeasesEndOnTimeAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
@@ -50,7 +50,7 @@ func TestNobodyIsHeldUntilAClockThatWasSetBackCatchesUp(t *testing.T) {
 
 // A settlement passes over a lease that is just being renewed, which then holds nothing.
 // The next sweep ends it, and passes over those that somebody else holds just then.
-func TestALeaseThatWasRenewedWhileItEndedIsSweptAway(t *testing.T) {
+func TestALeaseRenewedAfterItsEventsEndedIsRemoved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)

@@ -160,7 +160,7 @@ func (g *gate) option(c *pgxpool.Config) {
 	}
 }
 
-func TestAnEventOfAnotherProcessIsBegunOnTime(t *testing.T) {
+func TestAnEventStoredByAnotherProcessStartsOnTime(t *testing.T) {
 	t.Parallel()
 	pool := directPool(t)
 	b := newListening(t, pool)
@@ -175,7 +175,7 @@ func TestAnEventOfAnotherProcessIsBegunOnTime(t *testing.T) {
 	require.NotContains(t, running.log.String(), "level=WARN")
 }
 
-func TestWhoeverListensComesBackAndLooks(t *testing.T) {
+func TestAListenerReconnectsAndClaims(t *testing.T) {
 	t.Parallel()
 	g := new(gate)
 	pool := directPool(t, g.option)
@@ -196,7 +196,7 @@ func TestWhoeverListensComesBackAndLooks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(running.log.String(), "received again"), "%s", running.log)
 }
 
-func TestThereIsNothingToListenTo(t *testing.T) {
+func TestListenNeedsAPool(t *testing.T) {
 	t.Parallel()
 	pool := directPool(t)
 	conn, err := pool.Acquire(t.Context())
@@ -224,7 +224,7 @@ func TestThereIsNothingToListenTo(t *testing.T) {
 }
 
 // What a host sets for its own connections is not to harm the one that listens.
-func TestAListenerIsMadeAsThePoolMakesItsConnections(t *testing.T) {
+func TestAListenerUsesTheConfigOfThePool(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	pool := directPool(t, func(c *pgxpool.Config) {
@@ -256,7 +256,7 @@ func TestAListenerIsMadeAsThePoolMakesItsConnections(t *testing.T) {
 }
 
 // Names of schemas may be as long as those of channels.
-func TestHintsAreOfTheSchema(t *testing.T) {
+func TestHintsReachTheirSchemaOnly(t *testing.T) {
 	t.Parallel()
 	pool := directPool(t)
 	long := strings.Repeat("s", 63)
@@ -354,7 +354,7 @@ func (p *pooled) sift() {
 }
 
 // Both are silent: nothing fails, and nothing comes.
-func TestAListenerNoticesThatItHearsNothing(t *testing.T) {
+func TestAListenerNoticesALostSession(t *testing.T) {
 	t.Parallel()
 	for name, behindPooler := range map[string]bool{"since its session is lent out": true, "since the line is dead": false} {
 		t.Run(name, func(t *testing.T) {

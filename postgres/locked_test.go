@@ -54,7 +54,7 @@ var locks = map[string]func(ctx context.Context, tx pgx.Tx, user uuid.UUID) erro
 
 // Every operation on a batch of claimed events goes on beside one user who is locked,
 // and leaves that user's event for later.
-func TestLockedUserDelaysNobodyElse(t *testing.T) {
+func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 	t.Parallel()
 	const n = 5
 	for name, lock := range locks {
@@ -260,7 +260,7 @@ func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 }
 
 // A page of users is seen to beside one who is locked, who is named.
-func TestAddEventsPassesOverLockedUsers(t *testing.T) {
+func TestAddEventsSkipsLockedUsers(t *testing.T) {
 	t.Parallel()
 	for name, lock := range locks {
 		t.Run("while a host "+name, func(t *testing.T) {
@@ -305,7 +305,7 @@ func TestAddEventsPassesOverLockedUsers(t *testing.T) {
 }
 
 // Users are stored beside one whom another transaction stores under the same id.
-func TestCreateUsersPassesOverAUserBeingStored(t *testing.T) {
+func TestCreateUsersSkipsAUserBeingStored(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))

@@ -16,7 +16,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
+func TestAWaitForALockEndsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(time.Minute), postgres.WithLockTimeout(100*time.Millisecond))
@@ -58,7 +58,7 @@ func TestALockThatIsNotHadInTimeIsGivenUp(t *testing.T) {
 
 // An operation on many events names the one whose user is locked, and goes on.
 // An operation ends after the store's timeout, though its context goes on.
-func TestAnOperationIsGivenUpInTime(t *testing.T) {
+func TestAnOperationEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		connections int32

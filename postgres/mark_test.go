@@ -19,7 +19,7 @@ import (
 // can be removed: neither the entries of the index that claims leave behind, nor the
 // rows that they lead to. What a look costs from the mark on stays the same all the
 // same.
-func TestALookFromTheMarkCostsTheSameBehindAnOldTransaction(t *testing.T) {
+func TestAClaimFromTheMarkCostsTheSameBesideAnOldTransaction(t *testing.T) {
 	t.Parallel()
 	const events, rest = 20_000, 200
 	heard := new(recorder)

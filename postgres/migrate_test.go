@@ -72,7 +72,7 @@ func describe(t *testing.T, pool *pgxpool.Pool, schema string) map[string][]stri
 
 // The schema file makes what the migrations make, whether psql applies it or not, and
 // tells programs so.
-func TestMigrationsAddUpToTheSchemaFile(t *testing.T) {
+func TestMigrationsProduceTheSchemaFile(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Direct(t, pgtest.EmptyURL(t))
 	pool, err := pgxpool.New(t.Context(), url)
@@ -206,7 +206,7 @@ func TestMigrateLeavesANewerSchemaAsItIs(t *testing.T) {
 	require.Equal(t, 999, version)
 }
 
-func TestMigrateLeavesNothingHalfDone(t *testing.T) {
+func TestMigrateStoresAllOfAMigrationOrNothing(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), pgtest.EmptyURL(t))
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestMigrateLeavesNothingHalfDone(t *testing.T) {
 	require.False(t, exists, "the tables before it are gone again")
 }
 
-func TestNewRefusesSchemaNamesThatNeedCare(t *testing.T) {
+func TestNewRefusesUnsafeSchemaNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "Almanac", "1st", "a b", `a"b`, "pg_toast", strings.Repeat("a", 64), "a;drop"} {
 		_, err := postgres.New(pgtest.Pool(t), postgres.WithSchema(name))

@@ -24,7 +24,7 @@ import (
 
 // Whatever is asked of it, and in whatever order, PostgreSQL does what the
 // repository in memory does, in which everybody can read what is to be done.
-func TestPostgresDoesWhatTheModelDoes(t *testing.T) {
+func TestPostgresAgreesWithTheModel(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)

@@ -20,7 +20,7 @@ import (
 
 // The transaction that draws the first number commits last. What it wrote is read when it
 // has committed, and nothing waits for it.
-func TestALateCommitIsNotSkippedAndDelaysNobody(t *testing.T) {
+func TestALateCommitIsReadAndDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t, "billing")
 	slow, err := pool.Begin(t.Context())
@@ -49,7 +49,7 @@ func TestALateCommitIsNotSkippedAndDelaysNobody(t *testing.T) {
 
 // Writers commit in any order, consumers read pages of any size, and fail now and then:
 // each consumer reads each change, once unless it failed, and those of a user in order.
-func TestConsumersMissNothingAmongConcurrentWriters(t *testing.T) {
+func TestConsumersReadEveryChangeOfConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	consumers := []string{"billing", "search"}
 	pool, store := withOutbox(t, consumers...)
@@ -180,7 +180,7 @@ func TestAConsumerMovesWithItsTransaction(t *testing.T) {
 
 // A consumer that changes something writes to the outbox in the transaction in which it
 // reads it, and reads that next.
-func TestAConsumerReadsWhatItWrites(t *testing.T) {
+func TestAConsumerReadsItsOwnChanges(t *testing.T) {
 	t.Parallel()
 	_, store := withOutbox(t, "echo")
 	_, err := newScheduler(t, store).CreateUser(t.Context(), ada)
@@ -275,7 +275,7 @@ func TestRowsArePrunedBehindTheSlowestConsumer(t *testing.T) {
 	require.ErrorIs(t, missing, almanac.ErrNotFound)
 }
 
-func TestAConsumerReadsWhatIsCommittedAfterItWasCreated(t *testing.T) {
+func TestAConsumerReadsChangesCommittedAfterItsCreation(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t)
 	scheduler := newScheduler(t, store)
@@ -305,7 +305,7 @@ func TestAConsumerReadsWhatIsCommittedAfterItWasCreated(t *testing.T) {
 
 // What is about a user who is gone goes with them, save what a consumer has not read, which
 // goes when it is pruned.
-func TestTheOutboxForgetsAUser(t *testing.T) {
+func TestTheOutboxErasesADeletedUser(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t, "fast", "slow")
 	scheduler := newScheduler(t, store)
@@ -336,7 +336,7 @@ func TestTheOutboxForgetsAUser(t *testing.T) {
 }
 
 // A frozen or slow reader keeps others of its name waiting no longer than for a lock.
-func TestOneCallAtATimeReadsUnderAName(t *testing.T) {
+func TestAConsumerReadsInOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t, "billing")
 	hasty, err := postgres.New(pool, postgres.WithLockTimeout(50*time.Millisecond))
@@ -369,7 +369,7 @@ func TestConsumeNamesEveryBadField(t *testing.T) {
 
 // A dump is restored on a server that has begun fewer transactions: consumers say so, and
 // nothing is lost.
-func TestTheOutboxOfAnotherServer(t *testing.T) {
+func TestConsumersRefuseARestoredOutbox(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t, "billing")
 	scheduler := newScheduler(t, store)

@@ -78,7 +78,7 @@ func settleOne(t *testing.T, store *postgres.Store, o almanac.Outcome, successor
 	return settled[0]
 }
 
-func TestTheOutboxHasEveryDomainEventInOrder(t *testing.T) {
+func TestTheOutboxContainsEveryDomainEventInOrder(t *testing.T) {
 	t.Parallel()
 	pool, store := withOutbox(t, "billing")
 	require.NoError(t, postgres.EnableOutbox(t.Context(), pool), "a second time")
@@ -121,7 +121,7 @@ func TestTheOutboxHasEveryDomainEventInOrder(t *testing.T) {
 
 // A user who is deleted while an event of theirs is in flight is deleted for others at
 // once, and no second time when nothing is left of them.
-func TestTheOutboxHasADeletionOnce(t *testing.T) {
+func TestTheOutboxContainsADeletionOnce(t *testing.T) {
 	t.Parallel()
 	_, store := withOutbox(t, "billing")
 	e := overdue(t, store)
@@ -198,7 +198,7 @@ func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDat
 
 // While the outbox is off, the same work takes as many statements and writes as many rows
 // as in a database that has no outbox.
-func TestTheOutboxIsFreeWhileItIsOff(t *testing.T) {
+func TestTheOutboxCostsNothingWhileItIsOff(t *testing.T) {
 	t.Parallel()
 	measure := func(prepare func(pool *pgxpool.Pool)) (statements int, writes map[string]int) {
 		counted := &counter{}

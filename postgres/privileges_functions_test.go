@@ -50,7 +50,7 @@ func public(t *testing.T, pool *pgxpool.Pool, schema string) []string {
 
 // Whatever migrates, and whatever default privileges the host has: PUBLIC executes and
 // writes nothing. A migration that makes something has to see to it.
-func TestMigrationsLeaveNothingToPublic(t *testing.T) {
+func TestMigrationsGrantNothingToPublic(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(t *testing.T, pool *pgxpool.Pool){
 		"Migrate": func(t *testing.T, pool *pgxpool.Pool) {
@@ -93,7 +93,7 @@ func TestMigrationsLeaveNothingToPublic(t *testing.T) {
 
 // Even who owns everything cannot make a function the trigger of another table, or of
 // another command: by mistake as little as on purpose.
-func TestFunctionsActForTheirOwnTriggersAlone(t *testing.T) {
+func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 	t.Parallel()
 	pool := emptyPool(t)
 	require.NoError(t, postgres.Migrate(t.Context(), pool))

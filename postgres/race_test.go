@@ -217,7 +217,7 @@ func awaitLockWaiters(t *testing.T, pool *pgxpool.Pool, n int, done chan error) 
 	}
 }
 
-func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
+func TestClaimSkipsLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(20*time.Second))
@@ -240,7 +240,7 @@ func TestClaimPassesOverWhatAnotherHolds(t *testing.T) {
 
 // A host's transaction stays open while rules are compared: its mark is not forgotten,
 // and it keeps nobody waiting.
-func TestMarksOfOpenTransactionsStay(t *testing.T) {
+func TestZoneMarksOfOpenTransactionsStay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)

@@ -168,7 +168,7 @@ func without(columns []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool { return slices.Contains(some, column) })
 }
 
-func TestEachRoleIsRefusedWhatIsNotItsPart(t *testing.T) {
+func TestEachRoleIsRefusedOtherStatements(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	c.exec(t, "", "CREATE TABLE public.hosts (id integer)")
@@ -269,7 +269,7 @@ func TestTheGuardStopsAWorkerToo(t *testing.T) {
 
 // Whatever columns the reader may select, now or after a later migration: no value in
 // them is personal, and neither is what the statistics say of them.
-func TestTheReaderRoleSeesNothingPersonal(t *testing.T) {
+func TestTheReaderRoleReadsNothingPersonal(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	require.NoError(t, postgres.EnableAudit(t.Context(), c.pools["owner"]))
@@ -307,7 +307,7 @@ func TestTheReaderRoleSeesNothingPersonal(t *testing.T) {
 	require.Regexp(t, personal, c.lines(t, "SELECT string_agg(to_jsonb(e)::text, ' ') FROM almanac.events e")[0])
 }
 
-func TestTheReaderRoleSeesHowThingsStand(t *testing.T) {
+func TestTheReaderRoleReadsStatistics(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	store := c.store(t, "reader")

@@ -17,7 +17,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-func TestRolesAreGivenTheSameHoweverOften(t *testing.T) {
+func TestGrantingRolesTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	want := c.privileges(t)
@@ -41,7 +41,7 @@ func TestRolesAreGivenTheSameHoweverOften(t *testing.T) {
 	require.Empty(t, able, "roles are groups with no powers of their own")
 }
 
-func TestRolesTakeOverASchemaThatIsThere(t *testing.T) {
+func TestRolesAreGrantedOnAnExistingSchema(t *testing.T) {
 	t.Parallel()
 	c := auditioned(t)
 	require.NoError(t, postgres.Migrate(t.Context(), c.pools["admin"]))
@@ -57,7 +57,7 @@ func TestRolesTakeOverASchemaThatIsThere(t *testing.T) {
 	require.Equal(t, want, strings.Join(c.privileges(t), "\n"), "and grant what they grant on an empty database")
 }
 
-func TestTheOwnerOwnsAndLaterMigrationsAreReadable(t *testing.T) {
+func TestRolesKeepTheirPrivilegesAfterLaterMigrations(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	require.Empty(t, c.lines(t, `
@@ -120,7 +120,7 @@ func with(t *testing.T, store almanac.Repository, handlers []almanac.EventHandle
 	return s
 }
 
-func TestTheAPIRoleKeepsPeople(t *testing.T) {
+func TestTheAPIRoleManagesUsers(t *testing.T) {
 	t.Parallel()
 	c := newCast(t)
 	store, worker := c.store(t, "api"), c.store(t, "worker")

@@ -11,7 +11,7 @@ import (
 
 // Keys that hold the name of a series and the kind of the event are taken apart by the
 // migration, and put together again on the way down.
-func TestMigrationTakesKeysApartAndPutsThemTogether(t *testing.T) {
+func TestMigrationSplitsAndRejoinsKeys(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}))

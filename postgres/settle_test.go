@@ -83,7 +83,7 @@ func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	require.Equal(t, 1, n, "no successor either")
 }
 
-func TestCreateUserLeavesNoUserWithoutTheirEvent(t *testing.T) {
+func TestCreateUserStoresTheUserAndTheirEventsTogether(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)
@@ -150,7 +150,7 @@ func TestLeasesEndWithTheLastOfTheirEvents(t *testing.T) {
 	require.Empty(t, held)
 }
 
-func TestTheLastDeliveryOfADeletedUserRemovesThem(t *testing.T) {
+func TestTheLastDeliveryOfADeletedUserErasesTheUser(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)

@@ -79,7 +79,7 @@ func (h *sqlHost) events() int {
 	return n
 }
 
-func TestWhatIsStoredInATransactionOfDatabaseSQLIsPartOfIt(t *testing.T) {
+func TestChangesBelongToATransactionOfDatabaseSQL(t *testing.T) {
 	t.Parallel()
 	h := newSQLHost(t)
 	zone := "America/New_York"
@@ -322,7 +322,7 @@ func TestTransactionsOfOtherDriversAreRefused(t *testing.T) {
 	}
 }
 
-func TestTransactionsOfAWrappedDriverWillDo(t *testing.T) {
+func TestTransactionsOfAWrappedDriverAreAccepted(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	db := sql.OpenDB(wrapping{stdlib.GetPoolConnector(pool)})

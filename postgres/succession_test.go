@@ -136,7 +136,7 @@ func TestSweepsAndEditsAtOncePlanOneSuccessorEach(t *testing.T) {
 
 // A user whom another transaction has locked keeps nobody else waiting, and is planned
 // for by a later sweep.
-func TestSweepPlansForOthersPastALockedUser(t *testing.T) {
+func TestSweepPlansSuccessorsPastALockedUser(t *testing.T) {
 	t.Parallel()
 	for what, lock := range map[string]string{
 		"user":   "SELECT FROM almanac.users WHERE id = $1 FOR UPDATE",

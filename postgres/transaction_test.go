@@ -121,7 +121,7 @@ func TestAnErrorInTheHostsTransactionCanBeSurvived(t *testing.T) {
 
 // A process may be frozen in the middle of a transaction, with its connection open: to
 // the server it is just silent.
-func TestWhoFallsSilentInATransactionHoldsNothingForLong(t *testing.T) {
+func TestTheServerEndsASilentTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool)

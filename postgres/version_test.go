@@ -47,7 +47,7 @@ func TestVerifyComparesTheDatabaseWithTheRelease(t *testing.T) {
 	require.ErrorContains(t, err, `schema "elsewhere" is at version 0, and this program is of version`)
 }
 
-func TestVerifyDoesNotTakeAFailureForAnAnswer(t *testing.T) {
+func TestVerifyReturnsDatabaseErrors(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
@@ -63,7 +63,7 @@ func TestVerifyDoesNotTakeAFailureForAnAnswer(t *testing.T) {
 // A migration wants a table that somebody reads for long, and whoever else wants it
 // queues up behind the migration. Here an event trigger makes the last migration one
 // that wants the events.
-func TestMigrateLetsOthersPassWhileItWaits(t *testing.T) {
+func TestMigrateBlocksNoOneWhileItWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
@@ -102,7 +102,7 @@ func TestMigrateLetsOthersPassWhileItWaits(t *testing.T) {
 }
 
 // However long another process migrates, it is waited for.
-func TestMigrateWaitsForAnotherThatMigrates(t *testing.T) {
+func TestMigrateWaitsForAnotherMigration(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	tx, err := pool.Begin(t.Context())

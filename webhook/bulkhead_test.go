@@ -211,7 +211,7 @@ func TestWaitingForAReceiverEndsWithTheContext(t *testing.T) {
 }
 
 // However a delivery ends, the next one may start, and nothing races.
-func TestEveryEndOfADeliveryLetsTheNextOneStart(t *testing.T) {
+func TestEveryEndOfADeliveryStartsTheNext(t *testing.T) {
 	t.Parallel()
 	bound := webhook.WithConcurrency(3)
 	var now, most atomic.Int32

@@ -138,7 +138,7 @@ func TestDeliverRepeatsTheSameKeyAndBody(t *testing.T) {
 	}
 }
 
-func TestDeliverJudgesEveryAnswer(t *testing.T) {
+func TestDeliverClassifiesEveryStatus(t *testing.T) {
 	t.Parallel()
 	for code := 200; code < 600; code++ {
 		if http.StatusText(code) == "" {

@@ -26,7 +26,7 @@ func process(t *testing.T, env []string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
-func TestTheProgramIsRun(t *testing.T) {
+func TestExitCodesOfTheProgram(t *testing.T) {
 	t.Parallel()
 	const nobody = "DATABASE_URL=postgres://u:hunter2@127.0.0.1:1/x"
 	tests := map[string]struct {
@@ -53,7 +53,7 @@ func TestTheProgramIsRun(t *testing.T) {
 	}
 }
 
-func TestAVariableIsUsedForZoneToo(t *testing.T) {
+func TestZoneUsesTheDatabaseOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	r := process(t, []string{"DATABASE_URL=postgres://u:hunter2@127.0.0.1:1/x"}, "zone", "UTC")
 	require.Equal(t, exitOK, r.code, r.errs)

@@ -58,7 +58,7 @@ func TestADatabaseThatDoesNotKnowTheZone(t *testing.T) {
 	require.Equal(t, "does not know this zone", c.String())
 }
 
-func TestADatabaseThatCannotBeAsked(t *testing.T) {
+func TestADatabaseThatCannotBeQueried(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
 		"nobody listens": "postgres://u:hunter2@127.0.0.1:1,127.0.0.1:2/x",

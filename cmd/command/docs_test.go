@@ -11,7 +11,7 @@ import (
 )
 
 // A document that shows a command and then its output shows what it prints.
-func TestDocumentsShowWhatIsPrinted(t *testing.T) {
+func TestDocumentsShowRealOutput(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/clocks.md")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestDocumentsShowWhatIsPrinted(t *testing.T) {
 }
 
 // Each command that a document shows is one that the command line understands.
-func TestDocumentsShowCommandsThatThereAre(t *testing.T) {
+func TestDocumentsShowExistingCommands(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../../docs/*.md")
 	if err != nil {

@@ -43,7 +43,7 @@ func (d diagnosis) about(thing string) []string {
 	return lines
 }
 
-func TestADatabaseThatIsWell(t *testing.T) {
+func TestAHealthyDatabase(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	d, r := examined(t, "--database-url", url)
@@ -76,7 +76,7 @@ func TestADatabaseThatCannotBeReached(t *testing.T) {
 	require.NotContains(t, r.out, "hunter2")
 }
 
-func TestASchemaThatIsNotAsItShouldBe(t *testing.T) {
+func TestASchemaThatDiffersFromItsMigrations(t *testing.T) {
 	t.Parallel()
 	t.Run("behind", func(t *testing.T) {
 		t.Parallel()
@@ -131,7 +131,7 @@ func login(t *testing.T, address string) (name, asRole string) {
 	return name, u.String()
 }
 
-func TestWhatARoleMayDoIsTold(t *testing.T) {
+func TestPrivilegesOfARoleAreReported(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	name, asRole := login(t, address)
@@ -253,7 +253,7 @@ func TestATransactionThatHoldsBackVacuum(t *testing.T) {
 	checkMisuse(t, almanacAt(t, today, "doctor", "--database-url", address, "--patience", "x"), `--patience: "x" is not a duration such as 10m`)
 }
 
-func TestFindingsThatAServerHereDoesNotGive(t *testing.T) {
+func TestFindingsOfOtherServers(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, broken, serverFindings(120005, "12.5", false, true)[0].Severity)
 	require.Equal(t, fine, serverFindings(oldestServer, "13.0", false, true)[0].Severity)

@@ -210,7 +210,7 @@ func TestAHostThatOpensItsDatabaseHasNoFlagForIt(t *testing.T) {
 }
 
 // A name is that of the stock command wherever a user reads it.
-func TestAHostsNameIsEverywhere(t *testing.T) {
+func TestEveryTextHasTheHostsName(t *testing.T) {
 	t.Parallel()
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
@@ -272,7 +272,7 @@ func TestSessionsHaveTheHostsName(t *testing.T) {
 }
 
 // Under the race detector this also shows that runs share nothing.
-func TestRunsSideBySideDoNotMeet(t *testing.T) {
+func TestConcurrentRunsAreIndependent(t *testing.T) {
 	t.Parallel()
 	stdout := os.Stdout
 	var group sync.WaitGroup
@@ -307,7 +307,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 }
 
 // What the scheduler refuses is the host's mistake, and a message.
-func TestOptionsOutOfTheirBoundsAreTold(t *testing.T) {
+func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 	t.Parallel()
 	host := hostOf(t, renewals())
 	host.Options = []almanac.Option{almanac.WithWorkers(0)}
@@ -326,7 +326,7 @@ func TestInvocationsAreSubcommands(t *testing.T) {
 	require.Equal(t, "almanac_bench_ and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_bench_ and almanac, almanac eventful"))
 }
 
-func TestHalfCharactersAreFoundAsTheLibraryFindsThem(t *testing.T) {
+func TestHalfCharactersAreFoundAsInTheLibrary(t *testing.T) {
 	t.Parallel()
 	pieces := []string{`\ud83d`, `\uDE00`, `\uD83D\ude00`, `\uDBFF\uDFFF`, `\uda00`, `\udc00`, `\ud7ff`, `\ue000`, `\\`, `\n`, `\u00e9`, `ud83d`, "x", "é", `\"`}
 	var try func(text string, deep int)

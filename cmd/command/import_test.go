@@ -75,7 +75,7 @@ func ask(t *testing.T, url, question string) (n int) {
 	return n
 }
 
-func TestPeopleOfAFileAreStoredWithTheirEvents(t *testing.T) {
+func TestUsersOfAFileAreStoredWithTheirEvents(t *testing.T) {
 	t.Parallel()
 	const csv = "\ufeffid,lastName,firstName,dateOfBirth,timezone,attributes,attributes.team,attributes.anniversary\r\n" +
 		adaID + ",Lovelace,Ada,1990-12-10,Europe/London,\"{\"\"level\"\": 3}\",red,\r\n" +
@@ -137,7 +137,7 @@ func TestPeopleOfAFileAreStoredWithTheirEvents(t *testing.T) {
 	}
 }
 
-func TestIdsAreMadeOfAColumn(t *testing.T) {
+func TestIDsAreDerivedFromAColumn(t *testing.T) {
 	t.Parallel()
 	const space = "6ba7b811-9dad-11d1-80b4-00c04fd430c8"
 	text := "firstName,lastName,dateOfBirth,timezone,email,id\n" +
@@ -179,7 +179,7 @@ func TestIdsAreMadeOfAColumn(t *testing.T) {
 	}
 }
 
-func TestNewIdsStoreEverybodyOnceMore(t *testing.T) {
+func TestNewIDsStoreEveryUserAgain(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	file := fileOf(t, "p.csv", "firstName,lastName,dateOfBirth,timezone\nAda,Lovelace,1990-12-10,UTC\n")
@@ -190,7 +190,7 @@ func TestNewIdsStoreEverybodyOnceMore(t *testing.T) {
 	require.Equal(t, 2, countUsers(t, url))
 }
 
-func TestADryRunJudgesEveryRowAndAsksNoDatabase(t *testing.T) {
+func TestADryRunChecksEveryRowWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	file := fileOf(t, "p.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+
@@ -203,7 +203,7 @@ func TestADryRunJudgesEveryRowAndAsksNoDatabase(t *testing.T) {
 	require.Zero(t, countUsers(t, url))
 }
 
-func TestAnImportIsToldAsJSON(t *testing.T) {
+func TestAnImportIsReportedAsJSON(t *testing.T) {
 	t.Parallel()
 	file := fileOf(t, "p.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+
 		adaID+",Ada,Lovelace,1990-12-10,UTC\n"+graceID+",,Hopper,1906-12-09,UTC\n"+adaID+",Ada,Lovelace,1990-12-10,UTC\n")

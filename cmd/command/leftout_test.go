@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsLeftOutIsShownInItsPlace(t *testing.T) {
+func TestOmittedOccurrencesAreShownInOrder(t *testing.T) {
 	t.Parallel()
 	r := almanacAt(t, today, "when", "--zone", "America/New_York", "--rule", "*/30 * * * *", "--from", "2026-03-08", "-n", "5")
 	want := `
@@ -32,7 +32,7 @@ never from 2026-03-08 on
 	}
 }
 
-func TestWhatIsLeftOutHasAReason(t *testing.T) {
+func TestOmittedOccurrencesHaveAReason(t *testing.T) {
 	t.Parallel()
 	const newYork, skip = "America/New_York", "left out because clocks skip 02:00–03:00"
 	tests := map[string]struct {
@@ -73,7 +73,7 @@ func TestWhatIsLeftOutHasAReason(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOutBeforeAnErrorIsShown(t *testing.T) {
+func TestOmittedOccurrencesBeforeAnErrorAreShown(t *testing.T) {
 	t.Parallel()
 	r := almanacAt(t, today, "when", "--json", "--zone", "Europe/Berlin", "--rule", "monthly", "--on", "30", "--at", "02:30", "--from", "2031-01-30", "--month-end", "skip", "--gap", "reject")
 	var a answer

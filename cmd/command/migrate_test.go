@@ -121,7 +121,7 @@ func TestFilesAreExported(t *testing.T) {
 }
 
 // Either everything is written or nothing.
-func TestFilesThatSaySomethingElseAreLeft(t *testing.T) {
+func TestFilesThatDifferAreKept(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mine := []string{filepath.Join(dir, "00001_tables.sql"), filepath.Join(dir, "00002_zone_rules.sql")}
@@ -138,7 +138,7 @@ func TestFilesThatSaySomethingElseAreLeft(t *testing.T) {
 	require.Equal(t, exitFailed, r.code, "a file is no directory")
 }
 
-func TestAFileThatCannotBeWrittenTakesTheOthersAlong(t *testing.T) {
+func TestAFailedExportLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, err := writeFiles(dir, []postgres.File{{Name: "a.sql", SQL: "a"}, {Name: filepath.Join("none", "b.sql"), SQL: "b"}})
@@ -146,7 +146,7 @@ func TestAFileThatCannotBeWrittenTakesTheOthersAlong(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, "a.sql"))
 }
 
-func TestMigrateIsMisunderstood(t *testing.T) {
+func TestMigrateRefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	const name = `--schema: postgres: "pg_x" is no name for a schema: use a-z, 0-9 and _, at most 63, not beginning with a digit or pg_`
 	for _, command := range []string{"migrate up", "migrate down", "migrate version", "doctor", "stats"} {

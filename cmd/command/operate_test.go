@@ -160,7 +160,7 @@ func TestEventsAreRequeuedOnce(t *testing.T) {
 	require.Equal(t, 5, countEvents(t, c.url))
 }
 
-func TestPausesHoldUntilTheyAreTakenBack(t *testing.T) {
+func TestPausesHoldUntilResumed(t *testing.T) {
 	t.Parallel()
 	c := stageOf(t)
 	run := func(args ...string) result {
@@ -217,7 +217,7 @@ func TestPauseRefusesTypesThatNothingKnows(t *testing.T) {
 	require.Equal(t, "almanac: invalid input: event type has 51 bytes, not 1 to 50\n", r.errs)
 }
 
-func TestPauseFindsTypesThatAreLeftToAnotherProgram(t *testing.T) {
+func TestPauseKnowsTypesThatAnotherProgramPlans(t *testing.T) {
 	t.Parallel()
 	c := stageOf(t)
 	require.Equal(t, exitOK, c.run("cancel", c.ids["overdue"].String()).code)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProgressOnATerminalIsOneLineWrittenOver(t *testing.T) {
+func TestProgressOnATerminalOverwritesOneLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -33,7 +33,7 @@ func TestProgressOnATerminalIsOneLineWrittenOver(t *testing.T) {
 	})
 }
 
-func TestProgressElsewhereIsALineEveryTenSeconds(t *testing.T) {
+func TestProgressInAFileIsALineEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -18,7 +18,7 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-func TestEveryBadRowIsToldWithItsLineAndAllThatIsWrong(t *testing.T) {
+func TestEveryBadRowIsReportedWithItsLineAndItsErrors(t *testing.T) {
 	t.Parallel()
 	const header = "id,firstName,lastName,dateOfBirth,timezone,attributes,attributes.team\n"
 	const good = "Ada,Lovelace,1990-12-10,UTC"
@@ -153,7 +153,7 @@ func importNowhere(t *testing.T, rows rows, stretch, most int) (*importing, erro
 	return i, i.run(t.Context(), nowhere{now: today}, registry)
 }
 
-func TestLinesAreToldRightAcrossStretches(t *testing.T) {
+func TestLineNumbersAreRightAcrossBatches(t *testing.T) {
 	t.Parallel()
 	const n = 200
 	for _, stretch := range []int{1, 7, 10, 100, n, n + 1} {
@@ -184,7 +184,7 @@ func TestAnImportGivesUpAfterSoManyBadRows(t *testing.T) {
 	require.Contains(t, r.errs, "almanac: 4 rows of 40 refused\n", "fewer than that are read to the end")
 }
 
-func TestAnImportReportsNoMoreBadRowsThanItMay(t *testing.T) {
+func TestAnImportReportsBadRowsUpToItsLimit(t *testing.T) {
 	t.Parallel()
 	profiles := peopleUpTo(5000)
 	var anniversaries strings.Builder // which the handler refuses, when rows are enrolled

@@ -47,7 +47,7 @@ func statisticsOf(t *testing.T, address string, flags ...string) statistics {
 	return s
 }
 
-func TestWhatADatabaseHoldsIsCounted(t *testing.T) {
+func TestStatisticsCountRows(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	store := owed(t, address, 7, 5)
@@ -123,7 +123,7 @@ func TestLargeTablesAreEstimated(t *testing.T) {
 }
 
 // Who sees what has ended through the view alone is told as much.
-func TestAReaderHasStatistics(t *testing.T) {
+func TestARoleWithFewPrivilegesGetsStatistics(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	name, asRole := login(t, address)

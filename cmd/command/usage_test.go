@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHelpIsNoFailure(t *testing.T) {
+func TestHelpExitsWithSuccess(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
 		"of the program": {[]string{"--help"}, []string{
@@ -62,14 +62,14 @@ func TestWithoutACommandHelpIsShownAsAFailure(t *testing.T) {
 	}
 }
 
-func TestVersionIsTold(t *testing.T) {
+func TestTheVersionIsPrinted(t *testing.T) {
 	t.Parallel()
 	if r := almanacAt(t, today, "--version"); r.code != exitOK || r.errs != "" || !strings.HasPrefix(r.out, "almanac ") || strings.Count(r.out, "\n") != 1 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestBadArgumentsAreAllNamedAtOnce(t *testing.T) {
+func TestEveryBadArgumentIsNamed(t *testing.T) {
 	t.Parallel()
 	const dublin = `"Europe/Dubln" is not a known time zone; did you mean "Europe/Dublin"?`
 	tests := map[string]struct{ args, want []string }{

@@ -40,7 +40,7 @@ func TestHelpOfTheVerbs(t *testing.T) {
 	}
 }
 
-func TestBadArgumentsOfTheVerbsAreAllNamedAtOnce(t *testing.T) {
+func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 	t.Parallel()
 	const noDatabase = "--database-url or DATABASE_URL is required"
 	const badSchema = `--schema: postgres: "pg_x" is no name for a schema: use a-z, 0-9 and _, at most 63, not beginning with a digit or pg_`

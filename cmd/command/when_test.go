@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestAGapIsSeenAtAGlance(t *testing.T) {
+func TestAGapIsMarked(t *testing.T) {
 	t.Parallel()
 	r := almanacAt(t, today, "when", "--zone", "America/New_York", "--at", "02:30", "--from", "2026-03-07", "--rule", "daily")
 	want := `
@@ -30,7 +30,7 @@ gap  2026-03-08T02:30:00  2026-03-08T03:30:00  -04:00  2026-03-08T07:30:00Z  mov
 	}
 }
 
-func TestAFoldIsSeenAtAGlance(t *testing.T) {
+func TestAFoldIsMarked(t *testing.T) {
 	t.Parallel()
 	r := almanacAt(t, today, "when", "--zone", "america/new_york", "--at", "01:30", "--from", "2025-11-02", "-n", "2")
 	want := `
@@ -137,7 +137,7 @@ func TestPoliciesForClocksThatChange(t *testing.T) {
 	}
 }
 
-func TestWhatAPolicyRejectsIsExplainedAfterWhatComesBefore(t *testing.T) {
+func TestARejectedOccurrenceIsExplainedAfterEarlierOnes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args []string
@@ -214,7 +214,7 @@ func TestNumberOfOccurrencesIsBounded(t *testing.T) {
 	}
 }
 
-func TestRulesThatMakeNoSense(t *testing.T) {
+func TestInvalidRules(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
 		"no day of the week":     {[]string{"--rule", "weekly", "--on", "mon,,x"}, []string{`--on: "" is not a day of the week such as mon`, `--on: "x" is not a day of the week such as mon`}},

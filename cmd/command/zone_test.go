@@ -31,7 +31,7 @@ database   not asked; give --database-url
 	}
 }
 
-func TestOtherRulesAreSeen(t *testing.T) {
+func TestRulesOfOtherZoneDataAreShown(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		footer string
@@ -89,7 +89,7 @@ func TestWithoutChangesNoneAreShown(t *testing.T) {
 }
 
 // In a zone whose rules end, the last change is the last.
-func TestTheLastChangeIsTold(t *testing.T) {
+func TestTheLastChangeIsShown(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	change := zonetest.Change{At: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Offset: 3600}

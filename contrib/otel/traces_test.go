@@ -132,7 +132,7 @@ func TestADeliveryIsTracedToTheRequestThatScheduledIt(t *testing.T) {
 	})
 }
 
-func TestSpansSayWhatHappensAndNothingOfThePerson(t *testing.T) {
+func TestSpansContainNoPersonalData(t *testing.T) {
 	t.Parallel()
 	process := newTracing()
 	traces := almanacotel.NewTraces(process)

@@ -134,7 +134,7 @@ func TestHistogramsAreNativeToo(t *testing.T) {
 // errRefused is a temporary refusal by a receiver.
 var errRefused = errors.New("refused")
 
-func TestAScheduledEventLeavesItsTrace(t *testing.T) {
+func TestAScheduledEventIsMeasured(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := registryOf(t, almanac.Birthday{Execution: almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Second, Jitter: 1e-9}}})

@@ -56,7 +56,7 @@ func TestProgramPlansAndStops(t *testing.T) {
 	require.NoError(t, program.Wait(), "it drains and exits with success")
 }
 
-func TestServiceIsThankedForWhenItsDayComes(t *testing.T) {
+func TestServiceIsDeliveredOnItsDay(t *testing.T) {
 	t.Parallel()
 	store, err := postgres.New(pgtest.Pool(t))
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestServiceIsThankedForWhenItsDayComes(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("%04d", due.Date.Year+1), found.Events[0].OccurrenceKey)
 }
 
-func TestServiceIsOwedToEmployeesOnly(t *testing.T) {
+func TestServiceIsForEmployeesOnly(t *testing.T) {
 	t.Parallel()
 	store, err := postgres.New(pgtest.Pool(t))
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 
 // Not every JSON text is valid jsonb. What the API accepts must be stored unchanged, and
 // the rest must be refused before it reaches PostgreSQL.
-func TestWhatTheAPIAcceptsPostgresStores(t *testing.T) {
+func TestPostgresStoresEveryAcceptedValue(t *testing.T) {
 	t.Parallel()
 	tests := map[string]int{
 		`{"n":1e308,"m":-2.5e-300,"k":0e999}`:       http.StatusCreated,
@@ -46,7 +46,7 @@ func newborn(attributes string) string {
 
 // PostgreSQL changes the text of attributes, and accepts an id once even when requests
 // arrive together.
-func TestAKeyCreatesOnePersonInPostgres(t *testing.T) {
+func TestAKeyCreatesOneUserInPostgres(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
 	const attributes = `{"n":[1e2,-0.0,1.50],"é\u0001":"\ud83d\ude00\/","deliverAt":"08:00"}`
@@ -64,7 +64,7 @@ func TestAKeyCreatesOnePersonInPostgres(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestOneOfManyChangesOfAVersionIsMade(t *testing.T) {
+func TestOnlyOneChangeOfAVersionSucceeds(t *testing.T) {
 	t.Parallel()
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
 	status, answer := p.send("POST", "/user", newborn("{}"))
@@ -102,7 +102,7 @@ func (p *process) together(n, status int, send func(i int) (int, map[string]any)
 }
 
 // Errors of the database are only for the log.
-func TestDatabaseErrorsAreNotTold(t *testing.T) {
+func TestDatabaseErrorsAreNotSent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pool.Config().ConnString())...)

@@ -69,7 +69,7 @@ func TestDatabaseVariablesHaveAPrecedence(t *testing.T) {
 	}
 }
 
-func TestTheDemoIsQuietUnlessAskedOtherwise(t *testing.T) {
+func TestTheDemoLogsNothingByDefault(t *testing.T) {
 	t.Parallel()
 	for level, args := range map[slog.Level][]string{
 		slog.LevelWarn:  {"-demo"},
@@ -81,7 +81,7 @@ func TestTheDemoIsQuietUnlessAskedOtherwise(t *testing.T) {
 	}
 }
 
-func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
+func TestEveryBadSettingIsNamed(t *testing.T) {
 	t.Parallel()
 	const hook = "-webhook-url=https://example.com/"
 	tests := map[string]struct {

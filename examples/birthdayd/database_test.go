@@ -21,7 +21,7 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-func TestWithoutAnyPostgresTheChoicesAreNamed(t *testing.T) {
+func TestWithoutPostgresTheErrorListsTheChoices(t *testing.T) {
 	t.Parallel()
 	nowhere := sources{
 		start: func(context.Context, pgserver.Config) (*pgserver.Server, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
-func TestABirthdayIsGreetedOnceAtItsMoment(t *testing.T) {
+func TestABirthdayIsDeliveredOnceAtItsInstant(t *testing.T) {
 	t.Parallel()
 	const zone = "Asia/Kathmandu"
 	url, h := pgtest.URL(t), listen(t, http.StatusOK)
@@ -74,7 +74,7 @@ func requireAYearLater(t *testing.T, at time.Time, event map[string]any) {
 	require.Equal(t, later.Format("2006"), event["occurrenceKey"])
 }
 
-func TestAPatientReceiverSeesOneKeyAndOneBody(t *testing.T) {
+func TestRepeatedDeliveriesHaveOneKeyAndOneBody(t *testing.T) {
 	t.Parallel()
 	h := listen(t, http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusOK)
 	p := launch(t, append(h.flags(), "-database-url", pgtest.URL(t), "-retry-first", "50ms")...)
@@ -90,7 +90,7 @@ func TestAPatientReceiverSeesOneKeyAndOneBody(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
-func TestAReceiverThatIsGoneEndsOneBirthdayAndNotTheSeries(t *testing.T) {
+func TestA404FailsOneBirthdayAndNotTheSeries(t *testing.T) {
 	t.Parallel()
 	h := listen(t, http.StatusNotFound)
 	p := launch(t, append(h.flags(), "-database-url", pgtest.URL(t))...)
@@ -140,7 +140,7 @@ func (p *process) deaf() {
 	}, patience, pollEvery, "it goes on listening")
 }
 
-func TestASecondSignalEndsItAtOnce(t *testing.T) {
+func TestASecondSignalEndsTheProgramAtOnce(t *testing.T) {
 	t.Parallel()
 	h := listenBehind(t, http.StatusOK)
 	p := launch(t, append(h.flags(), "-database-url", pgtest.URL(t))...)

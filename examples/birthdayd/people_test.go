@@ -9,7 +9,7 @@ import (
 )
 
 // Whenever the demo is started, each user's greeting must be due at the intended moment.
-func TestUsersAreDueAtTheIntendedMoment(t *testing.T) {
+func TestUsersAreDueAtTheIntendedInstant(t *testing.T) {
 	t.Parallel()
 	moments := map[string]time.Time{
 		"an ordinary day":         time.Date(2026, time.November, 21, 4, 12, 33, 0, time.UTC),

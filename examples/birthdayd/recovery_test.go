@@ -14,7 +14,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-func TestMissedBirthdaysAreToldAndThenGreeted(t *testing.T) {
+func TestMissedBirthdaysAreLoggedAndThenDelivered(t *testing.T) {
 	t.Parallel()
 	pool, h := pgtest.Pool(t), listen(t, http.StatusOK)
 	store, err := postgres.New(pool)

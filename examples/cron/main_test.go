@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-func TestCronGreetsWhoIsDueAndEnds(t *testing.T) {
+func TestCronGreetsDueUsersAndEnds(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	pool, err := pgxpool.New(t.Context(), url)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-func TestBothWorkersGreet(t *testing.T) {
+func TestBothWorkersDeliver(t *testing.T) {
 	t.Parallel()
 	program := exec.CommandContext(t.Context(), os.Args[0])
 	program.Env = append(os.Environ(), "FANOUT=1", "DATABASE_URL="+pgtest.URL(t))

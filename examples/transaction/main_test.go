@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-func TestProgramKeepsBothSidesInStep(t *testing.T) {
+func TestProgramStoresBothSidesOrNeither(t *testing.T) {
 	t.Parallel()
 	program := exec.CommandContext(t.Context(), os.Args[0])
 	program.Env = append(os.Environ(), "TRANSACTION=1", "DATABASE_URL="+pgtest.URL(t))

@@ -113,7 +113,7 @@ func reading(t *testing.T, text string) time.Time {
 	return at
 }
 
-func TestSchedule_Next_beyondTheReadings(t *testing.T) {
+func TestSchedule_Next_outsideTheYears(t *testing.T) {
 	t.Parallel()
 
 	s := mustParse(t, "0 0 1 1 *")
@@ -140,7 +140,7 @@ func TestSchedule_Next_beyondTheReadings(t *testing.T) {
 	}
 }
 
-func TestSchedule_Next_takesTheClockAsShown(t *testing.T) {
+func TestSchedule_Next_ignoresTheOffset(t *testing.T) {
 	t.Parallel()
 
 	s := mustParse(t, "0 9 * * *")

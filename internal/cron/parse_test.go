@@ -10,7 +10,7 @@ import (
 	"github.com/almanac-go/almanac/internal/cron"
 )
 
-func TestParse_namesWhatIsWrong(t *testing.T) {
+func TestParse_namesEveryProblem(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]struct {
@@ -170,7 +170,7 @@ func TestSchedule_OncePerDay(t *testing.T) {
 	}
 }
 
-func TestSchedule_zero(t *testing.T) {
+func TestSchedule_zeroHasNoSlots(t *testing.T) {
 	t.Parallel()
 
 	var s cron.Schedule

@@ -12,7 +12,7 @@ import (
 
 // Compares expressions that both libraries read alike: no L and no #, no empty items, no
 // step beyond the field, no Sunday at the end of a range.
-func TestSchedule_Next_agreesWithAnother(t *testing.T) {
+func TestSchedule_Next_agreesWithAnotherParser(t *testing.T) {
 	t.Parallel()
 
 	other := robfig.NewParser(robfig.SecondOptional | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow | robfig.Descriptor)

@@ -167,9 +167,9 @@ func (f file) imported(n *ast.SelectorExpr) string {
 	return ""
 }
 
-// TestNoRepositoryIsAskedForItsType forbids type assertions on repositories: they do not
+// TestRepositoriesHaveNoTypeAssertions forbids type assertions on repositories: they do not
 // find the methods of a decorated repository.
-func TestNoRepositoryIsAskedForItsType(t *testing.T) {
+func TestRepositoriesHaveNoTypeAssertions(t *testing.T) {
 	t.Parallel()
 	for _, f := range tree(t) {
 		ast.Inspect(f.File, func(n ast.Node) bool {

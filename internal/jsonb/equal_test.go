@@ -34,7 +34,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-func TestCanonicalIsTheSameForWhatIsEqual(t *testing.T) {
+func TestCanonicalIsTheSameForEqualDocuments(t *testing.T) {
 	t.Parallel()
 	texts := []string{
 		`{"a": [1, "x", null, true]}`, "{\"a\":[1.0,\"x\",null,true]}", `{"a":1,"b":2}`, "{ \"b\" : 2e0,\n\"a\":10e-1}", `{"é":"/"}`, `{"\u00e9":"\/"}`,

@@ -137,7 +137,7 @@ func TestServer_recoversFromItsOwnDeath(t *testing.T) {
 }
 
 // A terminal sends its signals to its foreground process group.
-func TestServer_isOutOfReachOfTheTerminal(t *testing.T) {
+func TestServer_isOutsideTheProcessGroup(t *testing.T) {
 	t.Parallel()
 	c := pgserver.Config{Dir: directory(t)}
 	start(t, c)

@@ -209,7 +209,7 @@ func TestMain_usesTheServerThatIsNamedAndLeavesItClean(t *testing.T) {
 	require.Zero(t, left)
 }
 
-func TestMain_failsRatherThanUse(t *testing.T) {
+func TestMain_refusesUnsuitableServers(t *testing.T) {
 	t.Parallel()
 	address := pgtest.Direct(t, pgtest.EmptyURL(t))
 	meek, err := url.Parse(address)

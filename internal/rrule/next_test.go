@@ -90,7 +90,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestNextOfWhatIsNoSeries(t *testing.T) {
+func TestNextOfInvalidArguments(t *testing.T) {
 	t.Parallel()
 
 	daily, start := parse(t, "FREQ=DAILY"), wall(t, "2026-05-01")

@@ -45,7 +45,7 @@ func TestNextAgreesWithBruteForce(t *testing.T) {
 	})
 }
 
-func TestSlotsAreWhatNextFindsOneAfterTheOther(t *testing.T) {
+func TestSlotsAgreeWithRepeatedNext(t *testing.T) {
 	t.Parallel()
 
 	rapid.Check(t, func(t *rapid.T) {

@@ -82,7 +82,7 @@ func TestLoadReportsEveryCut(t *testing.T) {
 	}
 }
 
-func TestLoadReportsWhatIsNoFile(t *testing.T) {
+func TestLoadReportsEntriesThatAreNoFiles(t *testing.T) {
 	t.Parallel()
 	dir := writeDir(t, "", map[string][]byte{"Asia/Beirut": march(), "Europe": march()})
 	require.NoError(t, os.Symlink("Beirut", filepath.Join(dir, "Asia/Alias")))
@@ -135,8 +135,8 @@ func TestLoadReportsBrokenArchives(t *testing.T) {
 	}
 }
 
-// TestLoadTakesTheFirstOfTwo does as Go does with two files of one name.
-func TestLoadTakesTheFirstOfTwo(t *testing.T) {
+// TestLoadTakesTheFirstOfTwoEntries does as Go does with two files of one name.
+func TestLoadTakesTheFirstOfTwoEntries(t *testing.T) {
 	t.Parallel()
 	twice := read(t, writeZip(t, "", map[string][]byte{"Asia/Beirut": april(), "Asia/Tokyo_": march()}))
 	s, err := zoneinfo.Open(write(t, t.TempDir(), "zones.zip", bytes.ReplaceAll(twice, []byte("Asia/Tokyo_"), []byte("Asia/Beirut"))))

@@ -58,7 +58,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfAZipFileIsThatOfTheScriptBesideIt(t *testing.T) {
+func TestTheVersionOfAZipFileComesFromTheScriptBesideIt(t *testing.T) {
 	t.Parallel()
 	const script = "#!/bin/bash\n# update CODE and DATA below\nCODE=2025b\nDATA=2025c\n\nset -e\n"
 	tests := map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/almanac-go/almanac/internal/zones"
 )
 
-func TestSetLoadsFromTheFirstThatHasIt(t *testing.T) {
+func TestSetLoadsFromTheFirstSourceWithTheZone(t *testing.T) {
 	t.Parallel()
 	one := zonetest.File(hour, nil, "")
 	named := writeZip(t, "2026f", map[string][]byte{"Asia/Beirut": april()})
@@ -94,7 +94,7 @@ func TestSetNeverReplacesABrokenFile(t *testing.T) {
 	}
 }
 
-func TestSetTellsOfTheNamedPlace(t *testing.T) {
+func TestSetReportsErrorsOfTheNamedSource(t *testing.T) {
 	t.Parallel()
 	whole := writeDir(t, "2023c", map[string][]byte{"Asia/Beirut": march()})
 
@@ -133,7 +133,7 @@ func TestSetTellsOfTheNamedPlace(t *testing.T) {
 	}
 }
 
-func TestSetTellsOfANamedPlaceThatVanished(t *testing.T) {
+func TestSetReportsANamedSourceThatVanished(t *testing.T) {
 	t.Parallel()
 	dir := writeDir(t, "2023c", map[string][]byte{"Asia/Beirut": march()})
 	set := zoneinfo.SystemOf(dir, nil)
@@ -156,8 +156,8 @@ func TestZeroSetHasNoZoneButUTC(t *testing.T) {
 	require.Empty(t, version)
 }
 
-// TestSystemLooksAnew updates a directory as a package manager does, in place.
-func TestSystemLooksAnew(t *testing.T) {
+// TestSystemReadsUpdatedFiles updates a directory as a package manager does, in place.
+func TestSystemReadsUpdatedFiles(t *testing.T) {
 	t.Parallel()
 	dir := writeDir(t, "2023b", map[string][]byte{"Asia/Beirut": april()})
 	for _, want := range []struct {

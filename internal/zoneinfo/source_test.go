@@ -41,7 +41,7 @@ func april() []byte {
 // disputed is an instant of which the two disagree.
 var disputed = instant("2023-04-01T00:00:00Z")
 
-func TestSourceLoadsWhatWasWritten(t *testing.T) {
+func TestSourceLoadsWrittenFiles(t *testing.T) {
 	t.Parallel()
 	files := func(beirut []byte) map[string][]byte { return map[string][]byte{"Asia/Beirut": beirut} }
 
@@ -79,7 +79,7 @@ func TestSourceLoadsWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpenNamesTheProblem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "words", []byte("no zip file"))
@@ -117,8 +117,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestOpenGivesUp looks for a zone file behind more others than any place has.
-func TestOpenGivesUp(t *testing.T) {
+// TestOpenStopsAfterManyFiles looks for a zone file behind more others than any place has.
+func TestOpenStopsAfterManyFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i := range 5000 {
@@ -167,9 +167,9 @@ func TestZeroSourceHasNoFiles(t *testing.T) {
 	require.Empty(t, s.Version())
 }
 
-// TestSourcesDoNotDrift holds a zip file as it was opened, and reads a directory
+// TestZipFilesAreReadOnceAndDirectoriesAnew holds a zip file as it was opened, and reads a directory
 // anew: the label of the latter is that of the time when it was opened.
-func TestSourcesDoNotDrift(t *testing.T) {
+func TestZipFilesAreReadOnceAndDirectoriesAnew(t *testing.T) {
 	t.Parallel()
 	before, after := map[string][]byte{"Asia/Beirut": april()}, map[string][]byte{"Asia/Beirut": march()}
 	dir, packed := writeDir(t, "2023b", before), writeZip(t, "2023b", before)
@@ -196,7 +196,7 @@ func TestSourcesDoNotDrift(t *testing.T) {
 	}
 }
 
-func TestSourceServesManyAtOnce(t *testing.T) {
+func TestSourceIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{writeDir(t, "2023b", map[string][]byte{"Asia/Beirut": april()}), writeDeflated(t, map[string][]byte{"Asia/Beirut": april()})} {
 		s, err := zoneinfo.Open(path)
