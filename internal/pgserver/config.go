@@ -16,7 +16,9 @@ type Config struct {
 	// preferring a version that fits an existing cluster.
 	Binaries Binaries
 	// Dir is the directory of the cluster and its files. It is created if missing. Empty
-	// means a new temporary directory that is removed at Stop.
+	// means a new temporary directory that is removed at Stop: under TMPDIR if that is set,
+	// else in memory if the cluster need not be durable and the system has room there, else
+	// where the system keeps temporary files.
 	Dir string
 	// Durable makes commits survive a crash of the machine. Without it the server is
 	// faster, and a crash of the machine may damage the cluster.

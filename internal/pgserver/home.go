@@ -31,11 +31,11 @@ const superuser = "almanac"
 
 // openHome creates the directory if it is missing. An empty path means a new temporary
 // directory.
-func openHome(path string) (homeDir, error) {
+func openHome(path string, durable bool) (homeDir, error) {
 	h := homeDir{temporary: path == ""}
 	var err error
 	if h.temporary {
-		path, err = os.MkdirTemp("", "almanac-postgres-")
+		path, err = makeTemporary(durable)
 	} else {
 		err = os.MkdirAll(path, 0o700)
 	}
@@ -52,6 +52,18 @@ func openHome(path string) (homeDir, error) {
 		return h, errors.Join(err, h.remove())
 	}
 	return h, nil
+}
+
+// makeTemporary creates a temporary directory. If it need not survive a crash of the machine,
+// it is in memory where that is possible, unless TMPDIR says where temporary files belong.
+func makeTemporary(durable bool) (string, error) {
+	const pattern = "almanac-postgres-"
+	if memory := memoryDir(); memory != "" && !durable && os.Getenv("TMPDIR") == "" {
+		if path, err := os.MkdirTemp(memory, pattern); err == nil {
+			return path, nil
+		}
+	}
+	return os.MkdirTemp("", pattern)
 }
 
 // remove removes the directory if it is temporary.

@@ -47,7 +47,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	home, err := openHome(c.Dir)
+	home, err := openHome(c.Dir, c.Durable)
 	if err != nil {
 		return nil, err
 	}

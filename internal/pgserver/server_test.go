@@ -3,6 +3,7 @@
 package pgserver_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -308,4 +309,24 @@ func TestStart_leavesNothingWhenItIsCancelled(t *testing.T) {
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestTemporaryClustersAreInMemoryUnlessTheyAreDurable(t *testing.T) {
+	elsewhere := t.TempDir()
+	for _, c := range []struct {
+		tmpdir  string
+		durable bool
+		want    string
+	}{
+		{"", false, cmp.Or(pgserver.MemoryDir(), os.TempDir())},
+		{"", true, "/tmp"},
+		{elsewhere, false, elsewhere},
+		{elsewhere, true, elsewhere},
+	} {
+		t.Setenv("TMPDIR", c.tmpdir)
+		dir, err := pgserver.MakeTemporary(c.durable)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = os.Remove(dir) })
+		require.Equal(t, c.want, filepath.Dir(dir), "%+v", c)
+	}
 }
