@@ -59,16 +59,16 @@ func TestStoredAsRecognizesAStoredSettlement(t *testing.T) {
 		stored  almanac.Event
 		want    bool
 	}{
-		"delivered, as stored":                {delivered, stored(delivered, nil), true},
-		"given up, as stored":                 {gaveUp, stored(gaveUp, nil), true},
-		"given back, as stored":               {gaveBack, stored(gaveBack, nil), true},
-		"not stored yet":                      {delivered, was, false},
-		"ended by another token":              {delivered, stored(delivered, func(e *almanac.Event) { e.LeaseToken = uuid.New() }), false},
-		"another event":                       {delivered, stored(delivered, func(e *almanac.Event) { e.ID = uuid.New() }), false},
-		"a later version":                     {delivered, stored(delivered, func(e *almanac.Event) { e.Version++ }), false},
-		"taken back after a crash":            {gaveBack, stored(crashed, nil), false},
-		"claimed by another meanwhile":        {gaveBack, stored(gaveBack, func(e *almanac.Event) { e.ClaimCount++ }), false},
-		"given back, but it wanted to end it": {delivered, stored(gaveBack, nil), false},
+		"delivered, as stored":              {delivered, stored(delivered, nil), true},
+		"given up, as stored":               {gaveUp, stored(gaveUp, nil), true},
+		"released, as stored":               {gaveBack, stored(gaveBack, nil), true},
+		"not stored yet":                    {delivered, was, false},
+		"ended by another token":            {delivered, stored(delivered, func(e *almanac.Event) { e.LeaseToken = uuid.New() }), false},
+		"another event":                     {delivered, stored(delivered, func(e *almanac.Event) { e.ID = uuid.New() }), false},
+		"a later version":                   {delivered, stored(delivered, func(e *almanac.Event) { e.Version++ }), false},
+		"released after a crash":            {gaveBack, stored(crashed, nil), false},
+		"claimed by another meanwhile":      {gaveBack, stored(gaveBack, func(e *almanac.Event) { e.ClaimCount++ }), false},
+		"released, but the outcome ends it": {delivered, stored(gaveBack, nil), false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,10 +127,10 @@ func TestEventsOfAFailedClaimAreReleased(t *testing.T) {
 		slow     bool
 		releases int
 	}{
-		"it was stored, and nobody said so":     {lost, true, false, 1},
-		"it was stored, and took all the time":  {context.DeadlineExceeded, true, true, 1},
-		"it was not stored, and nobody said so": {lost, false, false, 1},
-		"it is certain that it was not stored":  {unsent{lost}, false, false, 0},
+		"it was stored, and the answer was lost":     {lost, true, false, 1},
+		"it was stored, and took all the time":       {context.DeadlineExceeded, true, true, 1},
+		"it was not stored, and the answer was lost": {lost, false, false, 1},
+		"it is certain that it was not stored":       {unsent{lost}, false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -163,7 +163,7 @@ func TestTransitionsRecordWhatHappened(t *testing.T) {
 		do     func(e almanac.Event) (almanac.Event, error)
 		expect func(e *almanac.Event)
 	}{
-		"a claim takes it under a token": {almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Claim(someToken) }, func(e *almanac.Event) {
+		"a claim stores its token": {almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Claim(someToken) }, func(e *almanac.Event) {
 			e.Status, e.LeaseToken, e.AvailableAt, e.ClaimCount = almanac.Processing, someToken, time.Time{}, 1
 		}},
 		"a cancellation counts nothing": {almanac.Pending, func(e almanac.Event) (almanac.Event, error) { return e.Cancel("moved house") }, func(e *almanac.Event) {
@@ -363,7 +363,7 @@ func TestCheckChange(t *testing.T) {
 		"a claim after a release":           {released, claim, allowed},
 		"PENDING to COMPLETED":              {fresh, func(e *almanac.Event) { e.Status = almanac.Completed }, transition},
 		"COMPLETED to PENDING":              {completed, func(e *almanac.Event) { e.Status = almanac.Pending }, transition},
-		"a status nobody knows":             {claimed, func(e *almanac.Event) { e.Status = "PAUSED" }, transition},
+		"an unknown status":                 {claimed, func(e *almanac.Event) { e.Status = "PAUSED" }, transition},
 		"a cancellation":                    {fresh, func(e *almanac.Event) { e.Status = almanac.Cancelled }, allowed},
 		"a cancellation after a release":    {released, func(e *almanac.Event) { e.Status = almanac.Cancelled }, allowed},
 		"a cancellation in flight":          {claimed, func(e *almanac.Event) { e.Status = almanac.Cancelled }, transition},

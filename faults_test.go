@@ -40,7 +40,7 @@ func TestAFaultLosesNothing(t *testing.T) {
 		"a claim fails": {faults: []fault{{"claim", fails, at, 0}}},
 		"a claim commits, and its answer is lost":       {faults: []fault{{"claim", loses, at, 0}}},
 		"all claims commit, and their answers are lost": {faults: []fault{{"claim", loses, at, 10 * second}}},
-		"nobody can give back what a lost claim took":   {faults: []fault{{"claim", loses, at, 0}, {"release", fails, at, 0}}, crashes: some},
+		"events of a lost claim are not released":       {faults: []fault{{"claim", loses, at, 0}, {"release", fails, at, 0}}, crashes: some},
 		"a settlement commits, and its answer is lost":  {faults: []fault{{"settle", loses, at, 0}}},
 		"settling fails again and again":                {faults: []fault{{"settle", fails, at, 10 * second}}},
 		"settling hangs again and again":                {faults: []fault{{"settle", hangs, at, 10 * second}}},

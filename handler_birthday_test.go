@@ -122,8 +122,8 @@ func TestAnniversaryComesEveryYearAfterTheDay(t *testing.T) {
 		years            int
 	}{
 		"an ordinary year":                     {"2019-04-01", "Europe/London", "2026-01-01T00:00:00Z", "2026", "2026-04-01T08:00:00Z", 7},
-		"to the second it has come":            {"2019-04-01", "Europe/London", "2026-04-01T08:00:00Z", "2027", "2027-04-01T08:00:00Z", 8},
-		"a second before it is still to come":  {"2019-04-01", "Europe/London", "2026-04-01T07:59:59Z", "2026", "2026-04-01T08:00:00Z", 7},
+		"at the instant itself":                {"2019-04-01", "Europe/London", "2026-04-01T08:00:00Z", "2027", "2027-04-01T08:00:00Z", 8},
+		"a second before the instant":          {"2019-04-01", "Europe/London", "2026-04-01T07:59:59Z", "2026", "2026-04-01T08:00:00Z", 7},
 		"the day itself is none":               {"2026-04-01", "Europe/London", "2026-01-01T00:00:00Z", "2027", "2027-04-01T08:00:00Z", 1},
 		"nor is its morning":                   {"2026-04-01", "Europe/London", "2026-04-01T00:00:00Z", "2027", "2027-04-01T08:00:00Z", 1},
 		"a day to come waits a year more":      {"2030-12-31", "Europe/London", "2026-01-01T00:00:00Z", "2031", "2031-12-31T09:00:00Z", 1},
@@ -267,18 +267,18 @@ func TestAnniversaryRefusesInvalidDates(t *testing.T) {
 
 	const noDate, noText = "attributes.hired is not a date of the form YYYY-MM-DD", "attributes.hired has another type than it should"
 	tests := map[string]struct{ value, want string }{
-		"nothing":                    {`""`, noDate},
-		"a day that does not exist":  {`"2019-02-29"`, "attributes.hired is not a day of the calendar: February 2019 has 28 days"},
-		"an instant":                 {`"2019-04-01T00:00:00Z"`, noDate},
-		"the order of another place": {`"01.04.2019"`, noDate},
-		"a year of five digits":      {`"12019-04-01"`, noDate},
-		"the year 0":                 {`"0000-04-01"`, "attributes.hired is not a day of the calendar: years are 0001 to 9999"},
-		"a blank after it":           {`"2019-04-01 "`, noDate},
-		"the word null":              {`"null"`, noDate},
-		"a number":                   {`2019`, noText},
-		"a list":                     {`["2019-04-01"]`, noText},
-		"an object":                  {`{"date": "2019-04-01"}`, noText},
-		"a truth":                    {`true`, noText},
+		"nothing":                        {`""`, noDate},
+		"a day that does not exist":      {`"2019-02-29"`, "attributes.hired is not a day of the calendar: February 2019 has 28 days"},
+		"an instant":                     {`"2019-04-01T00:00:00Z"`, noDate},
+		"another order of day and month": {`"01.04.2019"`, noDate},
+		"a year of five digits":          {`"12019-04-01"`, noDate},
+		"the year 0":                     {`"0000-04-01"`, "attributes.hired is not a day of the calendar: years are 0001 to 9999"},
+		"a blank after it":               {`"2019-04-01 "`, noDate},
+		"the word null":                  {`"null"`, noDate},
+		"a number":                       {`2019`, noText},
+		"a list":                         {`["2019-04-01"]`, noText},
+		"an object":                      {`{"date": "2019-04-01"}`, noText},
+		"a truth":                        {`true`, noText},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

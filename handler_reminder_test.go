@@ -86,8 +86,8 @@ func TestReminderNextIsTheFirstOfAll(t *testing.T) {
 
 	tests := map[string]struct{ after, want string }{
 		"by instants, not by wall times":   {"2026-01-01T00:00:00Z", "2027-03-15T00:00:00Z"},
-		"of two at one instant, either":    {"2027-03-15T00:00:00Z", "2027-03-15T09:00:00Z"},
-		"what is past troubles nobody":     {"2027-03-15T08:59:59Z", "2027-03-15T09:00:00Z"},
+		"two at one instant":               {"2027-03-15T00:00:00Z", "2027-03-15T09:00:00Z"},
+		"past appointments are ignored":    {"2027-03-15T08:59:59Z", "2027-03-15T09:00:00Z"},
 		"from the beginning of all things": {"2000-01-01T00:00:00Z", "2025-12-31T23:59:59Z"},
 	}
 	u := having(t, agenda)
@@ -181,11 +181,11 @@ func TestReminderHasNoOccurrenceWithoutAppointments(t *testing.T) {
 	t.Parallel()
 
 	tests := map[string]string{
-		"no attribute":         `{}`,
-		"null":                 `{"reminders": null}`,
-		"an empty object":      `{"reminders": {}}`,
-		"only what is past":    `{"reminders": {"old": {"at": "2025-12-31T23:59:59"}}}`,
-		"what is past to here": `{"reminders": {"old": {"at": "2026-01-01T05:00:00", "timezone": "Asia/Tokyo"}}}`,
+		"no attribute":           `{}`,
+		"null":                   `{"reminders": null}`,
+		"an empty object":        `{"reminders": {}}`,
+		"only past appointments": `{"reminders": {"old": {"at": "2025-12-31T23:59:59"}}}`,
+		"what is past to here":   `{"reminders": {"old": {"at": "2026-01-01T05:00:00", "timezone": "Asia/Tokyo"}}}`,
 	}
 	for name, attributes := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -516,11 +516,11 @@ func TestRecurringPassesErrorsOn(t *testing.T) {
 		"no rule at all":           {nil, calendar.ErrInvalidRecurrence},
 		"the host's own":           {rule(nil, cause), cause},
 		"even with a rule":         {rule(calendar.Daily{}, cause), cause},
-		"owed none":                {rule(nil, calendar.ErrNoOccurrence), calendar.ErrNoOccurrence},
+		"no reminder":              {rule(nil, calendar.ErrNoOccurrence), calendar.ErrNoOccurrence},
 		"a rule that has ended":    {rule(calendar.Once{At: wall(t, "2025-01-01T00:00:00")}, nil), calendar.ErrNoOccurrence},
 		"a rule that makes none":   {rule(calendar.Weekly{}, nil), calendar.ErrInvalidRecurrence},
-		"a rule that nobody made":  {rule(calendar.RRule{}, nil), calendar.ErrInvalidRecurrence},
-		"a schedule of nobody's":   {rule(calendar.Cron{}, nil), calendar.ErrInvalidRecurrence},
+		"a zero RRULE":             {rule(calendar.RRule{}, nil), calendar.ErrInvalidRecurrence},
+		"a zero cron schedule":     {rule(calendar.Cron{}, nil), calendar.ErrInvalidRecurrence},
 		"bounds of nothing at all": {rule(calendar.Bounded{}, nil), calendar.ErrInvalidRecurrence},
 	}
 	for name, tt := range tests {

@@ -147,9 +147,9 @@ func TestCatchUpDecidesWhatIsDeliveredAfterADowntime(t *testing.T) {
 	}{
 		"the pending one fires, then the present": {almanac.CatchUp{}, 1, 0},
 		"each one fires":                              {almanac.CatchUp{All: true}, 24, 0},
-		"what is too old is missed":                   {almanac.CatchUp{SkipOlder: 23 * time.Hour}, 0, 1},
-		"what is not too old fires":                   {almanac.CatchUp{SkipOlder: 25 * time.Hour}, 1, 0},
-		"what is young enough of each one fires":      {almanac.CatchUp{All: true, SkipOlder: 150 * time.Minute}, 2, 22},
+		"events that are too old are missed":          {almanac.CatchUp{SkipOlder: 23 * time.Hour}, 0, 1},
+		"events that are not too old fire":            {almanac.CatchUp{SkipOlder: 25 * time.Hour}, 1, 0},
+		"recent events of each series fire":           {almanac.CatchUp{All: true, SkipOlder: 150 * time.Minute}, 2, 22},
 		"each one is missed when all of them are old": {almanac.CatchUp{All: true, SkipOlder: time.Minute}, 0, 24},
 	}
 	for where, repository := range onBoth {
@@ -302,12 +302,12 @@ func TestRunWaitsBetweenAttempts(t *testing.T) {
 	chosen := almanac.RetryPolicy{Attempts: 4, First: m, Factor: 2, Max: 3 * m}
 	fewer := almanac.RetryPolicy{Attempts: 3, First: m, Factor: 2, Max: 3 * m}
 	tests := map[string]retried{
-		"by default":                              {almanac.Execution{}, errBusy, 20 * s, []time.Duration{10 * s, 5 * m}},
-		"as chosen":                               {almanac.Execution{AttemptTimeout: m, RetryPolicy: chosen}, errBusy, m, []time.Duration{m, 2 * m, 3 * m}},
-		"no sooner than is asked":                 {almanac.Execution{}, asks(h), 20 * s, []time.Duration{h, h}},
-		"later than is asked, if that is usual":   {almanac.Execution{}, asks(s), 20 * s, []time.Duration{10 * s, 5 * m}},
-		"no longer than a day, whatever is asked": {almanac.Execution{}, asks(87600 * h), 20 * s, []time.Duration{24 * h, 24 * h}},
-		"no longer than chosen, either":           {almanac.Execution{RetryPolicy: fewer}, asks(87600 * h), 20 * s, []time.Duration{3 * m, 3 * m}},
+		"by default":                 {almanac.Execution{}, errBusy, 20 * s, []time.Duration{10 * s, 5 * m}},
+		"as chosen":                  {almanac.Execution{AttemptTimeout: m, RetryPolicy: chosen}, errBusy, m, []time.Duration{m, 2 * m, 3 * m}},
+		"no sooner than Retry-After": {almanac.Execution{}, asks(h), 20 * s, []time.Duration{h, h}},
+		"later than Retry-After, if the policy is slower": {almanac.Execution{}, asks(s), 20 * s, []time.Duration{10 * s, 5 * m}},
+		"at most a day":                 {almanac.Execution{}, asks(87600 * h), 20 * s, []time.Duration{24 * h, 24 * h}},
+		"no longer than chosen, either": {almanac.Execution{RetryPolicy: fewer}, asks(87600 * h), 20 * s, []time.Duration{3 * m, 3 * m}},
 		"with patience": {almanac.Execution{RetryPolicy: almanac.PatientRetry()}, errBusy, 20 * s,
 			[]time.Duration{30 * s, 2 * m, 8 * m, 32 * m, 128 * m, 512 * m, 13 * h, 13 * h, 13 * h, 13 * h, 13 * h}},
 	}

@@ -70,15 +70,15 @@ func TestHealthFailsAndRecoversWithTheRepository(t *testing.T) {
 		deliver func(ctx context.Context, now time.Duration) error
 		is      error
 	}{
-		"nothing happens":                      {},
-		"the database is gone":                 {faults: []fault{{"claim", fails, at, long}, {"until", fails, at, long}, {"settle", fails, at, long}, {"renew", fails, at, long}}, is: errLost},
-		"the database does not answer":         {faults: []fault{{"claim", hangs, at, long}, {"until", hangs, at, long}, {"settle", hangs, at, long}, {"renew", hangs, at, long}}, is: context.DeadlineExceeded},
-		"nothing can be claimed":               {faults: []fault{{"claim", fails, at, long}}, is: errLost},
-		"no outcome can be stored":             {faults: []fault{{"settle", fails, at, long}}, is: errLost},
-		"leases cannot be renewed":             {faults: []fault{{"renew", fails, at, long}}, deliver: slowly, is: errLost},
-		"leases are lost":                      {faults: []fault{{"renew", fails, at, long}, {"settle", fails, at, long}}, is: almanac.ErrLeaseLost},
-		"upkeep fails, which is a warning":     {faults: []fault{{"sweep", fails, at, long}}},
-		"deliveries take long and are stopped": {deliver: slowly},
+		"nothing happens":                       {},
+		"the database is gone":                  {faults: []fault{{"claim", fails, at, long}, {"until", fails, at, long}, {"settle", fails, at, long}, {"renew", fails, at, long}}, is: errLost},
+		"the database does not answer":          {faults: []fault{{"claim", hangs, at, long}, {"until", hangs, at, long}, {"settle", hangs, at, long}, {"renew", hangs, at, long}}, is: context.DeadlineExceeded},
+		"nothing can be claimed":                {faults: []fault{{"claim", fails, at, long}}, is: errLost},
+		"no outcome can be stored":              {faults: []fault{{"settle", fails, at, long}}, is: errLost},
+		"leases cannot be renewed":              {faults: []fault{{"renew", fails, at, long}}, deliver: slowly, is: errLost},
+		"leases are lost":                       {faults: []fault{{"renew", fails, at, long}, {"settle", fails, at, long}}, is: almanac.ErrLeaseLost},
+		"maintenance fails, which is a warning": {faults: []fault{{"sweep", fails, at, long}}},
+		"deliveries take long and are stopped":  {deliver: slowly},
 		"deliveries ignore that they have to stop": {deliver: func(ctx context.Context, now time.Duration) error {
 			if now >= at && now < at+long {
 				time.Sleep(20 * time.Second)

@@ -143,7 +143,7 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 		poll  time.Duration
 	}{
 		"in memory, by polls": {onBoth["in memory"], 50 * time.Millisecond},
-		"in memory, while nothing is heard": {func(*testing.T) almanac.Repository {
+		"in memory, without hints": {func(*testing.T) almanac.Repository {
 			return overheard{almanactest.NewRepository(nil), func(context.Context, func()) error { return errLost }}
 		}, 50 * time.Millisecond},
 		"on Postgres, by polls": {func(t *testing.T) almanac.Repository {

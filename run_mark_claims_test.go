@@ -184,7 +184,7 @@ func TestAnEventStoredBeforeTheOwnMarkIsDeliveredAtOnce(t *testing.T) {
 		*voyage
 		want []int // deliveries, in seconds since the start
 	}{
-		"somebody new": {&voyage{lags: slowly, happen: func(v *voyage) {
+		"a new user": {&voyage{lags: slowly, happen: func(v *voyage) {
 			v.plan(8)
 			_, err := v.scheduler.CreateUser(v.t.Context(), grace)
 			require.NoError(v.t, err)
@@ -203,7 +203,7 @@ func TestAnEventStoredBeforeTheOwnMarkIsDeliveredAtOnce(t *testing.T) {
 		}}, []int{20}},
 		"a successor that is due already": {&voyage{due: []int{5, 8}, slow: 15 * time.Second, happen: nothing}, []int{5, 20}},
 		"another attempt":                 {&voyage{lags: slowly, due: []int{5}, slow: 15 * time.Second, fails: true, happen: nothing}, []int{5, 20}},
-		"perhaps another attempt, nobody says so for a minute": {&voyage{
+		"perhaps another attempt, with an answer after a minute": {&voyage{
 			lags: slowly, due: []int{5}, slow: 15 * time.Second, fails: true, happen: nothing,
 			faults: []fault{{"settle", loses, 19 * time.Second, time.Minute}},
 		}, []int{5, 30}},

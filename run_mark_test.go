@@ -35,34 +35,34 @@ func TestMark(t *testing.T) {
 		happens func(m *mark)
 		want    time.Time // where the next look begins
 	}{
-		"nothing has happened":                  {func(*mark) {}, time.Time{}},
-		"some were taken":                       {func(m *mark) { claim(m, took(1, 10)) }, at(10)},
-		"nothing was taken":                     {func(m *mark) { claim(m, took(1, 10)); claim(m, ClaimResult{At: at(60)}) }, at(10)},
-		"nothing was taken, nobody says when":   {func(m *mark) { claim(m, took(1, 10)); claim(m, ClaimResult{}) }, at(10)},
-		"more were taken":                       {func(m *mark) { claim(m, took(2, 10)); claim(m, took(2, 20)) }, at(20)},
-		"the clock is behind what was taken":    {func(m *mark) { claim(m, ClaimResult{Events: make([]Event, 1), At: at(5), Reached: at(10)}) }, at(5)},
-		"an earlier one was told of":            {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(30, 5, 20)...) }, at(5)},
-		"a later one was told of":               {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(30)...) }, at(10)},
-		"one that has ended was told of":        {func(m *mark) { claim(m, took(1, 10)); m.note(Event{}) }, at(10)},
-		"it was reset":                          {func(m *mark) { claim(m, took(1, 10)); m.reset() }, time.Time{}},
-		"a look everywhere found nothing":       {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, ClaimResult{}) }, at(10)},
-		"a look everywhere found all there was": {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, took(1, 5)) }, at(10)},
-		"a look everywhere left something":      {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, took(2, 5)) }, at(5)},
-		"the mark lay in the future, all taken": {func(m *mark) {
+		"nothing has happened":                    {func(*mark) {}, time.Time{}},
+		"some were claimed":                       {func(m *mark) { claim(m, took(1, 10)) }, at(10)},
+		"nothing was claimed":                     {func(m *mark) { claim(m, took(1, 10)); claim(m, ClaimResult{At: at(60)}) }, at(10)},
+		"nothing was claimed, at an unknown time": {func(m *mark) { claim(m, took(1, 10)); claim(m, ClaimResult{}) }, at(10)},
+		"more were claimed":                       {func(m *mark) { claim(m, took(2, 10)); claim(m, took(2, 20)) }, at(20)},
+		"the clock is behind the claimed events":  {func(m *mark) { claim(m, ClaimResult{Events: make([]Event, 1), At: at(5), Reached: at(10)}) }, at(5)},
+		"an earlier event was announced":          {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(30, 5, 20)...) }, at(5)},
+		"a later event was announced":             {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(30)...) }, at(10)},
+		"an ended event was announced":            {func(m *mark) { claim(m, took(1, 10)); m.note(Event{}) }, at(10)},
+		"the mark was reset":                      {func(m *mark) { claim(m, took(1, 10)); m.reset() }, time.Time{}},
+		"a look everywhere found nothing":         {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, ClaimResult{}) }, at(10)},
+		"a look everywhere found all there was":   {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, took(1, 5)) }, at(10)},
+		"a claim after a reset left events":       {func(m *mark) { claim(m, took(1, 10)); m.reset(); claim(m, took(2, 5)) }, at(5)},
+		"the mark lay in the future, all claimed": {func(m *mark) {
 			claim(m, took(1, 10))
 			claim(m, ClaimResult{Events: make([]Event, 1), At: at(7), Reached: at(5)})
 		}, at(7)},
-		"the mark lay in the future, some taken": {func(m *mark) {
+		"the mark lay in the future, some claimed": {func(m *mark) {
 			claim(m, took(1, 10))
 			claim(m, ClaimResult{Events: make([]Event, 2), At: at(7), Reached: at(5)})
 		}, at(5)},
-		"one was told of during a claim": {func(m *mark) {
+		"an event was announced during a claim": {func(m *mark) {
 			r := ClaimRequest{Limit: limit, Mark: m.look()}
 			m.note(dueAt(5, 7)...)
 			m.advance(r, took(2, 10))
 		}, at(5)},
-		"one was told of before a claim": {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(5)...); claim(m, took(2, 20)) }, at(20)},
-		"it was reset during a claim": {func(m *mark) {
+		"an event was announced before a claim": {func(m *mark) { claim(m, took(1, 10)); m.note(dueAt(5)...); claim(m, took(2, 20)) }, at(20)},
+		"the mark was reset during a claim": {func(m *mark) {
 			r := ClaimRequest{Limit: limit, Mark: m.look()}
 			m.reset()
 			m.advance(r, took(2, 10))
@@ -108,24 +108,24 @@ func TestMarkLosesNoEvent(t *testing.T) {
 			s.store(t, false)
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"":                        s.check,
-			"time passes":             func(t *rapid.T) { s.now = s.now.Add(rapid.Custom(span).Draw(t, "by")) },
-			"the clock is set back":   func(t *rapid.T) { s.now = s.now.Add(-rapid.Custom(span).Draw(t, "by")) },
-			"another stores":          func(t *rapid.T) { s.store(t, false) },
-			"another begins to store": func(t *rapid.T) { s.store(t, false).hidden = true },
-			"another commits":         func(t *rapid.T) { s.pick(t, func(e *entry) bool { return e.hidden }).hidden = false },
-			"another locks":           func(t *rapid.T) { s.pick(t, (*entry).free).locked = true },
-			"another lets go":         func(t *rapid.T) { s.pick(t, held).locked = false },
-			"another takes":           func(t *rapid.T) { s.pick(t, held).taken = true },
-			"the process stores":      func(t *rapid.T) { s.mark.note(Event{AvailableAt: s.store(t, true).available}) },
-			"the process claims":      s.claim,
+			"":                                      s.check,
+			"time passes":                           func(t *rapid.T) { s.now = s.now.Add(rapid.Custom(span).Draw(t, "by")) },
+			"the clock is set back":                 func(t *rapid.T) { s.now = s.now.Add(-rapid.Custom(span).Draw(t, "by")) },
+			"another stores":                        func(t *rapid.T) { s.store(t, false) },
+			"another begins to store":               func(t *rapid.T) { s.store(t, false).hidden = true },
+			"another commits":                       func(t *rapid.T) { s.pick(t, func(e *entry) bool { return e.hidden }).hidden = false },
+			"another locks":                         func(t *rapid.T) { s.pick(t, (*entry).free).locked = true },
+			"another transaction unlocks the event": func(t *rapid.T) { s.pick(t, held).locked = false },
+			"another takes":                         func(t *rapid.T) { s.pick(t, held).taken = true },
+			"the process stores":                    func(t *rapid.T) { s.mark.note(Event{AvailableAt: s.store(t, true).available}) },
+			"the process claims":                    s.claim,
 			"the process claims, and stores meanwhile": func(t *rapid.T) {
 				s.hear(t)
 				s.claim(t)
 				s.mark.note(Event{AvailableAt: s.store(t, true).available})
 				s.hear(t)
 			},
-			"the answer comes":         s.hear,
+			"the answer arrives":       s.hear,
 			"the process claims twice": func(t *rapid.T) { s.hear(t); s.claim(t); s.hear(t); s.claim(t); s.hear(t) },
 			"the answer does not come": func(*rapid.T) { s.request = nil; s.mark.reset() },
 			"a sweep":                  s.sweep,

@@ -107,9 +107,9 @@ func TestRunFailsAnEventAndTheSeriesContinues(t *testing.T) {
 		retries int
 		reason  string
 	}{
-		"at once, after a permanent failure":  {[]error{almanac.Permanent(errors.New("HTTP 404"))}, 1, "HTTP 404"},
-		"when the last attempt has failed":    {[]error{errBusy, errBusy, errBusy}, 3, errBusy.Error()},
-		"when the receiver asks for patience": {[]error{almanac.RetryAfter(time.Millisecond, errBusy), errBusy, errBusy}, 3, errBusy.Error()},
+		"at once, after a permanent failure":    {[]error{almanac.Permanent(errors.New("HTTP 404"))}, 1, "HTTP 404"},
+		"when the last attempt has failed":      {[]error{errBusy, errBusy, errBusy}, 3, errBusy.Error()},
+		"when the receiver answers Retry-After": {[]error{almanac.RetryAfter(time.Millisecond, errBusy), errBusy, errBusy}, 3, errBusy.Error()},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -143,9 +143,9 @@ func TestPreviewEndsWithTheRecurrence(t *testing.T) {
 		"after its last one": {always(three), []string{
 			"2026-01-10 2026-01-10T08:00:00Z exact", "2026-01-11 2026-01-11T08:00:00Z exact", "2026-01-12 2026-01-12T08:00:00Z exact",
 		}},
-		"before it begins":            {always(calendar.Once{At: wall(t, "2025-12-31T08:00:00")}), nil},
-		"where nothing is owed":       {almanac.Anniversary{}, nil},
-		"where no reminders were set": {almanac.Reminder{}, nil},
+		"before it begins":               {always(calendar.Once{At: wall(t, "2025-12-31T08:00:00")}), nil},
+		"for a user without occurrences": {almanac.Anniversary{}, nil},
+		"where no reminders were set":    {almanac.Reminder{}, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -260,12 +260,12 @@ func TestPreviewRecoversFromPanicsOfHandlers(t *testing.T) {
 		want []string
 		fail bool
 	}{
-		"who leave the zone out and meet a gap": {nightly, []string{"2026-03-28 2026-03-28T01:30:00Z exact", "2026-03-30 2026-03-30T00:30:00Z exact"}, false},
-		"who do not get ahead": {func(time.Time) calendar.Occurrence {
+		"without a zone and in a gap": {nightly, []string{"2026-03-28 2026-03-28T01:30:00Z exact", "2026-03-30 2026-03-30T00:30:00Z exact"}, false},
+		"that does not advance": {func(time.Time) calendar.Occurrence {
 			return calendar.Occurrence{Key: "k", Wall: wall(t, "2026-03-01T09:00:00")}
 		}, nil, true},
-		"who name no day": {func(time.Time) calendar.Occurrence { return calendar.Occurrence{Key: "k"} }, nil, true},
-		"who panic":       {func(time.Time) calendar.Occurrence { panic("no") }, nil, true},
+		"that names no day": {func(time.Time) calendar.Occurrence { return calendar.Occurrence{Key: "k"} }, nil, true},
+		"that panics":       {func(time.Time) calendar.Occurrence { panic("no") }, nil, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

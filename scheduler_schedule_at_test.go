@@ -68,10 +68,10 @@ func TestScheduleAtStoresOneEvent(t *testing.T) {
 // A host that does not know whether its call came through makes it again.
 func TestScheduleAtIsIdempotent(t *testing.T) {
 	options := map[string]almanac.ScheduleAtOptions{
-		"by its wall time":    {At: visit, Payload: json.RawMessage(`{"a": 1, "b": 2}`)},
-		"by a key":            {At: visit, Key: "dentist", Timezone: calendar.StoredTimezone("Asia/Tokyo")},
-		"who follows":         {At: visit, Key: "dentist", FollowUser: true},
-		"with other policies": {At: visit, Policies: calendar.Policies{Gap: calendar.GapSkip}, Payload: json.RawMessage(`[]`)},
+		"by its wall time":      {At: visit, Payload: json.RawMessage(`{"a": 1, "b": 2}`)},
+		"by a key":              {At: visit, Key: "dentist", Timezone: calendar.StoredTimezone("Asia/Tokyo")},
+		"that follows the user": {At: visit, Key: "dentist", FollowUser: true},
+		"with other policies":   {At: visit, Policies: calendar.Policies{Gap: calendar.GapSkip}, Payload: json.RawMessage(`[]`)},
 	}
 	for name, o := range options {
 		t.Run(name, func(t *testing.T) {

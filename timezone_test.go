@@ -48,9 +48,9 @@ func TestSuccessorsByOlderRulesAreMarked(t *testing.T) {
 		silent bool // nobody has read the rules for long
 		marked bool
 	}{
-		"by the same rules":        {},
-		"by older rules":           {adopt: true, marked: true},
-		"by who knows what though": {silent: true, marked: true},
+		"by the same rules":     {},
+		"by older rules":        {adopt: true, marked: true},
+		"by an unknown version": {silent: true, marked: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -111,23 +111,23 @@ func TestNewUserChecksTheDateOfBirthInTheUsersZone(t *testing.T) {
 
 	const now = "2026-03-15T10:30:00Z" // the 16th in Kiritimati, still the 14th in Niue
 	tests := map[string]struct{ born, zone, problem string }{
-		"long ago":                        {"1990-12-10", "UTC", ""},
-		"the earliest":                    {"1900-01-01", "UTC", ""},
-		"today":                           {"2026-03-15", "UTC", ""},
-		"tomorrow":                        {"2026-03-16", "UTC", "is in the future"},
-		"tomorrow, which it is there":     {"2026-03-16", "Pacific/Kiritimati", ""},
-		"the day after that":              {"2026-03-17", "Pacific/Kiritimati", "is in the future"},
-		"today, which it is not there":    {"2026-03-15", "Pacific/Niue", "is in the future"},
-		"yesterday, which is today there": {"2026-03-14", "Pacific/Niue", ""},
-		"a leap day":                      {"2024-02-29", "UTC", ""},
-		"a leap day of a common year":     {"2023-02-29", "UTC", "is not a day of the calendar: February 2023 has 28 days"},
-		"a leap day of 1900":              {"1900-02-29", "UTC", "is not a day of the calendar: February 1900 has 28 days"},
-		"30 February":                     {"1990-02-30", "UTC", "is not a day of the calendar: February 1990 has 28 days"},
-		"before anybody alive":            {"1899-12-31", "UTC", "is before 1900-01-01"},
-		"no date":                         {"yesterday", "UTC", "is not a date of the form YYYY-MM-DD"},
-		"nothing":                         {"", "UTC", "is not a date of the form YYYY-MM-DD"},
-		"with a time":                     {"1990-12-10T00:00:00Z", "UTC", "is not a date of the form YYYY-MM-DD"},
-		"American":                        {"12/10/1990", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"long ago":                            {"1990-12-10", "UTC", ""},
+		"the earliest":                        {"1900-01-01", "UTC", ""},
+		"today":                               {"2026-03-15", "UTC", ""},
+		"tomorrow":                            {"2026-03-16", "UTC", "is in the future"},
+		"tomorrow, where it is already today": {"2026-03-16", "Pacific/Kiritimati", ""},
+		"the day after that":                  {"2026-03-17", "Pacific/Kiritimati", "is in the future"},
+		"today, where it is still yesterday":  {"2026-03-15", "Pacific/Niue", "is in the future"},
+		"yesterday, where it is still today":  {"2026-03-14", "Pacific/Niue", ""},
+		"a leap day":                          {"2024-02-29", "UTC", ""},
+		"a leap day of a common year":         {"2023-02-29", "UTC", "is not a day of the calendar: February 2023 has 28 days"},
+		"a leap day of 1900":                  {"1900-02-29", "UTC", "is not a day of the calendar: February 1900 has 28 days"},
+		"30 February":                         {"1990-02-30", "UTC", "is not a day of the calendar: February 1990 has 28 days"},
+		"before anybody alive":                {"1899-12-31", "UTC", "is before 1900-01-01"},
+		"no date":                             {"yesterday", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"nothing":                             {"", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"with a time":                         {"1990-12-10T00:00:00Z", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"American":                            {"12/10/1990", "UTC", "is not a date of the form YYYY-MM-DD"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -320,11 +320,11 @@ func TestEditRefusesAsNewUserDoes(t *testing.T) {
 		change almanac.ProfileChange
 		want   []string
 	}{
-		"a blank name":               {almanac.ProfileChange{FirstName: ptr(" "), LastName: ptr("")}, []string{"firstName is empty", "lastName is empty"}},
-		"an unknown zone":            {almanac.ProfileChange{Timezone: ptr("Mars/Base")}, []string{"timezone is not a known time zone"}},
-		"a birth in the future":      {almanac.ProfileChange{DateOfBirth: ptr("2026-03-17")}, []string{"dateOfBirth is in the future"}},
-		"a move to where it is past": {almanac.ProfileChange{Timezone: ptr("Pacific/Niue")}, []string{"dateOfBirth is in the future"}},
-		"attributes":                 {almanac.ProfileChange{Attributes: json.RawMessage("null")}, []string{"attributes are not a JSON object"}},
+		"a blank name":                            {almanac.ProfileChange{FirstName: ptr(" "), LastName: ptr("")}, []string{"firstName is empty", "lastName is empty"}},
+		"an unknown zone":                         {almanac.ProfileChange{Timezone: ptr("Mars/Base")}, []string{"timezone is not a known time zone"}},
+		"a birth in the future":                   {almanac.ProfileChange{DateOfBirth: ptr("2026-03-17")}, []string{"dateOfBirth is in the future"}},
+		"a move to a zone where the date is past": {almanac.ProfileChange{Timezone: ptr("Pacific/Niue")}, []string{"dateOfBirth is in the future"}},
+		"attributes":                              {almanac.ProfileChange{Attributes: json.RawMessage("null")}, []string{"attributes are not a JSON object"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

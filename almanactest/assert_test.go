@@ -60,7 +60,7 @@ func TestFailedAssertionsListTheEvents(t *testing.T) {
 		"none of that kind": {func(t testing.TB) {
 			almanactest.PendingEvent(t, r, u.ID, "REMINDER")
 		}, append([]string{"want 1 events (" + user + " and of type REMINDER and PENDING), found none; there are these events (" + user + "):"}, lines...)},
-		"nobody by that id": {func(t testing.TB) {
+		"no user with the id": {func(t testing.TB) {
 			almanactest.PendingEvent(t, r, stranger, "BIRTHDAY")
 		}, []string{fmt.Sprintf("want 1 events (of user %s and of type BIRTHDAY and PENDING), found none; there are these events (of user %[1]s):", stranger), "nothing"}},
 		"none at all": {func(t testing.TB) {

@@ -39,7 +39,7 @@ var bulkCases = map[string]func(*kit){
 			}
 		}
 	},
-	"CreateUsers/skips users whose id is taken": func(k *kit) {
+	"CreateUsers/skips existing users": func(k *kit) {
 		there := k.owe()
 		again, twin := User(Named("Grace", "Hopper")), User(Named("Grace", "Hopper"))
 		again.ID = there.UserID
@@ -83,7 +83,7 @@ var bulkCases = map[string]func(*kit){
 			}
 		}
 	},
-	"CreateUsers/gives a key that is taken its long form": func(k *kit) {
+	"CreateUsers/gives a used key its long form": func(k *kit) {
 		first := k.owe()
 		people := []almanac.UserWithEvents{k.withEvents(User()), k.withEvents(User())}
 		for i := range people {

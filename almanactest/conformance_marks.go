@@ -59,7 +59,7 @@ var markedCases = map[string]func(*kit) almanac.Event{
 		settled := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: next})
 		return *settled.Successor
 	},
-	"Settle with what follows": func(k *kit) almanac.Event {
+	"Settle with follow-ups": func(k *kit) almanac.Event {
 		k.owe()
 		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{byOthers(Event(now, For(u), Of("gift"), asFollowUp))}, nil

@@ -253,7 +253,7 @@ var operationCases = map[string]func(*kit){
 		k.succeed(owed.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
 		k.same("again", k.succeed(owed.Type, nil, nil), almanac.AddEventsResult{})
 	},
-	"AddSuccessors/asks again for series that could not be planned": func(k *kit) {
+	"AddSuccessors/plans again series that could not be planned": func(k *kit) {
 		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
 		k.unplanned(owed)
 		for range 2 {

@@ -242,7 +242,7 @@ var settleCases = map[string]func(*kit){
 			k.same("successor", got.Successor == nil, true)
 		}
 	},
-	"Settle/stores a successor whose idempotency key is taken": func(k *kit) {
+	"Settle/stores a successor whose idempotency key exists": func(k *kit) {
 		other := k.owe(DueIn(time.Hour))
 		for _, series := range []string{"", "dentist"} { // the series of the event, and another
 			e := k.owe(Of("2026"))

@@ -56,7 +56,7 @@ var userCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 0)
 	},
-	"CreateUser/refuses an id that is taken": func(k *kit) {
+	"CreateUser/refuses an existing id": func(k *kit) {
 		u := User()
 		_, _, err := k.create(u)
 		k.ok(err)
@@ -68,7 +68,7 @@ var userCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("name", again.FirstName, "Ada")
 	},
-	"CreateUser/gives a key that is taken its long form": func(k *kit) {
+	"CreateUser/gives a used key its long form": func(k *kit) {
 		first := k.owe()
 		u := User()
 		clash := Event(k.now, For(u))
@@ -133,7 +133,7 @@ var userCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events left", n, 0)
 	},
-	"DeleteUser/lets what is in flight end": func(k *kit) {
+	"DeleteUser/lets events in flight end": func(k *kit) {
 		e := k.owe()
 		claimed := k.claim(1)[0]
 		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})

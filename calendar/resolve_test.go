@@ -87,14 +87,14 @@ func TestResolveObeysPolicies(t *testing.T) {
 		policies calendar.Policies
 		want     string // the instant, "skipped" or "rejected"
 	}{
-		"gap, nothing said":         {gap, calendar.Policies{}, "2026-03-08T07:30:00Z"},
+		"gap, zero policy":          {gap, calendar.Policies{}, "2026-03-08T07:30:00Z"},
 		"gap, forward":              {gap, calendar.Policies{Gap: calendar.GapForward}, "2026-03-08T07:30:00Z"},
 		"gap, backward":             {gap, calendar.Policies{Gap: calendar.GapBackward}, "2026-03-08T06:30:00Z"},
 		"gap, boundary":             {gap, calendar.Policies{Gap: calendar.GapBoundary}, "2026-03-08T07:00:00Z"},
 		"gap, skip":                 {gap, calendar.Policies{Gap: calendar.GapSkip}, "skipped"},
 		"gap, reject":               {gap, calendar.Policies{Gap: calendar.GapReject}, "rejected"},
 		"gap, fold's policy":        {gap, calendar.Policies{Fold: calendar.FoldReject}, "2026-03-08T07:30:00Z"},
-		"fold, nothing said":        {fold, calendar.Policies{}, "2026-11-01T05:30:00Z"},
+		"fold, zero policy":         {fold, calendar.Policies{}, "2026-11-01T05:30:00Z"},
 		"fold, first":               {fold, calendar.Policies{Fold: calendar.FoldFirst}, "2026-11-01T05:30:00Z"},
 		"fold, second":              {fold, calendar.Policies{Fold: calendar.FoldSecond}, "2026-11-01T06:30:00Z"},
 		"fold, reject":              {fold, calendar.Policies{Fold: calendar.FoldReject}, "rejected"},

@@ -60,7 +60,7 @@ func TestPreconditionsDecideWhetherARequestIsDone(t *testing.T) {
 		"not the version":                     {[]string{none + `"2"`}, false, true},
 		"not the version, weakly":             {[]string{none + `"1", W/"2"`}, false, true},
 		"not another version":                 {[]string{none + `"1"`}, true, false},
-		"nobody may be there":                 {[]string{none + `*`}, false, true},
+		"no user may exist":                   {[]string{none + `*`}, false, true},
 		"both":                                {[]string{match + `"2"`, none + `"1"`}, true, false},
 		"both, and the second not":            {[]string{match + `*`, none + `"2"`}, false, true},
 		"both, and the first not":             {[]string{match + `"1"`, none + `"2"`}, false, false},

@@ -96,11 +96,11 @@ func TestPagesOfAnotherOriginChangeNothing(t *testing.T) {
 		header []string
 		status int
 	}{
-		"a program":                   {nil, http.StatusCreated},
-		"a page of ours":              {[]string{"Sec-Fetch-Site: same-origin"}, http.StatusCreated},
-		"a page of another site":      {[]string{"Sec-Fetch-Site: cross-site"}, http.StatusForbidden},
-		"a page in an older browser":  {[]string{"Origin: https://evil.example"}, http.StatusForbidden},
-		"a form, which asks no leave": {[]string{"Sec-Fetch-Site: cross-site", "Content-Type: text/plain"}, http.StatusForbidden},
+		"a program":                        {nil, http.StatusCreated},
+		"a page of ours":                   {[]string{"Sec-Fetch-Site: same-origin"}, http.StatusCreated},
+		"a page of another site":           {[]string{"Sec-Fetch-Site: cross-site"}, http.StatusForbidden},
+		"a page in an older browser":       {[]string{"Origin: https://evil.example"}, http.StatusForbidden},
+		"a form, which needs no preflight": {[]string{"Sec-Fetch-Site: cross-site", "Content-Type: text/plain"}, http.StatusForbidden},
 	}
 	for name, tt := range tests {
 		s := open(t)

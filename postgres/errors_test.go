@@ -60,7 +60,7 @@ func TestAClaimIsRepeatedAfterTemporaryErrors(t *testing.T) {
 		"a session that may not write":                {raise("25006"), 2, 3, ""},
 		"a server that may not write":                 {raise("25006"), 99, 6, "25006"},
 		"a statement that took too long":              {raise("57014"), 1, 1, "57014"},
-		"no room on the disk":                         {raise("53100"), 1, 1, "53100"},
+		"the disk is full":                            {raise("53100"), 1, 1, "53100"},
 		"no memory":                                   {raise("53200"), 1, 1, "53200"},
 		"no connection":                               {raise("53300"), 1, 1, "53300"},
 		"a server that is starting":                   {raise("57P03"), 1, 1, "57P03"},

@@ -106,7 +106,7 @@ func (w writer) settle(e almanac.Event, o almanac.Outcome, next func(almanac.Use
 // writes are all ways to store something that can be claimed, each prepared and
 // then done.
 var writes = map[string]func(w writer) func() error{
-	"somebody's first events": func(w writer) func() error {
+	"a user's first events": func(w writer) func() error {
 		return func() error {
 			u := almanactest.User()
 			_, _, err := almanactest.CreateUser(w.Context(), w, u, w.event(u), w.event(u), w.event(u, w.inNoHurry()))
@@ -155,7 +155,7 @@ var writes = map[string]func(w writer) func() error{
 			return w.settle(e, almanac.Delivered(w.now), func(u almanac.User, _ time.Time) (almanac.Event, error) { return w.event(u), nil })
 		}
 	},
-	"a claim that is given back": func(w writer) func() error {
+	"a claim that is released": func(w writer) func() error {
 		e := w.taken()
 		return func() error {
 			_, err := w.Release(w.Context(), e.LeaseToken)

@@ -209,9 +209,9 @@ func TestListenNeedsAPool(t *testing.T) {
 		db      postgres.DB
 		options []postgres.Option
 	}{
-		"on a connection":     {conn.Conn(), nil},
-		"in a transaction":    {tx, nil},
-		"when it polls alone": {pool, []postgres.Option{postgres.PollOnly()}},
+		"on a connection":  {conn.Conn(), nil},
+		"in a transaction": {tx, nil},
+		"with PollOnly":    {pool, []postgres.Option{postgres.PollOnly()}},
 	} {
 		store, err := postgres.New(tt.db, tt.options...)
 		require.NoError(t, err)

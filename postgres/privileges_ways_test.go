@@ -16,7 +16,7 @@ func borrowed(table, function, when, cause string) string {
 // borrowings are the ways to have a function of the schema do harm from a table of
 // one's own.
 var borrowings = map[string]string{
-	"delete somebody's events by forget_user":            borrowed(aUser, "forget_user", "BEFORE DELETE", "DELETE FROM mine"),
+	"delete a user's events by forget_user":              borrowed(aUser, "forget_user", "BEFORE DELETE", "DELETE FROM mine"),
 	"delete them from a permanent table called users":    `CREATE TABLE mine.users AS SELECT '{user}'::uuid AS id; CREATE TRIGGER borrowed BEFORE DELETE ON mine.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user(); DELETE FROM mine.users`,
 	"delete them from a temporary table called users":    `SET search_path = pg_temp, almanac; CREATE TEMP TABLE users AS SELECT '{user}'::uuid AS id; CREATE TRIGGER borrowed BEFORE DELETE ON pg_temp.users FOR EACH ROW EXECUTE FUNCTION almanac.forget_user(); DELETE FROM pg_temp.users`,
 	"disown series by follow_user":                       borrowed(aUser, "follow_user", "AFTER UPDATE", "UPDATE mine SET version = 99"),
@@ -50,11 +50,11 @@ var intrusions = map[string]string{
 	"merge":                                  `MERGE INTO almanac.keys k USING (SELECT 'x' AS v) n ON k.idempotency_key = n.v WHEN NOT MATCHED THEN INSERT VALUES (n.v)`,
 	"truncate":                               `TRUNCATE {each} CASCADE`,
 	"delete in a query":                      `WITH gone AS (DELETE FROM almanac.keys RETURNING *) SELECT count(*) FROM gone`,
-	"delete while it is explained":           `EXPLAIN ANALYZE DELETE FROM almanac.queue`,
+	"delete in an EXPLAIN":                   `EXPLAIN ANALYZE DELETE FROM almanac.queue`,
 	"delete by a prepared statement":         `PREPARE mine AS DELETE FROM almanac.queue; EXECUTE mine`,
-	"delete what a cursor is at":             `BEGIN; DECLARE mine CURSOR FOR SELECT 1; DELETE FROM almanac.queue WHERE CURRENT OF mine`,
+	"delete the row at a cursor":             `BEGIN; DECLARE mine CURSOR FOR SELECT 1; DELETE FROM almanac.queue WHERE CURRENT OF mine`,
 	"delete in a block":                      `DO $$ BEGIN EXECUTE 'DELETE FROM almanac.series'; END $$`,
-	"delete by a definer of one's own":       `CREATE FUNCTION mine.harm() RETURNS void SECURITY DEFINER LANGUAGE sql AS 'DELETE FROM almanac.users'; SELECT mine.harm()`,
+	"delete by an own definer":               `CREATE FUNCTION mine.harm() RETURNS void SECURITY DEFINER LANGUAGE sql AS 'DELETE FROM almanac.users'; SELECT mine.harm()`,
 	"delete by a function that runs queries": `SELECT query_to_xml('DELETE FROM almanac.queue RETURNING 1', true, true, '')`,
 	"delete by a rule of one's own":          `CREATE TEMP TABLE mine (id integer); CREATE RULE harm AS ON INSERT TO mine DO INSTEAD DELETE FROM almanac.users; INSERT INTO mine VALUES (1)`,
 	"write through a view of one's own":      `CREATE TEMP VIEW mine AS SELECT event_type FROM almanac.ended_events; UPDATE mine SET event_type = 'X'`,
@@ -64,7 +64,7 @@ var intrusions = map[string]string{
 	"lock rows":                              `SELECT FROM {each} FOR UPDATE`,
 	"lock rows a little":                     `SELECT FROM {each} FOR KEY SHARE`,
 	"lock a table against writers":           `BEGIN; LOCK TABLE {each} IN SHARE MODE`,
-	"lock a table against everybody":         `BEGIN; LOCK TABLE {each} IN ACCESS EXCLUSIVE MODE`,
+	"lock a table exclusively":               `BEGIN; LOCK TABLE {each} IN ACCESS EXCLUSIVE MODE`,
 	"take a number of series":                `SELECT nextval('almanac.series_id_seq')`,
 	"set the number of series":               `SELECT setval('almanac.series_id_seq', 1)`,
 	"take numbers of the trail by a default": `CREATE TEMP TABLE mine (id bigint DEFAULT nextval('almanac.audit_id_seq')); INSERT INTO mine DEFAULT VALUES`,
@@ -109,11 +109,11 @@ var intrusions = map[string]string{
 // harmless are ways that PostgreSQL need not refuse, be it with a warning. They must
 // change nothing all the same.
 var harmless = map[string]string{
-	"grant what one has not":   `GRANT DELETE ON almanac.users TO CURRENT_USER`,
-	"shadow tables and views":  `SET search_path = pg_temp, almanac; CREATE TEMP TABLE users (id uuid); CREATE TEMP TABLE series (id bigint); INSERT INTO users VALUES ('{user}'); DELETE FROM users`,
-	"shadow functions":         `CREATE FUNCTION mine.lower(text) RETURNS text LANGUAGE sql AS $$ SELECT 'mine' $$; SET search_path = mine, pg_catalog, almanac; SELECT count(*) FROM almanac.events`,
-	"give a hint that is none": `NOTIFY "almanac:almanac", 'forged'; NOTIFY "almanac:almanac"`,
-	"vacuum and analyze":       `ANALYZE almanac.users`,
-	"lock a table for reading": `BEGIN; LOCK TABLE almanac.events IN ACCESS SHARE MODE; COMMIT`,
-	"look at what is promised": `SELECT count(*) FROM almanac.events`,
+	"grant a missing privilege": `GRANT DELETE ON almanac.users TO CURRENT_USER`,
+	"shadow tables and views":   `SET search_path = pg_temp, almanac; CREATE TEMP TABLE users (id uuid); CREATE TEMP TABLE series (id bigint); INSERT INTO users VALUES ('{user}'); DELETE FROM users`,
+	"shadow functions":          `CREATE FUNCTION mine.lower(text) RETURNS text LANGUAGE sql AS $$ SELECT 'mine' $$; SET search_path = mine, pg_catalog, almanac; SELECT count(*) FROM almanac.events`,
+	"give a hint that is none":  `NOTIFY "almanac:almanac", 'forged'; NOTIFY "almanac:almanac"`,
+	"vacuum and analyze":        `ANALYZE almanac.users`,
+	"lock a table for reading":  `BEGIN; LOCK TABLE almanac.events IN ACCESS SHARE MODE; COMMIT`,
+	"look at what is promised":  `SELECT count(*) FROM almanac.events`,
 }

@@ -296,7 +296,7 @@ func TestTransactionsOfOtherDriversAreRefused(t *testing.T) {
 	require.EqualError(t, err, "postgres: no transaction")
 	for name, d := range map[string]driver.Conn{
 		"that leaves arguments to database/sql": strictDriver{},
-		"that takes whatever it is given":       carelessDriver{},
+		"that accepts any argument":             carelessDriver{},
 		"that has an opinion":                   franklyDriver{},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,9 +97,9 @@ func TestDeliverAcceptsOnlyCertificatesOfTheURLsHost(t *testing.T) {
 		"the oldest version that is good": {config(ours, "localhost", time.Hour, tls.VersionTLS12), nil, ""},
 		"a version that is not":           {config(ours, "localhost", time.Hour, tls.VersionTLS11), nil, "protocol version"},
 		"a certificate that ran out":      {config(ours, "localhost", -time.Hour, 0), new(x509.CertificateInvalidError), "expired"},
-		"somebody else's certificate":     {config(ours, "receiver.example", time.Hour, 0), new(x509.HostnameError), "localhost"},
+		"a certificate of another host":   {config(ours, "receiver.example", time.Hour, 0), new(x509.HostnameError), "localhost"},
 		"the certificate of a subdomain":  {config(ours, "*.localhost", time.Hour, 0), new(x509.HostnameError), "localhost"},
-		"an authority that nobody knows":  {config(others, "localhost", time.Hour, 0), new(x509.UnknownAuthorityError), "unknown authority"},
+		"an unknown authority":            {config(others, "localhost", time.Hour, 0), new(x509.UnknownAuthorityError), "unknown authority"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

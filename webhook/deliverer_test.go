@@ -189,14 +189,14 @@ func TestDeliverReturnsWhateverTheReceiverDoes(t *testing.T) {
 		answer    http.HandlerFunc
 		delivered bool
 	}{
-		"it never answers":          {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
-		"it hangs up":               {misbehave(func(io.ReadWriteCloser) {}), false},
-		"it talks another language": {misbehave(func(c io.ReadWriteCloser) { _, _ = io.WriteString(c, "220 ready\r\n") }), false},
+		"the receiver never answers":         {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
+		"the receiver closes the connection": {misbehave(func(io.ReadWriteCloser) {}), false},
+		"the receiver does not speak HTTP":   {misbehave(func(c io.ReadWriteCloser) { _, _ = io.WriteString(c, "220 ready\r\n") }), false},
 		"its headers have no end": {misbehave(func(c io.ReadWriteCloser) {
 			endless(c, "HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("x", 1000)+"\r\n")
 		}), false},
 		"its body has no end": {misbehave(func(c io.ReadWriteCloser) { endless(c, "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 1000)) }), true},
-		"its body never comes": {misbehave(func(c io.ReadWriteCloser) {
+		"the body never arrives": {misbehave(func(c io.ReadWriteCloser) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
 			untilClosed(c)
 		}), true},

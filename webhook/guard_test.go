@@ -99,22 +99,22 @@ func TestOnlyPortsThatAreAllowedAreDialled(t *testing.T) {
 		options []webhook.Option
 		ok      bool
 	}{
-		"the one of https":                    {"https://93.184.216.34/", nil, true},
-		"the same, by number":                 {"https://93.184.216.34:443/", nil, true},
-		"another":                             {"https://93.184.216.34:8443/", nil, false},
-		"that of a mail server":               {"https://93.184.216.34:25/", nil, false},
-		"that of http":                        {"https://93.184.216.34:80/", nil, false},
-		"another one that is allowed":         {"https://93.184.216.34:8443/", []webhook.Option{ports(1, 8443)}, true},
-		"one allowed by itself":               {"https://93.184.216.34:8443/", []webhook.Option{ports(8443), ports(1)}, true},
-		"another one than is allowed":         {"https://93.184.216.34:8444/", []webhook.Option{ports(8443)}, false},
-		"443 although another is allowed":     {"https://93.184.216.34/", []webhook.Option{ports(8443)}, true},
-		"any, where private is":               {"https://93.184.216.34:25/", []webhook.Option{private()}, true},
-		"any, on loopback":                    {"http://127.0.0.1:9000/", []webhook.Option{private()}, true},
-		"private, but not the port":           {"http://127.0.0.1:9000/", []webhook.Option{private(), ports(9001)}, false},
-		"private, but not the port of http":   {"http://127.0.0.1/", []webhook.Option{private(), ports(9001)}, false},
-		"private, and the port":               {"http://127.0.0.1:9000/", []webhook.Option{ports(9000), private()}, true},
-		"in IPv6":                             {"https://[2606:4700::1111]:25/", nil, false},
-		"443 where no further one is allowed": {"https://93.184.216.34:80/", []webhook.Option{ports()}, false},
+		"the port of https":                     {"https://93.184.216.34/", nil, true},
+		"the same, by number":                   {"https://93.184.216.34:443/", nil, true},
+		"another":                               {"https://93.184.216.34:8443/", nil, false},
+		"that of a mail server":                 {"https://93.184.216.34:25/", nil, false},
+		"that of http":                          {"https://93.184.216.34:80/", nil, false},
+		"another allowed port":                  {"https://93.184.216.34:8443/", []webhook.Option{ports(1, 8443)}, true},
+		"a port that one of two options allows": {"https://93.184.216.34:8443/", []webhook.Option{ports(8443), ports(1)}, true},
+		"a port that is not allowed":            {"https://93.184.216.34:8444/", []webhook.Option{ports(8443)}, false},
+		"443 although another is allowed":       {"https://93.184.216.34/", []webhook.Option{ports(8443)}, true},
+		"any, where private is":                 {"https://93.184.216.34:25/", []webhook.Option{private()}, true},
+		"any, on loopback":                      {"http://127.0.0.1:9000/", []webhook.Option{private()}, true},
+		"private, but not the port":             {"http://127.0.0.1:9000/", []webhook.Option{private(), ports(9001)}, false},
+		"private, but not the port of http":     {"http://127.0.0.1/", []webhook.Option{private(), ports(9001)}, false},
+		"private, and the port":                 {"http://127.0.0.1:9000/", []webhook.Option{ports(9000), private()}, true},
+		"in IPv6":                               {"https://[2606:4700::1111]:25/", nil, false},
+		"443 where no further one is allowed":   {"https://93.184.216.34:80/", []webhook.Option{ports()}, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

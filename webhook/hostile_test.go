@@ -29,7 +29,7 @@ func TestErrorsContainNothingFromTheReceiver(t *testing.T) {
 		"a header":          say("HTTP/1.1 200 OK\r\nconfidential\r\n\r\n"),
 		"a length":          say("HTTP/1.1 200 OK\r\nContent-Length: confidential\r\n\r\n"),
 		"a coding":          say("HTTP/1.1 200 OK\r\nTransfer-Encoding: confidential\r\n\r\n"),
-		"a place to go to":  say("HTTP/1.1 302 Found\r\nLocation: http://[confidential\r\n\r\n"),
+		"a redirect":        say("HTTP/1.1 302 Found\r\nLocation: http://[confidential\r\n\r\n"),
 		"a body":            say("HTTP/1.1 404 Not Found\r\n\r\nconfidential"),
 		"a time to come by": say("HTTP/1.1 503 No\r\nRetry-After: confidential\r\n\r\n"),
 	}

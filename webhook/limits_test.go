@@ -64,7 +64,7 @@ func TestDeliverTakesNoLongerThanItsLimits(t *testing.T) {
 	}{
 		"a handshake that does not begin":    {secure, says("", ""), 5 * time.Second, false},
 		"a handshake that comes slowly":      {secure, says("\x16\x03\x03\x40\x00", "x"), 5 * time.Second, false},
-		"a request that nobody reads":        {plain, func(net.Conn) { time.Sleep(time.Hour) }, 15 * time.Second, false},
+		"a request that is not read":         {plain, func(net.Conn) { time.Sleep(time.Hour) }, 15 * time.Second, false},
 		"headers that do not come":           {plain, says("", ""), 10 * time.Second, false},
 		"headers that come byte by byte":     {plain, says("HTTP/1.1 200 OK\r\nX-Slow: ", "x"), 10 * time.Second, false},
 		"interim answers without a last one": {plain, says("", "HTTP/1.1 103 Early Hints\r\n\r\n"), 10 * time.Second, false},

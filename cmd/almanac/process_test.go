@@ -34,7 +34,7 @@ func TestExitCodesOfTheProgram(t *testing.T) {
 		want      int
 		out, errs string // how each begins
 	}{
-		"nothing is said":          {nil, nil, exitUsage, "", "Usage: almanac <command>"},
+		"no arguments":             {nil, nil, exitUsage, "", "Usage: almanac <command>"},
 		"help":                     {nil, []string{"--help"}, exitOK, "Usage: almanac <command>", ""},
 		"when":                     {nil, []string{"when", "--zone", "Asia/Tokyo", "--rule", "monthly", "--on", "-1", "-n1"}, exitOK, "  WALL TIME ", ""},
 		"a rule that is refused":   {nil, []string{"when", "--zone", "America/New_York", "--from", "2026-03-08", "--at", "02:30", "--gap=reject"}, exitFailed, "", "almanac: clocks in America/New_York show "},

@@ -61,7 +61,7 @@ func TestADatabaseThatDoesNotKnowTheZone(t *testing.T) {
 func TestADatabaseThatCannotBeQueried(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{
-		"nobody listens": "postgres://u:hunter2@127.0.0.1:1,127.0.0.1:2/x",
+		"no server":      "postgres://u:hunter2@127.0.0.1:1,127.0.0.1:2/x",
 		"no such role":   "user=nobody_at_all password=hunter2 host=/no/such/directory",
 		"not PostgreSQL": "mysql://u:hunter2@127.0.0.1:1/x",
 		"not even a URL": "password=hunter2 host",

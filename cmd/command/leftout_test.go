@@ -59,7 +59,7 @@ func TestOmittedOccurrencesHaveAReason(t *testing.T) {
 			{Wall: "2025-02-29T09:00:00", Reason: "left out because there is no 29 February 2025"}}},
 		"the last of a rule":         {newYork, []string{"--rule", "FREQ=DAILY;COUNT=2", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, []leftOut{{Wall: "2026-03-08T02:30:00", Reason: skip}}},
 		"the last before an instant": {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T073000Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, []leftOut{{Wall: "2026-03-08T02:30:00", Reason: skip}}},
-		"not what is after it":       {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T072959Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, nil},
+		"nothing after the last":     {newYork, []string{"--rule", "FREQ=DAILY;UNTIL=20260308T072959Z", "--at", "02:30", "--from", "2026-03-07", "--gap", "skip"}, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

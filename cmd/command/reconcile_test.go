@@ -177,7 +177,7 @@ func TestReconcilingFails(t *testing.T) {
 		args []string
 		want string
 	}{
-		"where nobody listens":    {[]string{"--database-url", "postgres://u:hunter2@127.0.0.1:1/x"}, "failed to connect to "},
+		"no server":               {[]string{"--database-url", "postgres://u:hunter2@127.0.0.1:1/x"}, "failed to connect to "},
 		"on an empty database":    {[]string{"--database-url", empty}, `postgres: edit zone rules: ERROR: schema "almanac" does not exist`},
 		"in a schema that is not": {[]string{"--database-url", migrated, "--schema", "another"}, `postgres: edit zone rules: ERROR: schema "another" does not exist`},
 	}

@@ -197,8 +197,8 @@ func TestAnImportReportsBadRowsUpToItsLimit(t *testing.T) {
 		lines []int
 		args  []string
 	}{
-		"what a profile may not be": {profiles, []int{lineOf(9), lineOf(19), lineOf(29)}, nil},
-		"what a handler refuses":    {anniversaries.String(), []int{11, 21, 31}, []string{"--anniversary", "hired"}},
+		"an invalid profile":               {profiles, []int{lineOf(9), lineOf(19), lineOf(29)}, nil},
+		"a profile that a handler refuses": {anniversaries.String(), []int{11, 21, 31}, []string{"--anniversary", "hired"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

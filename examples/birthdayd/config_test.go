@@ -88,7 +88,7 @@ func TestEveryBadSettingIsNamed(t *testing.T) {
 		args, env []string
 		want      []string
 	}{
-		"nothing is said": {nil, nil, []string{"-webhook-url is required, except with -demo"}},
+		"no settings": {nil, nil, []string{"-webhook-url is required, except with -demo"}},
 		"everything is wrong": {
 			[]string{"-addr", "8080", "-deliver-at", "9am", "-log-format", "xml", "-log-level", "loud", "-demo=perhaps", "-lease", "1s", "left"},
 			[]string{"BIRTHDAYD_WORKERS=none", "BIRTHDAYD_ATTEMPTS=0", "BIRTHDAYD_API_RATE=-1", "BIRTHDAYD_RETRY_FIRST=soon"},

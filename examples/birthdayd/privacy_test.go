@@ -95,15 +95,15 @@ func TestNoSecretIsWrittenAtTheStart(t *testing.T) {
 		args []string
 		want string // part of its output
 	}{
-		"a secret that is none":            {[]string{"-webhook-secret", "whsec_" + hunter + "§"}, "-webhook-secret"},
-		"a short secret":                   {[]string{"-webhook-secret", hunter}, "-webhook-secret"},
-		"a receiver with a password":       {[]string{"-webhook-url", "https://" + hunter + ":" + hunter + "@example.com"}, "-webhook-url"},
-		"a receiver that is no URL":        {[]string{"-webhook-url", "https://example.com:port/" + hunter}, "-webhook-url"},
-		"a database that is no URL":        {[]string{"-database-url", "postgres://nobody:" + hunter + "@h:port/"}, "-database-url"},
-		"a database with an odd setting":   {[]string{"-database-url", "postgres://nobody:" + hunter + "@h/?sslmode=odd"}, "-database-url"},
-		"a database that is not there":     {[]string{"-database-url", "postgres://nobody:" + hunter + "@127.0.0.1:1/"}, "does not answer yet"},
-		"a database that lets nobody in":   {[]string{"-database-url", wrong.String()}, "nobody"},
-		"a database in another's notation": {[]string{"-database-url", "user=nobody password=" + hunter + " host=h port=port"}, "-database-url"},
+		"a secret that is none":             {[]string{"-webhook-secret", "whsec_" + hunter + "§"}, "-webhook-secret"},
+		"a short secret":                    {[]string{"-webhook-secret", hunter}, "-webhook-secret"},
+		"a receiver with a password":        {[]string{"-webhook-url", "https://" + hunter + ":" + hunter + "@example.com"}, "-webhook-url"},
+		"a receiver that is no URL":         {[]string{"-webhook-url", "https://example.com:port/" + hunter}, "-webhook-url"},
+		"a database that is no URL":         {[]string{"-database-url", "postgres://nobody:" + hunter + "@h:port/"}, "-database-url"},
+		"a database with an odd setting":    {[]string{"-database-url", "postgres://nobody:" + hunter + "@h/?sslmode=odd"}, "-database-url"},
+		"a database that is not there":      {[]string{"-database-url", "postgres://nobody:" + hunter + "@127.0.0.1:1/"}, "does not answer yet"},
+		"a database that refuses the login": {[]string{"-database-url", wrong.String()}, "nobody"},
+		"a database in another's notation":  {[]string{"-database-url", "user=nobody password=" + hunter + " host=h port=port"}, "-database-url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

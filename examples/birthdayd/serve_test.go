@@ -61,10 +61,10 @@ func TestOnlyStuckWorkersFailTheLivenessProbe(t *testing.T) {
 		health       almanac.Health
 		ready, alive bool
 	}{
-		"well":       {almanac.Health{Running: true, Workers: 2, Stuck: 1}, true, true},
-		"stuck":      {almanac.Health{Running: true, Workers: 2, Stuck: 2}, false, false},
-		"in trouble": {almanac.Health{Running: true, Workers: 2, Claim: almanac.Failure{For: time.Second}}, false, true},
-		"stopping":   {almanac.Health{Workers: 2}, false, true},
+		"well":     {almanac.Health{Running: true, Workers: 2, Stuck: 1}, true, true},
+		"stuck":    {almanac.Health{Running: true, Workers: 2, Stuck: 2}, false, false},
+		"degraded": {almanac.Health{Running: true, Workers: 2, Claim: almanac.Failure{For: time.Second}}, false, true},
+		"stopping": {almanac.Health{Workers: 2}, false, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

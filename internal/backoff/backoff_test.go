@@ -22,24 +22,24 @@ func TestDelay(t *testing.T) {
 		random  float64
 		want    time.Duration
 	}{
-		"the first failure waits First":          {doubling, 1, 0, time.Second},
-		"each further failure multiplies":        {doubling, 4, 0, 8 * time.Second},
-		"the limit holds":                        {doubling, 7, 0, time.Minute},
-		"the limit holds for ever":               {doubling, 10_000, 0, time.Minute},
-		"jitter adds its share":                  {doubling, 2, 0.5, 2500 * time.Millisecond},
-		"jitter goes beyond the limit":           {doubling, 50, 0.5, 75 * time.Second},
-		"an attempt before the first is first":   {doubling, -3, 0, time.Second},
-		"randomness below its range is the low":  {doubling, 1, -1, time.Second},
-		"randomness above its range is the high": {doubling, 1, 7, 1500 * time.Millisecond},
-		"randomness that is no number is zero":   {doubling, 1, math.NaN(), time.Second},
-		"without a limit it goes on growing":     {endless, 32, 0, (1 << 31) * time.Second},
-		"the zero value never waits":             {backoff.Exponential{}, 9, 0.9, 0},
-		"a negative First never waits":           {backoff.Exponential{First: -time.Second, Factor: 2}, 9, 0.9, 0},
-		"a First beyond the limit is the limit":  {backoff.Exponential{First: time.Hour, Max: time.Minute}, 1, 0, time.Minute},
-		"without a factor it stays":              {backoff.Exponential{First: time.Second}, 9, 0, time.Second},
-		"a shrinking factor stays":               {backoff.Exponential{First: time.Second, Factor: 0.5}, 9, 0, time.Second},
-		"a factor that is no number stays":       {backoff.Exponential{First: time.Second, Factor: math.NaN()}, 9, 0, time.Second},
-		"negative jitter adds nothing":           {backoff.Exponential{First: time.Second, Jitter: -1}, 1, 0.9, time.Second},
+		"the first failure waits First":           {doubling, 1, 0, time.Second},
+		"each further failure multiplies":         {doubling, 4, 0, 8 * time.Second},
+		"the limit holds":                         {doubling, 7, 0, time.Minute},
+		"the limit holds for ever":                {doubling, 10_000, 0, time.Minute},
+		"jitter adds its share":                   {doubling, 2, 0.5, 2500 * time.Millisecond},
+		"jitter exceeds the limit":                {doubling, 50, 0.5, 75 * time.Second},
+		"an attempt before the first is first":    {doubling, -3, 0, time.Second},
+		"randomness below its range is the low":   {doubling, 1, -1, time.Second},
+		"randomness above its range is the high":  {doubling, 1, 7, 1500 * time.Millisecond},
+		"randomness that is no number is zero":    {doubling, 1, math.NaN(), time.Second},
+		"without a limit the delay keeps growing": {endless, 32, 0, (1 << 31) * time.Second},
+		"the zero value never waits":              {backoff.Exponential{}, 9, 0.9, 0},
+		"a negative First never waits":            {backoff.Exponential{First: -time.Second, Factor: 2}, 9, 0.9, 0},
+		"a First beyond the limit is the limit":   {backoff.Exponential{First: time.Hour, Max: time.Minute}, 1, 0, time.Minute},
+		"without a factor the delay is constant":  {backoff.Exponential{First: time.Second}, 9, 0, time.Second},
+		"a shrinking factor stays":                {backoff.Exponential{First: time.Second, Factor: 0.5}, 9, 0, time.Second},
+		"a factor that is no number stays":        {backoff.Exponential{First: time.Second, Factor: math.NaN()}, 9, 0, time.Second},
+		"negative jitter adds nothing":            {backoff.Exponential{First: time.Second, Jitter: -1}, 1, 0.9, time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,14 +120,14 @@ func TestAsked(t *testing.T) {
 		random  float64
 		want    time.Duration
 	}{
-		"no earlier than asked":            {e, 10 * time.Second, 0, 10 * time.Second},
+		"no earlier than requested":        {e, 10 * time.Second, 0, 10 * time.Second},
 		"and up to a fifth later":          {e, 10 * time.Second, 1, 12 * time.Second},
 		"no longer than the limit":         {e, time.Hour, 0, time.Minute},
 		"but for the jitter":               {e, time.Hour, 1, 72 * time.Second},
-		"without a limit, whatever is":     {boundless, 1000 * time.Hour, 0.5, 1100 * time.Hour},
+		"without a limit, any delay":       {boundless, 1000 * time.Hour, 0.5, 1100 * time.Hour},
 		"as long as can be":                {boundless, math.MaxInt64, 0.5, math.MaxInt64},
 		"exactly, where a float64 is less": {backoff.Exponential{}, 1<<60 + 1, 0, 1<<60 + 1},
-		"nothing is asked for":             {e, 0, 0.9, 0},
+		"no delay requested":               {e, 0, 0.9, 0},
 		"less than nothing":                {e, -time.Hour, 0.9, 0},
 		"jitter that is no number":         {backoff.Exponential{Jitter: math.NaN()}, time.Second, 0.9, time.Second},
 	}

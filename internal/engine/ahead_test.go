@@ -175,7 +175,7 @@ func TestAhead_startsNothingUnlessItIsConfirmed(t *testing.T) {
 		prepare func(*aheadStore)
 		begun   time.Duration // zero for never
 	}{
-		"because it is gone":                {func(f *aheadStore) { f.move(1, time.Now().Add(time.Hour)) }, 0},
+		"because it was removed":            {func(f *aheadStore) { f.move(1, time.Now().Add(time.Hour)) }, 0},
 		"because the clock is behind":       {func(f *aheadStore) { f.early = 7 * time.Millisecond }, 1007 * time.Millisecond},
 		"because the store is down":         {func(f *aheadStore) { f.failConfirm = always }, 0},
 		"because the store is down a while": {func(f *aheadStore) { f.failConfirm = failing([]bool{true}) }, 1100 * time.Millisecond},

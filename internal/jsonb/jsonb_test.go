@@ -29,7 +29,7 @@ func TestProblem(t *testing.T) {
 		"a member twice, further in":  {`[{"b": {"c": [], "a": {"c": 0}, "c": 0}}]`, "a member more than once"},
 		"one name here and there":     {`{"a": {"a": [{"a": "a"}, {"a": "a"}]}, "b": "a"}`, ""},
 		"one text twice in a list":    {`["a", "a", {"a": ["a", "a"]}]`, ""},
-		"as deep as it may be":        {nested(32), ""},
+		"the greatest depth":          {nested(32), ""},
 		"too deep":                    {nested(33), "more than 32 levels of nesting"},
 	}
 	for name, tt := range tests {

@@ -248,7 +248,7 @@ func TestMain_refusesUnsuitableServers(t *testing.T) {
 			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.BouncerVariable + "=/bin/sh"},
 			want: "/bin/sh had ended by itself:",
 		},
-		"a server that nobody will stop": {
+		"a server that would never be stopped": {
 			env:  []string{sabotage + "=forget Main"},
 			want: "TestMain must call pgtest.Main",
 		},

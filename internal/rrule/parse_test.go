@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 		"lower case":                           {"rrule:freq=weekly;byday=mo,-1we;until=20270101t090000z;wkst=su", ""},
 		"lower case that is allowed":           {"rrule:freq=weekly;byday=mo;until=20270101t090000z;wkst=su", "FREQ=WEEKLY;UNTIL=20270101T090000Z;BYDAY=MO;WKST=SU"},
 		"any order of parts":                   {"COUNT=3;BYHOUR=9;FREQ=DAILY;INTERVAL=2", "FREQ=DAILY;INTERVAL=2;COUNT=3;BYHOUR=9"},
-		"what says nothing is left out":        {"FREQ=DAILY;INTERVAL=1;WKST=MO;RSCALE=GREGORIAN;SKIP=OMIT", "FREQ=DAILY"},
+		"empty parts are omitted":              {"FREQ=DAILY;INTERVAL=1;WKST=MO;RSCALE=GREGORIAN;SKIP=OMIT", "FREQ=DAILY"},
 		"a calendar without a skip":            {"RSCALE=GREGORIAN;FREQ=DAILY", "FREQ=DAILY"},
 		"a skip":                               {"RSCALE=gregorian;FREQ=YEARLY;SKIP=forward", "FREQ=YEARLY;RSCALE=GREGORIAN;SKIP=FORWARD"},
 		"lists are ordered, each number once":  {"FREQ=MONTHLY;BYMONTHDAY=-1,15,1,+15,-2,01", "FREQ=MONTHLY;BYMONTHDAY=1,15,-2,-1"},
@@ -193,7 +193,7 @@ func TestOncePerDay(t *testing.T) {
 		"two hours":                  {"FREQ=MONTHLY;BYHOUR=9,17", false},
 		"two minutes":                {"FREQ=WEEKLY;BYMINUTE=0,30", false},
 		"two seconds":                {"FREQ=DAILY;BYSECOND=0,30", false},
-		"one hour, said twice":       {"FREQ=DAILY;BYHOUR=9,09", true},
+		"one hour, given twice":      {"FREQ=DAILY;BYHOUR=9,09", true},
 		"hours, of which one counts": {"FREQ=HOURLY;BYHOUR=9", false},
 	}
 	for name, tt := range tests {

@@ -33,12 +33,12 @@ func TestVersion(t *testing.T) {
 		"the sources":                       {map[string]string{"tzdata.zi": "# version 2025b\n# redo posix_only\n" + long}, "2025b"},
 		"+VERSION before version":           {map[string]string{"+VERSION": "2025b", "version": "2025c"}, "2025b"},
 		"version before the sources":        {map[string]string{"version": "2025c", "tzdata.zi": "# version 2025b"}, "2025c"},
-		"a label behind what is none":       {map[string]string{"+VERSION": "", "version": "unknown", "tzdata.zi": "# version 2025b"}, "2025b"},
+		"a label after something else":      {map[string]string{"+VERSION": "", "version": "unknown", "tzdata.zi": "# version 2025b"}, "2025b"},
 		"a state between releases":          {map[string]string{"tzdata.zi": "# version 2025b-12-g1234567-dirty\n"}, ""},
 		"sources without a version":         {map[string]string{"tzdata.zi": "# This zic input file is in the public domain.\n"}, ""},
 		"a version on the second line":      {map[string]string{"tzdata.zi": "#\n# version 2025b\n"}, ""},
 		"a form of another file":            {map[string]string{"+VERSION": "# version 2025b\n"}, ""},
-		"a label that goes on and on":       {map[string]string{"+VERSION": "2025b" + long}, ""},
+		"a label that is too long":          {map[string]string{"+VERSION": "2025b" + long}, ""},
 		"a label that begins too far right": {map[string]string{"+VERSION": strings.Repeat(" ", 100) + "2025b"}, ""},
 		"bytes":                             {map[string]string{"+VERSION": "\xff\xfe2\x000\x002\x005\x00b\x00"}, ""},
 	}
@@ -69,7 +69,7 @@ func TestTheVersionOfAZipFileComesFromTheScriptBesideIt(t *testing.T) {
 		"the script of Go":          {"zoneinfo.zip", script, nil, "2025c"},
 		"no script":                 {"zoneinfo.zip", "", nil, ""},
 		"a script without a label":  {"zoneinfo.zip", "#!/bin/bash\nDATA=$1\n", nil, ""},
-		"one that is cut off":       {"zoneinfo.zip", "#!/bin/bash\nDATA=2025c", nil, ""},
+		"a truncated label":         {"zoneinfo.zip", "#!/bin/bash\nDATA=2025c", nil, ""},
 		"a zip file of other makes": {"mine.zip", script, nil, ""},
 		"a label in the zip file":   {"zoneinfo.zip", script, map[string][]byte{"+VERSION": []byte("2025b")}, "2025b"},
 	}

@@ -103,12 +103,12 @@ func TestSetReportsErrorsOfTheNamedSource(t *testing.T) {
 		want  string // what is wrong, "" for nothing
 		loads bool
 	}{
-		"none":                      {"", "", true},
-		"one with zones":            {whole, "", true},
-		"one that does not exist":   {filepath.Join(whole, "gone"), "does not exist", true},
-		"an empty one":              {t.TempDir(), "holds no zone files", true},
-		"one that cannot be read":   {write(t, t.TempDir(), "x", nil), "neither a directory nor a zip file", false},
-		"one with nothing but text": {writeDir(t, "", map[string][]byte{"Asia/Tokyo": []byte("東京")}), "holds no zone files", true},
+		"none":                         {"", "", true},
+		"a source with zones":          {whole, "", true},
+		"a source that does not exist": {filepath.Join(whole, "gone"), "does not exist", true},
+		"an empty source":              {t.TempDir(), "holds no zone files", true},
+		"a source that cannot be read": {write(t, t.TempDir(), "x", nil), "neither a directory nor a zip file", false},
+		"a source with text only":      {writeDir(t, "", map[string][]byte{"Asia/Tokyo": []byte("東京")}), "holds no zone files", true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestFile(t *testing.T) {
 		file []byte
 		want map[string]int // seconds east of UTC, by instant
 	}{
-		"a zone that never changes stands where it stood first": {
+		"a zone without changes keeps its first offset": {
 			zonetest.File(5*hour+hour/2, nil, ""),
 			map[string]int{"1900-01-01T00:00:00Z": 5*hour + hour/2, "2500-01-01T00:00:00Z": 5*hour + hour/2},
 		},
@@ -139,8 +139,8 @@ func TestFilePanics(t *testing.T) {
 		"on two changes at once": func() {
 			zonetest.File(0, []zonetest.Change{{At: at, Offset: 1}, {At: at, Offset: 2}}, "")
 		},
-		"on a footer of two lines":           func() { zonetest.File(0, nil, "EET-2\n") },
-		"on more offsets than there is room": func() { zonetest.File(0, many, "") },
+		"on a footer of two lines": func() { zonetest.File(0, nil, "EET-2\n") },
+		"more offsets than fit":    func() { zonetest.File(0, many, "") },
 	}
 	for name, f := range tests {
 		t.Run(name, func(t *testing.T) {
