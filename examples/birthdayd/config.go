@@ -62,7 +62,7 @@ type logConfig struct {
 func (c *config) settings() []setting {
 	return []setting{
 		{name: "demo", preset: "false", take: takeSwitch(&c.demo),
-			usage: "greet a few hundred made-up people within seconds, and go on serving"},
+			usage: "greet a few hundred made-up users within seconds, and go on serving"},
 		{name: "addr", arg: "HOST:PORT", preset: "127.0.0.1:8080", take: c.takeAddr,
 			usage: "where the HTTP API listens; port 0 takes a free one"},
 		{name: "api-token", arg: "TOKEN", take: take(&c.apiToken),
@@ -88,7 +88,7 @@ func (c *config) settings() []setting {
 		{name: "webhook-attributes", arg: "A,B", take: c.hook.takeAttributes,
 			usage: "attributes of the user that webhooks carry, beside the user's id"},
 		{name: "deliver-at", arg: "HH:MM[:SS]", preset: "09:00", take: c.greeting.takeAt,
-			usage: "time of day of the greeting, where each person lives"},
+			usage: "time of day of the greeting, where each user lives"},
 		{name: "workers", arg: "N", preset: "100", take: takeCount(&c.greeting.workers),
 			usage: "deliveries at once"},
 		{name: "attempts", arg: "N", preset: strconv.Itoa(presetAttempts), take: takeCount(&c.greeting.attempts),

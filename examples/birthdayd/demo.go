@@ -19,7 +19,7 @@ type demo struct {
 
 	mu     sync.Mutex
 	events map[string]almanac.Event // events in flight, by key
-	people map[uuid.UUID]bool       // created by this run
+	users  map[uuid.UUID]bool       // created by this run
 	last   time.Time                // when the last of them is due
 	next   int                      // how many of these users have next year's event
 }
@@ -42,7 +42,7 @@ func newDemo(out io.Writer) (*demo, error) {
 		screen:   newScreen(out),
 		receiver: r,
 		events:   make(map[string]almanac.Event),
-		people:   make(map[uuid.UUID]bool),
+		users:    make(map[uuid.UUID]bool),
 	}, nil
 }
 
@@ -65,7 +65,7 @@ func (d *demo) observer() almanac.Observer {
 		Created: func(_ context.Context, e almanac.Event) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if d.people[e.UserID] { // false for the first event, which is stored together with its user
+			if d.users[e.UserID] { // false for the first event, which is stored together with its user
 				d.next++
 			}
 		},
@@ -104,7 +104,7 @@ func (d *demo) watch(ctx context.Context, s stage, c clock) {
 			t.add(g)
 			d.screen.greeting(g)
 		case <-look.C:
-			t.people, t.next = d.count()
+			t.users, t.next = d.count()
 			t.refused = d.receiver.refused.Load()
 			if t.complete() || c.now().After(d.last.Add(summaryPatience)) {
 				d.screen.summary(t)
@@ -120,7 +120,7 @@ func (d *demo) watch(ctx context.Context, s stage, c clock) {
 func (d *demo) count() (users, next int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.people), d.next
+	return len(d.users), d.next
 }
 
 // greeting is an arrival with its event.
@@ -135,5 +135,5 @@ func (d *demo) greetingOf(a arrival, c clock) greeting {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.events[a.key]
-	return greeting{arrival: a, event: e, late: c.at(a.at).Sub(e.Due), ours: d.people[e.UserID]}
+	return greeting{arrival: a, event: e, late: c.at(a.at).Sub(e.Due), ours: d.users[e.UserID]}
 }

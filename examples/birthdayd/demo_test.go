@@ -31,8 +31,8 @@ func TestTheDemoGreetsEveryUserAndKeepsItsData(t *testing.T) {
 
 		out := p.out.String()
 		require.Contains(t, out, "data in "+dir)
-		require.Len(t, greeted.FindAllString(out, -1), demoPeople, out)
-		require.Contains(t, out, "300 of 300 people greeted")
+		require.Len(t, greeted.FindAllString(out, -1), demoUsers, out)
+		require.Contains(t, out, "300 of 300 users greeted")
 		require.Contains(t, out, "0 early")
 		require.Contains(t, out, "greeted twice 0; signatures refused 0")
 		require.Contains(t, out, "300 events stored")
@@ -41,7 +41,7 @@ func TestTheDemoGreetsEveryUserAndKeepsItsData(t *testing.T) {
 		p.url = apiURL.FindStringSubmatch(out)[1]
 		status, page := p.send("GET", "/events?status=COMPLETED&limit=1000", "")
 		require.Equal(t, http.StatusOK, status)
-		require.Len(t, page["events"], round*demoPeople)
+		require.Len(t, page["events"], round*demoUsers)
 		require.Equal(t, exitOK, p.stop(), "%s", p.log)
 	}
 }

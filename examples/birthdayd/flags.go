@@ -90,7 +90,7 @@ func (s setting) valueOf(said text, lookup lookupEnv) (value, source string) {
 	return s.preset, "-" + s.name
 }
 
-const helpHead = `birthdayd greets people on their birthday, at a time of day where they live, by webhook.
+const helpHead = `birthdayd greets users on their birthday by webhook, at a time of day where they live.
 
   birthdayd -demo                                   see it at work, with nothing else to set up
   birthdayd -webhook-url https://example.com/hook   run it

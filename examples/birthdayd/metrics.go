@@ -67,7 +67,7 @@ func (m metrics) beside(api http.Handler, auth httpapi.Authenticator, log *slog.
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		httpapi.CloseAfterChunks(w, r)
-		if none, ok := auth.(httpapi.NoAuthentication); ok && !none.Answers(r.Host) {
+		if none, ok := auth.(httpapi.NoAuthentication); ok && !none.AllowsHost(r.Host) {
 			http.Error(w, "without a token only localhost and loopback addresses are answered", http.StatusMisdirectedRequest)
 			return
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	demoPeople  = 300
+	demoUsers   = 300
 	demoLead    = 2 * time.Second // when the first greeting is due, about
 	demoSeconds = 4               // the greetings are due at this many full seconds
 	demoMakers  = 8               // users created at once
@@ -29,7 +29,7 @@ func (d *demo) populate(ctx context.Context, planner almanac.Planner, c clock) e
 				if errs[m] != nil {
 					continue // one error is enough
 				}
-				moment := first.Add(time.Duration(i*demoSeconds/demoPeople) * time.Second)
+				moment := first.Add(time.Duration(i*demoSeconds/demoUsers) * time.Second)
 				for moment.Before(c.now().Add(shortNotice)) { // on a slow machine
 					moment = moment.Add(time.Second)
 				}
@@ -37,7 +37,7 @@ func (d *demo) populate(ctx context.Context, planner almanac.Planner, c clock) e
 			}
 		})
 	}
-	for i := range demoPeople {
+	for i := range demoUsers {
 		numbers <- i
 	}
 	close(numbers)
@@ -52,7 +52,7 @@ var errNoZone = errors.New("no zone shows this moment once")
 func (d *demo) enrol(ctx context.Context, planner almanac.Planner, i int, moment time.Time) error {
 	names := zones()
 	for skipped := range names {
-		profile, ok := person(i, names[(i+skipped)%len(names)], moment)
+		profile, ok := birthdayUser(i, names[(i+skipped)%len(names)], moment)
 		if !ok {
 			continue
 		}
@@ -62,7 +62,7 @@ func (d *demo) enrol(ctx context.Context, planner almanac.Planner, i int, moment
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.people[enrolment.User.ID] = true
+		d.users[enrolment.User.ID] = true
 		if moment.After(d.last) {
 			d.last = moment
 		}

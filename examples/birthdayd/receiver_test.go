@@ -42,7 +42,7 @@ func TestTheReceiverAcceptsOnlyItsSecretAndRecognizesRepeats(t *testing.T) {
 
 func TestTheTallyCountsRepeatsAndOtherUsersSeparately(t *testing.T) {
 	t.Parallel()
-	tally := tally{people: 3, next: 3}
+	tally := tally{users: 3, next: 3}
 	for i := range 3 {
 		tally.add(greeting{ours: true, late: time.Duration(i) * time.Millisecond})
 	}

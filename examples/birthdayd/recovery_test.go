@@ -47,7 +47,7 @@ func TestMissedBirthdaysAreLoggedAndThenDelivered(t *testing.T) {
 // time of that moment.
 func missed(t *testing.T, store *postgres.Store, due time.Time) {
 	t.Helper()
-	profile, ok := person(0, "UTC", due)
+	profile, ok := birthdayUser(0, "UTC", due)
 	require.True(t, ok)
 	profile.LastName = due.Format("15:04:05")
 	u, err := almanac.NewUser(profile, due)

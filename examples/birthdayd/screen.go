@@ -40,11 +40,11 @@ func (s screen) paint(colour, text string) string {
 
 func (s screen) title(on stage) {
 	s.line("")
-	s.line("%s", s.paint(bold, "birthdayd: a birthday greeting for everybody at their own time of day"))
+	s.line("%s", s.paint(bold, "birthdayd: a birthday greeting for each user at a local time of day"))
 	s.line("")
 	s.line("  database  %s", on.database)
 	s.line("  API       %s", on.url)
-	s.line("  people    %d, all over the world, who have their birthday and are due within seconds", demoPeople)
+	s.line("  users     %d all over the world, whose birthday is due within seconds", demoUsers)
 	s.line("")
 	s.line("%s", s.paint(faint, fmt.Sprintf("  %-19s  %-30s  %-48s  %9s", "local time", "zone", "message", "late by")))
 }
@@ -72,7 +72,7 @@ func millis(d time.Duration) string {
 
 func (s screen) summary(t tally) {
 	s.line("")
-	s.line("%s", s.paint(bold, fmt.Sprintf("  %d of %d people greeted, in %d zones", len(t.late), t.people, len(t.zones))))
+	s.line("%s", s.paint(bold, fmt.Sprintf("  %d of %d users greeted, in %d zones", len(t.late), t.users, len(t.zones))))
 	s.line("  late by       %s in the middle, %s at the 99th percentile, %s at most; %d early",
 		millis(t.quantile(0.5)), millis(t.quantile(0.99)), millis(t.quantile(1)), t.early)
 	s.line("  greeted twice %d; signatures refused %d", t.repeats, t.refused)

@@ -7,7 +7,7 @@ import (
 
 // tally counts the greetings of the users of this run.
 type tally struct {
-	people  int // how many users there are
+	users   int // how many users there are
 	next    int // how many of them have next year's event
 	refused int64
 	repeats int
@@ -34,7 +34,7 @@ func (t *tally) add(g greeting) {
 	t.zones[g.event.Zone] = true
 }
 
-func (t *tally) complete() bool { return len(t.late) >= t.people && t.next >= t.people }
+func (t *tally) complete() bool { return len(t.late) >= t.users && t.next >= t.users }
 
 // quantile returns the lateness that the given share of greetings did not exceed.
 func (t *tally) quantile(share float64) time.Duration {

@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	people = 20
-	ahead  = 2 * time.Second // how soon their birthday is
+	users = 20
+	ahead = 2 * time.Second // how soon their birthday is
 )
 
 func main() {
@@ -137,7 +137,7 @@ func enrol(ctx context.Context, store *postgres.Store, registry almanac.Registry
 	if err != nil {
 		return err
 	}
-	for i := range people {
+	for i := range users {
 		_, err := planner.CreateUser(ctx, almanac.Profile{
 			FirstName: "Guest", LastName: fmt.Sprint(i + 1), DateOfBirth: born.String(), Timezone: "Asia/Tokyo",
 		})
@@ -218,7 +218,7 @@ func (t *tally) by(name string) almanac.DelivererFunc {
 		t.keys[d.Event.IdempotencyKey] = true
 		t.greeted[name]++
 		_, err := fmt.Fprintln(t.out, name, d.Event.Wall, strings.TrimSpace(string(d.Event.Payload)))
-		if len(t.keys) == people {
+		if len(t.keys) == users {
 			t.done() // Run settles the held events before it returns
 		}
 		return err

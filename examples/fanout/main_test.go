@@ -35,16 +35,16 @@ func TestBothWorkersDeliver(t *testing.T) {
 
 	require.NoError(t, err, "%s", out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	require.Len(t, lines, people+1)
+	require.Len(t, lines, users+1)
 	seen := make(map[string]bool)
-	for _, line := range lines[:people] {
+	for _, line := range lines[:users] {
 		match := regexp.MustCompile(`^worker [12] \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d (\{"message": ?"Hey, Guest \d+ it's your birthday"\})$`).FindStringSubmatch(line)
 		require.NotNil(t, match, line)
 		require.False(t, seen[match[1]], "greeted twice: %s", line)
 		seen[match[1]] = true
 	}
-	shares := regexp.MustCompile(`^worker 1 greeted (\d+), worker 2 greeted (\d+)$`).FindStringSubmatch(lines[people])
-	require.NotNil(t, shares, lines[people])
+	shares := regexp.MustCompile(`^worker 1 greeted (\d+), worker 2 greeted (\d+)$`).FindStringSubmatch(lines[users])
+	require.NotNil(t, shares, lines[users])
 	for _, share := range shares[1:] {
 		n, err := strconv.Atoi(share)
 		require.NoError(t, err)
@@ -63,6 +63,6 @@ func TestEveryUserHasANextBirthday(t *testing.T) {
 	for _, status := range []almanac.Status{almanac.Completed, almanac.Pending} {
 		n, err := store.Count(t.Context(), almanac.InStatus(status))
 		require.NoError(t, err)
-		require.Equal(t, people, n, "%s", status)
+		require.Equal(t, users, n, "%s", status)
 	}
 }

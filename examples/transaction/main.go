@@ -89,7 +89,7 @@ func report(ctx context.Context, out io.Writer, pool *pgxpool.Pool, what string)
 			(SELECT count(*) FROM almanac.events),
 			(SELECT coalesce(string_agg(zone, ' '), '-') FROM members) || ', ' ||
 			(SELECT coalesce(string_agg(target_timezone, ' '), '-') FROM almanac.events)`).Scan(&members, &users, &events, &zones)
-	fmt.Fprintf(out, "%-8s %s members, %s people, %s events in %s\n", what, members, users, events, zones)
+	fmt.Fprintf(out, "%-8s %s members, %s users, %s events in %s\n", what, members, users, events, zones)
 	return err
 }
 

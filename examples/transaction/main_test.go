@@ -37,10 +37,10 @@ func TestProgramStoresBothSidesOrNeither(t *testing.T) {
 
 	require.NoError(t, err)
 	const story = `
-joined   1 members, 1 people, 1 events in Europe/London, Europe/London
-refused  1 members, 1 people, 1 events in Europe/London, Europe/London
-moved    1 members, 1 people, 1 events in Asia/Tokyo, Asia/Tokyo
-left     0 members, 0 people, 0 events in -, -
+joined   1 members, 1 users, 1 events in Europe/London, Europe/London
+refused  1 members, 1 users, 1 events in Europe/London, Europe/London
+moved    1 members, 1 users, 1 events in Asia/Tokyo, Asia/Tokyo
+left     0 members, 0 users, 0 events in -, -
 `
 	require.Equal(t, "main.pgxClub"+story+"main.sqlClub"+story, string(out))
 }
@@ -74,7 +74,7 @@ func TestAFailureOnEitherSideIsRolledBackOnBoth(t *testing.T) {
 				t.Helper()
 				var out strings.Builder
 				require.NoError(t, report(t.Context(), &out, pool, "is"))
-				require.Equal(t, "is       1 members, 1 people, 1 events in Europe/London, Europe/London\n", out.String())
+				require.Equal(t, "is       1 members, 1 users, 1 events in Europe/London, Europe/London\n", out.String())
 				almanactest.FindEvents(t, store, almanac.And{almanac.ForUser(id), almanac.InZone{"Europe/London"}}, 1)
 			}
 

@@ -28,7 +28,7 @@ func TestUsersAreDueAtTheIntendedInstant(t *testing.T) {
 			t.Parallel()
 			var skipped int
 			for i, zone := range zones() {
-				profile, ok := person(i, zone, moment)
+				profile, ok := birthdayUser(i, zone, moment)
 				if !ok {
 					skipped++
 					continue
@@ -56,10 +56,10 @@ func TestUsersAreDueAtTheIntendedInstant(t *testing.T) {
 func TestARepeatedHourIsAvoided(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2026, time.October, 25, 0, 30, 0, 0, time.UTC)
-	if _, ok := person(0, "Europe/Berlin", first); !ok {
+	if _, ok := birthdayUser(0, "Europe/Berlin", first); !ok {
 		t.Error("the first showing of 02:30 is what the wall time means")
 	}
-	if _, ok := person(0, "Europe/Berlin", first.Add(time.Hour)); ok {
+	if _, ok := birthdayUser(0, "Europe/Berlin", first.Add(time.Hour)); ok {
 		t.Error("the second showing of 02:30 is not what the wall time means")
 	}
 }

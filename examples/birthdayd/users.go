@@ -50,10 +50,10 @@ func lastNames() []string {
 	}
 }
 
-// person returns a user in the zone whose birthday is at the moment, at the time of day
+// birthdayUser returns a user in the zone whose birthday is at the moment, at the time of day
 // that clocks there show then. It returns false for a moment in a repeated hour: its wall
 // time would mean another instant.
-func person(i int, zone string, moment time.Time) (almanac.Profile, bool) {
+func birthdayUser(i int, zone string, moment time.Time) (almanac.Profile, bool) {
 	z, err := calendar.LoadTimezone(zone)
 	if err != nil {
 		return almanac.Profile{}, false
