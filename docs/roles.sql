@@ -19,8 +19,8 @@
 --
 --   CREATE ROLE greeter LOGIN PASSWORD '…' IN ROLE almanac_worker, almanac_api;
 --
--- Whoever migrates has to act as the owner. Otherwise the new tables belong to the member alone, and only a superuser can mend it by
--- running this:
+-- A migration must run as the owner. Otherwise its new tables belong to the member that ran it, and only a superuser can correct
+-- that, by running this file:
 --
 --   CREATE ROLE deploy LOGIN PASSWORD '…' IN ROLE almanac_owner;
 --   ALTER ROLE deploy SET role = 'almanac_owner';
@@ -29,9 +29,10 @@
 --
 --   sed 's/almanac_/other_/g' docs/roles.sql | psql -v ON_ERROR_STOP=1 -v schema=other
 --
--- What grants cannot say, since they know columns but not rows: a worker, who removes deleted users and prunes what ended long
--- ago, could delete others, and what ended just now, and either program could forget events that are in flight, and keys of
--- events that are still there. A relay could move other consumers, and delete what they have not read. Who may connect to the database is left to it; by default PUBLIC may.
+-- Grants limit columns, not rows. A worker removes deleted users and prunes events that ended long ago. With the same grants it
+-- could delete other users, and events that ended just now. A worker and an API server could delete events in flight, and keys of
+-- stored events. A relay could move other consumers, and delete rows that they have not read. This file does not restrict who may
+-- connect to the database; by default PUBLIC may.
 
 BEGIN;
 
@@ -69,9 +70,9 @@ ALTER SCHEMA :"schema" OWNER TO almanac_owner;
 REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
--- What later migrations add: the programs may read it, which makes new columns and tables no obstacle to them, and may write it when
--- this file has been run again. The reader sees nothing of it before, for a new table may hold what is personal. Functions
--- are PUBLIC's unless this is said for the whole database, as it is here, of the owner's functions alone.
+-- Tables and columns of later migrations: the programs may read them at once, and may write them when this file has been run
+-- again. The reader role sees none of them before, because a new table may hold personal data. EXECUTE on functions is PUBLIC's by
+-- default. It can only be revoked for the whole database, here for the functions of the owner alone.
 ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner IN SCHEMA :"schema" GRANT SELECT ON TABLES TO almanac_worker, almanac_api;
 
@@ -136,7 +137,7 @@ BEGIN
     -- The sweep removes users who were deleted while something was in flight. What is about them goes with them, by a trigger,
     -- which acts as the owner, and so does the one that tells series of an edit.
     GRANT DELETE ON users TO almanac_worker;
-    -- What is owed, what is being delivered and what has ended, whole.
+    -- Pending events, events in flight and ended events, with all columns.
     GRANT SELECT ON series, queue, history, keys, pending_events, processing_events, ended_events, events TO almanac_worker;
     -- A successor may begin another series, and rules that are new too. Whom and what a series is for never changes, and the
     -- version of the user is told by the trigger, save where a series begins again that had ended.
@@ -195,7 +196,7 @@ BEGIN
         origin_event, follows_user, payload_made) ON series
         TO almanac_api;
     -- Another target for what is pending, another event where there is none any more, for which the counters begin again, and
-    -- none where nothing is owed any longer. What is used up stays so.
+    -- none where nothing is pending any longer. Used keys stay used.
     GRANT UPDATE (current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
         crash_count, version, created_at, updated_at) ON series TO almanac_api;
@@ -226,13 +227,13 @@ BEGIN
     GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at), DELETE
         ON outbox_consumers TO almanac_relay;
 
-    -- The reader. Columns are named one by one, so that a new one stays hidden until somebody has thought about it.
+    -- The reader. Columns are named one by one, so that a new column stays hidden until it is added here.
 
     -- How many users there are, in which zones. Without ids, and without times of creation, which are those of their first events.
     GRANT SELECT (timezone, deleted_at) ON users TO almanac_reader;
-    -- Without user ids, so that the date of a birthday is nobody's. Without names of series, occurrence keys, failure reasons, errors and payloads, which hold
-    -- what the host and receivers write. Without idempotency keys, which are hashes of a user id and an instant, and can be guessed.
-    -- A count looks at the parts, each by itself.
+    -- Without user ids, so that no birthday can be assigned to a user. Without names of series, occurrence keys, failure reasons,
+    -- errors and payloads, which are texts of the host and of receivers. Without idempotency keys, which are hashes of a user id and
+    -- an instant, and can be guessed. A count reads each of the views by itself.
     GRANT SELECT (id, event_type, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, available_at, lease_token,
         executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;

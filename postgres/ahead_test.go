@@ -79,11 +79,11 @@ func later(r almanac.Roster) almanac.Edit {
 func TestConfirmSkipsEventsThatAnEditReleases(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	owed := dueIn(t, store, 2*time.Second)
+	stored := dueIn(t, store, 2*time.Second)
 	held := claimAhead(t, store)
 	require.Len(t, held, 1)
-	end := underWay(t, store, owed.UserID, later)
-	reach(t, store, owed.Due)
+	end := underWay(t, store, stored.UserID, later)
+	reach(t, store, stored.Due)
 
 	during, err := store.Confirm(t.Context(), held)
 	require.NoError(t, err)
@@ -91,25 +91,25 @@ func TestConfirmSkipsEventsThatAnEditReleases(t *testing.T) {
 	after, err := store.Confirm(t.Context(), held)
 	require.NoError(t, err)
 
-	require.False(t, during.At.Before(owed.Due))
+	require.False(t, during.At.Before(stored.Due))
 	require.Empty(t, during.Held)
-	require.Equal(t, []uuid.UUID{owed.ID}, during.Busy)
+	require.Equal(t, []uuid.UUID{stored.ID}, during.Busy)
 	require.Empty(t, after.Held)
 	require.Empty(t, after.Busy)
-	moved, err := store.Event(t.Context(), owed.ID)
+	moved, err := store.Event(t.Context(), stored.ID)
 	require.NoError(t, err)
 	require.Equal(t, almanac.Pending, moved.Status)
-	require.Equal(t, owed.Due.Add(time.Hour), moved.AvailableAt)
+	require.Equal(t, stored.Due.Add(time.Hour), moved.AvailableAt)
 }
 
 func TestAnEditAfterTheInstantFindsItsEventInFlight(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	owed := dueIn(t, store, 2*time.Second)
+	stored := dueIn(t, store, 2*time.Second)
 	held := claimAhead(t, store)
-	reach(t, store, owed.Due)
+	reach(t, store, stored.Due)
 	var roster almanac.Roster
-	end := underWay(t, store, owed.UserID, func(r almanac.Roster) almanac.Edit { roster = r; return later(r) })
+	end := underWay(t, store, stored.UserID, func(r almanac.Roster) almanac.Edit { roster = r; return later(r) })
 	during, err := store.Confirm(t.Context(), held)
 	require.NoError(t, err)
 	end()
@@ -118,8 +118,8 @@ func TestAnEditAfterTheInstantFindsItsEventInFlight(t *testing.T) {
 
 	require.Empty(t, roster.Pending)
 	require.Len(t, roster.InFlight, 1)
-	require.Equal(t, []uuid.UUID{owed.ID}, during.Busy, "who edits may have looked before the instant")
-	require.Equal(t, []uuid.UUID{owed.ID}, after.Held)
+	require.Equal(t, []uuid.UUID{stored.ID}, during.Busy, "who edits may have looked before the instant")
+	require.Equal(t, []uuid.UUID{stored.ID}, after.Held)
 	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: held[0], Outcome: almanac.Delivered(after.At)}})
 	require.NoError(t, err)
 	require.NoError(t, settled[0].Err)
@@ -148,7 +148,7 @@ func TestEditsAndDeletionsReleaseEventsOfAnOpenClaim(t *testing.T) {
 			pool := pgtest.ReusedPool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
-			owed := dueIn(t, store, time.Hour)
+			stored := dueIn(t, store, time.Hour)
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
@@ -166,7 +166,7 @@ func TestEditsAndDeletionsReleaseEventsOfAnOpenClaim(t *testing.T) {
 			came := make(chan answer, 1)
 			ctx := context.WithoutCancel(t.Context())
 			go func() {
-				pending, err := come(ctx, store, owed)
+				pending, err := come(ctx, store, stored)
 				came <- answer{pending, err}
 			}()
 			require.Eventually(t, func() bool {

@@ -15,9 +15,9 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// storeOwed ends a statement that begins with pending events as "owed": id, user_id,
+// storePlanned ends a statement that begins with pending events as "owed": id, user_id,
 // occurrence_key, due, zone and key, of which it stores birthdays.
-const storeOwed = `
+const storePlanned = `
 	, stored AS (
 		INSERT INTO almanac.series (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
 			target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
@@ -40,7 +40,7 @@ const owePeople = `
 			id AS user_id, '2020' AS occurrence_key, now() - interval '1 day' + n * interval '1 millisecond' AS due, 'UTC' AS zone,
 			'event-' || substr(md5(id::text), 1, 16) AS key
 		FROM numbered
-	)` + storeOwed
+	)` + storePlanned
 
 // One operation is one event claimed, completed, and followed by its successor.
 func BenchmarkClaimAndSettle(b *testing.B) {

@@ -25,7 +25,7 @@ const millionEvents = `
 			timestamp '2050-01-01 09:00' + get_byte(decode(md5(id::text), 'hex'), 1) * interval '1 day' AS due, timezone AS zone,
 			'event-' || substr(md5(id::text), 1, 20) AS key
 		FROM almanac.users
-	)` + storeOwed
+	)` + storePlanned
 
 // BenchmarkReconcile brings the events of fifteen zones of four hundred into step
 // with new rules: 37,500 of a million.

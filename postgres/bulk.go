@@ -119,9 +119,9 @@ func (s *Store) createTogether(ctx context.Context, list []almanac.UserWithEvent
 		if err != nil {
 			return err
 		}
-		var owed []almanac.Event
-		results, owed = resultsOf(list, created)
-		stored, err := s.insertFirst(ctx, tx, keys, owed)
+		var pending []almanac.Event
+		results, pending = resultsOf(list, created)
+		stored, err := s.insertFirst(ctx, tx, keys, pending)
 		if err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func asBorn(events []almanac.Event, stored map[uuid.UUID]made) []almanac.Event {
 
 // resultsOf returns a result for each of the users, by whether the user is among the stored
 // users, and the first events of the stored users. It changes stored.
-func resultsOf(list []almanac.UserWithEvents, stored map[uuid.UUID]made) (results []almanac.CreateUserResult, owed []almanac.Event) {
+func resultsOf(list []almanac.UserWithEvents, stored map[uuid.UUID]made) (results []almanac.CreateUserResult, pending []almanac.Event) {
 	results = make([]almanac.CreateUserResult, len(list))
 	for i, p := range list {
 		u, ok := stored[p.User.ID]
@@ -217,10 +217,10 @@ func resultsOf(list []almanac.UserWithEvents, stored map[uuid.UUID]made) (result
 			results[i].User = p.User
 			results[i].User.Attributes, results[i].User.Version = json.RawMessage(u.json), 1
 			results[i].User.CreatedAt, results[i].User.UpdatedAt = u.at, u.at
-			owed = append(owed, p.Events...)
+			pending = append(pending, p.Events...)
 		}
 	}
-	return results, owed
+	return results, pending
 }
 
 // assign adds stored events to the results of their users.

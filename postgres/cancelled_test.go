@@ -70,8 +70,8 @@ func seriesOld(t *testing.T, pool *pgxpool.Pool, n int, key string, open bool) {
 	require.NoError(t, err)
 }
 
-// told returns what a query says of each event or series, by its number or name.
-func told(t *testing.T, pool *pgxpool.Pool, sql string) map[string]string {
+// queryMap returns what a query says of each event or series, by its number or name.
+func queryMap(t *testing.T, pool *pgxpool.Pool, sql string) map[string]string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), sql)
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestMigrationFindsCancelledAndRequeuedEvents(t *testing.T) {
 	seriesOld(t, pool, 8, "~after-thanks/1", false)
 	seriesOld(t, pool, 10, again(8), true)
 	seriesOld(t, pool, 11, again(0), true) // of an event that was pruned
-	history, series := told(t, pool, wholeHistory), told(t, pool, wholeSeries)
+	history, series := queryMap(t, pool, wholeHistory), queryMap(t, pool, wholeSeries)
 	found := map[string]string{
 		"1": "CANCELLED '' 2020", "2": "CANCELLED 'moved house' 2021", "3": "CANCELLED 'after all' 2022",
 		"4": "FAILED 'cancelled by peer' 2023", "5": "FAILED 'cancelled: by peer' 2024", "6": "FAILED 'cancelled: by peer' 2025",
@@ -130,13 +130,13 @@ func TestMigrationFindsCancelledAndRequeuedEvents(t *testing.T) {
 
 	for range 2 {
 		require.NoError(t, postgres.Migrate(t.Context(), pool))
-		require.Equal(t, found, told(t, pool, newHistory))
-		require.Equal(t, following, told(t, pool, newSeries))
+		require.Equal(t, found, queryMap(t, pool, newHistory))
+		require.Equal(t, following, queryMap(t, pool, newSeries))
 		require.Empty(t, examine(t, pool, "almanac"))
 
 		beforeCancelled(t, pool)
-		require.Equal(t, history, told(t, pool, wholeHistory))
-		require.Equal(t, series, told(t, pool, wholeSeries))
+		require.Equal(t, history, queryMap(t, pool, wholeHistory))
+		require.Equal(t, series, queryMap(t, pool, wholeSeries))
 	}
 }
 
@@ -162,10 +162,10 @@ func TestCancelledEventsSurviveMigratingDownAndUp(t *testing.T) {
 
 	for range 2 {
 		beforeCancelled(t, pool)
-		require.Equal(t, map[string]string{"1": "FAILED cancelled: after all 2 3 7"}, told(t, pool, `
+		require.Equal(t, map[string]string{"1": "FAILED cancelled: after all 2 3 7"}, queryMap(t, pool, `
 			SELECT ltrim(right(id::text, 12), '0'), concat_ws(' ', status, failure_reason, retry_count, claim_count, version) FROM almanac.history`))
 		require.NoError(t, postgres.Migrate(t.Context(), pool))
-		require.Equal(t, map[string]string{"1": "CANCELLED 'after all' 2026"}, told(t, pool, newHistory))
+		require.Equal(t, map[string]string{"1": "CANCELLED 'after all' 2026"}, queryMap(t, pool, newHistory))
 	}
 }
 
@@ -194,5 +194,5 @@ func TestEventsCancelledByAnOlderProgramAreCancelled(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"1": "CANCELLED '' 2020", "2": "CANCELLED 'x' 2021", "3": "FAILED 'cancelled by peer' 2022", "4": "FAILED 'cancelled: by peer' 2023",
 		"5": "FAILED 'cancelled: by peer' 2024", "6": "CANCELLED 'after all' 2025",
-	}, told(t, pool, newHistory))
+	}, queryMap(t, pool, newHistory))
 }

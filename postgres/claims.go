@@ -146,7 +146,7 @@ func (s *Store) releaseLeases(ctx context.Context, tx pgx.Tx, statement string, 
 	type one = heldEvent
 	_, err = tx.Exec(ctx, s.statements.KeepLeases, pgx.StrictNamedArgs{
 		"tokens":   uuids(column(taken, func(l lease) uuid.UUID { return l.token })),
-		"looked":   column(taken, func(l lease) int { return len(l.ids) }),
+		"examined": column(taken, func(l lease) int { return len(l.ids) }),
 		"held":     uuids(column(locked, func(h one) uuid.UUID { return h.token })),
 		"series":   column(locked, func(h one) int64 { return h.series }),
 		"ids":      uuids(column(locked, func(h one) uuid.UUID { return h.id })),

@@ -83,7 +83,7 @@ func TestDeletionsLockInTheOrderOfOtherOperations(t *testing.T) {
 		for _, options := range []almanac.DeleteOptions{{}, atOnce} {
 			for _, deletionFirst := range []bool{true, false} {
 				u := almanactest.User()
-				_, owed, err := almanactest.CreateUser(t.Context(), store, u, // due against the order of their ids
+				_, stored, err := almanactest.CreateUser(t.Context(), store, u, // due against the order of their ids
 					almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Minute)), almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Hour)))
 				require.NoError(t, err)
 				claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 2, Lease: time.Minute})
@@ -91,7 +91,7 @@ func TestDeletionsLockInTheOrderOfOtherOperations(t *testing.T) {
 				require.Len(t, claim.Events, 2)
 				tx, err := pool.Begin(t.Context())
 				require.NoError(t, err)
-				_, err = tx.Exec(t.Context(), "SELECT FROM almanac.series WHERE event_id = $1 FOR UPDATE", owed[0].ID)
+				_, err = tx.Exec(t.Context(), "SELECT FROM almanac.series WHERE event_id = $1 FOR UPDATE", stored[0].ID)
 				require.NoError(t, err)
 
 				deleted, worked := make(chan error, 1), make(chan error, 1)
@@ -144,20 +144,20 @@ func TestPruningSkipsLockedEvents(t *testing.T) {
 	now, err := store.Now(t.Context())
 	require.NoError(t, err)
 	u := almanactest.User()
-	var owed []almanac.Event
+	var stored []almanac.Event
 	for hours := 3; hours > 0; hours-- {
-		owed = append(owed, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(hours)*time.Hour)))
+		stored = append(stored, almanactest.Event(now, almanactest.For(u), almanactest.ReadyFor(time.Duration(hours)*time.Hour)))
 	}
-	_, owed, err = almanactest.CreateUser(t.Context(), store, u, owed...)
+	_, stored, err = almanactest.CreateUser(t.Context(), store, u, stored...)
 	require.NoError(t, err)
-	for range owed {
+	for range stored {
 		e := claimOne(t, store)
 		_, err := store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(e.UpdatedAt)}})
 		require.NoError(t, err)
 	}
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.history WHERE id = $1 FOR UPDATE", owed[0].ID)
+	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.history WHERE id = $1 FOR UPDATE", stored[0].ID)
 	require.NoError(t, err)
 
 	pruned, err := store.Prune(t.Context(), now.Add(time.Hour), almanac.Page{})

@@ -165,8 +165,8 @@ func TestConnectionsOfTheHostAreNotClosed(t *testing.T) {
 	}
 }
 
-// inHand returns as many claimed events, delivered and not settled.
-func inHand(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) []almanac.Settlement {
+// claimedAndDelivered returns as many claimed events, delivered and not settled.
+func claimedAndDelivered(t *testing.T, pool *pgxpool.Pool, store *postgres.Store, n int) []almanac.Settlement {
 	t.Helper()
 	for range n {
 		overdue(t, store)
@@ -186,7 +186,7 @@ func TestABatchThatTakesTooLongIsSettledInParts(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	settlements := inHand(t, pool, store, 7)
+	settlements := claimedAndDelivered(t, pool, store, 7)
 	_, err = pool.Exec(t.Context(), `
 		CREATE FUNCTION public.dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
@@ -213,7 +213,7 @@ func TestABatchOfOneThatTakesTooLongFails(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	settlements := inHand(t, pool, store, 1)
+	settlements := claimedAndDelivered(t, pool, store, 1)
 	attempts := sabotage(t, pool, raise("57014"), 1)
 
 	_, err = store.Settle(t.Context(), settlements)
@@ -232,7 +232,7 @@ func TestARowThatATriggerRefusesDoesNotHoldUpTheOthers(t *testing.T) {
 			pool := pgtest.Pool(t)
 			store, err := postgres.New(pool)
 			require.NoError(t, err)
-			settlements := inHand(t, pool, store, 3)
+			settlements := claimedAndDelivered(t, pool, store, 3)
 			refused := settlements[1].Event.ID
 			_, err = pool.Exec(t.Context(), fmt.Sprintf(`
 				CREATE FUNCTION public.audit() RETURNS trigger LANGUAGE plpgsql AS $$

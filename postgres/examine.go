@@ -121,9 +121,9 @@ func (c catalog) withSwitched(found catalog) catalog {
 // empty Expected. It need not be a fault. If a newer release has migrated the database, it
 // is not a fault: see [Store.SchemaVersion].
 //
-// Examine only reads PostgreSQL's catalog, with one statement, and writes nothing. So it
-// only needs USAGE on the schema, works on a standby, and takes no locks but those of a
-// SELECT. It does not compare owners, rights and comments.
+// Examine only reads PostgreSQL's catalog, in one transaction that is rolled back. So it only
+// needs USAGE on the schema, works on a standby, and takes no locks but those of a SELECT. It
+// does not compare owners, rights and comments.
 func (s *Store) Examine(ctx context.Context) (differences []Difference, err error) {
 	err = s.do(ctx, "examine schema "+s.schema, func(ctx context.Context, db DB) error {
 		found, err := s.catalog(ctx, db)

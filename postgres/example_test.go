@@ -193,10 +193,10 @@ func ExampleAuditStep() {
 		mustDo(postgres.EnableAudit(ctx, pool))
 		store := must(postgres.New(pool))
 		scheduler := birthdaysOn(store)
-		owed := must(scheduler.CreateUser(ctx, adaInLondon)).Events[0]
-		must(scheduler.Cancel(ctx, owed.ID, almanac.CancelOptions{Reason: "asked not to be greeted"}))
+		stored := must(scheduler.CreateUser(ctx, adaInLondon)).Events[0]
+		must(scheduler.Cancel(ctx, stored.ID, almanac.CancelOptions{Reason: "asked not to be greeted"}))
 
-		for _, step := range must(store.Audit(ctx, owed.ID)) {
+		for _, step := range must(store.Audit(ctx, stored.ID)) {
 			fmt.Printf("%s: version %d %q\n", step.Kind, step.Version, step.Detail)
 		}
 	})

@@ -146,12 +146,12 @@ func TestFindKeepsTheModeOfTheHost(t *testing.T) {
 		t.Cleanup(pool.Close)
 		store, err := postgres.New(pool)
 		require.NoError(t, err)
-		owed := overdue(t, store)
+		stored := overdue(t, store)
 
 		found, err := store.Find(t.Context(), almanac.Overdue{By: time.Second}, almanac.Page{})
 
 		require.NoError(t, err, "%v", mode)
 		require.Len(t, found.Events, 1)
-		require.Equal(t, owed.ID, found.Events[0].ID)
+		require.Equal(t, stored.ID, found.Events[0].ID)
 	}
 }

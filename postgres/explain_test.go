@@ -33,7 +33,7 @@ const millionRows = `
 			md5(u::text)::uuid AS user_id, '2027' AS occurrence_key,
 			CASE WHEN u > 1000 THEN now() + u * interval '5 minutes' ELSE now() - u * interval '1 minute' END AS due, 'UTC' AS zone, 'event-' || u || '-10' AS key
 		FROM generate_series(1, 100000) u
-	)` + storeOwed + `;
+	)` + storePlanned + `;
 
 	-- Indexes are built faster than they grow.
 	CREATE TEMPORARY TABLE dropped AS

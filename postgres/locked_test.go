@@ -131,7 +131,7 @@ func TestALockedUserDelaysNoOtherUser(t *testing.T) {
 	}
 }
 
-// claimed owes n users an event each and claims them in one batch.
+// claimed stores n users with an event each, and claims the events in one batch.
 func claimed(t *testing.T, store *postgres.Store, n int, expired bool) almanac.ClaimResult {
 	t.Helper()
 	now, err := store.Now(t.Context())

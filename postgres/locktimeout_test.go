@@ -95,20 +95,20 @@ func TestOperateGoesOnPastALockedUser(t *testing.T) {
 	pool := pgtest.ReusedPool(t)
 	store, err := postgres.New(pool, postgres.WithTimeout(2*time.Second))
 	require.NoError(t, err)
-	var owed []almanac.Event
+	var stored []almanac.Event
 	for range 3 {
-		owed = append(owed, overdue(t, store))
+		stored = append(stored, overdue(t, store))
 	}
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	require.NoError(t, locks["locks the user"](t.Context(), tx, owed[1].UserID))
+	require.NoError(t, locks["locks the user"](t.Context(), tx, stored[1].UserID))
 
 	done, err := newScheduler(t, store).Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
 	require.NoError(t, err)
-	require.ElementsMatch(t, []uuid.UUID{owed[0].ID, owed[2].ID}, idsOf(done.Events))
+	require.ElementsMatch(t, []uuid.UUID{stored[0].ID, stored[2].ID}, idsOf(done.Events))
 	require.Len(t, done.Refused, 1)
-	require.Equal(t, owed[1].ID, done.Refused[0].EventID)
+	require.Equal(t, stored[1].ID, done.Refused[0].EventID)
 	require.ErrorIs(t, done.Refused[0].Err, almanac.ErrLocked)
 }
 

@@ -140,9 +140,9 @@ func (m *model) compare(rt *rapid.T) {
 	}
 }
 
-// owed makes an event that is due in the past or in the future, and may be of an
+// newEvent makes an event that is due in the past or in the future, and may be of an
 // occurrence or a key that is taken.
-func (m *model) owed(rt *rapid.T, u almanac.User) almanac.Event {
+func (m *model) newEvent(rt *rapid.T, u almanac.User) almanac.Event {
 	m.made++
 	due := m.base.Add(time.Duration(m.made/3) * time.Second)
 	if rapid.IntRange(0, 3).Draw(rt, "later") == 0 {
@@ -167,7 +167,7 @@ func (m *model) create(rt *rapid.T) {
 	m.users = append(m.users, u.ID)
 	events := make([]almanac.Event, rapid.IntRange(0, 3).Draw(rt, "events"))
 	for i := range events {
-		events[i] = m.owed(rt, u)
+		events[i] = m.newEvent(rt, u)
 	}
 	m.same(rt, "create", func(r almanac.Repository) string {
 		_, stored, err := almanactest.CreateUser(m.Context(), r, u, events...)
@@ -241,7 +241,7 @@ func (m *model) settle(rt *rapid.T) {
 		if rapid.Bool().Draw(rt, "with the user") {
 			s.User = m.claimants[s.Event.ID]
 		}
-		successor := m.owed(rt, almanac.User{ID: s.Event.UserID, Version: 1})
+		successor := m.newEvent(rt, almanac.User{ID: s.Event.UserID, Version: 1})
 		if rapid.Bool().Draw(rt, "follows") {
 			successor.Type, successor.OccurrenceKey = s.Event.Type, s.Event.OccurrenceKey+"x"
 		}
@@ -325,7 +325,7 @@ func (m *model) edit(rt *rapid.T) {
 		return
 	}
 	id := rapid.SampledFrom(m.users).Draw(rt, "user")
-	added := m.owed(rt, almanac.User{ID: id, Version: 1})
+	added := m.newEvent(rt, almanac.User{ID: id, Version: 1})
 	cancels := rapid.Bool().Draw(rt, "cancels")
 	fails, renames := rapid.IntRange(0, 4).Draw(rt, "fails") == 0, rapid.Bool().Draw(rt, "renames")
 	m.same(rt, "edit", func(r almanac.Repository) string {

@@ -108,7 +108,7 @@ func TestTheOutboxContainsEveryDomainEventInOrder(t *testing.T) {
 		"event_completed first 4", "event_created second 1",
 		"event_failed second 5", "event_created third 1",
 		"event_cancelled third 2", "event_created again 1", "event_completed again 3",
-		"event_created  1", // of the edit, which finds nothing that the user is owed
+		"event_created  1", // of the edit, which finds no event of the user
 		"user_timezone_changed ada 3", "user_birthday_changed ada 3", "user_deleted ada 3",
 	}, said(events, names))
 	for _, e := range events {

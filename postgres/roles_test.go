@@ -103,7 +103,7 @@ type party struct{ almanac.Birthday }
 
 func (party) EventType() string { return "PARTY" }
 
-// over is a birthday that nobody is owed any more.
+// over is a birthday that has ended.
 type over struct{ almanac.Birthday }
 
 func (over) Next(almanac.User, time.Time) (calendar.Occurrence, error) {

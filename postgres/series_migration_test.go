@@ -35,7 +35,7 @@ func TestMigrationSplitsAndRejoinsKeys(t *testing.T) {
 		FROM almanac.history WHERE occurrence_key = 'dentist/2021'`)
 	require.NoError(t, err)
 	const unplanned = `SELECT series_id::text, used_key FROM almanac.unplanned`
-	history, series, waits := told(t, pool, wholeHistory), told(t, pool, wholeSeries), told(t, pool, unplanned)
+	history, series, waits := queryMap(t, pool, wholeHistory), queryMap(t, pool, wholeSeries), queryMap(t, pool, unplanned)
 	const marks = `concat_ws(' ', nullif(name, ''), nullif(detached, ''), '|', quote_literal(used_key), occurrence_key, follows_user, payload_made)`
 
 	for range 2 {
@@ -45,26 +45,26 @@ func TestMigrationSplitsAndRejoinsKeys(t *testing.T) {
 			"1": "| '' 2020", "3": "dentist | '' 2021", "5": "follow-up:thanks | '' thanks", "7": "scheduled:visit | '' visit f f",
 			"9":  "scheduled:2027-01-01T09:00:00 | '' 2027-01-01T09:00:00 t f",
 			"11": "scheduled:both | '' both t t", "13": "scheduled:made | '' made f t",
-		}, told(t, pool, `SELECT ltrim(right(event_id::text, 12), '0'), `+marks+` FROM almanac.series WHERE event_id IS NOT NULL`))
+		}, queryMap(t, pool, `SELECT ltrim(right(event_id::text, 12), '0'), `+marks+` FROM almanac.series WHERE event_id IS NOT NULL`))
 		require.Equal(t, map[string]string{
 			"x-dentist": "x-dentist | '2021' 2021", "x-~after-thanks": "x-~after-thanks | '1' 1",
 			"x-~at-visit": "x-~at-visit | '1' 1", "x-~at-2027-01-01T09:00:00": "x-~at-2027-01-01T09:00:00 | '1f' 1f",
 			"x-~at-both": "x-~at-both | '1fp' 1fp", "x-~at-made": "x-~at-made | '1p' 1p", "tilde": "tilde | '~/' ~/",
 			"dentist": "dentist requeued:" + numbered(22) + " | '2021' 2021",
-		}, told(t, pool, `SELECT coalesce(nullif(name, ''), occurrence_key), `+marks+` FROM almanac.series WHERE event_id IS NULL`))
+		}, queryMap(t, pool, `SELECT coalesce(nullif(name, ''), occurrence_key), `+marks+` FROM almanac.series WHERE event_id IS NULL`))
 		require.Equal(t, map[string]string{
 			"20": "2020", "22": "dentist 2021", "24": "follow-up thanks", "26": "scheduled visit f f", "28": "scheduled 2027-01-01T09:00:00 t f",
 			"30": "scheduled both t t", "32": "scheduled made f t",
-		}, told(t, pool, `SELECT ltrim(right(id::text, 12), '0'), concat_ws(' ', nullif(series_name, ''), origin, occurrence_key, follows_user, payload_made)
+		}, queryMap(t, pool, `SELECT ltrim(right(id::text, 12), '0'), concat_ws(' ', nullif(series_name, ''), origin, occurrence_key, follows_user, payload_made)
 			FROM almanac.history`))
-		for _, key := range told(t, pool, unplanned) {
+		for _, key := range queryMap(t, pool, unplanned) {
 			require.Equal(t, "~/", key)
 		}
 		require.Empty(t, examine(t, pool, "almanac"))
 
 		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
-		require.Equal(t, history, told(t, pool, wholeHistory))
-		require.Equal(t, series, told(t, pool, wholeSeries))
-		require.Equal(t, waits, told(t, pool, unplanned))
+		require.Equal(t, history, queryMap(t, pool, wholeHistory))
+		require.Equal(t, series, queryMap(t, pool, wholeSeries))
+		require.Equal(t, waits, queryMap(t, pool, unplanned))
 	}
 }

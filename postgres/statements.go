@@ -143,8 +143,8 @@ const unpaused = `ARRAY (
 const reach = `q.available_at <= now() + @ahead::interval
 	AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END`
 
-// taken is the condition that consumer c has read row o of the outbox.
-const taken = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
+// consumed is the condition that consumer c has read row o of the outbox.
+const consumed = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
 	OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)))`
 
 // load returns the statements for a schema.
@@ -168,7 +168,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
-		":holds", leaseHolds, ":types", unpaused, ":reach", reach, ":taken", taken,
+		":holds", leaseHolds, ":types", unpaused, ":reach", reach, ":consumed", consumed,
 	)
 	each(&t, func(field, _ string) string {
 		text, failed := queries.ReadFile(fileOf(field))

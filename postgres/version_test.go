@@ -68,7 +68,7 @@ func TestMigrateBlocksNoOneWhileItWaits(t *testing.T) {
 	pool := pgtest.Pool(t)
 	store, err := postgres.New(pool)
 	require.NoError(t, err)
-	owed := overdue(t, store)
+	stored := overdue(t, store)
 	stepDown(t, pool)
 	// The statements below are of this release, and name a column that a later migration brings.
 	_, err = pool.Exec(t.Context(), `
@@ -91,7 +91,7 @@ func TestMigrateBlocksNoOneWhileItWaits(t *testing.T) {
 		return err == nil && waits
 	}, 20*time.Second, time.Millisecond)
 	// What an edit locks, in the words of every release.
-	locked, err := pool.Exec(t.Context(), "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE", owed.UserID)
+	locked, err := pool.Exec(t.Context(), "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE", stored.UserID)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, locked.RowsAffected())
 	require.Empty(t, migrated)

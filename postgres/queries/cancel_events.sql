@@ -6,7 +6,7 @@
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[], @reasons::text[], @waiting::boolean[]) AS n (id, version, failure_reason, waiting)
-), taken AS (
+), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
@@ -15,9 +15,9 @@ WITH n AS MATERIALIZED (
     SET event_id = NULL,
         used_key = s.occurrence_key,
         updated_at = clock_timestamp()
-    FROM taken
-    JOIN n ON n.id = taken.event_id
-    WHERE s.id = taken.series_id
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
+    WHERE s.id = dequeued.series_id
         AND s.version = n.version - 1
     RETURNING n.*, s.id AS series_id, s.name, s.retry_count, s.claim_count, :kept
 ), kept AS (

@@ -74,7 +74,7 @@ WITH asked AS MATERIALIZED (
     SELECT * FROM of_one
     UNION ALL
     SELECT * FROM of_several
-), taken AS (
+), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.ctid = ANY (ARRAY (SELECT due.place FROM due))
 ), claimed AS MATERIALIZED (

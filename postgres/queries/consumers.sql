@@ -7,7 +7,7 @@ SELECT c.name, c.moved_at, (
             FROM :"schema".outbox o
             WHERE o.sequence >= c.low
                 AND o.transaction_id >= pg_snapshot_xmax(c.seen)
-                AND NOT :taken
+                AND NOT :consumed
             ORDER BY o.sequence
             LIMIT 1
         )
@@ -16,7 +16,7 @@ SELECT c.name, c.moved_at, (
             SELECT o.at
             FROM :"schema".outbox o
             WHERE o.transaction_id = ANY (ARRAY (SELECT pg_snapshot_xip(c.seen)))
-                AND NOT :taken
+                AND NOT :consumed
             ORDER BY o.sequence
             LIMIT 1
         )

@@ -2,7 +2,7 @@
 -- out.
 --   @id uuid
 -- Returns how many events were deleted.
-WITH taken AS (
+WITH dequeued AS (
     DELETE FROM :"schema".queue q
     USING :"schema".series s
     WHERE s.open_user_id = @id
@@ -11,12 +11,12 @@ WITH taken AS (
 ), emptied AS (
     UPDATE :"schema".series s
     SET event_id = NULL
-    FROM taken
-    WHERE s.id = taken.series_id
+    FROM dequeued
+    WHERE s.id = dequeued.series_id
 ), held AS MATERIALIZED (
     SELECT k.idempotency_key, k.holders
     FROM :"schema".keys k
-    WHERE k.idempotency_key IN (SELECT taken.idempotency_key FROM taken)
+    WHERE k.idempotency_key IN (SELECT dequeued.idempotency_key FROM dequeued)
     ORDER BY k.idempotency_key
     FOR UPDATE OF k
 ), freed AS (
@@ -32,4 +32,4 @@ WITH taken AS (
         AND held.holders > 1
 )
 SELECT count(*)
-FROM taken
+FROM dequeued

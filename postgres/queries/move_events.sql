@@ -10,7 +10,7 @@ WITH n AS MATERIALIZED (
         @ids::uuid[], @versions::integer[], @keys::text[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
         @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[]
     ) AS n (id, version, occurrence_key, due, wall, zone, policies, payload, user_version, name, detached)
-), taken AS (
+), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
@@ -25,9 +25,9 @@ WITH n AS MATERIALIZED (
         user_version = n.user_version,
         version = s.version + 1,
         updated_at = clock_timestamp()
-    FROM taken
-    JOIN n ON n.id = taken.event_id
-    WHERE s.id = taken.series_id
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
+    WHERE s.id = dequeued.series_id
         AND s.version = n.version - 1
         AND s.claim_count = 0
         AND n.occurrence_key > s.used_key

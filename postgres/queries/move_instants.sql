@@ -14,7 +14,7 @@ WITH n AS MATERIALIZED (
         AND s.version = n.version - 1
         AND s.claim_count = 0
     FOR UPDATE OF s, q SKIP LOCKED
-), taken AS (
+), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.ctid = ANY (ARRAY (SELECT free.place FROM free))
     RETURNING q.series_id, q.event_id
@@ -23,9 +23,9 @@ WITH n AS MATERIALIZED (
     SET target_timestamp_utc = n.due,
         version = s.version + 1,
         updated_at = clock_timestamp()
-    FROM taken
-    JOIN n ON n.id = taken.event_id
-    WHERE s.id = taken.series_id
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
+    WHERE s.id = dequeued.series_id
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)

@@ -10,4 +10,4 @@ WITH page AS MATERIALIZED (
 )
 DELETE FROM :"schema".outbox o
 WHERE o.sequence = ANY (ARRAY (SELECT page.sequence FROM page))
-    AND NOT EXISTS (SELECT FROM :"schema".outbox_consumers c WHERE NOT :taken)
+    AND NOT EXISTS (SELECT FROM :"schema".outbox_consumers c WHERE NOT :consumed)

@@ -1,7 +1,8 @@
 -- Release events. The transaction has locked their series. The events of a deleted user end instead. No event is available before
 -- its target, even if the clock was set back since the claim. An event that was claimed ahead of its target and is not due yet was
 -- not begun, so no attempt is counted.
---   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may hold events that are not due, or NULL)
+--   @series bigint[] · @tokens uuid[] · @ahead timestamptz[] (parallel; since when the lease may hold events that are not due,
+--   or NULL)
 --   @crashes integer (to add to crash_count) · @reason text (why the events are released) · @deleted text (why events of a deleted
 --   user end)
 -- Returns the ids of the events that were released, and of those that ended.

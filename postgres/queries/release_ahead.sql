@@ -22,7 +22,7 @@ WITH ahead AS MATERIALIZED (
         OFFSET 0
     ) l
     CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
-), taken AS (
+), released AS (
     UPDATE :"schema".series s
     SET version = s.version + 2,
         updated_at = clock_timestamp()
@@ -34,6 +34,6 @@ WITH ahead AS MATERIALIZED (
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
 )
 INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-SELECT taken.target_timestamp_utc, taken.event_id, taken.id, taken.event_type, NULL
-FROM taken
+SELECT released.target_timestamp_utc, released.event_id, released.id, released.event_type, NULL
+FROM released
 RETURNING event_id

@@ -4,19 +4,19 @@
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
-), taken AS (
+), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
 ), emptied AS (
     UPDATE :"schema".series s
     SET event_id = NULL
-    FROM taken
-    JOIN n ON n.id = taken.event_id
-    WHERE s.id = taken.series_id
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
+    WHERE s.id = dequeued.series_id
         AND s.version = n.version
         AND s.claim_count = 0
-    RETURNING taken.event_id, s.idempotency_key
+    RETURNING dequeued.event_id, s.idempotency_key
 ), held AS MATERIALIZED (
     SELECT k.idempotency_key, k.holders
     FROM :"schema".keys k

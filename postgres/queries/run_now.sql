@@ -6,26 +6,26 @@
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[], @available::timestamptz[]) AS n (id, version, available_at)
-), taken AS (
+), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
-), hurried AS (
+), rescheduled AS (
     UPDATE :"schema".series s
     SET version = s.version + 1,
         updated_at = clock_timestamp()
-    FROM taken
-    JOIN n ON n.id = taken.event_id
-    WHERE s.id = taken.series_id
+    FROM dequeued
+    JOIN n ON n.id = dequeued.event_id
+    WHERE s.id = dequeued.series_id
         AND s.version = n.version - 1
         AND s.claim_count > 0
     RETURNING s.id, s.event_id, s.event_type, greatest(n.available_at, s.target_timestamp_utc) AS available_at,
         s.target_timestamp_utc
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-    SELECT hurried.available_at, hurried.event_id, hurried.id, hurried.event_type,
-        CASE WHEN hurried.available_at <> hurried.target_timestamp_utc THEN hurried.target_timestamp_utc END
-    FROM hurried
+    SELECT rescheduled.available_at, rescheduled.event_id, rescheduled.id, rescheduled.event_type,
+        CASE WHEN rescheduled.available_at <> rescheduled.target_timestamp_utc THEN rescheduled.target_timestamp_utc END
+    FROM rescheduled
 )
-SELECT hurried.event_id
-FROM hurried
+SELECT rescheduled.event_id
+FROM rescheduled

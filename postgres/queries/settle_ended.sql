@@ -1,10 +1,11 @@
 -- End events, and put their successors in their place. Parallel arrays, one element per event:
---   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING): an event that has changed since its claim is left unchanged;
---   the caller has checked the lease · @users integer[]: the version that the user must still be at, NULL if any version is accepted
+--   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING): an event that has changed since its claim is left
+--   unchanged; the caller has checked the lease
+--   @users integer[]: the version that the user must still be at, NULL if any version is accepted
 --   @tokens uuid[] · @statuses text[] · @executed timestamptz[] · @failures text[] · @retries integer[]
---   of the successor, NULL if there is none: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[] · @zones text[]
---   @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in write.go these
---   are the columns in which the events of a series differ
+--   of the successor, NULL if there is none: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[]
+--   @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in
+--   write.go these are the columns in which the events of a series differ
 --   @now timestamptz
 -- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
 -- "was" has each row as it was before; it goes to the history. The row is found again by its ctid: a row that was changed

@@ -1,5 +1,6 @@
 -- Replace a user that is still at the version before.
---   @id uuid · @first_name text · @last_name text · @date_of_birth date · @timezone text · @attributes text (JSON) · @version integer
+--   @id uuid · @first_name text · @last_name text · @date_of_birth date · @timezone text · @attributes text (JSON)
+--   @version integer
 -- Returns the row, or none.
 UPDATE :"schema".users u
 SET first_name = @first_name,
