@@ -74,7 +74,7 @@ type outlet struct {
 
 // Claim claims at most as many events as the stream has space for.
 func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
-	room, err := o.room(ctx)
+	room, err := o.space(ctx)
 	if err != nil {
 		return almanac.ClaimResult{}, notClaimed{err}
 	}
@@ -99,11 +99,11 @@ func (o *outlet) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Cla
 	return claim, nil
 }
 
-// room returns the space in the stream. It waits up to roomWait until there is some.
-func (o *outlet) room(ctx context.Context) (int, error) {
+// space returns the space in the stream. It waits up to roomWait until there is some.
+func (o *outlet) space(ctx context.Context) (int, error) {
 	late := time.After(roomWait)
 	for {
-		room, err := o.line.room(ctx)
+		room, err := o.line.space(ctx)
 		if err != nil || room > 0 {
 			return room, err
 		}

@@ -96,11 +96,11 @@ func ExampleWorker() {
 // Every setting that is out of bounds is reported.
 func ExampleSettings() {
 	onStream(func(_ context.Context, s almanacjetstream.Settings) {
-		s.Out, s.Replicas = 20_000, -1
+		s.MaxWaiting, s.Replicas = 20_000, -1
 		_, err := almanacjetstream.NewDispatcher(s)
 		fmt.Println(err)
 	})
 	// Output:
 	// almanacjetstream: -1 replicas are not 1 to 5
-	// almanacjetstream: 20000 messages out are not 1 to 10000
+	// almanacjetstream: 20000 waiting messages are not 1 to 10000
 }

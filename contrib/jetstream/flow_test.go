@@ -152,7 +152,7 @@ func TestNothingIsClaimedWhileTheStreamIsUnavailable(t *testing.T) {
 func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.settings.Out = 4
+	s.settings.MaxWaiting = 4
 	events := s.due(10)
 	s.dispatch(almanac.WithWorkers(3))
 	s.eventually(func() bool { return s.inStream() >= 4 }, "as many as may be out")
@@ -318,9 +318,9 @@ func TestGarbageIsDropped(t *testing.T) {
 
 func TestRefusesBadSettings(t *testing.T) {
 	t.Parallel()
-	bad := almanacjetstream.Settings{Stream: "a b", Prefix: "a..b", Replicas: 6, Out: -1, Lease: time.Second}
+	bad := almanacjetstream.Settings{Stream: "a b", Prefix: "a..b", Replicas: 6, MaxWaiting: -1, Lease: time.Second}
 	for _, problem := range []string{
-		"JetStream is nil", `"a b" is not a stream name`, `"a..b" is not a subject`, "6 replicas", "-1 messages", "repository is nil", "registry is nil", "lease of 1s",
+		"JetStream is nil", `"a b" is not a stream name`, `"a..b" is not a subject`, "6 replicas", "-1 waiting messages", "repository is nil", "registry is nil", "lease of 1s",
 	} {
 		_, err := almanacjetstream.NewDispatcher(bad)
 		require.ErrorContains(t, err, problem)

@@ -113,8 +113,8 @@ func (l *line) forget() {
 	clear(l.consumers)
 }
 
-// room returns how many more messages may be published.
-func (l *line) room(ctx context.Context) (int, error) {
+// space returns how many more messages may be published.
+func (l *line) space(ctx context.Context) (int, error) {
 	s, err := l.known(ctx)
 	if err != nil {
 		return 0, err
@@ -127,7 +127,7 @@ func (l *line) room(ctx context.Context) (int, error) {
 	if err := checkStream(info.Config); err != nil { // it may have been changed
 		return 0, err
 	}
-	return l.Out - int(min(info.State.Msgs, maxOut)), nil
+	return l.MaxWaiting - int(min(info.State.Msgs, limitOfMaxWaiting)), nil
 }
 
 // publish stores a claimed event in the stream.

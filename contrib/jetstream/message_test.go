@@ -75,9 +75,9 @@ func TestTheStreamRefusesOnlyRepeatsOfOneClaim(t *testing.T) {
 	require.NoError(t, err)
 	l := newLine(settings)
 	o := &outlet{Repository: notes, line: l}
-	room, err := l.room(t.Context())
+	space, err := l.space(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, defaultOut, room)
+	require.Equal(t, defaultMaxWaiting, space)
 
 	e := almanactest.Event(time.Now(), almanactest.InStatus(almanac.Processing))
 	again := e
@@ -85,9 +85,9 @@ func TestTheStreamRefusesOnlyRepeatsOfOneClaim(t *testing.T) {
 	for _, one := range []almanac.Event{e, e, again, e} {
 		require.NoError(t, o.publishing(nil).Deliver(t.Context(), almanac.Delivery{Event: one}))
 	}
-	room, err = l.room(t.Context())
+	space, err = l.space(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, defaultOut-2, room, "each claim is there once")
+	require.Equal(t, defaultMaxWaiting-2, space, "each claim is there once")
 	require.NoError(t, o.renewWaiting(t.Context()))
 	require.ElementsMatch(t, []uuid.UUID{e.LeaseToken, again.LeaseToken}, notes.tokens)
 

@@ -33,10 +33,11 @@ type Settings struct {
 	Prefix string
 	// Replicas is how many servers store the stream when it is created; default 1.
 	Replicas int
-	// Out is about how many messages may wait in the stream, 1 to 10,000; default 1,000. At
-	// that number nothing is claimed. The events that a dispatcher has claimed and not yet
-	// published come on top, up to its [almanac.WithWorkers].
-	Out int
+	// MaxWaiting is the number of messages that may wait in the stream, 1 to 10,000; the
+	// default is 1,000. At that number dispatchers claim nothing. The number can be exceeded
+	// by the events that each dispatcher has claimed and not yet published, which are at
+	// most its [almanac.WithWorkers].
+	MaxWaiting int
 	// Lease is how long an event is held before other processes may release it. It is
 	// extended while the event waits in the stream and while it is delivered. It is also
 	// how long a worker may keep a message without accepting it, before another worker gets
@@ -49,8 +50,8 @@ type Settings struct {
 }
 
 const (
-	defaultOut = 1000
-	maxOut     = 10_000 // each dispatcher reads each message three times in a lease
+	defaultMaxWaiting = 1000
+	limitOfMaxWaiting = 10_000 // each dispatcher reads each message three times in a lease
 )
 
 // checked returns s with its defaults, and every complaint about it. The scheduler makes
@@ -65,8 +66,8 @@ func (s Settings) checked() (Settings, error) {
 	if s.Replicas == 0 {
 		s.Replicas = 1
 	}
-	if s.Out == 0 {
-		s.Out = defaultOut
+	if s.MaxWaiting == 0 {
+		s.MaxWaiting = defaultMaxWaiting
 	}
 	if s.Lease == 0 {
 		s.Lease = time.Minute
@@ -85,7 +86,7 @@ func (s Settings) checked() (Settings, error) {
 	refuse(strings.ContainsAny(s.Stream, " \t\r\n.*>/\\"), "%q is not a stream name", s.Stream)
 	refuse(badSubject(s.Prefix), "prefix %q is not a subject", s.Prefix)
 	refuse(s.Replicas < 1 || s.Replicas > 5, "%d replicas are not 1 to 5", s.Replicas)
-	refuse(s.Out < 1 || s.Out > maxOut, "%d messages out are not 1 to %d", s.Out, maxOut)
+	refuse(s.MaxWaiting < 1 || s.MaxWaiting > limitOfMaxWaiting, "%d waiting messages are not 1 to %d", s.MaxWaiting, limitOfMaxWaiting)
 	return s, errors.Join(errs...)
 }
 
