@@ -60,7 +60,7 @@ func WithLiveness(alive func(context.Context) error) Option {
 // the host's own, or [NoAuthentication].
 //
 // Under [NoAuthentication] a request is answered 421 unless its Host header names localhost
-// or a loopback address: see [NoAuthentication.Answers].
+// or a loopback address: see [NoAuthentication.AllowsHost].
 //
 // Every request has ten seconds. Slow clients must be bounded by the server: see [Server].
 //

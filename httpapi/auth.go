@@ -22,7 +22,7 @@ type Authenticator interface {
 // NoAuthentication lets in every request for localhost or a loopback address. It is for
 // servers that only the host's own programs can reach, such as those that listen on
 // loopback. A request with any other Host header is answered 421, because it may come from
-// a web page in a browser on this machine: see [NoAuthentication.Answers].
+// a web page in a browser on this machine: see [NoAuthentication.AllowsHost].
 type NoAuthentication struct {
 	// Hosts are further names and addresses, without ports, under which programs reach the
 	// server. None of them may be a name whose address someone else can set.

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Answers reports whether a request with the given Host header is answered. It accepts
+// AllowsHost reports whether a request with the given Host header is accepted. It allows
 // localhost and loopback addresses, with any port, and the names of Hosts.
-func (n NoAuthentication) Answers(host string) bool {
+func (n NoAuthentication) AllowsHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -29,7 +29,7 @@ func (n NoAuthentication) Answers(host string) bool {
 // page whose host name resolves to this machine could read and write everything (DNS
 // rebinding): a browser takes both for one origin.
 func (a *api) misdirected(r *http.Request) error {
-	if none, ok := a.auth.(NoAuthentication); ok && !none.Answers(r.Host) {
+	if none, ok := a.auth.(NoAuthentication); ok && !none.AllowsHost(r.Host) {
 		return newProblem(http.StatusMisdirectedRequest, "without authentication only localhost and loopback addresses are answered")
 	}
 	return nil

@@ -30,9 +30,9 @@ var (
 	// time.
 	ErrUnsettled = errors.New("engine: results given up")
 
-	// ErrNotAsked is matched by the error of Run under Settings.Once when the store did not
+	// ErrUnavailable is matched by the error of Run under Settings.Once when the store did not
 	// answer.
-	ErrNotAsked = errors.New("engine: the store does not answer")
+	ErrUnavailable = errors.New("engine: the store does not answer")
 )
 
 // Engine claims items of type T when they are due, does each in a goroutine of its own, and
@@ -172,7 +172,7 @@ type Settings struct {
 	// item is settled, or others hold the items that are due. Ahead is not used.
 	//
 	// When Claim or Until fails five times in a row, Run ends with an error that matches
-	// ErrNotAsked. When results were discarded at any time, the error of Run matches
+	// ErrUnavailable. When results were discarded at any time, the error of Run matches
 	// ErrUnsettled.
 	Once bool
 }

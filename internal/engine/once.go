@@ -106,6 +106,6 @@ func (c *claimer[T, R, K]) hasFailed(failures int, err error) bool {
 	if !c.r.Settings.Once || failures < onceFailures {
 		return false
 	}
-	c.err = fmt.Errorf("%w: %w", ErrNotAsked, err)
+	c.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	return true
 }

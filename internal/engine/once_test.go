@@ -128,8 +128,8 @@ func TestOnceEndsWhenTheStoreDoesNotAnswer(t *testing.T) {
 
 				err := s.once().Run(t.Context())
 
-				if !errors.Is(err, engine.ErrNotAsked) || !errors.Is(err, errStore) {
-					t.Errorf("Run = %v, want ErrNotAsked and the store's", err)
+				if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, errStore) {
+					t.Errorf("Run = %v, want ErrUnavailable and the store's", err)
 				}
 				if s.held != 0 || len(s.waiting)+s.done() != 1 {
 					t.Errorf("%d held, %d waiting, %d done: claimed items were not finished", s.held, len(s.waiting), s.done())
