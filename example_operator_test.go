@@ -22,7 +22,7 @@ func greeter(users ...string) (almanac.Scheduler, []almanac.Event) {
 	if err != nil {
 		panic(err)
 	}
-	var owed []almanac.Event
+	var pending []almanac.Event
 	for _, name := range users {
 		enrolment, err := scheduler.CreateUser(context.Background(), almanac.Profile{
 			FirstName: name, LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London",
@@ -30,16 +30,16 @@ func greeter(users ...string) (almanac.Scheduler, []almanac.Event) {
 		if err != nil {
 			panic(err)
 		}
-		owed = append(owed, enrolment.Events...)
+		pending = append(pending, enrolment.Events...)
 	}
-	return scheduler, owed
+	return scheduler, pending
 }
 
 // A user whose event is cancelled this year is greeted next year.
 func ExampleOperator_Cancel() {
-	scheduler, owed := greeter("Ada")
+	scheduler, pending := greeter("Ada")
 
-	cancelled, err := scheduler.Cancel(context.Background(), owed[0].ID, almanac.CancelOptions{Reason: "asked not to be greeted"})
+	cancelled, err := scheduler.Cancel(context.Background(), pending[0].ID, almanac.CancelOptions{Reason: "asked not to be greeted"})
 	if err != nil {
 		panic(err)
 	}
@@ -52,14 +52,14 @@ func ExampleOperator_Cancel() {
 
 // RunNow makes an event due at once. The event and its key stay the same.
 func ExampleOperator_RunNow() {
-	scheduler, owed := greeter("Ada")
+	scheduler, pending := greeter("Ada")
 
-	now, err := scheduler.RunNow(context.Background(), owed[0].ID)
+	now, err := scheduler.RunNow(context.Background(), pending[0].ID)
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(now.OccurrenceKey, "is due at", now.Due.Format(time.DateTime), "UTC,", now.Wall.Clock, "in London")
-	fmt.Println(now.IdempotencyKey == owed[0].IdempotencyKey)
+	fmt.Println(now.IdempotencyKey == pending[0].IdempotencyKey)
 	// Output:
 	// 2026 is due at 2026-06-01 00:00:30 UTC, 01:00:30 in London
 	// true
@@ -68,8 +68,8 @@ func ExampleOperator_RunNow() {
 // A failed event is repeated by a new event with the same key, once.
 func ExampleOperator_Requeue() {
 	ctx := context.Background()
-	scheduler, owed := greeter("Ada")
-	cancelled, err := scheduler.Cancel(ctx, owed[0].ID, almanac.CancelOptions{Reason: "by mistake"})
+	scheduler, pending := greeter("Ada")
+	cancelled, err := scheduler.Cancel(ctx, pending[0].ID, almanac.CancelOptions{Reason: "by mistake"})
 	if err != nil {
 		panic(err)
 	}

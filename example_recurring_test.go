@@ -19,7 +19,7 @@ func ExampleRecurring() {
 		Rule: func(u almanac.User) (calendar.Recurrence, error) {
 			var wants struct{ Digest bool }
 			if err := json.Unmarshal(u.Attributes, &wants); err != nil || !wants.Digest {
-				return nil, err // no recurrence: owed none
+				return nil, err // no recurrence: no event
 			}
 			return calendar.Weekly{On: []time.Weekday{time.Monday}, At: calendar.Clock{Hour: 8}}, nil
 		},

@@ -15,15 +15,15 @@ import (
 // stored stores a user with events that are due at an instant.
 func stored(r almanac.Repository, due ...time.Time) (almanac.User, []almanac.Event) {
 	u := almanactest.User(almanactest.LivingIn("Europe/London"))
-	var owed []almanac.Event
+	var pending []almanac.Event
 	for _, at := range due {
-		owed = append(owed, almanactest.Event(at, almanactest.For(u), almanactest.DueIn(0)))
+		pending = append(pending, almanactest.Event(at, almanactest.For(u), almanactest.DueIn(0)))
 	}
-	u, owed, err := almanactest.CreateUser(context.Background(), r, u, owed...)
+	u, pending, err := almanactest.CreateUser(context.Background(), r, u, pending...)
 	if err != nil {
 		panic(err)
 	}
-	return u, owed
+	return u, pending
 }
 
 // claimAll asks for all due birthdays.
@@ -43,9 +43,9 @@ func ExampleRepository() {
 func ExampleEventRepository() {
 	ctx := context.Background()
 	repository := almanactest.NewRepository(func() time.Time { return spring })
-	_, owed := stored(repository, spring)
+	_, pending := stored(repository, spring)
 	var r almanac.EventRepository = repository
-	e := must(r.Event(ctx, owed[0].ID))
+	e := must(r.Event(ctx, pending[0].ID))
 	claimed := must(e.Claim(uuid.New()))
 	claimed = must(r.Update(ctx, claimed, e.Version))
 	fmt.Println(claimed.Status, "at version", claimed.Version)
@@ -95,8 +95,8 @@ func ExampleEdit() {
 		u, err := r.User.Edit(almanac.ProfileChange{FirstName: &name}, r.Now)
 		return almanac.Edit{User: &u, Removed: r.Pending}, err
 	}))
-	fmt.Println(edit.User.Name(), "at version", edit.User.Version, "is not owed", edit.Removed[0].Type)
-	// Output: Augusta Lovelace at version 2 is not owed BIRTHDAY
+	fmt.Println(edit.User.Name(), "at version", edit.User.Version, "loses the event", edit.Removed[0].Type)
+	// Output: Augusta Lovelace at version 2 loses the event BIRTHDAY
 }
 
 // hostsOwn is a repository in a transaction of the host.

@@ -123,11 +123,11 @@ func ExamplePage() {
 	ctx, now := context.Background(), time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 	repository := almanactest.NewRepository(func() time.Time { return now })
 	ada := almanactest.User()
-	var owed []almanac.Event
+	var stored []almanac.Event
 	for day := range 5 {
-		owed = append(owed, almanactest.Event(now, almanactest.For(ada), almanactest.DueIn(time.Duration(day)*24*time.Hour)))
+		stored = append(stored, almanactest.Event(now, almanactest.For(ada), almanactest.DueIn(time.Duration(day)*24*time.Hour)))
 	}
-	if _, _, err := almanactest.CreateUser(ctx, repository, ada, owed...); err != nil {
+	if _, _, err := almanactest.CreateUser(ctx, repository, ada, stored...); err != nil {
 		panic(err)
 	}
 

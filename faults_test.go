@@ -152,7 +152,7 @@ func TestFaultsLoseNothingAndRepeatOnlyWhatTheyInterrupt(t *testing.T) {
 	t.Log(met)
 }
 
-// name is how an occurrence is owed.
+// name identifies an occurrence.
 func name(e almanac.Event) string { return e.UserID.String() + " " + e.OccurrenceKey }
 
 // look checks what must hold at every moment.
@@ -213,7 +213,7 @@ func (s *stage) check(t *testing.T) {
 		s.complain("I1: %d events of %d people, want %d of each of %d", len(rows), len(users), len(s.keys), s.People)
 	}
 	s.checkDeliveries(rows)
-	s.checkTold(rows)
+	s.checkNotices(rows)
 	s.checkLeases(t)
 }
 
@@ -246,15 +246,15 @@ func (s *stage) checkDeliveries(rows map[string]almanac.Event) {
 	}
 }
 
-// checkTold checks that whoever ended an event had claimed it last, and that its end
+// checkNotices checks that whoever ended an event had claimed it last, and that its end
 // was told once, as it is stored.
-func (s *stage) checkTold(rows map[string]almanac.Event) {
+func (s *stage) checkNotices(rows map[string]almanac.Event) {
 	holder, ended := make(map[string]int), make(map[string]int)
-	for _, told := range s.told {
-		e := told.Event
-		switch told.Kind {
+	for _, notice := range s.notices {
+		e := notice.Event
+		switch notice.Kind {
 		case almanac.EventClaimed:
-			holder[name(e)] = told.process
+			holder[name(e)] = notice.process
 			if e.UpdatedAt.Before(e.Due) {
 				s.complain("I6: %s was claimed %v early", name(e), e.Due.Sub(e.UpdatedAt))
 			}
@@ -263,8 +263,8 @@ func (s *stage) checkTold(rows map[string]almanac.Event) {
 			if !same(e, rows[name(e)]) {
 				s.complain("I11: told of %+v, stored is %+v", e, rows[name(e)])
 			}
-			if by, held := holder[name(e)]; !held || by != told.process {
-				s.complain("I2: %s was ended by process %d, and claimed last by %d", name(e), told.process, by)
+			if by, held := holder[name(e)]; !held || by != notice.process {
+				s.complain("I2: %s was ended by process %d, and claimed last by %d", name(e), notice.process, by)
 			}
 		default:
 		}
@@ -293,9 +293,9 @@ func (s *stage) silenced() bool {
 // checkLeases checks that no lease is left of the claims that anybody heard of.
 func (s *stage) checkLeases(t *testing.T) {
 	var tokens []uuid.UUID
-	for _, told := range s.told {
-		if told.Kind == almanac.EventClaimed {
-			tokens = append(tokens, told.Event.LeaseToken)
+	for _, notice := range s.notices {
+		if notice.Kind == almanac.EventClaimed {
+			tokens = append(tokens, notice.Event.LeaseToken)
 		}
 	}
 	held, err := s.repository.Renew(t.Context(), tokens, faultLease)
@@ -326,8 +326,8 @@ const (
 // jump is a jump of the repository's clock.
 type jump struct{ At, By time.Duration }
 
-// course is what happens to a few users and the processes that deliver what they are
-// owed, in virtual time.
+// course is what happens, in virtual time, to a few users and the processes that deliver
+// their events.
 type course struct {
 	Slots, People, Count int
 	Interval             time.Duration
@@ -383,7 +383,7 @@ type stage struct {
 	arrived    int
 	ledger     []almanac.Delivery // what was accepted
 	sent       []almanac.Delivery // everything else too
-	told       []telling
+	notices    []notified
 	started    int
 	processes  []*member
 	bit        map[fault]int
@@ -392,8 +392,8 @@ type stage struct {
 	running    sync.WaitGroup
 }
 
-// telling is a notice, and which process was told.
-type telling struct {
+// notified is a notice, and which process was told.
+type notified struct {
 	process int
 	almanac.Notice
 }
@@ -428,7 +428,7 @@ func (c course) live(t *testing.T) *stage {
 		s.seconds, s.keys = append(s.seconds, due), append(s.keys, due.Format("2006-01-02T15:04:05"))
 	}
 	for range c.People {
-		owe(t, s.repository, s.handler(nil))
+		storeEvent(t, s.repository, s.handler(nil))
 	}
 	for _, j := range c.Jumps {
 		time.AfterFunc(j.At, func() {
@@ -461,7 +461,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// handler is what is owed to users, as a process delivers it.
+// handler plans and delivers the events of users.
 func (s *stage) handler(f *faulty) series {
 	return series{
 		Execution: almanac.Execution{
@@ -517,16 +517,16 @@ func (s *stage) begin(t *testing.T) {
 		faults = s.Processes[n]
 	}
 	f := newFaulty(s.repository, s.start, faults...)
-	hear := almanac.ObserverFunc(func(_ context.Context, told almanac.Notice) {
+	observe := almanac.ObserverFunc(func(_ context.Context, notice almanac.Notice) {
 		if f.isDead() {
 			return
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.told = append(s.told, telling{n, told})
+		s.notices = append(s.notices, notified{n, notice})
 	})
 	registry, err := almanac.NewRegistry(s.handler(f))
-	scheduler, errScheduler := almanac.NewScheduler(f, registry, almanac.WithObserver(hear), almanac.WithWorkers(s.Slots),
+	scheduler, errScheduler := almanac.NewScheduler(f, registry, almanac.WithObserver(observe), almanac.WithWorkers(s.Slots),
 		almanac.WithLease(faultLease), almanac.WithSweep(faultSweep), almanac.WithDrain(time.Minute),
 		almanac.WithLookAhead(0)) // what is claimed is due, as the invariants of the stage have it
 	if err = errors.Join(err, errScheduler); err != nil {

@@ -299,7 +299,7 @@ func TestAnniversaryRefusesInvalidDates(t *testing.T) {
 }
 
 // Attributes that no constructor let through are an error too, not a user who is
-// owed nothing.
+// without events.
 func TestAnniversaryRefusesAttributesThatAreNotAnObject(t *testing.T) {
 	t.Parallel()
 

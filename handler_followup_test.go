@@ -48,7 +48,7 @@ func TestFollowUpsAreStoredWithTheOutcome(t *testing.T) {
 				require.Equal(t, almanac.Completed, ended.Status)
 				return []almanac.FollowUp{{"QUESTION", calendar.Occurrence{Key: "how-was-" + ended.OccurrenceKey, Wall: asked}}}, nil
 			}
-			owed := owe(t, w.store, digest.series)
+			stored := storeEvent(t, w.store, digest.series)
 
 			scheduler := w.runAll(t, []almanac.EventHandler{digest, question{}})
 
@@ -57,20 +57,20 @@ func TestFollowUpsAreStoredWithTheOutcome(t *testing.T) {
 			require.NoError(t, w.stop())
 			require.Equal(t, "DIGEST", successor.Type)
 			require.Equal(t, "QUESTION", follows.Type)
-			require.Equal(t, "how-was-"+owed.OccurrenceKey, follows.OccurrenceKey, "as the handler gave it")
-			require.Equal(t, almanac.Origin{Kind: almanac.OriginFollowUp, From: owed.ID}, follows.Origin)
+			require.Equal(t, "how-was-"+stored.OccurrenceKey, follows.OccurrenceKey, "as the handler gave it")
+			require.Equal(t, almanac.Origin{Kind: almanac.OriginFollowUp, From: stored.ID}, follows.Origin)
 			require.Equal(t, asked, follows.Wall)
 			require.Equal(t, w.event(t, follows), follows)
-			user, err := w.store.User(t.Context(), owed.UserID)
+			user, err := w.store.User(t.Context(), stored.UserID)
 			require.NoError(t, err)
-			require.JSONEq(t, `{"key": "how-was-`+owed.OccurrenceKey+`", "name": "`+user.FirstName+`"}`, string(follows.Payload))
+			require.JSONEq(t, `{"key": "how-was-`+stored.OccurrenceKey+`", "name": "`+user.FirstName+`"}`, string(follows.Payload))
 
-			moved, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{Timezone: ptr("Pacific/Kiritimati"), FirstName: ptr("Augusta")})
+			moved, err := scheduler.UpdateUser(t.Context(), stored.UserID, almanac.ProfileChange{Timezone: ptr("Pacific/Kiritimati"), FirstName: ptr("Augusta")})
 			require.NoError(t, err)
 			require.Len(t, moved.Moved, 1, "at the same wall time in the new zone")
 			is := moved.Moved[0]
 			require.Equal(t, []any{follows.ID, follows.OccurrenceKey, follows.Wall, "Pacific/Kiritimati"}, []any{is.ID, is.OccurrenceKey, is.Wall, is.Zone})
-			require.JSONEq(t, `{"key": "how-was-`+owed.OccurrenceKey+`", "name": "Augusta"}`, string(is.Payload))
+			require.JSONEq(t, `{"key": "how-was-`+stored.OccurrenceKey+`", "name": "Augusta"}`, string(is.Payload))
 		})
 	}
 }
@@ -92,7 +92,7 @@ func TestASkippedFollowUpIsRemoved(t *testing.T) {
 				never := calendar.Occurrence{Key: "a", Wall: change.From(), Policies: calendar.Policies{Gap: calendar.GapSkip}}
 				return []almanac.FollowUp{{"QUESTION", never}}, nil
 			}
-			owed := owe(t, w.store, digest.series)
+			stored := storeEvent(t, w.store, digest.series)
 			scheduler := w.runAll(t, []almanac.EventHandler{digest, question{}})
 			w.await(t, almanac.EventCompleted)
 			w.await(t, almanac.EventCreated)
@@ -100,7 +100,7 @@ func TestASkippedFollowUpIsRemoved(t *testing.T) {
 			require.NoError(t, w.stop())
 			require.Equal(t, "QUESTION", follows.Type)
 
-			moved, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{Timezone: ptr("Europe/Berlin")})
+			moved, err := scheduler.UpdateUser(t.Context(), stored.UserID, almanac.ProfileChange{Timezone: ptr("Europe/Berlin")})
 
 			require.NoError(t, err)
 			require.Len(t, moved.Removed, 1)
@@ -122,7 +122,7 @@ func TestAFollowUpHasNoSuccessor(t *testing.T) {
 					{"QUESTION", calendar.Occurrence{Key: "a", Wall: at, Zone: utc}}, {"QUESTION", calendar.Occurrence{Key: "b", Wall: at, Zone: utc}},
 				}, nil
 			}
-			owe(t, w.store, digest.series)
+			storeEvent(t, w.store, digest.series)
 
 			w.runAll(t, []almanac.EventHandler{digest, question{}}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
 
@@ -163,14 +163,14 @@ func TestAnOutcomeIsStoredWhenFollowFails(t *testing.T) {
 				t.Parallel()
 				w, r := openOn(repository(t)), new(receiver)
 				digest := party{series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}, follow}
-				owed := owe(t, w.store, digest.series)
+				stored := storeEvent(t, w.store, digest.series)
 
 				w.runAll(t, []almanac.EventHandler{digest, question{}})
 
 				w.await(t, almanac.EventCompleted)
 				w.await(t, almanac.EventCreated)
 				require.NoError(t, w.stop())
-				require.Equal(t, almanac.Completed, w.event(t, owed).Status)
+				require.Equal(t, almanac.Completed, w.event(t, stored).Status)
 				require.Len(t, w.all(t), 2, "the series goes on")
 			})
 		}

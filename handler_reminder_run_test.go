@@ -205,7 +205,7 @@ func TestADeliveredReminderIsNotRepeated(t *testing.T) {
 	earlier, later := calendar.WallTimeOf(given.Labelled().Add(-time.Hour)), calendar.WallTimeOf(given.Labelled().Add(time.Hour))
 	p := diary{"tea": {At: given}, "wine": {At: given}}.profile(t)
 	p.Timezone = "Asia/Tokyo"
-	owed := w.remind(t, p)["tea"]
+	planned := w.remind(t, p)["tea"]
 	scheduler := w.run(t, almanac.Reminder{}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
 	w.await(t, almanac.EventCompleted)
 	w.await(t, almanac.EventCompleted)
@@ -224,7 +224,7 @@ func TestADeliveredReminderIsNotRepeated(t *testing.T) {
 		{"others are their own, whatever their names", diary{"cake": {At: given}, "zoo": {At: given}}.merge(t), []string{"cake", "zoo"}},
 		{"set for a time after that", diary{"tea": {At: later}}.merge(t), []string{"tea"}},
 	} {
-		result, err := scheduler.UpdateUser(t.Context(), owed.UserID, step.change)
+		result, err := scheduler.UpdateUser(t.Context(), planned.UserID, step.change)
 		require.NoError(t, err, step.what)
 		require.ElementsMatch(t, step.added, names(result.Added), step.what)
 		require.Empty(t, result.Skipped, step.what)
@@ -232,7 +232,7 @@ func TestADeliveredReminderIsNotRepeated(t *testing.T) {
 	require.Len(t, r.deliveries(), 2)
 	stored := w.all(t)
 	require.Len(t, stored, 5)
-	require.NotEqual(t, owed.IdempotencyKey, byName(stored)["tea"].IdempotencyKey)
+	require.NotEqual(t, planned.IdempotencyKey, byName(stored)["tea"].IdempotencyKey)
 }
 
 // The engine sleeps for an hour when it knows of nothing; moving an appointment
@@ -242,13 +242,13 @@ func TestAMovedReminderIsDeliveredAtItsNewTimeOnly(t *testing.T) {
 	w, r := open(t), new(receiver)
 	overdue := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
 	next := overdue.AddDate(1, 0, 0)
-	owed := w.remind(t, diary{"postponed": at(t, overdue, "Not now"), "advanced": at(t, next, "Soon"), "on time": at(t, overdue, "Now")}.profile(t))
-	userID := owed["on time"].UserID
+	planned := w.remind(t, diary{"postponed": at(t, overdue, "Not now"), "advanced": at(t, next, "Soon"), "on time": at(t, overdue, "Now")}.profile(t))
+	userID := planned["on time"].UserID
 	_, err := w.scheduler(t, almanac.Reminder{}).UpdateUser(t.Context(), userID, diary{"postponed": at(t, next, "Not now")}.merge(t))
 	require.NoError(t, err)
 
 	scheduler := w.run(t, almanac.Reminder{}, almanac.WithDeliverer(almanac.ChannelWebhook, r), almanac.WithPoll(time.Hour))
-	require.Equal(t, owed["on time"].ID, w.await(t, almanac.EventCompleted).ID)
+	require.Equal(t, planned["on time"].ID, w.await(t, almanac.EventCompleted).ID)
 	soon := time.Now().UTC().Truncate(time.Second).Add(3 * time.Second)
 	result, err := scheduler.UpdateUser(t.Context(), userID, diary{"advanced": at(t, soon, "Soon")}.merge(t))
 	require.NoError(t, err)
@@ -256,12 +256,12 @@ func TestAMovedReminderIsDeliveredAtItsNewTimeOnly(t *testing.T) {
 	done := w.await(t, almanac.EventCompleted)
 	require.NoError(t, w.stop())
 
-	require.Equal(t, owed["advanced"].ID, done.ID)
-	require.Equal(t, owed["advanced"].IdempotencyKey, done.IdempotencyKey)
+	require.Equal(t, planned["advanced"].ID, done.ID)
+	require.Equal(t, planned["advanced"].IdempotencyKey, done.IdempotencyKey)
 	require.Equal(t, soon, done.Due)
 	require.False(t, done.ExecutedAt.Before(soon), "never early")
 	require.Len(t, r.deliveries(), 2)
-	require.Equal(t, almanac.Pending, w.event(t, owed["postponed"]).Status)
+	require.Equal(t, almanac.Pending, w.event(t, planned["postponed"]).Status)
 }
 
 func TestUpdateUserLeavesAReminderInFlight(t *testing.T) {
@@ -279,7 +279,7 @@ func TestUpdateUserLeavesAReminderInFlight(t *testing.T) {
 			t.Parallel()
 			w := open(t)
 			overdue := next.AddDate(-1, 0, 0).Add(-time.Minute)
-			owed := w.remind(t, diary{"given": at(t, overdue, "Once"), "other": at(t, next, "Other")}.profile(t))
+			planned := w.remind(t, diary{"given": at(t, overdue, "Once"), "other": at(t, next, "Other")}.profile(t))
 			begun, finish := make(chan struct{}), make(chan struct{})
 			slow := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
 				close(begun)
@@ -289,23 +289,23 @@ func TestUpdateUserLeavesAReminderInFlight(t *testing.T) {
 			scheduler := w.run(t, almanac.Reminder{}, almanac.WithDeliverer(almanac.ChannelWebhook, slow))
 			<-begun
 
-			result, err := scheduler.UpdateUser(t.Context(), owed["given"].UserID, diary{"given": tt.now}.merge(t))
+			result, err := scheduler.UpdateUser(t.Context(), planned["given"].UserID, diary{"given": tt.now}.merge(t))
 			close(finish)
 
 			require.NoError(t, err)
-			require.Equal(t, []uuid.UUID{owed["given"].ID}, result.Skipped)
+			require.Equal(t, []uuid.UUID{planned["given"].ID}, result.Skipped)
 			require.Empty(t, result.Added, "its successor, if any, comes when it ends")
 			require.Empty(t, result.Removed)
 			require.Equal(t, []string{"other"}, names(result.Refreshed))
 			done := w.await(t, almanac.EventCompleted)
-			require.Equal(t, owed["given"].ID, done.ID)
+			require.Equal(t, planned["given"].ID, done.ID)
 			require.JSONEq(t, `{"name": "given", "message": "Once"}`, string(done.Payload), "as it was claimed")
 			if tt.successor {
 				require.Equal(t, next, w.await(t, almanac.EventCreated).Due)
 			}
 			require.NoError(t, w.stop())
 			require.Equal(t, tt.successor, len(w.all(t)) == 3)
-			result, err = scheduler.Reschedule(t.Context(), owed["given"].UserID)
+			result, err = scheduler.Reschedule(t.Context(), planned["given"].UserID)
 			require.NoError(t, err)
 			require.Empty(t, result.Added)
 			require.Empty(t, result.Skipped)
@@ -364,8 +364,8 @@ func TestScheduleAddsTheMissingSeriesOnly(t *testing.T) {
 	w := open(t)
 	overdue := time.Now().UTC().Truncate(time.Second).Add(-time.Minute)
 	next := overdue.AddDate(1, 0, 0)
-	owed := w.remind(t, diary{"claimed": at(t, overdue, "In flight"), "pending": at(t, next, "Here")}.profile(t))
-	userID := owed["pending"].UserID
+	planned := w.remind(t, diary{"claimed": at(t, overdue, "In flight"), "pending": at(t, next, "Here")}.profile(t))
+	userID := planned["pending"].UserID
 	_, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeReminder}, Limit: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	// A program that knows nothing of reminders changes what they are made from.

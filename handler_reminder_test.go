@@ -109,7 +109,7 @@ func TestReminderPlansEachAppointmentUnderItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	want := []struct{ key, zone, due, payload string }{ // in the order of names; the one that is past is owed no more
+	want := []struct{ key, zone, due, payload string }{ // in the order of names; the past appointment has no event
 		{"call 2027-03-15T09:00:00", "Europe/London", "2027-03-15T09:00:00Z", `{"name":"call","message":"Ring the bank"}`},
 		{"dentist 2027-03-15T09:00:00", "Europe/London", "2027-03-15T09:00:00Z", `{"name":"dentist","message":"Brush your teeth"}`},
 		{"flight 2027-03-15T09:00:00", "Asia/Tokyo", "2027-03-15T00:00:00Z", `{"name":"flight","message":"To the gate"}`},

@@ -158,7 +158,7 @@ func TestCatchUpDecidesWhatIsDeliveredAfterADowntime(t *testing.T) {
 				t.Parallel()
 				w, r := openOn(repository(t)), new(receiver)
 				handler := series{Execution: almanac.Execution{CatchUpPolicy: tt.policy}, eventType: "DIGEST", seconds: aDay(), execute: r.Deliver}
-				owe(t, w.store, handler)
+				storeEvent(t, w.store, handler)
 
 				w.run(t, handler)
 				for next := (almanac.Event{}); !next.Due.Equal(handler.seconds[24]); {
@@ -266,8 +266,8 @@ func TestSkipOlderAppliesOnlyBeforeTheFirstAttempt(t *testing.T) {
 			w, r := openOn(repository(t)), new(receiver)
 			handler := series{Execution: soon, eventType: "DIGEST", seconds: ago(2 * time.Hour), execute: r.Deliver}
 			handler.CatchUpPolicy.SkipOlder = time.Hour
-			owed := owe(t, w.store, handler)
-			claimed, err := owed.Claim(owed.ID)
+			planned := storeEvent(t, w.store, handler)
+			claimed, err := planned.Claim(planned.ID)
 			require.NoError(t, err)
 			claimed, err = w.store.Update(t.Context(), claimed, 1)
 			require.NoError(t, err)

@@ -64,23 +64,23 @@ func executions(t *testing.T, level slog.Level, observed bool) (almanac.Event, *
 		options = append(options, almanac.WithObserver(almanac.LogObserver(book.at(level))))
 	}
 	rehearsal := almanactest.Rehearse(t, registry, options...)
-	owed := owe(t, rehearsal.Repository, handler)
+	pending := storeEvent(t, rehearsal.Repository, handler)
 	rehearsal.For(time.Hour)
-	return owed, book
+	return pending, book
 }
 
 func TestALogObserverWritesClaimsAndExecutionsAtInfo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		owed, book := executions(t, slog.LevelDebug, true)
+		pending, book := executions(t, slog.LevelDebug, true)
 
-		due := owed.Due.Format(time.RFC3339Nano)
+		due := pending.Due.Format(time.RFC3339Nano)
 		claimed := book.about(t, "event.claimed")
 		require.Len(t, claimed, 2)
-		require.Equal(t, lineOf("INFO", "event.claimed", owed, map[string]any{"target_timestamp_utc": due, "version": 2.}), claimed[0])
+		require.Equal(t, lineOf("INFO", "event.claimed", pending, map[string]any{"target_timestamp_utc": due, "version": 2.}), claimed[0])
 		require.Equal(t, []map[string]any{
-			lineOf("INFO", "Executing event", owed, map[string]any{"target_timestamp_utc": due, "attempt": 1.}),
-			lineOf("INFO", "Executing event", owed, map[string]any{"target_timestamp_utc": due, "attempt": 2.}),
+			lineOf("INFO", "Executing event", pending, map[string]any{"target_timestamp_utc": due, "attempt": 1.}),
+			lineOf("INFO", "Executing event", pending, map[string]any{"target_timestamp_utc": due, "attempt": 2.}),
 		}, book.about(t, "Executing event"), "once for each attempt, under one key")
 		require.Len(t, book.about(t, "event.completed"), 1)
 	})
@@ -89,11 +89,11 @@ func TestALogObserverWritesClaimsAndExecutionsAtInfo(t *testing.T) {
 func TestTheSchedulerWritesExecutionsAtDebug(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		owed, book := executions(t, slog.LevelDebug, false)
+		pending, book := executions(t, slog.LevelDebug, false)
 		lines := book.about(t, "Executing event")
 		require.Len(t, lines, 2)
 		require.Equal(t, "DEBUG", lines[0]["level"])
-		require.Equal(t, owed.IdempotencyKey.String(), lines[0]["idempotency_key"])
+		require.Equal(t, pending.IdempotencyKey.String(), lines[0]["idempotency_key"])
 		claims := book.about(t, "items claimed")
 		require.NotEmpty(t, claims)
 		require.Equal(t, "DEBUG", claims[0]["level"])
@@ -114,8 +114,8 @@ func TestMissedLogsThatItBeginsAndWhatItFinds(t *testing.T) {
 		scheduler := w.scheduler(t, handler, almanac.WithLogger(book.logger()))
 		_, err := scheduler.Missed(t.Context())
 		require.NoError(t, err)
-		oldest := owe(t, w.store, handler)
-		newest := owe(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Hour)})
+		oldest := storeEvent(t, w.store, handler)
+		newest := storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Hour)})
 		_, err = scheduler.Missed(t.Context())
 		require.NoError(t, err)
 
@@ -256,27 +256,27 @@ func TestAnEditIsLoggedAndNoticedOnceItIsCommitted(t *testing.T) {
 		book, w := new(logbook), openOn(almanactest.NewRepository(nil))
 		handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear)}
 		scheduler := w.scheduler(t, handler, almanac.WithLogger(book.logger()))
-		owed := owe(t, w.store, handler)
+		pending := storeEvent(t, w.store, handler)
 		_, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Minute})
 		require.NoError(t, err)
 		tokyo := almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")}
 
-		result, err := scheduler.With(hostsOwn{w.store}).UpdateUser(t.Context(), owed.UserID, tokyo)
+		result, err := scheduler.With(hostsOwn{w.store}).UpdateUser(t.Context(), pending.UserID, tokyo)
 		require.NoError(t, err)
-		require.Equal(t, []uuid.UUID{owed.ID}, result.Skipped, "the host learns it from the result")
+		require.Equal(t, []uuid.UUID{pending.ID}, result.Skipped, "the host learns it from the result")
 		require.Empty(t, book.all(t), "it may yet be rolled back")
 		require.Empty(t, w.notices)
 
 		refused := tokyo
 		refused.Version = 7
-		_, err = scheduler.UpdateUser(t.Context(), owed.UserID, refused)
+		_, err = scheduler.UpdateUser(t.Context(), pending.UserID, refused)
 		require.ErrorIs(t, err, almanac.ErrOptimisticLock)
 		require.Empty(t, book.all(t), "nothing was stored")
 		require.Empty(t, w.notices)
 
-		_, err = scheduler.UpdateUser(t.Context(), owed.UserID, tokyo)
+		_, err = scheduler.UpdateUser(t.Context(), pending.UserID, tokyo)
 		require.NoError(t, err)
-		require.Equal(t, owed.ID, w.await(t, almanac.EventSkipped).ID)
+		require.Equal(t, pending.ID, w.await(t, almanac.EventSkipped).ID)
 		lines := book.about(t, "Events rescheduled")
 		require.Len(t, lines, 1)
 		require.Equal(t, []any{0., 1.}, []any{lines[0]["rescheduled_count"], lines[0]["skipped_count"]})

@@ -232,7 +232,7 @@ func TestClaimsAreMeasured(t *testing.T) {
 			t.Parallel()
 			w, m, r := openOn(on(t)), new(meter), new(receiver)
 			handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 
 			w.run(t, handler, almanac.WithObserver(m), almanac.WithWorkers(7))
 			w.await(t, almanac.EventCompleted)
@@ -263,7 +263,7 @@ func TestAHundredEventsAreClaimedAtATime(t *testing.T) {
 		}}
 		w := openOn(almanactest.NewRepository(nil))
 		for range 250 {
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 		}
 
 		w.run(t, handler, almanac.WithObserver(m))
@@ -287,7 +287,7 @@ func TestAClaimThatFailsIsMeasuredToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, handler := new(meter), series{eventType: "DIGEST", seconds: ago(time.Minute), execute: new(receiver).Deliver}
 		w := openOn(&unsure{Repository: almanactest.NewRepository(nil), err: errLost})
-		owe(t, w.store, handler)
+		storeEvent(t, w.store, handler)
 
 		w.run(t, handler, almanac.WithObserver(m))
 		w.await(t, almanac.EventCompleted)
@@ -321,7 +321,7 @@ func TestOutcomesThatLostTheirLeaseAreConflicts(t *testing.T) {
 		book, m, handler := new(logbook), new(meter), series{eventType: "DIGEST", seconds: ago(time.Minute), execute: new(receiver).Deliver}
 		w := openOn(&losing{Repository: almanactest.NewRepository(nil)})
 		for range 3 {
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 		}
 
 		w.run(t, handler, almanac.WithObserver(m), almanac.WithWorkers(1), almanac.WithLogger(book.logger()))
@@ -380,7 +380,7 @@ func TestAPanicOfAMeasurerIsRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book, handler := new(logbook), series{eventType: "DIGEST", seconds: ago(time.Minute), execute: new(receiver).Deliver}
 		w := openOn(almanactest.NewRepository(nil))
-		owe(t, w.store, handler)
+		storeEvent(t, w.store, handler)
 
 		w.run(t, handler, almanac.WithObserver(clumsy{}), almanac.WithLogger(book.logger()))
 		w.await(t, almanac.EventCompleted)

@@ -77,7 +77,7 @@ func TestNoEventStartsEarlyByTheDatabaseClock(t *testing.T) {
 				early = max(early, d.Event.Due.Sub(now), d.Event.Due.Sub(d.At))
 				return nil
 			}
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 			w.run(t, handler, almanac.WithLookAhead(ahead))
 			time.Sleep(time.Minute)
 			require.NoError(t, w.stop())
@@ -231,13 +231,13 @@ func TestHeldEventsStartAtTheirInstantAfterASlowClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, got := laborious{almanactest.NewRepository(nil)}, new(deliveries)
 		handler := dueSoon(got.Deliver)
-		owed := owe(t, store, handler)
+		stored := storeEvent(t, store, handler)
 		w := openOn(store)
 		w.run(t, handler, almanac.WithLookAhead(window))
 		time.Sleep(time.Minute)
 
-		require.Len(t, got.of(owed.UserID), 1)
-		require.Equal(t, owed.Due, got.of(owed.UserID)[0].At)
+		require.Len(t, got.of(stored.UserID), 1)
+		require.Equal(t, stored.Due, got.of(stored.UserID)[0].At)
 		require.NoError(t, w.stop())
 	})
 }
@@ -268,13 +268,13 @@ func TestConfirmQueriesArriveAtTheInstant(t *testing.T) {
 		for n := 1; n < learning+learned; n++ {
 			handler.seconds = append(handler.seconds, handler.seconds[0].Add(time.Duration(n)*time.Second))
 		}
-		owed := owe(t, store, handler)
+		stored := storeEvent(t, store, handler)
 		w := openOn(store)
 		w.run(t, handler, almanac.WithLookAhead(window))
 		time.Sleep((learning + learned + 10) * time.Second)
 
 		var late []time.Duration
-		for _, d := range got.of(owed.UserID) {
+		for _, d := range got.of(stored.UserID) {
 			late = append(late, d.At.Sub(d.Event.Due))
 		}
 		require.Len(t, late, learning+learned)
@@ -290,19 +290,19 @@ func TestAStoppingProcessReleasesEventsHeldAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, got := almanactest.NewRepository(nil), new(deliveries)
 		handler := dueSoon(got.Deliver)
-		owed := owe(t, store, handler)
+		stored := storeEvent(t, store, handler)
 		one, other := openOn(store), openOn(store)
 		one.run(t, handler, almanac.WithLookAhead(window))
-		time.Sleep(time.Until(owed.Due) - 100*time.Millisecond)
-		e := one.event(t, owed)
+		time.Sleep(time.Until(stored.Due) - 100*time.Millisecond)
+		e := one.event(t, stored)
 		require.Equal(t, almanac.Processing, e.Status, "it is held")
 		require.NoError(t, one.stop())
 		other.run(t, handler, almanac.WithLookAhead(window))
 		time.Sleep(time.Second)
 
-		require.Len(t, got.of(owed.UserID), 1)
-		require.Equal(t, owed.Due, got.of(owed.UserID)[0].At)
-		done := other.event(t, owed)
+		require.Len(t, got.of(stored.UserID), 1)
+		require.Equal(t, stored.Due, got.of(stored.UserID)[0].At)
+		done := other.event(t, stored)
 		require.Equal(t, 1, done.ClaimCount, "it was claimed but by the other, as far as it tells")
 		require.Zero(t, done.CrashCount)
 		require.NoError(t, other.stop())
@@ -316,16 +316,16 @@ func TestAnEventReleasedAndClaimedAgainStartsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, got := almanactest.NewRepository(nil), new(deliveries)
 		handler := dueSoon(got.Deliver)
-		owed := owe(t, store, handler)
+		stored := storeEvent(t, store, handler)
 		w := openOn(store)
 		scheduler := w.run(t, handler, almanac.WithLookAhead(window))
-		time.Sleep(time.Until(owed.Due) - window*2/5)
-		claims := []almanac.Event{w.event(t, owed)}
+		time.Sleep(time.Until(stored.Due) - window*2/5)
+		claims := []almanac.Event{w.event(t, stored)}
 		for _, name := range []string{"Grace", "Amazing Grace"} {
-			_, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: &name})
+			_, err := scheduler.UpdateUser(t.Context(), stored.UserID, almanac.ProfileChange{FirstName: &name})
 			require.NoError(t, err)
 			time.Sleep(window / 10)
-			claims = append(claims, w.event(t, owed))
+			claims = append(claims, w.event(t, stored))
 		}
 		time.Sleep(time.Second)
 
@@ -333,8 +333,8 @@ func TestAnEventReleasedAndClaimedAgainStartsOnce(t *testing.T) {
 			require.Equal(t, almanac.Processing, e.Status)
 			require.Equal(t, 1+i, e.UserVersion)
 		}
-		require.Len(t, got.of(owed.UserID), 1)
-		require.Equal(t, claims[2], got.of(owed.UserID)[0].Event)
+		require.Len(t, got.of(stored.UserID), 1)
+		require.Equal(t, claims[2], got.of(stored.UserID)[0].Event)
 		require.NoError(t, w.stop())
 	})
 }
@@ -344,7 +344,7 @@ func TestEventsHeldAheadByADeadProcessRunAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, got := almanactest.NewRepository(nil), new(deliveries)
 		handler := dueSoon(got.Deliver)
-		owed := owe(t, store, handler)
+		stored := storeEvent(t, store, handler)
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{
 			Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: 10 * time.Second, Ahead: 5 * time.Second,
 		})
@@ -354,9 +354,9 @@ func TestEventsHeldAheadByADeadProcessRunAfterTheLease(t *testing.T) {
 		w.run(t, handler, almanac.WithLookAhead(window), almanac.WithSweep(time.Second))
 		time.Sleep(time.Minute)
 
-		require.Len(t, got.of(owed.UserID), 1)
-		require.Less(t, got.of(owed.UserID)[0].At.Sub(claim.At), 12*time.Second)
-		require.Equal(t, 1, w.event(t, owed).CrashCount, "nobody can tell whether it was begun")
+		require.Len(t, got.of(stored.UserID), 1)
+		require.Less(t, got.of(stored.UserID)[0].At.Sub(claim.At), 12*time.Second)
+		require.Equal(t, 1, w.event(t, stored).CrashCount, "nobody can tell whether it was begun")
 		require.NoError(t, w.stop())
 	})
 }

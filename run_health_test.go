@@ -139,7 +139,7 @@ type rehearsal struct {
 
 func (h *rehearsal) now() time.Duration { return time.Since(h.start) }
 
-// rehearse lets a scheduler run for two users who are owed something each second
+// rehearse lets a scheduler run for two users with an event each second
 // of the first two minutes.
 func rehearse(t *testing.T, faults []fault, deliver func(context.Context, time.Duration) error) *rehearsal {
 	t.Helper()
@@ -158,8 +158,8 @@ func rehearse(t *testing.T, faults []fault, deliver func(context.Context, time.D
 		ticks.seconds = append(ticks.seconds, h.start.UTC().Truncate(time.Second).Add(time.Duration(n+1)*time.Second))
 	}
 	repository := almanactest.NewRepository(nil)
-	owe(t, repository, ticks)
-	owe(t, repository, ticks)
+	storeEvent(t, repository, ticks)
+	storeEvent(t, repository, ticks)
 	registry, err := almanac.NewRegistry(ticks)
 	require.NoError(t, err)
 	h.scheduler, err = almanac.NewScheduler(newFaulty(repository, h.start, faults...), registry,

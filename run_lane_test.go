@@ -48,7 +48,7 @@ func busyHour(t *testing.T, l almanac.Limit) (slow, other *throng) {
 	}
 	for range 30 {
 		for _, h := range handlers {
-			owe(t, w.store, h.(series))
+			storeEvent(t, w.store, h.(series))
 		}
 	}
 	w.runAll(t, handlers, almanac.WithLimit("SLOW", l), almanac.WithWorkers(30),
@@ -91,7 +91,7 @@ func TestALimitOfRateIsKeptAtOneInstant(t *testing.T) {
 		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
 		handler := series{eventType: "SLOW", seconds: ago(-time.Minute), execute: r.Deliver}
 		for range 4 {
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 		}
 		w.run(t, handler, almanac.WithLimit("SLOW", almanac.Limit{Rate: 2, Burst: 1}))
 		time.Sleep(time.Hour)
@@ -173,13 +173,13 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, paused, 1)
 			require.Equal(t, "DIGEST", paused[0].EventType)
-			owe(t, w.store, handler)
-			owe(t, w.store, other)
+			storeEvent(t, w.store, handler)
+			storeEvent(t, w.store, other)
 
 			w.runAll(t, []almanac.EventHandler{handler, other}, almanac.WithPoll(tt.poll), almanac.WithSweep(time.Hour))
 
 			require.Equal(t, "OTHER", w.await(t, almanac.EventCompleted).Type)
-			owe(t, w.store, other)
+			storeEvent(t, w.store, other)
 			require.Equal(t, "OTHER", w.await(t, almanac.EventCompleted).Type)
 			require.NoError(t, operator.Resume(t.Context(), "DIGEST"))
 			resumed := time.Now()

@@ -70,7 +70,7 @@ const markSweep = time.Hour
 // It sleeps until something is due, unless something wakes it, and looks everywhere
 // once an hour.
 type voyage struct {
-	due    []int                    // in seconds from the start: what is owed of LEFT; none is owed to anybody new
+	due    []int                    // in seconds from the start: the events of LEFT; new users have none
 	slow   time.Duration            // how long the first delivery of LEFT takes
 	fails  bool                     // and whether it fails then
 	faults []fault                  // of the repository
@@ -84,10 +84,10 @@ type voyage struct {
 	marks     map[time.Time]bool
 	scheduler almanac.Scheduler
 
-	mu   sync.Mutex
-	owed almanac.Event   // the one event of LEFT that is stored at first
-	left []time.Duration // deliveries of LEFT, since the start
-	free time.Duration   // when it was released, since the start
+	mu      sync.Mutex
+	pending almanac.Event   // the one event of LEFT that is stored at first
+	left    []time.Duration // deliveries of LEFT, since the start
+	free    time.Duration   // when it was released, since the start
 }
 
 // drifting is the handler of LEFT, whose occurrences may change.
@@ -109,7 +109,7 @@ func (v *voyage) at(second int) time.Time {
 	return v.start.UTC().Add(time.Duration(second) * time.Second)
 }
 
-// plan changes what is owed of LEFT.
+// plan changes the events of LEFT.
 func (v *voyage) plan(seconds ...int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -147,7 +147,7 @@ func (v *voyage) sail(t *testing.T) {
 		ahead.seconds = append(ahead.seconds, v.at(second))
 	}
 	left := drifting{series{Execution: patient, eventType: "LEFT", execute: v.deliver}, v}
-	owe(t, v.memory, ahead)
+	storeEvent(t, v.memory, ahead)
 	registry, err := almanac.NewRegistry(ahead, left)
 	require.NoError(t, err)
 	v.scheduler, err = almanac.NewScheduler(lagging, registry,
@@ -155,7 +155,7 @@ func (v *voyage) sail(t *testing.T) {
 		almanac.WithObserver(almanac.Hooks{Released: func(context.Context, almanac.Event) { v.free = time.Since(v.start) }}))
 	require.NoError(t, err)
 	if len(v.due) > 0 {
-		v.owed = v.store()
+		v.pending = v.store()
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 6*time.Hour)
 	defer stop()
@@ -163,13 +163,13 @@ func (v *voyage) sail(t *testing.T) {
 	require.NoError(t, v.scheduler.Run(ctx))
 }
 
-// store has somebody else store the next of what is owed.
+// store has another process store the next event.
 func (v *voyage) store() almanac.Event {
 	now := make([]time.Time, 0, len(v.due))
 	for _, second := range v.due {
 		now = append(now, v.at(second))
 	}
-	return owe(v.t, v.memory, series{eventType: "LEFT", seconds: now})
+	return storeEvent(v.t, v.memory, series{eventType: "LEFT", seconds: now})
 }
 
 // nothing happens but what was to happen anyway.
@@ -191,7 +191,7 @@ func TestAnEventStoredBeforeTheOwnMarkIsDeliveredAtOnce(t *testing.T) {
 		}}, []int{20}},
 		"an edit": {&voyage{lags: slowly, due: []int{7000}, happen: func(v *voyage) {
 			v.plan(8)
-			_, err := v.scheduler.Reschedule(v.t.Context(), v.owed.UserID)
+			_, err := v.scheduler.Reschedule(v.t.Context(), v.pending.UserID)
 			require.NoError(v.t, err)
 		}}, []int{20}},
 		"a type that is introduced": {&voyage{lags: slowly, happen: func(v *voyage) {

@@ -66,7 +66,7 @@ func TestRunOnceExecutesDueEventsAndReturns(t *testing.T) {
 			}
 			for range 20 { // more than deliver at once
 				for _, h := range handlers {
-					owe(t, w.store, h.(series))
+					storeEvent(t, w.store, h.(series))
 				}
 			}
 			s := w.schedulerOf(t, handlers, almanac.WithWorkers(7))
@@ -94,7 +94,7 @@ func TestRunOnceExecutesDueSuccessors(t *testing.T) {
 			w, r := openOn(repository(t)), new(receiver)
 			all := almanac.Execution{CatchUpPolicy: almanac.CatchUp{All: true}}
 			h := series{Execution: all, eventType: "DIGEST", seconds: ago(4*time.Minute, 3*time.Minute, 2*time.Minute, time.Minute, nextYear), execute: r.Deliver}
-			owe(t, w.store, h)
+			storeEvent(t, w.store, h)
 
 			did := w.once(t, w.scheduler(t, h), almanac.RunOnceOptions{})
 
@@ -117,8 +117,8 @@ func TestRunOnceClaimsNoMoreThanItsLimit(t *testing.T) {
 				series{eventType: "LIMITED", seconds: ago(time.Minute), execute: r.Deliver},
 			}
 			for range 5 {
-				owe(t, w.store, handlers[0].(series))
-				owe(t, w.store, handlers[1].(series))
+				storeEvent(t, w.store, handlers[0].(series))
+				storeEvent(t, w.store, handlers[1].(series))
 			}
 			s := w.schedulerOf(t, handlers, almanac.WithLimit("LIMITED", almanac.Limit{Workers: 3}))
 
@@ -158,7 +158,7 @@ func TestRunOnceStoresOutcomesWhenItsContextEnds(t *testing.T) {
 				return nil
 			}}
 			for range 30 {
-				owe(t, w.store, h)
+				storeEvent(t, w.store, h)
 			}
 			s := w.scheduler(t, h, almanac.WithWorkers(20), almanac.WithDrain(0))
 			ctx, stop := context.WithCancel(t.Context())
@@ -209,7 +209,7 @@ func TestRunOnceReleasesEventsOfADeadProcess(t *testing.T) {
 			w, r := openOn(repository(t)), new(receiver)
 			h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
 			for range 3 {
-				owe(t, w.store, h)
+				storeEvent(t, w.store, h)
 			}
 			_, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Owner: "dead", Types: []string{"DIGEST"}, Limit: 2, Lease: time.Microsecond})
 			require.NoError(t, err)
@@ -268,7 +268,7 @@ func TestRunOnceWorksBesideARun(t *testing.T) {
 			h.CatchUpPolicy.All = true
 			const users = 40
 			for range users {
-				owe(t, w.store, h)
+				storeEvent(t, w.store, h)
 			}
 			passing := w.scheduler(t, h, almanac.WithWorkers(3))
 			w.run(t, h, almanac.WithWorkers(3), almanac.WithPoll(5*time.Millisecond))
@@ -325,7 +325,7 @@ func TestRunOncePrunesOnRequest(t *testing.T) {
 			t.Parallel()
 			w, r := openOn(repository(t)), new(receiver)
 			h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-			owe(t, w.store, h)
+			storeEvent(t, w.store, h)
 			s := w.scheduler(t, h, almanac.WithRetention(time.Nanosecond))
 
 			w.once(t, s, almanac.RunOnceOptions{})
@@ -345,8 +345,8 @@ func TestRunOnceLeavesLockedEvents(t *testing.T) {
 	require.NoError(t, err)
 	w, r := openOn(store), new(receiver)
 	h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	held := owe(t, w.store, h)
-	owe(t, w.store, h)
+	held := storeEvent(t, w.store, h)
+	storeEvent(t, w.store, h)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "SELECT FROM almanac.queue WHERE event_id = $1 FOR UPDATE", held.ID)
@@ -368,7 +368,7 @@ func TestRunOnceNotifiesObservers(t *testing.T) {
 			t.Parallel()
 			w, r := openOn(repository(t)), new(receiver)
 			h := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
-			owe(t, w.store, h)
+			storeEvent(t, w.store, h)
 
 			w.once(t, w.scheduler(t, h), almanac.RunOnceOptions{})
 
@@ -395,7 +395,7 @@ func TestRunOnceDeliversThoughMaintenanceTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, accepted := openOn(endlessSweep{almanactest.NewRepository(nil)}), new(receiver)
 		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: accepted.Deliver}
-		owe(t, w.store, h)
+		storeEvent(t, w.store, h)
 		require.Equal(t, 1, w.once(t, w.schedulerOf(t, []almanac.EventHandler{h}), almanac.RunOnceOptions{}).Completed)
 	})
 }
@@ -408,7 +408,7 @@ func TestRunOnceRunsOnceAtATime(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}}
-		owe(t, w.store, h)
+		storeEvent(t, w.store, h)
 		s := w.scheduler(t, h)
 		go func() { _, _ = s.RunOnce(t.Context(), almanac.RunOnceOptions{}) }()
 		synctest.Wait()
@@ -448,7 +448,7 @@ func TestRunOnceEndsWhenItsTimeIsOver(t *testing.T) {
 			}
 		}
 		for range 10 {
-			owe(t, w.store, h)
+			storeEvent(t, w.store, h)
 		}
 		began := time.Now()
 
@@ -473,8 +473,8 @@ func TestRunOnceWaitsForARate(t *testing.T) {
 			series{eventType: "OTHER", seconds: ago(time.Minute), execute: other.Deliver},
 		}
 		for range 10 {
-			owe(t, w.store, handlers[0].(series))
-			owe(t, w.store, handlers[1].(series))
+			storeEvent(t, w.store, handlers[0].(series))
+			storeEvent(t, w.store, handlers[1].(series))
 		}
 		s := w.schedulerOf(t, handlers, almanac.WithLimit("SLOW", almanac.Limit{Rate: 2, Burst: 1}))
 		began := time.Now()
@@ -544,7 +544,7 @@ func TestRunOnceNeedsTwoConnectionsAtMost(t *testing.T) {
 				return nil
 			}
 			for range 10 {
-				owe(t, w.store, h)
+				storeEvent(t, w.store, h)
 			}
 			handlers, options = append(handlers, h), append(options, almanac.WithLimit(h.eventType, almanac.Limit{Workers: 2}))
 		}
@@ -592,7 +592,7 @@ func TestRunNeedsSevenConnectionsAtMost(t *testing.T) {
 		}}
 		const events = 500
 		for range events {
-			owe(t, w.store, h)
+			storeEvent(t, w.store, h)
 		}
 
 		w.run(t, h, almanac.WithLease(3*time.Second), almanac.WithSweep(time.Second/10))
@@ -618,7 +618,7 @@ func TestRunOnceCountsOutcomesThatAreNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r := openOn(unwilling{almanactest.NewRepository(nil)}), new(receiver)
 		h := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-		owe(t, w.store, h)
+		storeEvent(t, w.store, h)
 
 		did, err := w.scheduler(t, h).RunOnce(t.Context(), almanac.RunOnceOptions{Within: 5 * time.Second})
 

@@ -53,7 +53,7 @@ func TestRunDeliversOnceAndStoresTheSuccessor(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
-	owed := owe(t, w.store, handler)
+	pending := storeEvent(t, w.store, handler)
 
 	w.run(t, handler)
 	done := w.await(t, almanac.EventCompleted)
@@ -61,8 +61,8 @@ func TestRunDeliversOnceAndStoresTheSuccessor(t *testing.T) {
 	require.NoError(t, w.stop())
 
 	require.Len(t, r.deliveries(), 1)
-	require.Equal(t, owed.ID, done.ID)
-	require.Equal(t, done, w.event(t, owed), "observers are told what is stored")
+	require.Equal(t, pending.ID, done.ID)
+	require.Equal(t, done, w.event(t, pending), "observers are told what is stored")
 	require.Equal(t, almanac.Completed, done.Status)
 	require.Equal(t, 3, done.Version)
 	require.False(t, done.ExecutedAt.Before(done.Due), "never early")
@@ -73,7 +73,7 @@ func TestRunDeliversOnceAndStoresTheSuccessor(t *testing.T) {
 	require.Equal(t, almanac.Pending, next.Status)
 	require.Equal(t, 1, next.Version)
 	require.Equal(t, handler.seconds[1], next.Due)
-	require.NotEqual(t, owed.IdempotencyKey, next.IdempotencyKey)
+	require.NotEqual(t, pending.IdempotencyKey, next.IdempotencyKey)
 	require.Greater(t, next.OccurrenceKey, done.OccurrenceKey)
 }
 
@@ -81,7 +81,7 @@ func TestRunTriesAgainWithTheSameKeyAndPayload(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), &receiver{answers: []error{errBusy, errBusy}}
 	handler := series{Execution: soon, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	owed := owe(t, w.store, handler)
+	pending := storeEvent(t, w.store, handler)
 
 	w.run(t, handler)
 	done := w.await(t, almanac.EventCompleted)
@@ -91,7 +91,7 @@ func TestRunTriesAgainWithTheSameKeyAndPayload(t *testing.T) {
 	require.Len(t, got, 3)
 	for i, d := range got {
 		require.Equal(t, i+1, d.Attempt)
-		require.Equal(t, owed.IdempotencyKey, d.Event.IdempotencyKey)
+		require.Equal(t, pending.IdempotencyKey, d.Event.IdempotencyKey)
 		require.Equal(t, got[0].Event.Payload, d.Event.Payload)
 	}
 	require.Equal(t, 2, done.RetryCount)
@@ -116,7 +116,7 @@ func TestRunFailsAnEventAndTheSeriesContinues(t *testing.T) {
 			t.Parallel()
 			w, r := open(t), &receiver{answers: tt.answers}
 			handler := series{Execution: soon, eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 
 			w.run(t, handler)
 			failed := w.await(t, almanac.EventFailed)
@@ -137,7 +137,7 @@ func TestRunWaitsAsLongAsTheReceiverAsks(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), &receiver{answers: []error{almanac.RetryAfter(time.Hour, errBusy)}}
 	handler := series{Execution: soon, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	owe(t, w.store, handler)
+	storeEvent(t, w.store, handler)
 
 	w.run(t, handler)
 	released := w.await(t, almanac.EventReleased)
@@ -164,7 +164,7 @@ func TestRunSurvivesDeliveriesThatDoNotReturn(t *testing.T) {
 				tt.deliver()
 				return nil
 			}}
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 
 			w.run(t, handler)
 			failed := w.await(t, almanac.EventFailed)
@@ -185,7 +185,7 @@ func TestRunBoundsAnAttempt(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}
-	owe(t, w.store, handler)
+	storeEvent(t, w.store, handler)
 
 	w.run(t, handler)
 	failed := w.await(t, almanac.EventFailed)
@@ -203,13 +203,13 @@ func TestRunReleasesUnfinishedEvents(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	owed := owe(t, w.store, handler)
+	pending := storeEvent(t, w.store, handler)
 
 	w.run(t, handler, almanac.WithDrain(0))
 	<-begun
 	require.NoError(t, w.stop())
 
-	released := w.event(t, owed)
+	released := w.event(t, pending)
 	require.Equal(t, almanac.Pending, released.Status)
 	require.Zero(t, released.RetryCount, "a shutdown is no failure of the event's")
 	require.False(t, released.AvailableAt.After(released.UpdatedAt), "another process can have it at once")
@@ -225,7 +225,7 @@ func TestRunLetsDeliveriesFinish(t *testing.T) {
 		<-finish
 		return ctx.Err()
 	}}
-	owed := owe(t, w.store, handler)
+	pending := storeEvent(t, w.store, handler)
 
 	w.run(t, handler)
 	<-begun
@@ -234,14 +234,14 @@ func TestRunLetsDeliveriesFinish(t *testing.T) {
 	close(finish)
 	require.NoError(t, <-stopped)
 
-	require.Equal(t, almanac.Completed, w.event(t, owed).Status)
+	require.Equal(t, almanac.Completed, w.event(t, pending).Status)
 }
 
 func TestRunTakesOverEventsOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	owed := owe(t, w.store, handler)
+	pending := storeEvent(t, w.store, handler)
 	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{ // by a process that is never heard of again
 		Token: uuid.New(), Owner: "dead", Types: []string{"DIGEST"}, Limit: 1, Lease: time.Millisecond,
 	})
@@ -255,18 +255,18 @@ func TestRunTakesOverEventsOfDeadProcesses(t *testing.T) {
 	require.Equal(t, 2, done.ClaimCount)
 	require.Zero(t, done.RetryCount)
 	require.Len(t, r.deliveries(), 1)
-	require.Equal(t, owed.IdempotencyKey, r.deliveries()[0].Event.IdempotencyKey)
+	require.Equal(t, pending.IdempotencyKey, r.deliveries()[0].Event.IdempotencyKey)
 	settled, err := w.store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[0], Outcome: almanac.GaveUp("woke up late")}})
 	require.NoError(t, err)
 	require.ErrorIs(t, settled[0].Err, almanac.ErrLeaseLost)
-	require.Equal(t, done, w.event(t, owed), "the dead overwrite nothing")
+	require.Equal(t, done, w.event(t, pending), "the dead overwrite nothing")
 }
 
 func TestRunFailsAnEventAfterFiveCrashes(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
-	owe(t, w.store, handler)
+	storeEvent(t, w.store, handler)
 	for crashes := 0; crashes < 5; {
 		_, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Microsecond})
 		require.NoError(t, err)
@@ -287,8 +287,8 @@ func TestRunLeavesOtherTypesAlone(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	mine := series{eventType: "MINE", seconds: ago(time.Minute), execute: r.Deliver}
-	theirs := owe(t, w.store, series{eventType: "THEIRS", seconds: ago(time.Hour), execute: r.Deliver})
-	owe(t, w.store, mine)
+	theirs := storeEvent(t, w.store, series{eventType: "THEIRS", seconds: ago(time.Hour), execute: r.Deliver})
+	storeEvent(t, w.store, mine)
 
 	w.run(t, mine)
 	w.await(t, almanac.EventCompleted)
@@ -301,7 +301,7 @@ func TestRunAppliesTheHostsChecks(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	owe(t, w.store, handler)
+	storeEvent(t, w.store, handler)
 
 	w.run(t, handler, almanac.WithChecks(func(almanac.Event, time.Time) error { return errors.New("unsubscribed") }))
 
@@ -317,7 +317,7 @@ func TestRunWakesForAnEventThatIsStoredMeanwhile(t *testing.T) {
 	past := series{eventType: "PAST", seconds: ago(time.Minute), execute: r.Deliver}
 	due := time.Now().UTC().Truncate(time.Second).Add(3 * time.Second)
 	soon := series{eventType: "SOON", seconds: []time.Time{due}, execute: r.Deliver}
-	owe(t, w.store, past)
+	storeEvent(t, w.store, past)
 
 	scheduler := w.runAll(t, []almanac.EventHandler{past, soon}, almanac.WithPoll(time.Hour))
 	w.await(t, almanac.EventCompleted)
@@ -338,7 +338,7 @@ func TestRunRefusesToRunTwice(t *testing.T) {
 		running.Store(true)
 		return nil
 	}}
-	owe(t, w.store, handler)
+	storeEvent(t, w.store, handler)
 	scheduler := w.run(t, handler)
 	w.await(t, almanac.EventCompleted)
 	require.True(t, running.Load())
@@ -367,7 +367,7 @@ func TestTheSweepTakesSmallerStepsAfterAFailure(t *testing.T) {
 		steps := &smallSteps{Repository: almanactest.NewRepository(nil)}
 		w, accepted := openOn(steps), new(receiver)
 		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: accepted.Deliver}
-		owe(t, w.store, h)
+		storeEvent(t, w.store, h)
 		claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"FINE"}, Limit: 1, Lease: time.Millisecond})
 		require.NoError(t, err)
 		require.Len(t, claim.Events, 1)
@@ -408,9 +408,9 @@ func TestRunStopsQuietlyWhenTheUserIsDeletedAtOnce(t *testing.T) {
 				return answer
 			}}
 			handler.seconds = ago(time.Hour, nextYear)
-			deleted = owe(t, w.store, handler)
+			deleted = storeEvent(t, w.store, handler)
 			handler.seconds = ago(time.Minute, nextYear)
-			next = owe(t, w.store, handler)
+			next = storeEvent(t, w.store, handler)
 			var log bytes.Buffer
 
 			scheduler = w.run(t, handler, almanac.WithWorkers(1), almanac.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
@@ -464,7 +464,7 @@ func TestRunCancelsALongDeliveryWhenTheUserIsDeletedAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		scheduler, err := almanac.NewScheduler(repository, registry)
 		require.NoError(t, err)
-		owe(t, repository, handler)
+		storeEvent(t, repository, handler)
 		ctx, stop := context.WithCancel(t.Context())
 		stopped := make(chan error)
 		go func() { stopped <- scheduler.Run(ctx) }()

@@ -16,7 +16,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// choosy is another type of event, which not everybody is owed.
+// choosy is another type of event, which not every user has.
 type choosy struct{ almanac.Birthday }
 
 func (choosy) EventType() string { return "CHOOSY" }
@@ -33,8 +33,8 @@ func (c choosy) Next(u almanac.User, after time.Time) (calendar.Occurrence, erro
 	return c.Birthday.Next(u, after)
 }
 
-// heardOf counts what observers have heard of by now.
-func (w *world) heardOf(kind almanac.NoticeKind) int {
+// countNotices counts what observers have heard of by now.
+func (w *world) countNotices(kind almanac.NoticeKind) int {
 	heard := 0
 	for range len(w.notices) {
 		if n := <-w.notices; n.Kind == kind {
@@ -57,7 +57,7 @@ func TestBackfillStoresEventsForUsersWithoutOne(t *testing.T) {
 			scheduler := w.schedulerOf(t, []almanac.EventHandler{almanac.Birthday{}, choosy{}})
 			early, err := scheduler.Schedule(t.Context(), users[7].ID, "CHOOSY")
 			require.NoError(t, err)
-			w.heardOf(almanac.EventCreated)
+			w.countNotices(almanac.EventCreated)
 
 			done, err := scheduler.Backfill(t.Context(), "CHOOSY", almanac.BackfillOptions{})
 
@@ -72,7 +72,7 @@ func TestBackfillStoresEventsForUsersWithoutOne(t *testing.T) {
 			require.Len(t, refused, 2)
 			require.Equal(t, "bad", refused[users[5].ID])
 			require.Contains(t, refused[users[9].ID], "panicked: worse")
-			require.Equal(t, 8, w.heardOf(almanac.EventCreated))
+			require.Equal(t, 8, w.countNotices(almanac.EventCreated))
 			require.Equal(t, 12+9, w.stored(t))
 			require.Equal(t, early[0], w.event(t, early[0]), "who had one keeps it")
 

@@ -25,17 +25,17 @@ func TestCancelEndsAnEventAndItsSeriesContinues(t *testing.T) {
 			scheduler := w.scheduler(t, almanac.Birthday{})
 			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "Asia/Tokyo", 10))
 			require.NoError(t, err)
-			owed := enrolment.Events[0]
+			stored := enrolment.Events[0]
 
-			cancelled, err := scheduler.Cancel(t.Context(), owed.ID, almanac.CancelOptions{Reason: "asked not to be greeted", Version: 1})
+			cancelled, err := scheduler.Cancel(t.Context(), stored.ID, almanac.CancelOptions{Reason: "asked not to be greeted", Version: 1})
 
 			require.NoError(t, err)
 			require.Equal(t, almanac.Cancelled, cancelled.Event.Status)
 			require.Equal(t, "asked not to be greeted", cancelled.Event.FailureReason)
 			require.False(t, cancelled.Unplanned)
 			require.Zero(t, cancelled.Event.RetryCount)
-			require.Equal(t, w.event(t, owed), cancelled.Event)
-			require.Equal(t, owed.Wall.Date.Year+1, cancelled.Successor.Wall.Date.Year, "the birthday after")
+			require.Equal(t, w.event(t, stored), cancelled.Event)
+			require.Equal(t, stored.Wall.Date.Year+1, cancelled.Successor.Wall.Date.Year, "the birthday after")
 			require.Equal(t, cancelled.Event, w.await(t, almanac.EventCancelled))
 			require.Equal(t, *cancelled.Successor, w.await(t, almanac.EventCreated))
 
@@ -52,7 +52,7 @@ func TestCancelRefusesEventsThatAreNotPending(t *testing.T) {
 	w := openOn(almanactest.NewRepository(nil))
 	scheduler := w.scheduler(t, almanac.Birthday{})
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute)}
-	begun, foreign := owe(t, w.store, handler), owe(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
+	begun, foreign := storeEvent(t, w.store, handler), storeEvent(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
 	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, claim.Events, 1)
@@ -87,20 +87,20 @@ func TestRunNowDeliversAheadOfTimeAndTheSeriesContinues(t *testing.T) {
 			scheduler := w.run(t, almanac.Birthday{}, almanac.WithDeliverer(almanac.ChannelWebhook, r))
 			enrolment, err := scheduler.CreateUser(t.Context(), born(t, "Asia/Tokyo", 10))
 			require.NoError(t, err)
-			owed := enrolment.Events[0]
+			stored := enrolment.Events[0]
 
-			now, err := scheduler.RunNow(t.Context(), owed.ID)
+			now, err := scheduler.RunNow(t.Context(), stored.ID)
 
 			require.NoError(t, err)
-			require.Equal(t, owed.OccurrenceKey, now.OccurrenceKey)
-			require.Equal(t, owed.IdempotencyKey, now.IdempotencyKey)
+			require.Equal(t, stored.OccurrenceKey, now.OccurrenceKey)
+			require.Equal(t, stored.IdempotencyKey, now.IdempotencyKey)
 			require.Equal(t, now.Due.Truncate(time.Second), now.Due)
 			require.Equal(t, enrolment.User.Timezone.WallTime(now.Due), now.Wall)
 			done := w.await(t, almanac.EventCompleted)
-			require.Equal(t, owed.ID, done.ID)
+			require.Equal(t, stored.ID, done.ID)
 			next := w.await(t, almanac.EventCreated)
 			require.NoError(t, w.stop())
-			require.Equal(t, owed.Wall.Date.Year+1, next.Wall.Date.Year, "this year's birthday is used up")
+			require.Equal(t, stored.Wall.Date.Year+1, next.Wall.Date.Year, "this year's birthday is used up")
 			require.Len(t, r.deliveries(), 1)
 		})
 	}
@@ -114,18 +114,18 @@ func TestRunNowEndsTheDelayBeforeAnotherAttempt(t *testing.T) {
 			w, r := openOn(repository(t)), &receiver{answers: []error{errBusy}}
 			patient := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: time.Hour}}
 			handler := series{Execution: patient, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-			owed := owe(t, w.store, handler)
+			stored := storeEvent(t, w.store, handler)
 			scheduler := w.run(t, handler)
 			rests := w.await(t, almanac.EventReleased)
 			require.Greater(t, time.Until(rests.AvailableAt), time.Minute)
 
-			_, err := scheduler.RunNow(t.Context(), owed.ID)
+			_, err := scheduler.RunNow(t.Context(), stored.ID)
 
 			require.NoError(t, err)
 			done := w.await(t, almanac.EventCompleted)
 			require.NoError(t, w.stop())
 			require.Equal(t, 1, done.RetryCount)
-			require.Equal(t, owed.Due, done.Due, "the target stays")
+			require.Equal(t, stored.Due, done.Due, "the target stays")
 		})
 	}
 }
@@ -137,7 +137,7 @@ func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
 			t.Parallel()
 			w, r := openOn(repository(t)), &receiver{answers: []error{almanac.Permanent(errBusy), almanac.Permanent(errBusy)}}
 			handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear), execute: r.Deliver}
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 			scheduler := w.run(t, handler)
 			failed := w.await(t, almanac.EventFailed)
 			require.NotEmpty(t, w.await(t, almanac.EventCreated).ID, "the series goes on")
@@ -217,11 +217,11 @@ func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
 				_, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
 				require.NoError(t, err)
 			}
-			owe(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
+			storeEvent(t, w.store, series{eventType: "FOREIGN", seconds: ago(nextYear)})
 			reason := almanac.CancelOptions{Reason: "the party is off"}
 
 			for range 2 {
-				owe(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Minute)})
+				storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Minute)})
 			}
 
 			dry, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{DryRun: true, Cancel: reason})
@@ -307,7 +307,7 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 	scheduler := w.scheduler(t, almanac.Birthday{})
 	enrolment, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
 	require.NoError(t, err)
-	owed := enrolment.Events[0]
+	stored := enrolment.Events[0]
 	for range len(w.notices) {
 		<-w.notices
 	}
@@ -316,7 +316,7 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 	bound, err := postgres.New(tx)
 	require.NoError(t, err)
 
-	cancelled, err := scheduler.With(bound).Cancel(t.Context(), owed.ID, almanac.CancelOptions{})
+	cancelled, err := scheduler.With(bound).Cancel(t.Context(), stored.ID, almanac.CancelOptions{})
 	require.NoError(t, err)
 	_, err = scheduler.With(bound).Requeue(t.Context(), cancelled.Event.ID)
 	require.NoError(t, err)
@@ -325,7 +325,7 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 	require.NoError(t, scheduler.With(bound).Pause(t.Context(), almanac.TypeBirthday))
 	require.NoError(t, tx.Rollback(t.Context()))
 
-	require.Equal(t, []almanac.Event{owed}, w.all(t))
+	require.Equal(t, []almanac.Event{stored}, w.all(t))
 	paused, err := scheduler.Paused(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, paused)
@@ -345,7 +345,7 @@ func TestMiddlewareWrapsEveryDelivery(t *testing.T) {
 		}
 	}
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	owe(t, w.store, handler)
+	storeEvent(t, w.store, handler)
 
 	w.run(t, handler, almanac.WithMiddleware(say("outer"), say("inner")))
 
@@ -364,7 +364,7 @@ func TestSnoozePostponesAnEventAndCountsNoAttempt(t *testing.T) {
 			w, r := openOn(repository(t)), &receiver{answers: []error{almanac.Snooze(0, "not yet"), fmt.Errorf("wrapped: %w", almanac.Snooze(0, ""))}}
 			once := almanac.Execution{RetryPolicy: almanac.RetryPolicy{Attempts: 1}}
 			handler := series{Execution: once, eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-			owe(t, w.store, handler)
+			storeEvent(t, w.store, handler)
 
 			w.run(t, handler)
 

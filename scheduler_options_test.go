@@ -224,7 +224,7 @@ func TestAChannelWithoutADelivererIsLoggedOnce(t *testing.T) {
 				rehearsal := almanactest.Rehearse(t, registry, append(tt.options, almanac.WithLogger(book.logger()))...)
 				if tt.lines > 0 {
 					for range 2 {
-						owe(t, rehearsal.Repository, series{eventType: "LETTER", seconds: ago(time.Minute)})
+						storeEvent(t, rehearsal.Repository, series{eventType: "LETTER", seconds: ago(time.Minute)})
 					}
 				}
 				rehearsal.For(time.Hour)
@@ -257,17 +257,17 @@ func TestAFailedDeliveryIsOneLine(t *testing.T) {
 		registry, err := almanac.NewRegistry(handler)
 		require.NoError(t, err)
 		rehearsal := almanactest.Rehearse(t, registry, almanac.WithLogger(book.logger()))
-		owed := owe(t, rehearsal.Repository, handler)
+		stored := storeEvent(t, rehearsal.Repository, handler)
 
 		rehearsal.For(time.Second)
 
-		released, err := rehearsal.Repository.Event(t.Context(), owed.ID)
+		released, err := rehearsal.Repository.Event(t.Context(), stored.ID)
 		require.NoError(t, err)
 		rehearsal.For(time.Hour)
 		line := func(level string, attempt int, cause string) map[string]any {
 			return map[string]any{
-				"level": level, "msg": "delivery failed", "event_id": owed.ID.String(), "event_type": "DIGEST", "user_id": owed.UserID.String(),
-				"idempotency_key": owed.IdempotencyKey.String(), "attempt": float64(attempt), "error": cause,
+				"level": level, "msg": "delivery failed", "event_id": stored.ID.String(), "event_type": "DIGEST", "user_id": stored.UserID.String(),
+				"idempotency_key": stored.IdempotencyKey.String(), "attempt": float64(attempt), "error": cause,
 			}
 		}
 		first, last := line("WARN", 1, errBusy.Error()), line("ERROR", 2, "HTTP 410")
@@ -285,7 +285,7 @@ func TestALogObserverWritesFailuresInsteadOfTheScheduler(t *testing.T) {
 		registry, err := almanac.NewRegistry(handler)
 		require.NoError(t, err)
 		rehearsal := almanactest.Rehearse(t, registry, almanac.WithLogger(book.logger()), almanac.WithObserver(almanac.LogObserver(book.logger())))
-		owe(t, rehearsal.Repository, handler)
+		storeEvent(t, rehearsal.Repository, handler)
 
 		rehearsal.For(time.Second)
 
@@ -302,7 +302,7 @@ func TestTheDefaultLoggerIsThatOfTheProcess(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(before) })
 	w := openOn(almanactest.NewRepository(nil))
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error { return almanac.Permanent(errBusy) }}
-	owed := owe(t, w.store, handler)
+	stored := storeEvent(t, w.store, handler)
 
 	w.run(t, handler)
 
@@ -310,7 +310,7 @@ func TestTheDefaultLoggerIsThatOfTheProcess(t *testing.T) {
 	require.NoError(t, w.stop())
 	lines := book.lines(t)
 	require.Len(t, lines, 1)
-	require.Equal(t, owed.ID.String(), lines[0]["event_id"])
+	require.Equal(t, stored.ID.String(), lines[0]["event_id"])
 }
 
 // An error says what is wrong: a text of the right form is not told to be of another.

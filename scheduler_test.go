@@ -190,17 +190,17 @@ func TestUpdateUserLeavesEventsInFlight(t *testing.T) {
 	w := open(t)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear)}
 	scheduler := w.scheduler(t, handler)
-	owed := owe(t, w.store, handler)
+	stored := storeEvent(t, w.store, handler)
 	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: 1, Lease: time.Minute})
 	require.NoError(t, err)
 
-	result, err := scheduler.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: ptr("Amazing")})
+	result, err := scheduler.UpdateUser(t.Context(), stored.UserID, almanac.ProfileChange{FirstName: ptr("Amazing")})
 
 	require.NoError(t, err)
-	require.Equal(t, []uuid.UUID{owed.ID}, result.Skipped)
+	require.Equal(t, []uuid.UUID{stored.ID}, result.Skipped)
 	require.Empty(t, result.Moved)
 	require.Empty(t, result.Added, "its successor comes when it ends")
-	require.Equal(t, claim.Events[0], w.event(t, owed))
+	require.Equal(t, claim.Events[0], w.event(t, stored))
 }
 
 func TestUpdateUserChangesAllOrNothing(t *testing.T) {
@@ -290,18 +290,18 @@ func TestRescheduleContinuesAStoppedSeries(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	broken := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
-	owed := owe(t, w.store, broken)
+	stored := storeEvent(t, w.store, broken)
 	w.run(t, broken)
 	w.await(t, almanac.EventCompleted)
 	require.NoError(t, w.stop())
 	mended := series{eventType: "DIGEST", seconds: ago(time.Minute, nextYear)}
 
-	result, err := w.scheduler(t, mended).Reschedule(t.Context(), owed.UserID)
+	result, err := w.scheduler(t, mended).Reschedule(t.Context(), stored.UserID)
 
 	require.NoError(t, err)
 	require.Len(t, result.Added, 1)
 	require.Equal(t, mended.seconds[1], result.Added[0].Due)
-	result, err = w.scheduler(t, broken).Reschedule(t.Context(), owed.UserID)
+	result, err = w.scheduler(t, broken).Reschedule(t.Context(), stored.UserID)
 	require.NoError(t, err)
 	require.Len(t, result.Removed, 1, "what is no longer owed goes")
 }
@@ -311,12 +311,12 @@ func TestMissedCountsEventsAfterADowntime(t *testing.T) {
 	w := open(t)
 	handler := series{eventType: "DIGEST", seconds: ago(7*24*time.Hour, 3*time.Hour)}
 	for range 3 {
-		owe(t, w.store, handler)
+		storeEvent(t, w.store, handler)
 	}
-	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Hour)})
-	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(0)})
-	owe(t, w.store, series{eventType: "DIGEST", seconds: ago(-time.Hour)})
-	owe(t, w.store, series{eventType: "OTHER", seconds: ago(30 * 24 * time.Hour)})
+	storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Hour)})
+	storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(0)})
+	storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(-time.Hour)})
+	storeEvent(t, w.store, series{eventType: "OTHER", seconds: ago(30 * 24 * time.Hour)})
 	before, err := w.store.Find(t.Context(), nil, almanac.Page{})
 	require.NoError(t, err)
 

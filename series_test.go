@@ -48,8 +48,8 @@ func (s series) Execute(ctx context.Context, d almanac.Delivery) error { return 
 
 var grace = almanac.Profile{FirstName: "Grace", LastName: "Hopper", DateOfBirth: "1990-12-09", Timezone: "America/New_York"}
 
-// owe stores a user with the first event of a series, which may be long overdue.
-func owe(t *testing.T, r almanac.Repository, s series) almanac.Event {
+// storeEvent stores a user with the first event of a series, which may be long overdue.
+func storeEvent(t *testing.T, r almanac.Repository, s series) almanac.Event {
 	t.Helper()
 	now, err := r.Now(t.Context())
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestEachSeriesContinuesIndependently(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), &receiver{answers: []error{almanac.Permanent(errors.New("HTTP 404"))}}
 	handler := choir{series{eventType: "CHOIR", seconds: ago(time.Minute, nextYear), execute: r.Deliver}}
-	owed := w.sing(t, handler)
+	planned := w.sing(t, handler)
 
 	w.run(t, handler, almanac.WithWorkers(1))
 	failed := w.await(t, almanac.EventFailed)
@@ -224,7 +224,7 @@ func TestEachSeriesContinuesIndependently(t *testing.T) {
 	require.Equal(t, handler.seconds[1], w.await(t, almanac.EventCreated).Due)
 	require.NoError(t, w.stop())
 
-	require.ElementsMatch(t, []uuid.UUID{owed["alto"].ID, owed["bass"].ID}, []uuid.UUID{failed.ID, done.ID})
+	require.ElementsMatch(t, []uuid.UUID{planned["alto"].ID, planned["bass"].ID}, []uuid.UUID{failed.ID, done.ID})
 	stored := w.all(t)
 	require.Len(t, stored, 4)
 	keys := make(map[almanac.IdempotencyKey]bool)
@@ -236,7 +236,7 @@ func TestEachSeriesContinuesIndependently(t *testing.T) {
 	require.Len(t, after, 2)
 	for voice, e := range after {
 		require.Equal(t, almanac.Pending, e.Status)
-		require.Greater(t, e.OccurrenceKey, owed[voice].OccurrenceKey)
+		require.Greater(t, e.OccurrenceKey, planned[voice].OccurrenceKey)
 	}
 }
 
@@ -249,14 +249,14 @@ func TestASeriesRemovedInFlightEnds(t *testing.T) {
 		<-finish
 		return nil
 	}}}
-	owed := w.sing(t, handler)
+	planned := w.sing(t, handler)
 	scheduler := w.run(t, handler)
 	<-begun
 	<-begun
 
-	result, err := scheduler.UpdateUser(t.Context(), owed["bass"].UserID, almanac.ProfileChange{Merge: json.RawMessage(`{"voices": ["alto"]}`)})
+	result, err := scheduler.UpdateUser(t.Context(), planned["bass"].UserID, almanac.ProfileChange{Merge: json.RawMessage(`{"voices": ["alto"]}`)})
 	require.NoError(t, err)
-	require.ElementsMatch(t, []uuid.UUID{owed["alto"].ID, owed["bass"].ID}, result.Skipped)
+	require.ElementsMatch(t, []uuid.UUID{planned["alto"].ID, planned["bass"].ID}, result.Skipped)
 	close(finish)
 	w.await(t, almanac.EventCompleted)
 	w.await(t, almanac.EventCompleted)
@@ -267,7 +267,7 @@ func TestASeriesRemovedInFlightEnds(t *testing.T) {
 	after := pending(stored)
 	require.Equal(t, []string{"alto"}, names(after))
 	require.Equal(t, handler.seconds[1], after[0].Due)
-	result, err = scheduler.UpdateUser(t.Context(), owed["bass"].UserID, almanac.ProfileChange{Merge: json.RawMessage(`{"voices": ["bass"]}`)})
+	result, err = scheduler.UpdateUser(t.Context(), planned["bass"].UserID, almanac.ProfileChange{Merge: json.RawMessage(`{"voices": ["bass"]}`)})
 	require.NoError(t, err)
 	require.Equal(t, []string{"bass"}, names(result.Added), "sung once more")
 	require.Equal(t, []string{"alto"}, names(result.Removed))

@@ -188,7 +188,7 @@ func TestReconcileNeverFollowsOlderRulesOfAFarYear(t *testing.T) {
 				Attributes: json.RawMessage(`{"reminders": {"jubilee": {"at": "2036-07-01T09:00:00", "message": "It is far away"}}}`),
 			})
 			require.NoError(t, err)
-			owed := enrolment.Events[0]
+			pending := enrolment.Events[0]
 			for range tt.looks {
 				_, err = s.Reconcile(t.Context(), newer)
 				require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestReconcileNeverFollowsOlderRulesOfAFarYear(t *testing.T) {
 				got, err := s.Reconcile(t.Context(), newer)
 				require.NoError(t, err)
 				require.Empty(t, got.Outdated)
-				require.Equal(t, owed.Due.Add(time.Hour), w.event(t, owed).Due)
+				require.Equal(t, pending.Due.Add(time.Hour), w.event(t, pending).Due)
 				now = now.Add(2 * time.Minute)
 			}
 		})
@@ -314,9 +314,9 @@ func TestProgramsWithDifferentRulesConvergeOnTheNewest(t *testing.T) {
 	w := open(t)
 	planner := w.scheduler(t, almanac.Birthday{})
 	const people, rounds = 20, 5
-	var owed []almanac.Event
+	var pending []almanac.Event
 	for range people {
-		owed = append(owed, enrol(t, planner, "Asia/Beirut", "1990-06-15"))
+		pending = append(pending, enrol(t, planner, "Asia/Beirut", "1990-06-15"))
 	}
 	releases := []*calendar.ZoneData{
 		rulesOf(t, "2026a", beirutAsItIs), rulesOf(t, "2026b", beirutAllSummer), rulesOf(t, "2026c", beirutLateSummer),
@@ -333,7 +333,7 @@ func TestProgramsWithDifferentRulesConvergeOnTheNewest(t *testing.T) {
 	}
 	wg.Wait()
 
-	for _, e := range owed { // in the third release summer begins in July
+	for _, e := range pending { // in the third release summer begins in July
 		require.Equal(t, e.Due.Add(time.Hour), w.event(t, e).Due)
 	}
 }

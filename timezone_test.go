@@ -368,14 +368,14 @@ func TestOlderRulesLeaveInstantsThatTheyDoNotPlan(t *testing.T) {
 				t.Parallel()
 				w := openOn(repository(t))
 				s := w.scheduler(t, almanac.Birthday{})
-				owed := enrol(t, s, beirut, "1990-01-15")
+				initial := enrol(t, s, beirut, "1990-01-15")
 				w.adopt(t, s)
-				require.Equal(t, owed.Due.Add(-time.Hour), w.event(t, owed).Due)
+				require.Equal(t, initial.Due.Add(-time.Hour), w.event(t, initial).Due)
 
-				require.NoError(t, edit(t, s, owed.UserID))
+				require.NoError(t, edit(t, s, initial.UserID))
 
-				kept := w.event(t, owed)
-				require.Equal(t, owed.Due.Add(-time.Hour), kept.Due)
+				kept := w.event(t, initial)
+				require.Equal(t, initial.Due.Add(-time.Hour), kept.Due)
 				require.Equal(t, 3, kept.Version, "the payload was made anew")
 				book, err := w.store.ZoneRules(t.Context())
 				require.NoError(t, err)
@@ -393,28 +393,28 @@ func TestOlderRulesLeaveEventsThatTheyWouldSkip(t *testing.T) {
 	w := openOn(almanactest.NewRepository(func() time.Time { return now }))
 	at := calendar.Clock{Minute: 30} // in 2027 summer time begins on 28 March at midnight, as far as this program knows
 	s := w.scheduler(t, almanac.Birthday{At: func(almanac.User) calendar.Clock { return at }, Policies: calendar.Policies{Gap: calendar.GapSkip}})
-	owed := enrol(t, s, beirut, "1990-03-29")
-	moved := owed
+	initial := enrol(t, s, beirut, "1990-03-29")
+	moved := initial
 	moved.OccurrenceKey, moved.Wall.Date.Day, moved.Version = "2027", 28, 2 // as a program with the newest rules has it
 	moved.Due = moved.Wall.Labelled().Add(-3 * time.Hour)
 	moved.AvailableAt = moved.Due
-	_, err := w.store.EditUser(t.Context(), owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+	_, err := w.store.EditUser(t.Context(), initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 		u, err := r.User.Edit(almanac.ProfileChange{DateOfBirth: new("1990-03-28")}, now)
 		return almanac.Edit{User: &u, Changed: []almanac.Event{moved}}, err
 	})
 	require.NoError(t, err)
 	w.adopt(t, s)
 
-	_, err = s.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{FirstName: new("Augusta")})
+	_, err = s.UpdateUser(t.Context(), initial.UserID, almanac.ProfileChange{FirstName: new("Augusta")})
 	require.NoError(t, err)
-	kept := w.event(t, owed)
+	kept := w.event(t, initial)
 	require.Equal(t, moved.Wall, kept.Wall)
 	require.Equal(t, moved.Due, kept.Due)
 	require.Contains(t, string(kept.Payload), "Augusta")
 
-	_, err = s.UpdateUser(t.Context(), owed.UserID, almanac.ProfileChange{DateOfBirth: new("1990-04-15")})
+	_, err = s.UpdateUser(t.Context(), initial.UserID, almanac.ProfileChange{DateOfBirth: new("1990-04-15")})
 	require.NoError(t, err)
-	require.Equal(t, "2027-04-15T00:30:00", w.event(t, owed).Wall.String())
+	require.Equal(t, "2027-04-15T00:30:00", w.event(t, initial).Wall.String())
 }
 
 // An event that is to run now has an instant, whatever clocks show there by then.
@@ -425,22 +425,22 @@ func TestRunNowWithOlderRulesStoresTheTimeInUTC(t *testing.T) {
 			t.Parallel()
 			w := openOn(repository(t))
 			s := w.scheduler(t, almanac.Birthday{})
-			owed := enrol(t, s, beirut, "1990-01-15")
+			initial := enrol(t, s, beirut, "1990-01-15")
 			w.adopt(t, s)
 
-			now, err := s.RunNow(t.Context(), owed.ID)
+			now, err := s.RunNow(t.Context(), initial.ID)
 			require.NoError(t, err)
 
 			options := newest(t)
 			options.Trust = true
 			_, err = s.Reconcile(t.Context(), options)
 			require.NoError(t, err)
-			require.Equal(t, now.Due, w.event(t, owed).Due)
-			_, err = s.Reschedule(t.Context(), owed.UserID)
+			require.Equal(t, now.Due, w.event(t, initial).Due)
+			_, err = s.Reschedule(t.Context(), initial.UserID)
 			require.NoError(t, err)
-			back := w.event(t, owed)
+			back := w.event(t, initial)
 			require.Equal(t, beirut, back.Zone, "an edit puts it back")
-			require.Equal(t, owed.Wall, back.Wall)
+			require.Equal(t, initial.Wall, back.Wall)
 			w.inStep(t, s)
 		})
 	}
@@ -538,7 +538,7 @@ func (w *traveller) end(e almanac.Event) {
 	require.NoError(w, settled[0].Err)
 }
 
-// move changes the user's zone, and returns what they are owed.
+// move changes the user's zone, and returns the user's events.
 func (w *traveller) move(to string) []almanac.Event {
 	_, err := w.scheduler.UpdateUser(w.ctx, w.id, almanac.ProfileChange{Timezone: &to})
 	require.NoError(w, err)
@@ -591,20 +591,20 @@ func TestAMoveWestSkipsUsedOccurrences(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check := func(t *testing.T, w *traveller, used string, owed []almanac.Event) {
+			check := func(t *testing.T, w *traveller, used string, initial []almanac.Event) {
 				t.Helper()
 				u, err := w.repository.User(t.Context(), w.id)
 				require.NoError(t, err)
 				want, err := firstUnused(tt.handler, u, w.now, used)
 				if tt.ends {
 					require.ErrorIs(t, err, calendar.ErrNoOccurrence)
-					require.Empty(t, owed)
+					require.Empty(t, initial)
 					return
 				}
 				require.NoError(t, err)
-				require.Len(t, owed, 1)
-				require.Equal(t, want.Key, owed[0].OccurrenceKey)
-				require.Equal(t, want.Wall, owed[0].Wall)
+				require.Len(t, initial, 1)
+				require.Equal(t, want.Key, initial[0].OccurrenceKey)
+				require.Equal(t, want.Wall, initial[0].Wall)
 			}
 			t.Run("after it has ended", func(t *testing.T) {
 				t.Parallel()
@@ -691,17 +691,17 @@ func TestTheFirstUnusedOccurrenceIsFoundWithoutCounting(t *testing.T) {
 		done := w.claim()
 		w.end(done)
 
-		owed := w.move(s.Zone.String())
+		initial := w.move(s.Zone.String())
 
 		u, err := w.repository.User(t.Context(), w.id)
 		require.NoError(t, err)
 		want, err := firstUnused(handler, u, w.now, done.OccurrenceKey)
 		if errors.Is(err, calendar.ErrNoOccurrence) {
-			require.Empty(t, owed)
+			require.Empty(t, initial)
 			return
 		}
 		require.NoError(t, err)
-		require.Len(t, owed, 1)
-		require.Equal(t, want.Key, owed[0].OccurrenceKey)
+		require.Len(t, initial, 1)
+		require.Equal(t, want.Key, initial[0].OccurrenceKey)
 	})
 }

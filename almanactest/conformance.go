@@ -136,8 +136,8 @@ func (k *kit) create(u almanac.User, events ...almanac.Event) (almanac.User, []a
 	return CreateUser(k.Context(), k.r, u, events...)
 }
 
-// owe stores a user with one event, and returns the event.
-func (k *kit) owe(options ...EventOption) almanac.Event {
+// newEvent stores a user with one event, and returns the event.
+func (k *kit) newEvent(options ...EventOption) almanac.Event {
 	k.Helper()
 	u := User()
 	_, events, err := k.create(u, Event(k.now, append([]EventOption{For(u)}, options...)...))

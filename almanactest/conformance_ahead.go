@@ -12,8 +12,8 @@ import (
 // aheadCases are for repositories that claim ahead: see [almanac.Confirmer].
 var aheadCases = map[string]func(*kit){
 	"Claim ahead/takes events that are due or will be due soon": ifAhead(func(k *kit) {
-		due, soon := k.owe(), k.owe(DueIn(10*time.Minute))
-		k.owe(DueIn(2 * time.Hour))
+		due, soon := k.newEvent(), k.newEvent(DueIn(10*time.Minute))
+		k.newEvent(DueIn(2 * time.Hour))
 		claim := k.ahead(10)
 		k.same("claimed", ids(claim.Events), []uuid.UUID{due.ID, soon.ID})
 		e := claim.Events[1]
@@ -24,14 +24,14 @@ var aheadCases = map[string]func(*kit){
 		k.same("left", len(k.ahead(10).Events), 0)
 	}),
 	"Claim ahead/takes a released event only when it is available": ifAhead(func(k *kit) {
-		k.owe()
+		k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Minute)})
-		fresh := k.owe(DueIn(time.Minute * 5))
+		fresh := k.newEvent(DueIn(time.Minute * 5))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{fresh.ID})
 	}),
 	"Confirm/returns the events that are still held": ifAhead(func(k *kit) {
 		for range 3 {
-			k.owe(DueIn(10 * time.Minute))
+			k.newEvent(DueIn(10 * time.Minute))
 		}
 		events := k.ahead(3).Events
 		k.edit(events[1], func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
@@ -50,7 +50,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("time without any", confirmed.At.IsZero(), false)
 	}),
 	"Confirm/confirms events of users that were edited before": ifAhead(func(k *kit) {
-		e := k.owe(DueIn(10 * time.Minute))
+		e := k.newEvent(DueIn(10 * time.Minute))
 		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{Changed: moved(r, time.Minute)} })
 		for range 2 {
@@ -63,7 +63,7 @@ var aheadCases = map[string]func(*kit){
 		}
 	}),
 	"EditUser/releases events claimed ahead": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		created := k.newEvent(DueIn(10 * time.Minute))
 		claim := k.ahead(1)
 		e := claim.Events[0]
 		stored := k.edit(e, func(r almanac.Roster) almanac.Edit {
@@ -73,10 +73,10 @@ var aheadCases = map[string]func(*kit){
 			k.same("used", len(r.Used), 0)
 			return almanac.Edit{Changed: moved(r, time.Hour)}
 		})
-		is := k.stored(owed.ID)
-		k.same("moved", ids(stored.Changed), []uuid.UUID{owed.ID})
+		is := k.stored(created.ID)
+		k.same("moved", ids(stored.Changed), []uuid.UUID{created.ID})
 		k.same("status", is.Status, almanac.Pending)
-		k.same("due", is.Due, owed.Due.Add(time.Hour))
+		k.same("due", is.Due, created.Due.Add(time.Hour))
 		k.same("available", is.AvailableAt, is.Due)
 		k.same("claims", is.ClaimCount, 0)
 		k.same("the version rises", is.Version > e.Version, true)
@@ -86,25 +86,25 @@ var aheadCases = map[string]func(*kit){
 		k.same("leases held", len(held), 0)
 	}),
 	"EditUser/releases events claimed ahead that it does not change": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		created := k.newEvent(DueIn(10 * time.Minute))
 		k.ahead(1)
-		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
-		is := k.stored(owed.ID)
+		k.edit(created, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		is := k.stored(created.ID)
 		k.same("status", is.Status, almanac.Pending)
-		k.same("available", is.AvailableAt, owed.Due)
-		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
+		k.same("available", is.AvailableAt, created.Due)
+		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{created.ID})
 	}),
 	"EditUser/releases nothing when it fails": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		created := k.newEvent(DueIn(10 * time.Minute))
 		claim := k.ahead(1)
-		_, err := k.r.EditUser(k.Context(), owed.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
+		_, err := k.r.EditUser(k.Context(), created.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.is(err, errRefused)
 		confirmed, err := k.r.Confirm(k.Context(), claim.Events)
 		k.ok(err)
-		k.same("held", confirmed.Held, []uuid.UUID{owed.ID})
+		k.same("held", confirmed.Held, []uuid.UUID{created.ID})
 	}),
 	"EditUser/treats events that were due at their claim as in flight": ifAhead(func(k *kit) {
-		due, byHand := k.owe(), k.owe(DueIn(time.Hour))
+		due, byHand := k.newEvent(), k.newEvent(DueIn(time.Hour))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{due.ID})
 		claimed, err := byHand.Claim(uuid.New())
 		k.ok(err)
@@ -118,31 +118,31 @@ var aheadCases = map[string]func(*kit){
 		}
 	}),
 	"DeleteUser/removes events claimed ahead": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		created := k.newEvent(DueIn(10 * time.Minute))
 		claim := k.ahead(1)
-		d, err := k.r.DeleteUser(k.Context(), owed.UserID, almanac.DeleteOptions{})
+		d, err := k.r.DeleteUser(k.Context(), created.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		k.same("removed", d.Removed, 1)
 		k.same("in flight", len(d.InFlight), 0)
-		_, err = k.r.User(k.Context(), owed.UserID)
+		_, err = k.r.User(k.Context(), created.UserID)
 		k.gone(err)
-		_, err = k.r.Event(k.Context(), owed.ID)
+		_, err = k.r.Event(k.Context(), created.ID)
 		k.gone(err)
 		confirmed, err := k.r.Confirm(k.Context(), claim.Events)
 		k.ok(err)
 		k.same("held", len(confirmed.Held), 0)
 	}),
 	"Return/releases events that have not started and counts nothing": ifAhead(func(k *kit) {
-		kept, owed, settled := k.owe(DueIn(10*time.Minute)), k.owe(DueIn(11*time.Minute)), k.owe(DueIn(12*time.Minute))
+		kept, created, settled := k.newEvent(DueIn(10*time.Minute)), k.newEvent(DueIn(11*time.Minute)), k.newEvent(DueIn(12*time.Minute))
 		events := k.ahead(3).Events
 		k.settle(almanac.Settlement{Event: events[2], Outcome: almanac.Delivered(k.now)})
 		returned, err := k.r.Return(k.Context(), events[1:])
 		k.ok(err)
-		k.same("returned", ids(returned), []uuid.UUID{owed.ID})
-		is := k.stored(owed.ID)
+		k.same("returned", ids(returned), []uuid.UUID{created.ID})
+		is := k.stored(created.ID)
 		k.same("as stored", returned[0], is)
 		k.same("status", is.Status, almanac.Pending)
-		k.same("available", is.AvailableAt, owed.Due)
+		k.same("available", is.AvailableAt, created.Due)
 		k.same("claims", is.ClaimCount, 0)
 		k.same("kept", k.stored(kept.ID), events[0])
 		k.same("settled", k.stored(settled.ID).Status, almanac.Completed)
@@ -151,7 +151,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("leases held", held, []uuid.UUID{events[0].LeaseToken})
 	}),
 	"Release/counts no attempt of events that have not started": ifAhead(func(k *kit) {
-		due, soon := k.owe(), k.owe(DueIn(10*time.Minute))
+		due, soon := k.newEvent(), k.newEvent(DueIn(10*time.Minute))
 		claim := k.ahead(2)
 		_, err := k.r.Release(k.Context(), claim.Events[0].LeaseToken)
 		k.ok(err)
@@ -160,28 +160,28 @@ var aheadCases = map[string]func(*kit){
 		k.same("available", k.stored(soon.ID).AvailableAt, soon.Due)
 	}),
 	"ReleaseExpired/counts no crash of events that have not started": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		created := k.newEvent(DueIn(10 * time.Minute))
 		r := aheadRequest(1)
 		r.Lease = time.Microsecond
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
 		e := k.expire(1, 10)[0]
-		k.same("released", e.ID, owed.ID)
+		k.same("released", e.ID, created.ID)
 		k.same("crashes", e.CrashCount, 0)
 		k.same("claims", e.ClaimCount, 0)
-		k.same("available", e.AvailableAt, owed.Due)
-		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{owed.ID})
+		k.same("available", e.AvailableAt, created.Due)
+		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{created.ID})
 	}),
 	"ReleaseExpired/removes a token whose events were released by an edit": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		created := k.newEvent(DueIn(10 * time.Minute))
 		e := k.ahead(1).Events[0]
-		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		k.edit(created, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		_, err := k.r.ReleaseExpired(k.Context(), 10)
 		k.ok(err)
 		k.unknown(e.LeaseToken)
 	}),
 	"Until/ignores events claimed ahead": ifAhead(func(k *kit) {
-		k.owe(DueIn(10 * time.Minute))
+		k.newEvent(DueIn(10 * time.Minute))
 		k.ahead(1)
 		_, known, err := k.r.Until(k.Context(), []string{almanac.TypeBirthday}, time.Time{})
 		k.ok(err)
@@ -198,7 +198,7 @@ func ifAhead(check func(*kit)) func(*kit) {
 			check(k)
 			return
 		}
-		k.owe(DueIn(30 * time.Minute))
+		k.newEvent(DueIn(30 * time.Minute))
 		k.same("claimed ahead", len(k.ahead(1).Events), 0)
 		_, err := k.r.Return(k.Context(), nil)
 		k.is(err, errors.ErrUnsupported)

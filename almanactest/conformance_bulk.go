@@ -40,7 +40,7 @@ var bulkCases = map[string]func(*kit){
 		}
 	},
 	"CreateUsers/skips existing users": func(k *kit) {
-		there := k.owe()
+		there := k.newEvent()
 		again, twin := User(Named("Grace", "Hopper")), User(Named("Grace", "Hopper"))
 		again.ID = there.UserID
 		other := User()
@@ -84,7 +84,7 @@ var bulkCases = map[string]func(*kit){
 		}
 	},
 	"CreateUsers/gives a used key its long form": func(k *kit) {
-		first := k.owe()
+		first := k.newEvent()
 		people := []almanac.UserWithEvents{k.withEvents(User()), k.withEvents(User())}
 		for i := range people {
 			people[i].Events[0].IdempotencyKey = first.IdempotencyKey
@@ -132,9 +132,9 @@ var bulkCases = map[string]func(*kit){
 		const n = 5
 		var want []uuid.UUID
 		for range n {
-			want = append(want, k.owe().UserID)
+			want = append(want, k.newEvent().UserID)
 		}
-		hidden := k.owe(ReadyFor(time.Hour))
+		hidden := k.newEvent(ReadyFor(time.Hour))
 		k.claim(1)
 		_, err := k.r.DeleteUser(k.Context(), hidden.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -185,7 +185,7 @@ var bulkCases = map[string]func(*kit){
 		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "2027")
 	},
 	"AddEvents/stores only events whose series has no open event": func(k *kit) {
-		open, ended, fresh := k.owe(Of("2026")), k.owe(Of("2026"), ReadyFor(time.Hour)), User()
+		open, ended, fresh := k.newEvent(Of("2026")), k.newEvent(Of("2026"), ReadyFor(time.Hour)), User()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		_, _, err := k.create(fresh)
 		k.ok(err)
@@ -217,7 +217,7 @@ var bulkCases = map[string]func(*kit){
 		k.same("events of the next time", len(add().Events), 0)
 	},
 	"AddEvents/stores nothing when the plan fails": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		failed := errors.New("no plan")
 		_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) { return nil, failed })
 		k.same("error", err, failed)

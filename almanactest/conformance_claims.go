@@ -11,9 +11,9 @@ import (
 
 var claimCases = map[string]func(*kit){
 	"Claim/takes due events, oldest first": func(k *kit) {
-		young, old := k.owe(ReadyFor(time.Minute)), k.owe(ReadyFor(time.Hour))
-		k.owe(DueIn(time.Hour))
-		k.owe(OfType("OTHER"))
+		young, old := k.newEvent(ReadyFor(time.Minute)), k.newEvent(ReadyFor(time.Hour))
+		k.newEvent(DueIn(time.Hour))
+		k.newEvent(OfType("OTHER"))
 		r := request(10)
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
@@ -33,19 +33,19 @@ var claimCases = map[string]func(*kit){
 	},
 	"Claim/takes the oldest when it cannot take all": func(k *kit) {
 		for age := range 6 {
-			k.owe(ReadyFor(time.Duration(age) * time.Hour))
+			k.newEvent(ReadyFor(time.Duration(age) * time.Hour))
 		}
 		k.same("oldest", k.claim(2)[0].Due, k.now.Add(-5*time.Hour).Truncate(time.Second))
 		k.same("next", k.claim(2)[0].Due, k.now.Add(-3*time.Hour).Truncate(time.Second))
 	},
 	"Claim/never takes an event before it is due": func(k *kit) {
-		k.owe(DueIn(2 * time.Second))
+		k.newEvent(DueIn(2 * time.Second))
 		claim, err := k.r.Claim(k.Context(), request(1))
 		k.ok(err)
 		k.same("claimed", len(claim.Events), 0)
 	},
 	"Claim/never takes an event before it is available again": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
 		claim, err := k.r.Claim(k.Context(), request(1))
 		k.ok(err)
@@ -59,11 +59,11 @@ var claimCases = map[string]func(*kit){
 func (k *kit) claimConcurrently(events, claimers, batch int) {
 	k.Helper()
 	u := User()
-	owed := make([]almanac.Event, events)
-	for i := range owed {
-		owed[i] = Event(k.now, For(u), ReadyFor(time.Duration(i%60+1)*time.Minute))
+	pending := make([]almanac.Event, events)
+	for i := range pending {
+		pending[i] = Event(k.now, For(u), ReadyFor(time.Duration(i%60+1)*time.Minute))
 	}
-	_, _, err := k.create(u, owed...)
+	_, _, err := k.create(u, pending...)
 	k.ok(err)
 
 	var claiming sync.WaitGroup
@@ -98,7 +98,7 @@ func (k *kit) claimConcurrently(events, claimers, batch int) {
 		}
 	}
 	k.same("events claimed", len(times), events)
-	for _, e := range owed {
+	for _, e := range pending {
 		stored := k.stored(e.ID)
 		if stored.Status != almanac.Processing || stored.Version != 2 {
 			k.Errorf("event %s is %s at version %d, want PROCESSING at version 2", e.ID, stored.Status, stored.Version)
@@ -108,21 +108,21 @@ func (k *kit) claimConcurrently(events, claimers, batch int) {
 
 var leaseCases = map[string]func(*kit){
 	"ReleaseExpired/releases the events of expired leases": func(k *kit) {
-		owed := k.owe()
+		pending := k.newEvent()
 		claimed, released := k.crash(1)
-		k.same("released", ids(released), []uuid.UUID{owed.ID})
+		k.same("released", ids(released), []uuid.UUID{pending.ID})
 		e := released[0]
-		k.same("as stored", k.stored(owed.ID), e)
+		k.same("as stored", k.stored(pending.ID), e)
 		k.same("status", e.Status, almanac.Pending)
 		k.same("version", e.Version, claimed[0].Version+1)
 		k.same("crashes", e.CrashCount, 1)
 		k.same("failures", e.RetryCount, 0)
-		k.same("due", e.Due, owed.Due)
+		k.same("due", e.Due, pending.Due)
 		k.same("token", e.LeaseToken, uuid.Nil)
 		k.claim(1)
 	},
 	"ReleaseExpired/ignores leases in force": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		e := k.claim(1)[0]
 		released, err := k.r.ReleaseExpired(k.Context(), 10)
 		k.ok(err)
@@ -130,8 +130,8 @@ var leaseCases = map[string]func(*kit){
 		k.same("event", k.stored(e.ID), e)
 	},
 	"ReleaseExpired/ignores settled events": func(k *kit) {
-		k.owe()
-		k.owe()
+		k.newEvent()
+		k.newEvent()
 		r := request(2)
 		r.Lease = time.Microsecond
 		claim, err := k.r.Claim(k.Context(), r)
@@ -141,8 +141,8 @@ var leaseCases = map[string]func(*kit){
 		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)
 	},
 	"ReleaseExpired/removes a token that holds no event": func(k *kit) {
-		k.owe()
-		emptied, kept := k.claim(1)[0], k.owe()
+		k.newEvent()
+		emptied, kept := k.claim(1)[0], k.newEvent()
 		k.same("claimed", ids(k.claim(1)), []uuid.UUID{kept.ID})
 		_, err := k.r.DeleteUser(k.Context(), emptied.UserID, almanac.DeleteOptions{AtOnce: true})
 		k.ok(err)
@@ -152,7 +152,7 @@ var leaseCases = map[string]func(*kit){
 		k.same("what is held", k.stored(kept.ID).Status, almanac.Processing)
 	},
 	"Renew/keeps a lease from running out": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		r := request(1)
 		r.Lease = time.Microsecond
 		_, err := k.r.Claim(k.Context(), r)
@@ -165,7 +165,7 @@ var leaseCases = map[string]func(*kit){
 		k.same("released", len(released), 0)
 	},
 	"Renew/omits lost leases": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		claimed, _ := k.crash(1)
 		done := k.claim(1)[0]
 		k.settle(almanac.Settlement{Event: done, Outcome: almanac.Delivered(k.now)})
@@ -175,7 +175,7 @@ var leaseCases = map[string]func(*kit){
 	},
 	"Release/releases the events of a token": func(k *kit) {
 		for range 3 {
-			k.owe()
+			k.newEvent()
 		}
 		other := k.claim(1)[0]
 		r := request(2)
@@ -196,10 +196,10 @@ var leaseCases = map[string]func(*kit){
 	"Release and Settle/never make an event available before its target": func(k *kit) {
 		// As after a database clock that was set back: claimed, and no longer due.
 		early := func(token uuid.UUID) almanac.Event {
-			owed := k.owe(DueIn(time.Hour))
-			claimed, err := owed.Claim(token)
+			pending := k.newEvent(DueIn(time.Hour))
+			claimed, err := pending.Claim(token)
 			k.ok(err)
-			claimed, err = k.r.Update(k.Context(), claimed, owed.Version)
+			claimed, err = k.r.Update(k.Context(), claimed, pending.Version)
 			k.ok(err)
 			return claimed
 		}
@@ -218,14 +218,14 @@ var leaseCases = map[string]func(*kit){
 		_, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("known", known, false)
-		k.owe(DueIn(2 * time.Hour))
-		k.owe(DueIn(time.Hour))
-		k.owe(OfType("OTHER"))
+		k.newEvent(DueIn(2 * time.Hour))
+		k.newEvent(DueIn(time.Hour))
+		k.newEvent(OfType("OTHER"))
 		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("known", known, true)
 		k.same("about an hour", wait > 59*time.Minute && wait <= time.Hour, true)
-		k.owe()
+		k.newEvent()
 		wait, _, err = k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("due", wait <= 0, true)
@@ -235,10 +235,10 @@ var leaseCases = map[string]func(*kit){
 		k.same("claimed events are out of the way", wait > 0, true)
 	},
 	"Missed/counts events that are ready for too long": func(k *kit) {
-		oldest, newest := k.owe(ReadyFor(48*time.Hour)), k.owe(ReadyFor(2*time.Hour))
-		k.owe(ReadyFor(time.Minute))
-		k.owe(DueIn(time.Hour))
-		k.owe(ReadyFor(72*time.Hour), OfType("OTHER"))
+		oldest, newest := k.newEvent(ReadyFor(48*time.Hour)), k.newEvent(ReadyFor(2*time.Hour))
+		k.newEvent(ReadyFor(time.Minute))
+		k.newEvent(DueIn(time.Hour))
+		k.newEvent(ReadyFor(72*time.Hour), OfType("OTHER"))
 		m, err := k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Hour)
 		k.ok(err)
 		k.same("missed", m, almanac.Missed{Count: 2, Oldest: oldest.Due, Newest: newest.Due})
@@ -248,11 +248,11 @@ var leaseCases = map[string]func(*kit){
 	},
 	"FindMissed/lists the events that are ready longest first": func(k *kit) {
 		types := []string{almanac.TypeBirthday, almanac.TypeAnniversary, almanac.TypeBirthday}
-		third, first := k.owe(ReadyFor(2*time.Hour)), k.owe(ReadyFor(48*time.Hour))
-		second := k.owe(ReadyFor(24*time.Hour), OfType(almanac.TypeAnniversary))
-		k.owe(ReadyFor(time.Minute))
-		k.owe(DueIn(time.Hour))
-		k.owe(ReadyFor(72*time.Hour), OfType("OTHER"))
+		third, first := k.newEvent(ReadyFor(2*time.Hour)), k.newEvent(ReadyFor(48*time.Hour))
+		second := k.newEvent(ReadyFor(24*time.Hour), OfType(almanac.TypeAnniversary))
+		k.newEvent(ReadyFor(time.Minute))
+		k.newEvent(DueIn(time.Hour))
+		k.newEvent(ReadyFor(72*time.Hour), OfType("OTHER"))
 		found, err := k.r.FindMissed(k.Context(), types, time.Hour, 0)
 		k.ok(err)
 		k.same("missed", found, []almanac.Event{k.stored(first.ID), k.stored(second.ID), k.stored(third.ID)})
@@ -272,9 +272,9 @@ var leaseCases = map[string]func(*kit){
 // unknown checks that a token behaves like one that was never used.
 func (k *kit) unknown(token uuid.UUID) {
 	k.Helper()
-	owed, r := k.owe(), request(1)
+	pending, r := k.newEvent(), request(1)
 	r.Token = token
 	claim, err := k.r.Claim(k.Context(), r)
 	k.ok(err)
-	k.same("claimed under a token that was forgotten", ids(claim.Events), []uuid.UUID{owed.ID})
+	k.same("claimed under a token that was forgotten", ids(claim.Events), []uuid.UUID{pending.ID})
 }

@@ -15,9 +15,9 @@ var atOnce = almanac.DeleteOptions{AtOnce: true}
 // deletionCases check that a deletion at once leaves nothing.
 var deletionCases = map[string]func(*kit){
 	"DeleteUser at once/deletes ended events and events in flight": func(k *kit) {
-		bystander := k.owe(DueIn(time.Hour))
+		bystander := k.newEvent(DueIn(time.Hour))
 		u := User()
-		_, owed, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		_, pending, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
 		k.ok(err)
 		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.Released(almanac.AfterFailure, "busy", time.Hour)} {
 			k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: o}).Err)
@@ -28,7 +28,7 @@ var deletionCases = map[string]func(*kit){
 		k.same("deletion", d, almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
 		_, err = k.r.User(k.Context(), u.ID)
 		k.gone(err)
-		for _, e := range owed {
+		for _, e := range pending {
 			_, err = k.r.Event(k.Context(), e.ID)
 			k.gone(err)
 		}
@@ -37,7 +37,7 @@ var deletionCases = map[string]func(*kit){
 		k.ok(err)
 	},
 	"DeleteUser at once/allows no writes afterwards": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		claimed := k.claim(1)[0]
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, atOnce)
 		k.ok(err)
@@ -66,7 +66,7 @@ var deletionCases = map[string]func(*kit){
 		k.same("events", n, 0)
 	},
 	"DeleteUser at once/leaves a lease without events": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		r := request(1)
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
@@ -80,8 +80,8 @@ var deletionCases = map[string]func(*kit){
 		k.same("released", len(released), 0)
 	},
 	"DeleteUser at once/keeps the leases of other users' events": func(k *kit) {
-		k.owe()
-		k.owe()
+		k.newEvent()
+		k.newEvent()
 		r := request(2)
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
@@ -104,8 +104,8 @@ var deletionCases = map[string]func(*kit){
 	"DeleteUser at once/leaves nothing to release after a crash": func(k *kit) {
 		r := request(2)
 		r.Lease = time.Microsecond
-		k.owe()
-		k.owe()
+		k.newEvent()
+		k.newEvent()
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
 		_, err = k.r.DeleteUser(k.Context(), claim.Events[0].UserID, atOnce)
@@ -113,7 +113,7 @@ var deletionCases = map[string]func(*kit){
 		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 	},
 	"DeleteUser at once/deletes a hidden user": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		k.claim(1)
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -132,12 +132,12 @@ var deletionCases = map[string]func(*kit){
 		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
 		_, err = k.r.DeleteUser(k.Context(), u.ID, atOnce)
 		k.ok(err)
-		_, owed, err := k.create(u, Event(k.now, For(u), Of("2026")))
+		_, pending, err := k.create(u, Event(k.now, For(u), Of("2026")))
 		k.ok(err)
-		k.same("claimed", k.claim(1)[0].ID, owed[0].ID)
+		k.same("claimed", k.claim(1)[0].ID, pending[0].ID)
 	},
 	"DeleteUser/compares the expected version": func(k *kit) {
-		e := k.owe(DueIn(time.Hour))
+		e := k.newEvent(DueIn(time.Hour))
 		for _, atOnce := range []bool{false, true} {
 			_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{AtOnce: atOnce, Version: 2})
 			var conflict *almanac.OptimisticLockError
@@ -151,7 +151,7 @@ var deletionCases = map[string]func(*kit){
 		k.same("removed", d.Removed, 1)
 	},
 	"Update/does not retry events of a deleted user": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		e := k.claim(1)[0]
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -167,7 +167,7 @@ var deletionCases = map[string]func(*kit){
 		const n = 20
 		var racing sync.WaitGroup
 		for range n {
-			e := k.owe(ReadyFor(time.Hour))
+			e := k.newEvent(ReadyFor(time.Hour))
 			racing.Go(func() {
 				claim, err := k.r.Claim(k.Context(), request(3))
 				if err != nil {

@@ -99,7 +99,7 @@ var editCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"EditUser/is all or nothing": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){
 			func(r almanac.Roster) (almanac.Edit, error) {
 				return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User))}}, errRefused
@@ -125,7 +125,7 @@ var editCases = map[string]func(*kit){
 		k.same("events", n, 1)
 	},
 	"EditUser/skips events that are stored already": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries(e.Series, e.OccurrenceKey))}}, nil
 		})
@@ -135,7 +135,7 @@ var editCases = map[string]func(*kit){
 	"EditUser/never moves a claimed event": func(k *kit) {
 		const n = 40
 		for range n {
-			k.owe()
+			k.newEvent()
 		}
 		targets := make(map[uuid.UUID]almanac.Event)
 		found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: n})

@@ -13,26 +13,26 @@ import (
 
 var eventCases = map[string]func(*kit){
 	"Update/reports a lost update": func(k *kit) {
-		owed := k.owe()
-		mine, err := owed.Claim(uuid.New())
+		created := k.newEvent()
+		mine, err := created.Claim(uuid.New())
 		k.ok(err)
-		theirs, err := owed.Claim(uuid.New())
+		theirs, err := created.Claim(uuid.New())
 		k.ok(err)
-		stored, err := k.r.Update(k.Context(), mine, owed.Version)
+		stored, err := k.r.Update(k.Context(), mine, created.Version)
 		k.ok(err)
 		k.same("version", stored.Version, 2)
-		_, err = k.r.Update(k.Context(), theirs, owed.Version)
+		_, err = k.r.Update(k.Context(), theirs, created.Version)
 		var conflict *almanac.OptimisticLockError
-		if !errors.As(err, &conflict) || *conflict != (almanac.OptimisticLockError{EventID: owed.ID, Expected: 1}) {
-			k.Errorf("error = %v, want an *OptimisticLockError of event %s, expected version 1", err, owed.ID)
+		if !errors.As(err, &conflict) || *conflict != (almanac.OptimisticLockError{EventID: created.ID, Expected: 1}) {
+			k.Errorf("error = %v, want an *OptimisticLockError of event %s, expected version 1", err, created.ID)
 		}
-		k.same("event", k.stored(owed.ID), stored)
+		k.same("event", k.stored(created.ID), stored)
 		_, err = k.r.Update(k.Context(), Event(k.now), 1)
 		k.gone(err)
 	},
 	"Update/allows every transition of a life": func(k *kit) {
-		owed := k.owe()
-		claimed, err := owed.Claim(uuid.New())
+		created := k.newEvent()
+		claimed, err := created.Claim(uuid.New())
 		k.ok(err)
 		claimed, err = k.r.Update(k.Context(), claimed, 1)
 		k.ok(err)
@@ -44,21 +44,21 @@ var eventCases = map[string]func(*kit){
 		done, err = k.r.Update(k.Context(), done, 2)
 		k.ok(err)
 		k.same("version", done.Version, 3)
-		k.same("as stored", k.stored(owed.ID), done)
+		k.same("as stored", k.stored(created.ID), done)
 		held, err = k.r.Renew(k.Context(), []uuid.UUID{claimed.LeaseToken}, time.Minute)
 		k.ok(err)
 		k.same("leased in the end", len(held), 0)
 	},
 	"Update/cancels a pending event": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		done, err := owed.Cancel("moved house")
+		created := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		done, err := created.Cancel("moved house")
 		k.ok(err)
-		stored, err := k.r.Update(k.Context(), done, owed.Version)
+		stored, err := k.r.Update(k.Context(), done, created.Version)
 		k.ok(err)
-		k.same("as stored", k.stored(owed.ID), stored)
+		k.same("as stored", k.stored(created.ID), stored)
 		k.same("status", stored.Status, almanac.Cancelled)
 		k.same("reason", stored.FailureReason, "moved house")
-		k.same("version", stored.Version, owed.Version+1)
+		k.same("version", stored.Version, created.Version+1)
 	},
 	"Update/refuses every transition that is not allowed": func(k *kit) {
 		for from, states := range k.everyStatus() {
@@ -105,7 +105,7 @@ var eventCases = map[string]func(*kit){
 		want := make([]uuid.UUID, n)
 		users := make([]uuid.UUID, n)
 		for i := range n {
-			e := k.owe(DueIn(time.Hour))
+			e := k.newEvent(DueIn(time.Hour))
 			want[i], users[i] = e.ID, e.UserID
 		}
 		var got []uuid.UUID
@@ -136,15 +136,15 @@ var eventCases = map[string]func(*kit){
 func (k *kit) everyStatus() map[almanac.Status]almanac.Event {
 	k.Helper()
 	for range 3 {
-		k.owe()
+		k.newEvent()
 	}
 	claimed := k.claim(3)
 	events := map[almanac.Status]almanac.Event{almanac.Processing: claimed[0]}
 	events[almanac.Completed] = k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Delivered(k.now)}).Event
 	events[almanac.Failed] = k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.GaveUp("HTTP 404")}).Event
-	cancelled := k.owe()
+	cancelled := k.newEvent()
 	events[almanac.Cancelled] = k.apply(cancelled.UserID, cancelling).Changed[0]
-	events[almanac.Pending] = k.owe()
+	events[almanac.Pending] = k.newEvent()
 	return events
 }
 

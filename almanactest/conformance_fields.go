@@ -191,10 +191,10 @@ func adding(events ...almanac.Event) func(almanac.Roster) (almanac.Edit, error) 
 }
 
 // claimed claims an event and checks its fields.
-func (k *kit) claimed(owed almanac.Event) almanac.Event {
+func (k *kit) claimed(pending almanac.Event) almanac.Event {
 	k.Helper()
 	got := k.claim(1)[0]
-	want, err := owed.Claim(got.LeaseToken)
+	want, err := pending.Claim(got.LeaseToken)
 	k.ok(err)
 	k.kept(got, want)
 	return got

@@ -11,8 +11,8 @@ import (
 
 var leaseEachCases = map[string]func(*kit){
 	"LeaseEach/gives each event its own token and changes nothing else": func(k *kit) {
-		k.owe()
-		k.owe()
+		k.newEvent()
+		k.newEvent()
 		was := k.claim(2)
 		is := k.leaseEach(was)
 		k.same("leased", ids(is), ids(was))
@@ -25,7 +25,7 @@ var leaseEachCases = map[string]func(*kit){
 		k.unknown(was[0].LeaseToken)
 	},
 	"LeaseEach/removes events from their old tokens": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		was := k.claim(1)[0]
 		is := k.leaseEach([]almanac.Event{was})[0]
 		k.is(k.settle(almanac.Settlement{Event: was, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
@@ -37,7 +37,7 @@ var leaseEachCases = map[string]func(*kit){
 	},
 	"LeaseEach/lets one lease expire while others are renewed": func(k *kit) {
 		for range 3 {
-			k.owe()
+			k.newEvent()
 		}
 		claimed := k.claim(3)
 		leased, err := k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond)
@@ -53,7 +53,7 @@ var leaseEachCases = map[string]func(*kit){
 	},
 	"LeaseEach/leaves other events with their old token": func(k *kit) {
 		for range 4 {
-			k.owe()
+			k.newEvent()
 		}
 		claimed := k.claim(4)
 		leased := k.leaseEach([]almanac.Event{claimed[2], claimed[0]})
@@ -66,7 +66,7 @@ var leaseEachCases = map[string]func(*kit){
 	},
 	"LeaseEach/skips events that are not held as claimed": func(k *kit) {
 		for range 4 {
-			k.owe()
+			k.newEvent()
 		}
 		claimed := k.claim(4)
 		k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Delivered(k.now)})
@@ -81,7 +81,7 @@ var leaseEachCases = map[string]func(*kit){
 	},
 	"LeaseEach/gives an event to one of many callers": func(k *kit) {
 		for range 3 {
-			k.owe()
+			k.newEvent()
 		}
 		claimed := k.claim(3)
 		var all sync.WaitGroup
@@ -101,10 +101,10 @@ var leaseEachCases = map[string]func(*kit){
 		}
 	},
 	"LeaseEach/keeps events claimed ahead unstarted": ifAhead(func(k *kit) {
-		owed := k.owe(DueIn(10 * time.Minute))
+		pending := k.newEvent(DueIn(10 * time.Minute))
 		k.leaseEach(k.ahead(1).Events)
-		k.edit(owed, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
-		is := k.stored(owed.ID)
+		k.edit(pending, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		is := k.stored(pending.ID)
 		k.same("released", is.Status, almanac.Pending)
 		k.same("claims", is.ClaimCount, 0)
 	}),

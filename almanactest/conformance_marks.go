@@ -38,7 +38,7 @@ var markedCases = map[string]func(*kit) almanac.Event{
 		return edit.New[0]
 	},
 	"EditUser that moves": func(k *kit) almanac.Event {
-		e := k.owe(DueIn(time.Hour))
+		e := k.newEvent(DueIn(time.Hour))
 		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{Changed: []almanac.Event{byOthers(anHourLater(r.Pending[0]))}}, nil
 		})
@@ -46,12 +46,12 @@ var markedCases = map[string]func(*kit) almanac.Event{
 		return edit.Changed[0]
 	},
 	"Update": func(k *kit) almanac.Event {
-		e, err := k.r.Update(k.Context(), byOthers(anHourLater(k.owe(DueIn(time.Hour)))), 1)
+		e, err := k.r.Update(k.Context(), byOthers(anHourLater(k.newEvent(DueIn(time.Hour)))), 1)
 		k.ok(err)
 		return e
 	},
 	"Settle with a successor": func(k *kit) almanac.Event {
-		e := k.owe()
+		e := k.newEvent()
 		next := func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned, err := after(e)(u, now)
 			return byOthers(planned), err
@@ -60,7 +60,7 @@ var markedCases = map[string]func(*kit) almanac.Event{
 		return *settled.Successor
 	},
 	"Settle with follow-ups": func(k *kit) almanac.Event {
-		k.owe()
+		k.newEvent()
 		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{byOthers(Event(now, For(u), Of("gift"), asFollowUp))}, nil
 		}
@@ -75,7 +75,7 @@ func zoneMarkCases() map[string]func(*kit) {
 			u := User()
 			_, _, err := k.create(u, byOthers(Event(k.now, For(u), Of("2027"))), byOthers(Event(k.now, For(u), Of("2028"))))
 			k.is(err, almanac.ErrExists)
-			e := k.owe(DueIn(time.Hour))
+			e := k.newEvent(DueIn(time.Hour))
 			_, err = k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
 				return almanac.Edit{New: []almanac.Event{byOthers(Event(k.now, For(u)))}}, errRefused
 			})

@@ -11,10 +11,10 @@ import (
 // oneOffCases check what [almanac.OneOffPlanner] needs of a repository.
 var oneOffCases = map[string]func(*kit){
 	"OneOff/an edit skips a second event of a series": func(k *kit) {
-		owed := k.owe()
-		first, second := k.named(owed, "x"), k.named(owed, "x")
+		pending := k.newEvent()
+		first, second := k.named(pending, "x"), k.named(pending, "x")
 
-		edit := k.apply(owed.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		edit := k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{New: []almanac.Event{first, second}}, nil
 		})
 
@@ -26,12 +26,12 @@ var oneOffCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"OneOff/an edit reports that the key of a one-off event is used": func(k *kit) {
-		owed := k.owe()
-		event := k.named(owed, "x")
-		k.apply(owed.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		pending := k.newEvent()
+		event := k.named(pending, "x")
+		k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{New: []almanac.Event{event}}, nil
 		})
-		k.apply(owed.UserID, func(r almanac.Roster) (edit almanac.Edit, err error) {
+		k.apply(pending.UserID, func(r almanac.Roster) (edit almanac.Edit, err error) {
 			for _, e := range r.Pending {
 				if e.ID == event.ID {
 					e, err = e.Cancel("")
@@ -40,11 +40,11 @@ var oneOffCases = map[string]func(*kit){
 			}
 			return edit, err
 		})
-		again, other := k.named(owed, "x"), k.named(owed, "y")
+		again, other := k.named(pending, "x"), k.named(pending, "y")
 		again.Origin.FollowsUser = true // whatever the options say
 		told := false
 
-		edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		edit := k.apply(pending.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			if told = r.Used[almanac.SeriesOf(event)] == "x"; told {
 				return almanac.Edit{New: []almanac.Event{other}}, nil
 			}
@@ -87,9 +87,9 @@ var oneOffCases = map[string]func(*kit){
 }
 
 // named returns a new one-off event with the user and the type of another event.
-func (k *kit) named(owed almanac.Event, key string) almanac.Event {
+func (k *kit) named(pending almanac.Event, key string) almanac.Event {
 	k.Helper()
-	u, err := k.r.User(k.Context(), owed.UserID)
+	u, err := k.r.User(k.Context(), pending.UserID)
 	k.ok(err)
 	return Event(k.now, For(u), DueIn(time.Hour), Of(key), WithOrigin(almanac.Origin{Kind: almanac.OriginScheduled}))
 }

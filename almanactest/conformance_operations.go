@@ -40,7 +40,7 @@ func requeuing(failed almanac.Event) func(almanac.Roster) (almanac.Edit, error) 
 // failed stores an event and fails it.
 func (k *kit) failed() almanac.Event {
 	k.Helper()
-	k.owe()
+	k.newEvent()
 	got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("HTTP 404")})
 	k.ok(got.Err)
 	return got.Event
@@ -55,14 +55,14 @@ func (k *kit) newest(after almanac.Event) []almanac.Event {
 }
 
 // unplanned cancels an event and leaves its successor to another program.
-func (k *kit) unplanned(owed almanac.Event) {
+func (k *kit) unplanned(initial almanac.Event) {
 	k.Helper()
-	edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+	edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 		edit, err := cancelling(r)
 		edit.Changed[0].Unplanned = true
 		return edit, err
 	})
-	k.same("as stored", k.stored(owed.ID), edit.Changed[0])
+	k.same("as stored", k.stored(initial.ID), edit.Changed[0])
 	k.same("unplanned, as stored", edit.Changed[0].Unplanned, false)
 }
 
@@ -104,26 +104,26 @@ var operationCases = map[string]func(*kit){
 		k.same("after what was requeued", k.newest(again), other.Events)
 	},
 	"EditUser/cancels a pending event": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			edit, err := cancelling(r)
 			edit.New = []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2027"))}
 			return edit, err
 		})
 		k.same("cancelled", len(edit.Changed), 1)
 		done := edit.Changed[0]
-		k.same("as stored", k.stored(owed.ID), done)
+		k.same("as stored", k.stored(initial.ID), done)
 		k.same("status", done.Status, almanac.Cancelled)
 		k.same("reason", done.FailureReason, "moved house")
 		k.same("token", done.LeaseToken, uuid.Nil)
-		k.same("version", done.Version, owed.Version+1)
+		k.same("version", done.Version, initial.Version+1)
 		k.same("attempts", done.RetryCount, 0)
-		k.same("key", done.IdempotencyKey, owed.IdempotencyKey)
+		k.same("key", done.IdempotencyKey, initial.IdempotencyKey)
 		k.same("the cancelled occurrence comes again", len(edit.New), 0)
 	},
 	"EditUser/cancels and adds the successor": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			edit, err := cancelling(r)
 			edit.New = []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(2*time.Hour))}
 			return edit, err
@@ -132,47 +132,47 @@ var operationCases = map[string]func(*kit){
 		k.same("as stored", k.stored(edit.New[0].ID), edit.New[0])
 	},
 	"EditUser/cancels a delayed event before its next attempt": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)})
-		edit := k.apply(owed.UserID, cancelling)
-		k.same("cancelled", ids(edit.Changed), []uuid.UUID{owed.ID})
-		k.same("as stored", k.stored(owed.ID), edit.Changed[0])
+		edit := k.apply(initial.UserID, cancelling)
+		k.same("cancelled", ids(edit.Changed), []uuid.UUID{initial.ID})
+		k.same("as stored", k.stored(initial.ID), edit.Changed[0])
 		k.same("attempts", edit.Changed[0].RetryCount, 1)
 		k.same("claims", edit.Changed[0].ClaimCount, 1)
 		k.same("last error", edit.Changed[0].LastError, "HTTP 503")
 	},
 	"EditUser/cancels nothing that has changed": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour))
-		stale, err := later(owed).Cancel("")
+		initial := k.newEvent(DueIn(time.Hour))
+		stale, err := later(initial).Cancel("")
 		k.ok(err)
-		_, err = k.r.EditUser(k.Context(), owed.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		_, err = k.r.EditUser(k.Context(), initial.UserID, func(almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{Changed: []almanac.Event{stale}}, nil
 		})
 		k.is(err, almanac.ErrOptimisticLock)
-		k.same("as stored", k.stored(owed.ID), owed)
+		k.same("as stored", k.stored(initial.ID), initial)
 	},
 	"EditUser/makes a delayed event available at once": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)})
-		edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			next, err := r.InFlight[0].RunNow(r.Now)
 			return almanac.Edit{Changed: []almanac.Event{next}}, err
 		})
-		k.same("as stored", k.stored(owed.ID), edit.Changed[0])
-		k.same("target", edit.Changed[0].Due, owed.Due)
+		k.same("as stored", k.stored(initial.ID), edit.Changed[0])
+		k.same("target", edit.Changed[0].Due, initial.Due)
 		k.same("version", edit.Changed[0].Version, 4)
-		k.same("claimed", ids(k.claim(1)), []uuid.UUID{owed.ID})
+		k.same("claimed", ids(k.claim(1)), []uuid.UUID{initial.ID})
 	},
 	"EditUser/makes nothing available that has changed": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		rests := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)}).Event
 		stale := rests
 		stale.AvailableAt, stale.Version = k.now, rests.Version+2
-		_, err := k.r.EditUser(k.Context(), owed.UserID, func(almanac.Roster) (almanac.Edit, error) {
+		_, err := k.r.EditUser(k.Context(), initial.UserID, func(almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{Changed: []almanac.Event{stale}}, nil
 		})
 		k.is(err, almanac.ErrOptimisticLock)
-		k.same("as stored", k.stored(owed.ID), rests)
+		k.same("as stored", k.stored(initial.ID), rests)
 	},
 	"EditUser/requeues a failed event": func(k *kit) {
 		failed := k.failed()
@@ -223,69 +223,69 @@ var operationCases = map[string]func(*kit){
 		k.same("still open", k.stored(again.ID), again)
 	},
 	"EditUser/requeues a cancelled event": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour))
-		cancelled := k.apply(owed.UserID, cancelling).Changed[0]
-		again := k.apply(owed.UserID, requeuing(cancelled)).New[0]
+		initial := k.newEvent(DueIn(time.Hour))
+		cancelled := k.apply(initial.UserID, cancelling).Changed[0]
+		again := k.apply(initial.UserID, requeuing(cancelled)).New[0]
 		k.same("as stored", k.stored(again.ID), again)
-		k.same("series", again.Series, owed.Series)
-		k.same("occurrence", again.OccurrenceKey, owed.OccurrenceKey)
+		k.same("series", again.Series, initial.Series)
+		k.same("occurrence", again.OccurrenceKey, initial.OccurrenceKey)
 		k.same("last error", again.LastError, "")
-		k.same("again", len(k.apply(owed.UserID, requeuing(cancelled)).New), 0)
+		k.same("again", len(k.apply(initial.UserID, requeuing(cancelled)).New), 0)
 	},
 	"AddSuccessors/plans a missing successor once": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		finished := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		finished := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
 		k.apply(finished.UserID, cancelling)
-		k.unplanned(owed)
+		k.unplanned(initial)
 		k.same("nothing of another type", k.succeed("OTHER", nil, nil), almanac.AddEventsResult{})
-		added := k.succeed(owed.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
-			k.same("user", u.ID, owed.UserID)
+		added := k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+			k.same("user", u.ID, initial.UserID)
 			return []almanac.Event{Event(now, For(u), OfSeries("a", "2028"), DueIn(time.Hour))}, nil, nil
 		})
 		k.same("users", added.Users, 1)
 		k.same("added", len(added.Events), 1)
 		k.same("as stored", k.stored(added.Events[0].ID), added.Events[0])
-		k.same("again", k.succeed(owed.Type, nil, nil), almanac.AddEventsResult{})
+		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/ends the wait of a series without a next occurrence": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		k.unplanned(owed)
-		k.succeed(owed.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
-		k.same("again", k.succeed(owed.Type, nil, nil), almanac.AddEventsResult{})
+		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		k.unplanned(initial)
+		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
+		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/plans again series that could not be planned": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		k.unplanned(owed)
+		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		k.unplanned(initial)
 		for range 2 {
-			k.succeed(owed.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, _ time.Time) ([]almanac.Event, []uuid.UUID, error) {
+			k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, _ time.Time) ([]almanac.Event, []uuid.UUID, error) {
 				return nil, []uuid.UUID{u.ID}, nil
 			})
 		}
-		_, err := k.r.AddSuccessors(k.Context(), owed.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error) {
+		_, err := k.r.AddSuccessors(k.Context(), initial.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error) {
 			return nil, nil, errPlan
 		})
 		k.is(err, errPlan)
-		k.succeed(owed.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
+		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
 	},
 	"AddSuccessors/skips a series that an edit has continued": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
-		k.unplanned(owed)
-		edit := k.apply(owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		k.unplanned(initial)
+		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(time.Hour))}}, nil
 		})
 		k.same("added", len(edit.New), 1)
-		k.same("while it is open", k.succeed(owed.Type, nil, nil), almanac.AddEventsResult{})
-		k.apply(owed.UserID, cancelling)
-		k.same("finished since", k.succeed(owed.Type, nil, nil), almanac.AddEventsResult{})
+		k.same("while it is open", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
+		k.apply(initial.UserID, cancelling)
+		k.same("finished since", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/pages through the users and skips deleted ones": func(k *kit) {
-		var owed []almanac.Event
+		var initial []almanac.Event
 		for range 5 {
-			e := k.owe(DueIn(time.Hour), OfSeries("a", "2027"))
+			e := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
 			k.unplanned(e)
-			owed = append(owed, e)
+			initial = append(initial, e)
 		}
-		_, err := k.r.DeleteUser(k.Context(), owed[2].UserID, almanac.DeleteOptions{})
+		_, err := k.r.DeleteUser(k.Context(), initial[2].UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		seen := make(map[uuid.UUID]bool)
 		for page := (almanac.Page{Limit: 2}); ; {
@@ -301,10 +301,10 @@ var operationCases = map[string]func(*kit){
 			}
 		}
 		k.same("users", len(seen), 4)
-		k.same("the deleted one", seen[owed[2].UserID], false)
+		k.same("the deleted one", seen[initial[2].UserID], false)
 	},
 	"Settle/stores follow-ups besides the successor": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		claimed := k.claim(1)[0]
 		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{
@@ -312,7 +312,7 @@ var operationCases = map[string]func(*kit){
 				Event(now, For(u), OfType("QUESTION"), Of("party"), asFollowUp, DueIn(time.Hour)),
 			}, nil
 		}
-		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(owed), Follow: follow}
+		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: follow}
 		got := k.settle(s)
 		k.ok(errors.Join(got.Err, got.PlanErr))
 		k.same("successor", got.Successor != nil, true)
@@ -327,19 +327,19 @@ var operationCases = map[string]func(*kit){
 		k.same("events after the settlement was repeated", n, 4)
 	},
 	"Settle/stores the outcome when planning the follow-ups fails": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		claimed := k.claim(1)[0]
 		refuse := func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, errPlan }
-		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(owed), Follow: refuse})
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: refuse})
 		k.ok(got.Err)
 		k.is(got.PlanErr, errPlan)
-		k.same("status", k.stored(owed.ID).Status, almanac.Completed)
+		k.same("status", k.stored(initial.ID).Status, almanac.Completed)
 		k.same("successor", got.Successor != nil, true)
 	},
 	"Settle/stores no follow-ups for a deleted user": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		claimed := k.claim(1)[0]
-		_, err := k.r.DeleteUser(k.Context(), owed.UserID, almanac.DeleteOptions{})
+		_, err := k.r.DeleteUser(k.Context(), initial.UserID, almanac.DeleteOptions{})
 		k.ok(err)
 		asked := false
 		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Follow: func(almanac.User, time.Time) ([]almanac.Event, error) {
@@ -350,7 +350,7 @@ var operationCases = map[string]func(*kit){
 		k.same("asked what follows", asked, false)
 	},
 	"Pause/stops claims of a type until it is resumed": func(k *kit) {
-		owed := k.owe()
+		initial := k.newEvent()
 		err := k.r.Pause(k.Context(), almanac.TypeBirthday)
 		if errors.Is(err, errors.ErrUnsupported) {
 			paused, err := k.r.Paused(k.Context())
@@ -374,6 +374,6 @@ var operationCases = map[string]func(*kit){
 		k.same("something to wait for", known, false)
 		k.ok(k.r.Resume(k.Context(), almanac.TypeBirthday))
 		k.ok(k.r.Resume(k.Context(), almanac.TypeBirthday))
-		k.same("claimed", ids(k.claim(1)), []uuid.UUID{owed.ID})
+		k.same("claimed", ids(k.claim(1)), []uuid.UUID{initial.ID})
 	},
 }

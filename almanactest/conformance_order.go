@@ -14,14 +14,14 @@ import (
 // orderCases check the order of claims after releases and crashes.
 var orderCases = map[string]func(*kit){
 	"Claim/takes the event first that is available longest": func(k *kit) {
-		old := k.owe(ReadyFor(3 * time.Hour))
+		old := k.newEvent(ReadyFor(3 * time.Hour))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
-		young := k.owe(ReadyFor(time.Hour))
+		young := k.newEvent(ReadyFor(time.Hour))
 		k.same("first", k.claim(1)[0].ID, young.ID)
 		k.same("second", k.claim(1)[0].ID, old.ID)
 	},
 	"Claim/takes an event as soon as it is available, and not before": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		resting := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 20*time.Millisecond)}).Event
 		ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
 		defer cancel()
@@ -39,7 +39,7 @@ var orderCases = map[string]func(*kit){
 		}
 	},
 	"Until and Missed/count from the time an event is available": func(k *kit) {
-		k.owe(ReadyFor(48 * time.Hour))
+		k.newEvent(ReadyFor(48 * time.Hour))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
 		types := []string{almanac.TypeBirthday}
 		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
@@ -51,7 +51,7 @@ var orderCases = map[string]func(*kit){
 	},
 	"ReleaseExpired/releases at most the given number of events": func(k *kit) {
 		for range 6 {
-			k.owe()
+			k.newEvent()
 		}
 		for _, n := range []int{1, 5} {
 			r := request(n)
@@ -69,8 +69,8 @@ var orderCases = map[string]func(*kit){
 		k.claim(6)
 	},
 	"Release/ignores events that another token has claimed since": func(k *kit) {
-		k.owe()
-		k.owe()
+		k.newEvent()
+		k.newEvent()
 		r := request(2)
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
@@ -86,7 +86,7 @@ var orderCases = map[string]func(*kit){
 // markCases check which events a mark excludes.
 var markCases = map[string]func(*kit){
 	"Claim/takes nothing before the mark and everything from it on": func(k *kit) {
-		left, at, right := k.owe(ReadyFor(3*time.Hour)), k.owe(ReadyFor(2*time.Hour)), k.owe(ReadyFor(time.Hour))
+		left, at, right := k.newEvent(ReadyFor(3*time.Hour)), k.newEvent(ReadyFor(2*time.Hour)), k.newEvent(ReadyFor(time.Hour))
 		r := request(10)
 		r.Mark = at.AvailableAt
 		claim, err := k.r.Claim(k.Context(), r)
@@ -101,18 +101,18 @@ var markCases = map[string]func(*kit){
 		k.same("claimed without a mark", ids(k.claim(1)), []uuid.UUID{left.ID})
 	},
 	"Claim/ignores a mark in the future": func(k *kit) {
-		owed := k.owe(ReadyFor(time.Minute))
+		created := k.newEvent(ReadyFor(time.Minute))
 		r := request(10)
 		r.Mark = k.now.Add(time.Hour)
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
-		k.same("claimed", ids(claim.Events), []uuid.UUID{owed.ID})
+		k.same("claimed", ids(claim.Events), []uuid.UUID{created.ID})
 	},
 	"Claim/returns the next mark": func(k *kit) {
-		k.owe(ReadyFor(3 * time.Hour))
+		k.newEvent(ReadyFor(3 * time.Hour))
 		retried := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}).Event
-		k.owe(ReadyFor(2 * time.Hour))
-		young := k.owe(ReadyFor(time.Hour))
+		k.newEvent(ReadyFor(2 * time.Hour))
+		young := k.newEvent(ReadyFor(time.Hour))
 		claim, err := k.r.Claim(k.Context(), request(2))
 		k.ok(err)
 		k.same("reached", claim.Reached, young.AvailableAt)
@@ -128,7 +128,7 @@ var markCases = map[string]func(*kit){
 	},
 	"Until/ignores events before the mark": func(k *kit) {
 		types := []string{almanac.TypeBirthday}
-		left := k.owe(ReadyFor(2 * time.Hour))
+		left := k.newEvent(ReadyFor(2 * time.Hour))
 		wait, known, err := k.r.Until(k.Context(), types, left.AvailableAt)
 		k.ok(err)
 		k.same("at the mark", known && wait <= -time.Hour, true)
@@ -148,7 +148,7 @@ var raceCases = map[string]func(*kit){
 	"Settle/stores no outdated successor during an edit": func(k *kit) {
 		const n = 30
 		for range n {
-			k.owe()
+			k.newEvent()
 		}
 		claimed := k.claim(n)
 		var racing sync.WaitGroup
@@ -172,7 +172,7 @@ var raceCases = map[string]func(*kit){
 	"DeleteUser/leaves nothing when it races with a settlement": func(k *kit) {
 		const n = 30
 		for range n {
-			k.owe()
+			k.newEvent()
 		}
 		var racing sync.WaitGroup
 		for i, e := range k.claim(n) {
@@ -196,15 +196,15 @@ var raceCases = map[string]func(*kit){
 	},
 	"EditUser/moves an event before its claim or not at all": func(k *kit) {
 		const n = 30
-		owed := make(map[uuid.UUID]almanac.Event, n)
+		created := make(map[uuid.UUID]almanac.Event, n)
 		for range n {
-			e := k.owe(ReadyFor(5 * time.Hour))
-			owed[e.ID] = e
+			e := k.newEvent(ReadyFor(5 * time.Hour))
+			created[e.ID] = e
 		}
 		var racing sync.WaitGroup
 		var lock sync.Mutex
 		moved, claimed := make(map[uuid.UUID]bool), make(map[uuid.UUID]almanac.Event)
-		for _, e := range owed {
+		for _, e := range created {
 			racing.Go(func() { // still past after an hour is added
 				edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 					if len(r.Pending)+len(r.InFlight) != 1 {
@@ -243,7 +243,7 @@ var raceCases = map[string]func(*kit){
 		}
 		k.same("claimed", len(claimed), n)
 		for id, e := range claimed {
-			due, version := owed[id].Due, 2
+			due, version := created[id].Due, 2
 			if moved[id] {
 				due, version = due.Add(time.Hour), 3
 			}

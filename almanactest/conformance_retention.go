@@ -12,14 +12,14 @@ import (
 var retentionCases = map[string]func(*kit){
 	"Prune/deletes ended events and keeps used keys": func(k *kit) {
 		u := User()
-		owed := []almanac.Event{
+		pending := []almanac.Event{
 			Event(k.now, For(u), Of("2026"), ReadyFor(4*time.Hour)),
 			Event(k.now, For(u), OfSeries("a", "2025"), OfType("REMINDER"), ReadyFor(3*time.Hour)),
 			Event(k.now, For(u), OfSeries("b", "2027"), OfType("REMINDER"), ReadyFor(time.Hour)),
 			Event(k.now, For(u), Of("2024"), OfType("REMINDER"), ReadyFor(time.Hour)),
 		}
 		next := Event(k.now, For(u), Of("2027"), DueIn(time.Hour))
-		_, _, err := k.create(u, owed...)
+		_, _, err := k.create(u, pending...)
 		k.ok(err)
 		r := request(10)
 		r.Types = append(r.Types, "REMINDER")
@@ -91,7 +91,7 @@ var retentionCases = map[string]func(*kit){
 		k.same("pages after the first", pages, 2)
 	},
 	"Prune/keeps events that ended before a later due instant": func(k *kit) {
-		e := k.owe(DueIn(time.Hour))
+		e := k.newEvent(DueIn(time.Hour))
 		k.apply(e.UserID, cancelling)
 		now := k.later(k.now)
 		pruned, err := k.r.Prune(k.Context(), now, almanac.Page{})

@@ -13,13 +13,13 @@ import (
 var rosterCases = map[string]func(*kit){
 	"EditUser/shows the greatest key of each type that was ever claimed": func(k *kit) {
 		u := User()
-		owed := []almanac.Event{
+		created := []almanac.Event{
 			Event(k.now, For(u), Of("2027"), ReadyFor(4*time.Hour)),
 			Event(k.now, For(u), Of("2026"), OfType("CLAIMED"), ReadyFor(3*time.Hour)),
 			Event(k.now, For(u), Of("9999"), OfType("RELEASED"), ReadyFor(2*time.Hour)),
 			Event(k.now, For(u), Of("3000"), OfType("UNCLAIMED")),
 		}
-		_, _, err := k.create(u, owed...)
+		_, _, err := k.create(u, created...)
 		k.ok(err)
 		r := request(3)
 		r.Types = append(r.Types, "CLAIMED", "RELEASED")
@@ -36,20 +36,20 @@ var rosterCases = map[string]func(*kit){
 		}
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			k.same("used", r.Used, map[almanac.Series]string{birthdays(""): "2027", {Type: "CLAIMED"}: "2026", {Type: "RELEASED"}: "9999"})
-			k.same("pending", ids(r.Pending), []uuid.UUID{owed[3].ID, next.ID})
-			k.same("in flight", ids(r.InFlight), []uuid.UUID{owed[1].ID, owed[2].ID})
+			k.same("pending", ids(r.Pending), []uuid.UUID{created[3].ID, next.ID})
+			k.same("in flight", ids(r.InFlight), []uuid.UUID{created[1].ID, created[2].ID})
 			return almanac.Edit{}, nil
 		})
 		k.ok(err)
 	},
 	"EditUser/shows the greatest key of each series that was ever claimed": func(k *kit) {
 		u := User()
-		owed := []almanac.Event{
+		created := []almanac.Event{
 			Event(k.now, For(u), OfSeries("dentist", "2026-05-01"), ReadyFor(4*time.Hour)),
 			Event(k.now, For(u), OfSeries("barber", "2026-06-01"), ReadyFor(2*time.Hour)),
 			Event(k.now, For(u), OfSeries("plumber", "2027-01-01"), DueIn(time.Hour)),
 		}
-		_, _, err := k.create(u, owed...)
+		_, _, err := k.create(u, created...)
 		k.ok(err)
 		first := k.claim(2)[0]
 		next := Event(k.now, For(u), OfSeries("dentist", "2026-11-01"), ReadyFor(3*time.Hour))
@@ -62,21 +62,21 @@ var rosterCases = map[string]func(*kit){
 		k.ok(err)
 	},
 	"EditUser/returns the error of the edit unchanged": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		_, err := k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.same("error", err == errRefused, true)
 	},
 	"EditUser/refuses events that have changed": func(k *kit) {
 		u := User()
-		_, owed, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		_, created, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
 		k.ok(err)
 		claimed := k.claim(1)[0]
 		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterShutdown, "stop", time.Hour)}).Event
-		stale, gone := owed[1], Event(k.now, For(u))
+		stale, gone := created[1], Event(k.now, For(u))
 		stale.Version++
 		for name, wanted := range map[string]almanac.Edit{
 			"moved at another version":   {Changed: []almanac.Event{later(stale)}},
-			"moved as before its claim":  {Changed: []almanac.Event{later(owed[0])}},
+			"moved as before its claim":  {Changed: []almanac.Event{later(created[0])}},
 			"moved and not there":        {Changed: []almanac.Event{later(gone)}},
 			"removed at another version": {Removed: []almanac.Event{stale}},
 			"removed after its release":  {Removed: []almanac.Event{released}},
@@ -92,7 +92,7 @@ var rosterCases = map[string]func(*kit){
 				k.Errorf("%s: error = %v, want an *OptimisticLockError", name, err)
 			}
 		}
-		begun, other := owed[1], later(owed[1])
+		begun, other := created[1], later(created[1])
 		begun.Status, begun.ClaimCount, begun.AvailableAt, begun.LeaseToken = almanac.Processing, 1, time.Time{}, uuid.New()
 		begun.Version++
 		other.IdempotencyKey = "event-another"
@@ -105,7 +105,7 @@ var rosterCases = map[string]func(*kit){
 			}
 		}
 		k.same("released", k.stored(released.ID), released)
-		k.same("pending", k.stored(owed[1].ID), owed[1])
+		k.same("pending", k.stored(created[1].ID), created[1])
 		user, err := k.r.User(k.Context(), u.ID)
 		k.ok(err)
 		k.same("version of the user", user.Version, 1)
@@ -114,7 +114,7 @@ var rosterCases = map[string]func(*kit){
 		k.same("events", n, 2)
 	},
 	"EditUser/compares an edit with the stored events, not with the roster": func(k *kit) {
-		e := k.owe(DueIn(time.Hour))
+		e := k.newEvent(DueIn(time.Hour))
 		_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			r.Pending[0].Version++
 			r.Pending[0].IdempotencyKey = "event-another"
@@ -124,7 +124,7 @@ var rosterCases = map[string]func(*kit){
 		k.same("event", k.stored(e.ID), e)
 	},
 	"EditUser/moves no event to a used key or to another series": func(k *kit) {
-		e := k.owe(Of("2026"))
+		e := k.newEvent(Of("2026"))
 		next := Event(k.now, DueIn(time.Hour), Of("2027"))
 		next.UserID = e.UserID
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
@@ -146,21 +146,21 @@ var rosterCases = map[string]func(*kit){
 		k.same("event", k.stored(next.ID), next)
 	},
 	"Settle/plans from the user as stored at that time": func(k *kit) {
-		owed := k.owe()
+		created := k.newEvent()
 		claimed := k.claim(1)[0]
-		_, err := k.r.EditUser(k.Context(), owed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		_, err := k.r.EditUser(k.Context(), created.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			changed := User(LivingIn("Asia/Tokyo"), Named("Grace", "Hopper"))
 			changed.ID, changed.Version = r.User.ID, r.User.Version+1
 			return almanac.Edit{User: &changed}, nil
 		})
 		k.ok(err)
-		user, err := k.r.User(k.Context(), owed.UserID)
+		user, err := k.r.User(k.Context(), created.UserID)
 		k.ok(err)
 		var planned almanac.User
 		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned = u
 			k.same("planned later", now.Before(k.now), false)
-			return after(owed)(u, now)
+			return after(created)(u, now)
 		}})
 		k.ok(errors.Join(got.Err, got.PlanErr))
 		k.same("user", planned, user)
@@ -168,10 +168,10 @@ var rosterCases = map[string]func(*kit){
 		k.same("zone", planned.Timezone.String(), "Asia/Tokyo")
 	},
 	"Settle/stores the outcome when the successor cannot be stored": func(k *kit) {
-		owed, other := k.owe(), k.owe()
+		created, other := k.newEvent(), k.newEvent()
 		claimed := k.claim(2)
 		spoilt := func(u almanac.User, now time.Time) (almanac.Event, error) {
-			e, err := after(owed)(u, now)
+			e, err := after(created)(u, now)
 			e.Payload = nil
 			return e, err
 		}

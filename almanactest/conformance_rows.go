@@ -14,7 +14,7 @@ import (
 // rowCases check what is stored, and what is refused.
 var rowCases = map[string]func(*kit){
 	"CreateUser/stores no user without their events": func(k *kit) {
-		stored := k.owe()
+		stored := k.newEvent()
 		for name, spoil := range map[string]func(*almanac.Event){
 			"type too long":  func(e *almanac.Event) { e.Type = strings.Repeat("x", 51) },
 			"no JSON":        func(e *almanac.Event) { e.Payload = json.RawMessage(`{`) },
@@ -52,7 +52,7 @@ var rowCases = map[string]func(*kit){
 		k.same("attributes", attributes, map[string]string{"plan": "gold"})
 	},
 	"CreateUser/and every change set the times": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		user, err := k.r.User(k.Context(), e.UserID)
 		k.ok(err)
 		claimed := k.claim(1)[0]
@@ -69,7 +69,7 @@ var rowCases = map[string]func(*kit){
 		k.same("updated later", claimed.UpdatedAt.Before(e.UpdatedAt), false)
 	},
 	"CreateUser/refuses the id of a user being deleted": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		k.claim(1)
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -98,7 +98,7 @@ var rowCases = map[string]func(*kit){
 		k.same("in flight, still", k.stored(flying.ID), flying)
 	},
 	"DeleteUser/removes released events": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
 		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -107,7 +107,7 @@ var rowCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"DeleteUser/ends events left by a crash": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		r := request(1)
 		r.Lease = time.Microsecond
 		_, err := k.r.Claim(k.Context(), r)
@@ -123,15 +123,15 @@ var rowCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"Update/sets the version itself": func(k *kit) {
-		owed := k.owe(DueIn(time.Hour))
-		moved := later(owed)
+		planned := k.newEvent(DueIn(time.Hour))
+		moved := later(planned)
 		moved.Version, moved.CreatedAt = 7, time.Time{}
 		got, err := k.r.Update(k.Context(), moved, 1)
 		k.ok(err)
 		k.same("version", got.Version, 2)
-		k.same("created", got.CreatedAt, owed.CreatedAt)
-		k.same("due", got.Due, owed.Due.Add(time.Hour))
-		k.same("as stored", k.stored(owed.ID), got)
+		k.same("created", got.CreatedAt, planned.CreatedAt)
+		k.same("due", got.Due, planned.Due.Add(time.Hour))
+		k.same("as stored", k.stored(planned.ID), got)
 	},
 	"Update/reaches every state of the fixtures": func(k *kit) {
 		u := User()
@@ -153,21 +153,21 @@ var rowCases = map[string]func(*kit){
 	},
 	"Find/ends with a full page": func(k *kit) {
 		u := User()
-		owed := make([]almanac.Event, 51)
-		for i := range owed {
-			owed[i] = Event(k.now, For(u), DueIn(time.Duration(100-i)*time.Minute))
+		planned := make([]almanac.Event, 51)
+		for i := range planned {
+			planned[i] = Event(k.now, For(u), DueIn(time.Duration(100-i)*time.Minute))
 		}
-		_, _, err := k.create(u, owed...)
+		_, _, err := k.create(u, planned...)
 		k.ok(err)
 		for limit, want := range map[int]int{0: 50, 51: 51, 50: 50, 1: 1} {
 			found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: limit})
 			k.ok(err)
-			k.same("events on the first page", ids(found.Events), ids(owed[:want]))
+			k.same("events on the first page", ids(found.Events), ids(planned[:want]))
 			k.same("there is another page", found.Next != "", want < 51)
 		}
 	},
 	"Spec/DueBetween begins at a bound and ends before one": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		for spec, want := range map[almanac.DueBetween]int{
 			{From: e.Due}:                              1,
 			{From: e.Due.Add(time.Second)}:             0,

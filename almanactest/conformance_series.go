@@ -17,37 +17,37 @@ import (
 var seriesCases = map[string]func(*kit){
 	"Series/treats slashes and tildes as ordinary characters": func(k *kit) {
 		u := User()
-		var owed []almanac.Event
+		var pending []almanac.Event
 		for i, at := range [][2]string{
 			{"", "b/c"}, {"a", "b/c"}, {"a/b", "c"}, {"a/", "b/c"}, {"a/b/", "c"}, {"/", "/"}, {"//", "/"}, {"~", "~"}, {"~again-x", "1"}, {"~after-x", "1"},
 		} {
-			owed = append(owed, Event(k.now, For(u), OfSeries(at[0], at[1]), ReadyFor(time.Hour+time.Duration(i)*time.Second)))
+			pending = append(pending, Event(k.now, For(u), OfSeries(at[0], at[1]), ReadyFor(time.Hour+time.Duration(i)*time.Second)))
 		}
 		origins := []almanac.OriginKind{almanac.OriginScheduled, almanac.OriginFollowUp}
 		for _, kind := range origins {
 			for _, key := range []string{"b/c", "/", "~at-x/1fp"} {
-				owed = append(owed, Event(k.now, For(u), Of(key), WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
+				pending = append(pending, Event(k.now, For(u), Of(key), WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
 			}
 		}
-		_, stored, err := k.create(u, owed...)
+		_, stored, err := k.create(u, pending...)
 		k.ok(err)
-		k.same("stored", len(stored), len(owed))
+		k.same("stored", len(stored), len(pending))
 		used, longKeys := make(map[almanac.Series]string), make(map[almanac.IdempotencyKey]bool)
 		for i, e := range stored {
-			k.sameOccurrence(e, owed[i])
-			k.sameOccurrence(k.stored(e.ID), owed[i])
+			k.sameOccurrence(e, pending[i])
+			k.sameOccurrence(k.stored(e.ID), pending[i])
 			used[almanac.SeriesOf(e)] = e.OccurrenceKey
 			e.Due = k.now
 			longKeys[e.LongKey()] = true
 		}
-		k.same("series", len(used), len(owed))
-		k.same("long keys at one instant", len(longKeys), len(owed))
-		byID := make(map[uuid.UUID]almanac.Event, len(owed))
-		for _, e := range owed {
+		k.same("series", len(used), len(pending))
+		k.same("long keys at one instant", len(longKeys), len(pending))
+		byID := make(map[uuid.UUID]almanac.Event, len(pending))
+		for _, e := range pending {
 			byID[e.ID] = e
 		}
-		claimed := k.claim(len(owed))
-		k.same("claimed", len(claimed), len(owed))
+		claimed := k.claim(len(pending))
+		k.same("claimed", len(claimed), len(pending))
 		for _, e := range claimed {
 			k.sameOccurrence(e, byID[e.ID])
 		}
@@ -76,10 +76,10 @@ var seriesCases = map[string]func(*kit){
 		}
 	},
 	"Series/keeps the given keys of follow-ups and one-off events": func(k *kit) {
-		owed := k.owe()
+		pending := k.newEvent()
 		const key = "~again-x/1fp"
-		followed := Event(k.now, OfUser(owed.UserID), OfType("QUESTION"), Of(key), DueIn(time.Hour),
-			WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: owed.ID}))
+		followed := Event(k.now, OfUser(pending.UserID), OfType("QUESTION"), Of(key), DueIn(time.Hour),
+			WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: pending.ID}))
 		got := k.settle(almanac.Settlement{
 			Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now),
 			Follow: func(almanac.User, time.Time) ([]almanac.Event, error) { return []almanac.Event{followed}, nil },
@@ -94,10 +94,10 @@ var seriesCases = map[string]func(*kit){
 		s, err := almanac.NewScheduler(k.r, registry)
 		k.ok(err)
 		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(k.now.UTC().Truncate(time.Second).Add(48 * time.Hour)), Key: key, FollowUser: true}
-		once, err := s.ScheduleAt(k.Context(), owed.UserID, almanac.TypeOneOff, o)
+		once, err := s.ScheduleAt(k.Context(), pending.UserID, almanac.TypeOneOff, o)
 		k.ok(err)
 		lima := "America/Lima"
-		_, err = s.UpdateUser(k.Context(), owed.UserID, almanac.ProfileChange{Timezone: &lima})
+		_, err = s.UpdateUser(k.Context(), pending.UserID, almanac.ProfileChange{Timezone: &lima})
 		k.ok(err)
 		is := k.stored(once.Event.ID)
 		k.same("key", is.OccurrenceKey, key)

@@ -14,8 +14,8 @@ var errPlan = errors.New("no plan")
 
 var settleCases = map[string]func(*kit){
 	"Settle/stores the present outcome after one of an earlier claim in force": func(k *kit) {
-		k.owe()
-		k.owe()
+		k.newEvent()
+		k.newEvent()
 		both := k.claim(2)
 		stale := both[0]
 		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
@@ -31,7 +31,7 @@ var settleCases = map[string]func(*kit){
 		k.same("status", settled[1].Event.Status, almanac.Completed)
 	},
 	"Settle/stores the first of several outcomes of one event": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		stale := k.claim(1)[0]
 		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
 		held := k.claim(1)[0]
@@ -49,29 +49,29 @@ var settleCases = map[string]func(*kit){
 		k.same("status", k.stored(held.ID).Status, almanac.Failed)
 	},
 	"Settle/stores a delivery and its successor": func(k *kit) {
-		owed := k.owe()
+		pending := k.newEvent()
 		claimed := k.claim(1)[0]
 		at := claimed.UpdatedAt.Add(time.Millisecond)
 		var planned almanac.User
 		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(at), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned = u
-			return after(owed)(u, now)
+			return after(pending)(u, now)
 		}}
 		got := k.settle(s)
 		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("as stored", k.stored(owed.ID), got.Event)
+		k.same("as stored", k.stored(pending.ID), got.Event)
 		k.same("status", got.Event.Status, almanac.Completed)
 		k.same("version", got.Event.Version, 3)
 		k.same("executed", got.Event.ExecutedAt, at)
 		k.same("token", got.Event.LeaseToken, claimed.LeaseToken)
-		k.same("planned for", planned.ID, owed.UserID)
+		k.same("planned for", planned.ID, pending.UserID)
 		k.same("successor", k.stored(got.Successor.ID), *got.Successor)
 		k.same("successor's status", got.Successor.Status, almanac.Pending)
 		k.same("successor's version", got.Successor.Version, 1)
 	},
 	"Settle/repeats the result of a call whose result was lost": func(k *kit) {
-		owed := k.owe()
-		s := almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(owed)}
+		pending := k.newEvent()
+		s := almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(pending)}
 		s.Follow = func(u almanac.User, now time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{Event(now, For(u), OfType("QUESTION"), Of("gift"), asFollowUp, DueIn(time.Hour))}, nil
 		}
@@ -87,21 +87,21 @@ var settleCases = map[string]func(*kit){
 		k.same("followed", again.Followed[0], lost.Followed[0])
 	},
 	"Settle/plans a successor at the time of its creation": func(k *kit) {
-		owed := k.owe()
+		pending := k.newEvent()
 		var planned time.Time // ids contain their time of creation
 		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned = now
-			return after(owed)(u, now)
+			return after(pending)(u, now)
 		}})
 		k.ok(errors.Join(got.Err, got.PlanErr))
 		k.same("created", got.Successor.CreatedAt, planned)
 		k.same("created after the claim", planned.Before(k.now), false)
 	},
 	"Settle/stores a failure and its successor": func(k *kit) {
-		owed := k.owe()
-		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("HTTP 404"), Next: after(owed)})
+		pending := k.newEvent()
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("HTTP 404"), Next: after(pending)})
 		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("as stored", k.stored(owed.ID), got.Event)
+		k.same("as stored", k.stored(pending.ID), got.Event)
 		k.same("status", got.Event.Status, almanac.Failed)
 		k.same("reason", got.Event.FailureReason, "HTTP 404")
 		k.same("failures", got.Event.RetryCount, 1)
@@ -109,22 +109,22 @@ var settleCases = map[string]func(*kit){
 		k.same("successor", got.Successor != nil, true)
 	},
 	"Settle/stores a release": func(k *kit) {
-		owed := k.owe()
+		pending := k.newEvent()
 		claimed := k.claim(1)[0]
-		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), Next: after(owed)})
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), Next: after(pending)})
 		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("as stored", k.stored(owed.ID), got.Event)
+		k.same("as stored", k.stored(pending.ID), got.Event)
 		k.same("status", got.Event.Status, almanac.Pending)
 		k.same("failures", got.Event.RetryCount, 1)
 		k.same("crashes", got.Event.CrashCount, 0)
 		k.same("last error", got.Event.LastError, "HTTP 503")
-		k.same("due", got.Event.Due, owed.Due)
+		k.same("due", got.Event.Due, pending.Due)
 		k.same("rests", got.Event.AvailableAt.Sub(k.now) >= time.Hour, true)
 		k.same("token", got.Event.LeaseToken, uuid.Nil)
 		k.same("successor", got.Successor == nil, true)
 	},
 	"Settle/refuses an outcome whose lease is lost": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		stale, _ := k.crash(1)
 		holder := k.claim(1)[0]
 		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
@@ -139,7 +139,7 @@ var settleCases = map[string]func(*kit){
 		k.same("events", n, 1)
 	},
 	"Settle/refuses a token that is not the event's": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		e := k.claim(1)[0]
 		for _, forge := range []func(*almanac.Event){
 			func(e *almanac.Event) { e.LeaseToken = uuid.New() },
@@ -152,7 +152,7 @@ var settleCases = map[string]func(*kit){
 		k.same("event", k.stored(e.ID), e)
 	},
 	"Settle/reports a missing event": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		e := k.claim(1)[0]
 		unknown := e
 		unknown.ID = uuid.New()
@@ -165,7 +165,7 @@ var settleCases = map[string]func(*kit){
 	},
 	"Settle/distinguishes a lost claim from the present one in a batch": func(k *kit) {
 		for _, first := range []int{0, 1} { // the order of the two must not matter
-			k.owe()
+			k.newEvent()
 			lost, _ := k.crash(1)
 			batch := make([]almanac.Settlement, 2)
 			batch[first] = almanac.Settlement{Event: lost[0], Outcome: almanac.Delivered(k.now)}
@@ -178,7 +178,7 @@ var settleCases = map[string]func(*kit){
 		}
 	},
 	"Settle/keeps the error of an earlier attempt": func(k *kit) {
-		k.owe()
+		k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", 0)})
 		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		k.ok(got.Err)
@@ -189,21 +189,21 @@ var settleCases = map[string]func(*kit){
 		for name, o := range map[string]almanac.Outcome{
 			"delivery": almanac.Delivered(k.now), "failure": almanac.GaveUp("HTTP 404"), "release": almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour),
 		} {
-			owed := k.owe()
-			s := almanac.Settlement{Event: k.claim(1)[0], Outcome: o, Next: after(owed)}
+			pending := k.newEvent()
+			s := almanac.Settlement{Event: k.claim(1)[0], Outcome: o, Next: after(pending)}
 			first := k.settle(s)
 			again := k.settle(s)
 			k.ok(errors.Join(first.Err, again.Err))
 			k.same(name, again.Event, first.Event)
-			k.same(name+" as stored", k.stored(owed.ID), first.Event)
-			n, err := k.r.Count(k.Context(), almanac.ForUser(owed.UserID))
+			k.same(name+" as stored", k.stored(pending.ID), first.Event)
+			n, err := k.r.Count(k.Context(), almanac.ForUser(pending.UserID))
 			k.ok(err)
 			k.same("events after a "+name, n <= 2, true)
 		}
 	},
 	"Settle/returns the results of a batch in order": func(k *kit) {
 		for range 4 {
-			k.owe()
+			k.newEvent()
 		}
 		claimed := k.claim(4)
 		batch := []almanac.Settlement{
@@ -243,9 +243,9 @@ var settleCases = map[string]func(*kit){
 		}
 	},
 	"Settle/stores a successor whose idempotency key exists": func(k *kit) {
-		other := k.owe(DueIn(time.Hour))
+		other := k.newEvent(DueIn(time.Hour))
 		for _, series := range []string{"", "dentist"} { // the series of the event, and another
-			e := k.owe(Of("2026"))
+			e := k.newEvent(Of("2026"))
 			next := Event(k.now, DueIn(time.Hour), OfSeries(series, "2027"))
 			next.UserID, next.IdempotencyKey = e.UserID, other.IdempotencyKey
 			got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})

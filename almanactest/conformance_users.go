@@ -69,7 +69,7 @@ var userCases = map[string]func(*kit){
 		k.same("name", again.FirstName, "Ada")
 	},
 	"CreateUser/gives a used key its long form": func(k *kit) {
-		first := k.owe()
+		first := k.newEvent()
 		u := User()
 		clash := Event(k.now, For(u))
 		clash.IdempotencyKey = first.IdempotencyKey
@@ -82,7 +82,7 @@ var userCases = map[string]func(*kit){
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
 	},
 	"EditUser/keeps an event although two were created for its occurrence": func(k *kit) {
-		first := k.owe()
+		first := k.newEvent()
 		edit := func(change func(almanac.Roster) almanac.Edit) almanac.Edit {
 			edit, err := k.r.EditUser(k.Context(), first.UserID, func(r almanac.Roster) (almanac.Edit, error) { return change(r), nil })
 			k.ok(err)
@@ -121,7 +121,7 @@ var userCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"DeleteUser/deletes the user's events": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(e)})
 		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -134,7 +134,7 @@ var userCases = map[string]func(*kit){
 		k.same("events left", n, 0)
 	},
 	"DeleteUser/lets events in flight end": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		claimed := k.claim(1)[0]
 		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -153,7 +153,7 @@ var userCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"DeleteUser/leaves nothing to retry": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		claimed := k.claim(1)[0]
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -163,7 +163,7 @@ var userCases = map[string]func(*kit){
 		k.same("reason", settled.Event.FailureReason, almanac.ReasonUserDeleted)
 	},
 	"DeleteUser/ends the events of a dead worker": func(k *kit) {
-		e := k.owe()
+		e := k.newEvent()
 		r := request(1)
 		_, err := k.r.Claim(k.Context(), r)
 		k.ok(err)

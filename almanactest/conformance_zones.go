@@ -56,12 +56,12 @@ var zoneCases = map[string]func(*kit){
 		k.same("counted", k.zoneRules()[0].Since, callers)
 	},
 	"MoveEvents/changes the instant and nothing else": func(k *kit) {
-		owed := []almanac.Event{k.owe(DueIn(time.Hour)), k.owe(DueIn(2 * time.Hour))}
-		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{anHourLater(owed[1]), anHourLater(owed[0])})
+		created := []almanac.Event{k.newEvent(DueIn(time.Hour)), k.newEvent(DueIn(2 * time.Hour))}
+		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{anHourLater(created[1]), anHourLater(created[0])})
 		k.ok(err)
-		k.same("in the order given", ids(moved), []uuid.UUID{owed[1].ID, owed[0].ID})
+		k.same("in the order given", ids(moved), []uuid.UUID{created[1].ID, created[0].ID})
 		for i, e := range []almanac.Event{moved[1], moved[0]} {
-			want := anHourLater(owed[i])
+			want := anHourLater(created[i])
 			want.UpdatedAt = e.UpdatedAt
 			k.same("moved", e, want)
 			k.same("stored", k.stored(e.ID), e)
@@ -71,13 +71,13 @@ var zoneCases = map[string]func(*kit){
 		u := User()
 		claimed, released := Event(k.now, For(u), ReadyFor(2*time.Minute)), Event(k.now, For(u), ReadyFor(time.Minute))
 		edited, pending := Event(k.now, For(u), DueIn(time.Hour)), Event(k.now, For(u), DueIn(time.Hour))
-		_, owed, err := k.create(u, claimed, released, edited, pending)
+		_, created, err := k.create(u, claimed, released, edited, pending)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(2)[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
-		_, err = k.r.Update(k.Context(), later(owed[2]), 1)
+		_, err = k.r.Update(k.Context(), later(created[2]), 1)
 		k.ok(err)
 		wanted := []almanac.Event{anHourLater(Event(k.now))} // an event that was never stored
-		for _, e := range owed {
+		for _, e := range created {
 			wanted = append(wanted, anHourLater(e))
 		}
 		stale := anHourLater(k.stored(released.ID))
@@ -90,7 +90,7 @@ var zoneCases = map[string]func(*kit){
 		k.same("moved of none", len(moved), 0)
 	},
 	"MoveEvents/makes events with a past instant due": func(k *kit) {
-		e := k.owe(DueIn(30 * time.Minute))
+		e := k.newEvent(DueIn(30 * time.Minute))
 		passed := anHourLater(e)
 		passed.Due = e.Due.Add(-time.Hour)
 		passed.AvailableAt = passed.Due

@@ -14,7 +14,7 @@ import (
 )
 
 // createUser stores a user and their first events.
-func (r *Repository) createUser(ctx context.Context, u almanac.User, events []almanac.Event) (stored almanac.User, owed []almanac.Event, err error) {
+func (r *Repository) createUser(ctx context.Context, u almanac.User, events []almanac.Event) (stored almanac.User, created []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
 		if _, taken := r.users[u.ID]; taken {
 			return fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID)
@@ -29,14 +29,14 @@ func (r *Repository) createUser(ctx context.Context, u almanac.User, events []al
 			if !inserted {
 				return fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID)
 			}
-			owed = append(owed, e)
+			created = append(created, e)
 		}
 		return nil
 	})
 	if err != nil {
 		return almanac.User{}, nil, err
 	}
-	return stored, owed, nil
+	return stored, created, nil
 }
 
 func (s *state) putUser(u almanac.User) almanac.User {

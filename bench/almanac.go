@@ -30,16 +30,16 @@ const uuid7 = `
 //go:embed owe.sql
 var oweSQL string
 
-// owed is a number of events to store. They are overdue, unless there is a first
+// load is a number of events to store. They are overdue, unless there is a first
 // one: then each is due a step after the one before.
-type owed struct {
+type load struct {
 	count int
 	first time.Time
 	step  time.Duration
 }
 
-// owePeople stores users with an event each.
-func owePeople(ctx context.Context, db database, o owed) error {
+// storeUsers stores users with an event each.
+func storeUsers(ctx context.Context, db database, o load) error {
 	conn, err := db.pool.Acquire(ctx) // for the function is of the session
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ type system struct {
 	contract string
 	template string // of a database with its tables
 	migrate  func(ctx context.Context, db database) error
-	owe      func(ctx context.Context, db database, o owed) error
+	store    func(ctx context.Context, db database, o load) error
 	start    func(ctx context.Context, db database, e ears) (*running, error)
 }
 
@@ -84,7 +84,7 @@ func almanacSystem() system {
 		name: "almanac", template: "almanac",
 		contract: "one process; the successor is stored in the transaction that ends an event",
 		migrate:  migrateAlmanac,
-		owe:      owePeople,
+		store:    storeUsers,
 		start:    startAlmanac,
 	}
 }

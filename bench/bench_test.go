@@ -87,7 +87,7 @@ const stored = `
 	JOIN almanac.users u ON u.id = e.user_id`
 
 func TestUsersAreStoredAsCreateUserStoresThem(t *testing.T) {
-	made, owedTo := migrated(t), migrated(t)
+	made, empty := migrated(t), migrated(t)
 	scheduler, err := newScheduler(made.pool, ears{})
 	require.NoError(t, err)
 	// At nine, 28 years after the birth, as the statement has it.
@@ -97,10 +97,10 @@ func TestUsersAreStoredAsCreateUserStoresThem(t *testing.T) {
 	_, err = scheduler.CreateUser(t.Context(), p)
 	require.NoError(t, err)
 
-	require.NoError(t, owePeople(t.Context(), owedTo, owed{count: 1, first: due}))
+	require.NoError(t, storeUsers(t.Context(), empty, load{count: 1, first: due}))
 
 	var want, got [5]string
-	for db, row := range map[database]*[5]string{made: &want, owedTo: &got} {
+	for db, row := range map[database]*[5]string{made: &want, empty: &got} {
 		require.NoError(t, db.pool.QueryRow(t.Context(), stored).Scan(&row[0], &row[1], &row[2], &row[3], &row[4]))
 		require.Equal(t, row[3], row[2], "the idempotency key")
 	}
@@ -114,7 +114,7 @@ func TestUsersAreStoredAsCreateUserStoresThem(t *testing.T) {
 // users were stored.
 func TestBacklogIsDueInAnotherOrderThanItsUsers(t *testing.T) {
 	db := migrated(t)
-	require.NoError(t, owePeople(t.Context(), db, owed{count: 1000}))
+	require.NoError(t, storeUsers(t.Context(), db, load{count: 1000}))
 
 	var overall, neighbours float64
 	var overdue, instants int
@@ -135,7 +135,7 @@ func TestBacklogIsDueInAnotherOrderThanItsUsers(t *testing.T) {
 // What was counted and what is stored must agree, or a run fails.
 func TestARunThatMiscountsFails(t *testing.T) {
 	db := migrated(t)
-	require.NoError(t, owePeople(t.Context(), db, owed{count: 10}))
+	require.NoError(t, storeUsers(t.Context(), db, load{count: 10}))
 	_, err := runLoop(t.Context(), db, 10, time.Minute)
 	require.NoError(t, err)
 

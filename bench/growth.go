@@ -110,7 +110,7 @@ func claimBeside(ctx context.Context, db database, types []string, others int) (
 	if err != nil {
 		return nil, err
 	}
-	if err := owePeople(ctx, db, owed{count: 2 * growthTries * claimSize}); err != nil {
+	if err := storeUsers(ctx, db, load{count: 2 * growthTries * claimSize}); err != nil {
 		return nil, err
 	}
 	for _, eventType := range []string{"PAUSED", "UNHANDLED"} {
@@ -164,7 +164,7 @@ func editBeside(ctx context.Context, db database, ended, inFlight int) ([]readin
 	if _, err := db.pool.Exec(ctx, endedSeries, enrolled.User.ID, ended); err != nil {
 		return nil, err
 	}
-	if err := owePeople(ctx, db, owed{count: inFlight}); err != nil {
+	if err := storeUsers(ctx, db, load{count: inFlight}); err != nil {
 		return nil, err
 	}
 	var mark time.Time
@@ -195,7 +195,7 @@ func recoverAll(ctx context.Context, db database, events int) ([]reading, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := owePeople(ctx, db, owed{count: events}); err != nil {
+	if err := storeUsers(ctx, db, load{count: events}); err != nil {
 		return nil, err
 	}
 	if _, err := db.pool.Exec(ctx, abandoned, growthClaim, recoveryOwner); err != nil {

@@ -63,7 +63,7 @@ func (b *bench) lateness(ctx context.Context) error {
 		return err
 	}
 	return b.together(ctx, section, systems, func(ctx context.Context, s system, db database) ([]reading, error) {
-		o := owed{count: b.Spread, first: time.Now().Add(lead), step: b.Over / time.Duration(b.Spread)}
+		o := load{count: b.Spread, first: time.Now().Add(lead), step: b.Over / time.Duration(b.Spread)}
 		p, err := s.keepTime(ctx, db, o, patience)
 		return p.spread(), err
 	})
@@ -81,7 +81,7 @@ func (b *bench) burst(ctx context.Context) error {
 		entries = append(entries, entry{s.name, s.contract, func(ctx context.Context) (readings []reading, err error) {
 			err = b.cluster.with(ctx, s.template, func(db database) error {
 				// Storing so many takes a while itself.
-				o := owed{count: b.sizes.Burst, first: time.Now().Add(2*lead + time.Duration(b.sizes.Burst)*100*time.Microsecond)}
+				o := load{count: b.sizes.Burst, first: time.Now().Add(2*lead + time.Duration(b.sizes.Burst)*100*time.Microsecond)}
 				p, err := s.keepTime(ctx, db, o, patience)
 				readings = p.crowd()
 				return err
@@ -100,8 +100,8 @@ type punctuality struct {
 
 // keepTime stores events and lets the system run until they are done, or until
 // they should have been for longer than a limit.
-func (s system) keepTime(ctx context.Context, db database, o owed, limit time.Duration) (punctuality, error) {
-	if err := s.owe(ctx, db, o); err != nil {
+func (s system) keepTime(ctx context.Context, db database, o load, limit time.Duration) (punctuality, error) {
+	if err := s.store(ctx, db, o); err != nil {
 		return punctuality{}, err
 	}
 	if _, err := db.pool.Exec(ctx, "ANALYZE"); err != nil {

@@ -50,7 +50,7 @@ func riverSystem() system {
 		name: baseline, template: "river",
 		contract: "one client with the settings of its own benchmark; keeps the job; writes no successor",
 		migrate:  migrateRiver,
-		owe:      oweJobs,
+		store:    storeJobs,
 		start:    riverStarter(benchSettings()),
 	}
 }
@@ -72,8 +72,8 @@ func migrateRiver(ctx context.Context, db database) error {
 	return err
 }
 
-// oweJobs inserts jobs, five thousand at a time.
-func oweJobs(ctx context.Context, db database, o owed) error {
+// storeJobs inserts jobs, five thousand at a time.
+func storeJobs(ctx context.Context, db database, o load) error {
 	client, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func oweJobs(ctx context.Context, db database, o owed) error {
 	return nil
 }
 
-func insertJobs(ctx context.Context, client *river.Client[pgx.Tx], o owed, from, to int) error {
+func insertJobs(ctx context.Context, client *river.Client[pgx.Tx], o load, from, to int) error {
 	jobs := make([]river.InsertManyParams, 0, to-from)
 	for n := from; n < to; n++ {
 		job := river.InsertManyParams{Args: jobArgs{n}}

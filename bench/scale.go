@@ -217,7 +217,7 @@ func (b *bench) idle(ctx context.Context) error {
 			if err := s.migrate(ctx, db); err != nil {
 				return err
 			}
-			return s.owe(ctx, db, owed{count: rows, first: time.Now().AddDate(1, 0, 0), step: time.Second})
+			return s.store(ctx, db, load{count: rows, first: time.Now().AddDate(1, 0, 0), step: time.Second})
 		})
 		if err != nil {
 			return err
@@ -300,7 +300,7 @@ func (b *bench) held(ctx context.Context) error {
 
 func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {
 	due := time.Now().Add(2*lead + time.Duration(b.Held)*100*time.Microsecond) // storing takes a while
-	if err := owePeople(ctx, db, owed{count: b.Held, first: due}); err != nil {
+	if err := storeUsers(ctx, db, load{count: b.Held, first: due}); err != nil {
 		return nil, err
 	}
 	// At most half of the workers wait for an instant.

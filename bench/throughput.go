@@ -77,7 +77,7 @@ func (s system) backlog(events int) func(context.Context, database) error {
 		if err := s.migrate(ctx, db); err != nil {
 			return err
 		}
-		return s.owe(ctx, db, owed{count: events})
+		return s.store(ctx, db, load{count: events})
 	}
 }
 
@@ -120,7 +120,7 @@ func topUp(ctx context.Context, client *river.Client[pgx.Tx], m *meter, want int
 	defer tick.Stop()
 	for inserted := want; ; {
 		for inserted-int(m.n.Load()) < want {
-			err := insertJobs(ctx, client, owed{}, inserted, inserted+batch)
+			err := insertJobs(ctx, client, load{}, inserted, inserted+batch)
 			if ctx.Err() != nil {
 				return nil
 			}

@@ -29,7 +29,7 @@ func (b *bench) wake(ctx context.Context) error {
 }
 
 func (s system) wake(ctx context.Context, db database, tries int) ([]reading, error) {
-	if err := s.owe(ctx, db, owed{count: farOff, first: time.Now().AddDate(1, 0, 0), step: time.Minute}); err != nil {
+	if err := s.store(ctx, db, load{count: farOff, first: time.Now().AddDate(1, 0, 0), step: time.Minute}); err != nil {
 		return nil, err
 	}
 	starts := newStarts(tries)

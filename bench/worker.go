@@ -159,13 +159,13 @@ func launch(o orders) (*process, error) {
 		return nil, err
 	}
 	p.said = json.NewDecoder(out)
-	if err := p.hear(); err != nil {
+	if err := p.readReports(); err != nil {
 		return nil, errors.Join(err, p.end())
 	}
 	return p, nil
 }
 
-func (p *process) hear() error {
+func (p *process) readReports() error {
 	var now progress
 	if err := p.said.Decode(&now); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (p *process) begin(told func()) error {
 	p.begun = true
 	go func() {
 		defer close(p.heard)
-		for p.hear() == nil {
+		for p.readReports() == nil {
 			told()
 		}
 	}()

@@ -91,7 +91,7 @@ func (b *bench) writing(ctx context.Context) error {
 	return b.rounds(ctx, section, b.Rounds, entries)
 }
 
-// bulkWriter stores what many users are owed.
+// bulkWriter stores users and their events.
 type bulkWriter struct {
 	name     string
 	contract string

@@ -102,7 +102,7 @@ func (b *Bouncer) URL(database string) string {
 }
 
 // Tell gives PgBouncer a command of its console, and waits until it is done.
-func (b *Bouncer) Tell(ctx context.Context, command string) error {
+func (b *Bouncer) Command(ctx context.Context, command string) error {
 	conn, err := pgx.Connect(ctx, b.URL("pgbouncer"))
 	if err != nil {
 		return err

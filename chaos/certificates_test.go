@@ -124,7 +124,7 @@ func TestAReceiverOnAPrivateAddress(t *testing.T) {
 		target, contacted := elsewhere(t)
 		to, err := netip.ParseAddrPort(strings.TrimPrefix(target, "http://"))
 		require.NoError(t, err)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 2})
 		r.Work("one", unhurried, func(o *chaos.Orders) {
 			o.Public, o.Receiver = to.Port(), fmt.Sprintf("https://localhost:%d", to.Port())
 		})
@@ -133,7 +133,7 @@ func TestAReceiverOnAPrivateAddress(t *testing.T) {
 		require.NoError(t, r.Pool().QueryRow(t.Context(), `SELECT count(*) FROM almanac.events
 			WHERE status = 'FAILED' AND retry_count = 1 AND failure_reason LIKE 'webhook: no answer: dial tcp %: webhook: prohibited address: %'`).Scan(&refused))
 		r.Count("refused", refused)
-		require.Equal(t, r.Check("refused").Owed, refused)
+		require.Equal(t, r.Check("refused").Expected, refused)
 		require.Zero(t, contacted.Load())
 	})
 }

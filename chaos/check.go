@@ -52,8 +52,8 @@ type row struct {
 
 // Figures are what a run comes to.
 type Figures struct {
-	Owed, Deliveries, Repeats, Allowed int
-	Late                               []time.Duration // of the first delivery of each, ascending
+	Expected, Deliveries, Repeats, Allowed int
+	Late                                   []time.Duration // of the first delivery of each, ascending
 }
 
 // String writes the figures in a line.
@@ -64,8 +64,8 @@ func (f Figures) String() string {
 		}
 		return f.Late[min(int(share*float64(len(f.Late))), len(f.Late)-1)].Round(time.Millisecond)
 	}
-	return fmt.Sprintf("owed %d, deliveries %d, repeats %d of at most %d, late p50 %v p99 %v max %v",
-		f.Owed, f.Deliveries, f.Repeats, f.Allowed, at(0.5), at(0.99), at(1))
+	return fmt.Sprintf("expected %d, deliveries %d, repeats %d of at most %d, late p50 %v p99 %v max %v",
+		f.Expected, f.Deliveries, f.Repeats, f.Allowed, at(0.5), at(0.99), at(1))
 }
 
 // Check checks every invariant once everything is drained, and that each of the
@@ -103,7 +103,7 @@ func (r *Run) rows(ctx context.Context) map[string]row {
 	r.Helper()
 	rows, err := r.pool.Query(ctx, `SELECT id, user_id::text, occurrence_key, status, coalesce(failure_reason, ''), idempotency_key,
 		target_timestamp_utc, coalesce(executed_at, target_timestamp_utc), version, claim_count, retry_count, crash_count FROM almanac.events
-		WHERE origin IS NULL`) // a detached event is owed to nobody
+		WHERE origin IS NULL`) // a detached event is in no plan
 	require.NoError(r, err)
 	events, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 	require.NoError(r, err)
@@ -121,15 +121,15 @@ func (r *Run) rows(ctx context.Context) map[string]row {
 // checkRows checks what the database says by itself.
 func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 	r.Helper()
-	for name := range r.owed {
+	for name := range r.expected {
 		if _, stored := rows[name]; !stored {
 			r.Errorf("I1: %s was never stored", name)
 		}
 	}
 	for name, e := range rows {
 		switch {
-		case !r.owed[name]:
-			r.Errorf("I1: %s is owed to nobody", name)
+		case !r.expected[name]:
+			r.Errorf("I1: %s was not expected", name)
 		case e.Status == "FAILED" && e.Reason == "":
 			r.Errorf("I1: %s failed without a reason", name)
 		case e.Status != "COMPLETED" && e.Status != "FAILED" && e.Status != "CANCELLED":
@@ -202,7 +202,7 @@ func (r *Run) checkLedger(rows map[string]row) Figures {
 	if refused > 0 {
 		r.Errorf("%d deliveries were not signed by us, and just now", refused)
 	}
-	f := Figures{Owed: len(r.owed), Deliveries: len(ledger), Allowed: r.allowed}
+	f := Figures{Expected: len(r.expected), Deliveries: len(ledger), Allowed: r.allowed}
 	first, accepted := make(map[string]Entry), make(map[string]bool)
 	for _, d := range ledger {
 		e, stored := rows[d.Occurrence]

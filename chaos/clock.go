@@ -121,7 +121,7 @@ func (r *Run) Now() time.Time {
 	return now
 }
 
-// From is a wall time that far from now by the database, for [Owed].
+// From is a wall time that far from now by the database, for [Plan].
 func (r *Run) From(d time.Duration) string { return r.Now().UTC().Add(d).Format("2006-01-02T15:04:05") }
 
 // SetClock sets the clock of a server that has one of its own, and counts the hours

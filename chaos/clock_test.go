@@ -68,20 +68,20 @@ func stale(r *chaos.Run) (n int) {
 }
 
 // backdate makes the pending events of users what was planned for the first
-// occurrence that they are owed, and has waited since.
-func backdate(r *chaos.Run, owed chaos.Owed, ids []uuid.UUID) int {
+// occurrence of their plan, and has waited since.
+func backdate(r *chaos.Run, plan chaos.Plan, ids []uuid.UUID) int {
 	r.Helper()
 	store, err := postgres.New(r.Pool())
 	require.NoError(r, err)
-	wall, err := calendar.ParseWallTime(owed.Start)
+	wall, err := calendar.ParseWallTime(plan.Start)
 	require.NoError(r, err)
 	for _, id := range ids {
 		found, err := store.Find(r.Context(), almanac.ForUser(id), almanac.Page{})
 		require.NoError(r, err)
 		require.Len(r, found.Events, 1)
 		e := found.Events[0]
-		e.OccurrenceKey, e.Wall, e.Due = owed.Start, wall, wall.Labelled()
-		e.Payload, err = json.Marshal(map[string]string{"message": id.String() + " " + owed.Start, "occurrence": owed.Start})
+		e.OccurrenceKey, e.Wall, e.Due = plan.Start, wall, wall.Labelled()
+		e.Payload, err = json.Marshal(map[string]string{"message": id.String() + " " + plan.Start, "occurrence": plan.Start})
 		require.NoError(r, err)
 		_, err = store.Update(r.Context(), e, e.Version)
 		require.NoError(r, err)
@@ -95,7 +95,7 @@ func TestDatabaseClockSetForward(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
 		gate := shut(r)
-		r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 8})
 		patient := func(o *chaos.Orders) { o.Patience = 20 * time.Second }
 		r.Work("one", patient)
 		r.Work("two", patient)
@@ -121,9 +121,9 @@ func TestDatabaseClockSetBack(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		const half = chaos.Slots / 2
 		r := timed(t, seed, chaos.Clock{})
-		long := chaos.Owed{Start: r.From(lead - 3*time.Hour), Interval: 3 * 3600, Count: 2}
+		long := chaos.Plan{Start: r.From(lead - 3*time.Hour), Interval: 3 * 3600, Count: 2}
 		r.Count("long due", backdate(r, long, r.CreateUsers(half, long)))
-		r.CreateUsers(half, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 3})
+		r.CreateUsers(half, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 3})
 		behind := shut(r)
 		victim := r.Work("victim", func(o *chaos.Orders) { o.Patience = 20 * time.Second })
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", chaos.Slots)
@@ -157,7 +157,7 @@ func TestDatabaseClockSetBack(t *testing.T) {
 func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
-		r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 4})
 		until(r, "SELECT bool_and(available_at < clock_timestamp()) FROM almanac.events")
 		tx, err := r.Pool().Begin(t.Context())
 		require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestDatabaseClockSetBackInAClaim(t *testing.T) {
 func TestDatabaseClockJumps(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
-		r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 900, Count: 16}) // four hours
+		r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 900, Count: 16}) // four hours
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK })
 		workers := two(r)
 		hours := []int{-2, -1, 0, 1, 2, 3}
@@ -208,7 +208,7 @@ func TestDatabaseClockDrifts(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := timed(t, seed, chaos.Clock{Rate: rate})
 				before := time.Until(r.Now())
-				r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 6})
 				two(r, unhurried)
 				r.Drained(60 * time.Second)
 				r.Count("seconds of drift", int((time.Until(r.Now()) - before).Abs().Seconds()))
@@ -228,7 +228,7 @@ func TestWorkerClockADayOff(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := timed(t, seed, chaos.Clock{Ahead: ahead})
 				r.Count("hours off", int(time.Until(r.Now()).Abs().Round(time.Hour).Hours()))
-				r.CreateUsers(people, chaos.Owed{Start: r.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(people, chaos.Plan{Start: r.From(lead), Interval: 1, Count: 6})
 				r.Work("one", unhurried)
 				r.Work("two", unhurried)
 				r.Drained(60 * time.Second)

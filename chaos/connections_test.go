@@ -25,7 +25,7 @@ func TestTooFewConnections(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Pool().Exec(t.Context(), "CREATE ROLE few LOGIN PASSWORD 'few' CONNECTION LIMIT 5 IN ROLE almanac_worker")
 		require.NoError(t, err)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 10})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 10})
 		as, err := url.Parse(r.Cluster.URL(r.Database))
 		require.NoError(t, err)
 		as.User = url.UserPassword("few", "few")
@@ -89,7 +89,7 @@ func logSettling(r *chaos.Run) {
 func TestAFloodOfCalls(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		var popular string
 		require.NoError(t, r.Pool().QueryRow(t.Context(), `
 			INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
@@ -117,7 +117,7 @@ func TestAFloodOfCalls(t *testing.T) {
 func TestSessionsEnded(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		two(r, unhurried)
 		for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
 			pids := r.Sessions(t.Context())
@@ -140,7 +140,7 @@ func TestSessionsEnded(t *testing.T) {
 func TestBackendKilled(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		workers := two(r)
 		for range 3 {
 			between(r, 500*time.Millisecond, 1500*time.Millisecond)
@@ -169,13 +169,13 @@ func TestPgBouncer(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = bouncer.Kill() })
 		const occurrences = 10
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: occurrences})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: occurrences})
 		workers := two(r, func(o *chaos.Orders) { o.URL, o.PollOnly = bouncer.URL(r.Database), true })
 		between(r, 500*time.Millisecond, 1500*time.Millisecond)
-		require.NoError(t, bouncer.Tell(r.Within(20*time.Second), "PAUSE"))
+		require.NoError(t, bouncer.Command(r.Within(20*time.Second), "PAUSE"))
 		r.Count("paused", 1)
 		between(r, time.Second, chaos.Lease+2*time.Second)
-		require.NoError(t, bouncer.Tell(r.Within(20*time.Second), "RESUME"))
+		require.NoError(t, bouncer.Command(r.Within(20*time.Second), "RESUME"))
 		r.Allow(len(workers) * chaos.Slots)
 		for range 2 {
 			between(r, 500*time.Millisecond, 1500*time.Millisecond)

@@ -29,7 +29,7 @@ func TestDiskFull(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = cluster.Close(context.Background()) })
 		r := chaos.NewRun(t, cluster, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 10})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 10})
 		workers := two(r)
 
 		filler := filepath.Join(dir, "filler")

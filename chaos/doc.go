@@ -2,7 +2,7 @@
 // hold: real worker processes, a PostgreSQL server of its own behind a proxy that
 // can misbehave, and a receiver whose ledger is the truth.
 //
-// A [Run] stores users who are owed a known series of occurrences, starts workers,
+// A [Run] stores users with a known series of occurrences, starts workers,
 // lets a fault loose, heals it, waits until everything is delivered, and then checks
 // the invariants ([Run.Check]). A fault that never met what it was meant to meet
 // fails the run as vacuous: each row of the matrix says which counters must not be

@@ -219,8 +219,8 @@ func named(format string, args ...any) almanac.ProfileChange {
 func TestEdits(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		e := newEdited(calm(t, seed))
-		owed := chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6}
-		ids := e.CreateUsers(people, owed)
+		plan := chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6}
+		ids := e.CreateUsers(people, plan)
 		staying, leaving := ids[5:], ids[:5]
 		two(e.Run, unhurried)
 		began := time.Now()
@@ -241,10 +241,10 @@ func TestEdits(t *testing.T) {
 		for _, id := range leaving {
 			between(e.Run, 100*time.Millisecond, 500*time.Millisecond)
 			e.part(id)
-			oneOpen(e.Run, owed)
+			oneOpen(e.Run, plan)
 		}
 		for ctx.Err() == nil {
-			oneOpen(e.Run, owed)
+			oneOpen(e.Run, plan)
 			between(e.Run, 10*time.Millisecond, 20*time.Millisecond)
 		}
 		wg.Wait()
@@ -260,9 +260,9 @@ func TestEdits(t *testing.T) {
 
 // oneOpen checks that at this moment each user whose series goes on has one open
 // event.
-func oneOpen(r *chaos.Run, owed chaos.Owed) {
+func oneOpen(r *chaos.Run, plan chaos.Plan) {
 	r.Helper()
-	keys, err := owed.Keys()
+	keys, err := plan.Keys()
 	require.NoError(r, err)
 	var many, none int
 	require.NoError(r, r.Pool().QueryRow(r.Context(), `SELECT count(*) FILTER (WHERE open > 1), count(*) FILTER (WHERE open = 0 AND last < $1) FROM (
@@ -281,7 +281,7 @@ func TestEditsInReversedOrder(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		e := newEdited(calm(t, seed))
 		e.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return http.StatusOK }) // long enough to be met
-		ids := e.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		ids := e.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		two(e.Run, unhurried)
 		for round, began := 0, time.Now(); round < len(ids) || time.Since(began) < 3*time.Second; round++ {
 			id, changes := ids[round%len(ids)], []almanac.ProfileChange{moves(round + 1), named("Ada %d", round), moves(round + 2)}
@@ -346,7 +346,7 @@ func TestEditsAtEachPoint(t *testing.T) {
 				keep, answer := hold(e.Run)
 				defer answer()
 				keep(point == chaos.MidSend)
-				ids := e.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 5})
+				ids := e.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 5})
 				worker := e.Work("worker", unhurried, func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Freeze = point, 1+e.Random.IntN(times(point)), true
 					if point == chaos.AfterClaim {

@@ -27,7 +27,7 @@ func followed(t *testing.T, seed uint64) (*chaos.Run, *chaos.Standby) {
 func TestFailover(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r, standby := followed(t, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		workers := two(r)
 		between(r, 500*time.Millisecond, 1500*time.Millisecond)
 		standby.Sever()
@@ -52,7 +52,7 @@ func TestReadOnlyAfterFailover(t *testing.T) {
 		r, standby := followed(t, seed)
 		either, err := r.Cluster.Either(standby, r.Database)
 		require.NoError(t, err)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		workers := two(r, unhurried, func(o *chaos.Orders) { o.URL = either })
 		between(r, 500*time.Millisecond, 1500*time.Millisecond)
 		require.NoError(t, r.Cluster.Demote(r.Within(30*time.Second), standby))

@@ -26,7 +26,7 @@ func turns(r *chaos.Run, w *chaos.Process, after chaos.Report, so func(string) b
 func TestHealthWhilePostgresIsFrozen(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		workers := two(r)
 		var well []chaos.Report
 		for _, w := range workers {
@@ -61,8 +61,8 @@ func TestHealthWhileDeliveriesAreStuck(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		const stuck = 3 * chaos.Slots / 4
-		r.CreateUsers(stuck, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1, Poison: chaos.Ignores})
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(2 * lead), Interval: 1, Count: 3})
+		r.CreateUsers(stuck, chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1, Poison: chaos.Ignores})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(2 * lead), Interval: 1, Count: 3})
 		worker := r.Work("stuck")
 		red := turns(r, worker, chaos.Report{}, isStuck)
 		r.Count("turned red", 1)

@@ -23,7 +23,7 @@ import (
 const (
 	attempts = 20        // of [chaos.Ticks], at most
 	memory   = 200 << 20 // what a worker may have at once, whatever it is sent
-	each     = 2         // users who are owed something by each hostile receiver
+	each     = 2         // users of each hostile receiver
 )
 
 // face is a hostile receiver and what must become of its events.
@@ -66,11 +66,11 @@ func confront(r *chaos.Run, faces map[string]face, change ...func(*chaos.Orders)
 		if f.url == "" {
 			receivers[name] = r.Receiver.Act(name, f.act)
 		}
-		r.CreateUsers(each, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1, To: name})
+		r.CreateUsers(each, chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1, To: name})
 		r.Count("hostile", each)
 	}
 	others := make(map[string]bool)
-	for _, id := range r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6}) {
+	for _, id := range r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6}) {
 		others[id.String()] = true
 	}
 	workers := two(r, append(change, func(o *chaos.Orders) { o.Receivers = receivers })...)
@@ -93,7 +93,7 @@ func confront(r *chaos.Run, faces map[string]face, change ...func(*chaos.Orders)
 		}
 	}
 	report(r, others)
-	r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1}) // who need every slot
+	r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1}) // who need every slot
 	r.Drained(60 * time.Second)
 	for _, w := range workers {
 		peak, err := w.Peak()

@@ -23,7 +23,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 				r := calm(t, seed)
 				keep, answer := hold(r)
 				defer answer()
-				r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 				keep(point == chaos.MidSend)
 				victim := r.Work("victim", func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Patience = point, 1+r.Random.IntN(times(point)), 20*time.Second
@@ -97,7 +97,7 @@ func TestFrozenWorkerReturnsAfterItsLease(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(100 * time.Millisecond); return 200 })
-		r.CreateUsers(20, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(20, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		zombie := r.Work("zombie")
 		_, err := zombie.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Kind == "event.claimed" })
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestFrozenWorkerReturnsWhileAnotherWorks(t *testing.T) {
 			}
 			return 200
 		})
-		r.CreateUsers(chaos.Slots, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1})
+		r.CreateUsers(chaos.Slots, chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1})
 		zombie := r.Work("zombie", func(o *chaos.Orders) { o.StopAt, o.Freeze = chaos.BeforeSettle, true })
 		_, err := zombie.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Point == chaos.BeforeSettle })
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestFrozenWorkerReturnsWhileAnotherWorks(t *testing.T) {
 func TestSilentInATransaction(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		silent := r.Work("silent", func(o *chaos.Orders) { o.StopAt, o.StopAfter = chaos.MidSettle, 1+r.Random.IntN(3) })
 		arrive(r, silent, chaos.MidSettle)
 		require.NoError(t, silent.Signal(syscall.SIGSTOP))

@@ -25,7 +25,7 @@ func hearing(w *chaos.Process, what chaos.Point) (n int) {
 	return n
 }
 
-// untilAll stores users who are owed something at once, until every worker has said
+// untilAll stores users with an event that is due at once, until every worker has said
 // something once more than it had.
 func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []int) {
 	r.Helper()
@@ -34,7 +34,7 @@ func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []i
 		limit = 10 * time.Second // its own sign of life is heard twelve after it began, at the earliest
 	}
 	for ctx, missing := r.Within(limit), true; missing; {
-		r.CreateUsers(1, chaos.Owed{Start: chaos.From(2 * time.Second), Interval: 1, Count: 2})
+		r.CreateUsers(1, chaos.Plan{Start: chaos.From(2 * time.Second), Interval: 1, Count: 2})
 		missing = false
 		for i, w := range workers {
 			missing = missing || hearing(w, what) <= said[i]

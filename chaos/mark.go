@@ -28,7 +28,7 @@ func (p *Process) Mark() (mark time.Time) {
 func (r *Run) Pulse() { r.stood = r.pulse() }
 
 // Found checks, once everything is drained, that workers came to what lay left of
-// their marks within a sweep and a second. If users were owed more by then, the rest
+// their marks within a sweep and a second. If users had later events by then, the rest
 // followed, each within half a sweep: a worker knows what it stores itself. The time
 // in which the machine stood still is added, since Pulse was called.
 func (r *Run) Found(sweep time.Duration, all ...Left) {

@@ -23,7 +23,7 @@ func TestEventsBeforeTheMark(t *testing.T) {
 		const sweep = 8 * time.Second
 		r := calm(t, seed)
 		r.Pulse()
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 30})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 30})
 		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots, o.PollOnly = sweep, chaos.Slots/4, true }) // so that both have to claim, and nobody tells them
 		between(r, 0, sweep)
 		left := append([]chaos.Left{claimedInVain(r, workers)}, storedLate(r, workers)...)
@@ -38,13 +38,13 @@ func TestEventsBeforeTheMark(t *testing.T) {
 // have gone past.
 func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 	r.Helper()
-	owed := chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1}
-	due, err := time.Parse("2006-01-02T15:04:05", owed.Start)
+	plan := chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1}
+	due, err := time.Parse("2006-01-02T15:04:05", plan.Start)
 	require.NoError(r, err)
 	storing, err := r.Pool().Begin(r.Context())
 	require.NoError(r, err)
-	late := r.CreateUsersBy(r.PlannerOn(storing), 5, owed)
-	held := r.CreateUsers(5, owed)
+	late := r.CreateUsersBy(r.PlannerOn(storing), 5, plan)
+	held := r.CreateUsers(5, plan)
 	holding, err := r.Pool().Begin(r.Context())
 	require.NoError(r, err)
 	_, err = holding.Exec(r.Context(), "SELECT FROM almanac.queue q JOIN almanac.series s ON s.id = q.series_id WHERE s.user_id = ANY ($1) FOR UPDATE OF q", held)
@@ -62,7 +62,7 @@ func storedLate(r *chaos.Run, workers []*chaos.Process) []chaos.Left {
 }
 
 // claimedInVain has a few events claimed while the workers stand still, and rolls the
-// claim back when both have gone past them. Their users are owed more by then.
+// claim back when both have gone past them. Their users have later events by then.
 func claimedInVain(r *chaos.Run, workers []*chaos.Process) chaos.Left {
 	r.Helper()
 	for _, w := range workers {

@@ -143,8 +143,8 @@ func besideNeighbour(t *testing.T, seed uint64, beside neighbour) {
 	const ordinary = time.Second // late, on a busy machine
 	n := &neighbourhood{Run: calm(t, seed)}
 	ticks := int(*stays/time.Second) + 4
-	n.others = n.CreateUsers(12, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
-	n.locked = n.CreateUsers(3, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: ticks})
+	n.others = n.CreateUsers(12, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: ticks})
+	n.locked = n.CreateUsers(3, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: ticks})
 	for range 4 {
 		enrolment, err := n.Planner().CreateUser(t.Context(), spareProfile(uuid.New()))
 		require.NoError(t, err)
@@ -316,9 +316,9 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 	require.NoError(n, err)
 }
 
-// spareProfile is of a user who is owed nothing before long.
+// spareProfile is the profile of a user whose first event is an hour away.
 func spareProfile(id uuid.UUID) almanac.Profile {
-	attributes, _ := json.Marshal(map[string]chaos.Owed{"owed": {Start: chaos.From(time.Hour), Interval: 60, Count: 5}})
+	attributes, _ := json.Marshal(map[string]chaos.Plan{"plan": {Start: chaos.From(time.Hour), Interval: 60, Count: 5}})
 	return almanac.Profile{ID: id, FirstName: "Spare", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes}
 }
 

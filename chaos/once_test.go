@@ -22,7 +22,7 @@ func TestAPassIsKilledAtEachPoint(t *testing.T) {
 				passing := func(o *chaos.Orders) { o.Once, o.Connections = true, connections }
 				keep, answer := hold(r)
 				defer answer()
-				r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 				keep(point == chaos.MidSend)
 				victim := r.Work("victim", passing, func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Patience = point, 1+r.Random.IntN(times(point)), 20*time.Second
@@ -54,7 +54,7 @@ func TestPassesBesideAWorker(t *testing.T) {
 		keep, answer := hold(r)
 		defer answer()
 		keep(true)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		r.Work("always", unhurried)
 		cron := r.Work("cron", unhurried, func(o *chaos.Orders) { o.Once, o.Connections = true, 1 })
 		await := func(kind almanac.NoticeKind) {

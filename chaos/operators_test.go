@@ -69,7 +69,7 @@ func TestOperators(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK })
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		lasting := func(o *chaos.Orders) { o.Lease, o.Patience = 2*chaos.Lease, 20*time.Second } // for longer than a busy machine stands still
 		victim := r.Work("victim", lasting)
 		r.Work("other", lasting)

@@ -53,14 +53,14 @@ func Launch(program string, o Orders) (*Process, error) {
 			if d.Decode(&r) != nil {
 				break // it ended, perhaps within a line
 			}
-			p.hear(r)
+			p.record(r)
 		}
 		_ = p.command.Wait() // how it ended is asked for by those who care
 	}()
 	return p, nil
 }
 
-func (p *Process) hear(r Report) {
+func (p *Process) record(r Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reports = append(p.reports, r)

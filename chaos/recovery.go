@@ -61,7 +61,7 @@ func (r *Run) Recovered(d Death) {
 				sent = e.At
 			}
 		}
-		released, taken := r.told(h.ID, almanac.EventReleased, d.At), r.told(h.ID, almanac.EventClaimed, d.At)
+		released, taken := r.notifiedAt(h.ID, almanac.EventReleased, d.At), r.notifiedAt(h.ID, almanac.EventClaimed, d.At)
 		if released.IsZero() {
 			continue // its outcome was under way
 		}
@@ -87,7 +87,7 @@ func (r *Run) Recovered(d Death) {
 
 // told is when a worker first said something of an event after a moment, zero if
 // never.
-func (r *Run) told(id string, kind almanac.NoticeKind, after time.Time) (first time.Time) {
+func (r *Run) notifiedAt(id string, kind almanac.NoticeKind, after time.Time) (first time.Time) {
 	for _, w := range r.workers {
 		for _, report := range w.Reports() {
 			if report.Event == id && report.Kind == kind && report.At.After(after) && (first.IsZero() || report.At.Before(first)) {

@@ -16,7 +16,7 @@ func TestRelayKilledAtEachPoint(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := calm(t, seed)
 				stream := r.NewStream()
-				r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+				r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 				r.Work("worker")
 				victim := r.Work("victim", func(o *chaos.Orders) {
 					o.Relay, o.StopAt, o.StopAfter = stream.URL(), point, 1+r.Random.IntN(5)
@@ -42,7 +42,7 @@ func TestWriterOfTheOutboxKilled(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := calm(t, seed)
 				stream := r.NewStream()
-				r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+				r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 				r.Work("relay", func(o *chaos.Orders) { o.Relay = stream.URL() })
 				victim := r.Work("victim", func(o *chaos.Orders) {
 					o.StopAt, o.StopAfter, o.Patience = point, 1+r.Random.IntN(3), 20*time.Second

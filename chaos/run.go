@@ -35,7 +35,7 @@ const (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// Run is one run of a row: a database, a receiver, users who are owed something,
+// Run is one run of a row: a database, a receiver, users with planned events,
 // and workers.
 type Run struct {
 	*testing.T
@@ -46,7 +46,7 @@ type Run struct {
 	Database string
 
 	pool      *pgxpool.Pool // past the proxy
-	owed      map[string]bool
+	expected  map[string]bool
 	began     time.Time
 	mu        sync.Mutex
 	workers   []*Process
@@ -68,7 +68,7 @@ func NewRun(t *testing.T, c *Cluster, seed uint64) *Run {
 	r := &Run{
 		T: t, Seed: seed, Random: rand.New(rand.NewPCG(seed, 0)), Cluster: c, Receiver: receiver,
 		Database: fmt.Sprintf("run_%d_%x", seed, rand.Uint32()),
-		owed:     make(map[string]bool), began: time.Now(), counts: make(map[string]int), released: make(map[string]bool), seen: make(map[uuid.UUID]string),
+		expected: make(map[string]bool), began: time.Now(), counts: make(map[string]int), released: make(map[string]bool), seen: make(map[uuid.UUID]string),
 	}
 	t.Logf("seed %d", seed)
 	admin, err := pgxpool.New(t.Context(), c.Direct("postgres"))
@@ -116,22 +116,22 @@ func (r *Run) PlannerOn(db postgres.DB) almanac.Scheduler {
 	return scheduler
 }
 
-// CreateUsers stores users, each owed the given occurrences from a moment on, and
+// CreateUsers stores users, each with the given occurrences from an instant on, and
 // returns their ids. What passes before somebody is stored, on a slow machine, they
-// are not owed.
-func (r *Run) CreateUsers(users int, o Owed) (ids []uuid.UUID) {
+// are not expected.
+func (r *Run) CreateUsers(users int, o Plan) (ids []uuid.UUID) {
 	r.Helper()
 	return r.CreateUsersBy(r.Planner(), users, o)
 }
 
 // CreateUsersBy is CreateUsers by a planner, which may be in a transaction.
-func (r *Run) CreateUsersBy(planner almanac.Planner, users int, o Owed) (ids []uuid.UUID) {
+func (r *Run) CreateUsersBy(planner almanac.Planner, users int, o Plan) (ids []uuid.UUID) {
 	r.Helper()
 	keys, err := o.Keys()
 	require.NoError(r, err)
-	attributes, err := json.Marshal(map[string]Owed{"owed": o})
+	attributes, err := json.Marshal(map[string]Plan{"plan": o})
 	require.NoError(r, err)
-	asked := r.From(0) // what is older is owed, since somebody sees to it
+	asked := r.From(0) // older occurrences are expected too: the check looks for them
 	for range users {
 		began := r.From(0)
 		enrolment, err := planner.CreateUser(r.Context(), almanac.Profile{
@@ -141,7 +141,7 @@ func (r *Run) CreateUsersBy(planner almanac.Planner, users int, o Owed) (ids []u
 		ids = append(ids, enrolment.User.ID)
 		for _, key := range keys {
 			if key <= asked || !r.passed(key, began, enrolment) {
-				r.owed[enrolment.User.ID.String()+" "+key] = true
+				r.expected[enrolment.User.ID.String()+" "+key] = true
 			}
 		}
 	}
@@ -156,26 +156,26 @@ func (r *Run) passed(key, began string, e almanac.UserWithEvents) bool {
 	return key <= began || key <= r.From(0) && (len(e.Events) == 0 || key < e.Events[0].OccurrenceKey)
 }
 
-// Owed is how many occurrences users are owed.
-func (r *Run) Owed() int {
+// Expected returns the number of occurrences that are to be delivered.
+func (r *Run) Expected() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.owed)
+	return len(r.expected)
 }
 
-// Release forgets what somebody is owed who is deleted.
+// Release forgets the expected occurrences of a deleted user.
 func (r *Run) Release(id uuid.UUID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.released[id.String()] = true
-	for name := range r.owed {
+	for name := range r.expected {
 		if strings.HasPrefix(name, id.String()) {
-			delete(r.owed, name)
+			delete(r.expected, name)
 		}
 	}
 }
 
-// From is a wall time that far from now, for [Owed].
+// From is a wall time that far from now, for [Plan].
 func From(d time.Duration) string { return time.Now().UTC().Add(d).Format("2006-01-02T15:04:05") }
 
 // Work starts a worker.

@@ -59,7 +59,7 @@ func TestTheFollowingReleaseMigrates(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		_, next := releases(t)
 		r := calm(t, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		present := two(r, unhurried)
 		reader, err := r.Pool().Begin(t.Context())
 		require.NoError(t, err)
@@ -93,11 +93,11 @@ func TestTheFollowingReleaseMigrates(t *testing.T) {
 	})
 }
 
-// goOn owes users something more, waits until they have it, and says how much it
+// goOn stores more users, waits until they have it, and says how much it
 // was.
 func goOn(r *chaos.Run) int {
 	r.Helper()
-	ids := r.CreateUsers(10, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
+	ids := r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 2})
 	until(r, "SELECT NOT EXISTS (SELECT FROM almanac.events WHERE user_id = ANY ($1) AND status IN ('PENDING', 'PROCESSING'))", ids)
 	ledger, _ := r.Receiver.Ledger()
 	delivered := 0
@@ -123,7 +123,7 @@ func TestAWorkerBeforeItsMigration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := calm(t, seed)
-				r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 2})
+				r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 2})
 				for range present.Version - tt.found {
 					require.NoError(t, postgres.MigrateDown(t.Context(), r.Pool(), postgres.MigrateDownOptions{}))
 				}
@@ -161,7 +161,7 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 		keep, answer := hold(r)
 		defer answer()
 		keep(true)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		workers := []*chaos.Process{r.WorkBy(next.Program, "one", unhurried, migrating), r.WorkBy(next.Program, "two", unhurried, migrating)}
 		until(r, "SELECT count(*) = $1 FROM almanac.events WHERE status = 'PROCESSING'", len(workers)*chaos.Slots)
 		r.Count("in hand", len(workers)*chaos.Slots)

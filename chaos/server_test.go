@@ -44,7 +44,7 @@ func between(r *chaos.Run, least, most time.Duration) {
 func TestPostgresStoppedAtOnce(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 8})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 8})
 		workers := two(r)
 		for range 3 {
 			between(r, 500*time.Millisecond, 1500*time.Millisecond)
@@ -64,7 +64,7 @@ func TestPostgresStoppedAtOnce(t *testing.T) {
 func TestAcknowledgedCommitsLost(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s"})
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		workers := two(r)
 		// The server may just have written everything down, so it has up to three tries.
 		for try := 0; try < 3 && r.Counted("commits lost") == 0; try++ {
@@ -103,7 +103,7 @@ func countLost(r *chaos.Run, finished, workers int) {
 func TestPostgresFrozen(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		workers := two(r)
 		require.NoError(t, r.Cluster.Freeze())
 		r.Count("frozen", 1)
@@ -131,7 +131,7 @@ func TestNetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := alone(t, seed, nil)
-				r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+				r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 				workers := two(r)
 				for i, toxic := range toxics {
 					require.NoError(t, r.Cluster.Toxic(strings.Replace(toxic, "{", fmt.Sprintf(`{"name": "t%d", `, i), 1)))
@@ -162,11 +162,11 @@ func TestHostileSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := calm(t, seed)
-				r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+				r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 				_, err := r.Pool().Exec(t.Context(), "ALTER DATABASE "+r.Database+" SET "+setting)
 				require.NoError(t, err)
 				two(r, unhurried)
-				blocked, err := r.Pool().Begin(t.Context()) // somebody who holds on to users, and to what they are owed
+				blocked, err := r.Pool().Begin(t.Context()) // another transaction that locks users and their events
 				require.NoError(t, err)
 				_, err = blocked.Exec(t.Context(), "SELECT FROM almanac.users u JOIN almanac.series s ON s.user_id = u.id LIMIT 5 FOR UPDATE")
 				require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestAnOldTransaction(t *testing.T) {
 		_, err = old.Exec(t.Context(), "SELECT count(*) FROM almanac.events")
 		require.NoError(t, err)
 		r.Count("held", 1)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		two(r, unhurried)
 		r.Drained(60 * time.Second)
 		r.Check("held")
@@ -204,7 +204,7 @@ func TestAnOldTransaction(t *testing.T) {
 func TestASerializableRole(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, map[string]string{"default_transaction_isolation": "serializable"})
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		two(r, unhurried)
 		r.Drained(60 * time.Second)
 		r.Check()

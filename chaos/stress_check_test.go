@@ -16,12 +16,12 @@ func (s *stress) check() {
 	s.Helper()
 	until(s.Run, "SELECT NOT EXISTS (SELECT FROM almanac.leases) AND NOT EXISTS (SELECT FROM almanac.users WHERE deleted_at IS NOT NULL)")
 	s.CheckReports()
-	start, err := time.Parse("2006-01-02T15:04:05", s.owed.Start)
+	start, err := time.Parse("2006-01-02T15:04:05", s.plan.Start)
 	require.NoError(s, err)
 	for what, query := range faults {
 		var args []any
 		if strings.Contains(query, "$1") {
-			args = []any{start, start.Add(time.Duration(s.owed.Count-1) * time.Second)}
+			args = []any{start, start.Add(time.Duration(s.plan.Count-1) * time.Second)}
 		}
 		if found := s.texts(s.Context(), query, args...); len(found) > 0 {
 			s.Errorf("%s: %d, such as %s", what, len(found), found[0])

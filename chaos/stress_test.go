@@ -49,7 +49,7 @@ END $$;
 CREATE TRIGGER note AFTER INSERT OR UPDATE ON almanac.history FOR EACH ROW EXECUTE FUNCTION note_end()`
 
 // faults are what must never be found in the notes, each as a query of what is wrong.
-// The arguments are the first and the last instant of what everybody is owed.
+// The arguments are the first and the last instant of every user's plan.
 var faults = map[string]string{
 	"ended twice, or changed after its end": `SELECT id::text FROM ended GROUP BY id HAVING count(*) > 1`,
 	"lost":                                  `SELECT b.id || ' ' || b.occurrence FROM born b JOIN almanac.users u ON u.id = b.user_id WHERE b.id NOT IN (SELECT id FROM ended)`,
@@ -83,7 +83,7 @@ const (
 // stress is a run in which everybody works at random.
 type stress struct {
 	*edited
-	owed  chaos.Owed
+	plan  chaos.Plan
 	store *postgres.Store
 	users []uuid.UUID
 	found map[string]bool // events without a key, for the one who watches
@@ -98,7 +98,7 @@ func TestRandomStress(t *testing.T) {
 		s.store = storeOn(s.Run, s.pool)
 		_, err := s.pool.Exec(t.Context(), notes)
 		require.NoError(t, err)
-		s.owed = chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: int(*stressed/time.Second) + 8}
+		s.plan = chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: int(*stressed/time.Second) + 8}
 		s.Receiver.Answer(s.answer)
 		for range 50 {
 			s.enrol(t.Context(), s.planner, uuid.New())()
@@ -354,7 +354,7 @@ func (s *stress) add(ids ...uuid.UUID) {
 }
 
 func (s *stress) profile(id uuid.UUID) almanac.Profile {
-	attributes, _ := json.Marshal(map[string]chaos.Owed{"owed": s.owed})
+	attributes, _ := json.Marshal(map[string]chaos.Plan{"plan": s.plan})
 	return almanac.Profile{ID: id, FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", Attributes: attributes}
 }
 

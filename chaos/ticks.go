@@ -12,9 +12,9 @@ import (
 // TickType is the event type of [Ticks].
 const TickType = "TICK"
 
-// Owed is what a user is owed: occurrences at an interval, as the attribute
-// "owed" has it.
-type Owed struct {
+// Plan is the occurrences of a user: a start, an interval and a count. It is stored in
+// the attribute "plan".
+type Plan struct {
 	Start    string `json:"start"`    // the wall time of the first
 	Interval int    `json:"interval"` // seconds
 	Count    int    `json:"count"`
@@ -34,8 +34,8 @@ const (
 	Lingers Poison = "lingers" // twice takes longer than the attempt may, and heeds no context
 )
 
-// Keys returns the occurrence keys that are owed, computed apart from the library.
-func (o Owed) Keys() ([]string, error) {
+// Keys returns the occurrence keys of the plan. It does not use the library.
+func (o Plan) Keys() ([]string, error) {
 	start, err := time.Parse("2006-01-02T15:04:05", o.Start)
 	if err != nil {
 		return nil, err
@@ -47,10 +47,10 @@ func (o Owed) Keys() ([]string, error) {
 	return keys, nil
 }
 
-// ticks is the handler: each occurrence is owed, however late.
+// ticks is the handler. It delivers each occurrence, however late.
 type ticks struct{ almanac.Recurring }
 
-// Ticks returns the handler of what users are [Owed], with a limit for an attempt.
+// Ticks returns the handler of each user's [Plan], with a limit for an attempt.
 func Ticks(attempt time.Duration) almanac.EventHandler {
 	return ticks{almanac.Recurring{
 		Type: TickType,
@@ -61,8 +61,8 @@ func Ticks(attempt time.Duration) almanac.EventHandler {
 		},
 		Rule: rule,
 		Message: func(u almanac.User, o almanac.Occurrence) string {
-			owed := owedTo(u)
-			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + u.DateOfBirth.String() + " " + string(owed.Poison) + owed.To)
+			plan := planOf(u)
+			return strings.TrimSpace(u.ID.String() + " " + o.Key + " " + u.DateOfBirth.String() + " " + string(plan.Poison) + plan.To)
 		},
 	}}
 }
@@ -88,14 +88,14 @@ func mark(e almanac.Event) string {
 	return ""
 }
 
-func owedTo(u almanac.User) Owed {
-	var attributes struct{ Owed Owed }
+func planOf(u almanac.User) Plan {
+	var attributes struct{ Plan Plan }
 	_ = json.Unmarshal(u.Attributes, &attributes) // without a start, which the rule refuses
-	return attributes.Owed
+	return attributes.Plan
 }
 
 func rule(u almanac.User) (calendar.Recurrence, error) {
-	o := owedTo(u)
+	o := planOf(u)
 	start, err := calendar.ParseWallTime(o.Start)
 	if err != nil {
 		return nil, err

@@ -18,11 +18,11 @@ import (
 	"github.com/almanac-go/almanac/chaos"
 )
 
-// out is a zone an hour behind UTC, all the year: who moves there is owed nothing
+// out is a zone an hour behind UTC, all the year: a user who moves there has no event
 // before the run is over.
 const out = "Atlantic/Cape_Verde"
 
-// far is as far as these rows look ahead: next to all that is owed a second later is
+// far is as far as these rows look ahead: nearly every event that is due a second later is
 // held when an edit comes by.
 const far = 900 * time.Millisecond
 
@@ -60,12 +60,12 @@ type stretch struct {
 	began, committed time.Time // of the edit
 }
 
-func newWindow(r *chaos.Run, owed chaos.Owed) (*window, []uuid.UUID) {
+func newWindow(r *chaos.Run, plan chaos.Plan) (*window, []uuid.UUID) {
 	r.Helper()
 	w := &window{edited: newEdited(r), lives: make(map[uuid.UUID][]stretch)}
 	_, err := r.Pool().Exec(r.Context(), watchTakenBack)
 	require.NoError(r, err)
-	ids := r.CreateUsers(people, owed)
+	ids := r.CreateUsers(people, plan)
 	for _, id := range ids {
 		w.lives[id] = []stretch{{zone: "UTC", born: "1990-01-01"}}
 	}
@@ -110,7 +110,7 @@ func (w *window) edit(id uuid.UUID, c almanac.ProfileChange, open time.Duration)
 	w.lives[id] = append(life, is)
 }
 
-// follows reports whether a delivery is what the user was owed as they were when it
+// follows reports whether a delivery is what the user's profile planned when it
 // began: no edit was committed before its instant that it does not know of, and none
 // that it knows of came after it.
 func (w *window) follows(life []stretch, key string, d chaos.Entry) bool {
@@ -127,7 +127,7 @@ func (w *window) follows(life []stretch, key string, d chaos.Entry) bool {
 	return false
 }
 
-// check is that of edited, and besides that everything began as it was owed then.
+// check is that of edited, and besides that everything began as it was planned then.
 func (w *window) check(bitten ...string) {
 	w.Helper()
 	var back int
@@ -190,7 +190,7 @@ func holding(r *chaos.Run, worker *chaos.Process) {
 func TestEditsInTheWindow(t *testing.T) {
 	rowByItself(t, func(t *testing.T, seed uint64) {
 		const beside = 8
-		w, ids := newWindow(calm(t, seed), chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 12})
+		w, ids := newWindow(calm(t, seed), chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 12})
 		w.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(50 * time.Millisecond); return http.StatusOK }) // long enough to be met
 		leaving, staying := ids[:beside], ids[beside:]
 		ahead := func(o *chaos.Orders) {
@@ -227,7 +227,7 @@ func TestEditsInTheWindow(t *testing.T) {
 func TestStoppedInTheWindow(t *testing.T) {
 	rowByItself(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 12})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 12})
 		ahead := func(o *chaos.Orders) { o.LookAhead, o.Slots = far, people } // half of them each
 		workers := []*chaos.Process{r.Work("one", unhurried, ahead), r.Work("two", unhurried, ahead)}
 		for i := range 5 {

@@ -35,7 +35,7 @@ func TestAReceiverWithRandomAnswers(t *testing.T) {
 			}
 			return status
 		})
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		two(r, unhurried)
 		r.Drained(90 * time.Second)
 		r.Check("refused")
@@ -48,7 +48,7 @@ func TestStoppedWithEventsInFlight(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		r.Receiver.Answer(func(int, chaos.Entry) int { time.Sleep(300 * time.Millisecond); return http.StatusOK })
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 6})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 6})
 		workers := two(r, unhurried)
 		took, err := workers[0].Stop(r.Within(20 * time.Second))
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestStoppedWhileTheReceiverHangs(t *testing.T) {
 			}
 			return http.StatusOK
 		})
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 4})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
 		worker := r.Work("leaving")
 		_, err := worker.Await(r.Within(20*time.Second), func(report chaos.Report) bool { return report.Kind == "event.claimed" })
 		require.NoError(t, err)
@@ -99,8 +99,8 @@ func TestPoison(t *testing.T) {
 		t.Run(string(poison), func(t *testing.T) {
 			row(t, func(t *testing.T, seed uint64) {
 				r := calm(t, seed)
-				r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: 3})
-				r.CreateUsers(1, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1, Poison: poison})
+				r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 3})
+				r.CreateUsers(1, chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1, Poison: poison})
 				ctx, stop := context.WithCancel(t.Context())
 				var keeper sync.WaitGroup
 				keeper.Go(func() { keep(ctx, r) })
@@ -131,13 +131,13 @@ func keep(ctx context.Context, r *chaos.Run) {
 	}
 }
 
-// A day of downtime leaves a backlog, each part of which is owed, oldest first.
+// A day of downtime leaves a backlog, all of which is delivered, oldest first.
 func TestBacklog(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
 		// The last is still to come when everybody is enrolled, or there would be nothing to backdate.
-		owed := chaos.Owed{Start: chaos.From(3*lead - 24*time.Hour), Interval: 3600, Count: 25}
-		r.Count("late", backdate(r, owed, r.CreateUsers(people, owed)))
+		plan := chaos.Plan{Start: chaos.From(3*lead - 24*time.Hour), Interval: 3600, Count: 25}
+		r.Count("late", backdate(r, plan, r.CreateUsers(people, plan)))
 		r.Work("back", unhurried)
 		r.Drained(90 * time.Second)
 		r.CheckEdited("late")
@@ -158,14 +158,14 @@ func TestBacklog(t *testing.T) {
 func TestDueEventsLockedByAnother(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 3600, Count: 1})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 3600, Count: 1})
 		tx, err := r.Pool().Begin(t.Context())
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), "SELECT FROM almanac.queue ORDER BY available_at, event_id LIMIT 5 FOR UPDATE")
 		require.NoError(t, err)
 		r.Work("one", unhurried)
 		delivered, _ := r.Receiver.Ledger()
-		others := r.Owed() - 5
+		others := r.Expected() - 5
 		for ctx := r.Within(30 * time.Second); len(delivered) < others && ctx.Err() == nil; {
 			time.Sleep(20 * time.Millisecond)
 			delivered, _ = r.Receiver.Ledger()
@@ -241,7 +241,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := alone(t, seed, nil)
 		seconds := int(mixed.Seconds()) + 3
-		r.CreateUsers(people, chaos.Owed{Start: chaos.From(lead), Interval: 1, Count: seconds})
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: seconds})
 		workers := two(r)
 		faults := []func(){
 			func() { // a worker dies, and is replaced

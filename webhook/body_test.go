@@ -31,7 +31,7 @@ func TestDeliverPutsThePayloadIntoItsEnvelope(t *testing.T) {
 			d := greeting(time.Now())
 			d.Event.Payload = json.RawMessage(tt.payload)
 			require.NoError(t, deliverer(t, r.URL).Deliver(t.Context(), d))
-			require.Equal(t, envelope+tt.want, string(r.heard()[0].body))
+			require.Equal(t, envelope+tt.want, string(r.received()[0].body))
 		})
 	}
 }

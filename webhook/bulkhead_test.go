@@ -20,17 +20,17 @@ import (
 
 // slow is a receiver that takes a while for each delivery, and counts its deliveries.
 type slow struct {
-	takes time.Duration
-	now   atomic.Int32
-	most  atomic.Int32
-	heard atomic.Int32
+	takes    time.Duration
+	now      atomic.Int32
+	most     atomic.Int32
+	received atomic.Int32
 }
 
 func (s *slow) receive(c net.Conn) {
 	if _, err := c.Read(make([]byte, 4<<10)); err != nil {
 		return
 	}
-	s.heard.Add(1)
+	s.received.Add(1)
 	now := s.now.Add(1)
 	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
 	}
@@ -102,7 +102,7 @@ func TestASlowReceiverTakesNoMoreThanItsShare(t *testing.T) {
 
 				require.Equal(t, tt.most, s.most.Load(), "at once")
 				require.Equal(t, tt.many-tt.delivered, busy(results))
-				require.EqualValues(t, tt.delivered, s.heard.Load(), "deliveries that did not start sent nothing")
+				require.EqualValues(t, tt.delivered, s.received.Load(), "deliveries that did not start sent nothing")
 				for i, err := range results {
 					if err == nil {
 						require.LessOrEqual(t, took[i], tt.last)
@@ -203,7 +203,7 @@ func TestWaitingForAReceiverEndsWithTheContext(t *testing.T) {
 				require.ErrorIs(t, err, tt.want)
 				require.Equal(t, tt.after, time.Since(began))
 				first.Wait()
-				require.EqualValues(t, 1, s.heard.Load(), "nothing was sent")
+				require.EqualValues(t, 1, s.received.Load(), "nothing was sent")
 				require.Zero(t, webhook.Receivers(bound))
 			})
 		})

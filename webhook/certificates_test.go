@@ -116,7 +116,7 @@ func TestDeliverAcceptsOnlyCertificatesOfTheURLsHost(t *testing.T) {
 			}
 			require.ErrorContains(t, err, tt.says)
 			require.NotErrorIs(t, err, almanac.ErrPermanent, "certificates are renewed")
-			require.Empty(t, r.heard(), "nothing is sent to a stranger")
+			require.Empty(t, r.received(), "nothing is sent to a stranger")
 			if tt.want != nil {
 				require.ErrorAs(t, err, tt.want)
 			}

@@ -56,7 +56,7 @@ func (r *receiver) answering(answer http.HandlerFunc) http.Handler {
 	})
 }
 
-func (r *receiver) heard() []call {
+func (r *receiver) received() []call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.calls
@@ -94,8 +94,8 @@ func TestDeliverIsSignedSoThatAnyoneCanVerify(t *testing.T) {
 
 	require.NoError(t, deliverer(t, r.URL, webhook.WithSecrets(new, old), webhook.WithHeader("Authorization", "Bearer x")).Deliver(t.Context(), greeting(now)))
 
-	require.Len(t, r.heard(), 1)
-	got := r.heard()[0]
+	require.Len(t, r.received(), 1)
+	got := r.received()[0]
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
 	require.Equal(t, "event-0da59425d0ba435e", got.header.Get("X-Idempotency-Key"))
 	require.Equal(t, "event-0da59425d0ba435e", got.header.Get("webhook-id"))
@@ -116,7 +116,7 @@ func TestDeliverWithoutSecretsIsUnsigned(t *testing.T) {
 	t.Parallel()
 	r := listen(t, status(http.StatusOK))
 	require.NoError(t, deliverer(t, r.URL).Deliver(t.Context(), greeting(time.Now())))
-	require.Empty(t, r.heard()[0].header.Values("webhook-signature"))
+	require.Empty(t, r.received()[0].header.Values("webhook-signature"))
 }
 
 func TestDeliverRepeatsTheSameKeyAndBody(t *testing.T) {
@@ -129,12 +129,12 @@ func TestDeliverRepeatsTheSameKeyAndBody(t *testing.T) {
 		event.Attempt++
 		event.At = event.At.Add(time.Minute)
 	}
-	heard := r.heard()
-	require.Len(t, heard, 3)
-	for _, c := range heard[1:] {
-		require.Equal(t, heard[0].body, c.body)
-		require.Equal(t, heard[0].header.Get("X-Idempotency-Key"), c.header.Get("X-Idempotency-Key"))
-		require.NotEqual(t, heard[0].header.Get("webhook-signature"), c.header.Get("webhook-signature"), "signed anew")
+	received := r.received()
+	require.Len(t, received, 3)
+	for _, c := range received[1:] {
+		require.Equal(t, received[0].body, c.body)
+		require.Equal(t, received[0].header.Get("X-Idempotency-Key"), c.header.Get("X-Idempotency-Key"))
+		require.NotEqual(t, received[0].header.Get("webhook-signature"), c.header.Get("webhook-signature"), "signed anew")
 	}
 }
 
@@ -165,7 +165,7 @@ func TestDeliverClassifiesEveryStatus(t *testing.T) {
 			again := code == 408 || code == 425 || code == 429 || code >= 500 || code/100 == 3
 			require.Equal(t, again, !errors.Is(err, almanac.ErrPermanent))
 			if elsewhere != nil {
-				require.Empty(t, elsewhere.heard(), "redirects are not followed")
+				require.Empty(t, elsewhere.received(), "redirects are not followed")
 			}
 		})
 	}
@@ -289,10 +289,10 @@ func TestDeliverReplacesAConnectionThatBroke(t *testing.T) {
 	d := deliverer(t, r.URL)
 	require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
 	require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
-	heard := r.heard()
-	require.Len(t, heard, 3)
-	require.Equal(t, heard[1].body, heard[2].body)
-	require.Equal(t, heard[1].header.Get("X-Idempotency-Key"), heard[2].header.Get("X-Idempotency-Key"))
+	received := r.received()
+	require.Len(t, received, 3)
+	require.Equal(t, received[1].body, received[2].body)
+	require.Equal(t, received[1].header.Get("X-Idempotency-Key"), received[2].header.Get("X-Idempotency-Key"))
 }
 
 func TestErrorsContainNoSecrets(t *testing.T) {

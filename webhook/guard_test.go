@@ -87,7 +87,7 @@ func TestDeliverTakesNoProxyFromTheEnvironment(t *testing.T) {
 	t.Setenv("http_proxy", proxy.URL)
 	d := deliverer(t, "http://receiver.invalid/hook", webhook.WithTimeout(time.Second))
 	require.Error(t, d.Deliver(t.Context(), greeting(time.Now())))
-	require.Empty(t, proxy.heard())
+	require.Empty(t, proxy.received())
 }
 
 // New checks the port of the URL. The dialer checks it again with the same guard.

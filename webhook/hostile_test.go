@@ -93,7 +93,7 @@ func TestDeliverDecompressesNothing(t *testing.T) {
 		_, _ = io.WriteString(w, "this is not packed at all")
 	})
 	require.NoError(t, deliverer(t, r.URL).Deliver(t.Context(), greeting(time.Now())))
-	require.Empty(t, r.heard()[0].header.Values("Accept-Encoding"))
+	require.Empty(t, r.received()[0].header.Values("Accept-Encoding"))
 }
 
 func TestDeliverKeepsNoCookie(t *testing.T) {
@@ -103,5 +103,5 @@ func TestDeliverKeepsNoCookie(t *testing.T) {
 	for range 2 {
 		require.NoError(t, d.Deliver(t.Context(), greeting(time.Now())))
 	}
-	require.Empty(t, r.heard()[1].header.Values("Cookie"))
+	require.Empty(t, r.received()[1].header.Values("Cookie"))
 }

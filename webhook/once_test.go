@@ -295,9 +295,9 @@ func TestDeliveryToTheReceiverOfTheEnvironment(t *testing.T) {
 		t.Logf("%s must show three requests with X-Idempotency-Key %s and one and the same body", d, event.Event.IdempotencyKey)
 		return
 	}
-	require.Len(t, own.heard(), 3)
-	for _, c := range own.heard() {
+	require.Len(t, own.received(), 3)
+	for _, c := range own.received() {
 		require.Equal(t, event.Event.IdempotencyKey.String(), c.header.Get("X-Idempotency-Key"))
-		require.Equal(t, own.heard()[0].body, c.body)
+		require.Equal(t, own.received()[0].body, c.body)
 	}
 }

@@ -34,7 +34,7 @@ type importing struct {
 // tally counts rows by what became of them.
 type tally struct {
 	Created  int `json:"created"`
-	Events   int `json:"events"` // that they are owed first
+	Events   int `json:"events"` // the first events of the users
 	Existing int `json:"existing"`
 	Refused  int `json:"refused"`
 }

@@ -48,7 +48,7 @@ func runAs(ctx context.Context, host Host, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// subscribers creates users who are owed what the host's handlers say.
+// subscribers creates users with the events of the host's handlers.
 func subscribers(t *testing.T, url string, host Host, n int) (first []almanac.Event) {
 	t.Helper()
 	scheduler, err := almanac.NewScheduler(storeAt(t, url), host.Registry)

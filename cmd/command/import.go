@@ -23,7 +23,7 @@ type importUsers struct {
 	JSON      bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
-	Plans  plans  `embed:"" group:"What they are owed:"`
+	Plans  plans  `embed:"" group:"Their events:"`
 }
 
 // plansReady is what a command without handlers says of first events, and plansOwn what

@@ -126,9 +126,9 @@ func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
 	require.Equal(t, result{exitFailed, "", "almanac: open /no/such/file.csv: no such file or directory\n"}, r)
 }
 
-// peopleUpTo makes a CSV file in which every tenth user has no name, and takes two
+// usersUpTo makes a CSV file in which every tenth user has no name, and takes two
 // lines.
-func peopleUpTo(n int) string {
+func usersUpTo(n int) string {
 	var b strings.Builder
 	b.WriteString("id,firstName,lastName,dateOfBirth,timezone,attributes.note\n")
 	for i := range n {
@@ -157,7 +157,7 @@ func TestLineNumbersAreRightAcrossBatches(t *testing.T) {
 	t.Parallel()
 	const n = 200
 	for _, stretch := range []int{1, 7, 10, 100, n, n + 1} {
-		rows, err := readCSV(strings.NewReader(peopleUpTo(n)), identity{})
+		rows, err := readCSV(strings.NewReader(usersUpTo(n)), identity{})
 		require.NoError(t, err)
 		i, err := importNowhere(t, rows, stretch, n)
 		require.NoError(t, err)
@@ -178,7 +178,7 @@ func TestAnImportGivesUpAfterSoManyBadRows(t *testing.T) {
 	require.EqualError(t, err, "given up after 45 bad rows; see --max-errors")
 	require.Equal(t, tally{Refused: 45}, i.done)
 
-	file := fileOf(t, "p.csv", peopleUpTo(40))
+	file := fileOf(t, "p.csv", usersUpTo(40))
 	r := almanacAt(t, today, "users", "import", file, "--dry-run", "--max-errors", "5")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errs, "almanac: 4 rows of 40 refused\n", "fewer than that are read to the end")
@@ -186,7 +186,7 @@ func TestAnImportGivesUpAfterSoManyBadRows(t *testing.T) {
 
 func TestAnImportReportsBadRowsUpToItsLimit(t *testing.T) {
 	t.Parallel()
-	profiles := peopleUpTo(5000)
+	profiles := usersUpTo(5000)
 	var anniversaries strings.Builder // which the handler refuses, when rows are enrolled
 	anniversaries.WriteString("id,firstName,lastName,dateOfBirth,timezone,attributes.hired\n")
 	for i := range 5000 {

@@ -16,9 +16,9 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// owed stores users with a birthday to come, and has those of the first few due
+// storeUsers stores users with a birthday to come, and has those of the first few due
 // since an hour.
-func owed(t *testing.T, address string, users, due int) *postgres.Store {
+func storeUsers(t *testing.T, address string, users, due int) *postgres.Store {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func statisticsOf(t *testing.T, address string, flags ...string) statistics {
 func TestStatisticsCountRows(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	store := owed(t, address, 7, 5)
+	store := storeUsers(t, address, 7, 5)
 	claim := func(limit int, lease time.Duration) almanac.ClaimResult {
 		c, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.Birthday{}.EventType()}, Limit: limit, Lease: lease})
 		require.NoError(t, err)

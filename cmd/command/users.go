@@ -12,7 +12,7 @@ type users struct {
 	Import importUsers `cmd:"" help:"Store the users of a file, with their first events."`
 }
 
-// plans say what users are owed. All but NoEvents are about what the library has
+// plans say which events users get. All but NoEvents are about what the library has
 // ready-made, and there are no such flags where the host has handlers.
 type plans struct {
 	Birthday    bool   `help:"Plan birthdays (BIRTHDAY)." negatable:"" default:"true"`

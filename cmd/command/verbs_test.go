@@ -9,7 +9,7 @@ func TestHelpOfTheVerbs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
 		"of the program":    {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import --database-url=URL <file> [flags]\n", "\n  events list ", "\n  events show --database-url=URL <id> [flags]\n", "\n  events requeue --database-url=URL [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT --database-url=URL [flags]\n", "\n  pauses ", "\n  bench ", "\n  completion <shell>", "130 when it was interrupted"}},
-		"of users import":   {[]string{"users", "import", "-h"}, []string{"\nWhat they are owed:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
+		"of users import":   {[]string{"users", "import", "-h"}, []string{"\nTheir events:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
 		"of events list":    {[]string{"events", "list", "-h"}, []string{"pending, processing, completed, failed", "-n, --limit=N ", "(default 50)"}},
 		"of events show":    {[]string{"events", "show", "-h"}, []string{"--payload"}},
 		"of events cancel":  {[]string{"events", "cancel", "-h"}, []string{"--reason=TEXT", "--end-series", "-n, --limit=N ", "--dry-run", "--yes", "--overdue", "exits with 1 when any was refused", "program has no handlers, so it plans none"}},
