@@ -4,8 +4,8 @@
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Every package of the workspace. chaos, bench and migrators, which break things, measure them and
-# need other tools, are modules outside of it.
+# Every package of the workspace. chaos, bench, migrators and examples/birthdayd/deploy, which break
+# things, measure them, and need other tools and schemas, are modules outside of it.
 PACKAGES := work
 
 demo: ## Greet a few hundred people around the world, in this terminal

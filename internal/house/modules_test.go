@@ -50,7 +50,7 @@ func goCommand(t *testing.T, dir string, into any, args ...string) {
 	}
 }
 
-// The separate modules inject faults, measure, or need other tools, so the tests of the
+// The separate modules inject faults, measure, or need other tools and schemas, so the tests of the
 // workspace omit them.
 func TestTheWorkspaceHasEveryModuleButTheSeparateOnes(t *testing.T) {
 	t.Parallel()
