@@ -48,8 +48,8 @@ func WithReadiness(ready func(context.Context) error) Option {
 }
 
 // WithLiveness adds a condition to /healthz, as [WithReadiness] does to /readyz. It is for
-// conditions that only a restart clears, such as [almanac.ErrStuck]: the supervisor of the
-// process will replace it.
+// conditions that only a restart clears, such as [almanac.ErrStuck]: a supervisor restarts the
+// process when /healthz answers 503.
 func WithLiveness(alive func(context.Context) error) Option {
 	return func(a *api) { a.alive = append(a.alive, alive) }
 }

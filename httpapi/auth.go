@@ -32,8 +32,9 @@ type NoAuthentication struct {
 // Authenticate returns true.
 func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) { return "", true }
 
-// WithPrincipal sets how requests are attributed to callers. The function who returns the
-// name of the program, tenant or user that sent a request which the [Authenticator] let in.
+// WithPrincipal sets how requests are attributed to callers. The function
+// principal returns the name of the program or user that sent a request. It is called for
+// requests that the [Authenticator] let in.
 // Each principal has its own idempotency keys and its own rate (see [WithRate]). The name
 // should outlast the credentials: a request that is repeated with a new token must have the
 // same principal.
@@ -41,29 +42,29 @@ func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) 
 // Under [WithAuthorization] a request with the principal "" cannot have an idempotency key.
 // The function must be safe for concurrent use. By default all requests have the same
 // principal.
-func WithPrincipal(who func(r *http.Request) string) Option {
-	return func(a *api) { a.principal, a.hasPrincipal = who, true }
+func WithPrincipal(principal func(r *http.Request) string) Option {
+	return func(a *api) { a.principal, a.hasPrincipal = principal, true }
 }
 
-// WithAuthorization sets which requests may access which users. The function may is called
+// WithAuthorization sets which requests may access which users. The function allow is called
 // for each request that the [Authenticator] let in, with the id of the user that the
 // request accesses. The id is [uuid.Nil] for a request that accesses a new user (POST
 // /user) or all users (GET /events).
 //
-// When may returns false for a user, the answer is 404, as if the user did not exist. The
+// When allow returns false for a user, the answer is 404, as if the user did not exist. The
 // same holds for events of the user. A caller therefore cannot find existing users by
-// guessing ids. When may returns false for [uuid.Nil], the answer is 403. An error is a
+// guessing ids. When allow returns false for [uuid.Nil], the answer is 403. An error is a
 // failure of the server.
 //
 // A request with an Idempotency-Key that was used before accesses the user that the first
-// request created. When may returns false for that user, the answer is 403. Callers that
+// request created. When allow returns false for that user, the answer is 403. Callers that
 // create users and repeat requests must therefore be allowed to access those users.
 //
 // WithAuthorization needs [WithPrincipal], because the idempotency keys of different
 // callers must not collide. The function must be safe for concurrent use. By default a
 // request that is let in may do everything.
-func WithAuthorization(may func(r *http.Request, user uuid.UUID) (bool, error)) Option {
-	return func(a *api) { a.may, a.authorizes = may, true }
+func WithAuthorization(allow func(r *http.Request, user uuid.UUID) (bool, error)) Option {
+	return func(a *api) { a.may, a.authorizes = allow, true }
 }
 
 // access decides which requests are let in, what they may do, and how often.

@@ -8,8 +8,8 @@
 //	GET    /user/{id}/events     ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events               ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events/{id}          → 200 {event}
-//	GET    /healthz              → 200 while the process answers and, by [WithLiveness], lives, else 503
-//	GET    /readyz               → 200 while the repository answers and, by [WithReadiness], the program is ready, else 503
+//	GET    /healthz              → 200 while the process is alive (see [WithLiveness]), else 503
+//	GET    /readyz               → 200 while the repository answers and the program is ready (see [WithReadiness]), else 503
 //
 // A user may also have attributes, a JSON object of facts that handlers need. PUT
 // replaces the attributes as a whole. PATCH follows the rules of RFC 7396: it changes the
@@ -20,15 +20,16 @@
 // order promises to a program that follows a list.
 //
 // A deleted user cannot be found any more. The user's rows stay until deliveries under
-// way have ended. With erase=now, no row is left when the answer comes; see
+// way have ended. With erase=now, all rows are deleted before the answer is sent; see
 // [almanac.DeleteOptions].
 //
-// All routes but the last two ask the [Authenticator]. An answer of the last two is
-// repeated for a second. An authenticated request may do everything, as suits a host's
-// own programs, unless [WithAuthorization] restricts it. [WithRate] and [WithLimit] limit
-// requests. Under [NoAuthentication] only requests for localhost and loopback addresses
-// are answered, also on the last two routes; other requests get a 421. The connection of
-// a request whose body comes in chunks ends with the answer: see [CloseAfterChunks].
+// The [Authenticator] decides about requests to all routes except /healthz and /readyz.
+// These two repeat their last answer for a second. An authenticated request may do
+// everything, as suits a host's own programs, unless [WithAuthorization] restricts it.
+// [WithRate] and [WithLimit] limit requests. Under [NoAuthentication] only requests for
+// localhost and loopback addresses are answered, also on /healthz and /readyz; other
+// requests get a 421. The connection of a request with a chunked body is closed after the
+// answer: see [CloseAfterChunks].
 //
 // Errors are problem details of RFC 9457, as application/problem+json, with the request
 // id of the X-Request-Id header in requestId. Their type is about:blank and their title

@@ -116,8 +116,8 @@ func (c catalog) withSwitched(found catalog) catalog {
 // as it should be.
 //
 // The triggers of [EnableAudit] are a difference only if some of them exist without the
-// others, and so are those of [EnableOutbox]. For a missing table, its columns and other
-// parts are not reported besides. An object that the host has added is a difference with an
+// others, and so are those of [EnableOutbox]. The columns and other parts of a missing table
+// are not reported separately. An object that the host has added is a difference with an
 // empty Expected. It need not be a fault. If a newer release has migrated the database, it
 // is not a fault: see [Store.SchemaVersion].
 //

@@ -148,15 +148,15 @@ const maxConsumed = 10_000
 // and the same domain events are read again. So each is read at least once. Everything
 // that take writes through tx is stored together with the position, and so is stored
 // exactly once. In the host's transaction (see [Store.InTransaction]) the host's commit
-// moves the consumer. A consumer that reads in host transactions only walks over all rows
-// that are stored: prune often, or let it read by itself now and then.
+// moves the consumer. If a consumer reads only in transactions of the host, each read
+// scans all stored rows: prune often, or call Consume outside a transaction now and then.
 //
 // The changes of one user or series come in the order in which they were committed, and
 // all domain events of one transaction that fit into limit come together. An open
 // transaction delays only its own domain events: they are read after it commits, even if
 // later domain events of other transactions were read before. Nothing is skipped.
 //
-// One call at a time reads under a name. Other calls wait, and fail after the lock
+// Only one call at a time reads for a consumer. Other calls wait, and fail after the lock
 // timeout with an error that matches [almanac.ErrLocked]. The call lasts no longer than
 // [WithTimeout], take included, because an open transaction holds back vacuum. A consumer
 // that was not created is a [*NoConsumerError]. A bad name or limit is an

@@ -19,12 +19,13 @@ import (
 const scope = "github.com/almanac-go/almanac/contrib/otel"
 
 // Traces follows events from their scheduling to their delivery. Each event has its own
-// trace, which spans all processes and any length of time:
+// trace, which spans all processes and any length of time. It has two kinds of span, whose
+// names end with the event's type:
 //
-// - "create" and the event's type, of kind producer, when it is stored. It links to the
-// span that was current in the scheduling call, such as that of a request.
-// - "deliver" and the event's type, of kind consumer, for each attempt, linked to the
-// creation. It is current for the deliverer.
+//   - "create", of kind producer, when the event is stored. It links to the span that was
+//     current in the scheduling call, such as the span of a request.
+//   - "deliver", of kind consumer, for each attempt, linked to the creation. It is the
+//     current span of the deliverer.
 //
 // Nothing is stored for the traces. [IDGenerator] derives the ids of the trace and of the
 // creation from the event's id, and the tracer provider of each process must use it.

@@ -2,8 +2,9 @@
 // which also work separately:
 //
 //   - [Events] counts what the process does. It is an observer and a middleware.
-//   - [Health] is how Run does, as the process sees it itself.
-//   - [Backlog] is what waits in the database, and how far its clock is from this one's.
+//   - [Health] reports the condition of Run in this process.
+//   - [Backlog] counts the events that wait in the database, and measures the offset between
+//     the clocks of the database and of this machine.
 //
 // Usage:
 //

@@ -38,12 +38,12 @@ func main() {
 		almanac.WithDeliverer(almanac.ChannelWebhook, deliver)))
 
 	ada := almanac.Profile{
-		ID:        uuid.MustParse("0198a1f0-7c3e-7d6a-9b1f-0a1b2c3d4e5f"), // yours, so that there is one Ada
+		ID:        uuid.MustParse("0198a1f0-7c3e-7d6a-9b1f-0a1b2c3d4e5f"), // your own id, so that later runs find the same user
 		FirstName: "Ada", LastName: "Lovelace",
 		DateOfBirth: "1990-12-10", Timezone: "Europe/London",
 	}
 	if _, err := scheduler.CreateUser(ctx, ada); !errors.Is(err, almanac.ErrExists) {
-		check(err) // the second time this program is started, she is there
+		check(err) // on later runs, she exists already
 	}
 	for _, e := range must(scheduler.Schedule(ctx, ada.ID, almanac.TypeBirthday)) {
 		fmt.Println(ada.FirstName, ada.LastName, "will be greeted at", e.Wall, e.Zone)
