@@ -9,12 +9,12 @@ import (
 // bounds nothing.
 type Bounded struct {
 	Rule  Recurrence
-	Start WallTime // no slot before it; one at it counts
-	End   WallTime // no slot after it; one at it counts
-	// Count is how many slots there are from Start on, 1 to 10,000, those in Except
-	// included. Under [GapSkip], [Next] does not count slots that clocks skip. It needs a
-	// Start. Each call counts from there, and asks a Rule of the host's own once for each
-	// slot that it counts.
+	Start WallTime // no slot is before it; a slot at it counts
+	End   WallTime // no slot is after it; a slot at it counts
+	// Count limits the number of slots from Start on, 1 to 10,000. Zero means no limit. Slots
+	// in Except are counted. Under [GapSkip], [Next] does not count slots that clocks skip.
+	// Count requires a Start. Each call counts from Start again, and calls a Rule of the
+	// host's own once for each slot that it counts.
 	Count  int
 	Except []WallTime // slots that are left out
 
@@ -24,7 +24,7 @@ type Bounded struct {
 // maxCount bounds the work of counting from the start each time.
 const maxCount = 10_000
 
-// After returns the first slot of b.Rule strictly after w that b lets through.
+// After returns the first slot of b.Rule strictly after w that b allows.
 func (b Bounded) After(w WallTime, p Policies) (Slot, error) {
 	for slot, err := range b.slots(w, p) {
 		return slot, err

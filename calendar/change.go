@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Change is a moment at which the clocks of a zone are put forward or back.
-// Changes are values; the zero Change is none.
+// Change is a moment at which the clocks of a zone are put forward or back. Changes are
+// values; the zero Change is no change.
 type Change struct {
 	At     time.Time     // the first instant of the new offset, UTC
 	Before time.Duration // the offset from UTC until then, east positive

@@ -14,11 +14,11 @@ import (
 // happen more than once a day.
 type Cron struct{ schedule cron.Schedule }
 
-// ParseCron reads an expression of five fields (minute, hour, day of the month,
-// month, day of the week) or six (second first), with lists, ranges, steps and
-// English names, or one of @yearly, @monthly, @weekly, @daily and @hourly. Where
-// both day fields are restricted, a day that either names will do. The error is an
-// [*InvalidRecurrenceError] that names every bad field.
+// ParseCron reads an expression of five fields (minute, hour, day of the month, month, day of
+// the week) or six (second first), with lists, ranges, steps and English names, or one of
+// @yearly, @monthly, @weekly, @daily and @hourly. If both day fields are restricted, a day
+// that matches either of them counts. The error is an [*InvalidRecurrenceError] that names
+// every bad field.
 func ParseCron(text string) (Cron, error) {
 	schedule, err := cron.Parse(text)
 	if bad := (*cron.Error)(nil); errors.As(err, &bad) {

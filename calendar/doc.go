@@ -20,11 +20,11 @@
 //
 // # What a calendar leaves open
 //
-// Clocks skip some wall times, and show others twice. A common year has no 29 February, and April
-// has no 31st. [Policies] choose what happens then: a [GapPolicy], a [FoldPolicy], a
-// [LeapDayPolicy] and a [MonthEndPolicy]. The zero Policies mean later by the width of the gap and
-// the first of two showings, which are the rules of RFC 5545, 28 February, and the last day of the
-// month.
+// Clocks skip some wall times, and show others twice. A common year has no 29 February, and
+// April has no 31st. [Policies] choose what happens then: a [GapPolicy], a [FoldPolicy], a
+// [LeapDayPolicy] and a [MonthEndPolicy]. The zero [Policies] move a skipped wall time later
+// by the width of the gap, and take the first of two showings, as RFC 5545 does. For missing
+// days they take 28 February and the last day of the month.
 //
 // # Recurrences
 //
@@ -40,19 +40,19 @@
 //
 // # Zone rules
 //
-// Rules come from the program's own zone data, see [OwnZoneData]: programs, not libraries, should
-// import time/tzdata. [OpenZoneData] opens other [ZoneData] beside them, to see what they would
-// move, and [ZoneData.Reload] follows rules that were replaced. [Timezone.Rules] returns
-// [ZoneRules] with a fingerprint, by which two programs find out whether their rules for a zone
-// agree.
+// Rules come from the program's own zone data, see [OwnZoneData]: programs, not libraries,
+// should import time/tzdata. [OpenZoneData] opens other zone data, to see which occurrences
+// would move. [ZoneData.Reload] reads files that were replaced. [Timezone.Rules] returns
+// [ZoneRules] with a fingerprint, by which two programs find out whether their rules for a
+// zone agree.
 //
 // # Errors
 //
-// A name that is no zone is an [*InvalidTimezoneError], which suggests the nearest one. A rule
-// that makes no sense is an [*InvalidRecurrenceError], a wall time that a policy refuses a
-// [*WallTimeError], a text in the wrong form a [*FormatError], and an unknown policy an
-// [*InputError] with an [InputProblem] for each bad field. The error at the end of a recurrence
-// matches [ErrNoOccurrence].
+// An unknown zone name is an [*InvalidTimezoneError], which suggests the nearest name. An
+// invalid rule is an [*InvalidRecurrenceError]. A wall time that a policy refuses is a
+// [*WallTimeError]. A text in the wrong form is a [*FormatError]. An unknown policy is an
+// [*InputError], with an [InputProblem] for each bad field. The error at the end of a
+// recurrence matches [ErrNoOccurrence].
 //
 // Several goroutines can use any value of this package at once. What other software does when
 // clocks change, and every kind of change, is in docs/clocks.md of the module.

@@ -13,22 +13,22 @@ var (
 	ErrSkippedWallTime   = errors.New("calendar: clocks skip this wall time")             // *WallTimeError
 	ErrRejectedWallTime  = errors.New("calendar: clocks do not show this wall time once") // *WallTimeError
 	ErrInvalidRecurrence = errors.New("calendar: invalid recurrence")                     // *InvalidRecurrenceError
-	ErrNoOccurrence      = errors.New("calendar: no further occurrence")                  // a recurrence has ended, or never was
+	ErrNoOccurrence      = errors.New("calendar: no further occurrence")                  // a recurrence has ended, or has no occurrence
 	ErrInvalidInput      = errors.New("calendar: no wall time, or no policy")             // *InputError
 )
 
 // FormatError says why a text is not a date, a time of day or a wall time.
 type FormatError struct {
-	Text    string // cut short
+	Text    string // shortened if it is long
 	Problem string // as a clause: "is not a date of the form YYYY-MM-DD"
 }
 
 func (e *FormatError) Error() string { return fmt.Sprintf("calendar: %q %s", e.Text, e.Problem) }
 
-// InputError names everything about a wall time and its policies that makes no sense.
+// InputError names every invalid part of a wall time and its policies.
 type InputError struct{ Problems []InputProblem }
 
-// InputProblem is one thing that makes no sense.
+// InputProblem is one invalid part of an input.
 type InputProblem struct {
 	Field   string // "gap", "fold", "leap day", "month end" or "wall time"
 	Problem string // as a clause: "is \"sideways\", which is no policy"
@@ -45,7 +45,7 @@ func (e *InputError) Error() string {
 // Is makes errors.Is(err, ErrInvalidInput) hold.
 func (e *InputError) Is(target error) bool { return target == ErrInvalidInput }
 
-// InvalidTimezoneError says which name is no zone.
+// InvalidTimezoneError reports a name that is not a zone, or a zone without data.
 type InvalidTimezoneError struct {
 	Name       string
 	Suggestion string // the nearest accepted name, or ""
@@ -85,7 +85,7 @@ type WallTimeError struct {
 	Zone     Timezone
 	Reading  Reading // ShownNever or ShownTwice
 	Change   Change  // the change of clocks that makes it so
-	Rejected bool    // by the policy reject; otherwise the policy skip passed over it
+	Rejected bool    // true under the policy reject, false under skip
 }
 
 func (e *WallTimeError) Error() string {
@@ -102,7 +102,7 @@ func (e *WallTimeError) Is(target error) bool {
 
 // InvalidRecurrenceError names everything that is wrong with a recurrence.
 type InvalidRecurrenceError struct {
-	Rule     string   // the text of the rule, cut short, or its kind
+	Rule     string   // the text of the rule, shortened if it is long, or its kind
 	Problems []string // as clauses
 }
 

@@ -6,12 +6,12 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// GapPolicy says what becomes of a wall time that clocks skip. The empty policy
-// is [GapForward].
+// GapPolicy says what happens to a wall time that clocks skip. The empty policy is
+// [GapForward].
 type GapPolicy string
 
-// The gap policies. In New York clocks went from 02:00 to 03:00 on 2026-03-08, so
-// nobody's clock showed 02:30 that day.
+// The gap policies. In New York clocks went from 02:00 to 03:00 on 2026-03-08, so no clock
+// showed 02:30 that day.
 const (
 	// GapForward moves it later by the width of the gap: 02:30 runs at 03:30. It is
 	// the rule of RFC 5545 section 3.3.5 and of Temporal's "compatible".
@@ -20,14 +20,14 @@ const (
 	GapBackward GapPolicy = "backward"
 	// GapBoundary takes the first instant after the gap: 02:30 runs at 03:00.
 	GapBoundary GapPolicy = "boundary"
-	// GapSkip lets the occurrence go by: the next one is due instead.
+	// GapSkip leaves the occurrence out: the next one is due instead.
 	GapSkip GapPolicy = "skip"
 	// GapReject makes it an error that matches [ErrRejectedWallTime].
 	GapReject GapPolicy = "reject"
 )
 
-// FoldPolicy says which showing of a wall time counts when clocks show it twice.
-// Whichever it is, the event runs once. The empty policy is [FoldFirst].
+// FoldPolicy says which showing of a wall time counts when clocks show it twice. In either
+// case the event runs once. The empty policy is [FoldFirst].
 type FoldPolicy string
 
 // The fold policies.
@@ -58,9 +58,10 @@ const (
 	MonthEndSkip  MonthEndPolicy = "skip"  // not at all: in longer months only
 )
 
-// Policies are the answers to the questions that a calendar leaves open. They are
-// part of a handler's answer, so each event type has its own, and are stored with
-// each event. The zero Policies are the defaults: forward, first, feb28, clamp.
+// Policies say how to resolve wall times that clocks skip or show twice, and days that a
+// month or year does not have. A handler returns them with each occurrence, so each event
+// type has its own. They are stored with each event. The zero Policies are the defaults:
+// forward, first, feb28, clamp.
 type Policies struct {
 	Gap      GapPolicy
 	Fold     FoldPolicy
@@ -88,8 +89,8 @@ func (p Policies) WithDefaults() Policies {
 // Valid reports whether every policy of p is empty or one of those defined here.
 func (p Policies) Valid() bool { return len(p.problems()) == 0 }
 
-// Check returns nil if p is valid, and otherwise an [*InputError] that names every policy that is
-// none of those defined here.
+// Check returns nil if p is valid, and otherwise an [*InputError] that names every policy
+// that this package does not define.
 func (p Policies) Check() error {
 	if bad := p.problems(); len(bad) > 0 {
 		return &InputError{bad}

@@ -10,17 +10,16 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// Recurrence is a rule that yields wall times, one after the other: [Once],
-// [Yearly], [Monthly], [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them
+// Recurrence is a rule that yields wall times, one after the other: [Once], [Yearly],
+// [Monthly], [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them
 // [Bounded] or announced by an [Offset], or one of the host's own. It knows no zone and no
-// clock change; [Next] brings it together with them. A Recurrence must be safe for
+// clock change; [Next] resolves its wall times in a zone. A Recurrence must be safe for
 // concurrent use.
 type Recurrence interface {
-	// After returns the first slot strictly after w, which need not be one itself;
-	// the zero WallTime comes before every other. Policies decide on days that a
-	// month or a year does not have, where the rule itself does not. The error
-	// matches [ErrNoOccurrence] when there is no further slot and
-	// [ErrInvalidRecurrence] when the rule makes no sense.
+	// After returns the first slot strictly after w. The wall time w need not be a slot; the
+	// zero WallTime comes before every other. Policies decide about days that a month or a
+	// year does not have, unless the rule itself does. The error matches [ErrNoOccurrence]
+	// when there is no further slot and [ErrInvalidRecurrence] when the rule is invalid.
 	After(w WallTime, p Policies) (Slot, error)
 }
 
@@ -45,17 +44,19 @@ type Occurrence struct {
 	Key string
 	// Wall is when the occurrence happens on the clocks of Zone.
 	Wall WallTime
-	// Zone is where. The zero Timezone leaves that to others.
+	// Zone is the zone whose clocks show Wall. The zero Timezone leaves the choice to the
+	// caller.
 	Zone Timezone
 	// Policies say how Wall is resolved. The zero Policies are the defaults.
 	Policies Policies
-	// Named is the day that was meant where no calendar has it; see [Slot].
+	// Named is the day that the rule names, if the month or year does not have it; see
+	// [Slot].
 	Named Date
 	// Announces is the wall time that the occurrence of an [Offset] announces; see [Slot].
 	Announces WallTime
-	// Resolution is the instant that [Next] found. It is zero in an Occurrence that was made by
-	// hand, and speaks of another one where Wall, Zone or Policies were changed since:
-	// [Occurrence.Resolve] knows.
+	// Resolution is the instant that [Next] found. It is zero in an Occurrence that Next did
+	// not make, and out of date if Wall, Zone or Policies were changed since.
+	// [Occurrence.Resolve] returns the present resolution.
 	Resolution Resolution
 
 	resolved question // what Resolution is the answer to
@@ -70,8 +71,8 @@ type question struct {
 
 func (o Occurrence) question() question { return question{o.Wall, o.Zone, o.Policies} }
 
-// Resolve returns how the occurrence resolves. It returns Resolution if that is the answer for
-// Wall, Zone and Policies as they are now, and otherwise what [Timezone.Resolve] returns.
+// Resolve returns how the occurrence resolves. It returns the field Resolution if that is up
+// to date for Wall, Zone and Policies, and otherwise the result of [Timezone.Resolve].
 func (o Occurrence) Resolve() (Resolution, error) {
 	if !o.Zone.IsZero() && o.resolved == o.question() {
 		return o.Resolution, nil
@@ -89,17 +90,17 @@ const maxSlots = 1000
 // would otherwise count from its start for each that GapSkip passes over.
 const fewSlots = 8
 
-// Next returns the first occurrence of a recurrence in a zone whose instant is
-// strictly after the given one. Its cost does not depend on how long the
-// recurrence has been running, unless it is counted, and it always comes to an end.
+// Next returns the first occurrence of a recurrence in a zone whose instant is strictly after
+// the given one. Its cost does not depend on how long the recurrence has been running, unless
+// it is counted, and it always terminates.
 //
-// Where clocks skip a wall time and a policy moves it, it gives way to another of
-// the same recurrence that it would meet or pass: every hour on the hour is once an
-// hour also in the night in which 02:00 moves to 03:00. So instants come in the
+// If a policy moves a skipped wall time onto or past another wall time of the same
+// recurrence, the moved one gives way: it is left out. So a rule of every hour on the hour
+// runs once an hour, also in the night in which 02:00 moves to 03:00. Instants come in the
 // order of keys, and none comes twice.
 //
-// The error matches [ErrNoOccurrence] when there is none before the year 10000,
-// [ErrInvalidRecurrence] when the rule makes no sense, and is otherwise that of
+// The error matches [ErrNoOccurrence] when there is no occurrence before the year 10000, and
+// [ErrInvalidRecurrence] when the rule is invalid. Otherwise it is that of
 // [Timezone.Resolve].
 func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
 	return upcoming(r, z, p, after)
@@ -125,9 +126,9 @@ func (o Occurrence) Reason() string {
 	return strings.Join(reasons, "; ")
 }
 
-// Occurrences returns the occurrences that [Next] would find one after the other.
-// The sequence ends after the last one, or with an error, which is never
-// [ErrNoOccurrence]. It can be endless: break off when you have enough.
+// Occurrences returns the occurrences that [Next] would find one after the other. The
+// sequence ends after the last one, or with an error, which is never [ErrNoOccurrence]. It
+// can be endless: stop the loop when you have enough.
 func Occurrences(r Recurrence, z Timezone, p Policies, after time.Time) iter.Seq2[Occurrence, error] {
 	return func(yield func(Occurrence, error) bool) {
 		for {

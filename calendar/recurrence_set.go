@@ -9,16 +9,16 @@ import (
 )
 
 // RecurrenceSet is a recurrence set of RFC 5545 section 3.8.5: a start, a rule, further dates
-// and exceptions. Make it with [ParseRecurrenceSet], and ask [Next] for slots in the zone that
-// [RecurrenceSet.Zone] returns. Its keys are wall times, "2027-03-15T09:00:00": they
-// stay what they are when a date or an exception is added.
+// and exceptions. Make it with [ParseRecurrenceSet], and ask [Next] for slots in the zone
+// that [RecurrenceSet.Zone] returns. Its keys are wall times, "2027-03-15T09:00:00": they do
+// not change when a date or an exception is added.
 //
 // What [RRule] says of a rule holds here too. So the start is a slot only if the rule yields
 // it, or if there is no rule. Besides:
 //
-//   - A wall time that the rule and RDATE yield is one slot, however often it is there.
-//   - An EXDATE that is a wall time leaves out the slot of that wall time. One in UTC leaves out
-//     the slot that happens at that instant in the zone, by the policies.
+//   - A wall time that the rule and RDATE yield several times is one slot.
+//   - An EXDATE that is a wall time leaves out the slot of that wall time. An EXDATE in UTC
+//     leaves out the slot that happens at that instant in the zone, by the policies.
 //   - COUNT counts the slots of the rule, those that EXDATE leaves out included.
 //   - An RDATE in UTC stands for the wall time that clocks in the zone show then.
 type RecurrenceSet struct {
@@ -34,8 +34,8 @@ type RecurrenceSet struct {
 // Start returns the wall time of DTSTART.
 func (s RecurrenceSet) Start() WallTime { return s.start }
 
-// Zone returns the zone that DTSTART names: UTC where it is in UTC, and the zero Timezone where
-// it is a wall time of no zone. Then the zone is for the caller to choose.
+// Zone returns the zone that DTSTART names: UTC if it is in UTC, and the zero Timezone if it
+// is a wall time without a zone. Then the caller chooses the zone.
 func (s RecurrenceSet) Zone() Timezone { return s.zone }
 
 // After returns the first slot strictly after w.

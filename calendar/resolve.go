@@ -15,22 +15,22 @@ const (
 	ShownTwice Reading = "twice" // in a fold: clocks were put back over it
 )
 
-// Resolution is the answer to "when do clocks there show this?", with what it
-// takes to say why. Resolutions are values.
+// Resolution is the instant of a wall time in a zone, and how it was found. Resolutions are
+// values.
 type Resolution struct {
 	Instant time.Time     // UTC
 	Reading Reading       // how often clocks show the wall time that was asked for
-	Offset  time.Duration // how far clocks there stand east of UTC at Instant
-	// Moved is how much later than asked for clocks show Instant; it is negative
-	// under [GapBackward], and zero unless the reading is never.
+	Offset  time.Duration // the offset from UTC at Instant, east positive
+	// Moved is how much later than the requested wall time clocks show Instant. It is
+	// negative under [GapBackward], and zero unless the reading is never.
 	Moved time.Duration
 	// Change is the change of clocks that makes the reading never or twice; zero
 	// when it is once.
 	Change Change
 }
 
-// Shown returns the wall time that clocks show at the instant: the one that was
-// asked for, unless they never show that.
+// Shown returns the wall time that clocks show at the instant: the requested wall time,
+// unless clocks skip that.
 func (r Resolution) Shown() WallTime { return WallTimeOf(r.Instant.Add(r.Offset)) }
 
 // Reason says in a few words of English how the instant was found: "exact",
@@ -77,10 +77,9 @@ const (
 // later in others.
 //
 // With the default policies every valid wall time has an answer. The error is a
-// [*WallTimeError], which matches [ErrSkippedWallTime] or [ErrRejectedWallTime],
-// under the policies skip and reject, and an [*InvalidTimezoneError] for a zone
-// without data. A wall time that no calendar holds (30 February) and a policy that
-// is none are an [*InputError].
+// [*WallTimeError], which matches [ErrSkippedWallTime] or [ErrRejectedWallTime], under the
+// policies skip and reject, and an [*InvalidTimezoneError] for a zone without data. An
+// invalid wall time (30 February) or policy is an [*InputError].
 func (z Timezone) Resolve(w WallTime, p Policies) (Resolution, error) {
 	r := z.rules()
 	if r == nil {

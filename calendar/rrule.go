@@ -63,12 +63,11 @@ type RRule struct {
 	zone  Timezone // where Next looks for slots; zero where nobody knows
 }
 
-// ParseRRule reads a rule such as "FREQ=WEEKLY;BYDAY=MO,WE" for the series that
-// begins at start, which gives what the rule leaves open: the time of day, the day
-// of the month. Letters may have either case, and "RRULE:" may stand before the
-// rule. The error is an [*InvalidRecurrenceError] that names every bad part: what the
-// RFCs forbid, what [RRule] says is refused, and any part of another name, X- ones
-// among them.
+// ParseRRule reads a rule such as "FREQ=WEEKLY;BYDAY=MO,WE" for the series that begins at
+// start, which supplies what the rule does not say, such as the time of day or the day of the
+// month. Letters may have either case, and "RRULE:" may stand before the rule. The error is
+// an [*InvalidRecurrenceError] that names every bad part: parts that the RFCs forbid, parts
+// that [RRule] refuses, and unknown parts, those with X- included.
 func ParseRRule(text string, start WallTime) (RRule, error) {
 	var problems []string
 	rule, err := rrule.Parse(text)

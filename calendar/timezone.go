@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Timezone is a zone of the IANA time zone database, such as "Asia/Tokyo". It
-// keeps the name that was given, in the database's spelling. Timezones are values,
-// safe for concurrent use; those of one name from one [ZoneData] are ==. The zero
-// Timezone is no zone at all: it is refused wherever one is needed, and never means UTC.
+// Timezone is a zone of the IANA time zone database, such as "Asia/Tokyo". It keeps the name
+// that was given, in the database's spelling. Timezones are values, safe for concurrent use;
+// those with the same name from the same [ZoneData] are ==. The zero Timezone is no zone at
+// all: it is refused wherever one is needed, and never means UTC.
 type Timezone struct {
 	zone *zone // interned, so that == holds for two Timezones of one name
 }
@@ -99,15 +99,14 @@ func (z Timezone) Canonical() string {
 	return z.zone.canonical
 }
 
-// Equal reports whether z and other name the same place, whichever of its names
-// each was given.
+// Equal reports whether z and other name the same place, even by different names.
 func (z Timezone) Equal(other Timezone) bool { return z.Canonical() == other.Canonical() }
 
 // IsZero reports whether z is the zero Timezone.
 func (z Timezone) IsZero() bool { return z.zone == nil }
 
-// WallTime returns what clocks in z show at the given instant, cut to the second.
-// In a zone that cannot be loaded, and in the zero Timezone, it answers for UTC.
+// WallTime returns what clocks in z show at the given instant, cut to the second. In a zone
+// that cannot be loaded, and in the zero Timezone, it returns the wall time in UTC.
 func (z Timezone) WallTime(instant time.Time) WallTime {
 	return WallTimeOf(instant.In(z.location()))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// Date is a day of the proleptic Gregorian calendar, without a zone. Dates are
-// comparable with ==. The zero Date is no day; [Date.Valid] tells.
+// Date is a day of the proleptic Gregorian calendar, without a zone. Dates are comparable
+// with ==. The zero Date is not valid.
 type Date struct {
 	Year  int        // 1 to 9999
 	Month time.Month // January to December

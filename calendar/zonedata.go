@@ -54,9 +54,9 @@ func releaseOf(sources ...zoneinfo.Source) string {
 
 // OwnZoneData returns the rules by which this program plans. They come from where
 // [time.LoadLocation] finds them: the ZONEINFO environment variable, the system's
-// directories, or an embedded copy when the program imports time/tzdata. A file
-// that is there and cannot be read is an error, not a reason to look further: other
-// places have other releases.
+// directories, or an embedded copy when the program imports time/tzdata. A file that exists
+// but cannot be read is an error. The next source is not tried, because it may have another
+// release.
 func OwnZoneData() *ZoneData { return own }
 
 // OpenZoneData returns the rules in a directory of zone files, such as
@@ -114,10 +114,9 @@ func (d *ZoneData) read(name string) (*rules, error) {
 	return d.files.read(name)
 }
 
-// Reload reads anew every zone that was ever asked for, as after an update of the
-// system's zone files: all Timezones of d follow the new rules from then on. A
-// zone whose file is gone or broken keeps the rules that it has; the error names
-// those that are broken.
+// Reload reads again every zone that was ever loaded, as after an update of the system's zone
+// files: all Timezones of d follow the new rules from then on. A zone whose file is gone or
+// broken keeps the rules that it has; the error names those that are broken.
 func (d *ZoneData) Reload() error {
 	files, err := d.open()
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 // with the rules of another program, or of another release.
 type ZoneRules struct {
 	Zone string // the IANA name
-	// Fingerprint stands for the changes of clocks in the ten years from Since on. It
-	// follows from what the rules do, not from the file: two builds of one release
-	// have the same.
+	// Fingerprint stands for the changes of clocks in the ten years from Since on. It depends
+	// on the effect of the rules, not on the file: two builds of one release have the same
+	// fingerprint.
 	Fingerprint int64
 	Since       int    // a year
-	Version     string // of the zone data, such as "2026f"; empty where it did not say
+	Version     string // of the zone data, such as "2026f"; empty if it is unknown
 }
 
 // fingerprintYears is how far ahead rules are compared.
 const fingerprintYears = 10
 
-// Until returns the end of the years that the fingerprint is of. Rules with equal fingerprints
-// agree until then, and may differ afterwards.
+// Until returns the end of the years that the fingerprint covers. Rules with equal
+// fingerprints agree until then, and may differ afterwards.
 func (r ZoneRules) Until() time.Time {
 	return time.Date(r.Since+fingerprintYears, time.January, 1, 0, 0, 0, 0, time.UTC)
 }
