@@ -1,19 +1,19 @@
--- Roles that may do no more than their part needs, for a database in which others live too.
+-- Roles with no more privileges than their tasks need, for a database that other programs use too.
 --
 --   psql -v ON_ERROR_STOP=1 -v schema=almanac -f docs/roles.sql
 --
 -- almanac_owner    owns the PostgreSQL schema and migrates it
 -- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
--- almanac_api      keeps users and plans for them, and looks at events; it neither claims nor settles
+-- almanac_api      stores users, plans their events, and reads events; it neither claims nor settles
 -- almanac_operator changes single events: cancels, runs now, requeues and pauses; it may do what worker and api may
 -- almanac_relay    reads the outbox of domain events as a consumer, and prunes it; see docs/operations.md
--- almanac_reader   reads types, times, states and counts of events and users, and nothing that says whose they are
+-- almanac_reader   reads types, times, states and counts of events and users, and nothing that identifies a user
 --
 -- Run it before the first migration, to make the roles and the schema, and again after each migration, to grant what the tables
--- of this release need: grants on columns cannot be made ahead of them. It can be run any number of times, takes back what
--- was granted besides, and is one transaction. The schema must be Almanac's own. Whoever runs it must be allowed to create roles,
--- and to grant CREATE on the database. No superuser is needed; whoever is none becomes a member of almanac_owner, since only a
--- member can hand things over. Once the roles are there, almanac_owner may run it.
+-- of this release need: grants on columns cannot be made ahead of them. It can be run any number of times, revokes
+-- all other privileges of these roles, and is one transaction. The schema must be Almanac's own. The role that runs it must be
+-- allowed to create roles, and to grant CREATE on the database. It need not be a superuser. If it is none, it becomes a member of
+-- almanac_owner, because only a member can transfer ownership. Once the roles exist, almanac_owner may run it.
 --
 -- None of the roles can log in. Programs log in as members of them, of several where one process does several things:
 --
@@ -66,7 +66,7 @@ $$;
 CREATE SCHEMA IF NOT EXISTS :"schema";
 ALTER SCHEMA :"schema" OWNER TO almanac_owner;
 
--- To name a table, everybody needs USAGE. Nobody but the owner creates anything.
+-- Every role needs USAGE on the schema. Only the owner creates objects.
 REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 GRANT USAGE ON SCHEMA :"schema" TO almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
@@ -86,7 +86,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Tables that somebody else has migrated before there were roles.
+    -- Tables that another role has created before these roles existed.
     ALTER TABLE migrations OWNER TO almanac_owner;
     ALTER TABLE users OWNER TO almanac_owner;
     ALTER TABLE series OWNER TO almanac_owner;
@@ -117,7 +117,7 @@ BEGIN
     ALTER FUNCTION outbox_series() OWNER TO almanac_owner;
     ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
 
-    -- Nothing is left of what earlier releases, or somebody in a hurry, granted. A trigger runs its function for everybody.
+    -- Revoke what earlier releases, or anyone by hand, granted. A trigger runs its function without the privilege to execute it.
     REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, outbox, outbox_consumers, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
@@ -139,38 +139,37 @@ BEGIN
     GRANT DELETE ON users TO almanac_worker;
     -- Pending events, events in flight and ended events, with all columns.
     GRANT SELECT ON series, queue, history, keys, pending_events, processing_events, ended_events, events TO almanac_worker;
-    -- A successor may begin another series, and rules that are new too. Whom and what a series is for never changes, and the
-    -- version of the user is told by the trigger, save where a series begins again that had ended.
+    -- A successor or new zone rules may begin another series. The user, type and name of a series never change. A trigger updates
+    -- the version of the user, except when an ended series begins again.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
         origin_event, follows_user, payload_made) ON series
         TO almanac_worker;
-    -- Outcomes and releases, and what puts a successor in the place of what ended. Zone rules that are new move instants. Where
-    -- they skip a wall time that a policy will not have moved, the user is rescheduled: events get another occurrence, or go
-    -- when there is none.
+    -- Outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall time
+    -- that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
     GRANT UPDATE (current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
         policies, idempotency_key, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
         claim_count, crash_count, version, created_at, updated_at) ON series TO almanac_worker;
-    -- A claim takes what is pending out of the queue, and a release puts it back.
+    -- A claim deletes rows of the queue, and a release inserts them again.
     GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), DELETE ON queue TO almanac_worker;
-    -- Claiming locks what it takes, and pruning too: both want the right to update some column. The guards let nobody use it.
+    -- Claims and pruning lock rows, which needs the right to update some column. The guards refuse every such update.
     GRANT UPDATE (available_at) ON queue TO almanac_worker;
     GRANT UPDATE (updated_at) ON history TO almanac_worker;
-    -- What ended is written once, and pruned.
+    -- Ended events are inserted once, and pruned.
     GRANT INSERT, DELETE ON history TO almanac_worker;
-    -- A key is taken with the event, and freed when the last event that has it is forgotten or pruned.
+    -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_worker;
     GRANT SELECT, UPDATE (before) ON pruning TO almanac_worker;
-    -- A lease is made with the claim, renewed, moved when the clock was set back, and ended; events move from one to others.
+    -- A lease is inserted by a claim, renewed, moved when the clock was set back, and deleted; events move between leases.
     GRANT SELECT, INSERT, UPDATE (series_ids, event_ids, versions, claimed_at, expires_at, ahead_since), DELETE ON leases TO almanac_worker;
-    -- Comparing rules locks the table, for which rights on columns do not do.
+    -- Comparing rules locks the table, for which privileges on columns do not suffice.
     GRANT SELECT, INSERT, UPDATE ON zone_rules TO almanac_worker;
-    -- What was planned by other rules is marked, and the marks go when its zone was looked at.
+    -- Events that were planned by other rules have a mark. The marks are deleted when the zone was examined.
     GRANT SELECT, INSERT (zone, fingerprint, since, version), DELETE ON zone_marks TO almanac_worker;
 
-    -- What other programs left unplanned, for want of the handler, is planned by a worker that has it.
+    -- A worker plans the successors that programs without the handler could not plan.
     GRANT SELECT, DELETE ON unplanned TO almanac_worker;
-    -- What is paused is left out of claims.
+    -- Claims leave out paused types.
     GRANT SELECT ON pauses TO almanac_worker;
     -- The trail is written by triggers, which act as the owner.
     GRANT SELECT ON audit TO almanac_worker, almanac_api;
@@ -179,49 +178,48 @@ BEGIN
 
     GRANT SELECT ON users TO almanac_api;
     GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, creation_digest) ON users TO almanac_api;
-    -- Edits, and hiding who is deleted while something is in flight. The id and the day of creation stay.
+    -- Edits, and hiding a deleted user whose events are in flight. The id and the time of creation stay.
     GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, version, deleted_at, updated_at) ON users
         TO almanac_api;
-    -- What is about them goes with them, by a trigger, which acts as the owner, and so does the one that tells series of an edit.
+    -- A trigger that acts as the owner deletes all rows about the user. Another such trigger updates the series after an edit.
     GRANT DELETE ON users TO almanac_api;
-    -- What is being delivered and what has ended is looked at through the views, which act as the owner: without leases and
-    -- history, nothing can be claimed or settled.
+    -- Events in flight and ended events are read through the views, which act as the owner: a role without privileges on
+    -- leases and history can neither claim nor settle.
     GRANT SELECT ON series, queue, keys, pending_events, processing_events, ended_events, events TO almanac_api;
-    -- The series of one event is looked for among what is leased too, and an edit takes back what was claimed ahead of its instant.
-    -- The rest of a lease is the workers' own.
+    -- Finding the series of an event in flight, and releasing events that were claimed ahead, need these columns of leases.
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
-    -- Series as they begin, as the worker's.
+    -- New series, as for the worker.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
         origin_event, follows_user, payload_made) ON series
         TO almanac_api;
-    -- Another target for what is pending, another event where there is none any more, for which the counters begin again, and
-    -- none where nothing is pending any longer. Used keys stay used.
+    -- A new target for a pending event; a new event, with new counters, for a series without one; and the removal of a pending
+    -- event. Used keys stay used.
     GRANT UPDATE (current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
         crash_count, version, created_at, updated_at) ON series TO almanac_api;
-    -- What is pending and moves leaves its place in the queue for another. It is locked before, for which the right to update
-    -- some column is wanted; the guard lets nobody use it.
+    -- A pending event that moves gets another row in the queue. The old row is locked before, which needs the right to update
+    -- some column; the guard refuses every such update.
     GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), UPDATE (available_at), DELETE ON queue TO almanac_api;
-    -- A key is taken with the event, and freed when the last event that has it is forgotten.
+    -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_api;
     GRANT SELECT ON pruning TO almanac_api;
-    -- Who plans compares zone rules with those that the database follows, and marks what was planned by others.
+    -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
     GRANT SELECT ON zone_rules TO almanac_api;
     GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;
 
     -- The operator, besides what the worker and the API may.
 
-    -- What failed begins again with its counters.
+    -- A requeued event keeps the number of claims and the last error of the failed event.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
-    -- A series is left to a program that has the handler.
+    -- A cancelled series waits for a program that has the handler.
     GRANT INSERT, UPDATE (used_key) ON unplanned TO almanac_operator;
     GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
 
     -- The relay. What it reads holds ids, types and kinds. The outbox is written by triggers, which act as the owner.
 
     GRANT SELECT, DELETE ON outbox TO almanac_relay;
-    -- To lock the rows that it prunes. The column is for reading alone, and no position depends on it.
+    -- To lock the rows that it prunes. The column is informative, and no position depends on it.
     GRANT UPDATE (at) ON outbox TO almanac_relay;
     GRANT SELECT ON SEQUENCE outbox_sequence_seq TO almanac_relay;
     GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at), DELETE

@@ -13,10 +13,10 @@ import (
 
 // audit looks after the trail of what becomes of events.
 type audit struct {
-	On    auditOn    `cmd:"" help:"Keep a trail from now on."`
-	Off   auditOff   `cmd:"" help:"Keep the trail no longer; what it holds stays."`
+	On    auditOn    `cmd:"" help:"Write an audit trail from now on."`
+	Off   auditOff   `cmd:"" help:"Stop writing the audit trail; its rows stay."`
 	Show  auditShow  `cmd:"" help:"Show the trail of an event."`
-	Prune auditPrune `cmd:"" help:"Delete what the trail holds from before an instant."`
+	Prune auditPrune `cmd:"" help:"Delete rows of the trail that are older than an instant."`
 }
 
 // auditOn switches the trail on.
@@ -118,7 +118,7 @@ type auditShow struct {
 
 // Help is shown below the command's line.
 func (c *auditShow) Help() string {
-	return `It shows also that of an event that is there no more, until it is pruned or the user is deleted.
+	return `The trail stays after its event has been deleted, until the trail is pruned or the user is deleted.
 
     almanac audit show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55`
 }
@@ -155,7 +155,7 @@ func (c *auditShow) Run(ctx context.Context, env *environment) error {
 
 // auditPrune deletes what the trail holds.
 type auditPrune struct {
-	Before string `help:"From before this instant: RFC 3339, or a date, at whose midnight in UTC; required." placeholder:"INSTANT" required:"" default:""`
+	Before string `help:"Delete rows from before this instant: RFC 3339, or a date, which means its midnight in UTC; required." placeholder:"INSTANT" required:"" default:""`
 	JSON   bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`

@@ -20,9 +20,9 @@ import (
 // benchmark measures a database.
 type benchmark struct {
 	Events  string `help:"How many users to create, each with an event that is due at once (default ${default})." placeholder:"N" default:"20000"`
-	Spread  string `help:"How many further events to deliver one every 25 ms, to see how late they are (default ${default})." placeholder:"N" default:"200"`
+	Spread  string `help:"How many further events to deliver, one every 25 ms, to measure how late they are (default ${default})." placeholder:"N" default:"200"`
 	Workers string `help:"How many events are delivered at once (default ${default})." placeholder:"N" default:"1000"`
-	Limit   string `help:"Stop measuring after so long, and say what was measured by then (default ${default})." placeholder:"DURATION" default:"2m"`
+	Limit   string `help:"Stop measuring after this time, and report the results so far (default ${default})." placeholder:"DURATION" default:"2m"`
 	JSON    bool   `help:"Write JSON." name:"json"`
 
 	Server server `embed:""`
@@ -30,7 +30,7 @@ type benchmark struct {
 
 // Help is shown below the command's line.
 func (c *benchmark) Help() string {
-	return `It works in a schema of its own, almanac_bench_ and eight digits, which it creates and drops, also when it is interrupted; the role needs the right to create one. The database is kept as busy as it can be meanwhile. Deliveries do nothing, so the figures are the most that this database, from here, has to give.
+	return `It works in a schema of its own, almanac_bench_ and eight digits, which it creates and drops, also when it is interrupted. The role must be allowed to create a schema. Meanwhile the database is under full load. Deliveries do nothing, so the figures are upper limits for this database from this machine.
 
     almanac bench
     almanac bench --events 100000 --json`

@@ -28,9 +28,9 @@ const doctorLimit = 30 * time.Second
 
 // Help is shown below the command's line.
 func (c *doctor) Help() string {
-	return `It looks whether the database can be reached and is of a version that is supported; whether its schema is as the migrations of this release make it; what this role may do; whether the server's zone data, and the rules that events follow, are this machine's; how far the clocks are apart; what keeps vacuum from its work; and how many connections are left. It writes nothing, and a role that may only read will do.
+	return `It checks the connection and the server's version; the schema against the migrations of this release; the privileges of this role; the zone data of the server, and the rules that events follow, against this machine's; the difference of the clocks; what keeps vacuum from removing rows; and the number of free connections. It writes nothing, and a role that can only read suffices.
 
-Each finding has a severity: "ok" and "note" ask for nothing, "warning" is what will hurt some day, "error" is what is broken. A line that begins with → says what to do.
+Each finding has a severity: "ok" and "note" need no action, "warning" will become a problem, and "error" is one now. A line that begins with → says what to do.
 
     almanac doctor
     almanac doctor --database-url postgres://localhost/app --schema greetings --json

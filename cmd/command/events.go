@@ -24,9 +24,9 @@ type events struct {
 
 // listEvents lists the events that match all of its filters.
 type listEvents struct {
-	Status string `help:"Those in this status: ${status}." placeholder:"STATUS"`
-	Limit  string `help:"How many to list (default ${default})." short:"n" placeholder:"N" default:"50"`
-	After  string `help:"Go on where another list ended." placeholder:"CURSOR"`
+	Status string `help:"Only events in this status: ${status}." placeholder:"STATUS"`
+	Limit  string `help:"How many events to list (default ${default})." short:"n" placeholder:"N" default:"50"`
+	After  string `help:"Continue after the end of another list." placeholder:"CURSOR"`
 	JSON   bool   `help:"Write JSON, a line for each event." name:"json"`
 
 	Filters filters `embed:""`
@@ -36,7 +36,7 @@ type listEvents struct {
 
 // Help is shown below the command's line.
 func (c *listEvents) Help() string {
-	return `Where there are more, a line on standard error says how to go on. Payloads are left out, as they say much about users: see events show --payload.
+	return `If there are more events, a line on standard error says how to continue. Payloads are left out, because they can hold personal data: see events show --payload.
 
     almanac events list --overdue 5m
     almanac events list --status failed --due-from 2026-03-01 --json
@@ -138,7 +138,7 @@ func instantText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano)
 // showEvent shows an event.
 type showEvent struct {
 	ID      string `arg:"" help:"The event's id."`
-	Payload bool   `help:"Show what is delivered, too, which says much about a user."`
+	Payload bool   `help:"Also show the payload, which can hold personal data."`
 	JSON    bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
@@ -146,7 +146,7 @@ type showEvent struct {
 
 // Help is shown below the command's line.
 func (c *showEvent) Help() string {
-	return `Of the user only the id is shown. Errors are in the words of whoever delivered. Where a trail is kept (see audit), it is shown too.
+	return `Of the user, only the id is shown. Errors are the texts that the deliverer returned. The audit trail of the event is shown too, if there is one (see audit).
 
     almanac events show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --payload --json`

@@ -15,7 +15,7 @@ import (
 
 // migrateExport writes the migrations as SQL.
 type migrateExport struct {
-	Layout string `help:"How: ${layout} (default ${default})." placeholder:"LAYOUT" default:"plain"`
+	Layout string `help:"Files: ${layout} (default ${default})." placeholder:"LAYOUT" default:"plain"`
 	Dir    string `help:"The directory to write files to; standard output if left out, which takes a plain script." placeholder:"DIR"`
 	After  string `help:"Leave out the migrations up to this version; for plain." placeholder:"N" default:"0"`
 	Schema string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"${schema}"`
@@ -24,7 +24,7 @@ type migrateExport struct {
 
 // Help is shown below the command's line.
 func (c *migrateExport) Help() string {
-	return `What is written also keeps the list by which programs know what the database has, so that they find it migrated. Give other tools a directory and a table of their own for it:
+	return `The SQL also maintains Almanac's own list of migrations, so that programs find the database migrated. Give another tool a directory and a table of its own:
 
     almanac migrate export | psql -v ON_ERROR_STOP=1
     almanac migrate export --after 1 > upgrade.sql
@@ -37,7 +37,7 @@ func (c *migrateExport) Help() string {
 
 A way down that loses rows for good fails unless the setting almanac.lose_data is yes, as by options=-c%20almanac.lose_data=yes in the database's URL.
 
-Files that are there and say the same are left; if one says something else, nothing is written. It exits with 0 when everything is written, and 1 otherwise.`
+Existing files with the same content are left unchanged. If an existing file differs, nothing is written. It exits with 0 when everything is written, and 1 otherwise.`
 }
 
 // exportReport is what there is to say about an export.

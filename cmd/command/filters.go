@@ -13,10 +13,10 @@ import (
 
 // filters pick events.
 type filters struct {
-	Type     string `help:"Those of this type, such as BIRTHDAY." placeholder:"TYPE"`
-	User     string `help:"Those of this user." placeholder:"ID"`
-	DueFrom  string `help:"Those due at this instant or later: RFC 3339, or a date, at whose midnight in UTC." placeholder:"INSTANT"`
-	DueUntil string `help:"Those due before this instant." placeholder:"INSTANT"`
+	Type     string `help:"Only events of this type, such as BIRTHDAY." placeholder:"TYPE"`
+	User     string `help:"Only events of this user." placeholder:"ID"`
+	DueFrom  string `help:"Only events due at this instant or later: RFC 3339, or a date, which means its midnight in UTC." placeholder:"INSTANT"`
+	DueUntil string `help:"Only events due before this instant." placeholder:"INSTANT"`
 }
 
 func (f *filters) understand() (spec almanac.And, err error) {
@@ -40,7 +40,7 @@ func (f *filters) understand() (spec almanac.And, err error) {
 
 // waiting picks among events that are pending.
 type waiting struct {
-	Overdue string `help:"Those that still wait although their instant passed longer ago than this; 0s for all." placeholder:"DURATION"`
+	Overdue string `help:"Only pending events whose instant passed longer ago than this; 0s for all overdue events." placeholder:"DURATION"`
 }
 
 func (w *waiting) understand() (almanac.And, error) {

@@ -15,11 +15,11 @@ import (
 type importUsers struct {
 	File      string `arg:"" help:"The file, or - for standard input."`
 	Format    string `help:"${format} (default: by the file's name)." placeholder:"FORMAT"`
-	IDFrom    string `help:"Make the id of who has none of this column, such as email." name:"id-from" placeholder:"COLUMN"`
-	Namespace string `help:"The UUID in whose namespace such ids are made (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
-	NewIDs    bool   `help:"Give who has no id a new one. Every run stores them once more." name:"new-ids"`
+	IDFrom    string `help:"Make missing ids from this column, such as email." name:"id-from" placeholder:"COLUMN"`
+	Namespace string `help:"The namespace of these ids, a UUID (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
+	NewIDs    bool   `help:"Give each user without an id a new id. Every run stores these users again." name:"new-ids"`
 	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
-	DryRun    bool   `help:"Store nothing, and ask no database; judge every row."`
+	DryRun    bool   `help:"Check every row, and store nothing; needs no database."`
 	JSON      bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
@@ -41,9 +41,9 @@ func (c *importUsers) Help() string {
     almanac users import people.csv --id-from email
     zcat people.jsonl.gz | almanac users import - --format jsonl --no-events
 
-Users are known by their ids, so it can be interrupted at any time, and run again: existing users are left unchanged. With --id-from, an id is the UUID of version 5 of what the column says, byte by byte. A column that is nothing else, such as email, is stored as an attribute of its name too, unless the row has such an attribute.
+An import can be interrupted at any time and run again: users whose id exists are left unchanged. With --id-from, the id is a version 5 UUID, made from the bytes of the column. If the column is neither a field of the profile nor an attribute, such as email, it is also stored as an attribute of that name, unless the row has that attribute.
 
-Every bad row is told with its line and all that is wrong with it, and holds up nobody; then the exit code is 1. Values are never repeated, as they are somebody's. After --max-errors bad rows the import stops; rows that were being stored by then are stored.
+Each bad row is reported with its line number and all its errors, and is skipped; the exit code is then 1. Reports never repeat values, because these are personal data. After --max-errors bad rows the import stops, when the rows in progress are stored.
 
 ` + plansReady
 }

@@ -68,7 +68,7 @@ type migrateUp struct {
 
 // Help is shown below the command's line.
 func (c *migrateUp) Help() string {
-	return `The PostgreSQL schema is created if need be. All that is missing is applied in one transaction; workers may go on meanwhile. Several processes may do it at once. Where nothing is missing, and where a newer release has migrated, nothing is changed.
+	return `The PostgreSQL schema is created if necessary. All missing migrations are applied in one transaction; workers may run meanwhile. Several processes may migrate at once. If no migration is missing, also because a newer release has migrated, nothing is changed.
 
     almanac migrate up
     almanac migrate up --database-url postgres://localhost/app --schema greetings
@@ -91,13 +91,13 @@ func (c *migrateUp) Run(ctx context.Context, env *environment) error {
 // migrateDown takes one migration back.
 type migrateDown struct {
 	tables
-	LoseData bool `help:"Do it even where rows are lost that nothing brings back."`
+	LoseData bool `help:"Undo the migration even if it deletes rows that cannot be restored."`
 	JSON     bool `help:"Write JSON." name:"json"`
 }
 
 // Help is shown below the command's line.
 func (c *migrateDown) Help() string {
-	return `Going back to the release before needs no way down: it works on the schema of this one. Stop the programs of this release first, which do not work on what is left. The PostgreSQL schema itself stays.
+	return `To go back to the previous release, no migration needs to be undone: that release works on the schema of this one. Stop the programs of this release first; they do not work on the older schema. The PostgreSQL schema itself stays.
 
     almanac migrate down
     almanac migrate down --lose-data --json
@@ -130,7 +130,7 @@ type migrateVersion struct {
 
 // Help is shown below the command's line.
 func (c *migrateVersion) Help() string {
-	return `What the database has is told, and what this program knows. Whether both fit is for "almanac doctor" to judge.
+	return `It prints the version of the database, and the newest version that this program knows. "almanac doctor" says whether they fit together.
 
     almanac migrate version
     almanac migrate version --schema greetings --json

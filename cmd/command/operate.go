@@ -13,8 +13,8 @@ import (
 
 // cancelEvents ends pending events.
 type cancelEvents struct {
-	Reason    string `help:"Why: kept with the event." placeholder:"TEXT"`
-	EndSeries bool   `help:"Have nothing planned in their place."`
+	Reason    string `help:"The reason, stored with the event." placeholder:"TEXT"`
+	EndSeries bool   `help:"Plan no next event."`
 
 	Changing changing `embed:""`
 	Waiting  waiting  `embed:""`
@@ -22,7 +22,7 @@ type cancelEvents struct {
 
 // Help is shown below the command's line.
 func (c *cancelEvents) Help() string {
-	return `They are CANCELLED then, and each series goes on with its next event. ` + plansNone + `
+	return `Their status becomes CANCELLED, and each series goes on with its next event. ` + plansNone + `
 
 ` + many + `    almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
     almanac events cancel --type OFFER --due-from 2026-03-15 --end-series --dry-run`
@@ -31,12 +31,12 @@ func (c *cancelEvents) Help() string {
 // plansNone is what a command without handlers says of the events that follow, and
 // plansNext what a host's says instead.
 const (
-	plansNone = `This program has no handlers, so it plans none: a running program that has them does, within seconds, or as soon as it starts. With --end-series nothing is planned until that program next edits, reschedules or backfills the user.`
-	plansNext = `This program plans that event in the same transaction, by its own handlers. It has none for types that another program delivers: that program plans their next events within seconds, or as soon as it starts. With --end-series nothing is planned until the user is next edited, rescheduled or backfilled.`
+	plansNone = `This command has no handlers, so a program that has the handler plans that event, within seconds, or as soon as it starts. With --end-series nothing is planned until that program next edits, reschedules or backfills the user.`
+	plansNext = `This command plans that event in the same transaction, by its own handlers. For a type without a handler here, the program that has the handler plans the event, within seconds, or as soon as it starts. With --end-series nothing is planned until the user is next edited, rescheduled or backfilled.`
 )
 
 // many is what the help of each of these commands says of filters.
-const many = `Give ids, or filters with --dry-run or --yes; then those are looked at that match all filters, in the order of their creation, each in a transaction of its own. It exits with 1 when any was refused.
+const many = `Give ids, or filters with --dry-run or --yes. Filters select the events that match all of them, in the order of creation; each event is changed in a transaction of its own. It exits with 1 when any event was refused.
 
 `
 
@@ -53,7 +53,7 @@ type runEvents struct {
 
 // Help is shown below the command's line.
 func (c *runEvents) Help() string {
-	return `Their series go on from the next occurrence. One that rests before another attempt is tried at once.
+	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once.
 
 ` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events run-now --type OFFER --limit 10 --yes`
@@ -71,7 +71,7 @@ type requeueEvents struct {
 
 // Help is shown below the command's line.
 func (c *requeueEvents) Help() string {
-	return `What has ended never changes, so each comes back as a new event under the same keys. It is done once for each; afterwards the new one is the one to requeue. Filters pick what is FAILED. What was CANCELLED comes back by its id alone.
+	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only. A CANCELLED event is requeued by its id.
 
 ` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
@@ -84,10 +84,10 @@ func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
 
 // changing says which events are changed.
 type changing struct {
-	IDs    []string `arg:"" optional:"" name:"id" help:"Their ids."`
-	Limit  string   `help:"With filters: the most to look at (default 1000)." short:"n" placeholder:"N"`
-	DryRun bool     `help:"With filters: change nothing, show what would be tried."`
-	Yes    bool     `help:"With filters: do it."`
+	IDs    []string `arg:"" optional:"" name:"id" help:"Ids of events."`
+	Limit  string   `help:"With filters: the most events to examine (default 1000)." short:"n" placeholder:"N"`
+	DryRun bool     `help:"With filters: change nothing, and list the selected events."`
+	Yes    bool     `help:"With filters: change the events."`
 	JSON   bool     `help:"Write JSON." name:"json"`
 
 	Filters filters `embed:""`

@@ -24,7 +24,7 @@ type pauseType struct {
 // unknownTypes is what a command without handlers says of types that nothing knows, and
 // unknownToHost what a host's says instead.
 const (
-	unknownTypes  = `A type is refused that the database does not know, as it may be misspelt: one that is not paused already, and of which nothing is pending, in flight, or among the last 10000 events that ended.`
+	unknownTypes  = `A type that the database does not know is refused, because it may be misspelt. The database knows a type that is paused already, or has an event that is pending, in flight, or among the last 10000 ended events.`
 	unknownToHost = `A type is refused, as it may be misspelt, that this program has no handler of and that the database does not know: one that is not paused already, and of which nothing is pending, in flight, or among the last 10000 events that ended.`
 )
 
@@ -121,7 +121,7 @@ type resumeType struct {
 
 // Help is shown below the command's line.
 func (c *resumeType) Help() string {
-	return `What waits is delivered, oldest first, unless its handler calls it too late. It says since when the type was paused, or that it was not.
+	return `Waiting events are delivered, oldest first, unless the catch-up policy of their handler gives them up. The command prints since when the type was paused, or that it was not paused.
 
     almanac resume BIRTHDAY`
 }

@@ -15,14 +15,14 @@ import (
 type reconcile struct {
 	tables
 	Zoneinfo string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
-	DryRun   bool   `help:"Change nothing; show what would move, whether the rules are newer or not."`
-	Trust    bool   `help:"Use the rules also where they are not known to be newer than those that the database follows."`
+	DryRun   bool   `help:"Change nothing; show what would move, even if the rules are not newer."`
+	Trust    bool   `help:"Use the rules even if they are not known to be newer than the rules that the database follows."`
 	JSON     bool   `help:"Write JSON." name:"json"`
 }
 
 // Help is shown below the command's line.
 func (c *reconcile) Help() string {
-	return `A program that runs Almanac does this by itself. This is for looking ahead, and for doing it now. It can be interrupted at any time, and run again.
+	return `A program that runs Almanac does this by itself. Use the command to see beforehand what would move, or to move it now. It can be interrupted at any time and run again.
 
     almanac zones reconcile --dry-run
     almanac zones reconcile --zoneinfo ./tzdata-2026b --dry-run

@@ -14,8 +14,8 @@ import (
 type rule struct {
 	Rule  string `help:"once, daily, weekly, monthly, yearly, an RRULE or a cron expression (default ${default})." placeholder:"RULE" default:"daily"`
 	At    string `help:"The time of day (default 09:00). An RRULE begins at this time of the first day; a cron expression has its own." placeholder:"HH:MM[:SS]"`
-	On    string `help:"The day: mon,thu for weekly; 31, or -1 for the last, for monthly; 02-29 for yearly. That of the first day if left out." placeholder:"DAY"`
-	Every string `help:"Every so many days, weeks, months or years, counted from the first day (default 1)." placeholder:"N"`
+	On    string `help:"The day: mon,thu for weekly; 31, or -1 for the last, for monthly; 02-29 for yearly. The default is that of the first day." placeholder:"DAY"`
+	Every string `help:"The interval in days, weeks, months or years, counted from the first day (default 1)." placeholder:"N"`
 }
 
 // maxEvery is days enough for all that the library plans, up to the year 9999.

@@ -19,15 +19,15 @@ const (
 
 // commands is what the command line can say.
 type commands struct {
-	When       when       `cmd:"" help:"Show when a rule happens in a zone, and why then."`
+	When       when       `cmd:"" help:"Show when a rule happens in a zone, and why."`
 	Zone       zone       `cmd:"" help:"Explain a time zone."`
-	Zones      zones      `cmd:"" help:"Look after the zone rules that a database follows."`
-	Migrate    migrate    `cmd:"" help:"Bring a database to a version of the schema, or write how."`
-	Doctor     doctor     `cmd:"" help:"Look for what is wrong with a database."`
-	Stats      stats      `cmd:"" help:"Show what a database holds, and what waits."`
-	Users      users      `cmd:"" help:"Look after users."`
+	Zones      zones      `cmd:"" help:"Manage the zone rules that a database follows."`
+	Migrate    migrate    `cmd:"" help:"Migrate a database, or export the migrations."`
+	Doctor     doctor     `cmd:"" help:"Examine a database for problems."`
+	Stats      stats      `cmd:"" help:"Count the rows of a database, and its waiting events."`
+	Users      users      `cmd:"" help:"Manage users."`
 	Bench      benchmark  `cmd:"" help:"Measure a database."`
-	Events     events     `cmd:"" help:"Look at events, and change single ones."`
+	Events     events     `cmd:"" help:"Show events, and change single events."`
 	Types      types      `embed:""`
 	Completion completion `cmd:"" help:"Print a script for completion in a shell."`
 
@@ -36,14 +36,14 @@ type commands struct {
 
 // types are commands about a type of event as a whole, and the trail of all of them.
 type types struct {
-	Pause  pauseType  `cmd:"" help:"Let no process deliver a type of event."`
-	Resume resumeType `cmd:"" help:"Let a type of event be delivered again."`
+	Pause  pauseType  `cmd:"" help:"Pause the delivery of a type of event."`
+	Resume resumeType `cmd:"" help:"Resume the delivery of a type of event."`
 	Pauses listPauses `cmd:"" help:"List which types of events are paused."`
-	Audit  audit      `cmd:"" help:"Keep a trail of what becomes of events."`
+	Audit  audit      `cmd:"" help:"Write and show an audit trail of events."`
 }
 
 type zones struct {
-	Reconcile reconcile `cmd:"" help:"Bring pending events into step with this machine's zone rules."`
+	Reconcile reconcile `cmd:"" help:"Move pending events by this machine's zone rules."`
 }
 
 const description = `Almanac makes things happen at a local time of day.
@@ -58,7 +58,7 @@ const description = `Almanac makes things happen at a local time of day.
     almanac events list --overdue 5m
     almanac pause BIRTHDAY
 
-It exits with 0 when all went well, 1 when something went wrong, 2 when it was not understood, and 130 when it was interrupted.`
+It exits with 0 on success, 1 on failure, 2 when the arguments were not understood, and 130 when it was interrupted.`
 
 // Run does what a command line says, and returns the exit code of the program:
 //

@@ -28,7 +28,7 @@ const (
 
 // Help is shown below the command's line.
 func (c *stats) Help() string {
-	return `Pending and ended events are counted while their table is smaller than 16 MB, some hundred thousand events, and are estimated above, from as many pages that are read at random; "~" marks an estimate, and --exact counts. Of the backlog, the first 100000 are counted. What is in flight is counted. Rows of tables are what the server's statistics say. All of it is read in one transaction that writes nothing, in which a statement takes no longer than 30 seconds; the rights of almanac_reader (docs/roles.sql) will do, who is told no more of a large history than how many events it has.
+	return `Pending and ended events are counted if their table is smaller than 16 MB, some hundred thousand events. In a larger table they are estimated, from 16 MB of randomly chosen pages; "~" marks an estimate. With --exact they are counted. The backlog is counted up to 100000 events. Events in flight are counted. The numbers of table rows come from the server's statistics. Everything is read in one read-only transaction, in which a statement takes at most 30 seconds. The privileges of almanac_reader (docs/roles.sql) suffice; for that role, a large history shows only its number of events.
 
     almanac stats
     almanac stats --database-url postgres://localhost/app --schema greetings --json

@@ -32,7 +32,7 @@ const maxCount = 1000
 // Help is shown below the command's line.
 func (w *when) Help() string {
 	return `A line that begins with "gap" is about a time that clocks skip, one with "fold" about a time that they show twice.
-At a time without an instant nothing happens; it is shown where it would be, and does not count.
+A time without an instant is left out; it is shown in its place, and does not count.
 
     almanac when --zone America/New_York --at 02:30 --from 2026-03-07
     almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3

@@ -16,7 +16,7 @@ type zone struct {
 	Name        string `arg:"" help:"The IANA name."`
 	Changes     string `help:"How many changes of clocks to show (default ${default})." placeholder:"N" default:"4"`
 	Zoneinfo    string `help:"A directory or zip file of zone files to use instead of this machine's own." placeholder:"PATH"`
-	DatabaseURL string `help:"Ask this PostgreSQL, too, what it knows of the zone." placeholder:"URL" env:"DATABASE_URL"`
+	DatabaseURL string `help:"Also show the zone by the data of this PostgreSQL server." placeholder:"URL" env:"DATABASE_URL"`
 	JSON        bool   `help:"Write JSON." name:"json"`
 }
 
@@ -24,7 +24,7 @@ const maxChanges = 100
 
 // Help is shown below the command's line.
 func (c *zone) Help() string {
-	return `Nothing is planned by what a database knows of zones. That it differs shows that one of the two has old zone data.
+	return `Almanac never plans with the zone data of the database server. A difference shows that either the server or this machine has old zone data.
 
     almanac zone Europe/Dublin
     almanac zone america/new_york --changes 10 --json
