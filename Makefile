@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race stress bench micro fuzz chaos fmt lint check
+.PHONY: help demo test race stress bench micro fuzz chaos fmt lint check vulncheck notes release-check version
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,7 +57,22 @@ lint: ## Run the checks that need no database
 	go vet $(PACKAGES)
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 $(PACKAGES)
 
+# As whoever requires the module has it: without the workspace.
+vulncheck: ## Look for known vulnerabilities in what each module calls
+	@set -e; for module in $$(git ls-files '*go.mod' | xargs -n 1 dirname); do \
+		echo "$$module"; \
+		(cd $$module && GOWORK=off go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...); \
+	done
+
 check: lint race ## Run what CI runs, without the container
+
+notes: ## Print the notes of a release from the changelog; V=v0.2.0
+	@awk -v heading='## [$(V:v%=%)]' 'index($$0, "## ") == 1 { on = index($$0, heading) == 1; next } on { print; found = 1 } \
+		END { if (!found) { print "CHANGELOG.md has no section for $(V)" >"/dev/stderr"; exit 1 } }' CHANGELOG.md
+
+# Not in .ci/run: goreleaser takes longer to build than all other checks together.
+release-check: ## Check the configuration of goreleaser
+	cd cmd && GOWORK=off go run github.com/goreleaser/goreleaser/v2@v2.14.0 check -f ../.goreleaser.yaml
 
 version: ## Set the version that our modules require of each other; V=v0.2.0
 	@echo '$(V)' | grep -Eqx 'v[0-9]+\.[0-9]+\.[0-9]+' || { echo 'say which: make version V=v0.2.0'; exit 1; }
