@@ -95,8 +95,8 @@
 // [ClaimMeasurement] and an [UpdateMeasurement] of an [UpdateKind].
 //
 // Errors: [*ValidationError] with each [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
-// [*OptimisticLockError], [*InvalidStateTransitionError], [*MaxRetriesExceededError],
-// [*NoDelivererError] and [*UnsupportedEventTypeError].
+// [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
+// [*MaxRetriesExceededError], [*NoDelivererError] and [*UnsupportedEventTypeError].
 //
 // Storage: a [Repository] is composed of [UserRepository], [EventRepository],
 // [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser], [SuccessionRepository],

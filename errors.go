@@ -16,6 +16,7 @@ import (
 var (
 	ErrNotFound               = errors.New("almanac: not found")                                    // *NotFoundError
 	ErrExists                 = errors.New("almanac: exists already")                               // from CreateUser, Requeue and ScheduleAt
+	ErrExternalIDTaken        = errors.New("almanac: external id is taken")                         // *ExternalIDTakenError
 	ErrInvalid                = errors.New("almanac: invalid input")                                // *ValidationError
 	ErrInvalidDateOfBirth     = errors.New("almanac: invalid date of birth")                        // *InvalidDateOfBirthError
 	ErrDateOfBirthInFuture    = errors.New("almanac: date of birth is in the future")               // *InvalidDateOfBirthError, which also matches ErrInvalidDateOfBirth
@@ -37,14 +38,40 @@ var (
 
 // NotFoundError names the user or the event that does not exist.
 type NotFoundError struct {
-	Kind string // "user" or "event"
-	ID   uuid.UUID
+	Kind       string // "user" or "event"
+	ID         uuid.UUID
+	ExternalID string // the external id of the user that was looked for; then ID is zero
 }
 
-func (e *NotFoundError) Error() string { return fmt.Sprintf("almanac: no %s %s", e.Kind, e.ID) }
+// Error leaves the external id out, because it is personal data.
+func (e *NotFoundError) Error() string {
+	if e.ExternalID != "" {
+		return fmt.Sprintf("almanac: no %s with this external id", e.Kind)
+	}
+	return fmt.Sprintf("almanac: no %s %s", e.Kind, e.ID)
+}
 
 // Is makes errors.Is(err, ErrNotFound) hold.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// ExternalIDTakenError says that a user was not stored because another user has the same
+// external id.
+type ExternalIDTakenError struct {
+	UserID     uuid.UUID // the user that was not stored
+	Holder     uuid.UUID // the user that has the external id; zero if it could not be looked up
+	ExternalID string
+}
+
+// Error leaves the external id out, because it is personal data.
+func (e *ExternalIDTakenError) Error() string {
+	if e.Holder == uuid.Nil {
+		return fmt.Sprintf("almanac: another user has the external id of user %s", e.UserID)
+	}
+	return fmt.Sprintf("almanac: user %s has the external id of user %s", e.Holder, e.UserID)
+}
+
+// Is makes errors.Is(err, ErrExternalIDTaken) hold.
+func (e *ExternalIDTakenError) Is(target error) bool { return target == ErrExternalIDTaken }
 
 // FieldError describes one invalid field of an input.
 type FieldError struct {

@@ -13,7 +13,9 @@ type UserRepository interface {
 	// returns the results in the order of the list. Each user is stored with all events,
 	// or not at all. A user who cannot be stored has an error in the result and does not
 	// affect the others. The error matches [ErrExists] if the id is taken, also by an
-	// earlier user of the list, or if two events have the same series (see [SeriesOf]).
+	// earlier user of the list, or if two events have the same series (see [SeriesOf]). It
+	// is an [*ExternalIDTakenError] if only the external id is taken, also by an earlier
+	// user of the list who is stored. A deleted user has no external id any more.
 	//
 	// If the call fails, it returns the results of the first users of the list, as far as
 	// they are known. It is unknown whether the other users were stored. The same call
@@ -23,13 +25,18 @@ type UserRepository interface {
 	// User returns a user, or a [*NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (User, error)
 
+	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. Nobody
+	// has the external id "".
+	UserByExternalID(ctx context.Context, externalID string) (User, error)
+
 	// EditUser changes a user and the user's open events, all or nothing. It locks the
 	// user, calls edit with the present roster, and stores the edit that the function
 	// returns. It returns an error of edit unchanged, and then stores nothing. Edit must
 	// be quick and must not use the repository. Edit is called again when the transaction
 	// has to be repeated, and when it adds an event whose used occurrence key was missing
 	// in the roster. The last result counts. The error is a [*NotFoundError] if the user
-	// does not exist, and that of [Roster.Check] if the edit cannot be stored.
+	// does not exist, an [*ExternalIDTakenError] if another user has the external id, and
+	// that of [Roster.Check] if the edit cannot be stored.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
 
 	// DeleteUser deletes a user and everything about the user, either now or when the
@@ -120,8 +127,10 @@ type BackfillRepository interface {
 
 // CreateUserResult is the result of storing one of many users.
 type CreateUserResult struct {
-	UserWithEvents       // as stored, if Err is nil
-	Err            error // matches ErrExists if the id is taken, also by an earlier user of the list
+	UserWithEvents // as stored, if Err is nil
+	// Err matches ErrExists if the id is taken, and is an *ExternalIDTakenError if the
+	// external id is taken, also by an earlier user of the list.
+	Err error
 }
 
 // UserSeries is a locked user with the user's series of one type of event.

@@ -117,15 +117,16 @@ type Runner interface {
 type Planner interface {
 	// CreateUser stores a user together with the user's first event of each registered
 	// type that has an occurrence for the user, in one transaction. The error is a
-	// [*ValidationError] if the profile is invalid, and matches [ErrExists] if the id is
-	// taken.
+	// [*ValidationError] if the profile is invalid, an [*ExternalIDTakenError] if another
+	// user has the external id, and matches [ErrExists] if the id is taken.
 	CreateUser(ctx context.Context, p Profile) (UserWithEvents, error)
 
 	// UpdateUser changes a user and replans the user's pending events, in one
 	// transaction. Events that were ever claimed keep their target; their successors
 	// follow the change. The error is a [*ValidationError] if the change is invalid, a
-	// [*NotFoundError] if the user does not exist, and an [*OptimisticLockError] if the
-	// user has another version than [ProfileChange].Version.
+	// [*NotFoundError] if the user does not exist, an [*ExternalIDTakenError] if another
+	// user has the external id, and an [*OptimisticLockError] if the user has another
+	// version than [ProfileChange].Version.
 	UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error)
 
 	// DeleteUser deletes a user together with the user's events. [DeleteOptions] says how
@@ -392,5 +393,6 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options Delete
 
 // isEmpty reports whether c changes no field. The version does not count.
 func (c ProfileChange) isEmpty() bool {
-	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil
+	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil &&
+		c.Locale == nil && c.Email == nil && c.ExternalID == nil
 }

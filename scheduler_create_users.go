@@ -49,7 +49,9 @@ type Refusal struct {
 	Position int       // the index of the profile given to CreateUsers, from 0; otherwise zero
 	UserID   uuid.UUID // zero for a profile without an id, and in Operate
 	EventID  uuid.UUID // the event that Operate could not change; otherwise zero
-	Err      error     // a *ValidationError for invalid input; otherwise an error of the handler or the repository
+	// Err is a *ValidationError for invalid input, and an *ExternalIDTakenError if another
+	// user has the external id. Otherwise it is an error of the handler or the repository.
+	Err error
 }
 
 // CreateUsersOptions are options of [BulkPlanner].CreateUsers. Zero in a field means its

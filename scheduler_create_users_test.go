@@ -107,6 +107,43 @@ func TestCreateUsersStoresValidUsers(t *testing.T) {
 	}
 }
 
+func TestCreateUsersRefusesExternalIDsThatAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, open := range onBoth {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(open(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			users := folk(8)
+			for i := range users {
+				users[i].ExternalID = []string{"a", "b", "c", "", "a", "", "d", "b"}[i]
+			}
+			_, err := scheduler.CreateUser(t.Context(), users[1])
+			require.NoError(t, err)
+			<-w.notices
+			<-w.notices
+
+			done, err := scheduler.CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
+
+			require.NoError(t, err)
+			require.Equal(t, [4]int{5, 5, 1, 2}, [4]int{done.Created, done.Events, done.Existing, len(done.Refused)})
+			for i, position := range []int{4, 7} {
+				var taken *almanac.ExternalIDTakenError
+				require.Equal(t, position, done.Refused[i].Position)
+				require.ErrorAs(t, done.Refused[i].Err, &taken)
+				require.Equal(t, almanac.ExternalIDTakenError{
+					UserID: users[position].ID, Holder: users[i].ID, ExternalID: users[position].ExternalID,
+				}, *taken)
+			}
+			require.Len(t, w.notices, 10)
+			again, err := scheduler.CreateUsers(t.Context(), each(users), almanac.CreateUsersOptions{})
+			require.NoError(t, err)
+			require.Equal(t, 6, again.Existing)
+			require.Len(t, again.Refused, 2)
+		})
+	}
+}
+
 func TestCreateUsersRefusesUsersThatAHandlerCannotPlan(t *testing.T) {
 	t.Parallel()
 	w := openOn(almanactest.NewRepository(nil))

@@ -29,16 +29,26 @@ CREATE TABLE :"schema".users (
     updated_at    timestamptz  NOT NULL DEFAULT now(),
     -- The digest of the request that created the user, if that request may be repeated.
     creation_digest varchar(64),
+    locale        varchar(100),                       -- a language tag (BCP 47) in canonical form
+    email         varchar(254),                       -- an address as it was given; several users may have the same
+    external_id   varchar(200) COLLATE "C",           -- the host's own id of the user, compared byte by byte
     CONSTRAINT users_pkey PRIMARY KEY (id),
     CONSTRAINT users_first_name_check CHECK (length(first_name) > 0),
     CONSTRAINT users_last_name_check CHECK (length(last_name) > 0),
     CONSTRAINT users_date_of_birth_check CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31'),
     CONSTRAINT users_timezone_check CHECK (length(timezone) > 0),
-    CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object')
+    CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object'),
+    CONSTRAINT users_locale_check CHECK (length(locale) > 0),
+    CONSTRAINT users_email_check CHECK (length(email) > 0),
+    CONSTRAINT users_external_id_check CHECK (length(external_id) > 0)
 );
 
 -- Finds the few users who are deleted and not yet removed.
 CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
+
+-- No two users have the same external id. Users without one have no entry. A deleted user has none either, so the id is free as soon
+-- as the user is deleted.
+CREATE UNIQUE INDEX users_external_id ON :"schema".users (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
 
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
 -- the columns that this changes, so the new version of the row stays on its page.
@@ -610,6 +620,7 @@ COMMENT ON COLUMN :"schema".queue.delayed_from IS 'The target of an event that i
 COMMENT ON INDEX :"schema".migrations_pkey IS 'Each migration once';
 COMMENT ON INDEX :"schema".users_pkey IS 'One user';
 COMMENT ON INDEX :"schema".users_deleted IS 'The few users who are deleted and not yet removed';
+COMMENT ON INDEX :"schema".users_external_id IS 'The user who has an external id';
 COMMENT ON INDEX :"schema".series_pkey IS 'One series';
 COMMENT ON INDEX :"schema".series_name_key IS 'One series of a user, and all series of a user';
 COMMENT ON INDEX :"schema".series_open IS 'The open series of a user, however many have ended';
@@ -658,4 +669,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (10, '0010_key_holders'),
     (11, '0011_outbox'),
     (12, '0012_by_time'),
-    (13, '0013_series');
+    (13, '0013_series'),
+    (14, '0014_contacts');

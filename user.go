@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/mail"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/language"
 
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/excerpt"
@@ -53,6 +55,11 @@ type User struct {
 	DateOfBirth DateOfBirth
 	Timezone    calendar.Timezone
 	Attributes  json.RawMessage // a JSON object of facts that handlers need, such as a hire date
+	Locale      string          // a language tag of BCP 47 in canonical form, such as "pt-BR"; "" means none
+	Email       string          // an e-mail address, as it was given; "" means none
+	// ExternalID is the host's own id of the user. No two users have the same one. The
+	// default is "", none.
+	ExternalID string
 	// CreationDigest is the CreationDigest of the profile that created the user. It never
 	// changes.
 	CreationDigest string
@@ -69,6 +76,20 @@ type Profile struct {
 	DateOfBirth string          // YYYY-MM-DD
 	Timezone    string          // an IANA name
 	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
+	// Locale is a language tag of BCP 47, at most 100 bytes, with known subtags. It is
+	// stored in canonical form: "EN_us" as "en-US", and "iw" as "he". The default is "",
+	// no locale.
+	Locale string
+	// Email is a bare address as of RFC 5322, at most 254 bytes: no display name, no
+	// comment. It may have characters beyond ASCII (RFC 6532). It is stored as given,
+	// and need not be unique. The default is "", no address.
+	Email string
+	// ExternalID is the host's own id of the user, a number or a text: 1 to 200 bytes of
+	// printable characters, without a space at an end. It is compared byte by byte. No two
+	// users have the same external id; the error for the second is an
+	// [*ExternalIDTakenError]. [UserRepository].UserByExternalID finds the user. The
+	// default is "", no external id.
+	ExternalID string
 	// CreationDigest is a digest of the request that creates the user, at most 64 bytes
 	// of printable ASCII. The default is "", no digest. It is stored with the user and
 	// never changes. So after [ErrExists] a program can tell a repeated request from a
@@ -91,12 +112,19 @@ type ProfileChange struct {
 	// patch (RFC 7396), in which null removes a member. It is applied to the stored
 	// attributes, so two concurrent changes of different members both take effect.
 	Merge json.RawMessage
+	// A pointer to "" removes the locale, the address or the external id.
+	Locale     *string
+	Email      *string
+	ExternalID *string
 }
 
 const (
 	maxNameLength      = 100
 	maxAttributesBytes = 64 << 10
 	maxCreationDigest  = 64
+	maxLocale          = 100
+	maxEmail           = 254 // RFC 5321, erratum 1690
+	maxExternalID      = 200
 )
 
 // NewUser returns the user of a valid profile, created at now. The date of birth may be
@@ -114,7 +142,10 @@ func NewUser(p Profile, now time.Time) (User, error) {
 		}
 		u.ID = id
 	}
-	return u.with(ProfileChange{0, &p.FirstName, &p.LastName, &p.DateOfBirth, &p.Timezone, p.Attributes, nil}, now)
+	return u.with(ProfileChange{
+		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Timezone: &p.Timezone, Attributes: p.Attributes,
+		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID,
+	}, now)
 }
 
 // Edit returns u with the change applied at now, and with its version raised by one. It
@@ -172,6 +203,7 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 		err := &InvalidDateOfBirthError{Value: u.DateOfBirth.String(), Reason: "is in the future", Future: true}
 		refuse("dateOfBirth", err.Reason, err)
 	}
+	u.withOptional(c, refuse)
 	if c.Attributes != nil {
 		u.Attributes = bytes.Clone(c.Attributes)
 	}
@@ -194,6 +226,27 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 		return User{}, &bad
 	}
 	return u, nil
+}
+
+// withOptional applies the changes of fields that a user need not have.
+func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, err error)) {
+	if c.Locale != nil {
+		var problem string
+		if u.Locale, problem = canonicalLocale(*c.Locale); problem != "" {
+			refuse("locale", problem, nil)
+		}
+	}
+	if c.Email != nil {
+		if u.Email = *c.Email; u.Email != "" && !bareAddress(u.Email) {
+			refuse("email", fmt.Sprintf("is not a bare e-mail address of at most %d bytes", maxEmail), nil)
+		}
+	}
+	if c.ExternalID != nil {
+		u.ExternalID = *c.ExternalID
+		if problem := externalIDProblem(u.ExternalID); problem != "" {
+			refuse("externalId", problem, nil)
+		}
+	}
 }
 
 // latestBirth returns the present date in the user's zone. If the zone is invalid, it
@@ -226,6 +279,56 @@ func problemOf(err error) string {
 // printable reports whether s is at most n bytes of ASCII without control characters.
 func printable(s string, n int) bool {
 	return len(s) <= n && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// canonicalLocale returns the canonical form of a language tag, or what is wrong with it.
+// It returns "" for "".
+func canonicalLocale(s string) (canonical, problem string) {
+	if s == "" {
+		return "", ""
+	}
+	if len(s) > maxLocale {
+		return "", fmt.Sprintf("is longer than %d bytes", maxLocale)
+	}
+	tag, err := language.Parse(s)
+	var unknown language.ValueError
+	switch {
+	case errors.As(err, &unknown):
+		return "", "has an unknown subtag"
+	case err != nil:
+		return "", "is not a language tag (BCP 47)"
+	}
+	if canonical = tag.String(); len(canonical) > maxLocale { // a replacement can be longer
+		return "", fmt.Sprintf("is longer than %d bytes", maxLocale)
+	}
+	return canonical, ""
+}
+
+// bareAddress reports whether s is an e-mail address and nothing else.
+func bareAddress(s string) bool {
+	if len(s) > maxEmail || strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r > '~' && unicode.IsSpace(r) }) {
+		return false
+	}
+	parsed, err := mail.ParseAddress(s)
+	if err != nil || parsed.Name != "" {
+		return false
+	}
+	return (&mail.Address{Address: parsed.Address}).String() == "<"+s+">"
+}
+
+// externalIDProblem returns what is wrong with an external id, or "". It returns "" for "".
+func externalIDProblem(id string) string {
+	switch {
+	case len(id) > maxExternalID:
+		return fmt.Sprintf("is longer than %d bytes", maxExternalID)
+	case !utf8.ValidString(id):
+		return "is not valid UTF-8"
+	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "contains characters that cannot be printed"
+	case strings.Trim(id, " ") != id:
+		return "begins or ends with a space"
+	}
+	return ""
 }
 
 // nameProblem returns what is wrong with a name, or "".

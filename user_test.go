@@ -204,6 +204,184 @@ func TestNewUserChecksAttributes(t *testing.T) {
 	}
 }
 
+func TestNewUserChecksTheLocale(t *testing.T) {
+	t.Parallel()
+
+	const unknown, malformed = "has an unknown subtag", "is not a language tag (BCP 47)"
+	tests := map[string]struct{ given, canonical, problem string }{
+		"none":                       {"", "", ""},
+		"a language":                 {"pt", "pt", ""},
+		"a region":                   {"pt-BR", "pt-BR", ""},
+		"in other cases":             {"EN-us", "en-US", ""},
+		"with an underscore":         {"zh_hant_tw", "zh-Hant-TW", ""},
+		"a script that is the usual": {"en-Latn", "en-Latn", ""},
+		"a deprecated language":      {"iw", "he", ""},
+		"a language of old":          {"i-klingon", "tlh", ""},
+		"Serbo-Croatian":             {"sh", "sr-Latn", ""},
+		"an extension":               {"de-DE-u-co-phonebk", "de-DE-u-co-phonebk", ""},
+		"a variant":                  {"sl-rozaj", "sl-rozaj", ""},
+		"a continent":                {"es-419", "es-419", ""},
+		"private":                    {"x-Elvish", "x-elvish", ""},
+		"none that is known":         {"und", "und", ""},
+		"a hundred bytes":            {"en-x-" + strings.Repeat("abcdefg-", 11) + "abcdefg", "en-x-" + strings.Repeat("abcdefg-", 11) + "abcdefg", ""},
+		"longer":                     {"en-x-" + strings.Repeat("abcdefg-", 12) + "a", "", "is longer than 100 bytes"},
+		"longer in canonical form":   {"sh-x-" + strings.Repeat("abcdefg-", 11) + "abcdefg", "", "is longer than 100 bytes"},
+		"an unknown language":        {"xx", "", unknown},
+		"an unknown region":          {"en-QB", "", unknown},
+		"of POSIX":                   {"en_US.UTF-8", "", malformed},
+		"a name":                     {"English", "", malformed},
+		"a list":                     {"en,de", "", malformed},
+		"blank":                      {" ", "", malformed},
+		"with a blank":               {"en ", "", malformed},
+		"a NUL":                      {"en\x00", "", malformed},
+		"not UTF-8":                  {"\xff", "", malformed},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := adasProfile()
+			p.Locale = tt.given
+
+			u, err := almanac.NewUser(p, instant(t, "2026-01-01T00:00:00Z"))
+
+			if tt.problem != "" {
+				if got, want := complaints(t, err), []string{"locale " + tt.problem}; !slices.Equal(got, want) {
+					t.Errorf("locale %q: %q, want %q", tt.given, got, want)
+				}
+				return
+			}
+			if err != nil || u.Locale != tt.canonical {
+				t.Errorf("locale %q: %q, %v; want %q", tt.given, u.Locale, err, tt.canonical)
+			}
+			if again, err := u.Edit(almanac.ProfileChange{Locale: &u.Locale}, instant(t, "2026-01-02T00:00:00Z")); err != nil || again.Locale != u.Locale {
+				t.Errorf("locale %q again: %q, %v; want it unchanged", u.Locale, again.Locale, err)
+			}
+		})
+	}
+}
+
+func TestNewUserChecksTheEmail(t *testing.T) {
+	t.Parallel()
+
+	long := func(n int) string {
+		return strings.Repeat("a", 64) + "@" + strings.Repeat("b", n-65-len(".example")) + ".example"
+	}
+	for email, ok := range map[string]bool{
+		"":                                   true,
+		"ada@example.com":                    true,
+		"Ada.Lovelace+mail@Example.COM":      true,
+		"ada@localhost":                      true,
+		"gráce@bücher.example":               true, // SMTPUTF8
+		"用户@例子.广告":                           true,
+		`"ada lovelace"@example.com`:         true,
+		"ada@[192.0.2.1]":                    true,
+		long(254):                            true,
+		long(255):                            false,
+		"ada":                                false,
+		"ada@":                               false,
+		"@example.com":                       false,
+		"ada@@example.com":                   false,
+		"ada@example.com, grace@example.com": false,
+		"Ada <ada@example.com>":              false,
+		"<ada@example.com>":                  false,
+		"ada@example.com (Ada)":              false,
+		"friends:ada@example.com;":           false,
+		" ada@example.com":                   false,
+		"ada@example.com\n":                  false,
+		"ada@example.com\r\nBcc: all@x.org":  false,
+		"\"a\nb\"@example.com":               false,
+		"a b@example.com":                    false,
+		"ada\u00a0b@example.com":             false,
+		"ada\u202e@example.com":              false,
+		"ada\u0085@example.com":              false,
+		"ada\x00@example.com":                false,
+		"ada\xff@example.com":                false,
+		"ada@exam\xffple.com":                false,
+		"ada..b@example.com":                 false,
+	} {
+		t.Run(email, func(t *testing.T) {
+			t.Parallel()
+			p := adasProfile()
+			p.Email = email
+
+			u, err := almanac.NewUser(p, instant(t, "2026-01-01T00:00:00Z"))
+
+			if want := []string{"email is not a bare e-mail address of at most 254 bytes"}; !ok && !slices.Equal(complaints(t, err), want) {
+				t.Errorf("e-mail %q: %v, want it refused", email, err)
+			}
+			if ok && (err != nil || u.Email != email) {
+				t.Errorf("e-mail %q: %q, %v; want it as given", email, u.Email, err)
+			}
+		})
+	}
+}
+
+func TestNewUserChecksTheExternalID(t *testing.T) {
+	t.Parallel()
+
+	const control, space = "contains characters that cannot be printed", "begins or ends with a space"
+	for id, problem := range map[string]string{
+		"":                             "",
+		"42":                           "",
+		"0042":                         "",
+		"tenant 7/№ ä":                 "",
+		strings.Repeat("x", 200):       "",
+		strings.Repeat("ä", 100):       "",
+		strings.Repeat("x", 201):       "is longer than 200 bytes",
+		strings.Repeat("ä", 100) + "x": "is longer than 200 bytes",
+		" ":                            space,
+		" 42":                          space,
+		"42 ":                          space,
+		"4\n2":                         control,
+		"4\x002":                       control,
+		"4\u200b2":                     control,
+		"4\u202e2":                     control,
+		"4\u00a02":                     control,
+		"4\xff2":                       "is not valid UTF-8",
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			p := adasProfile()
+			p.ExternalID = id
+
+			u, err := almanac.NewUser(p, instant(t, "2026-01-01T00:00:00Z"))
+
+			if problem == "" && (err != nil || u.ExternalID != id) {
+				t.Errorf("external id %q: %q, %v; want it as given", id, u.ExternalID, err)
+			}
+			if want := []string{"externalId " + problem}; problem != "" && !slices.Equal(complaints(t, err), want) {
+				t.Errorf("external id %q: %v, want %q", id, err, want)
+			}
+		})
+	}
+}
+
+func TestEditChangesAndRemovesOptionalFields(t *testing.T) {
+	t.Parallel()
+	p, now := adasProfile(), instant(t, "2026-01-02T00:00:00Z")
+	p.Locale, p.Email, p.ExternalID = "en-GB", "ada@example.com", "42"
+	u := user(t, p, "2026-01-01T00:00:00Z")
+	fields := func(u almanac.User) []string { return []string{u.Locale, u.Email, u.ExternalID} }
+	none, name, locale, email, external, bad := "", "Augusta", "FR-ca", "a@b.example", "43", "\x00"
+
+	for what, tt := range map[string]struct {
+		change almanac.ProfileChange
+		want   []string
+	}{
+		"nil leaves unchanged": {almanac.ProfileChange{FirstName: &name}, fields(u)},
+		"each is changed":      {almanac.ProfileChange{Locale: &locale, Email: &email, ExternalID: &external}, []string{"fr-CA", email, external}},
+		"each is removed":      {almanac.ProfileChange{Locale: &none, Email: &none, ExternalID: &none}, []string{"", "", ""}},
+	} {
+		if edited, err := u.Edit(tt.change, now); err != nil || !slices.Equal(fields(edited), tt.want) || edited.Version != 2 {
+			t.Errorf("%s: %q, %v; want %q", what, fields(edited), err, tt.want)
+		}
+	}
+	_, err := u.Edit(almanac.ProfileChange{Locale: &bad, Email: &bad, ExternalID: &bad}, now)
+	if got := complaints(t, err); len(got) != 3 {
+		t.Errorf("complaints %q, want one for each field", got)
+	}
+}
+
 func TestNewUserNamesEveryInvalidField(t *testing.T) {
 	t.Parallel()
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -81,6 +82,74 @@ var bulkCases = map[string]func(*kit){
 				k.same("user", stored[i].User.ID, p.User.ID)
 				k.same("event", stored[i].Events[0].ID, p.Events[0].ID)
 			}
+		}
+	},
+	"CreateUsers/refuses external ids that are taken": func(k *kit) {
+		holder, _, err := k.create(User(WithExternalID("taken")))
+		k.ok(err)
+		with := func(options ...UserOption) almanac.UserWithEvents { return k.withEvents(User(options...)) }
+		people := []almanac.UserWithEvents{
+			with(WithExternalID("a")),
+			with(WithExternalID("taken")),                        // by a stored user
+			with(WithExternalID("a")),                            // by the first of the list
+			with(WithUserID(holder.ID), WithExternalID("b")),     // is not stored for its id
+			with(WithExternalID("b")),                            // so that this one is
+			with(WithUserID(holder.ID), WithExternalID("taken")), // the same user again
+			with(),
+			with(WithExternalID("a")),
+		}
+		stored, err := k.r.CreateUsers(k.Context(), people)
+		k.ok(err)
+		for i, p := range people {
+			switch i {
+			case 1:
+				k.taken(stored[i].Err, holder.ID, p.User.ID)
+			case 2, 7:
+				k.taken(stored[i].Err, people[0].User.ID, p.User.ID)
+			case 3, 5:
+				k.is(stored[i].Err, almanac.ErrExists)
+				continue
+			default:
+				k.ok(stored[i].Err)
+				k.same("user", stored[i].User.ID, p.User.ID)
+				k.same("events", k.openOf(p.User.ID), 1)
+				continue
+			}
+			_, err := k.r.User(k.Context(), p.User.ID)
+			k.gone(err)
+			k.same("events of a refused user", k.openOf(p.User.ID), 0)
+		}
+	},
+	"CreateUsers/gives an external id to one of several calls": func(k *kit) {
+		const n = 20
+		var racing sync.WaitGroup
+		var stored [4][]almanac.CreateUserResult
+		for i := range stored {
+			racing.Go(func() {
+				var mine []almanac.UserWithEvents
+				for id := range n {
+					mine = append(mine, k.withEvents(User(WithExternalID(strconv.Itoa(id)))))
+				}
+				if i%2 == 1 {
+					slices.Reverse(mine)
+				}
+				var err error
+				if stored[i], err = k.r.CreateUsers(k.Context(), mine); err != nil {
+					k.Errorf("create: %v", err)
+				}
+			})
+		}
+		racing.Wait()
+		created := make(map[string]int)
+		for _, one := range slices.Concat(stored[:]...) {
+			if one.Err == nil {
+				created[one.User.ExternalID]++
+			} else if !errors.Is(one.Err, almanac.ErrExternalIDTaken) && !errors.Is(one.Err, almanac.ErrLocked) {
+				k.Errorf("refused: %v", one.Err)
+			}
+		}
+		for id := range n {
+			k.same("times created", created[strconv.Itoa(id)], 1)
 		}
 	},
 	"CreateUsers/gives a used key its long form": func(k *kit) {

@@ -117,7 +117,7 @@ var fieldCases = map[string]func(*kit){
 		k.same("event of a deleted user", got, ended)
 	},
 	"Fields/of a user": func(k *kit) {
-		given, other, edited := fullUser(1), fullUser(1), fullUser(2)
+		given, other, edited := fullUser(1), fullUser(3), fullUser(2)
 		u, _, err := k.create(given, full(k.now, given, 1))
 		k.ok(err)
 		k.keptUser(u, given)
@@ -127,6 +127,8 @@ var fieldCases = map[string]func(*kit){
 		edited.ID, edited.Version, edited.CreationDigest = u.ID, 2, u.CreationDigest
 		u = *k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{User: &edited}, nil }).User
 		k.keptUser(u, edited)
+		_, err = k.r.UserByExternalID(k.Context(), given.ExternalID)
+		k.gone(err)
 		claim, err := k.r.Claim(k.Context(), request(1))
 		k.ok(err)
 		k.same("user of a claim", claim.Users[u.ID], u)
@@ -163,7 +165,8 @@ func scheduled(e almanac.Event) almanac.Event {
 // fullUser returns a user with distinct values.
 func fullUser(n int) almanac.User {
 	u := User(Named("Grace "+strconv.Itoa(n), "Hopper "+strconv.Itoa(n)), BornOn("1906-12-0"+strconv.Itoa(n)),
-		LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), WithAttributes(`{"n": `+strconv.Itoa(n)+`}`))
+		LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), WithAttributes(`{"n": `+strconv.Itoa(n)+`}`),
+		WithLocale([]string{"pt-BR", "zh-Hant-TW"}[n%2]), WithEmail("gráce."+strconv.Itoa(n)+"@bücher.example"), WithExternalID("№ "+strconv.Itoa(n)))
 	u.CreationDigest = "digest " + strconv.Itoa(n)
 	return u
 }
@@ -258,6 +261,9 @@ func (k *kit) keptUser(got, given almanac.User) {
 	read, err := k.r.User(k.Context(), got.ID)
 	k.ok(err)
 	k.same("user, read", read, got)
+	read, err = k.r.UserByExternalID(k.Context(), got.ExternalID)
+	k.ok(err)
+	k.same("user, by external id", read, got)
 	k.apply(got.ID, func(r almanac.Roster) (almanac.Edit, error) {
 		k.same("user of a roster", r.User, got)
 		return almanac.Edit{}, nil

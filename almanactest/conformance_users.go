@@ -108,6 +108,78 @@ var userCases = map[string]func(*kit){
 		third := born()
 		k.same("key of the third", third.IdempotencyKey.String(), "event-"+strings.ReplaceAll(third.ID.String(), "-", ""))
 	},
+	"CreateUser/stores a user without optional fields": func(k *kit) {
+		u, _, err := k.create(User())
+		k.ok(err)
+		again, err := k.r.User(k.Context(), u.ID)
+		k.ok(err)
+		k.same("optional fields", []string{again.Locale, again.Email, again.ExternalID}, []string{"", "", ""})
+		_, _, err = k.create(User()) // nor is "" an external id that is taken
+		k.ok(err)
+		_, err = k.r.UserByExternalID(k.Context(), "")
+		k.gone(err)
+	},
+	"CreateUser/refuses an external id that is taken": func(k *kit) {
+		first, _, err := k.create(User(WithExternalID("42"), WithEmail("ada@example.com")))
+		k.ok(err)
+		second := User(WithExternalID("42"), WithEmail("ada@example.com"))
+		_, _, err = k.create(second, Event(k.now, For(second)))
+		k.taken(err, first.ID, second.ID)
+		_, err = k.r.User(k.Context(), second.ID)
+		k.gone(err)
+		k.same("events", k.openOf(second.ID), 0)
+		k.is(k.second(k.create(User(WithUserID(first.ID), WithExternalID("42")))), almanac.ErrExists)
+		_, _, err = k.create(User(WithExternalID("042"), WithEmail("ada@example.com"))) // compared as text, and addresses not at all
+		k.ok(err)
+	},
+	"DeleteUser/frees the external id at once": func(k *kit) {
+		u := User(WithExternalID("42"))
+		_, _, err := k.create(u, Event(k.now, For(u)))
+		k.ok(err)
+		k.claim(1) // so that the user is hidden and not yet removed
+		for range 2 {
+			holder, err := k.r.UserByExternalID(k.Context(), "42")
+			k.ok(err)
+			_, err = k.r.DeleteUser(k.Context(), holder.ID, almanac.DeleteOptions{})
+			k.ok(err)
+			_, err = k.r.UserByExternalID(k.Context(), "42")
+			k.gone(err)
+			_, _, err = k.create(User(WithExternalID("42")))
+			k.ok(err)
+		}
+	},
+	"EditUser/refuses an external id that is taken": func(k *kit) {
+		first, _, err := k.create(User(WithExternalID("1")))
+		k.ok(err)
+		u := User(WithExternalID("2"))
+		second, _, err := k.create(u, Event(k.now, For(u)))
+		k.ok(err)
+		edit := func(id uuid.UUID, external string) error {
+			_, err := k.r.EditUser(k.Context(), id, func(r almanac.Roster) (almanac.Edit, error) {
+				edited, err := r.User.Edit(almanac.ProfileChange{ExternalID: &external}, r.Now)
+				return almanac.Edit{User: &edited, Removed: r.Pending}, err
+			})
+			return err
+		}
+		k.taken(edit(second.ID, "1"), first.ID, second.ID)
+		again, err := k.r.UserByExternalID(k.Context(), "2")
+		k.ok(err)
+		k.same("user", again, second)
+		k.same("events", k.openOf(second.ID), 1)
+		k.ok(edit(second.ID, "2"))
+		k.ok(edit(first.ID, ""))
+		k.ok(edit(second.ID, "1"))
+		again, err = k.r.UserByExternalID(k.Context(), "1")
+		k.ok(err)
+		k.same("user who has it now", again.ID, second.ID)
+	},
+	"UserByExternalID/reports a missing user": func(k *kit) {
+		_, err := k.r.UserByExternalID(k.Context(), "42")
+		var missing *almanac.NotFoundError
+		if !errors.As(err, &missing) || missing.ExternalID != "42" || missing.ID != uuid.Nil || missing.Kind != "user" {
+			k.Errorf("error = %v, want a *NotFoundError of external id 42", err)
+		}
+	},
 	"User/reports a missing user": func(k *kit) {
 		id := uuid.New()
 		_, err := k.r.User(k.Context(), id)
@@ -176,3 +248,17 @@ var userCases = map[string]func(*kit){
 		k.same("reason", released[0].FailureReason, almanac.ReasonUserDeleted)
 	},
 }
+
+// taken fails the case unless err says that holder has the external id of another user.
+func (k *kit) taken(err error, holder, refused uuid.UUID) {
+	k.Helper()
+	k.is(err, almanac.ErrExternalIDTaken)
+	k.same("as one who exists", errors.Is(err, almanac.ErrExists), false)
+	var taken *almanac.ExternalIDTakenError
+	if !errors.As(err, &taken) || taken.Holder != holder || taken.UserID != refused || taken.ExternalID == "" {
+		k.Errorf("error = %#v, want one that user %s has the external id of user %s", err, holder, refused)
+	}
+}
+
+// second returns the error of [kit.create].
+func (k *kit) second(_ almanac.User, _ []almanac.Event, err error) error { return err }

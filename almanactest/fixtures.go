@@ -34,6 +34,21 @@ func WithAttributes(object string) UserOption {
 	return func(p *almanac.Profile) { p.Attributes = json.RawMessage(object) }
 }
 
+// WithLocale sets the locale, as a language tag of BCP 47.
+func WithLocale(tag string) UserOption {
+	return func(p *almanac.Profile) { p.Locale = tag }
+}
+
+// WithEmail sets the e-mail address.
+func WithEmail(address string) UserOption {
+	return func(p *almanac.Profile) { p.Email = address }
+}
+
+// WithExternalID sets the external id, which no other user may have.
+func WithExternalID(id string) UserOption {
+	return func(p *almanac.Profile) { p.ExternalID = id }
+}
+
 // WithUserID sets the id. The zero id is replaced by a new one.
 func WithUserID(id uuid.UUID) UserOption {
 	return func(p *almanac.Profile) { p.ID = id }

@@ -19,6 +19,7 @@ func (r *Repository) createUser(ctx context.Context, u almanac.User, events []al
 		if _, taken := r.users[u.ID]; taken {
 			return fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID)
 		}
+		taken := r.externalIDTaken(u)
 		u.CreatedAt, u.UpdatedAt, u.Version = now, now, 1
 		stored = r.putUser(u)
 		for _, e := range events {
@@ -31,7 +32,7 @@ func (r *Repository) createUser(ctx context.Context, u almanac.User, events []al
 			}
 			created = append(created, e)
 		}
-		return nil
+		return taken
 	})
 	if err != nil {
 		return almanac.User{}, nil, err
@@ -53,6 +54,40 @@ func (r *Repository) User(ctx context.Context, id uuid.UUID) (u almanac.User, er
 		return err
 	})
 	return u, err
+}
+
+// UserByExternalID returns the user with an external id.
+func (r *Repository) UserByExternalID(ctx context.Context, externalID string) (u almanac.User, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		id, ok := r.holder(externalID)
+		if !ok {
+			return &almanac.NotFoundError{Kind: "user", ExternalID: externalID}
+		}
+		u, err = r.visible(id)
+		return err
+	})
+	return u, err
+}
+
+// holder returns who has an external id. A deleted user has none any more.
+func (s *state) holder(externalID string) (id uuid.UUID, ok bool) {
+	if externalID == "" {
+		return uuid.Nil, false
+	}
+	for id, u := range s.users {
+		if u.ExternalID == externalID && !u.deleted {
+			return id, true
+		}
+	}
+	return uuid.Nil, false
+}
+
+// externalIDTaken returns an error if another user has the user's external id.
+func (s *state) externalIDTaken(u almanac.User) error {
+	if id, ok := s.holder(u.ExternalID); ok && id != u.ID {
+		return &almanac.ExternalIDTakenError{UserID: u.ID, Holder: id, ExternalID: u.ExternalID}
+	}
+	return nil
 }
 
 // EditUser edits a user and their open events.
@@ -135,6 +170,9 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 		was, ok := s.users[u.ID]
 		if !ok || was.Version != u.Version-1 {
 			return stored, fmt.Errorf("almanactest: user %s is not at version %d", u.ID, u.Version-1)
+		}
+		if err := s.externalIDTaken(u); err != nil {
+			return stored, err
 		}
 		u.CreatedAt, u.UpdatedAt = was.CreatedAt, now
 		u = s.putUser(u)

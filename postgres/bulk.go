@@ -18,7 +18,9 @@ import (
 // CreateUsers stores users with their first events, in one transaction, with one statement for
 // all users and one for all events. It stores each half of the list separately, and again the
 // halves of a half, in these cases: the database refuses a row, a statement takes longer than the
-// database allows, or a statement waits for another transaction that stores one of the users.
+// database allows, or a statement waits for another transaction that stores one of the users. It
+// stores a user whose external id an earlier user of the list has in a later transaction, so that
+// the earlier user gets it.
 func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	switch len(users) {
 	case 0:
@@ -30,6 +32,14 @@ func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents)
 }
 
 func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	if n := distinctExternalIDs(users); n < len(users) {
+		first, err := s.createMany(ctx, users[:n])
+		if err != nil {
+			return first, err
+		}
+		rest, err := s.createMany(ctx, users[n:])
+		return append(first, rest...), err
+	}
 	stored, err := s.createTogether(ctx, users)
 	switch {
 	case len(users) > 1 && (refused(err) || stateOf(err) == queryCanceled || errors.Is(err, almanac.ErrLocked)):
@@ -43,8 +53,8 @@ func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) 
 }
 
 // createOne stores a user with the first events in one round trip of a transaction. It waits as
-// long as an edit does for another transaction that stores the same user. When the id is taken,
-// the transaction is rolled back, because it has stored the events already.
+// long as an edit does for another transaction that stores the same user. When the id or the
+// external id is taken, the transaction is rolled back, because it may have stored the events.
 func (s *Store) createOne(ctx context.Context, p almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	if repeatsSeries(p) {
 		results, _ := resultsOf([]almanac.UserWithEvents{p}, nil)
@@ -57,6 +67,13 @@ func (s *Store) createOne(ctx context.Context, p almanac.UserWithEvents) ([]alma
 		}
 		return s.hint(ctx, tx, results[0].Events)
 	})
+	if errors.Is(err, almanac.ErrExists) && p.User.ExternalID != "" {
+		results := []almanac.CreateUserResult{{Err: err}}
+		err = s.do(ctx, "create user", func(ctx context.Context, db DB) error {
+			return s.explain(ctx, db, []almanac.UserWithEvents{p}, results)
+		})
+		return results, err
+	}
 	if refused(err) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrLocked) {
 		return []almanac.CreateUserResult{{Err: err}}, nil
 	}
@@ -64,7 +81,7 @@ func (s *Store) createOne(ctx context.Context, p almanac.UserWithEvents) ([]alma
 }
 
 // insertOne stores a user and the user's first events. The error matches [almanac.ErrExists] when
-// the id is taken.
+// the id or the external id is taken.
 func (s *Store) insertOne(ctx context.Context, tx pgx.Tx, keys keys, p almanac.UserWithEvents) (results []almanac.CreateUserResult, err error) {
 	list := []almanac.UserWithEvents{p}
 	events, err := keys.choose(ctx, tx, p.Events)
@@ -114,13 +131,16 @@ func (s *Store) createTogether(ctx context.Context, list []almanac.UserWithEvent
 		}
 		created, err := s.insertUsers(ctx, tx, slices.DeleteFunc(slices.Clone(list), repeatsSeries))
 		if stateOf(err) == lockNotAvailable {
-			return asIs(fmt.Errorf("%w: a user of the same id", almanac.ErrLocked))
+			return asIs(fmt.Errorf("%w: a user of the same id or external id", almanac.ErrLocked))
 		}
 		if err != nil {
 			return err
 		}
 		var pending []almanac.Event
 		results, pending = resultsOf(list, created)
+		if err := s.explain(ctx, tx, list, results); err != nil {
+			return err
+		}
 		stored, err := s.insertFirst(ctx, tx, keys, pending)
 		if err != nil {
 			return err
@@ -153,7 +173,7 @@ func byID(rows []made) map[uuid.UUID]made {
 	return result
 }
 
-// insertUsers stores the users whose ids are free, and returns them by their ids.
+// insertUsers stores the users whose ids and external ids are free, and returns them by their ids.
 func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, users []almanac.UserWithEvents) (map[uuid.UUID]made, error) {
 	return s.insertRows(ctx, tx, s.statements.InsertUsers, newUserArgs(users))
 }
@@ -168,6 +188,9 @@ func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
 		"dates_of_birth": column(users, func(p entry) time.Time { return dateArg(p.User.DateOfBirth.Date()) }),
 		"timezones":      column(users, func(p entry) string { return p.User.Timezone.String() }),
 		"attributes":     column(users, func(p entry) string { return string(p.User.Attributes) }),
+		"locales":        column(users, func(p entry) string { return p.User.Locale }),
+		"emails":         column(users, func(p entry) string { return p.User.Email }),
+		"external_ids":   column(users, func(p entry) string { return p.User.ExternalID }),
 
 		"creation_digests": column(users, func(p entry) string { return p.User.CreationDigest }),
 	}

@@ -16,9 +16,7 @@ import (
 // beforeCancelled takes a database down to the version before CANCELLED was a status.
 func beforeCancelled(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	for found, _ := versionOf(t, pool); found > 8; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
-	}
+	downTo(t, pool, 8)
 }
 
 // numbered is the id of an event of these tests, in order of creation.
@@ -153,9 +151,7 @@ func TestCancelledEventsSurviveMigratingDownAndUp(t *testing.T) {
 			'later,earlier,feb28,clamp', 'k', '{}', 1, 'after all', 'HTTP 503', 2, 2, 0, 6, now(), now());
 		INSERT INTO almanac.unplanned VALUES (1, '5f3b1c9e-0000-4000-8000-000000000001', 'BIRTHDAY', '2026')`)
 	require.NoError(t, err)
-	for found, _ := versionOf(t, pool); found > 9; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
-	}
+	downTo(t, pool, 9)
 	var loss *postgres.DataLossError
 	require.ErrorAs(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}), &loss)
 	require.Equal(t, []string{"unplanned"}, loss.Tables)

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func TestAnImmediateDeletionErasesTheUser(t *testing.T) {
 		},
 	} {
 		p := ada
-		p.LastName = "Byron, who is " + name
+		p.LastName, p.ExternalID, p.Email = "Byron, who is "+name, "id "+name, strings.ReplaceAll(name, " ", ".")+"@byron.example"
 		e := overdueFor(t, store, p)
 		held := hold(e)
 		for _, text := range []string{e.UserID.String(), p.LastName} {
@@ -80,7 +81,7 @@ func TestAnImmediateDeletionErasesTheUser(t *testing.T) {
 		_, err := scheduler.DeleteUser(t.Context(), e.UserID, atOnce)
 		require.NoError(t, err)
 
-		for _, text := range []string{e.UserID.String(), p.LastName, e.IdempotencyKey.String()} {
+		for _, text := range []string{e.UserID.String(), p.LastName, p.ExternalID, p.Email, e.IdempotencyKey.String()} {
 			require.Empty(t, mentions(t, pool, text), name)
 		}
 		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: held, Outcome: almanac.Delivered(held.UpdatedAt), Next: nextBirthday}})

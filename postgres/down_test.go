@@ -115,6 +115,14 @@ func first(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
+// downTo takes a database down to a version, whatever is lost.
+func downTo(t *testing.T, pool *pgxpool.Pool, version int) {
+	t.Helper()
+	for found, _ := versionOf(t, pool); found > version; found-- {
+		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
+	}
+}
+
 const somebody = `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
 	VALUES ('5f3b1c9e-0000-4000-8000-000000000001', 'Ada', 'Lovelace', '1990-12-10', 'UTC')`
 

@@ -54,6 +54,12 @@ func refused(err error) bool {
 	return code == raised || classOf(code) == classDataException || classOf(code) == classIntegrity
 }
 
+// violates reports whether the database rejected a row because of a constraint.
+func violates(err error, constraint string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && classOf(pg.Code) == classIntegrity && pg.ConstraintName == constraint
+}
+
 // unknown reports whether a failed operation may have been stored: the response to COMMIT
 // is missing, or does not say that nothing was committed. If the server aborts in the
 // middle of a COMMIT, the result is unknown too.

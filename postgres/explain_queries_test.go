@@ -88,6 +88,10 @@ func servedQueries() map[string]served {
 			_, err := s.Prune(ctx, time.Now(), almanac.Page{Limit: 1000})
 			return err
 		}, 60_000, []string{"history_pkey"}, 2000},
+		"a user by external id": {func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.UserByExternalID(ctx, "99999")
+			return err
+		}, 10, []string{"users_external_id"}, 0},
 		"other instants": {moving, 60_000, []string{"queue_event"}, 0},
 	}
 }

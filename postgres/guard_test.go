@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -133,16 +134,29 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
 	const check, tooLong = "23514", "22001"
-	for name, person := range map[string]struct{ code, values string }{
-		"no first name":           {check, `'', 'Lovelace', '1990-01-01', 'UTC', '{}'`},
-		"no last name":            {check, `'Ada', '', '1990-01-01', 'UTC', '{}'`},
-		"a long first name":       {tooLong, `repeat('ä', 101), 'Lovelace', '1990-01-01', 'UTC', '{}'`},
-		"a long last name":        {tooLong, `'Ada', repeat('ä', 101), '1990-01-01', 'UTC', '{}'`},
-		"no zone":                 {check, `'Ada', 'Lovelace', '1990-01-01', '', '{}'`},
-		"born in another century": {check, `'Ada', 'Lovelace', '1815-12-10', 'UTC', '{}'`},
-		"attributes are a list":   {check, `'Ada', 'Lovelace', '1990-01-01', 'UTC', '[]'`},
+	for name, person := range map[string]struct {
+		code, column string
+		value        any
+	}{
+		"no first name":           {check, "first_name", ""},
+		"no last name":            {check, "last_name", ""},
+		"a long first name":       {tooLong, "first_name", strings.Repeat("ä", 101)},
+		"a long last name":        {tooLong, "last_name", strings.Repeat("ä", 101)},
+		"no zone":                 {check, "timezone", ""},
+		"born in another century": {check, "date_of_birth", "1815-12-10"},
+		"attributes are a list":   {check, "attributes", []string{}},
+		"an empty locale":         {check, "locale", ""},
+		"a long locale":           {tooLong, "locale", strings.Repeat("a", 101)},
+		"an empty e-mail address": {check, "email", ""},
+		"a long e-mail address":   {tooLong, "email", strings.Repeat("a", 255)},
+		"an empty external id":    {check, "external_id", ""},
+		"a long external id":      {tooLong, "external_id", strings.Repeat("a", 201)},
 	} {
-		_, err := pool.Exec(t.Context(), `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, attributes) VALUES (gen_random_uuid(), `+person.values+`)`)
+		row := map[string]any{
+			"id": uuid.New(), "first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-01-01", "timezone": "UTC", "attributes": struct{}{},
+			"version": 1, "created_at": time.Now(), "updated_at": time.Now(), person.column: person.value,
+		}
+		_, err := pool.Exec(t.Context(), "INSERT INTO almanac.users SELECT (jsonb_populate_record(NULL::almanac.users, $1)).*", row)
 		var pg *pgconn.PgError
 		require.ErrorAs(t, err, &pg, name)
 		require.Equal(t, person.code, pg.Code, name)

@@ -100,7 +100,7 @@ func (m *model) all(events []almanac.Event, err error) string {
 
 // kind is what a caller can tell of an error.
 func kind(err error) string {
-	for _, known := range []error{almanac.ErrNotFound, almanac.ErrExists, almanac.ErrOptimisticLock, almanac.ErrLeaseLost, almanac.ErrInvalidStateTransition, errUnplanned} {
+	for _, known := range []error{almanac.ErrNotFound, almanac.ErrExists, almanac.ErrExternalIDTaken, almanac.ErrOptimisticLock, almanac.ErrLeaseLost, almanac.ErrInvalidStateTransition, errUnplanned} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -135,7 +135,13 @@ func (m *model) compare(rt *rapid.T) {
 	for _, id := range m.users {
 		m.same(rt, "a user", func(r almanac.Repository) string {
 			u, err := r.User(m.Context(), id)
-			return fmt.Sprintf("%s %s %d", kind(err), u.FirstName, u.Version)
+			return fmt.Sprintf("%s %s %d %q", kind(err), u.FirstName, u.Version, u.ExternalID)
+		})
+	}
+	for _, external := range externalIDs {
+		m.same(rt, "who has an external id", func(r almanac.Repository) string {
+			u, err := r.UserByExternalID(m.Context(), external)
+			return kind(err) + u.ID.String()
 		})
 	}
 }
@@ -159,8 +165,12 @@ func (m *model) newEvent(rt *rapid.T, u almanac.User) almanac.Event {
 	return e
 }
 
+// externalIDs are few, so that some are taken. "" is none.
+var externalIDs = []string{"", "1", "2", "3"}
+
 func (m *model) create(rt *rapid.T) {
-	u := almanactest.User(almanactest.LivingIn(rapid.SampledFrom([]string{"Asia/Tokyo", "Europe/London"}).Draw(rt, "zone")))
+	u := almanactest.User(almanactest.LivingIn(rapid.SampledFrom([]string{"Asia/Tokyo", "Europe/London"}).Draw(rt, "zone")),
+		almanactest.WithExternalID(rapid.SampledFrom(externalIDs).Draw(rt, "external id")))
 	if len(m.users) > 0 && rapid.IntRange(0, 9).Draw(rt, "id taken") == 0 {
 		u.ID = rapid.SampledFrom(m.users).Draw(rt, "id")
 	}
@@ -327,6 +337,7 @@ func (m *model) edit(rt *rapid.T) {
 	id := rapid.SampledFrom(m.users).Draw(rt, "user")
 	added := m.newEvent(rt, almanac.User{ID: id, Version: 1})
 	cancels := rapid.Bool().Draw(rt, "cancels")
+	external := rapid.SampledFrom(externalIDs).Draw(rt, "external id")
 	fails, renames := rapid.IntRange(0, 4).Draw(rt, "fails") == 0, rapid.Bool().Draw(rt, "renames")
 	m.same(rt, "edit", func(r almanac.Repository) string {
 		var roster string
@@ -337,7 +348,7 @@ func (m *model) edit(rt *rapid.T) {
 			}
 			if renames {
 				u := seen.User
-				u.FirstName, u.Version = u.FirstName+"x", u.Version+1
+				u.FirstName, u.ExternalID, u.Version = u.FirstName+"x", external, u.Version+1
 				edit.User = &u
 			}
 			for i, e := range seen.Pending {

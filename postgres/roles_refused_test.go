@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -87,7 +88,8 @@ var (
 	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since"}
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
 	marks   = []string{"zone", "fingerprint", "since", "version"}
-	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at"}
+	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at",
+		"locale", "email", "external_id"}
 )
 
 // unborn are what nobody says of a series that begins; its id is nobody's to say.
@@ -276,9 +278,10 @@ func TestTheReaderRoleReadsNothingPersonal(t *testing.T) {
 	api, worker := c.store(t, "api"), c.store(t, "worker")
 	secret := ada
 	secret.FirstName, secret.LastName, secret.DateOfBirth = "Secretfirst", "Secretlast", "1977-03-09"
-	secret.Attributes = []byte(`{"note": "secretattribute"}`)
+	secret.Attributes, secret.Locale, secret.Email = []byte(`{"note": "secretattribute"}`), "x-secret", "secret@example.com"
 	var secrets []string
 	for _, outcome := range []almanac.Outcome{almanac.Released(almanac.AfterFailure, "secreterror", time.Hour), almanac.GaveUp("secretreason"), almanac.Delivered(time.Now()), {}} {
+		secret.ExternalID = fmt.Sprint("secret ", len(secrets))
 		e := overdueFor(t, api, secret)
 		secrets = append(secrets, e.UserID.String(), e.IdempotencyKey.String())
 		c.exec(t, "owner", "UPDATE almanac.series SET occurrence_key = 'secretkey', version = version + 1 WHERE event_id = $1", e.ID)

@@ -135,9 +135,24 @@ func TestTheAPIRoleManagesUsers(t *testing.T) {
 	changed, err := birthdays.UpdateUser(t.Context(), first.UserID, almanac.ProfileChange{FirstName: &name})
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{first.ID}, changed.Skipped, "it is in flight")
-	changed, err = birthdays.UpdateUser(t.Context(), second.User.ID, almanac.ProfileChange{FirstName: &name, Timezone: &zone})
+	locale, email, external := "ja", "ada@example.com", "42"
+	changed, err = birthdays.UpdateUser(t.Context(), second.User.ID, almanac.ProfileChange{
+		FirstName: &name, Timezone: &zone, Locale: &locale, Email: &email, ExternalID: &external,
+	})
 	require.NoError(t, err)
 	require.Len(t, changed.Moved, 1)
+	named, err := store.UserByExternalID(t.Context(), external)
+	require.NoError(t, err)
+	require.Equal(t, changed.User, named)
+	third := ada
+	third.Locale, third.Email, third.ExternalID = locale, email, external
+	_, err = birthdays.CreateUser(t.Context(), third)
+	require.ErrorIs(t, err, almanac.ErrExternalIDTaken)
+	third.ExternalID = "43"
+	created, err := birthdays.CreateUser(t.Context(), third)
+	require.NoError(t, err)
+	_, err = birthdays.DeleteUser(t.Context(), created.User.ID, almanac.DeleteOptions{})
+	require.NoError(t, err)
 
 	both := with(t, store, []almanac.EventHandler{almanac.Birthday{}, party{}})
 	events, err := both.Schedule(t.Context(), second.User.ID, "PARTY")

@@ -128,12 +128,7 @@ func (r *eventRow) value() almanac.Event {
 	if r.token != nil {
 		e.LeaseToken = *r.token
 	}
-	if r.failure != nil {
-		e.FailureReason = *r.failure
-	}
-	if r.lastError != nil {
-		e.LastError = *r.lastError
-	}
+	e.FailureReason, e.LastError = orEmpty(r.failure), orEmpty(r.lastError)
 	return e
 }
 
@@ -176,7 +171,8 @@ type userRow struct {
 	user             almanac.User
 	born             time.Time
 	zone, attributes string
-	digest           *string
+	locale, email    *string
+	external, digest *string
 }
 
 func (r *userRow) cells() []cell {
@@ -188,6 +184,9 @@ func (r *userRow) cells() []cell {
 		{"u.date_of_birth", &r.born},
 		{"u.timezone", &r.zone},
 		{"u.attributes::text", &r.attributes},
+		{"u.locale", &r.locale},
+		{"u.email", &r.email},
+		{"u.external_id", &r.external},
 		{"u.creation_digest", &r.digest},
 		{"u.version", &u.Version},
 		{"u.created_at", &u.CreatedAt},
@@ -203,9 +202,7 @@ func (r *userRow) value() (almanac.User, error) {
 	}
 	u.Timezone = calendar.StoredTimezone(r.zone)
 	u.Attributes = json.RawMessage(r.attributes)
-	if r.digest != nil {
-		u.CreationDigest = *r.digest
-	}
+	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orEmpty(r.locale), orEmpty(r.email), orEmpty(r.external), orEmpty(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
 	return u, nil
 }
@@ -266,6 +263,14 @@ func parsePolicies(s string) calendar.Policies {
 
 // textOrNull returns a text, or NULL for "".
 func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
+
+// orEmpty returns the text of a column that may be NULL, and "" for NULL.
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
 
 // uuidOrNull returns an id, or NULL for the zero id.
 func uuidOrNull(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }

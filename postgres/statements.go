@@ -101,10 +101,12 @@ type statements struct {
 	TakePending         string
 	TakeZoneMarks       string
 	TakenKeys           string
+	TakenUsers          string
 	Until               string
 	UpdateUser          string
 	UsedKeys            string
 	User                string
+	UserByExternalID    string
 	Waiting             string
 	WaitingSeries       string
 	WaitingUsers        string

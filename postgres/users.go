@@ -24,17 +24,30 @@ func (s *Store) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
 	return user, err
 }
 
+// UserByExternalID returns the user with an external id. The error matches [almanac.ErrNotFound] when
+// there is no such user, or the user is deleted.
+func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almanac.User, error) {
+	var user almanac.User
+	err := s.do(ctx, "find user by external id", func(ctx context.Context, db DB) (err error) {
+		user, err = one(ctx, db, s.statements.UserByExternalID, pgx.StrictNamedArgs{"external_id": externalID}, scanUsers())
+		if errors.Is(err, pgx.ErrNoRows) {
+			return asIs(&almanac.NotFoundError{Kind: "user", ExternalID: externalID})
+		}
+		return err
+	})
+	return user, err
+}
+
 // EditUser changes a user and the user's open events, in one transaction. It locks the user, the
 // open series and the pending events before it calls edit.
 func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
-	var stored almanac.Edit
+	var wanted, stored almanac.Edit
 	err := s.transactKeys(ctx, "edit user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		roster, released, err := s.roster(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		wanted, err := s.decide(ctx, tx, roster, edit)
-		if err != nil {
+		if wanted, err = s.decide(ctx, tx, roster, edit); err != nil {
 			return err
 		}
 		if err := roster.Check(wanted); err != nil {
@@ -45,10 +58,87 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		}
 		return s.hintReleased(ctx, tx, released)
 	})
+	if violates(err, "users_external_id") {
+		err = s.externalIDTaken(ctx, *wanted.User)
+	}
 	if err != nil {
 		return almanac.Edit{}, err
 	}
 	return stored, nil
+}
+
+// externalIDTaken returns the error for an edit that was undone because another user has the external
+// id. When the other user cannot be looked up, the error leaves that user out.
+func (s *Store) externalIDTaken(ctx context.Context, u almanac.User) error {
+	taken := &almanac.ExternalIDTakenError{UserID: u.ID, ExternalID: u.ExternalID}
+	_ = s.do(ctx, "find user by external id", func(ctx context.Context, db DB) error {
+		_, holders, err := s.takenUsers(ctx, db, []almanac.User{u})
+		taken.Holder = holders[u.ExternalID]
+		return err
+	})
+	return taken
+}
+
+// takenUsers returns which ids of users are stored, and who has their external ids.
+func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (ids map[uuid.UUID]bool, holders map[string]uuid.UUID, err error) {
+	ids, holders = make(map[uuid.UUID]bool), make(map[string]uuid.UUID)
+	args := pgx.StrictNamedArgs{
+		"ids":          uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID })),
+		"external_ids": column(users, func(u almanac.User) string { return u.ExternalID }),
+	}
+	_, err = all(ctx, db, s.statements.TakenUsers, args, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var id uuid.UUID
+		var external *string
+		if err = row.Scan(&id, &external); external == nil {
+			ids[id] = true
+		} else {
+			holders[*external] = id
+		}
+		return none, err
+	})
+	return ids, holders, err
+}
+
+// distinctExternalIDs returns how many users a list begins with of whom no two have the same external
+// id.
+func distinctExternalIDs(users []almanac.UserWithEvents) int {
+	seen := make(map[string]bool)
+	for i, p := range users {
+		if id := p.User.ExternalID; id != "" {
+			if seen[id] {
+				return i
+			}
+			seen[id] = true
+		}
+	}
+	return len(users)
+}
+
+// explain replaces the errors of users of a list who were not stored although their ids are free:
+// another user has the external id.
+func (s *Store) explain(ctx context.Context, db DB, list []almanac.UserWithEvents, results []almanac.CreateUserResult) error {
+	unclear := func(i int) bool {
+		return list[i].User.ExternalID != "" && errors.Is(results[i].Err, almanac.ErrExists) && !repeatsSeries(list[i])
+	}
+	var users []almanac.User
+	for i, p := range list {
+		if unclear(i) {
+			users = append(users, p.User)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	stored, holders, err := s.takenUsers(ctx, db, users)
+	if err != nil {
+		return err
+	}
+	for i, p := range list {
+		if u := p.User; unclear(i) && !stored[u.ID] {
+			results[i].Err = &almanac.ExternalIDTakenError{UserID: u.ID, Holder: holders[u.ExternalID], ExternalID: u.ExternalID}
+		}
+	}
+	return nil
 }
 
 // decide calls edit with a roster. At first the roster has the used keys of open series only. When
@@ -233,6 +323,7 @@ func userArgs(u almanac.User) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
 		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
 		"date_of_birth": dateArg(u.DateOfBirth.Date()), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
+		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
 	}
 }
 

@@ -66,7 +66,7 @@ func (f file) wrongImport(name string) string {
 		}
 	case f.in("."):
 		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt"}
-		foreign := []string{"github.com/google/uuid", "golang.org/x/time/rate"}
+		foreign := []string{"github.com/google/uuid", "golang.org/x/text/language", "golang.org/x/time/rate"}
 		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, pkg)) {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
@@ -105,6 +105,7 @@ func (f file) wrongHome(name string) string {
 		"github.com/nats-io": {f.in("contrib/jetstream", "examples/fanout") && (f.in("examples") || tests || !within(name, "github.com/nats-io/nats-server")),
 			"only in contrib/jetstream and examples/fanout, and the server only in tests and examples"},
 		"go.yaml.in/yaml/v3":           {tests, "only in tests and their helpers"},
+		"golang.org/x/text/language":   {f.in("."), "only in the root"},
 		"golang.org/x/time/rate":       {f.in("."), "only in the root"},
 		"github.com/teambition":        {tests, "only in tests and their helpers"},
 		"github.com/robfig":            {tests, "only in tests and their helpers"},

@@ -1,6 +1,6 @@
 -- Replace a user that is still at the version before.
 --   @id uuid · @first_name text · @last_name text · @date_of_birth date · @timezone text · @attributes text (JSON)
---   @version integer
+--   @locale text · @email text · @external_id text, each NULL for none · @version integer
 -- Returns the row, or none.
 UPDATE :"schema".users u
 SET first_name = @first_name,
@@ -8,6 +8,9 @@ SET first_name = @first_name,
     date_of_birth = @date_of_birth,
     timezone = @timezone,
     attributes = @attributes::text::jsonb,
+    locale = @locale::text,
+    email = @email::text,
+    external_id = @external_id::text,
     version = @version,
     updated_at = clock_timestamp()
 WHERE u.id = @id
