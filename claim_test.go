@@ -3,6 +3,7 @@ package almanac_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,4 +164,50 @@ func TestEventsOfAFailedClaimAreReleased(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each attempt has the user as the claim for it returned them.
+func TestDeliveriesHaveTheUserOfTheirClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		repository := almanactest.NewRepository(nil)
+		var scheduler almanac.Scheduler
+		var delivered, middle []almanac.User
+		email := "ada@new.example"
+		scheduler = schedulerOn(t, repository,
+			almanac.WithMiddleware(func(next almanac.Deliverer) almanac.Deliverer {
+				return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+					middle = append(middle, d.User)
+					return next.Deliver(ctx, d)
+				})
+			}),
+			almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+				delivered = append(delivered, d.User)
+				if d.Attempt > 1 {
+					return nil
+				}
+				_, err := scheduler.UpdateUser(ctx, d.User.ID, almanac.ProfileChange{Email: &email})
+				return errors.Join(err, errors.New("the receiver is away"))
+			})))
+		p := adasProfile()
+		p.DateOfBirth, p.Timezone, p.Locale, p.Email, p.ExternalID = "1990-01-02", "UTC", "en-GB", "ada@old.example", "42"
+		created, err := scheduler.CreateUser(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 3*24*time.Hour)
+		defer stop()
+
+		if err := scheduler.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+
+		edited, err := repository.User(t.Context(), created.User.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []almanac.User{created.User, edited}; edited.Email != email || !reflect.DeepEqual(delivered, want) || !reflect.DeepEqual(middle, want) {
+			t.Errorf("delivered with %+v, through %+v; want %+v", delivered, middle, want)
+		}
+	})
 }

@@ -66,7 +66,11 @@ const ChannelWebhook Channel = "webhook"
 
 // Delivery is one attempt at one event.
 type Delivery struct {
-	Event   Event     // as claimed, PROCESSING
+	Event Event // as claimed, PROCESSING
+	// User is the event's user at the time of the claim. Edits after the claim do not
+	// change it. In contrib/jetstream, a worker looks up the user if the message lacks it.
+	// If the user was deleted meanwhile, that gives the zero User.
+	User    User
 	Attempt int       // 1 for the first
 	At      time.Time // the present time by the database clock, UTC, for signatures and measurements
 }

@@ -209,7 +209,7 @@ func (w *worker) do(ctx context.Context, j *job) Settlement {
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, j.event, attempt)
-	err := j.route.deliver.Deliver(ctx, Delivery{j.event, attempt, j.clock.now()})
+	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.user, attempt, j.clock.now()})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		// Not a failure of the event: the process stops, or the lease is lost.
 		return w.settlement(j, Released(AfterShutdown, cause.Error(), 0))

@@ -121,7 +121,7 @@ func (o *outlet) space(ctx context.Context) (int, error) {
 // counts no attempt, because it is not the event's fault.
 func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
-		err := o.line.publish(ctx, d.Event)
+		err := o.line.publish(ctx, d.Event, d.User)
 		if err != nil {
 			o.line.Log.WarnContext(ctx, "event could not be published", slog.String("event_id", d.Event.ID.String()),
 				slog.String("idempotency_key", d.Event.IdempotencyKey.String()), slog.Any("error", err))

@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	almanacjetstream "github.com/almanac-go/almanac/contrib/jetstream"
 )
 
@@ -326,5 +329,57 @@ func TestRefusesBadSettings(t *testing.T) {
 		require.ErrorContains(t, err, problem)
 		_, err = almanacjetstream.NewWorker(bad)
 		require.ErrorContains(t, err, problem)
+	}
+}
+
+// Deliveries have the user, also of a message of an earlier release, which lacks the user, and of one
+// that has no space for the attributes.
+func TestDeliveriesHaveTheUser(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	var people []almanac.User
+	var events []almanac.Event
+	for n, size := range []int{1 << 10, 40 << 10, 60 << 10} {
+		u := almanactest.User(almanactest.WithLocale("pt-BR"), almanactest.WithEmail("gráce@bücher.example"), almanactest.WithExternalID(strconv.Itoa(n)),
+			almanactest.WithAttributes(`{"note": "`+strings.Repeat("<", size)+`"}`))
+		events = append(events, almanactest.Store(s, s.store, u, almanactest.Event(time.Now(), almanactest.OfType("PING"), almanactest.For(u)))...)
+		u, err := s.store.User(t.Context(), u.ID)
+		require.NoError(t, err)
+		people = append(people, u)
+	}
+	stop := s.dispatch()
+	s.published(3)
+	stop()
+	bytes := 0
+	for place := range uint64(3) {
+		m, err := s.stream().GetMsg(t.Context(), place+1)
+		require.NoError(t, err)
+		bytes += len(m.Header.Get("Almanac-User"))
+	}
+	require.Greater(t, bytes, 41<<10)
+	require.Less(t, bytes, 60<<10)
+	old, err := s.stream().GetMsg(t.Context(), 1)
+	require.NoError(t, err)
+	old.Header.Del("Almanac-User")
+	old.Header.Del("Nats-Msg-Id")
+	require.NoError(t, s.stream().DeleteMsg(t.Context(), 1))
+	_, err = s.settings.JetStream.PublishMsg(t.Context(), &nats.Msg{Subject: old.Subject, Header: old.Header, Data: old.Data})
+	require.NoError(t, err)
+
+	var mu sync.Mutex
+	users := make(map[uuid.UUID]almanac.User)
+	s.work("ada", func(_ context.Context, d almanac.Delivery) error {
+		mu.Lock()
+		defer mu.Unlock()
+		users[d.Event.UserID] = d.User
+		return nil
+	})
+	s.settled(events)
+
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, users, 3)
+	for _, u := range people {
+		require.Equal(t, u, users[u.ID])
 	}
 }

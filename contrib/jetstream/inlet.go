@@ -2,6 +2,7 @@ package almanacjetstream
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -27,6 +28,7 @@ type inlet struct {
 type message struct {
 	jetstream.Msg
 	event almanac.Event
+	user  almanac.User // zero if the message lacks it
 }
 
 func newInlet(s Settings) *inlet { return &inlet{Repository: s.Repository, line: newLine(s)} }
@@ -73,22 +75,26 @@ func (i *inlet) take(ctx context.Context, r almanac.ClaimRequest) ([]*message, e
 func (i *inlet) decoded(eventType string, fetched []jetstream.Msg) []*message {
 	var fit []*message
 	for _, m := range fetched {
-		e, err := decode(eventType, m.Headers(), m.Data())
+		e, u, err := decode(eventType, m.Headers(), m.Data())
 		if err != nil {
 			i.line.Log.Error("message dropped, it contains no claimed event", slog.String("subject", m.Subject()), slog.Any("error", err))
 			i.let(m.TermWithReason("contains no claimed event"))
 			continue
 		}
-		fit = append(fit, &message{m, e})
+		fit = append(fit, &message{m, e, u})
 	}
 	return fit
 }
 
 // accept returns the events whose tokens it could exchange, and acknowledges or terminates
-// all messages. It gets the database time first, because nothing may fail after the
-// exchange.
+// all messages. It gets the database time and missing users first, because nothing may fail
+// after the exchange.
 func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	now, err := i.Now(ctx)
+	if err != nil {
+		return almanac.ClaimResult{}, err
+	}
+	users, err := i.users(ctx, taken)
 	if err != nil {
 		return almanac.ClaimResult{}, err
 	}
@@ -111,7 +117,31 @@ func (i *inlet) accept(ctx context.Context, taken []*message, r almanac.ClaimReq
 			i.let(m.TermWithReason("the event is no longer held"))
 		}
 	}
-	return almanac.ClaimResult{Events: held, At: now}, nil
+	return almanac.ClaimResult{Events: held, Users: users, At: now}, nil
+}
+
+// users returns the users of messages. It looks up the users of messages that lack them. A user
+// who was deleted meanwhile is left out.
+func (i *inlet) users(ctx context.Context, messages []*message) (map[uuid.UUID]almanac.User, error) {
+	users := make(map[uuid.UUID]almanac.User)
+	for _, m := range messages {
+		if known, ok := users[m.event.UserID]; m.user.ID != uuid.Nil && (!ok || known.Version < m.user.Version) {
+			users[m.event.UserID] = m.user
+		}
+	}
+	for _, m := range messages {
+		id := m.event.UserID
+		if _, ok := users[id]; ok {
+			continue
+		}
+		u, err := i.User(ctx, id)
+		if err == nil {
+			users[id] = u
+		} else if !errors.Is(err, almanac.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return users, nil
 }
 
 // keep stores messages for the next claim of their types.
