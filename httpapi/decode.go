@@ -30,14 +30,20 @@ func decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c alm
 		"dateOfBirth": &c.DateOfBirth,
 		"timezone":    &c.Timezone,
 	}
+	optional := map[string]**string{"locale": &c.Locale, "email": &c.Email, "externalId": &c.ExternalID}
 	seen := make(map[string]bool)
 	for _, m := range membersOf(body) {
 		text, known := texts[m.name]
+		removable, removes := optional[m.name]
 		switch {
 		case seen[m.name]:
 			bad.add(clip(m.name), "is given more than once")
 		case known:
 			*text = textOf(m, bad)
+		case removes && string(m.value) == "null":
+			*removable = new(string)
+		case removes:
+			*removable = textOf(m, bad)
 		case m.name == "attributes":
 			if !take(&c, m.value) {
 				bad.add(m.name, "must be an object")

@@ -11,7 +11,13 @@
 //	GET    /healthz              → 200 while the process is alive (see [WithLiveness]), else 503
 //	GET    /readyz               → 200 while the repository answers and the program is ready (see [WithReadiness]), else 503
 //
-// A user may also have attributes, a JSON object of facts that handlers need. PUT
+// A user may also have a locale (a language tag of BCP 47), an email and an externalId,
+// the client's own id of the user as a text; [almanac.Profile] has their formats. They are
+// absent from answers when the user has none. In every request, null or "" means none. If
+// another user has the externalId, the answer is 409 with the field in errors, and nothing
+// is stored.
+//
+// A user may have attributes too, a JSON object of facts that handlers need. PUT
 // replaces the attributes as a whole. PATCH follows the rules of RFC 7396: it changes the
 // attributes that it names and removes those that it sets to null. Instants are RFC 3339
 // in UTC with milliseconds, as 2026-03-15T14:00:00.000Z; wall times carry no offset, as

@@ -37,6 +37,21 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 			`{"firstName":"A","lastName":"B","dateOfBirth":"2027-01-01","timezone":""}`,
 			map[string]string{"dateOfBirth": "is in the future", "timezone": "is not a known time zone"},
 		},
+		"optional fields are bad": {
+			with(`"locale":"English","email":"G <g@h.example>","externalId":" 42"`),
+			map[string]string{
+				"locale": "is not a language tag (BCP 47)", "email": "is not a bare e-mail address of at most 254 bytes",
+				"externalId": "begins or ends with a space",
+			},
+		},
+		"optional fields are numbers": {
+			with(`"locale":1,"email":false,"externalId":42`),
+			map[string]string{"locale": "must be a string", "email": "must be a string", "externalId": "must be a string"},
+		},
+		"an optional field is given twice": {
+			with(`"email":"a@b","email":null`),
+			map[string]string{"email": "is given more than once"},
+		},
 		"a field is given twice":    {`{"firstName":"A",` + grace[1:], map[string]string{"firstName": "is given more than once"}},
 		"case matters":              {with(`"FirstName":"A"`), map[string]string{"FirstName": "is not a known field"}},
 		"a name holds a control":    {with(`"lastName":"a\u0000b"`), map[string]string{"lastName": "contains control characters"}},
@@ -120,8 +135,9 @@ func TestBadChangesAreRefusedAndChangeNothing(t *testing.T) {
 		"types and domain together": {`{"firstName":true,"timezone":"CET1","x":0}`, map[string]string{
 			"firstName": "must be a string", "timezone": "is not a known time zone", "x": "is not a known field",
 		}},
-		"the future": {`{"lastName":"New","dateOfBirth":"2199-01-01"}`, map[string]string{"dateOfBirth": "is in the future"}},
-		"malformed":  {`{`, map[string]string{"body": "is not one JSON value: unexpected end of JSON input"}},
+		"an optional field": {`{"lastName":"New","locale":"xx","externalId":42}`, map[string]string{"locale": "has an unknown subtag", "externalId": "must be a string"}},
+		"the future":        {`{"lastName":"New","dateOfBirth":"2199-01-01"}`, map[string]string{"dateOfBirth": "is in the future"}},
+		"malformed":         {`{`, map[string]string{"body": "is not one JSON value: unexpected end of JSON input"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -35,6 +35,9 @@ type user struct {
 	DateOfBirth string          `json:"dateOfBirth"`
 	Timezone    string          `json:"timezone"`
 	Attributes  json.RawMessage `json:"attributes,omitempty"`
+	Locale      string          `json:"locale,omitempty"`
+	Email       string          `json:"email,omitempty"`
+	ExternalID  string          `json:"externalId,omitempty"`
 	Version     int             `json:"version"`
 	CreatedAt   instant         `json:"createdAt"`
 	UpdatedAt   instant         `json:"updatedAt"`
@@ -52,6 +55,9 @@ func userOf(u almanac.User) user {
 		DateOfBirth: u.DateOfBirth.String(),
 		Timezone:    u.Timezone.String(),
 		Attributes:  attributes,
+		Locale:      u.Locale,
+		Email:       u.Email,
+		ExternalID:  u.ExternalID,
 		Version:     u.Version,
 		CreatedAt:   instant(u.CreatedAt),
 		UpdatedAt:   instant(u.UpdatedAt),

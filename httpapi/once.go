@@ -71,7 +71,8 @@ func (a *api) withKey(r *http.Request, key string, p almanac.Profile) (almanac.P
 
 // digestOf returns the digest that identifies a repeated request. It ignores how the body
 // was written. It includes the key, so that the digest does not allow guesses at names and
-// birth dates.
+// birth dates. A request without optional fields has the digest that it had before there were
+// such fields.
 func digestOf(principal, key string, p almanac.Profile) string {
 	if zone, err := calendar.LoadTimezone(p.Timezone); err == nil {
 		p.Timezone = zone.String()
@@ -80,7 +81,11 @@ func digestOf(principal, key string, p almanac.Profile) string {
 	if p.Attributes != nil {
 		attributes = jsonb.Canonical(p.Attributes)
 	}
-	text, _ := json.Marshal([]any{principal, key, p.FirstName, p.LastName, p.DateOfBirth, p.Timezone, json.RawMessage(attributes)})
+	parts := []any{principal, key, p.FirstName, p.LastName, p.DateOfBirth, p.Timezone, json.RawMessage(attributes)}
+	if p.Locale+p.Email+p.ExternalID != "" {
+		parts = append(parts, p.Locale, p.Email, p.ExternalID)
+	}
+	text, _ := json.Marshal(parts)
 	sum := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }

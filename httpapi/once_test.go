@@ -45,14 +45,34 @@ func TestARepeatedRequestCreatesNoOtherUser(t *testing.T) {
 	require.Equal(t, 1, s.userCount())
 }
 
+// The digest is stored. If it changed with a release, a request that is repeated during the
+// upgrade would be refused.
+func TestTheDigestOfARequestIsThatOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for body, digest := range map[string]string{
+		grace: "2NMVqjnp_8tyVeKZ3ByV630B9qcXgV2a10gWDk1VnTQ",
+		with(`"locale":"","email":null,"externalId":""`): "2NMVqjnp_8tyVeKZ3ByV630B9qcXgV2a10gWDk1VnTQ",
+	} {
+		created := s.send("POST", "/user", body, key)
+		require.Equal(t, http.StatusCreated, created.status, created.body)
+		u, err := s.repository.User(t.Context(), uuid.MustParse(s.object(created)["user"].(map[string]any)["id"].(string)))
+		require.NoError(t, err)
+		require.Equal(t, digest, u.CreationDigest)
+	}
+}
+
 func TestAKeyIsForOneProfile(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	body := with(`"attributes":{"a":1}`)
+	body := with(`"locale":"en","email":"g@h.example","externalId":"42","attributes":{"a":1}`)
 	first := s.send("POST", "/user", body, key)
+	require.Equal(t, first.body, s.send("POST", "/user", body, key, "X-Request-Id: "+first.header.Get("X-Request-Id")).body)
 	require.Equal(t, http.StatusCreated, first.status)
 	for part, other := range map[string]string{
 		"Grace": "Other", "Hopper": "Other", "1906-12-09": "1906-12-10", "America/New_York": "US/Eastern", `{"a":1}`: `{"a":2}`, `"a":1`: "",
+		`"en"`: `"de"`, "g@h": "h@h", `"42"`: `"43"`, `"locale":"en",`: "", `"email":"g@h.example",`: "", `"externalId":"42",`: "",
+		`"locale":"en","email":"g@h.example","externalId":"42",`: "",
 	} {
 		p := s.problem(s.send("POST", "/user", strings.Replace(body, part, other, 1), key), http.StatusUnprocessableEntity)
 		require.Equal(t, "https://pkg.go.dev/github.com/almanac-go/almanac/httpapi#hdr-Created_once", p["type"], part)

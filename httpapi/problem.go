@@ -126,6 +126,10 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 		return bad.problem(), true
 	case errors.As(err, &missing):
 		return newProblem(http.StatusNotFound, fmt.Sprintf("there is no %s %s", missing.Kind, missing.ID)), true
+	case errors.Is(err, almanac.ErrExternalIDTaken):
+		taken := newProblem(http.StatusConflict, "another user has this external id")
+		taken.Errors = []fieldProblem{{"externalId", "belongs to another user"}}
+		return taken, true
 	case errors.Is(err, almanac.ErrExists):
 		return newProblem(http.StatusConflict, "it exists already"), true
 	case errors.As(err, &lock) && lock.UserID != uuid.Nil: // changed after the precondition was checked

@@ -55,12 +55,21 @@ func profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profile {
 		}
 		return *text
 	}
+	optional := func(text *string) string {
+		if text == nil {
+			return ""
+		}
+		return *text
+	}
 	return almanac.Profile{
 		FirstName:   required("firstName", c.FirstName),
 		LastName:    required("lastName", c.LastName),
 		DateOfBirth: required("dateOfBirth", c.DateOfBirth),
 		Timezone:    required("timezone", c.Timezone),
 		Attributes:  c.Attributes,
+		Locale:      optional(c.Locale),
+		Email:       optional(c.Email),
+		ExternalID:  optional(c.ExternalID),
 	}
 }
 
@@ -159,7 +168,7 @@ func (a *api) apply(ctx context.Context, id uuid.UUID, c almanac.ProfileChange) 
 }
 
 func isEmpty(c almanac.ProfileChange) bool {
-	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Timezone}
+	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Timezone, c.Locale, c.Email, c.ExternalID}
 	return c.Attributes == nil && c.Merge == nil && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
 }
 

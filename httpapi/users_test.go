@@ -49,6 +49,63 @@ func TestAttributesAreStoredAndReturned(t *testing.T) {
 	require.Equal(t, map[string]any{"hired": "2020-01-01"}, user["attributes"])
 }
 
+func TestOptionalFieldsAreStoredChangedAndRemoved(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	optional := func(user any) map[string]any {
+		found := make(map[string]any)
+		for _, name := range []string{"locale", "email", "externalId"} {
+			if value, ok := user.(map[string]any)[name]; ok {
+				found[name] = value
+			}
+		}
+		return found
+	}
+	given := map[string]any{"locale": "pt-BR", "email": "Grace@example.com", "externalId": "42"}
+
+	user, _ := s.create(with(`"locale":"PT_br","email":"Grace@example.com","externalId":"42"`))
+
+	require.Equal(t, given, optional(user))
+	path := "/user/" + user["id"].(string)
+	for _, tt := range []struct {
+		method, change string
+		want           map[string]any
+	}{
+		{"PUT", `{"firstName":"A"}`, given},
+		{"PUT", `{"locale":"","externalId":null}`, map[string]any{"email": "Grace@example.com"}},
+		{"PATCH", `{"locale":"de","email":null,"externalId":"43"}`, map[string]any{"locale": "de", "externalId": "43"}},
+		{"PATCH", `{"locale":null,"externalId":""}`, map[string]any{}},
+		{"PUT", `{"locale":"pt-BR","email":"Grace@example.com","externalId":"42"}`, given},
+	} {
+		a := s.send(tt.method, path, tt.change, "Content-Type: application/merge-patch+json")
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		require.Equal(t, tt.want, optional(s.object(a)["user"]), tt.change)
+		require.Equal(t, tt.want, optional(s.object(s.send("GET", path, ""))["user"]), tt.change)
+	}
+}
+
+func TestAnExternalIDOfAnotherUserIsAConflict(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	first, _ := s.create(with(`"externalId":"42"`))
+	second, _ := s.create(grace)
+	for _, a := range []answer{
+		s.send("POST", "/user", with(`"externalId":"42"`)),
+		s.send("POST", "/user", with(`"externalId":"42"`), key),
+		s.send("PUT", "/user/"+second["id"].(string), `{"firstName":"Other","externalId":"42"}`),
+	} {
+		p := s.problem(a, http.StatusConflict)
+		require.Equal(t, []any{map[string]any{"field": "externalId", "detail": "belongs to another user"}}, p["errors"])
+		require.Equal(t, "about:blank", p["type"])
+		require.NotContains(t, a.body, first["id"], "whose it is")
+	}
+	require.Equal(t, 2, s.userCount())
+	require.Equal(t, second, s.object(s.send("GET", "/user/"+second["id"].(string), ""))["user"])
+	s.send("PUT", "/user/"+first["id"].(string), `{"externalId":""}`)
+	created := s.send("POST", "/user", with(`"externalId":"42"`), key)
+	require.Equal(t, http.StatusCreated, created.status, "a refused request has not used up the key")
+}
+
 func TestUserIsFoundById(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -23,7 +23,9 @@ type csvRows struct {
 // attributePrefix begins the name of a column that holds one attribute.
 const attributePrefix = "attributes."
 
-func profileColumns() []string { return []string{"firstName", "lastName", "dateOfBirth", "timezone"} }
+// profileColumns must be there, and optionalColumns may be.
+func profileColumns() []string  { return []string{"firstName", "lastName", "dateOfBirth", "timezone"} }
+func optionalColumns() []string { return []string{"locale", "email", "externalId"} }
 
 // readCSV returns the users of a file, whose header it judges.
 func readCSV(in io.Reader, who identity) (*csvRows, error) {
@@ -50,7 +52,7 @@ func (r *csvRows) judgeHeader() error {
 	var errs []error
 	seen := make(map[string]bool)
 	for _, name := range r.columns {
-		switch known := slices.Contains(profileColumns(), name) || name == "id" || name == "attributes" || name == r.who.from; {
+		switch known := isField(name) || name == "id" || name == "attributes" || name == r.who.from; {
 		case !known && (!strings.HasPrefix(name, attributePrefix) || name == attributePrefix):
 			errs = append(errs, fmt.Errorf("column %q is not known", name))
 		case seen[name]:
@@ -70,6 +72,12 @@ func (r *csvRows) judgeHeader() error {
 		errs = append(errs, errors.New(`there is no column "id", by which users are known when this is run again: give --id-from or --new-ids`))
 	}
 	return errors.Join(errs...)
+}
+
+// isField reports whether a column holds a field of a profile, the id and the attributes
+// aside.
+func isField(column string) bool {
+	return slices.Contains(profileColumns(), column) || slices.Contains(optionalColumns(), column)
 }
 
 // record reads a record, unless it is endless.
@@ -99,6 +107,7 @@ func (r *csvRows) next() (row, error) {
 
 func (r *csvRows) rowOf(line int, cells []string) row {
 	read := row{line: line}
+	fields := read.fields()
 	var id, source string
 	var object json.RawMessage
 	single := make(map[string]string) // attributes that have a column each
@@ -107,17 +116,13 @@ func (r *csvRows) rowOf(line int, cells []string) row {
 		if name == r.who.from {
 			source = cell
 		}
+		if field, ok := fields[name]; ok {
+			*field = cell
+			continue
+		}
 		switch name {
 		case "id":
 			id = cell
-		case "firstName":
-			read.profile.FirstName = cell
-		case "lastName":
-			read.profile.LastName = cell
-		case "dateOfBirth":
-			read.profile.DateOfBirth = cell
-		case "timezone":
-			read.profile.Timezone = cell
 		case "attributes":
 			if cell != "" {
 				object = json.RawMessage(cell)

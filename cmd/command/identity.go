@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -38,7 +37,7 @@ func (who identity) ownColumn() bool {
 	case who.from == "", who.from == "id", who.from == "attributes", strings.HasPrefix(who.from, attributePrefix):
 		return false
 	}
-	return !slices.Contains(profileColumns(), who.from)
+	return !isField(who.from)
 }
 
 // parseID reads a UUID in the one form that is written.

@@ -35,13 +35,13 @@ const (
 
 // Help is shown below the command's line.
 func (c *importUsers) Help() string {
-	return `A CSV file begins with the names of its columns: firstName, lastName, dateOfBirth (YYYY-MM-DD), timezone, and id, attributes (a JSON object) and attributes.NAME if you like. A line of a jsonl file is a JSON object with such members.
+	return `A CSV file begins with the names of its columns: firstName, lastName, dateOfBirth (YYYY-MM-DD), timezone, and optionally id, locale (such as pt-BR), email, externalId (your own id, unique among users), attributes (a JSON object) and attributes.NAME. A line of a jsonl file is a JSON object with such members.
 
     almanac users import people.csv --id-from email --dry-run
     almanac users import people.csv --id-from email
     zcat people.jsonl.gz | almanac users import - --format jsonl --no-events
 
-An import can be interrupted at any time and run again: users whose id exists are left unchanged. With --id-from, the id is a version 5 UUID, made from the bytes of the column. If the column is neither a field of the profile nor an attribute, such as email, it is also stored as an attribute of that name, unless the row has that attribute.
+An import can be interrupted at any time and run again: users whose id exists are left unchanged. With --id-from, the id is a version 5 UUID, made from the bytes of the column. If the column is neither a field of the profile nor an attribute, such as memberNumber, it is also stored as an attribute of that name, unless the row has that attribute.
 
 Each bad row is reported with its line number and all its errors, and is skipped; the exit code is then 1. Reports never repeat values, because these are personal data. After --max-errors bad rows the import stops, when the rows in progress are stored.
 

@@ -143,8 +143,11 @@ func TestIDsAreDerivedFromAColumn(t *testing.T) {
 	text := "firstName,lastName,dateOfBirth,timezone,email,id\n" +
 		"Ada,Lovelace,1990-12-10,UTC,ada@example.com,\n" +
 		"Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
-	beside := "attributes.email,firstName,lastName,dateOfBirth,timezone,email,id\n" +
-		"ada@home.example,Ada,Lovelace,1990-12-10,UTC,ada@example.com,\n" +
+	member := "firstName,lastName,dateOfBirth,timezone,member,id\n" +
+		"Ada,Lovelace,1990-12-10,UTC,m-7,\n" +
+		"Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
+	beside := "attributes.member,firstName,lastName,dateOfBirth,timezone,member,id\n" +
+		"of old,Ada,Lovelace,1990-12-10,UTC,m-7,\n" +
 		",Grace,Hopper,1906-12-09,UTC,," + graceID + "\n"
 	lines := `{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC", "number": 1815}` + "\n" +
 		`{"firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09", "timezone": "UTC", "number": "9", "id": "` + graceID + `"}` + "\n"
@@ -155,12 +158,14 @@ func TestIDsAreDerivedFromAColumn(t *testing.T) {
 		args       []string
 		want       uuid.UUID
 		attributes string
+		email      string
 	}{
-		"of CSV":                           {"p.csv", text, []string{"--id-from", "email"}, uuid.NewSHA1(uuid.MustParse("4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"), []byte("ada@example.com")), `{"email": "ada@example.com"}`},
-		"beside an attribute of that name": {"p.csv", beside, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@home.example"}`},
-		"in another namespace":             {"p.csv", text, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`},
-		"of JSON, that is a number":        {"p.jsonl", lines, []string{"--id-from", "number", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("1815")), `{"number": 1815}`},
-		"of JSON, an attribute":            {"p.jsonl", nested, []string{"--id-from", "attributes.email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`},
+		"of CSV":                           {"p.csv", text, []string{"--id-from", "email"}, uuid.NewSHA1(uuid.MustParse("4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"), []byte("ada@example.com")), `{}`, "ada@example.com"},
+		"of a column of its own":           {"p.csv", member, []string{"--id-from", "member"}, uuid.NewSHA1(uuid.MustParse("4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"), []byte("m-7")), `{"member": "m-7"}`, ""},
+		"beside an attribute of that name": {"p.csv", beside, []string{"--id-from", "member", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("m-7")), `{"member": "of old"}`, ""},
+		"in another namespace":             {"p.csv", text, []string{"--id-from", "email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{}`, "ada@example.com"},
+		"of JSON, that is a number":        {"p.jsonl", lines, []string{"--id-from", "number", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("1815")), `{"number": 1815}`, ""},
+		"of JSON, an attribute":            {"p.jsonl", nested, []string{"--id-from", "attributes.email", "--namespace", space}, uuid.NewSHA1(uuid.NameSpaceURL, []byte("ada@example.com")), `{"email": "ada@example.com"}`, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -173,10 +178,56 @@ func TestIDsAreDerivedFromAColumn(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "Ada Lovelace", ada.Name())
 			require.JSONEq(t, tt.attributes, string(ada.Attributes))
+			require.Equal(t, tt.email, ada.Email)
 			_, err = store.User(t.Context(), uuid.MustParse(graceID))
 			require.NoError(t, err, "an id of the file is left as it is")
 		})
 	}
+}
+
+func TestOptionalColumnsAreStored(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ name, text string }{
+		"CSV": {"p.csv", "externalId,email,locale,firstName,lastName,dateOfBirth,timezone\n" +
+			"42,ada@example.com,EN_gb,Ada,Lovelace,1990-12-10,UTC\n" +
+			"43,,,Grace,Hopper,1906-12-09,UTC\n"},
+		"JSON lines": {"p.jsonl", `{"externalId": "42", "email": "ada@example.com", "locale": "EN_gb", "firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC"}
+{"externalId": "43", "email": null, "locale": "", "firstName": "Grace", "lastName": "Hopper", "dateOfBirth": "1906-12-09", "timezone": "UTC"}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			args := []string{"users", "import", fileOf(t, tt.name, tt.text), "--id-from", "externalId", "--database-url", url}
+			r := almanacAt(t, today, args...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			store := storeAt(t, url)
+			for external, want := range map[string][]string{"42": {"Ada", "en-GB", "ada@example.com", "{}"}, "43": {"Grace", "", "", "{}"}} {
+				u, err := store.UserByExternalID(t.Context(), external)
+				require.NoError(t, err)
+				require.Equal(t, want, []string{u.FirstName, u.Locale, u.Email, string(u.Attributes)})
+			}
+			r = almanacAt(t, today, args...)
+			require.Equal(t, result{exitOK, "stored 0 users with 0 events; 2 users there already; 0 rows refused\n", ""}, r, "the ids are those of the first run")
+		})
+	}
+}
+
+func TestRowsWhoseExternalIDIsTakenAreRefused(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	const header = "id,externalId,email,firstName,lastName,dateOfBirth,timezone\n"
+	file := fileOf(t, "p.csv", header+
+		adaID+",secret-42,ada@example.com,Ada,Lovelace,1990-12-10,UTC\n"+
+		"0198a1f0-7c3e-7d6a-9b1f-000000000001,secret-42,ada@example.com,Ada,Byron,1990-12-10,UTC\n"+
+		graceID+",,no address,Grace,Hopper,1906-12-09,UTC\n")
+
+	r := almanacAt(t, today, "users", "import", file, "--database-url", url)
+
+	require.Equal(t, result{exitFailed, "stored 1 user with 1 event; 0 users there already; 2 rows refused\n",
+		file + ":3: externalId belongs to user " + adaID + "\n" +
+			file + ":4: email is not a bare e-mail address of at most 254 bytes\nalmanac: 2 rows of 3 refused\n"}, r)
+	require.Equal(t, 1, countUsers(t, url))
 }
 
 func TestNewIDsStoreEveryUserAgain(t *testing.T) {

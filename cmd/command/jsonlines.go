@@ -69,10 +69,8 @@ func (r *jsonRows) rowOf(text []byte) row {
 		read.complain("", "%s", problem)
 		return read
 	}
-	fields := map[string]*string{
-		"id": new(string), "firstName": &read.profile.FirstName, "lastName": &read.profile.LastName,
-		"dateOfBirth": &read.profile.DateOfBirth, "timezone": &read.profile.Timezone,
-	}
+	fields := read.fields()
+	fields["id"] = new(string)
 	seen := make(map[string]bool)
 	source := ""
 	var own json.RawMessage // what the column for ids holds, if it holds nothing else
@@ -81,6 +79,7 @@ func (r *jsonRows) rowOf(text []byte) row {
 		switch {
 		case seen[name]:
 			read.complain(clipped(name), "is given more than once")
+		case known && slices.Contains(optionalColumns(), name) && string(value) == "null": // none
 		case known:
 			if json.Unmarshal(value, field) != nil || string(value) == "null" {
 				read.complain(name, "must be a string")

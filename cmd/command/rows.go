@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
 
@@ -26,6 +28,15 @@ type row struct {
 	problems []problem // that it could not be read for; the profile is not judged yet
 }
 
+// fields returns where the fields of the profile go, by the names of their columns.
+func (r *row) fields() map[string]*string {
+	p := &r.profile
+	return map[string]*string{
+		"firstName": &p.FirstName, "lastName": &p.LastName, "dateOfBirth": &p.DateOfBirth, "timezone": &p.Timezone,
+		"locale": &p.Locale, "email": &p.Email, "externalId": &p.ExternalID,
+	}
+}
+
 func (r *row) complain(field, format string, args ...any) {
 	r.problems = append(r.problems, problem{field, fmt.Sprintf(format, args...)})
 }
@@ -40,7 +51,10 @@ func (p problem) String() string { return strings.TrimSpace(p.Field + " " + p.Pr
 
 // problemsOf says what an error is about.
 func problemsOf(err error) []problem {
-	invalid := (*almanac.ValidationError)(nil)
+	invalid, taken := (*almanac.ValidationError)(nil), (*almanac.ExternalIDTakenError)(nil)
+	if errors.As(err, &taken) && taken.Holder != uuid.Nil {
+		return []problem{{"externalId", "belongs to user " + taken.Holder.String()}}
+	}
 	if !errors.As(err, &invalid) {
 		return []problem{{Problem: bare(err.Error())}}
 	}

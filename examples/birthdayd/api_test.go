@@ -39,6 +39,27 @@ func TestPostgresStoresEveryAcceptedValue(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
+func TestContactsAreOptionalAndExternalIDsUnique(t *testing.T) {
+	t.Parallel()
+	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
+	status, answer := p.send("POST", "/user", newborn(`{}`))
+	require.Equal(t, http.StatusCreated, status)
+	require.NotContains(t, answer["user"], "email")
+	contact := strings.TrimSuffix(newborn(`{}`), "}") + `,"locale":"pt_br","email":"a@b.example","externalId":"42"}`
+
+	status, answer = p.send("POST", "/user", contact)
+
+	require.Equal(t, http.StatusCreated, status, answer)
+	require.Subset(t, answer["user"], map[string]any{"locale": "pt-BR", "email": "a@b.example", "externalId": "42"})
+	status, _ = p.send("POST", "/user", contact)
+	require.Equal(t, http.StatusConflict, status)
+	status, _ = p.send("PUT", "/user/"+answer["user"].(map[string]any)["id"].(string), `{"externalId":null}`)
+	require.Equal(t, http.StatusOK, status)
+	ids := p.together(8, http.StatusCreated, func(int) (int, map[string]any) { return p.send("POST", "/user", contact) })
+	require.Equal(t, map[int]int{http.StatusCreated: 1, http.StatusConflict: 7}, ids)
+	require.Equal(t, 0, p.stop())
+}
+
 // newborn returns a user with those attributes.
 func newborn(attributes string) string {
 	return fmt.Sprintf(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":%s}`, attributes)

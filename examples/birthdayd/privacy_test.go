@@ -28,8 +28,8 @@ import (
 type somebody struct{ first, last, born, zone, hobby string }
 
 func (s somebody) json() string {
-	return fmt.Sprintf(`{"firstName":%q,"lastName":%q,"dateOfBirth":%q,"timezone":%q,"attributes":{"hobby":%q}}`,
-		s.first, s.last, s.born, s.zone, s.hobby)
+	return fmt.Sprintf(`{"firstName":%q,"lastName":%q,"dateOfBirth":%q,"timezone":%q,"attributes":{"hobby":%[5]q},"locale":"de",
+		"email":"%[5]s@home.example","externalId":"id of %[5]s"}`, s.first, s.last, s.born, s.zone, s.hobby)
 }
 
 // The users, by the fate of their greeting.
@@ -246,6 +246,9 @@ func (w *witness) insult() {
 			`"attributes":{"x":"lockpicking-6033\u0000","deliverAt":"nickname-2288"}}`: http.StatusBadRequest,
 		`{"firstName":["Imprudence"],"lastName":{"Bickerstaff":1},"dateOfBirth":true,"timezone":"Bickerstaff"}`: http.StatusBadRequest,
 		`{"firstName":"Imprudence","lastName":"Bickerstaff" nickname-2288`:                                      http.StatusBadRequest,
+		`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","locale":"Bickerstaff",` +
+			`"email":"Imprudence <lockpicking-6033@home.example>","externalId":"nickname-2288\u0000"}`: http.StatusBadRequest,
+		strings.Replace(childish.json(), childish.hobby+`"}`, served.hobby+`"}`, 1): http.StatusConflict,
 		`Imprudence Bickerstaff`: http.StatusBadRequest,
 	} {
 		status, _ := w.ask("POST", "/user", body)
@@ -275,6 +278,8 @@ func (w *witness) keep() {
 	location := w.enrol(edited)
 	status, _ := w.ask("PUT", location, edit.json())
 	require.Equal(w.t, http.StatusOK, status)
+	status, _ = w.ask("PUT", location, `{"externalId":"id of `+served.hobby+`"}`)
+	require.Equal(w.t, http.StatusConflict, status)
 	status, _ = w.ask("PUT", location, `{"firstName":"","timezone":"Mars/Zanzibarovia","dateOfBirth":"1800-13-77","attributes":"lockpicking-6033"}`)
 	require.Equal(w.t, http.StatusBadRequest, status)
 	for _, path := range []string{location, location + "/events", "/events?status=PENDING"} {
