@@ -25,7 +25,7 @@ ALTER TABLE :"schema".queue ADD COLUMN priority integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".history ADD COLUMN delivered_by varchar(200);
 ALTER TABLE :"schema".series ADD COLUMN occurrences integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".leases ADD COLUMN renewals integer NOT NULL DEFAULT 0;
-ALTER TABLE :"schema".users ADD COLUMN locale varchar(35) NOT NULL DEFAULT 'en';
+ALTER TABLE :"schema".users ADD COLUMN visits integer NOT NULL DEFAULT 0;
 `
 
 // Undo takes the migration of [FollowingRelease] back, as an administrator would who
@@ -35,7 +35,7 @@ ALTER TABLE almanac.queue DROP COLUMN priority;
 ALTER TABLE almanac.history DROP COLUMN delivered_by;
 ALTER TABLE almanac.series DROP COLUMN occurrences;
 ALTER TABLE almanac.leases DROP COLUMN renewals;
-ALTER TABLE almanac.users DROP COLUMN locale;
+ALTER TABLE almanac.users DROP COLUMN visits;
 DELETE FROM almanac.migrations WHERE name LIKE '%_following';
 `
 
