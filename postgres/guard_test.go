@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +157,9 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 			"id": uuid.New(), "first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-01-01", "timezone": "UTC", "attributes": struct{}{},
 			"version": 1, "created_at": time.Now(), "updated_at": time.Now(), person.column: person.value,
 		}
-		_, err := pool.Exec(t.Context(), "INSERT INTO almanac.users SELECT (jsonb_populate_record(NULL::almanac.users, $1)).*", row)
+		text, err := json.Marshal(row)
+		require.NoError(t, err)
+		_, err = pool.Exec(t.Context(), "INSERT INTO almanac.users SELECT (jsonb_populate_record(NULL::almanac.users, $1::text::jsonb)).*", string(text))
 		var pg *pgconn.PgError
 		require.ErrorAs(t, err, &pg, name)
 		require.Equal(t, person.code, pg.Code, name)
