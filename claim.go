@@ -71,12 +71,12 @@ type Settlement struct {
 	Follow func(u User, now time.Time) ([]Event, error)
 }
 
-// Outcome is how one attempt at an event ended. Make it with [Delivered], [GaveUp] or
-// [Released].
+// Outcome is how one attempt at an event ended. Make it with [Delivered], [GaveUp],
+// [CalledOff] or [Released].
 type Outcome struct {
-	Status Status        // Completed, Failed, or Pending for a release
+	Status Status        // Completed, Failed, Cancelled, or Pending for a release
 	At     time.Time     // the time of the delivery, by the repository's clock; for Completed
-	Reason string        // the reason of a failure or a release
+	Reason string        // the reason of a failure, a cancellation or a release
 	Cause  ReleaseCause  // the cause of a release
 	Delay  time.Duration // for a release, the time until the event is available again
 }
@@ -86,6 +86,9 @@ func Delivered(at time.Time) Outcome { return Outcome{Status: Completed, At: at}
 
 // GaveUp returns the outcome of an event that will not be tried again.
 func GaveUp(reason string) Outcome { return Outcome{Status: Failed, Reason: reason} }
+
+// CalledOff returns the outcome of an event that is not owed (see [NotOwed]).
+func CalledOff(reason string) Outcome { return Outcome{Status: Cancelled, Reason: reason} }
 
 // Released returns the outcome of an event that is to be tried again after the delay.
 func Released(cause ReleaseCause, reason string, delay time.Duration) Outcome {
@@ -100,6 +103,10 @@ func (o Outcome) Apply(e Event, now time.Time) (Event, error) {
 		return e.Complete(o.At)
 	case Failed:
 		return e.Fail(o.Reason)
+	case Cancelled:
+		if e.Status == Processing {
+			return e.Cancel(o.Reason)
+		}
 	case Pending:
 		return e.Release(o.Cause, o.Reason, now.Add(o.Delay))
 	}

@@ -29,6 +29,7 @@ var (
 	ErrLocked                 = errors.New("almanac: locked by another transaction")                // from Settle, edits and Backfill: try again later
 	ErrSnoozed                = errors.New("almanac: snoozed")                                      // see Snooze
 	ErrPermanent              = errors.New("almanac: permanent failure")                            // see Permanent
+	ErrNotOwed                = errors.New("almanac: not owed")                                     // see NotOwed
 	ErrRunning                = errors.New("almanac: scheduler is running already")                 // from Runner.Run and RunOnce
 	ErrOutdated               = errors.New("almanac: database is older than this program")          // from Runner.Run and RunOnce; see Verifier
 	ErrNotRunning             = errors.New("almanac: scheduler is not running")                     // from Health.Err
@@ -228,6 +229,19 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string        { return e.err.Error() }
 func (e *permanentError) Unwrap() error        { return e.err }
 func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
+
+// NotOwed returns an error with which a delivery calls its event off: the event is
+// CANCELLED with the reason, its occurrence key is used, and its series continues. That is
+// no failure, and no attempt is counted. So NotOwed is for a delivery that nobody wants
+// any more, as to a user who has no address. The reason is for operators, is cut to 1,000
+// bytes and can be empty. [Follower] is not asked.
+func NotOwed(reason string) error { return &notOwedError{reason} }
+
+type notOwedError struct{ reason string }
+
+func (e *notOwedError) Is(target error) bool { return target == ErrNotOwed }
+
+func (e *notOwedError) Error() string { return strings.TrimSuffix("not owed: "+e.reason, ": ") }
 
 // RetryAfter marks an error of a delivery so that the next attempt comes no sooner than
 // after d. A d that is longer than the retry policy's Max counts as Max. The policy still

@@ -21,8 +21,8 @@ import (
 //
 //	PENDING ──claim──▶ PROCESSING ──complete──▶ COMPLETED
 //	   │  ▲                │  └─────fail──────▶ FAILED
-//	   │  └────release─────┘
-//	   └──cancel──▶ CANCELLED
+//	   │  └────release─────┤
+//	   └──cancel──▶ CANCELLED ◀─cancel
 type Status string
 
 // The statuses, as the database stores them. Completed, Failed and Cancelled are
@@ -32,7 +32,7 @@ const (
 	Processing Status = "PROCESSING" // claimed: a worker holds a lease on it
 	Completed  Status = "COMPLETED"  // delivered
 	Failed     Status = "FAILED"     // given up
-	Cancelled  Status = "CANCELLED"  // ended by an operator before it was delivered; not a failure
+	Cancelled  Status = "CANCELLED"  // ended before it was delivered, because it is not wanted; not a failure
 )
 
 // Terminal reports whether an event with status s never changes again.
@@ -44,7 +44,7 @@ func (s Status) CanBecome(to Status) bool {
 	case Pending:
 		return to == Processing || to == Cancelled
 	case Processing:
-		return to == Completed || to == Failed || to == Pending
+		return to == Completed || to == Failed || to == Cancelled || to == Pending
 	}
 	return false
 }
@@ -80,9 +80,9 @@ type Event struct {
 	Unplanned bool `json:"-"`
 
 	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: Due, or later after a release
-	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when CANCELLED
+	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when cancelled while PENDING
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
-	FailureReason string    // why the event is FAILED, or the operator's reason if it is CANCELLED; otherwise ""
+	FailureReason string    // why the event is FAILED, or was CANCELLED, which may be ""; otherwise ""
 	LastError     string    // why the last attempt failed or was released; "" if none was
 	RetryCount    int       // attempts that failed
 	ClaimCount    int       // how many times the event was claimed; an event that was ever claimed keeps its target

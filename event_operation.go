@@ -11,7 +11,8 @@ import (
 
 // Cancel returns e as CANCELLED, for the given reason, which may be empty and is cut to
 // 1,000 bytes. It counts neither as a claim nor as an attempt. The error is an
-// [*InvalidStateTransitionError] unless e is PENDING.
+// [*InvalidStateTransitionError] unless e is PENDING, or PROCESSING and cancelled by the
+// worker that holds it (see [NotOwed]).
 func (e Event) Cancel(reason string) (Event, error) {
 	next, err := e.become(Cancelled)
 	if err != nil {

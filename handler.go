@@ -81,8 +81,8 @@ type Delivery struct {
 //
 // A nil error means that the receiver accepted the event. Any other error is transient,
 // so the event will be tried again, unless [Permanent] wraps the error. [RetryAfter] and
-// [Snooze] delay the next attempt. The same event can be delivered more than once, always
-// with the same idempotency key and the same payload.
+// [Snooze] delay the next attempt, and [NotOwed] calls the event off. The same event can
+// be delivered more than once, always with the same idempotency key and the same payload.
 type Deliverer interface {
 	// Deliver makes one attempt.
 	Deliver(ctx context.Context, d Delivery) error

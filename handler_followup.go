@@ -14,8 +14,8 @@ import (
 // birthday.
 type Follower interface {
 	// Follow returns the follow-ups of the event that has ended, besides its successor.
-	// The event is COMPLETED or FAILED, as it will be stored. Follow is called inside a
-	// transaction and can be called again. It must be quick and depend only on its
+	// The event is COMPLETED or FAILED, as it will be stored; nothing follows a CANCELLED
+	// event. Follow is called inside a transaction and can be called again. It must be quick and depend only on its
 	// arguments. After an error, the outcome and the successor are stored, and no
 	// follow-up.
 	Follow(u User, ended Event) ([]FollowUp, error)
@@ -74,10 +74,10 @@ func (s *scheduler) followUp(f FollowUp, ended Event, u User, now time.Time) (Ev
 }
 
 // followWith returns the function that plans the follow-ups of e, settled by o. It
-// returns nil if the handler is no Follower or the event has not ended.
+// returns nil if the handler is no Follower, or the event has not ended or is called off.
 func (s *scheduler) followWith(h EventHandler, e Event, o Outcome) func(User, time.Time) ([]Event, error) {
 	f, able := h.(Follower)
-	if !able || !o.Status.Terminal() {
+	if !able || o.Status != Completed && o.Status != Failed {
 		return nil
 	}
 	return func(u User, now time.Time) ([]Event, error) {

@@ -3,6 +3,8 @@ package almanac_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -393,5 +395,78 @@ func TestPatientRetryLastsThreeToFourDays(t *testing.T) {
 	const least, most = 76*time.Hour + 22*time.Minute + 30*time.Second, 91*time.Hour + 39*time.Minute
 	if longest := whole + whole/5; p.Attempts != 12 || p.Jitter != 0 || whole != least || longest != most {
 		t.Errorf("%d attempts with jitter %v over %v to %v, want 12 with the default over %v to %v", p.Attempts, p.Jitter, whole, longest, least, most)
+	}
+}
+
+// unwanted is a handler whose first event is not owed, and which must not be asked what
+// follows it.
+type unwanted struct {
+	series
+	t *testing.T
+}
+
+func (h unwanted) Follow(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+	if ended.Status != almanac.Completed {
+		h.t.Errorf("asked what follows an event that is %s", ended.Status)
+	}
+	return nil, nil
+}
+
+// An event is called off after an attempt that failed, also from within middleware that
+// wraps errors. Its series goes on.
+func TestNotOwedCallsAnEventOff(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]error{
+		"by itself":        almanac.NotOwed("no address"),
+		"wrapped":          fmt.Errorf("mail: %w", almanac.NotOwed("no address")),
+		"though permanent": almanac.Permanent(almanac.NotOwed("no address")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				book, logged, notices := new(logbook), new(logbook), make(map[almanac.NoticeKind]int)
+				h := unwanted{t: t, series: series{eventType: "DIGEST", seconds: ago(time.Minute, -time.Hour), execute: func(_ context.Context, d almanac.Delivery) error {
+					switch {
+					case d.Event.Due.After(d.At.Add(-time.Second)):
+						return nil
+					case d.Attempt == 1:
+						return errBusy
+					}
+					return answer
+				}}}
+				registry, err := almanac.NewRegistry(h)
+				require.NoError(t, err)
+				count := almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) { notices[n.Kind]++ })
+				around := func(next almanac.Deliverer) almanac.Deliverer {
+					return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
+						if err := next.Deliver(ctx, d); err != nil {
+							return fmt.Errorf("around: %w", err)
+						}
+						return nil
+					})
+				}
+				rehearsal := almanactest.Rehearse(t, registry, almanac.WithMiddleware(around), almanac.WithObserver(count),
+					almanac.WithObserver(almanac.LogObserver(book.at(slog.LevelInfo))), almanac.WithLogger(logged.at(slog.LevelInfo)))
+				first := storeEvent(t, rehearsal.Repository, h.series)
+				rehearsal.For(2 * time.Hour)
+
+				is, err := rehearsal.Repository.Event(t.Context(), first.ID)
+				require.NoError(t, err)
+				require.Equal(t, almanac.Cancelled, is.Status)
+				require.Equal(t, "no address", is.FailureReason)
+				require.Equal(t, 1, is.RetryCount, "the attempt before")
+				require.Equal(t, errBusy.Error(), strings.TrimPrefix(is.LastError, "around: "))
+				completed, err := rehearsal.Repository.Count(t.Context(), almanac.InStatus(almanac.Completed))
+				require.NoError(t, err)
+				require.Equal(t, 1, completed, "the series goes on")
+				require.Equal(t, 1, notices[almanac.EventCancelled])
+				require.Zero(t, notices[almanac.EventFailed])
+				lines := book.about(t, "event.cancelled")
+				require.Len(t, lines, 1)
+				require.Equal(t, "INFO", lines[0]["level"])
+				require.Equal(t, "no address", lines[0]["reason"])
+				require.Empty(t, logged.about(t, "delivery failed"))
+			})
+		})
 	}
 }

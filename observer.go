@@ -30,7 +30,7 @@ const (
 	EventRemoved        NoticeKind = "event.removed"
 	EventCompleted      NoticeKind = "event.completed"
 	EventFailed         NoticeKind = "event.failed"
-	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel
+	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel, or because a delivery was NotOwed
 	EventRequeued       NoticeKind = "event.requeued"  // the new event of Operator.Requeue
 	EventSkipped        NoticeKind = "event.skipped"   // an edit of the user left the event unchanged, because it was claimed before
 	UserCreated         NoticeKind = "user.created"

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// LogObserver returns an Observer that logs one line for each change: claims and
-// deliveries at Info, releases and cancellations at Warn, failures at Error and all other
-// changes at Debug. It also logs "Executing event" at Info when an attempt starts. Lines
+// LogObserver returns an Observer that logs one line for each change: claims, deliveries
+// and events that are [NotOwed] at Info, releases and cancellations by operators at Warn,
+// failures at Error and all other changes at Debug. It also logs "Executing event" at Info when an attempt starts. Lines
 // contain ids and keys, never names or payloads. The scheduler then omits its own lines
 // about attempts and failed deliveries (see [WithLogger]).
 func LogObserver(log *slog.Logger) Observer { return logObserver{log} }
@@ -23,7 +23,7 @@ type logObserver struct{ log *slog.Logger }
 
 // Observe logs one change.
 func (o logObserver) Observe(ctx context.Context, n Notice) {
-	level := levelOf(n.Kind)
+	level := levelOf(n)
 	if !o.log.Enabled(ctx, level) {
 		return
 	}
@@ -48,11 +48,16 @@ func (o logObserver) Observe(ctx context.Context, n Notice) {
 	o.log.LogAttrs(ctx, level, string(n.Kind), attrs...)
 }
 
-func levelOf(k NoticeKind) slog.Level {
-	switch k {
+func levelOf(n Notice) slog.Level {
+	switch n.Kind {
 	case EventClaimed, EventCompleted:
 		return slog.LevelInfo
-	case EventReleased, EventCancelled:
+	case EventReleased:
+		return slog.LevelWarn
+	case EventCancelled:
+		if n.Event.LeaseToken != uuid.Nil { // by the worker that held it
+			return slog.LevelInfo
+		}
 		return slog.LevelWarn
 	case EventFailed:
 		return slog.LevelError

@@ -144,6 +144,9 @@ func noticeOf(t *testing.T, kind almanac.NoticeKind) almanac.Notice {
 		return almanac.Notice{Kind: kind, User: u, Was: u}
 	}
 	e := in(t, almanac.Processing)
+	if kind == almanac.EventCancelled { // by an operator
+		e = in(t, almanac.Cancelled)
+	}
 	e.Payload = json.RawMessage(`{"message":"hush, Ada Lovelace"}`)
 	e.ExecutedAt, e.FailureReason, e.LastError = e.Due.Add(1234567*time.Nanosecond), "HTTP 404", "HTTP 503"
 	return almanac.Notice{Kind: kind, Event: e}

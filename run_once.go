@@ -31,7 +31,7 @@ type RunOnceOptions struct {
 }
 
 // RunOnceResult counts what one pass did. Claimed is the sum of Completed, Failed,
-// Retried, Released and Unstored.
+// Cancelled, Retried, Released and Unstored.
 type RunOnceResult struct {
 	// Claimed is how many events were claimed. An event that was claimed twice counts
 	// twice.
@@ -40,6 +40,8 @@ type RunOnceResult struct {
 	Completed int
 	// Failed is how many events ended as FAILED.
 	Failed int
+	// Cancelled is how many events were called off, because their delivery was [NotOwed].
+	Cancelled int
 	// Retried is how many events were released after a failure or a snooze, to be tried
 	// again.
 	Retried int
@@ -95,7 +97,8 @@ func (s *scheduler) RunOnce(ctx context.Context, o RunOnceOptions) (RunOnceResul
 	p := newOnePass(s, o)
 	result, err := p.run(ctx)
 	s.log.InfoContext(ctx, "pass ended", slog.Int("claimed", result.Claimed), slog.Int("completed", result.Completed),
-		slog.Int("failed", result.Failed), slog.Int("retried", result.Retried), slog.Int("released", result.Released),
+		slog.Int("failed", result.Failed), slog.Int("cancelled", result.Cancelled), slog.Int("retried", result.Retried),
+		slog.Int("released", result.Released),
 		slog.Int("unstored", result.Unstored), slog.Int("recovered", result.Recovered), slog.Bool("more", result.More))
 	if err != nil {
 		return result, fmt.Errorf("almanac: run once: %w", err)
@@ -144,6 +147,8 @@ func (p *onePass) count(_ context.Context, n Notice) {
 		p.result.Completed++
 	case n.Kind == EventFailed:
 		p.result.Failed++
+	case n.Kind == EventCancelled:
+		p.result.Cancelled++
 	case n.Kind == EventReleased && n.Cause == AfterShutdown:
 		p.result.Released++
 	case n.Kind == EventReleased:

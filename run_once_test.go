@@ -46,7 +46,7 @@ func (w *world) once(t *testing.T, s almanac.Scheduler, o almanac.RunOnceOptions
 
 func addsUp(t *testing.T, did almanac.RunOnceResult) {
 	t.Helper()
-	require.Equal(t, did.Claimed, did.Completed+did.Failed+did.Retried+did.Released+did.Unstored, "%+v", did)
+	require.Equal(t, did.Claimed, did.Completed+did.Failed+did.Cancelled+did.Retried+did.Released+did.Unstored, "%+v", did)
 }
 
 func TestRunOnceExecutesDueEventsAndReturns(t *testing.T) {
@@ -61,6 +61,9 @@ func TestRunOnceExecutesDueEventsAndReturns(t *testing.T) {
 				series{eventType: "GONE", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error {
 					return almanac.Permanent(errBusy)
 				}},
+				series{eventType: "UNWANTED", seconds: ago(time.Minute, nextYear), execute: func(context.Context, almanac.Delivery) error {
+					return almanac.NotOwed("no address")
+				}},
 				series{Execution: late, eventType: "BUSY", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error { return errBusy }},
 				series{eventType: "LATER", seconds: ago(nextYear), execute: accepted.Deliver},
 			}
@@ -73,9 +76,11 @@ func TestRunOnceExecutesDueEventsAndReturns(t *testing.T) {
 
 			did := w.once(t, s, almanac.RunOnceOptions{})
 
-			require.Equal(t, almanac.RunOnceResult{Claimed: 60, Completed: 20, Failed: 20, Retried: 20}, did)
+			require.Equal(t, almanac.RunOnceResult{Claimed: 80, Completed: 20, Failed: 20, Cancelled: 20, Retried: 20}, did)
 			require.Len(t, accepted.deliveries(), 20)
-			for status, count := range map[almanac.Status]int{almanac.Completed: 20, almanac.Failed: 20, almanac.Pending: 60, almanac.Processing: 0} {
+			for status, count := range map[almanac.Status]int{
+				almanac.Completed: 20, almanac.Failed: 20, almanac.Cancelled: 20, almanac.Pending: 80, almanac.Processing: 0,
+			} {
 				n, err := w.store.Count(t.Context(), almanac.InStatus(status))
 				require.NoError(t, err)
 				require.Equal(t, count, n, "%s: those to be tried again, successors, and what is not due are PENDING", status)

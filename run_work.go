@@ -266,6 +266,10 @@ func (j *job) judge(err error) Outcome {
 	if errors.As(err, &snoozed) {
 		return Released(AfterSnooze, snoozed.Error(), snoozed.delay)
 	}
+	var notOwed *notOwedError
+	if errors.As(err, &notOwed) {
+		return CalledOff(notOwed.reason)
+	}
 	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
 	if errors.Is(err, ErrPermanent) || tried >= policy.Attempts {
 		return GaveUp(err.Error())

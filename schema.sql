@@ -139,7 +139,7 @@ CREATE TABLE :"schema".history (
     idempotency_key        varchar(255) NOT NULL,
     delivery_payload       jsonb        NOT NULL,
     user_version           integer      NOT NULL,
-    lease_token            uuid,                  -- the token of the claim that ended the event; NULL if it was cancelled
+    lease_token            uuid,                  -- the token of the claim that ended the event; NULL if it was cancelled while PENDING
     executed_at            timestamptz,           -- when the event was delivered
     failure_reason         varchar(1100),         -- why the event is FAILED or CANCELLED; may be empty if CANCELLED
     last_error             varchar(1100),

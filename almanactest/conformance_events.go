@@ -60,6 +60,20 @@ var eventCases = map[string]func(*kit){
 		k.same("reason", stored.FailureReason, "moved house")
 		k.same("version", stored.Version, created.Version+1)
 	},
+	"Update/cancels a claimed event": func(k *kit) {
+		pending := k.newEvent(DueIn(time.Hour))
+		claimed, err := pending.Claim(uuid.New())
+		k.ok(err)
+		claimed, err = k.r.Update(k.Context(), claimed, pending.Version)
+		k.ok(err)
+		done, err := claimed.Cancel("")
+		k.ok(err)
+		stored, err := k.r.Update(k.Context(), done, claimed.Version)
+		k.ok(err)
+		k.same("as stored", k.stored(pending.ID), stored)
+		k.same("status", stored.Status, almanac.Cancelled)
+		k.same("token", stored.LeaseToken, claimed.LeaseToken)
+	},
 	"Update/refuses every transition that is not allowed": func(k *kit) {
 		for from, states := range k.everyStatus() {
 			for _, to := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {

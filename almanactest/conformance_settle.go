@@ -187,7 +187,8 @@ var settleCases = map[string]func(*kit){
 	},
 	"Settle/accepts an outcome that it has stored already": func(k *kit) {
 		for name, o := range map[string]almanac.Outcome{
-			"delivery": almanac.Delivered(k.now), "failure": almanac.GaveUp("HTTP 404"), "release": almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour),
+			"delivery": almanac.Delivered(k.now), "failure": almanac.GaveUp("HTTP 404"), "cancellation": almanac.CalledOff(""),
+			"release": almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour),
 		} {
 			pending := k.newEvent()
 			s := almanac.Settlement{Event: k.claim(1)[0], Outcome: o, Next: after(pending)}
@@ -199,6 +200,23 @@ var settleCases = map[string]func(*kit){
 			n, err := k.r.Count(k.Context(), almanac.ForUser(pending.UserID))
 			k.ok(err)
 			k.same("events after a "+name, n <= 2, true)
+		}
+	},
+	"Settle/calls an event off": func(k *kit) {
+		for _, reason := range []string{"no address", ""} {
+			pending := k.newEvent()
+			claimed := k.claim(1)[0]
+			got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.CalledOff(reason), Next: after(pending)})
+			k.ok(errors.Join(got.Err, got.PlanErr))
+			want, err := claimed.Cancel(reason)
+			k.ok(err)
+			want.UpdatedAt = got.Event.UpdatedAt
+			k.same("event", got.Event, want)
+			k.same("as stored", k.stored(pending.ID), want)
+			k.same("successor", got.Successor != nil, true)
+			edit := k.apply(pending.UserID, requeuing(want))
+			k.same("requeued", len(edit.New), 1)
+			k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		}
 	},
 	"Settle/returns the results of a batch in order": func(k *kit) {

@@ -61,6 +61,9 @@ func lead(t testing.TB, r almanac.Repository, e, to almanac.Event) almanac.Event
 	case almanac.Pending:
 		return e
 	case almanac.Cancelled:
+		if to.LeaseToken != uuid.Nil { // by the worker that held it
+			step(e.Claim(uuid.New()))
+		}
 		step(e.Cancel(to.FailureReason))
 		return e
 	default:
@@ -79,7 +82,7 @@ func lead(t testing.TB, r almanac.Repository, e, to almanac.Event) almanac.Event
 // releases returns the causes of an event's releases, in order.
 func releases(e almanac.Event) []almanac.ReleaseCause {
 	claims, failures := e.ClaimCount, e.RetryCount
-	if e.Status != almanac.Pending && e.Status != almanac.Cancelled {
+	if e.LeaseToken != uuid.Nil {
 		claims--
 	}
 	if e.Status == almanac.Failed {

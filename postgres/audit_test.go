@@ -86,6 +86,25 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	}
 }
 
+func TestTheTrailHasWhatAWorkerCallsOff(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	u := almanactest.User()
+	e := almanactest.Store(t, store, u, almanactest.Event(time.Now(), almanactest.For(u)))[0]
+	claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{e.Type}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[0], Outcome: almanac.CalledOff("no address")}})
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	require.Equal(t, []string{"created", "claimed", "cancelled"}, kinds(t, store, e.ID))
+	steps, err := store.Audit(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, "no address", steps[2].Detail)
+}
+
 func TestTheTrailIsUndoneWithItsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

@@ -245,7 +245,7 @@ func (m *model) settle(rt *rapid.T) {
 	for i := range batch {
 		s := &batch[i]
 		s.Outcome = rapid.SampledFrom([]almanac.Outcome{
-			almanac.Delivered(m.base), almanac.GaveUp("HTTP 404"), almanac.Released(almanac.AfterFailure, "HTTP 503", 0),
+			almanac.Delivered(m.base), almanac.GaveUp("HTTP 404"), almanac.CalledOff(""), almanac.Released(almanac.AfterFailure, "HTTP 503", 0),
 			almanac.Released(almanac.AfterFailure, "HTTP 429", 24*time.Hour), almanac.Released(almanac.AfterShutdown, "stopped", 0),
 		}).Draw(rt, "outcome")
 		if rapid.Bool().Draw(rt, "with the user") {

@@ -239,7 +239,9 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args["tokens"] = uuids(column(changes, func(c *change) uuid.UUID { return c.was.LeaseToken }))
 	args["statuses"] = column(changes, func(c *change) string { return string(c.is.Status) })
 	args["executed"] = column(changes, func(c *change) pgtype.Timestamptz { return timeOrNull(c.is.ExecutedAt) })
-	args["failures"] = column(changes, func(c *change) pgtype.Text { return textOrNull(c.is.FailureReason) })
+	args["failures"] = column(changes, func(c *change) pgtype.Text {
+		return pgtype.Text{String: c.is.FailureReason, Valid: c.is.Status != almanac.Completed} // a reason to cancel may be empty
+	})
 	args["next_ids"] = ofNext(changes, func(e *almanac.Event) pgtype.UUID { return pgtype.UUID{Bytes: e.ID, Valid: true} })
 	args["keys"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.OccurrenceKey) })
 	args["due"] = ofNext(changes, func(e *almanac.Event) pgtype.Timestamptz { return pgtype.Timestamptz{Time: e.Due, Valid: true} })

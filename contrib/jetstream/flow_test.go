@@ -71,6 +71,24 @@ func TestFailedDeliveryIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Nobody retries an event that a worker calls off.
+func TestNotOwedCallsTheEventOff(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	events := s.due(2)
+	s.dispatch()
+	s.work("ada", func(context.Context, almanac.Delivery) error { return almanac.NotOwed("no address") })
+
+	for _, e := range events {
+		require.Eventually(t, func() bool {
+			is, err := s.store.Event(t.Context(), e.ID)
+			return err == nil && is.Status == almanac.Cancelled && is.FailureReason == "no address" && is.RetryCount == 0
+		}, 20*time.Second, 10*time.Millisecond)
+		require.Equal(t, "ada", s.received.workers(e))
+	}
+	s.published(0)
+}
+
 // A message is accepted once. If it comes again after the stream has forgotten its id, it
 // is dropped, whether the event is settled or being delivered.
 func TestRepeatedMessageIsDropped(t *testing.T) {

@@ -95,7 +95,7 @@ func (t *Traces) Middleware(next almanac.Deliverer) almanac.Deliverer {
 			span.End()
 		}()
 		err := next.Deliver(trace.ContextWithSpan(ctx, span), d)
-		if result = outcomeOf(ctx, err); err != nil {
+		if result = outcomeOf(ctx, err); result != accepted && result != notOwed {
 			span.SetStatus(codes.Error, err.Error())
 		}
 		return err

@@ -173,6 +173,7 @@ func TestOutcomesAreErrorTypes(t *testing.T) {
 		"accepted":         {nil, nil, nil},
 		"refused":          {nil, errRefused, "failed"},
 		"put off":          {nil, almanac.Snooze(time.Minute, ""), "snoozed"},
+		"called off":       {nil, almanac.NotOwed("no address"), "not_owed"},
 		"refused for good": {nil, almanac.Permanent(errRefused), "permanent"},
 		"too slow":         {context.DeadlineExceeded, errRefused, "timeout"},
 		"cut short":        {stopped, errRefused, "canceled"},
@@ -190,7 +191,10 @@ func TestOutcomesAreErrorTypes(t *testing.T) {
 				return tt.err
 			}))
 			require.Equal(t, tt.err, deliverer.Deliver(ctx, almanac.Delivery{}))
-			require.Equal(t, tt.want, attributes(process.spans.GetSpans()[0])["error.type"])
+			span := process.spans.GetSpans()[0]
+			require.Equal(t, tt.want, attributes(span)["error.type"])
+			failed := tt.err != nil && !errors.Is(tt.err, almanac.ErrNotOwed)
+			require.Equal(t, failed, span.Status.Code == codes.Error)
 		})
 	}
 }

@@ -17,6 +17,7 @@ const (
 	permanent outcome = "permanent" // not retried
 	timedOut  outcome = "timeout"   // exceeded its time; retried if attempts are left
 	snoozed   outcome = "snoozed"   // postponed by the handler or deliverer; no attempt is counted
+	notOwed   outcome = "not_owed"  // called off by the handler or deliverer; no attempt is counted
 	canceled  outcome = "canceled"  // the process stops, or the lease was lost; not the event's fault
 	panicked  outcome = "panicked"  // did not return: it panicked, or ended its goroutine
 )
@@ -49,6 +50,8 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		return canceled
 	case errors.Is(err, almanac.ErrSnoozed):
 		return snoozed
+	case errors.Is(err, almanac.ErrNotOwed):
+		return notOwed
 	case errors.Is(err, almanac.ErrPermanent):
 		return permanent
 	case cause != nil:

@@ -3,6 +3,7 @@ package almanacprom_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,7 @@ func TestAttemptsAreMeasuredByTheirOutcome(t *testing.T) {
 		"refused":                    {nil, errRefused, "failed"},
 		"refused for good":           {nil, almanac.Permanent(errRefused), "permanent"},
 		"put off":                    {nil, almanac.Snooze(time.Minute, ""), "snoozed"},
+		"called off":                 {nil, fmt.Errorf("mail: %w", almanac.NotOwed("no address")), "not_owed"},
 		"too slow":                   {context.DeadlineExceeded, errRefused, "timeout"},
 		"too slow, refused for good": {context.DeadlineExceeded, almanac.Permanent(errRefused), "permanent"},
 		"cut short":                  {stopped, errRefused, "canceled"},

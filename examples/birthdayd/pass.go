@@ -51,7 +51,7 @@ func pass(ctx context.Context, c config, std streams) (err error) {
 		return err
 	}
 	did, err := scheduler.RunOnce(ctx, almanac.RunOnceOptions{})
-	fmt.Fprintf(std.out, "claimed %d: %d completed, %d failed, %d to be tried again, %d released, %d not stored; %d recovered; more: %t\n",
-		did.Claimed, did.Completed, did.Failed, did.Retried, did.Released, did.Unstored, did.Recovered, did.More)
+	fmt.Fprintf(std.out, "claimed %d: %d completed, %d failed, %d called off, %d to be tried again, %d released, %d not stored; %d recovered; more: %t\n",
+		did.Claimed, did.Completed, did.Failed, did.Cancelled, did.Retried, did.Released, did.Unstored, did.Recovered, did.More)
 	return err
 }

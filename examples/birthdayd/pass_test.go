@@ -27,7 +27,7 @@ func TestOnceGreetsDueUsersAndEnds(t *testing.T) {
 	h.next()
 	h.next()
 	require.Equal(t, 0, first.wait())
-	require.Equal(t, "claimed 2: 2 completed, 0 failed, 0 to be tried again, 0 released, 0 not stored; 0 recovered; more: false\n", first.out.String())
+	require.Equal(t, "claimed 2: 2 completed, 0 failed, 0 called off, 0 to be tried again, 0 released, 0 not stored; 0 recovered; more: false\n", first.out.String())
 	n, err := store.Count(t.Context(), almanac.InStatus(almanac.Completed))
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
