@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -87,6 +88,29 @@ func almanacSystem() system {
 		store:    storeUsers,
 		start:    startAlmanac,
 	}
+}
+
+// collectRarely is a value of GOGC that lets the heap grow to five times what is in use.
+const collectRarely = 400
+
+// almanacGOGC collects garbage less often than Go does by default, as docs/scaling.md says.
+func almanacGOGC() system {
+	s := almanacSystem()
+	s.name, s.contract = "almanac-gogc", "the same with GOGC=400"
+	s.start = func(ctx context.Context, db database, e ears) (*running, error) {
+		before := debug.SetGCPercent(collectRarely)
+		r, err := startAlmanac(ctx, db, e)
+		if err != nil {
+			debug.SetGCPercent(before)
+			return nil, err
+		}
+		stop := func() error {
+			defer debug.SetGCPercent(before)
+			return r.stop()
+		}
+		return &running{r.plan, stop}, nil
+	}
+	return s
 }
 
 // migrateAlmanac makes the tables, and brings them to where they are once a program

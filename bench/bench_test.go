@@ -35,7 +35,7 @@ func TestEveryRowHasFigures(t *testing.T) {
 	require.NoError(t, b.run(t.Context()), "%s", &log)
 
 	for name, count := range map[string]int{
-		"throughput": 5, "lateness": 3, "burst": 3, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "backlog": 4, "edits": 4, "recovery": 1, "writing": 6, "processes": 2, "receivers": 2, "idle": 1, "held": 1,
+		"throughput": 7, costs: 7, "lateness": 3, "burst": 3, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "backlog": 4, "edits": 4, "recovery": 1, "writing": 6, "processes": 2, "receivers": 2, "idle": 1, "held": 1,
 	} {
 		rows := slices.DeleteFunc(slices.Clone(b.report.Rows), func(r *row) bool { return r.Section != name })
 		require.Len(t, rows, count, name)
@@ -50,7 +50,7 @@ func TestEveryRowHasFigures(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, b.report.LeftOut, 2)
+	require.Len(t, b.report.LeftOut, len(nodePeers()))
 	checkWritten(t, b.report)
 }
 
@@ -58,7 +58,9 @@ func checkWritten(t *testing.T, r *report) {
 	t.Helper()
 	var table bytes.Buffer
 	require.NoError(t, r.print(&table))
-	require.Regexp(t, `(?m)^THROUGHPUT +rate events/s +x river$`, table.String())
+	require.Regexp(t, `(?m)^THROUGHPUT +rate events/s +x river +x river-successor +lacks$`, table.String())
+	require.Regexp(t, `(?m)^river-successor .* users, zones, keys for ever, a fence$`, table.String())
+	require.Regexp(t, `(?m)^COST +program µs +server µs +both µs +log bytes +allocations$`, table.String())
 	require.Contains(t, table.String(), "left out: throughput/pg-boss: ")
 
 	path := filepath.Join(t.TempDir(), "bench.json")
@@ -145,6 +147,31 @@ func TestARunThatMiscountsFails(t *testing.T) {
 	_, err = db.pool.Exec(t.Context(), "DELETE FROM almanac.queue WHERE event_id IN (SELECT event_id FROM almanac.queue LIMIT 1)")
 	require.NoError(t, err)
 	require.ErrorContains(t, checkAlmanac(t.Context(), db, 10), "9 have a successor")
+}
+
+// A row says that it stores successors only if they are there.
+func TestAMissingSuccessorFailsTheRow(t *testing.T) {
+	c, err := shared()
+	require.NoError(t, err)
+	b := &bench{sizes: tinySizes(), cluster: c, nodeDir: t.TempDir(), report: &report{}, log: t.Output(), only: regexp.MustCompile("")}
+	for name, takeAway := range map[string]string{
+		riverSuccessor: "DELETE FROM river_job WHERE id = (SELECT max(id) FROM river_job)",
+		"seeds":        "DELETE FROM events WHERE id = (SELECT id FROM events WHERE status = 'PENDING' LIMIT 1)",
+	} {
+		list := b.contestants()
+		row := list[slices.IndexFunc(list, func(c contestant) bool { return c.name == name })]
+		require.NoError(t, c.template(t.Context(), row.template, row.fill))
+		require.NoError(t, c.with(t.Context(), row.template, func(db database) error {
+			done, err := row.run(t.Context(), db, b.Events, b.Limit)
+			require.NoError(t, err)
+			require.NoError(t, row.check(t.Context(), db, done.done), name)
+			_, err = db.pool.Exec(t.Context(), takeAway)
+			require.NoError(t, err)
+			require.ErrorContains(t, row.check(t.Context(), db, done.done), "299 have a successor", name)
+			return nil
+		}))
+		require.NoError(t, c.drop(t.Context(), row.template))
+	}
 }
 
 func TestFlags(t *testing.T) {

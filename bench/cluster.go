@@ -19,6 +19,7 @@ func settings() map[string]string { return map[string]string{"shared_buffers": "
 type cluster struct {
 	server    *pgserver.Server
 	admin     *pgxpool.Pool
+	gauge     *gauge
 	templates map[string]bool
 	copies    int
 }
@@ -32,7 +33,11 @@ func startCluster(ctx context.Context, settings map[string]string) (*cluster, er
 	if err != nil {
 		return nil, errors.Join(err, server.Stop(ctx))
 	}
-	return &cluster{server: server, admin: admin, templates: make(map[string]bool)}, nil
+	c := &cluster{server: server, admin: admin, templates: make(map[string]bool)}
+	if c.gauge, err = newGauge(ctx, admin); err != nil {
+		return nil, errors.Join(err, c.close(ctx))
+	}
+	return c, nil
 }
 
 func (c *cluster) close(ctx context.Context) error {
@@ -42,9 +47,10 @@ func (c *cluster) close(ctx context.Context) error {
 
 // database is one that a single run has to itself.
 type database struct {
-	name string
-	url  string
-	pool *pgxpool.Pool
+	name  string
+	url   string
+	pool  *pgxpool.Pool
+	gauge *gauge // of the server
 }
 
 func (c *cluster) open(ctx context.Context, name string) (database, error) {
@@ -53,13 +59,18 @@ func (c *cluster) open(ctx context.Context, name string) (database, error) {
 		return database{}, err
 	}
 	u.Path = name
-	config, err := pgxpool.ParseConfig(u.String())
+	pool, err := poolOf(ctx, u.String(), 12) // enough for eight writers
+	return database{name, u.String(), pool, c.gauge}, err
+}
+
+// poolOf returns a pool of a number of connections.
+func poolOf(ctx context.Context, url string, connections int32) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return database{}, err
+		return nil, err
 	}
-	config.MaxConns = 12 // enough for eight writers
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	return database{name, u.String(), pool}, err
+	config.MaxConns = connections
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // template makes a database once and fills it; later calls do nothing. It is

@@ -127,7 +127,7 @@ func (b *bench) claims(ctx context.Context) error {
 			return readings, err
 		}
 		contract := "the store's claim of 100 events; most other rows are COMPLETED"
-		if err := b.rounds(ctx, section, b.Rounds, []entry{{name, contract, run}}); err != nil {
+		if err := b.rounds(ctx, section, b.Rounds, []entry{{name: name, contract: contract, run: run}}); err != nil {
 			return err
 		}
 		if err := b.cluster.drop(ctx, template); err != nil { // the large ones fill the disk

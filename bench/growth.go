@@ -53,7 +53,7 @@ const abandoned = `
 
 // on prepares an entry that runs on a copy of the empty tables.
 func (b *bench) on(name, contract string, run func(ctx context.Context, db database) ([]reading, error)) entry {
-	return entry{name, contract, func(ctx context.Context) (readings []reading, err error) {
+	return entry{name: name, contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
 		err = b.cluster.with(ctx, almanacSystem().template, func(db database) error {
 			readings, err = run(ctx, db)
 			return err

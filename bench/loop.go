@@ -22,9 +22,12 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 	if err != nil {
 		return tally{}, err
 	}
+	m, err := db.meter(ctx, want)
+	if err != nil {
+		return tally{}, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := newMeter(want)
 	claims := make(chan almanac.ClaimResult, 1)
 	claiming := make(chan struct{})
 	go func() {
@@ -54,7 +57,7 @@ func runLoop(ctx context.Context, db database, want int, limit time.Duration) (t
 	if cause := context.Cause(ctx); cause != nil {
 		return tally{}, cause
 	}
-	return m.tally()
+	return m.tally(ctx)
 }
 
 // claimBatch claims from a mark on, and moves it to where the claim came to, as Run

@@ -13,15 +13,27 @@ var errNothing = errors.New("nothing was done within the limit")
 
 // meter counts what was stored for good, and notes when the last of it was.
 type meter struct {
-	want  int64
-	began time.Time
-	n     atomic.Int64
-	took  atomic.Int64 // from began to the one that was wanted last
-	full  chan struct{}
+	want   int64
+	began  time.Time
+	n      atomic.Int64
+	took   atomic.Int64 // from began to the one that was wanted last
+	full   chan struct{}
+	gauge  *gauge // nil if costs are of no interest
+	before usage
 }
 
 func newMeter(want int) *meter {
 	return &meter{want: int64(want), began: time.Now(), full: make(chan struct{})}
+}
+
+// meter returns a meter that also measures what is used up from now on.
+func (db database) meter(ctx context.Context, want int) (*meter, error) {
+	m := newMeter(want)
+	m.gauge = db.gauge
+	var err error
+	m.before, err = db.gauge.read(ctx)
+	m.began = time.Now()
+	return m, err
 }
 
 func (m *meter) one() { m.add(1) }
@@ -44,25 +56,31 @@ func (m *meter) wait(ctx context.Context, limit time.Duration) (tally, error) {
 		return tally{}, ctx.Err()
 	case <-timer.C:
 	}
-	return m.tally()
+	return m.tally(ctx)
 }
 
 // tally is what was stored by now, or by the moment at which all was.
-func (m *meter) tally() (tally, error) {
+func (m *meter) tally(ctx context.Context) (tally, error) {
+	t := tally{done: int(m.n.Load()), took: time.Since(m.began)}
 	if took := m.took.Load(); took > 0 {
-		return tally{int(m.want), time.Duration(took)}, nil
+		t.done, t.took = int(m.want), time.Duration(took)
 	}
-	t := tally{int(m.n.Load()), time.Since(m.began)}
 	if t.done == 0 {
 		return t, errNothing
 	}
-	return t, nil
+	if m.gauge == nil {
+		return t, nil
+	}
+	now, err := m.gauge.read(ctx)
+	t.spent = now.since(m.before)
+	return t, err
 }
 
 // tally is what one run came to.
 type tally struct {
-	done int
-	took time.Duration
+	done  int
+	took  time.Duration
+	spent usage // meanwhile, where it was measured
 }
 
 func (t tally) rate() float64 { return float64(t.done) / t.took.Seconds() }

@@ -16,45 +16,101 @@ import (
 // oldestNode is the oldest release of Node.js that the packages below run on.
 const oldestNode = 22
 
-// nodePeer is a queue for Node.js; node/<name>.mjs works with it.
-type nodePeer struct{ name, contract string }
+// nodePeer is a row of a queue for Node.js, whose script is node/<queue>.mjs.
+type nodePeer struct {
+	queue    string
+	succeeds bool // each job stores its successor
+	contract string
+	lacks    string
+	counts   string // a query: how many jobs have ended, and how many have a successor; $1 is how many there were
+	slow     bool
+}
+
+// name is that of the row.
+func (p nodePeer) name() string {
+	if p.succeeds {
+		return p.queue + "-successor"
+	}
+	return p.queue
+}
 
 func nodePeers() []nodePeer {
+	const (
+		graphile = "SELECT $1 - count(*) FILTER (WHERE run_at <= now()), count(*) FILTER (WHERE run_at > now() AND key IS NOT NULL) FROM graphile_worker.jobs"
+		boss     = "SELECT count(*) FILTER (WHERE state = 'completed'), count(DISTINCT singleton_key) FILTER (WHERE start_after > now()) FROM pgboss.job WHERE $1 > 0"
+	)
 	return []nodePeer{
-		{"graphile-worker", "one process: 24 jobs at once, local queue of 500, completions in batches; deletes the job; writes no successor"},
-		{"pg-boss", "one process: 4 workers of 5,000 jobs; a batch succeeds or fails as one; keeps the job; writes no successor"},
+		{
+			queue: "graphile-worker", succeeds: true, counts: graphile, slow: true,
+			contract: "one process: 24 jobs at once; a task adds its successor with a job key",
+			lacks:    "one transaction for both, history; users, zones, keys for ever, a fence",
+		},
+		{
+			queue: "pg-boss", succeeds: true, counts: boss,
+			contract: "one process: 4 workers of 5,000 jobs; a handler inserts 5,000 successors with singleton keys",
+			lacks:    "one transaction for both, an outcome for each job; users, zones, keys for ever, a fence",
+		},
+		{
+			queue: "graphile-worker", counts: graphile,
+			contract: "no successor; one process: 24 jobs at once, local queue of 500, completions in batches; deletes the job",
+			lacks:    "a successor, history; users, zones, keys for ever, a fence",
+		},
+		{
+			queue: "pg-boss", counts: boss,
+			contract: "no successor; one process: 4 workers of 5,000 jobs; a batch succeeds or fails as one; keeps the job",
+			lacks:    "a successor, an outcome for each job; users, zones, keys for ever, a fence",
+		},
 	}
 }
 
-// nodeContestants are the peers that can be run here. The others are left out, with
-// the reason.
-func (b *bench) nodeContestants() []contestant {
+// nodeContestants are the peers that can be run here, with or without successors. The
+// others are left out, with the reason.
+func (b *bench) nodeContestants(succeed bool) []contestant {
 	var list []contestant
 	for _, p := range nodePeers() {
-		if !b.chosen("throughput", p.name) {
+		if p.succeeds != succeed || !b.chosen("throughput", p.name()) {
 			continue
 		}
-		version, err := nodePackage(b.nodeDir, p.name)
+		version, err := nodePackage(b.nodeDir, p.queue)
 		if err != nil {
-			b.leaveOut("throughput", p.name, err.Error())
+			b.leaveOut("throughput", p.name(), err.Error())
 			continue
 		}
-		b.report.Versions[p.name] = version
-		script := func(ctx context.Context, args ...string) (tally, error) {
-			return runNode(ctx, b.nodeDir, p.name, args...)
-		}
+		b.report.Versions[p.queue] = version
 		list = append(list, contestant{
-			name: p.name, contract: p.contract, template: p.name + "_backlog",
+			name: p.name(), contract: p.contract, lacks: p.lacks, template: p.name() + "_backlog", slow: p.slow,
 			fill: func(ctx context.Context, db database) error {
-				_, err := script(ctx, "fill", db.url, strconv.Itoa(b.Events))
+				_, err := p.command(b.nodeDir, "fill", db, b.Events, 0).work(ctx, nil)
 				return err
 			},
 			run: func(ctx context.Context, db database, want int, limit time.Duration) (tally, error) {
-				return script(ctx, "work", db.url, strconv.Itoa(want), strconv.FormatInt(limit.Milliseconds(), 10))
+				t, err := p.command(b.nodeDir, "work", db, want, limit).work(ctx, db.gauge)
+				if err == nil && t.done == 0 {
+					err = errNothing
+				}
+				return t, err
 			},
+			check: func(ctx context.Context, db database, done int) error { return p.check(ctx, db, b.Events, done) },
 		})
 	}
 	return list
+}
+
+// check makes sure that what was counted has ended, and that each job that has ended has a
+// successor. There may be more successors, since none is stored in the transaction that ends
+// a job.
+func (p nodePeer) check(ctx context.Context, db database, jobs, done int) error {
+	var ended, followed int
+	if err := db.pool.QueryRow(ctx, p.counts, jobs).Scan(&ended, &followed); err != nil {
+		return err
+	}
+	if ended < done {
+		return fmt.Errorf("counted %d jobs, but %d have ended", done, ended)
+	}
+	if p.succeeds && followed < ended || !p.succeeds && followed > 0 {
+		return fmt.Errorf("%d jobs have ended, and %d have a successor", ended, followed)
+	}
+	return nil
 }
 
 // nodePackage returns the version of an installed package, or why it cannot be
@@ -80,25 +136,69 @@ func nodePackage(dir, name string) (string, error) {
 	return about.Version + " on node " + release, nil
 }
 
-// runNode runs a peer's script, which writes what it has done as JSON.
-func runNode(ctx context.Context, dir, name string, args ...string) (tally, error) {
-	command := exec.CommandContext(ctx, "node", append([]string{name + ".mjs"}, args...)...)
-	command.Dir = dir
+// script is a peer's program.
+type script struct {
+	dir  string
+	args []string
+}
+
+func (p nodePeer) command(dir, what string, db database, jobs int, limit time.Duration) script {
+	successor := "alone"
+	if p.succeeds {
+		successor = "successor"
+	}
+	return script{dir, []string{p.queue + ".mjs", what, successor, db.url, strconv.Itoa(jobs), strconv.FormatInt(limit.Milliseconds(), 10)}}
+}
+
+// statement is a line of a script. The first one says that the work begins, and the last one what
+// was done.
+type statement struct {
+	Done    int
+	Seconds float64
+	CPU     float64 // seconds
+}
+
+// work runs a script. It measures what the server uses meanwhile if there is a gauge.
+func (s script) work(ctx context.Context, g *gauge) (t tally, err error) {
+	command := exec.CommandContext(ctx, "node", s.args...)
+	command.Dir = s.dir
 	var stderr strings.Builder
 	command.Stderr = &stderr
-	out, err := command.Output()
+	out, err := command.StdoutPipe()
 	if err != nil {
-		return tally{}, fmt.Errorf("node %s.mjs: %w\n%s", name, err, stderr.String())
+		return t, err
 	}
-	var said struct {
-		Done    int
-		Seconds float64
+	if err := command.Start(); err != nil {
+		return t, err
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
-		return tally{}, fmt.Errorf("node %s.mjs said %q: %w", name, out, err)
+	t, err = s.listen(ctx, json.NewDecoder(out), g)
+	if ended := errors.Join(err, command.Wait()); ended != nil {
+		return t, fmt.Errorf("node %s: %w\n%s", s.args[0], ended, stderr.String())
 	}
-	if args[0] == "work" && said.Done == 0 {
-		return tally{}, errNothing
+	return t, nil
+}
+
+func (s script) listen(ctx context.Context, lines *json.Decoder, g *gauge) (t tally, err error) {
+	var begins, ends statement
+	if err := lines.Decode(&begins); err != nil {
+		return t, fmt.Errorf("did not begin: %w", err)
 	}
-	return tally{said.Done, time.Duration(said.Seconds * float64(time.Second))}, nil
+	var before, after usage
+	if g != nil {
+		if before, err = g.read(ctx); err != nil {
+			return t, err
+		}
+	}
+	if err := lines.Decode(&ends); err != nil {
+		return t, fmt.Errorf("did not end: %w", err)
+	}
+	if g != nil {
+		if after, err = g.read(ctx); err != nil {
+			return t, err
+		}
+	}
+	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+	t = tally{done: ends.Done, took: seconds(ends.Seconds), spent: after.since(before)}
+	t.spent.program, t.spent.allocated = seconds(ends.CPU), 0
+	return t, nil
 }

@@ -78,7 +78,7 @@ func (b *bench) burst(ctx context.Context) error {
 	}
 	var entries []entry
 	for _, s := range systems {
-		entries = append(entries, entry{s.name, s.contract, func(ctx context.Context) (readings []reading, err error) {
+		entries = append(entries, entry{name: s.name, contract: s.contract, run: func(ctx context.Context) (readings []reading, err error) {
 			err = b.cluster.with(ctx, s.template, func(db database) error {
 				// Storing so many takes a while itself.
 				o := load{count: b.sizes.Burst, first: time.Now().Add(2*lead + time.Duration(b.sizes.Burst)*100*time.Microsecond)}

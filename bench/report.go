@@ -11,11 +11,14 @@ import (
 	"time"
 )
 
-// baseline is the row of the throughput section to which the others are compared, and
-// alone that of the section of receivers.
+// baselines are the rows of the throughput section to which the others are compared, and
+// alone is that of the section of receivers.
 const (
-	baseline = "river"
-	alone    = "1"
+	baseline          = "river"
+	riverSuccessor    = "river-successor"
+	pgBossSuccessor   = "pg-boss-successor"
+	graphileSuccessor = "graphile-worker-successor"
+	alone             = "1"
 )
 
 // report is what a run of this program found out; its JSON is what -out writes.
@@ -35,6 +38,7 @@ type row struct {
 	Section  string     `json:"section"`
 	Name     string     `json:"name"`
 	Contract string     `json:"contract,omitempty"`
+	Lacks    string     `json:"lacks,omitempty"` // of Almanac's contract
 	Measures []*measure `json:"measures"`
 }
 
@@ -111,7 +115,7 @@ func (r *report) compare(section, baseline string) {
 			continue
 		}
 		for round, value := range rate.Rounds {
-			row.add([]reading{{"x " + baseline, "", value / base.Rounds[round]}})
+			row.add([]reading{{name: "x " + baseline, value: value / base.Rounds[round]}})
 		}
 	}
 }
@@ -155,13 +159,19 @@ func (r *report) table(w io.Writer, section string) error {
 			}
 		}
 	}
+	if slices.ContainsFunc(rows, func(x *row) bool { return x.Lacks != "" }) {
+		heads = append(heads, "lacks")
+	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(t, "%s\t%s\n", strings.ToUpper(section), strings.Join(heads, "\t"))
 	for _, row := range rows {
-		cells := make([]string, len(columns))
+		cells := make([]string, len(heads))
 		for _, m := range row.Measures {
 			cells[slices.Index(columns, m.Name)] = m.String()
+		}
+		if row.Lacks != "" {
+			cells[len(cells)-1] = row.Lacks
 		}
 		fmt.Fprintf(t, "%s\t%s\n", row.Name, strings.Join(cells, "\t"))
 	}

@@ -16,7 +16,8 @@ import (
 // jobArgs are those of a job that does nothing, like those of River's own
 // benchmark.
 type jobArgs struct {
-	Num int `json:"num"`
+	Num  int `json:"num"`
+	Year int `json:"year,omitempty"` // of a successor: each has a year more than the job before it
 }
 
 func (jobArgs) Kind() string { return "benchmark" }
@@ -24,11 +25,15 @@ func (jobArgs) Kind() string { return "benchmark" }
 type jobWorker struct {
 	river.WorkerDefaults[jobArgs]
 	started func(place uint64, due time.Time)
+	succeed func(ctx context.Context, job *river.Job[jobArgs]) error // nil if a job has no successor
 }
 
-func (w *jobWorker) Work(_ context.Context, job *river.Job[jobArgs]) error {
+func (w *jobWorker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 	if w.started != nil {
 		w.started(uint64(job.ID), job.ScheduledAt)
+	}
+	if w.succeed != nil {
+		return w.succeed(ctx, job)
 	}
 	return nil
 }
@@ -36,8 +41,9 @@ func (w *jobWorker) Work(_ context.Context, job *river.Job[jobArgs]) error {
 // riverSettings are how a client fetches.
 type riverSettings struct {
 	workers  int
-	cooldown time.Duration // zero is River's default
-	poll     time.Duration // zero is River's default
+	cooldown time.Duration                                            // zero is River's default
+	poll     time.Duration                                            // zero is River's default
+	succeed  func(ctx context.Context, job *river.Job[jobArgs]) error // nil if jobs have no successor
 }
 
 // benchSettings are those that "river bench" chooses for the highest throughput.
@@ -48,7 +54,7 @@ func benchSettings() riverSettings {
 func riverSystem() system {
 	return system{
 		name: baseline, template: "river",
-		contract: "one client with the settings of its own benchmark; keeps the job; writes no successor",
+		contract: "no successor; one client with the settings of its own benchmark; keeps the job",
 		migrate:  migrateRiver,
 		store:    storeJobs,
 		start:    riverStarter(benchSettings()),
@@ -90,7 +96,7 @@ func storeJobs(ctx context.Context, db database, o load) error {
 func insertJobs(ctx context.Context, client *river.Client[pgx.Tx], o load, from, to int) error {
 	jobs := make([]river.InsertManyParams, 0, to-from)
 	for n := from; n < to; n++ {
-		job := river.InsertManyParams{Args: jobArgs{n}}
+		job := river.InsertManyParams{Args: jobArgs{Num: n}}
 		if !o.first.IsZero() {
 			job.InsertOpts = &river.InsertOpts{ScheduledAt: o.first.Add(time.Duration(n) * o.step)}
 		}
@@ -106,7 +112,7 @@ func riverStarter(s riverSettings) func(context.Context, database, ears) (*runni
 
 func startRiver(ctx context.Context, db database, s riverSettings, e ears) (*running, error) {
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &jobWorker{started: e.started})
+	river.AddWorker(workers, &jobWorker{started: e.started, succeed: s.succeed})
 	client, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{
 		FetchCooldown: s.cooldown, FetchPollInterval: s.poll,
 		Logger:  slog.New(slog.DiscardHandler),

@@ -10,6 +10,7 @@ import (
 type entry struct {
 	name     string
 	contract string
+	lacks    string // of Almanac's contract
 	run      func(ctx context.Context) ([]reading, error)
 }
 
@@ -19,6 +20,7 @@ func (b *bench) rounds(ctx context.Context, section string, count int, entries [
 	rows := make([]*row, len(entries))
 	for i, e := range entries {
 		rows[i] = b.report.declare(section, e.name, e.contract)
+		rows[i].Lacks = e.lacks
 	}
 	for round := range count {
 		for n := range entries {

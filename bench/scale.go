@@ -20,7 +20,7 @@ func (b *bench) processes(ctx context.Context) error {
 		if err := b.template(ctx, "almanac_backlog", almanacSystem().backlog(b.Events)); err != nil {
 			return err
 		}
-		entries = append(entries, entry{name, "worker processes on one database", func(ctx context.Context) (readings []reading, err error) {
+		entries = append(entries, entry{name: name, contract: "worker processes on one database", run: func(ctx context.Context) (readings []reading, err error) {
 			err = b.cluster.with(ctx, "almanac_backlog", func(db database) error {
 				readings, err = b.share(ctx, db, count)
 				return err
@@ -141,7 +141,7 @@ func (b *bench) receivers(ctx context.Context) error {
 			return err
 		}
 		contract := fmt.Sprintf("worker processes of %d workers on one database; a receiver takes %v", b.Waiters, receiverTakes)
-		entries = append(entries, entry{name, contract, func(ctx context.Context) (readings []reading, err error) {
+		entries = append(entries, entry{name: name, contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
 			err = b.cluster.with(ctx, "almanac_backlog", func(db database) error {
 				readings, err = b.shareReceivers(ctx, db, count)
 				return err
@@ -229,7 +229,7 @@ func (b *bench) idle(ctx context.Context) error {
 			})
 			return readings, err
 		}
-		if err := b.rounds(ctx, section, 1, []entry{{name, "one process, nothing due", run}}); err != nil {
+		if err := b.rounds(ctx, section, 1, []entry{{name: name, contract: "one process, nothing due", run: run}}); err != nil {
 			return err
 		}
 		if err := b.cluster.drop(ctx, template); err != nil {
@@ -295,7 +295,7 @@ func (b *bench) held(ctx context.Context) error {
 		})
 		return readings, err
 	}
-	return b.rounds(ctx, section, 1, []entry{{name, "one process, with two workers for each event", run}})
+	return b.rounds(ctx, section, 1, []entry{{name: name, contract: "one process, with two workers for each event", run: run}})
 }
 
 func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,7 +64,10 @@ func fillSeeds(events int) func(context.Context, database) error {
 
 // runSeeds claims a hundred and then ends each by itself, in a transaction.
 func runSeeds(ctx context.Context, db database, want int, limit time.Duration) (tally, error) {
-	m := newMeter(want)
+	m, err := db.meter(ctx, want)
+	if err != nil {
+		return tally{}, err
+	}
 	for n := m.n.Load(); n < m.want && time.Since(m.began) < limit; n = m.n.Load() {
 		var claimed []seedEvent
 		err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
@@ -91,7 +95,19 @@ func runSeeds(ctx context.Context, db database, want int, limit time.Duration) (
 			m.one()
 		}
 	}
-	return m.tally()
+	return m.tally(ctx)
+}
+
+// checkSeeds makes sure that each event that has ended has its successor.
+func checkSeeds(ctx context.Context, db database, done int) error {
+	var completed, followed int
+	err := db.pool.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE status = 'COMPLETED'), count(*) FILTER (WHERE status = 'PENDING' AND target_timestamp_utc > now())
+		FROM events`).Scan(&completed, &followed)
+	if err == nil && (completed < done || completed != followed) {
+		err = fmt.Errorf("counted %d events, but %d are COMPLETED and %d have a successor", done, completed, followed)
+	}
+	return err
 }
 
 func endSeed(ctx context.Context, db database, e seedEvent) error {

@@ -16,13 +16,15 @@ import (
 type contestant struct {
 	name     string
 	contract string
+	lacks    string
 	template string
 	fill     func(ctx context.Context, db database) error
 	run      func(ctx context.Context, db database, want int, limit time.Duration) (tally, error)
-	check    func(ctx context.Context, db database, done int) error // nil for none
+	check    func(ctx context.Context, db database, done int) error
+	slow     bool // a rate over half of the limit will do
 }
 
-// throughput measures how fast a backlog is worked off.
+// throughput measures how fast a backlog is worked off, and what an event of it costs.
 func (b *bench) throughput(ctx context.Context) error {
 	const section = "throughput"
 	var entries []entry
@@ -36,22 +38,32 @@ func (b *bench) throughput(ctx context.Context) error {
 		if _, err := b.race(ctx, c, b.Limit/8); err != nil && !errors.Is(err, errNothing) {
 			return fmt.Errorf("%s/%s, warming up: %w", section, c.name, err)
 		}
-		entries = append(entries, entry{c.name, c.contract, func(ctx context.Context) ([]reading, error) {
-			t, err := b.race(ctx, c, b.Limit)
-			return []reading{{"rate", "events/s", t.rate()}}, err
+		limit := b.Limit
+		if c.slow {
+			limit /= 2
+		}
+		entries = append(entries, entry{c.name, c.contract, c.lacks, func(ctx context.Context) ([]reading, error) {
+			t, err := b.race(ctx, c, limit)
+			if err != nil {
+				return nil, err
+			}
+			b.report.declare(costs, c.name, "processor time, log and allocations of an event of the throughput section").add(t.spent.readings(t.done))
+			return []reading{{"rate", "events/s", t.rate()}}, nil
 		}})
 	}
 	if err := b.rounds(ctx, section, b.Rounds, entries); err != nil {
 		return err
 	}
-	b.report.compare(section, baseline)
+	for _, base := range []string{baseline, riverSuccessor, pgBossSuccessor} {
+		b.report.compare(section, base)
+	}
 	return nil
 }
 
 // race runs a contestant once, on a copy of its database.
 func (b *bench) race(ctx context.Context, c contestant, limit time.Duration) (t tally, err error) {
 	err = b.cluster.with(ctx, c.template, func(db database) error {
-		if t, err = c.run(ctx, db, b.Events, limit); err != nil || c.check == nil {
+		if t, err = c.run(ctx, db, b.Events, limit); err != nil {
 			return err
 		}
 		return c.check(ctx, db, t.done)
@@ -59,16 +71,39 @@ func (b *bench) race(ctx context.Context, c contestant, limit time.Duration) (t 
 	return t, err
 }
 
+// contestants are the rows: first those that store a successor, then those that do not.
 func (b *bench) contestants() []contestant {
-	ours, theirs := almanacSystem(), riverSystem()
+	ours, tuned, theirs, succeeding := almanacSystem(), almanacGOGC(), riverSystem(), riverSuccessorSystem()
 	list := []contestant{
-		{theirs.name, theirs.contract, "river_backlog", theirs.backlog(b.Events), theirs.workOff, checkRiver},
-		{"river-continuous", "the same, while jobs are inserted to keep the backlog as it is", "river_backlog", theirs.backlog(b.Events), runRiverContinuously, checkRiver},
-		{ours.name, ours.contract, "almanac_backlog", ours.backlog(b.Events), ours.workOff, checkAlmanac},
-		{"almanac-loop", "the store's claim and settle without the engine, 1,000 at a time: the library's own ceiling", "almanac_backlog", ours.backlog(b.Events), runLoop, checkAlmanac},
-		{"seeds", "the loop of the seeds on their tables; one transaction ends an event and inserts its successor", "seeds_backlog", fillSeeds(b.Events), runSeeds, nil},
+		ours.contestant("nothing", b.Events, checkAlmanac),
+		tuned.contestant("nothing", b.Events, checkAlmanac),
+		{
+			name: "almanac-loop", contract: "the store's claim and settle without the engine, 1,000 at a time: the library's own ceiling",
+			lacks: "retries, renewed leases, limits, a stop in good order", template: ours.template + "_backlog", fill: ours.backlog(b.Events), run: runLoop, check: checkAlmanac,
+		},
+		succeeding.contestant("users, zones, keys for ever, a fence", b.Events, checkRiverSuccessor),
+		{
+			name: "seeds", contract: "the loop of the seeds on their tables; one transaction ends an event and inserts its unique successor",
+			lacks: "recovery, a fence", template: "seeds_backlog", fill: fillSeeds(b.Events), run: runSeeds, check: checkSeeds, slow: true,
+		},
 	}
-	return append(list, b.nodeContestants()...)
+	list = append(list, b.nodeContestants(true)...)
+	list = append(list,
+		theirs.contestant("a successor; users, zones, keys for ever, a fence", b.Events, checkRiver),
+		contestant{
+			name: "river-continuous", contract: "the same, while jobs are inserted to keep the backlog as it is",
+			lacks: "as river", template: theirs.template + "_backlog", fill: theirs.backlog(b.Events), run: runRiverContinuously, check: checkRiver,
+		},
+	)
+	return append(list, b.nodeContestants(false)...)
+}
+
+// contestant makes a row of a system.
+func (s system) contestant(lacks string, events int, check func(context.Context, database, int) error) contestant {
+	return contestant{
+		name: s.name, contract: s.contract, lacks: lacks, template: s.template + "_backlog", fill: s.backlog(events), run: s.workOff, check: check,
+		slow: s.name == riverSuccessor,
+	}
 }
 
 // backlog fills a database with events that are overdue.
@@ -83,7 +118,10 @@ func (s system) backlog(events int) func(context.Context, database) error {
 
 // workOff starts the system on a backlog and waits until it is worked off.
 func (s system) workOff(ctx context.Context, db database, want int, limit time.Duration) (tally, error) {
-	m := newMeter(want)
+	m, err := db.meter(ctx, want)
+	if err != nil {
+		return tally{}, err
+	}
 	r, err := s.start(ctx, db, ears{stored: m.one})
 	if err != nil {
 		return tally{}, err
@@ -100,7 +138,10 @@ func runRiverContinuously(ctx context.Context, db database, want int, limit time
 	if err != nil {
 		return tally{}, err
 	}
-	m := newMeter(2 * want)
+	m, err := db.meter(ctx, 2*want)
+	if err != nil {
+		return tally{}, err
+	}
 	r, err := riverSystem().start(ctx, db, ears{stored: m.one})
 	if err != nil {
 		return tally{}, err

@@ -39,7 +39,7 @@ func createUser(db database) (func(context.Context, int) error, error) {
 func insertJob(db database) (func(context.Context, int) error, error) {
 	client, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{})
 	return func(ctx context.Context, n int) error {
-		_, err := client.Insert(ctx, jobArgs{n}, nil)
+		_, err := client.Insert(ctx, jobArgs{Num: n}, nil)
 		return err
 	}, err
 }
@@ -58,7 +58,7 @@ func (b *bench) writing(ctx context.Context) error {
 			if err := b.template(ctx, w.system.template, w.system.migrate); err != nil {
 				return err
 			}
-			entries = append(entries, entry{name, w.contract, func(ctx context.Context) (readings []reading, err error) {
+			entries = append(entries, entry{name: name, contract: w.contract, run: func(ctx context.Context) (readings []reading, err error) {
 				err = b.cluster.with(ctx, w.system.template, func(db database) error {
 					write, err := w.write(db)
 					if err != nil {
@@ -79,7 +79,7 @@ func (b *bench) writing(ctx context.Context) error {
 		if err := b.template(ctx, almanacSystem().template, migrateAlmanac); err != nil {
 			return err
 		}
-		entries = append(entries, entry{w.name, w.contract, func(ctx context.Context) (readings []reading, err error) {
+		entries = append(entries, entry{name: w.name, contract: w.contract, run: func(ctx context.Context) (readings []reading, err error) {
 			err = b.cluster.with(ctx, almanacSystem().template, func(db database) error {
 				t, err := w.write(ctx, db, b.Events)
 				readings = []reading{{"rate", "users/s", t.rate()}}
@@ -115,7 +115,7 @@ func enrol(ctx context.Context, db database, users int) (tally, error) {
 	if err == nil && done.Events != users {
 		err = fmt.Errorf("%d of %d users have an event", done.Events, users)
 	}
-	return tally{done.Created, time.Since(began)}, err
+	return tally{done: done.Created, took: time.Since(began)}, err
 }
 
 func backfill(ctx context.Context, db database, users int) (tally, error) {
@@ -135,7 +135,7 @@ func backfill(ctx context.Context, db database, users int) (tally, error) {
 	if err == nil && done.Events != users {
 		err = fmt.Errorf("%d of %d users have an event", done.Events, users)
 	}
-	return tally{done.Users, time.Since(began)}, err
+	return tally{done: done.Users, took: time.Since(began)}, err
 }
 
 // profiles are users whose birthdays are far away.
@@ -170,5 +170,5 @@ func writeFor(ctx context.Context, d time.Duration, connections int, write func(
 	if err := <-errs; err != nil {
 		return tally{}, err
 	}
-	return m.tally()
+	return m.tally(ctx)
 }
