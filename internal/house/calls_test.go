@@ -33,6 +33,8 @@ func clockReaders() map[string]string {
 		"cmd/command/run.go":              "what comes next is seen from now",
 		"cmd/command/measure.go":          "measures a database",
 		"cmd/command/progress.go":         "says how fast an import goes",
+		"contrib/mail/deliverer.go":       "a delivery takes its time",
+		"contrib/mail/pool.go":            "a farewell takes its time",
 		"contrib/prometheus/backlog.go":   "compares this machine's clock with the database's, and answers grow old",
 		"contrib/prometheus/delivery.go":  "a delivery takes its time",
 		"contrib/otel/backlog.go":         "compares this machine's clock with the database's, and answers grow old",

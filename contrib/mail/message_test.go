@@ -1,0 +1,231 @@
+package almanacmail_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/mail"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-msgauth/dkim"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+)
+
+// links are links of example.com.
+func links(t testing.TB, keys ...almanacmail.LinkKey) *almanacmail.Links {
+	t.Helper()
+	if keys == nil {
+		keys = []almanacmail.LinkKey{{ID: "2027", Secret: bytes.Repeat([]byte("k"), 32)}}
+	}
+	l, err := almanacmail.NewLinks("https://example.com/unsubscribe?from=mail", keys...)
+	require.NoError(t, err)
+	return l
+}
+
+// sent delivers and returns the mail as the server got it.
+func sent(t *testing.T, greet almanac.Delivery, change func(*almanacmail.Settings)) received {
+	t.Helper()
+	s := serve(t, nil)
+	settings := s.settings(t)
+	if change != nil {
+		change(&settings)
+	}
+	d, _ := deliverer(t, settings)
+	require.NoError(t, d.Deliver(t.Context(), greet))
+	require.Len(t, s.received(), 1)
+	return s.received()[0]
+}
+
+func TestAMailSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	greet := greeting(ada(almanactest.WithLocale("en-GB")))
+	is := sent(t, greet, func(s *almanacmail.Settings) {
+		s.ReturnPath, s.ReplyTo = "bounces@example.net", mail.Address{Name: "Staff", Address: "staff@example.com"}
+		s.Unsubscribe = links(t)
+	})
+	require.Equal(t, "bounces@example.net", is.from)
+	require.Equal(t, "ada@example.org", is.to)
+	header := is.header(t)
+	link := links(t).URL(greet.User.ID, "BIRTHDAY")
+	for name, want := range map[string]string{
+		"From":                  `"Almanac" <hello@example.com>`,
+		"To":                    "<ada@example.org>",
+		"Reply-To":              `"Staff" <staff@example.com>`,
+		"Subject":               "Happy birthday, Ada!",
+		"Message-Id":            "<" + greet.Event.IdempotencyKey.String() + "@example.com>",
+		"Date":                  greet.Event.Due.UTC().Format(time.RFC1123Z),
+		"Auto-Submitted":        "auto-generated",
+		"Content-Language":      "en",
+		"List-Unsubscribe":      "<" + link + ">",
+		"List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+		"Mime-Version":          "1.0",
+	} {
+		require.Equal(t, want, header.Get(name), name)
+	}
+	require.NotContains(t, header, "User-Agent")
+
+	text, html := parts(t, is)
+	require.Equal(t, "Hey, Ada & co\r\n", text)
+	require.Contains(t, html, "<p>Hey, Ada &amp; co</p>")
+	require.Contains(t, html, `<a href="`+strings.ReplaceAll(link, "&", "&amp;")+`">`)
+}
+
+// parts returns the text and the HTML of a mail.
+func parts(t *testing.T, r received) (text, html string) {
+	t.Helper()
+	m, err := mail.ReadMessage(strings.NewReader(r.text))
+	require.NoError(t, err)
+	kind, parameters, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	require.NoError(t, err)
+	require.Equal(t, "multipart/alternative", kind)
+	reader := multipart.NewReader(m.Body, parameters["boundary"])
+	var bodies []string
+	for _, want := range []string{"text/plain; charset=UTF-8", "text/html; charset=UTF-8"} {
+		part, err := reader.NextRawPart()
+		require.NoError(t, err)
+		require.Equal(t, want, part.Header.Get("Content-Type"))
+		require.Equal(t, "quoted-printable", part.Header.Get("Content-Transfer-Encoding"))
+		body, err := io.ReadAll(quotedprintable.NewReader(part))
+		require.NoError(t, err)
+		bodies = append(bodies, string(body))
+	}
+	return bodies[0], bodies[1]
+}
+
+// A user's name cannot add a header.
+func TestASubjectStaysOneLine(t *testing.T) {
+	t.Parallel()
+	u := ada()
+	u.FirstName = "Zoë\r\nBcc: everybody@example.org\r\n"
+	subject, err := new(mime.WordDecoder).DecodeHeader(sent(t, greeting(u), nil).header(t).Get("Subject"))
+	require.NoError(t, err)
+	require.Equal(t, "Happy birthday, Zoë Bcc: everybody@example.org !", subject)
+}
+
+// What is the same on every attempt: receivers recognise a repeat by Message-ID, some by Date
+// too.
+func TestARepeatIsTheSameByteByByte(t *testing.T) {
+	t.Parallel()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	signed := func(s *almanacmail.Settings) {
+		s.Unsubscribe, s.DKIM = links(t), &almanacmail.DKIM{Domain: "example.com", Selector: "a", Key: key}
+	}
+	greet := greeting(ada())
+	once := sent(t, greet, signed)
+	greet.Attempt, greet.At = 2, greet.At.Add(26*time.Hour)
+	greet.Event.RetryCount, greet.Event.Version, greet.Event.ClaimCount = 1, 7, 2
+	twice := sent(t, greet, signed)
+	require.Equal(t, unsigned(once), unsigned(twice))
+	require.NotEqual(t, once.text, unsigned(once).text)
+
+	other := greeting(ada())
+	require.NotEqual(t, once.header(t).Get("Content-Type"), sent(t, other, signed).header(t).Get("Content-Type"))
+}
+
+// unsigned returns a mail without its signature, which has the time of the attempt.
+func unsigned(r received) received {
+	signature := regexp.MustCompile(`(?s)^DKIM-Signature:.*?\r\n(\S)`)
+	r.text = signature.ReplaceAllString(r.text, "$1")
+	return r
+}
+
+// The default headers of go-mail's signer lack those of unsubscribing.
+func TestDKIMCoversTheHeadersOfUnsubscribing(t *testing.T) {
+	t.Parallel()
+	big, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	_, small, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	for name, key := range map[string]crypto.Signer{"rsa": big, "ed25519": small} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			is := sent(t, greeting(ada()), func(s *almanacmail.Settings) {
+				s.Unsubscribe, s.DKIM = links(t), &almanacmail.DKIM{Domain: "example.com", Selector: "2027", Key: key}
+			})
+			verify := func(text string) (*dkim.Verification, error) {
+				found, err := dkim.VerifyWithOptions(strings.NewReader(text), &dkim.VerifyOptions{
+					LookupTXT: func(name string) ([]string, error) {
+						require.Equal(t, "2027._domainkey.example.com", name)
+						return []string{record(t, key)}, nil
+					},
+				})
+				require.NoError(t, err)
+				require.Len(t, found, 1)
+				return found[0], found[0].Err
+			}
+			v, err := verify(is.text)
+			require.NoError(t, err)
+			require.Subset(t, v.HeaderKeys, []string{"From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post"})
+			for _, forged := range [][2]string{{"List-Unsubscribe=One-Click", "List-Unsubscribe=Two-Clicks"}, {"example.com/unsubscribe", "example.net/unsubscribe"}, {"Happy", "Unhappy"}} {
+				require.Contains(t, is.text, forged[0])
+				_, err := verify(strings.Replace(is.text, forged[0], forged[1], 1))
+				require.Error(t, err, forged)
+			}
+		})
+	}
+}
+
+// record is the TXT record of a key.
+func record(t *testing.T, key crypto.Signer) string {
+	t.Helper()
+	if public, ok := key.Public().(ed25519.PublicKey); ok {
+		return "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	require.NoError(t, err)
+	return "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(der)
+}
+
+func TestNewNamesEveryWrongSetting(t *testing.T) {
+	t.Parallel()
+	_, err := almanacmail.New(almanacmail.Settings{
+		Server:     almanacmail.Server{Address: "smtp.example.com", Password: "secret"},
+		From:       mail.Address{Address: "hello"},
+		ReplyTo:    mail.Address{Name: "nobody"},
+		ReturnPath: "<>",
+		DKIM:       &almanacmail.DKIM{Domain: "example.com"},
+	})
+	for _, want := range []string{`server "smtp.example.com" is not host:port`, `From "hello"`, `ReplyTo ""`, `ReturnPath "<>"`, `"" is not a domain`, "Templates is nil", "DKIM: there is no key"} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "secret")
+	settings := almanacmail.Settings{From: mail.Address{Address: "a@example.com"}, Templates: templates(t)}
+	settings.Server = almanacmail.Server{Address: "smtp.example.com:587", Encryption: "rot13"}
+	_, err = almanacmail.New(settings)
+	require.ErrorContains(t, err, `"rot13" is not an encryption`)
+	settings.Server = almanacmail.Server{Address: "smtp.example.com:587", Connections: -1}
+	_, err = almanacmail.New(settings)
+	require.ErrorContains(t, err, "-1 connections")
+}
+
+func TestTheUsersAddressIsTakenAtEachAttempt(t *testing.T) {
+	t.Parallel()
+	is := sent(t, greeting(ada()), func(s *almanacmail.Settings) {
+		s.Address = func(_ context.Context, d almanac.Delivery) (string, error) { return "new-" + d.User.Email, nil }
+	})
+	require.Equal(t, "new-ada@example.org", is.to)
+}
+
+func TestAQuotedAddressStaysQuoted(t *testing.T) {
+	t.Parallel()
+	is := sent(t, greeting(ada(almanactest.WithEmail(`"ada lovelace"@example.org`))), nil)
+	require.Equal(t, "ada lovelace@example.org", is.to, "as the server parses it")
+	require.Equal(t, `<"ada lovelace"@example.org>`, is.header(t).Get("To"))
+}

@@ -1,0 +1,191 @@
+package almanacmail_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+)
+
+// files makes a file system of names and contents.
+func files(contents map[string]string) fstest.MapFS {
+	system := make(fstest.MapFS)
+	for name, content := range contents {
+		system[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	return system
+}
+
+// delivery is a delivery of a payload to a user with a locale.
+func delivery(locale, payload string) almanac.Delivery {
+	d := greeting(ada())
+	d.User.Locale, d.Event.Payload = locale, json.RawMessage(payload)
+	return d
+}
+
+func TestAUserGetsTheNearestLocale(t *testing.T) {
+	t.Parallel()
+	contents := make(map[string]string)
+	for _, locale := range []string{"en", "en-GB", "de", "pt-BR", "fr", "ru", "zh-Hant", "sr-Latn"} {
+		contents[locale+"/BIRTHDAY.txt"] = "Subject: " + locale + "\n\ntext"
+	}
+	parsed, err := almanacmail.ParseTemplates(files(contents), "fr")
+	require.NoError(t, err)
+	for locale, want := range map[string]string{
+		"de": "de", "de-AT": "de", "de-CH-1996": "de", // contained in
+		"en": "en", "en-GB": "en-GB", "en-US": "en", "en-AU": "en",
+		"pt": "pt-BR", "pt-PT": "pt-BR", // understood
+		"zh-TW": "zh-Hant", "zh-HK": "zh-Hant", "sr-Latn-BA": "sr-Latn",
+		"": "fr", "ja": "fr", "xx-nonsense": "fr", "not a tag": "fr", // nothing suits
+		"uk": "fr", "zh-CN": "fr", // of another language, or in another script
+	} {
+		mail, err := parsed.Render(delivery(locale, `{}`), "")
+		require.NoError(t, err)
+		require.Equal(t, want, mail.Locale, "for %q", locale)
+		require.Equal(t, want, mail.Subject)
+	}
+}
+
+// A type that a locale lacks comes whole from another locale.
+func TestATypeFallsBackByItself(t *testing.T) {
+	t.Parallel()
+	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
+		"en/BIRTHDAY.txt": "Subject: en\n\ntext", "en/BIRTHDAY.html": "<b>en</b>", "en/RENEWAL.txt": "Subject: en\n\nrenewal",
+		"de/BIRTHDAY.txt": "Subject: de\n\nText",
+	}), "en")
+	require.NoError(t, err)
+	require.Equal(t, []string{"BIRTHDAY", "RENEWAL"}, parsed.Types())
+	mail, err := parsed.Render(delivery("de", `{}`), "")
+	require.NoError(t, err)
+	require.Equal(t, almanacmail.Mail{Locale: "de", Subject: "de", Text: "Text"}, mail, "no HTML in another language")
+	d := delivery("de", `{}`)
+	d.Event.Type = "RENEWAL"
+	mail, err = parsed.Render(d, "")
+	require.NoError(t, err)
+	require.Equal(t, almanacmail.Mail{Locale: "en", Subject: "en", Text: "renewal"}, mail)
+	d.Event.Type = "OTHER"
+	_, err = parsed.Render(d, "")
+	require.ErrorContains(t, err, `no template for event type "OTHER"`)
+}
+
+func TestTemplatesSeeTheDelivery(t *testing.T) {
+	t.Parallel()
+	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
+		"_sign.txt":        "Yours, {{template \"_name.txt\" .}}",
+		"en/_name.txt":     "Almanac {{.Locale}}",
+		"_frame.html":      `<html lang="{{.Locale}}">{{block "content" .}}{{end}}</html>`,
+		"en/BIRTHDAY.txt":  "Subject: {{.User.Name}}\r\n\r\n{{.Payload.message}} {{if eq .Payload.years 1}}first{{end}} {{.Payload.price}} {{len .Payload.list}} {{index .Payload.list 1}}\n{{template \"_sign.txt\" .}}",
+		"en/BIRTHDAY.html": `{{define "content"}}<a href="{{.Unsubscribe}}">{{.Payload.message}}</a>{{end}}{{template "_frame.html" .}}`,
+	}), "en")
+	require.NoError(t, err)
+	mail, err := parsed.Render(delivery("en", `{"message": "<Hey>", "years": 1, "price": 1.5, "list": [1, 2], "huge": 1e999}`), "https://example.com/?a=b&c=d")
+	require.NoError(t, err)
+	require.Equal(t, almanacmail.Mail{
+		Locale: "en", Subject: "Ada Lovelace", Text: "<Hey> first 1.5 2 2\nYours, Almanac en",
+		HTML: `<html lang="en"><a href="https://example.com/?a=b&amp;c=d">&lt;Hey&gt;</a></html>`,
+	}, mail)
+}
+
+func TestPluralsFollowTheLanguage(t *testing.T) {
+	t.Parallel()
+	text := "Subject: x\n\n{{plural \"years\" .Payload.years}}"
+	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
+		"en/BIRTHDAY.txt": text, "en/messages.json": `{"years": {"one": "{{.PluralCount}} year", "other": "{{.PluralCount}} years"}}`,
+		"pl/BIRTHDAY.txt": text, "pl/messages.json": `{"years": {"one": "{{.PluralCount}} rok", "few": "{{.PluralCount}} lata", "many": "{{.PluralCount}} lat", "other": "{{.PluralCount}} roku"}}`,
+		"ja/BIRTHDAY.txt": text, "ja/messages.json": `{"years": {"other": "{{.PluralCount}}年"}}`,
+		"fr/BIRTHDAY.txt": text, "fr/messages.json": `{"years": {"one": "{{.PluralCount}} an", "other": "{{.PluralCount}} ans"}}`,
+		"pt-BR/BIRTHDAY.txt": text, "pt-BR/messages.json": `{"years": {"one": "{{.PluralCount}} ano", "other": "{{.PluralCount}} anos"}}`,
+	}), "en")
+	require.NoError(t, err)
+	for locale, want := range map[string]map[string]string{
+		"en": {"0": "0 years", "1": "1 year", "21": "21 years"},
+		"pl": {"1": "1 rok", "3": "3 lata", "5": "5 lat", "12": "12 lat", "22": "22 lata"},
+		"ja": {"1": "1年"}, "fr": {"0": "0 an", "1": "1 an", "2": "2 ans", "1000000": "1000000 ans"}, "pt": {"1": "1 ano", "2": "2 anos"},
+	} {
+		for number, want := range want {
+			mail, err := parsed.Render(delivery(locale, `{"years": `+number+`}`), "")
+			require.NoError(t, err)
+			require.Equal(t, want, mail.Text, locale)
+		}
+	}
+}
+
+// Every mistake that can be found without a payload is found before the program starts.
+func TestMistakesAreFoundAtTheStart(t *testing.T) {
+	t.Parallel()
+	const good = "Subject: x\n\ntext"
+	english := map[string]string{"en/BIRTHDAY.txt": good}
+	tests := map[string]struct {
+		more map[string]string
+		want string
+	}{
+		"syntax":                         {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\nline 3\n{{.User.FirstName"}, "de/BIRTHDAY.txt:4"},
+		"syntax of a subject":            {map[string]string{"de/BIRTHDAY.txt": "Subject: {{if}}\n\ntext"}, "de/BIRTHDAY.txt:1"},
+		"syntax of HTML":                 {map[string]string{"en/BIRTHDAY.html": "{{end}}"}, "en/BIRTHDAY.html:1"},
+		"syntax of a part":               {map[string]string{"_part.txt": "{{end}}"}, "_part.txt:1"},
+		"an unknown function":            {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{shout .Payload.message}}"}, `function "shout" not defined`},
+		"no subject":                     {map[string]string{"de/BIRTHDAY.txt": "Dear Ada,\n\ntext"}, "does not begin with a line"},
+		"a subject of two lines":         {map[string]string{"de/BIRTHDAY.txt": "Subject: a\nb\n\ntext"}, "does not begin with a line"},
+		"a part that is missing":         {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{if .User.Email}}{{template \"_none.txt\"}}{{end}}"}, `there is no part "_none.txt"`},
+		"a part of HTML that is missing": {map[string]string{"en/BIRTHDAY.html": "{{range .Payload.list}}{{else}}{{template \"_none.html\"}}{{end}}"}, `there is no part "_none.html"`},
+		"HTML that cannot be escaped":    {map[string]string{"en/BIRTHDAY.html": `<a href="{{if .Unsubscribe}}{{.Unsubscribe}}">{{end}}`}, "{{if}} branches end in different contexts"},
+		"HTML without text":              {map[string]string{"en/RENEWAL.html": "<p>"}, "has no RENEWAL.txt beside it"},
+		"a message that is missing":      {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{with .Payload}}{{print (plural \"years\" .years)}}{{end}}"}, `there is no message "years"`},
+		"a plural form that is missing":  {map[string]string{"pl/BIRTHDAY.txt": good, "pl/messages.json": `{"years": {"one": "rok", "many": "lat", "other": "roku"}}`}, `for the number 2: message "years" has no plural form "few"`},
+		"a message of bad syntax":        {map[string]string{"de/BIRTHDAY.txt": good, "de/messages.json": `{"years": {"one": "{{", "other": "x"}}`}, "messages.json"},
+		"messages that are not JSON":     {map[string]string{"de/BIRTHDAY.txt": good, "de/messages.json": `years: x`}, "messages.json"},
+		"a directory that is no locale":  {map[string]string{"english/BIRTHDAY.txt": good}, `directory "english" is not a locale`},
+		"a locale twice":                 {map[string]string{"EN/BIRTHDAY.txt": good}, "two directories are the locale en"},
+		"a type without fallback":        {map[string]string{"de/RENEWAL.txt": good}, `"RENEWAL" has no template in the fallback locale en`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := maps.Clone(english)
+			maps.Copy(all, tt.more)
+			_, err := almanacmail.ParseTemplates(files(all), "en")
+			require.ErrorContains(t, err, tt.want)
+			require.LessOrEqual(t, strings.Count(err.Error(), "\n"), 1, "nothing else is wrong")
+		})
+	}
+	_, err := almanacmail.ParseTemplates(files(nil), "en")
+	require.ErrorContains(t, err, "no templates")
+	_, err = almanacmail.ParseTemplates(files(english), "english")
+	require.ErrorContains(t, err, "fallback")
+	_, err = almanacmail.ParseTemplates(files(map[string]string{"en/BIRTHDAY.txt": "one", "de/BIRTHDAY.txt": "two"}), "en")
+	require.ErrorContains(t, err, "en/BIRTHDAY.txt")
+	require.ErrorContains(t, err, "de/BIRTHDAY.txt", "every mistake")
+}
+
+// What a payload lacks would otherwise be sent as "<no value>".
+func TestAMemberThatIsMissingIsAnError(t *testing.T) {
+	t.Parallel()
+	parsed, err := almanacmail.ParseTemplates(files(map[string]string{"en/BIRTHDAY.txt": "Subject: x\n\n{{.Payload.message}}"}), "en")
+	require.NoError(t, err)
+	for _, payload := range []string{`{}`, `7`, `"text"`, ``} {
+		_, err := parsed.Render(delivery("en", payload), "")
+		require.Error(t, err, payload)
+	}
+}
+
+// Templates are used by many workers at once.
+func TestTemplatesAreSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	parsed := templates(t)
+	for range 8 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for range 50 {
+				_, err := parsed.Render(greeting(almanactest.User()), "https://example.com")
+				require.NoError(t, err)
+			}
+		})
+	}
+}

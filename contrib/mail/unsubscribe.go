@@ -1,0 +1,87 @@
+package almanacmail
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// OptOut stores that a user wants no more events of a type. The type "" stands for every
+// type. It is called again when the user repeats the request, and must then succeed too.
+type OptOut func(ctx context.Context, user uuid.UUID, eventType string) error
+
+// Page is what the page of a link is executed with.
+type Page struct {
+	EventType string // "" stands for every type
+	Done      bool   // whether the user has been opted out; otherwise the page asks for it
+}
+
+// unsubscribePage is the page of links without a page of the host's.
+var unsubscribePage = template.Must(template.New("unsubscribe").Parse(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Unsubscribe</title>
+{{if .Done}}<p>You have been unsubscribed.</p>
+{{else}}<form method="post"><p>Do you want to receive no more of these mails?</p><button>Unsubscribe</button></form>
+{{end}}</html>
+`))
+
+// Handler serves the links. Mount it at the URL of the links, without authentication: mail
+// programs send no cookies.
+//
+//   - POST opts the user out by optOut, and answers 200. Repeats answer 200 too, and so does
+//     the link of a user who was deleted.
+//   - GET only shows a page with a button that does so, because scanners of mails follow
+//     links.
+//
+// A link that is not ours is answered 404, and an error of optOut 500. The page is executed
+// with a [Page]; nil is a page in plain English. It must have a form that sends a POST to the
+// same URL.
+func (l *Links) Handler(optOut OptOut, page *template.Template) http.Handler {
+	if page == nil {
+		page = unsubscribePage
+	}
+	return &unsubscriber{l, optOut, page}
+}
+
+type unsubscriber struct {
+	links  *Links
+	optOut OptOut
+	page   *template.Template
+}
+
+func (h *unsubscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer") // the URL is as good as the button
+	header.Set("X-Robots-Tag", "noindex")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
+		header.Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	user, eventType, ok := h.links.verify(r.URL.Query().Get(tokenParameter))
+	if !ok {
+		http.Error(w, "this link is not valid", http.StatusNotFound)
+		return
+	}
+	shown := Page{EventType: eventType, Done: r.Method == http.MethodPost}
+	if shown.Done {
+		if err := h.optOut(r.Context(), user, eventType); err != nil && !errors.Is(err, almanac.ErrNotFound) {
+			slog.ErrorContext(r.Context(), "Unsubscribing failed",
+				slog.String("user_id", user.String()), slog.String("event_type", eventType), slog.Any("error", err))
+			http.Error(w, "please try again later", http.StatusInternalServerError)
+			return
+		}
+	}
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	_ = h.page.Execute(w, shown) // whoever asked may be gone
+}
