@@ -153,7 +153,12 @@ func almanacElsewhere() system {
 }
 
 func startAlmanac(ctx context.Context, db database, e ears) (*running, error) {
-	scheduler, err := newScheduler(db.pool, e)
+	return startHandlers(ctx, db, e)
+}
+
+// startHandlers runs a process with more types of events than the others.
+func startHandlers(ctx context.Context, db database, e ears, more ...almanac.EventHandler) (*running, error) {
+	scheduler, err := newSchedulerOf(db.pool, e, append([]almanac.EventHandler{almanac.Birthday{}, appointment{}}, more...))
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +231,14 @@ func (appointment) Next(u almanac.User, after time.Time) (calendar.Occurrence, e
 	}
 	return calendar.Next(calendar.Once{At: at}, u.Timezone, calendar.Policies{}, after)
 }
+
+// pausedType is the type of events whose handler is there, and whose claims are paused.
+const pausedType = "PAUSED"
+
+// paused is the handler of that type. It plans nothing.
+type paused struct{ appointment }
+
+func (paused) EventType() string { return pausedType }
 
 // planner stores a user with an appointment.
 func planner(s almanac.Scheduler) func(context.Context, time.Time) error {

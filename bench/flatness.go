@@ -195,7 +195,7 @@ func (b *bench) horizon(ctx context.Context) error {
 			if !old.open {
 				return b.age(ctx, db, old.name)
 			}
-			return beside(ctx, db, func() error { return b.age(ctx, db, old.name) })
+			return besideSnapshot(ctx, db, func() error { return b.age(ctx, db, old.name) })
 		})
 		if err != nil {
 			return fmt.Errorf("%s/%s: %w", section, old.name, err)
@@ -204,8 +204,8 @@ func (b *bench) horizon(ctx context.Context) error {
 	return nil
 }
 
-// beside calls do while a REPEATABLE READ transaction holds its snapshot.
-func beside(ctx context.Context, db database, do func() error) error {
+// besideSnapshot calls do while a REPEATABLE READ transaction holds its snapshot.
+func besideSnapshot(ctx context.Context, db database, do func() error) error {
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT count(*) FROM almanac.leases"); err != nil {
 			return err

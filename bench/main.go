@@ -66,9 +66,10 @@ type sizes struct {
 	Idle      []int         `json:"idle"`               // events far off, while nothing is due
 	Held      int           `json:"held"`               // events ahead of their instant in one process
 	Aged      int           `json:"aged"`               // events worked off while an old transaction is open
-	Waiting   int           `json:"waiting"`            // due events of a paused type, and as many of one that nobody handles
-	Ended     int           `json:"ended"`              // ended series of a user who is edited
-	InFlight  int           `json:"in_flight"`          // events of others that are in flight meanwhile
+	Beside    int           `json:"beside"`             // events of a backlog beside a neighbour
+	Waiting   int           `json:"waiting"`            // due events of a paused type, or of one that nobody handles
+	Ended     int           `json:"ended"`              // ended events of a user who is edited
+	History   int           `json:"history"`            // ended events of all users
 	Dead      int           `json:"dead"`               // events in the leases of dead workers
 	Processes []int         `json:"processes"`          // how many work at once
 	Waiters   int           `json:"waiters"`            // workers of a process whose receivers take their time
@@ -79,7 +80,7 @@ func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 5,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Waiting: 500_000, Ended: 3650, InFlight: 2000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Waiters: 2, Window: 5 * time.Second,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Waiters: 2, Window: 5 * time.Second,
 	}
 }
 
@@ -88,7 +89,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Waiting: 50_000, Ended: 3650, InFlight: 2000, Dead: 50_000, Processes: []int{1, 2}, Waiters: 2, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Dead: 50_000, Processes: []int{1, 2}, Waiters: 2, Window: 2 * time.Second,
 	}
 }
 
@@ -122,6 +123,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	if *huge {
 		o.sizes.Tables = append(o.sizes.Tables, 10_000_000)
 		o.sizes.Idle = append(o.sizes.Idle, 1_000_000, 10_000_000)
+		o.sizes.History = 10_000_000
 	}
 	for _, given := range []struct{ flag, size *int }{
 		{rounds, &o.sizes.Rounds}, {events, &o.sizes.Events}, {burst, &o.sizes.Burst},

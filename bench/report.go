@@ -120,6 +120,31 @@ func (r *report) compare(section, baseline string) {
 	}
 }
 
+// timesAlone adds a section that says how many times worse than one row the others of a
+// section are in the same round: how much longer they take, or how much slower they are.
+func (r *report) timesAlone(section, alone string) {
+	i := slices.IndexFunc(r.Rows, func(x *row) bool { return x.Section == section && x.Name == alone })
+	if i < 0 {
+		return
+	}
+	base := r.Rows[i]
+	for _, x := range slices.Clone(r.Rows) {
+		if x.Section != section || x == base {
+			continue
+		}
+		times := r.declare(section+", times alone", x.Name, x.Contract)
+		for n, m := range x.Measures {
+			for round, value := range m.Rounds {
+				ratio := value / base.Measures[n].Rounds[round]
+				if m.Unit != "ms" { // a rate
+					ratio = 1 / ratio
+				}
+				times.add([]reading{{name: m.Name, value: ratio}})
+			}
+		}
+	}
+}
+
 // write writes the report as JSON.
 func (r *report) write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
