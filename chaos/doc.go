@@ -10,5 +10,6 @@
 //
 // The tests of this package are the matrix. Each prints its seed and figures; a run
 // is repeated with the flag -seed. docs/reliability.md has the table. Rows that set
-// the server's clock need libfaketime, which is Debian's package faketime.
+// the server's clock need libfaketime, which is Debian's package faketime. Rows with a mail
+// server need Debian's package postfix, and root.
 package chaos

@@ -113,6 +113,13 @@ func (r *Receiver) verify(header http.Header, body []byte, nows []time.Time) (cl
 	return clock, err
 }
 
+// entry is what a message says of its delivery.
+func entry(message string, body []byte) Entry {
+	sum := sha256.Sum256(body)
+	named := append(strings.Fields(message), "", "", "")[:3] // a user, an occurrence, a birth
+	return Entry{Occurrence: strings.TrimSpace(named[0] + " " + named[1]), Born: named[2], Body: hex.EncodeToString(sum[:8])}
+}
+
 // ServeHTTP takes a delivery, also for servers of the caller's own.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
@@ -132,9 +139,8 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	sum := sha256.Sum256(body)
-	named := append(strings.Fields(message.Message), "", "", "")[:3] // a user, an occurrence, a birth
-	e := Entry{Key: req.Header.Get("X-Idempotency-Key"), Occurrence: strings.TrimSpace(named[0] + " " + named[1]), Born: named[2], Body: hex.EncodeToString(sum[:8]), At: nows[clock], Clock: clock}
+	e := entry(message.Message, body)
+	e.Key, e.At, e.Clock = req.Header.Get("X-Idempotency-Key"), nows[clock], clock
 	if seconds, err := strconv.ParseInt(req.Header.Get("Webhook-Timestamp"), 10, 64); err == nil { // as it was verified
 		e.Signed = time.Unix(seconds, 0)
 	}

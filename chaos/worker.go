@@ -63,6 +63,8 @@ type Orders struct {
 	Receiver string // where deliveries go
 	// Receivers are further ones, by name.
 	Receivers map[string]string
+	// Mail is the address of an SMTP server that takes deliveries instead of Receiver.
+	Mail string
 	// Roots is a file of certificates to trust, if the system's are not enough.
 	Roots string
 	// Public lets deliveries go to public addresses only, at this port or 443. Zero
@@ -240,6 +242,14 @@ func (w *worker) senders() ([]almanac.Option, error) {
 	receivers := map[string]string{string(almanac.ChannelWebhook): w.Receiver}
 	maps.Copy(receivers, w.Receivers)
 	var senders []almanac.Option
+	if w.Mail != "" {
+		send, err := mailer(w.Mail)
+		if err != nil {
+			return nil, err
+		}
+		delete(receivers, string(almanac.ChannelWebhook))
+		senders = append(senders, almanac.WithDeliverer(almanac.ChannelWebhook, w.delivering(send)))
+	}
 	for name, url := range receivers {
 		send, err := webhook.New(url, settings...)
 		if err != nil {
