@@ -30,7 +30,11 @@ func TestOutcomeApplies(t *testing.T) {
 	if back, err = almanac.Released(almanac.AfterFailure, "", -time.Minute).Apply(e, now); err != nil || !back.AvailableAt.Equal(now) {
 		t.Errorf("Released with a negative delay: available at %v, %v; want now", back.AvailableAt, err)
 	}
-	for _, status := range []almanac.Status{"", "CANCELLED", almanac.Processing} {
+	off, err := almanac.CalledOff("no address").Apply(e, now)
+	if err != nil || off.Status != almanac.Cancelled || off.RetryCount != 0 || off.LeaseToken != e.LeaseToken {
+		t.Errorf("CalledOff: %+v, %v; want it CANCELLED without another failure", off, err)
+	}
+	for _, status := range []almanac.Status{"", "PAUSED", almanac.Processing} {
 		var refused *almanac.InvalidStateTransitionError
 		if _, err := (almanac.Outcome{Status: status}).Apply(e, now); !errors.As(err, &refused) || refused.To != status {
 			t.Errorf("outcome %q: %v, want it refused", status, err)

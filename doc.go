@@ -67,7 +67,8 @@
 // Users: [Profile], [ProfileChange], [DateOfBirth] and [NewUser] make and change a [User].
 // [Planner] creates, edits and deletes users, with [UserWithEvents], [UpdateUserResult],
 // [DeleteOptions] and [DeleteResult]. [BulkPlanner] does it for many, with [CreateUsersOptions],
-// [CreateUsersResult], [BackfillOptions], [BackfillResult] and [Refusal].
+// [CreateUsersResult], [BackfillOptions], [BackfillResult] and [Refusal]. [OptOuter] stores
+// what a user refuses ([OptOut]).
 //
 // Events: an [Event] has a [Status], a [Series], an [Origin] with an [OriginKind], and an
 // [IdempotencyKey]. An [Occurrence] is what it is planned from. A [Spec] selects events:
@@ -75,8 +76,8 @@
 //
 // Handlers: an [EventHandler] is in a [Registry]. Ready-made are [Birthday], [Anniversary],
 // [Recurring], [OneOff], and [Reminder] with [Appointment]. A handler can also be a [MultiSeries],
-// a [Follower] with [FollowUp], an [Executor], a [Timeouter], a [Retrier] with [RetryPolicy], and a
-// [CatchUpper] with [CatchUp]. [Execution] has the last three.
+// a [Follower] with [FollowUp], an [Executor], a [Timeouter], a [Retrier] with [RetryPolicy], a
+// [CatchUpper] with [CatchUp], and [Mandatory]. [Execution] has the last four.
 //
 // Running: a [Scheduler] is made with [Option] values, and [Runner] runs it: Run, and RunOnce with
 // [RunOnceOptions] and [RunOnceResult]. [Health] reports each [Failure]. [Missed] counts the events
@@ -87,7 +88,7 @@
 //
 // Operations: [OneOffPlanner] plans one event at a wall time ([ScheduleAtOptions],
 // [ScheduleAtResult]). [Operator] cancels, runs and requeues ([CancelOptions], [CancelResult],
-// [Operation], [OperateOptions], [OperateResult]). [Pauser] pauses a type ([Pause]).
+// [RequeueOptions], [Operation], [OperateOptions], [OperateResult]). [Pauser] pauses a type ([Pause]).
 // Scheduler.Reconcile follows new zone rules ([ReconcileOptions], [ReconcileResult], [ZoneReport]).
 //
 // Observing: an [Observer], such as [Hooks] or [ObserverFunc], is notified by a [Notice] of a

@@ -74,13 +74,13 @@ func ExampleOperator_Requeue() {
 		panic(err)
 	}
 
-	again, err := scheduler.Requeue(ctx, cancelled.Event.ID)
+	again, err := scheduler.Requeue(ctx, cancelled.Event.ID, almanac.RequeueOptions{})
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(again.OccurrenceKey, again.Wall, again.Status)
 	fmt.Println(again.IdempotencyKey == cancelled.Event.IdempotencyKey, again.Origin.From == cancelled.Event.ID)
-	_, err = scheduler.Requeue(ctx, cancelled.Event.ID)
+	_, err = scheduler.Requeue(ctx, cancelled.Event.ID, almanac.RequeueOptions{})
 	fmt.Println(errors.Is(err, almanac.ErrExists))
 	// Output:
 	// 2026 2026-12-10T09:00:00 PENDING

@@ -18,8 +18,8 @@ import (
 // concurrent use, and must not keep state between calls.
 //
 // A handler can have more abilities, by the methods of [Timeouter], [Retrier],
-// [CatchUpper], [MultiSeries], [Follower] or [Executor]. Embed an [Execution] to get the
-// first three.
+// [CatchUpper], [Mandatory], [MultiSeries], [Follower] or [Executor]. Embed an [Execution]
+// to get the first four.
 type EventHandler interface {
 	// EventType returns the handler's event type, such as "BIRTHDAY". It has 1 to 50
 	// bytes and never changes.
@@ -194,12 +194,13 @@ type CatchUp struct {
 }
 
 // Execution says how a handler's events are executed. Embed it to give a handler the
-// abilities [Timeouter], [Retrier] and [CatchUpper]. The zero Execution means the
-// defaults.
+// abilities [Timeouter], [Retrier], [CatchUpper] and [Mandatory]. The zero Execution means
+// the defaults.
 type Execution struct {
-	AttemptTimeout time.Duration // see Timeouter
-	RetryPolicy    RetryPolicy   // see Retrier
-	CatchUpPolicy  CatchUp       // see CatchUpper
+	AttemptTimeout  time.Duration // see Timeouter
+	RetryPolicy     RetryPolicy   // see Retrier
+	CatchUpPolicy   CatchUp       // see CatchUpper
+	OverrideOptOuts bool          // see Mandatory
 }
 
 // Timeout returns x.AttemptTimeout.
@@ -210,6 +211,9 @@ func (x Execution) Retry() RetryPolicy { return x.RetryPolicy }
 
 // CatchUp returns x.CatchUpPolicy.
 func (x Execution) CatchUp() CatchUp { return x.CatchUpPolicy }
+
+// Mandatory returns x.OverrideOptOuts.
+func (x Execution) Mandatory() bool { return x.OverrideOptOuts }
 
 // Registry finds the handler of an event type. Its content never changes, so it is safe
 // for concurrent use.

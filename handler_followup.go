@@ -15,9 +15,9 @@ import (
 type Follower interface {
 	// Follow returns the follow-ups of the event that has ended, besides its successor.
 	// The event is COMPLETED or FAILED, as it will be stored; nothing follows a CANCELLED
-	// event. Follow is called inside a transaction and can be called again. It must be quick and depend only on its
-	// arguments. After an error, the outcome and the successor are stored, and no
-	// follow-up.
+	// event. Follow is called inside a transaction and can be called again. It must be quick
+	// and depend only on its arguments. After an error, the outcome and the successor are
+	// stored, and no follow-up. A follow-up of a type that u has opted out of is left out.
 	Follow(u User, ended Event) ([]FollowUp, error)
 }
 
@@ -43,6 +43,9 @@ func (s *scheduler) followUps(f Follower, ended Event, u User, now time.Time) ([
 	var events []Event
 	var errs []error
 	for _, one := range list {
+		if h, err := s.registry.Handler(one.Type); err == nil && unwanted(h, u, "") {
+			continue
+		}
 		e, err := guarded("planning "+one.Type, func() (Event, error) { return s.followUp(one, ended, u, now) })
 		if err != nil {
 			errs = append(errs, fmt.Errorf("almanac: follow-up %q of %s: %w", excerpt.Of(one.Occurrence.Key, maxDetachedKey), ended.Type, err))

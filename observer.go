@@ -36,6 +36,7 @@ const (
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
+	UserOptOutsChanged  NoticeKind = "user.opt_outs_changed"
 	UserDeleted         NoticeKind = "user.deleted"
 )
 
@@ -54,8 +55,8 @@ type ObserverFunc func(ctx context.Context, n Notice)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, n Notice) { f(ctx, n) }
 
-// Hooks is an Observer made of functions, one for each kind of notice. A nil function is
-// not called. The zero Hooks calls nothing.
+// Hooks is an Observer made of functions, one for each kind of notice, except those of
+// users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls nothing.
 type Hooks struct {
 	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed, Cancelled, Requeued, Skipped func(ctx context.Context, e Event)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 )
 
 // notify notifies the observers of a committed change. In a transaction of the host it
@@ -44,6 +45,9 @@ func (s *scheduler) notifyEdit(ctx context.Context, before Roster, stored Edit) 
 		}
 		if is.DateOfBirth != was.DateOfBirth {
 			s.notify(ctx, Notice{Kind: UserBirthdayChanged, User: *is, Was: was})
+		}
+		if !slices.Equal(is.OptOuts, was.OptOuts) {
+			s.notify(ctx, Notice{Kind: UserOptOutsChanged, User: *is, Was: was})
 		}
 	}
 	for _, e := range stored.Changed {

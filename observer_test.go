@@ -24,7 +24,7 @@ import (
 var kinds = []almanac.NoticeKind{
 	almanac.EventCreated, almanac.EventClaimed, almanac.EventReleased, almanac.EventRescheduled, almanac.EventRemoved,
 	almanac.EventCompleted, almanac.EventFailed, almanac.EventCancelled, almanac.EventRequeued, almanac.EventSkipped,
-	almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserDeleted,
+	almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserOptOutsChanged, almanac.UserDeleted,
 }
 
 func TestHooksCallTheFunctionOfTheKind(t *testing.T) {

@@ -229,7 +229,7 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 		case step == 3:
 			_, err = s.UpdateUser(t.Context(), pending.UserID, almanac.ProfileChange{Timezone: &zones[random.IntN(len(zones))]})
 		case step == 4 && again:
-			if _, err = s.Requeue(t.Context(), failed.ID); errors.Is(err, almanac.ErrExists) {
+			if _, err = s.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{}); errors.Is(err, almanac.ErrExists) {
 				err = nil
 			}
 		case step == 5:
@@ -366,7 +366,7 @@ func TestASeriesGoesOnWhereItEnded(t *testing.T) {
 			cancelled, err := scheduler.Cancel(t.Context(), enrolment.Events[0].ID, almanac.CancelOptions{EndSeries: true})
 			require.NoError(t, err)
 			require.Nil(t, cancelled.Successor)
-			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
+			again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
 			require.NoError(t, err)
 
 			result, err := scheduler.Reschedule(t.Context(), enrolment.User.ID)

@@ -204,6 +204,9 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 // do checks and delivers one event, and returns its settlement. Its context ends when the
 // attempt has taken too long.
 func (w *worker) do(ctx context.Context, j *job) Settlement {
+	if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {
+		return w.settlement(j, CalledOff(ReasonOptedOut))
+	}
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		return w.settlement(j, GaveUp(err.Error()))
 	}
@@ -224,6 +227,9 @@ func (s *scheduler) deliverer(h EventHandler) Deliverer {
 		deliverer, ok := s.deliverers[channel]
 		if !ok {
 			return s.miswired(ctx, &NoDelivererError{d.Event.Type, channel})
+		}
+		if unwanted(h, d.User, channel) && !d.Event.Origin.Forced {
+			return NotOwed(ReasonOptedOut)
 		}
 		return deliverer.Deliver(ctx, d)
 	})

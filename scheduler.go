@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,6 +21,7 @@ type Scheduler interface {
 	Planner
 	BulkPlanner
 	OneOffPlanner
+	OptOuter
 	Operator
 	Pauser
 	Runner
@@ -30,7 +30,7 @@ type Scheduler interface {
 	// each and how it was resolved. n is 1 to 1,000. It stores nothing, and reads only
 	// the user and the clock from the database. The result is shorter when the recurrence
 	// ends. It leaves out occurrences that a policy skips or that give way to another
-	// occurrence.
+	// occurrence. It is empty if the user has opted out of the type.
 	//
 	// When an occurrence cannot be resolved, as under the policy reject, Preview returns
 	// the earlier ones together with the error. If the handler has several series, the
@@ -138,7 +138,8 @@ type Planner interface {
 	// type. A handler with several series has one event for each of them (see
 	// [MultiSeries]). A series that has an open event is left unchanged. Schedule returns
 	// all open events of the type, in the order of series and occurrence keys. The error
-	// matches [calendar.ErrNoOccurrence] if the user has no occurrence of the type.
+	// matches [calendar.ErrNoOccurrence] if the user has no occurrence of the type, and
+	// [ErrOptedOut] if the user has opted out of it.
 	Schedule(ctx context.Context, userID uuid.UUID, eventType string) ([]Event, error)
 
 	// Reschedule replans a user's pending events without a change of the user. Call it
@@ -159,7 +160,8 @@ type UpdateUserResult struct {
 	Moved     []Event     // pending events with a new target
 	Refreshed []Event     // pending events with the same target and a new payload
 	Added     []Event     // first events of series that had no open event
-	Removed   []Event     // pending events whose occurrence no longer exists
+	Removed   []Event     // pending events whose occurrence no longer exists or is refused
+	Cancelled []Event     // events that waited for another attempt, and are refused now; see OptOuter
 	Skipped   []uuid.UUID // events that were claimed before and keep the old data; observers are notified of each by EventSkipped
 }
 
@@ -190,49 +192,9 @@ func (s *scheduler) With(r Repository) Scheduler {
 	return &bound
 }
 
-func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, error) {
-	now, err := s.repository.Now(ctx)
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	zones, err := s.zoneView(ctx)
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	planned, err := s.planFirst(p, now, zones)
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	results, err := s.repository.CreateUsers(ctx, []UserWithEvents{planned})
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	stored, err := results[0].UserWithEvents, results[0].Err
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	s.notify(ctx, Notice{Kind: UserCreated, User: stored.User})
-	s.notifyEvents(ctx, EventCreated, stored.Events)
-	s.running.wakeFor(stored.Events...)
-	return stored, nil
-}
-
-// planFirst makes a user from a profile, and plans the user's first events.
-func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
-	u, err := NewUser(p, now)
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	all, err := s.allSeries(u)
-	if err != nil {
-		return UserWithEvents{}, err
-	}
-	events, err := firsts(all, nil, Roster{User: u, Now: now})
-	return UserWithEvents{u, zones.stampAll(events)}, err
-}
-
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) {
+		c := c.needed(r.User)
 		if c.isEmpty() {
 			return r.User, r.User.expect(c.Version)
 		}
@@ -265,8 +227,11 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		s.logConflict(ctx, before, err)
 		return UpdateUserResult{}, err
 	}
-	result := s.summarize(before, stored)
 	s.notifyEdit(ctx, before, stored)
+	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
+		return slices.ContainsFunc(stored.Changed, func(is Event) bool { return is.ID == e.ID })
+	})
+	result := s.summarize(before, stored)
 	s.notifyEvents(ctx, EventSkipped, before.InFlight)
 	if !s.inTransaction() { // a transaction of the host may still be rolled back
 		s.logEdit(ctx, before, result)
@@ -291,7 +256,9 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			continue // a type of another program, whose handler replans it
 		}
 		if e.detached() {
-			if err := p.detached(h, e, &edit); err != nil {
+			if unwanted(h, p.is, "") {
+				edit.Removed = append(edit.Removed, e)
+			} else if err := p.detached(h, e, &edit); err != nil {
 				return Edit{}, err
 			}
 			continue
@@ -311,6 +278,11 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			edit.Changed = append(edit.Changed, next)
 		}
 	}
+	done, err := s.calledOff(p)
+	if err != nil {
+		return Edit{}, err
+	}
+	edit.Changed = append(edit.Changed, done...)
 	edit.New, err = firsts(all, p.open(), Roster{User: p.is, Used: p.Used, Now: p.Now})
 	p.zones.stampAll(edit.New)
 	return edit, err
@@ -326,14 +298,18 @@ func (r Roster) open() map[Series]string {
 	return open
 }
 
-// summarize separates the changed events whose target moved from those that only have a
-// new payload.
+// summarize separates the changed events: those that were cancelled, those whose target
+// moved, and those that only have a new payload.
 func (s *scheduler) summarize(before Roster, stored Edit) UpdateUserResult {
 	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
 	if stored.User != nil {
 		result.User = *stored.User
 	}
 	for _, e := range stored.Changed {
+		if e.Status == Cancelled {
+			result.Cancelled = append(result.Cancelled, e)
+			continue
+		}
 		i := slices.IndexFunc(before.Pending, func(was Event) bool { return was.ID == e.ID })
 		if was := before.Pending[i]; was.Due.Equal(e.Due) && was.Wall == e.Wall {
 			result.Refreshed = append(result.Refreshed, e)
@@ -357,7 +333,11 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 		return nil, err
 	}
 	var existing []Event
+	var refused error
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
+		if refused = nil; unwanted(h, r.User, "") {
+			refused = optedOut(r.User, eventType)
+		}
 		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
 		list, err := seriesFor(h, r.User)
 		if err != nil {
@@ -372,6 +352,9 @@ func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string
 	s.notifyEvents(ctx, EventCreated, stored.New)
 	s.running.wakeFor(stored.New...)
 	events := slices.Concat(existing, stored.New)
+	if len(events) == 0 && refused != nil {
+		return nil, refused
+	}
 	if len(events) == 0 {
 		return nil, fmt.Errorf("%w: user %s has no %s", calendar.ErrNoOccurrence, id, eventType)
 	}
@@ -394,5 +377,5 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options Delete
 // isEmpty reports whether c changes no field. The version does not count.
 func (c ProfileChange) isEmpty() bool {
 	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil &&
-		c.Locale == nil && c.Email == nil && c.ExternalID == nil
+		c.Locale == nil && c.Email == nil && c.ExternalID == nil && len(c.OptIn)+len(c.OptOut) == 0
 }

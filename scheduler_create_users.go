@@ -101,6 +101,47 @@ func (options CreateUsersOptions) withDefaults() (CreateUsersOptions, error) {
 	return options, nil
 }
 
+func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, error) {
+	now, err := s.repository.Now(ctx)
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	planned, err := s.planFirst(p, now, zones)
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	results, err := s.repository.CreateUsers(ctx, []UserWithEvents{planned})
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	stored, err := results[0].UserWithEvents, results[0].Err
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	s.notify(ctx, Notice{Kind: UserCreated, User: stored.User})
+	s.notifyEvents(ctx, EventCreated, stored.Events)
+	s.running.wakeFor(stored.Events...)
+	return stored, nil
+}
+
+// planFirst makes a user from a profile, and plans the user's first events.
+func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
+	u, err := NewUser(p, now)
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	all, err := s.allSeries(u)
+	if err != nil {
+		return UserWithEvents{}, err
+	}
+	events, err := firsts(all, nil, Roster{User: u, Now: now})
+	return UserWithEvents{u, zones.stampAll(events)}, err
+}
+
 func (s *scheduler) CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error) {
 	options, err := options.withDefaults()
 	if err != nil {

@@ -33,9 +33,10 @@ type Operator interface {
 	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
 	// [Event.Requeue]), because an ended event never changes. The error is a
 	// [*NotFoundError] if the event does not exist, an [*InvalidStateTransitionError] if
-	// it is neither FAILED nor CANCELLED, and matches [ErrExists] if it was requeued
-	// before. In the last case, requeue the event that repeats it.
-	Requeue(ctx context.Context, id uuid.UUID) (Event, error)
+	// it is neither FAILED nor CANCELLED. It matches [ErrOptedOut] if the user has opted out
+	// of the type, unless [RequeueOptions].Force is set. It matches [ErrExists] if the event
+	// was requeued before; then requeue the event that repeats it.
+	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
 
 	// Operate applies an operation to the events that match spec, in order of creation,
 	// each in its own transaction. OperationCancel and OperationRunNow apply to PENDING
@@ -57,6 +58,15 @@ type CancelOptions struct {
 	// EndSeries plans no successor of the event. The series continues when a program that
 	// has the handler next edits, reschedules or backfills the user.
 	EndSeries bool
+}
+
+// RequeueOptions are options of [Operator].Requeue. The zero RequeueOptions means the
+// defaults.
+type RequeueOptions struct {
+	// Force delivers the event whatever its user has opted out of, now or later. Without
+	// it, an event is refused if the user has opted out of its type, and an event whose
+	// channel the user refuses ends as CANCELLED again.
+	Force bool
 }
 
 // CancelResult is the result of cancelling an event.
@@ -98,6 +108,8 @@ type OperateOptions struct {
 	DryRun bool
 	// Cancel has the options of OperationCancel. Its Version is ignored.
 	Cancel CancelOptions
+	// Requeue has the options of OperationRequeue.
+	Requeue RequeueOptions
 	// Progress, if not nil, is called after each 1,000 events with the result so far.
 	Progress func(OperateResult)
 }
@@ -210,7 +222,7 @@ func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit
 	return stored, nil
 }
 
-func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID) (Event, error) {
+func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error) {
 	e, err := s.repository.Event(ctx, id)
 	if err != nil {
 		return Event{}, err
@@ -223,6 +235,10 @@ func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID) (Event, error) {
 	stored, err := s.repository.EditUser(ctx, e.UserID, func(r Roster) (Edit, error) {
 		before = r
 		again, err := e.Requeue(stamped(fresh, ticksOf(r.Now)), r.Now)
+		again.Origin.Forced = options.Force
+		if err == nil && !options.Force && s.refusedBy(r.User, e.Type) {
+			err = optedOut(r.User, e.Type)
+		}
 		return Edit{New: []Event{again}}, err
 	})
 	if err != nil {
@@ -298,7 +314,7 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 	for _, e := range events {
 		stored, unplanned, err := e, false, error(nil)
 		if !options.DryRun {
-			stored, unplanned, err = s.operate(ctx, what, e.ID, options.Cancel)
+			stored, unplanned, err = s.operate(ctx, what, e.ID, options)
 		}
 		switch {
 		case err == nil:
@@ -309,7 +325,7 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidStateTransition) || errors.Is(err, ErrOptimisticLock) ||
-			errors.Is(err, ErrExists) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked):
+			errors.Is(err, ErrExists) || errors.Is(err, ErrOptedOut) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked):
 			done.Refused = append(done.Refused, Refusal{EventID: e.ID, Err: err})
 		default:
 			return fmt.Errorf("almanac: %s event %s: %w", what, e.ID, err)
@@ -320,15 +336,15 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 
 // operate applies an operation to one event. It reports whether the successor is left to
 // another program.
-func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, options CancelOptions) (e Event, unplanned bool, err error) {
+func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, options OperateOptions) (e Event, unplanned bool, err error) {
 	switch what {
 	case OperationCancel:
-		done, err := s.Cancel(ctx, id, options)
+		done, err := s.Cancel(ctx, id, options.Cancel)
 		return done.Event, done.Unplanned, err
 	case OperationRunNow:
 		e, err = s.RunNow(ctx, id)
 	default:
-		e, err = s.Requeue(ctx, id)
+		e, err = s.Requeue(ctx, id, options.Requeue)
 	}
 	return e, false, err
 }

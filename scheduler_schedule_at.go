@@ -126,6 +126,9 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if r.Used[series] != "" {
 			return Edit{}, nil
 		}
+		if unwanted(h, r.User, "") {
+			return Edit{}, optedOut(r.User, eventType)
+		}
 		e, err := guarded("planning "+eventType, func() (Event, error) { return o.plan(h, r.User) })
 		if err != nil {
 			return Edit{}, err

@@ -32,6 +32,8 @@ CREATE TABLE :"schema".users (
     locale        varchar(100),                       -- a language tag (BCP 47) in canonical form
     email         varchar(254),                       -- an address as it was given; several users may have the same
     external_id   varchar(200) COLLATE "C",           -- the host's own id of the user, compared byte by byte
+    -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing.
+    opt_outs      jsonb,
     CONSTRAINT users_pkey PRIMARY KEY (id),
     CONSTRAINT users_first_name_check CHECK (length(first_name) > 0),
     CONSTRAINT users_last_name_check CHECK (length(last_name) > 0),
@@ -40,7 +42,8 @@ CREATE TABLE :"schema".users (
     CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object'),
     CONSTRAINT users_locale_check CHECK (length(locale) > 0),
     CONSTRAINT users_email_check CHECK (length(email) > 0),
-    CONSTRAINT users_external_id_check CHECK (length(external_id) > 0)
+    CONSTRAINT users_external_id_check CHECK (length(external_id) > 0),
+    CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array')
 );
 
 -- Finds the few users who are deleted and not yet removed.
@@ -89,6 +92,7 @@ CREATE TABLE :"schema".series (
     origin                 varchar(20),
     follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user
     payload_made           boolean,               -- for a scheduled event: whether the handler makes the payload
+    forced                 boolean,               -- for a requeued event: whether it is delivered whatever its user refuses; NULL if not
     CONSTRAINT series_pkey PRIMARY KEY (id),
     CONSTRAINT series_user_id_fkey FOREIGN KEY (user_id) REFERENCES :"schema".users (id),
     -- Its index also finds all series of a user.
@@ -154,6 +158,7 @@ CREATE TABLE :"schema".history (
     origin                 varchar(20),
     follows_user           boolean,
     payload_made           boolean,
+    forced                 boolean,
     CONSTRAINT history_pkey PRIMARY KEY (id),
     CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
@@ -251,12 +256,14 @@ CREATE TABLE :"schema".pauses (
 CREATE TABLE :"schema".audit (
     id         bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     at         timestamptz  NOT NULL DEFAULT clock_timestamp(),
-    kind       varchar(20)  NOT NULL, -- created, rescheduled, removed, claimed, returned (before it began), released, completed, failed, cancelled
-    event_id   uuid         NOT NULL,
+    -- created, rescheduled, removed, claimed, returned (before it began), released, completed, failed, cancelled; of a user:
+    -- opt_outs_changed
+    kind       varchar(20)  NOT NULL,
+    event_id   uuid,                  -- NULL for a step of a user, and so is event_type
     user_id    uuid         NOT NULL,
-    event_type varchar(50)  NOT NULL,
-    version    integer      NOT NULL, -- the version of the event after the step
-    detail     varchar(1100),         -- why the event failed, was released or was cancelled
+    event_type varchar(50),
+    version    integer      NOT NULL, -- the version of the event or the user after the step
+    detail     varchar(1100),         -- why the event failed, was released or was cancelled; or what the user refuses now, as JSON
     actor      varchar(200) NOT NULL DEFAULT left(session_user || ' ' || current_setting('application_name'), 200),
     CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
@@ -311,7 +318,7 @@ SELECT
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made
+    s.origin, s.follows_user, s.payload_made, s.forced
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -324,14 +331,14 @@ SELECT
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
-    s.payload_made
+    s.payload_made, s.forced
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
     SELECT
         x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
         x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
-        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made
+        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -345,7 +352,7 @@ SELECT
     h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
     h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.origin_event,
-    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made
+    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -388,6 +395,7 @@ WHEN (
         OR NEW.origin_event IS DISTINCT FROM OLD.origin_event
         OR NEW.follows_user IS DISTINCT FROM OLD.follows_user
         OR NEW.payload_made IS DISTINCT FROM OLD.payload_made
+        OR NEW.forced IS DISTINCT FROM OLD.forced
         OR ((NEW.version = OLD.version OR OLD.claim_count > 0) AND (
             NEW.target_timestamp_utc <> OLD.target_timestamp_utc
             OR NEW.target_timestamp_local <> OLD.target_timestamp_local
@@ -528,6 +536,18 @@ BEGIN
 END
 $$;
 
+-- Writes changes of opt-outs to the trail.
+CREATE FUNCTION :"schema".audit_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    IF TG_RELID <> 'users'::regclass::oid OR TG_OP NOT IN ('INSERT', 'UPDATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'audit_user is for inserts and updates of users alone';
+    END IF;
+    INSERT INTO audit (kind, user_id, version, detail)
+    VALUES ('opt_outs_changed', NEW.id, NEW.version, left(coalesce(NEW.opt_outs::text, '[]'::text), 1100));
+    RETURN NULL;
+END
+$$;
+
 -- Writes changes of users to the outbox.
 CREATE FUNCTION :"schema".outbox_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
 BEGIN
@@ -646,7 +666,7 @@ COMMENT ON INDEX :"schema".outbox_consumers_pkey IS 'One consumer';
 
 -- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
-    :"schema".audit_history(), :"schema".audit_lease(), :"schema".store_cancelled(), :"schema".outbox_user(), :"schema".outbox_series(),
+    :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".store_cancelled(), :"schema".outbox_user(), :"schema".outbox_series(),
     :"schema".outbox_history() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
@@ -670,4 +690,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (11, '0011_outbox'),
     (12, '0012_by_time'),
     (13, '0013_series'),
-    (14, '0014_contacts');
+    (14, '0014_contacts'),
+    (15, '0015_opt_outs');

@@ -56,9 +56,12 @@ func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
 
 func (s oneSeries) id() Series { return Series{Type: s.EventType(), Name: s.name} }
 
-// seriesFor returns the series of h for u, in the order of names. It recovers from a
-// panic of the handler.
+// seriesFor returns the series of h that u is owed, in the order of names. It recovers
+// from a panic of the handler.
 func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
+	if unwanted(h, u, "") {
+		return nil, nil
+	}
 	multi, ok := h.(MultiSeries)
 	if !ok {
 		return []oneSeries{{EventHandler: h}}, nil
@@ -205,6 +208,9 @@ type Origin struct {
 	FollowsUser bool
 	// PayloadMade is true for a scheduled event whose payload the handler makes.
 	PayloadMade bool
+	// Forced is true for a requeued event that is delivered whatever its user has opted out
+	// of; see [RequeueOptions].
+	Forced bool
 }
 
 // detached reports whether e has no successor because of its origin.

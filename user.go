@@ -60,6 +60,9 @@ type User struct {
 	// ExternalID is the host's own id of the user. No two users have the same one. The
 	// default is "", none.
 	ExternalID string
+	// OptOuts are what the user refuses, without repetition, in the order of types and
+	// channels. Nil means that the user refuses nothing.
+	OptOuts []OptOut
 	// CreationDigest is the CreationDigest of the profile that created the user. It never
 	// changes.
 	CreationDigest string
@@ -90,6 +93,9 @@ type Profile struct {
 	// [*ExternalIDTakenError]. [UserRepository].UserByExternalID finds the user. The
 	// default is "", no external id.
 	ExternalID string
+	// OptOuts are what the user refuses from the beginning, at most 100. The default is
+	// none.
+	OptOuts []OptOut
 	// CreationDigest is a digest of the request that creates the user, at most 64 bytes
 	// of printable ASCII. The default is "", no digest. It is stored with the user and
 	// never changes. So after [ErrExists] a program can tell a repeated request from a
@@ -116,6 +122,10 @@ type ProfileChange struct {
 	Locale     *string
 	Email      *string
 	ExternalID *string
+	// OptIn are opt-outs to remove, and OptOut are opt-outs to add, after those. They are
+	// applied to the stored opt-outs, so two concurrent changes both take effect. A user
+	// has at most 100. [OptOuter] says what becomes of the user's events.
+	OptIn, OptOut []OptOut
 }
 
 const (
@@ -144,7 +154,7 @@ func NewUser(p Profile, now time.Time) (User, error) {
 	}
 	return u.with(ProfileChange{
 		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Timezone: &p.Timezone, Attributes: p.Attributes,
-		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID,
+		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID, OptOut: p.OptOuts,
 	}, now)
 }
 
@@ -246,6 +256,10 @@ func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, 
 		if problem := externalIDProblem(u.ExternalID); problem != "" {
 			refuse("externalId", problem, nil)
 		}
+	}
+	u.OptOuts = c.optOuts(*u)
+	if problem := optOutsProblem(u.OptOuts); problem != "" {
+		refuse("optOuts", problem, nil)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // way of storing, and check every way of reading.
 var fieldCases = map[string]func(*kit){
 	"Fields/fixtures have all of them": func(k *kit) {
-		const later = "PlannedBy Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
+		const later = "Origin.Forced PlannedBy Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
 		u, now := User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
 		planned, scheduled, followUp := full(now, u, 1), scheduled(full(now, u, 2)), full(now, u, 3, asFollowUp)
 		k.same("without a value in all events", slices.DeleteFunc(empty(planned), func(field string) bool {
@@ -91,9 +91,14 @@ var fieldCases = map[string]func(*kit){
 		}
 		next := full(k.now, u, 7)
 		k.kept(k.apply(u.ID, adding(next)).New[0], next)
-		requeued := k.apply(u.ID, requeuing(cancelled[0])).New[0]
+		requeued := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			edit, err := requeuing(cancelled[0])(r)
+			edit.New[0].Origin.Forced = true
+			return edit, err
+		}).New[0]
 		want, err := cancelled[0].Requeue(requeued.ID, requeued.AvailableAt)
 		k.ok(err)
+		want.Origin.Forced = true
 		k.kept(requeued, want)
 	},
 	"Fields/of an event whose worker dies": func(k *kit) {
@@ -168,6 +173,7 @@ func fullUser(n int) almanac.User {
 		LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), WithAttributes(`{"n": `+strconv.Itoa(n)+`}`),
 		WithLocale([]string{"pt-BR", "zh-Hant-TW"}[n%2]), WithEmail("gráce."+strconv.Itoa(n)+"@bücher.example"), WithExternalID("№ "+strconv.Itoa(n)))
 	u.CreationDigest = "digest " + strconv.Itoa(n)
+	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "TYPE " + strconv.Itoa(n)}, {Type: "<&>", Channel: "é"}}[:1+n%2]
 	return u
 }
 

@@ -42,7 +42,7 @@ func (r *Repository) createUser(ctx context.Context, u almanac.User, events []al
 
 func (s *state) putUser(u almanac.User) almanac.User {
 	kept := u
-	kept.Attributes = bytes.Clone(u.Attributes)
+	kept.Attributes, kept.OptOuts = bytes.Clone(u.Attributes), slices.Clone(u.OptOuts)
 	s.users[u.ID] = user{User: kept}
 	return u
 }

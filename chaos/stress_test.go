@@ -211,7 +211,7 @@ func (s *stress) do(ctx context.Context, random *rand.Rand, planner almanac.Sche
 		})
 	case 5, 6:
 		return s.onOne(ctx, random, store, id, almanac.Failed, func(e almanac.Event) (func(), error) {
-			_, err := planner.Requeue(ctx, e.ID)
+			_, err := planner.Requeue(ctx, e.ID, almanac.RequeueOptions{})
 			return count("requeued"), err
 		})
 	case 7:

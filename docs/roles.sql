@@ -113,6 +113,7 @@ BEGIN
     ALTER FUNCTION audit_series() OWNER TO almanac_owner;
     ALTER FUNCTION audit_history() OWNER TO almanac_owner;
     ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
+    ALTER FUNCTION audit_user() OWNER TO almanac_owner;
     ALTER FUNCTION outbox_user() OWNER TO almanac_owner;
     ALTER FUNCTION outbox_series() OWNER TO almanac_owner;
     ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
@@ -121,7 +122,7 @@ BEGIN
     REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, outbox, outbox_consumers, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease(),
+    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease(), audit_user(),
         outbox_user(), outbox_series(), outbox_history() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
@@ -143,7 +144,7 @@ BEGIN
     -- the version of the user, except when an ended series begins again.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
-        origin_event, follows_user, payload_made) ON series
+        origin_event, follows_user, payload_made, forced) ON series
         TO almanac_worker;
     -- Outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall time
     -- that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
@@ -177,10 +178,10 @@ BEGIN
     -- The API.
 
     GRANT SELECT ON users TO almanac_api;
-    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, creation_digest) ON users
+    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, creation_digest) ON users
         TO almanac_api;
     -- Edits, and hiding a deleted user whose events are in flight. The id and the time of creation stay.
-    GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, version, deleted_at,
+    GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, version, deleted_at,
         updated_at) ON users TO almanac_api;
     -- A trigger that acts as the owner deletes all rows about the user. Another such trigger updates the series after an edit.
     GRANT DELETE ON users TO almanac_api;
@@ -192,7 +193,7 @@ BEGIN
     -- New series, as for the worker.
     GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
-        origin_event, follows_user, payload_made) ON series
+        origin_event, follows_user, payload_made, forced) ON series
         TO almanac_api;
     -- A new target for a pending event; a new event, with new counters, for a series without one; and the removal of a pending
     -- event. Used keys stay used.

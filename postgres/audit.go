@@ -40,17 +40,18 @@ func switchTriggers(ctx context.Context, db DB, what string, statement func(*Sto
 	})
 }
 
-// AuditStep is a row of the audit trail: one step of an event.
+// AuditStep is a row of the audit trail: one step of an event or of a user.
 type AuditStep struct {
 	At      time.Time // UTC, by the database clock
-	Kind    string    // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled
-	Version int       // of the event after the step
-	Detail  string    // why the event failed, was released or was cancelled; "" otherwise
+	Kind    string    // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled; of a user: opt_outs_changed
+	Version int       // of the event or the user after the step
+	Detail  string    // why the event failed, was released or was cancelled; what the user refuses now, as JSON; "" otherwise
 	Actor   string    // the role and the application_name of the session
 }
 
-// Audit returns the trail of an event, in order. The trail is empty when none was written,
-// or when the event does not exist.
+// Audit returns the trail of an event, or of a user, in order. The trail of a user has the
+// changes of opt-outs, and no steps of events. The trail is empty when none was written, or
+// when there is neither an event nor a user with the id.
 func (s *Store) Audit(ctx context.Context, id uuid.UUID) ([]AuditStep, error) {
 	var steps []AuditStep
 	err := s.do(ctx, "read audit trail", func(ctx context.Context, db DB) (err error) {

@@ -75,7 +75,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	cancelled, err := scheduler.Cancel(t.Context(), next.ID, almanac.CancelOptions{Reason: "moved house", EndSeries: true})
 	require.NoError(t, err)
 	require.Equal(t, []string{"created", "cancelled"}, kinds(t, store, next.ID))
-	again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID)
+	again, err := scheduler.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"created"}, kinds(t, store, again.ID))
 

@@ -191,6 +191,7 @@ func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
 		"locales":        column(users, func(p entry) string { return p.User.Locale }),
 		"emails":         column(users, func(p entry) string { return p.User.Email }),
 		"external_ids":   column(users, func(p entry) string { return p.User.ExternalID }),
+		"opt_outs":       column(users, func(p entry) string { return formatOptOuts(p.User.OptOuts) }),
 
 		"creation_digests": column(users, func(p entry) string { return p.User.CreationDigest }),
 	}

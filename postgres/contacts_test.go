@@ -69,12 +69,12 @@ func TestContactsAreLostOnTheWayDownOnlyIfTheyMay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
-			downTo(t, pool, 14)
 			store := mustStore(t, pool)
 			p := ada
 			change(&p)
 			created, err := newScheduler(t, store).CreateUser(t.Context(), p)
 			require.NoError(t, err)
+			downTo(t, pool, 14)
 
 			var loss *postgres.DataLossError
 			require.ErrorAs(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}), &loss)

@@ -81,6 +81,9 @@ var trail = catalog{
 	{KindTrigger, "series.series_audit"}:   "CREATE TRIGGER series_audit AFTER INSERT OR UPDATE ON series FOR EACH ROW EXECUTE FUNCTION audit_series()",
 	{KindTrigger, "history.history_audit"}: "CREATE TRIGGER history_audit AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION audit_history()",
 	{KindTrigger, "leases.leases_audit"}:   "CREATE TRIGGER leases_audit AFTER INSERT ON leases FOR EACH ROW EXECUTE FUNCTION audit_lease()",
+	{KindTrigger, "users.users_audit"}:     "CREATE TRIGGER users_audit AFTER INSERT ON users FOR EACH ROW WHEN (new.opt_outs IS NOT NULL) EXECUTE FUNCTION audit_user()",
+	{KindTrigger, "users.users_audit_changed"}: "CREATE TRIGGER users_audit_changed AFTER UPDATE ON users FOR EACH ROW " +
+		"WHEN (new.opt_outs IS DISTINCT FROM old.opt_outs) EXECUTE FUNCTION audit_user()",
 }
 
 // outbox has the triggers that [EnableOutbox] creates.

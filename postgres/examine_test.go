@@ -125,7 +125,7 @@ func TestTheTriggersOfTheTrailAreExpected(t *testing.T) {
 func TestAMissingSchemaLacksEveryTable(t *testing.T) {
 	t.Parallel()
 	said := examine(t, emptyPool(t), "almanac")
-	require.Len(t, said, 15+4+10, "tables, views, functions")
+	require.Len(t, said, 15+4+11, "tables, views, functions")
 	require.Equal(t, "table audit is missing: ordinary", said[0])
 }
 
@@ -281,6 +281,6 @@ const pendingEvents = `
 		s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
 		NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
 		s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-		s.origin, s.follows_user, s.payload_made
+		s.origin, s.follows_user, s.payload_made, s.forced
 	FROM queue q
 	JOIN series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id`

@@ -90,6 +90,7 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"a planned event has an origin":               {"series", "origin = 'follow-up', version = version + 1", pending.ID},
 		"an event changes its origin":                 {"series", "origin_event = gen_random_uuid(), version = version + 1", pending.ID},
 		"an event follows its user":                   {"series", "follows_user = true, version = version + 1", pending.ID},
+		"an event is forced":                          {"series", "forced = true, version = version + 1", pending.ID},
 		"a payload is made":                           {"series", "payload_made = true, version = version + 1", pending.ID},
 		"a new event has attempts already":            {"series", "event_id = gen_random_uuid(), occurrence_key = '9999', version = 2", pending.ID},
 		"a new event is of a used occurrence":         {"series", "event_id = gen_random_uuid(), used_key = '9999', version = 1", pending.ID},
@@ -151,6 +152,7 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 		"an empty e-mail address": {check, "email", ""},
 		"a long e-mail address":   {tooLong, "email", strings.Repeat("a", 255)},
 		"an empty external id":    {check, "external_id", ""},
+		"opt-outs are an object":  {check, "opt_outs", struct{}{}},
 		"a long external id":      {tooLong, "external_id", strings.Repeat("a", 201)},
 	} {
 		row := map[string]any{

@@ -349,6 +349,7 @@ func (m *model) edit(rt *rapid.T) {
 			if renames {
 				u := seen.User
 				u.FirstName, u.ExternalID, u.Version = u.FirstName+"x", external, u.Version+1
+				u.OptOuts = []almanac.OptOut{{Type: "T"}, {Type: "T", Channel: "c"}}[:u.Version%3]
 				edit.User = &u
 			}
 			for i, e := range seen.Pending {

@@ -112,6 +112,8 @@ func TestFunctionsServeTheirOwnTriggersOnly(t *testing.T) {
 		{"AFTER UPDATE ON almanac.history EXECUTE FUNCTION almanac.audit_history()", "UPDATE almanac.history SET version = 1", "audit_history is for inserts into history alone"},
 		{"AFTER INSERT ON other.leases EXECUTE FUNCTION almanac.audit_lease()", "INSERT INTO other.leases SELECT * FROM almanac.leases", "audit_lease is for inserts into leases alone"},
 		{"AFTER UPDATE ON almanac.leases EXECUTE FUNCTION almanac.audit_lease()", "UPDATE almanac.leases SET owner = ''", "audit_lease is for inserts into leases alone"},
+		{"AFTER INSERT ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.audit_user()", "INSERT INTO other.users SELECT * FROM almanac.users", "audit_user is for inserts and updates of users alone"},
+		{"AFTER DELETE ON almanac.users FOR EACH ROW EXECUTE FUNCTION almanac.audit_user()", "DELETE FROM almanac.users", "audit_user is for inserts and updates of users alone"},
 		{"AFTER INSERT ON other.users FOR EACH ROW EXECUTE FUNCTION almanac.outbox_user()", "INSERT INTO other.users SELECT * FROM almanac.users", "outbox_user is for inserts, updates and deletions of users alone"},
 		{"BEFORE TRUNCATE ON almanac.users EXECUTE FUNCTION almanac.outbox_user()", "TRUNCATE almanac.users CASCADE", "outbox_user is for inserts, updates and deletions of users alone"},
 		{"AFTER DELETE ON other.leases EXECUTE FUNCTION almanac.outbox_series()", "DELETE FROM other.leases", "outbox_series is for inserts and updates of series alone"},

@@ -23,6 +23,7 @@ var borrowings = map[string]string{
 	"forge a step by audit_series":                       borrowed(aSeries, "audit_series", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', '', 1, 0, '')"),
 	"forge an end by audit_history":                      borrowed(aHistory, "audit_history", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', 'COMPLETED', 1, '')"),
 	"forge a claim by audit_lease":                       borrowed(aLease, "audit_lease", "AFTER INSERT", "INSERT INTO mine SELECT ARRAY(SELECT generate_series(1, 100))"),
+	"forge an opt-out by audit_user":                     borrowed(`CREATE TEMP TABLE mine (id uuid, version integer, opt_outs jsonb)`, "audit_user", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', 7, '[{}]')"),
 	"forge a deletion by outbox_user":                    borrowed(`CREATE TEMP TABLE mine AS SELECT '{user}'::uuid AS id, 7 AS version, NULL::timestamptz AS deleted_at`, "outbox_user", "AFTER DELETE", "DELETE FROM mine"),
 	"forge an event by outbox_series":                    borrowed(aSeries, "outbox_series", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', '', 1, 0, '')"),
 	"forge an end by outbox_history":                     borrowed(aHistory, "outbox_history", "AFTER INSERT", "INSERT INTO mine VALUES ('{user}', gen_random_uuid(), 'FORGED', 'COMPLETED', 1, '')"),

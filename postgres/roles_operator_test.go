@@ -19,7 +19,7 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	cancelled, err := operator.Cancel(t.Context(), person.Events[0].ID, almanac.CancelOptions{Reason: "moved house"})
 	require.NoError(t, err)
 	require.NotNil(t, cancelled.Successor)
-	again, err := operator.Requeue(t.Context(), cancelled.Event.ID)
+	again, err := operator.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
 	require.NoError(t, err)
 	require.Equal(t, cancelled.Event.IdempotencyKey, again.IdempotencyKey)
 	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID)

@@ -138,6 +138,7 @@ func TestTheAPIRoleManagesUsers(t *testing.T) {
 	locale, email, external := "ja", "ada@example.com", "42"
 	changed, err = birthdays.UpdateUser(t.Context(), second.User.ID, almanac.ProfileChange{
 		FirstName: &name, Timezone: &zone, Locale: &locale, Email: &email, ExternalID: &external,
+		OptOut: []almanac.OptOut{{Type: "LETTER"}},
 	})
 	require.NoError(t, err)
 	require.Len(t, changed.Moved, 1)

@@ -33,6 +33,7 @@ type originRow struct {
 	kind          *string
 	from          *uuid.UUID
 	follows, made *bool
+	forced        *bool
 }
 
 func (r originRow) value() (o almanac.Origin) {
@@ -44,6 +45,7 @@ func (r originRow) value() (o almanac.Origin) {
 	}
 	o.FollowsUser = r.follows != nil && *r.follows
 	o.PayloadMade = r.made != nil && *r.made
+	o.Forced = r.forced != nil && *r.forced
 	return o
 }
 
@@ -64,7 +66,7 @@ type eventRow struct {
 // as text, because not every pooler and protocol version supports its binary form.
 func (r *eventRow) cells(claimed bool) []cell {
 	e := &r.event
-	cells := make([]cell, 0, 28)
+	cells := make([]cell, 0, 29)
 	for _, c := range [...]struct {
 		stored, claimed string
 		into            any
@@ -78,6 +80,7 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.origin_event", "s.origin_event", &r.origin.from},
 		{"e.follows_user", "s.follows_user", &r.origin.follows},
 		{"e.payload_made", "s.payload_made", &r.origin.made},
+		{"e.forced", "s.forced", &r.origin.forced},
 		{"e.status", "", &r.status},
 		{"e.target_timestamp_utc", "s.target_timestamp_utc", &e.Due},
 		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall},
@@ -173,6 +176,7 @@ type userRow struct {
 	zone, attributes string
 	locale, email    *string
 	external, digest *string
+	optOuts          *string
 }
 
 func (r *userRow) cells() []cell {
@@ -187,6 +191,7 @@ func (r *userRow) cells() []cell {
 		{"u.locale", &r.locale},
 		{"u.email", &r.email},
 		{"u.external_id", &r.external},
+		{"u.opt_outs::text", &r.optOuts},
 		{"u.creation_digest", &r.digest},
 		{"u.version", &u.Version},
 		{"u.created_at", &u.CreatedAt},
@@ -204,7 +209,10 @@ func (r *userRow) value() (almanac.User, error) {
 	u.Attributes = json.RawMessage(r.attributes)
 	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orEmpty(r.locale), orEmpty(r.email), orEmpty(r.external), orEmpty(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
-	return u, nil
+	if r.optOuts != nil {
+		err = json.Unmarshal([]byte(*r.optOuts), &u.OptOuts)
+	}
+	return u, err
 }
 
 // scanUsers returns a function that scans the users of one result.
@@ -248,6 +256,15 @@ func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
 func formatPolicies(p calendar.Policies) string {
 	p = p.WithDefaults()
 	return strings.Join([]string{string(p.Gap), string(p.Fold), string(p.LeapDay), string(p.MonthEnd)}, ",")
+}
+
+// formatOptOuts returns opt-outs in the form of the column, or "" for none.
+func formatOptOuts(all []almanac.OptOut) string {
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all) // texts always have a JSON form
+	return string(text)
 }
 
 // parsePolicies parses the value of the column. A value that an older program wrote is shorter: each

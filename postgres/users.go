@@ -324,6 +324,7 @@ func userArgs(u almanac.User) pgx.StrictNamedArgs {
 		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
 		"date_of_birth": dateArg(u.DateOfBirth.Date()), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
 		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
+		"opt_outs": textOrNull(formatOptOuts(u.OptOuts)),
 	}
 }
 

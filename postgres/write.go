@@ -78,6 +78,7 @@ var newEvent = []newColumn{
 	{"origin_event", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidOrNull(e.Origin.From) })},
 	{"follows_user", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return mark(e, e.Origin.FollowsUser) })},
 	{"payload_made", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return mark(e, e.Origin.PayloadMade) })},
+	{"forced", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return pgtype.Bool{Bool: true, Valid: e.Origin.Forced} })},
 	{"target_timestamp_utc", "timestamptz[]", of(func(e almanac.Event) time.Time { return e.Due })},
 	{"target_timestamp_local", "timestamp[]", of(func(e almanac.Event) time.Time { return e.Wall.Labelled() })},
 	{"target_timezone", "text[]", of(func(e almanac.Event) string { return e.Zone })},
@@ -103,7 +104,8 @@ func newEventArgs(events []almanac.Event) pgx.StrictNamedArgs {
 
 // kept lists the columns of the table series that are copied to the history when an event ends.
 const kept = "user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, " +
-	"idempotency_key, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made"
+	"idempotency_key, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made, " +
+	"forced"
 
 // mark returns a flag of a scheduled event, or NULL for any other event.
 func mark(e almanac.Event, is bool) pgtype.Bool {

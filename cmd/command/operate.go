@@ -42,7 +42,8 @@ const many = `Give ids, or filters with --dry-run or --yes. Filters select the e
 
 // Run cancels.
 func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationCancel, c.Waiting, almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries})
+	how := almanac.OperateOptions{Cancel: almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries}}
+	return c.Changing.run(ctx, env, almanac.OperationCancel, c.Waiting, how)
 }
 
 // runEvents makes pending events due.
@@ -61,17 +62,19 @@ func (c *runEvents) Help() string {
 
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.CancelOptions{})
+	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.OperateOptions{})
 }
 
 // requeueEvents delivers failed events once more.
 type requeueEvents struct {
+	Force bool `help:"Deliver also to users who have opted out."`
+
 	Changing changing `embed:""`
 }
 
 // Help is shown below the command's line.
 func (c *requeueEvents) Help() string {
-	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only. A CANCELLED event is requeued by its id.
+	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only. A CANCELLED event is requeued by its id. An event is refused if its user has opted out of its type, unless --force is given.
 
 ` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
@@ -79,7 +82,7 @@ func (c *requeueEvents) Help() string {
 
 // Run requeues.
 func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRequeue, waiting{}, almanac.CancelOptions{})
+	return c.Changing.run(ctx, env, almanac.OperationRequeue, waiting{}, almanac.OperateOptions{Requeue: almanac.RequeueOptions{Force: c.Force}})
 }
 
 // changing says which events are changed.
@@ -135,12 +138,12 @@ func (c *changing) understand(env *environment, w waiting) (changeQuery, error) 
 	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.understand(env))...)
 }
 
-func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, w waiting, options almanac.CancelOptions) error {
+func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, w waiting, options almanac.OperateOptions) error {
 	p, err := c.understand(env, w)
 	if err != nil {
 		return err
 	}
-	p.how.Cancel = options
+	p.how.Cancel, p.how.Requeue = options.Cancel, options.Requeue
 	scheduler, closing, err := c.Tables.operator(ctx, env)
 	if err != nil {
 		return err
@@ -169,8 +172,10 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 			}
 			return c.Event, err
 		},
-		almanac.OperationRunNow:  scheduler.RunNow,
-		almanac.OperationRequeue: scheduler.Requeue,
+		almanac.OperationRunNow: scheduler.RunNow,
+		almanac.OperationRequeue: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+			return scheduler.Requeue(ctx, id, p.how.Requeue)
+		},
 	}[what]
 	for _, id := range p.ids {
 		e, err := operate(ctx, id)
@@ -178,7 +183,8 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 		case err == nil:
 			done.Events = append(done.Events, e)
 		case errors.Is(err, almanac.ErrNotFound) || errors.Is(err, almanac.ErrInvalidStateTransition) ||
-			errors.Is(err, almanac.ErrOptimisticLock) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrUnsupportedEventType):
+			errors.Is(err, almanac.ErrOptimisticLock) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrUnsupportedEventType) ||
+			errors.Is(err, almanac.ErrOptedOut):
 			done.Refused = append(done.Refused, almanac.Refusal{EventID: id, Err: err})
 		default:
 			return done, fmt.Errorf("%s event %s: %w", what, id, err)

@@ -110,7 +110,7 @@ func eventKinds() []almanac.NoticeKind {
 
 func userKinds() []almanac.NoticeKind {
 	return []almanac.NoticeKind{
-		almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserDeleted,
+		almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserOptOutsChanged, almanac.UserDeleted,
 	}
 }
 

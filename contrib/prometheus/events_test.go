@@ -46,7 +46,7 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 		almanac.EventCreated: 1, almanac.EventClaimed: 2, almanac.EventReleased: 3, almanac.EventRescheduled: 4,
 		almanac.EventRemoved: 5, almanac.EventCompleted: 6, almanac.EventFailed: 7, almanac.EventCancelled: 11, almanac.EventRequeued: 12,
 		almanac.EventSkipped: 13,
-		almanac.UserCreated:  8, almanac.UserTimezoneChanged: 9, almanac.UserBirthdayChanged: 10,
+		almanac.UserCreated:  8, almanac.UserTimezoneChanged: 9, almanac.UserBirthdayChanged: 10, almanac.UserOptOutsChanged: 14,
 	} {
 		for range times {
 			events.Observe(t.Context(), almanac.Notice{Kind: kind, Event: birthday, Cause: almanac.AfterCrash})
@@ -69,6 +69,7 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 		almanac_user_changes_total{change="created"} 8
 		almanac_user_changes_total{change="timezone_changed"} 9
 		almanac_user_changes_total{change="birthday_changed"} 10
+		almanac_user_changes_total{change="opt_outs_changed"} 14
 		almanac_user_changes_total{change="deleted"} 0
 		almanac_event_lateness_seconds_count{type="BIRTHDAY"} 6
 	`)

@@ -10,11 +10,10 @@ import (
 // decides what is due; a worker's own clock measures durations.
 func clockReaders() map[string]string {
 	return map[string]string{
-		"run_clock.go":                    "pairs the database's time with the worker's own",
 		"timezone_view.go":                "what was read of zone rules grows old",
 		"run_work.go":                     "a claim's answer is as old as the question",
 		"run_once.go":                     "a pass waits for the rate of a type",
-		"run_ahead.go":                    "a confirmation is as old as the question",
+		"run_ahead.go":                    "a confirmation is as old as the question; and pairs the database's time with the worker's own",
 		"postgres/transact.go":            "a claim takes its time",
 		"postgres/keys.go":                "keys are looked up for instants that seem over",
 		"webhook/deliverer.go":            "a delivery takes its time",

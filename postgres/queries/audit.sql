@@ -1,6 +1,7 @@
--- The trail of an event, in order.
+-- The trail of an event, or of a user without events, in order.
 --   @id uuid
 SELECT a.at, a.kind, a.version, coalesce(a.detail, ''), a.actor
 FROM :"schema".audit a
 WHERE a.event_id = @id
+    OR (a.user_id = @id AND a.event_id IS NULL)
 ORDER BY a.id

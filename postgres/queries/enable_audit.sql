@@ -8,6 +8,14 @@ BEGIN
         FOR EACH ROW EXECUTE FUNCTION :"schema".audit_history();
         CREATE TRIGGER leases_audit AFTER INSERT ON :"schema".leases
         FOR EACH ROW EXECUTE FUNCTION :"schema".audit_lease();
+        CREATE TRIGGER users_audit AFTER INSERT ON :"schema".users
+        FOR EACH ROW
+        WHEN (NEW.opt_outs IS NOT NULL)
+        EXECUTE FUNCTION :"schema".audit_user();
+        CREATE TRIGGER users_audit_changed AFTER UPDATE ON :"schema".users
+        FOR EACH ROW
+        WHEN (NEW.opt_outs IS DISTINCT FROM OLD.opt_outs)
+        EXECUTE FUNCTION :"schema".audit_user();
     END IF;
 END
 $$

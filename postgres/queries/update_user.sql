@@ -1,6 +1,6 @@
 -- Replace a user that is still at the version before.
 --   @id uuid · @first_name text · @last_name text · @date_of_birth date · @timezone text · @attributes text (JSON)
---   @locale text · @email text · @external_id text, each NULL for none · @version integer
+--   @locale text · @email text · @external_id text · @opt_outs text (JSON), each NULL for none · @version integer
 -- Returns the row, or none.
 UPDATE :"schema".users u
 SET first_name = @first_name,
@@ -11,6 +11,7 @@ SET first_name = @first_name,
     locale = @locale::text,
     email = @email::text,
     external_id = @external_id::text,
+    opt_outs = @opt_outs::text::jsonb,
     version = @version,
     updated_at = clock_timestamp()
 WHERE u.id = @id

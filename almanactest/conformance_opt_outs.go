@@ -1,0 +1,340 @@
+package almanactest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// offer is a handler whose events are at given instants, and whose failed attempts can be
+// repeated at once.
+type offer struct {
+	almanac.Execution
+	eventType string
+	at        []time.Time // ascending
+	follow    []almanac.FollowUp
+}
+
+func (o offer) EventType() string { return o.eventType }
+
+func (o offer) Next(_ almanac.User, after time.Time) (calendar.Occurrence, error) {
+	i := slices.IndexFunc(o.at, func(t time.Time) bool { return t.After(after) })
+	if i < 0 {
+		return calendar.Occurrence{}, calendar.ErrNoOccurrence
+	}
+	wall := calendar.WallTimeOf(o.at[i].UTC())
+	return calendar.Occurrence{Key: wall.String(), Wall: wall, Zone: calendar.StoredTimezone("UTC")}, nil
+}
+
+func (offer) Payload(almanac.User, almanac.Occurrence) (json.RawMessage, error) {
+	return json.RawMessage("{}"), nil
+}
+
+func (offer) Channel(almanac.Event) almanac.Channel { return "mail" }
+
+func (o offer) Follow(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
+	if ended.Origin.Kind == almanac.OriginFollowUp {
+		return nil, nil
+	}
+	return o.follow, nil
+}
+
+// opting is a kit with a user of two types of events, of which NOTICE is mandatory. The
+// first OFFER was due a minute ago, and the next one is due in an hour.
+type opting struct {
+	*kit
+	s       almanac.Scheduler
+	user    almanac.User
+	first   almanac.Event
+	deliver func(almanac.Delivery) error // nil accepts
+	sent    []almanac.Event
+}
+
+// everything and offers are opt-outs.
+var (
+	everything almanac.OptOut
+	offers     = almanac.OptOut{Type: "OFFER"}
+	byMail     = almanac.OptOut{Channel: "mail"}
+)
+
+// onOffers returns a case about the user.
+func onOffers(check func(*opting)) func(*kit) {
+	return func(k *kit) {
+		o := &opting{kit: k}
+		second := k.now.Truncate(time.Second)
+		at := []time.Time{second.Add(-time.Minute), second.Add(time.Hour), second.Add(2 * time.Hour)}
+		quick := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: 1, Factor: 1}}
+		follow := []almanac.FollowUp{{Type: "THANKS", Occurrence: calendar.Occurrence{Key: "a", Wall: calendar.WallTimeOf(at[1]), Zone: calendar.StoredTimezone("UTC")}}}
+		o.s = o.scheduler(offer{quick, "OFFER", at, follow}, offer{almanac.Execution{OverrideOptOuts: true}, "NOTICE", at[1:], nil}, offer{quick, "THANKS", nil, nil})
+		o.user = User()
+		first, err := almanac.NewEvent(o.user, offer{eventType: "OFFER"}, almanac.Occurrence{Occurrence: calendar.Occurrence{
+			Key: calendar.WallTimeOf(at[0]).String(), Wall: calendar.WallTimeOf(at[0]), Zone: calendar.StoredTimezone("UTC"),
+		}})
+		k.ok(err)
+		_, events, err := k.create(o.user, first)
+		k.ok(err)
+		o.first = events[0]
+		check(o)
+	}
+}
+
+// scheduler returns a scheduler of handlers that delivers as the case says.
+func (o *opting) scheduler(handlers ...almanac.EventHandler) almanac.Scheduler {
+	o.Helper()
+	registry, err := almanac.NewRegistry(handlers...)
+	o.ok(err)
+	deliver := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
+		o.sent = append(o.sent, d.Event)
+		if o.deliver == nil {
+			return nil
+		}
+		return o.deliver(d)
+	})
+	s, err := almanac.NewScheduler(o.r, registry, almanac.WithDeliverer("mail", deliver), almanac.WithWorkers(1),
+		almanac.WithLogger(slog.New(slog.DiscardHandler)))
+	o.ok(err)
+	return s
+}
+
+// out opts the user out, and in opts the user in again.
+func (o *opting) out(what almanac.OptOut) almanac.UpdateUserResult {
+	o.Helper()
+	result, err := o.s.OptOut(o.Context(), o.user.ID, what)
+	o.ok(err)
+	return result
+}
+
+func (o *opting) in(what almanac.OptOut) almanac.UpdateUserResult {
+	o.Helper()
+	result, err := o.s.OptIn(o.Context(), o.user.ID, what)
+	o.ok(err)
+	return result
+}
+
+// pass runs a pass, and returns what it did.
+func (o *opting) pass() almanac.RunOnceResult {
+	o.Helper()
+	did, err := o.s.RunOnce(o.Context(), almanac.RunOnceOptions{Limit: 1})
+	o.ok(err)
+	return did
+}
+
+// open returns the user's open events of a type.
+func (o *opting) open(eventType string) []almanac.Event {
+	o.Helper()
+	found, err := o.r.Find(o.Context(), almanac.And{
+		almanac.ForUser(o.user.ID), almanac.OfType(eventType), almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
+	}, almanac.Page{})
+	o.ok(err)
+	return found.Events
+}
+
+// ended checks how an event ended.
+func (o *opting) ended(e almanac.Event, status almanac.Status, reason string) almanac.Event {
+	o.Helper()
+	is := o.stored(e.ID)
+	o.same("status", is.Status, status)
+	o.same("reason", is.FailureReason, reason)
+	return is
+}
+
+// failed lets the first event fail for good.
+func (o *opting) failed() almanac.Event {
+	o.Helper()
+	o.deliver = func(almanac.Delivery) error { return almanac.Permanent(errPlan) }
+	o.same("failed", o.pass().Failed, 1)
+	o.deliver = nil
+	return o.stored(o.first.ID)
+}
+
+// optOutCases are the rows of the table in docs/handlers.md, and what opt-outs survive.
+var optOutCases = map[string]func(*kit){
+	"OptOut/PENDING, never claimed: removed, and its key is not used": onOffers(func(o *opting) {
+		result := o.out(offers)
+		o.same("removed", ids(result.Removed), []uuid.UUID{o.first.ID})
+		_, err := o.r.Event(o.Context(), o.first.ID)
+		o.gone(err)
+		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("stored", result.User.OptOuts, []almanac.OptOut{offers})
+		o.same("version", o.out(offers).User.Version, result.User.Version) // a second time changes nothing
+		added := o.in(offers).Added
+		o.same("planned anew", added[0].Due.After(o.now), true) // the first occurrence after now
+		o.out(offers)
+		again := o.in(offers)
+		o.same("the same occurrence returns", again.Added[0].OccurrenceKey, added[0].OccurrenceKey)
+		o.same("opted in", again.User.OptOuts == nil, true)
+	}),
+	"OptOut/PENDING, claimed before: CANCELLED, and its key is used": onOffers(func(o *opting) {
+		o.deliver = func(almanac.Delivery) error { return almanac.Snooze(time.Hour, "") }
+		o.same("put off", o.pass().Retried, 1)
+		result := o.out(offers)
+		o.same("cancelled", ids(result.Cancelled), []uuid.UUID{o.first.ID})
+		o.same("skipped", len(result.Skipped), 0)
+		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
+		o.same("planned", len(o.open("OFFER")), 0)
+		added := o.in(offers).Added
+		o.same("next occurrence", added[0].OccurrenceKey > o.first.OccurrenceKey, true)
+	}),
+	"OptOut/held ahead: taken back, then removed": onOffers(func(o *opting) {
+		o.out(offers)
+		o.in(offers)
+		r := request(10)
+		r.Types, r.Ahead = []string{"OFFER"}, 90*time.Minute
+		claim, err := o.r.Claim(o.Context(), r)
+		o.ok(err)
+		removed := o.out(offers).Removed
+		o.same("removed", len(removed), 1)
+		for _, e := range claim.Events { // none, if the repository claims nothing ahead
+			held, err := o.r.Confirm(o.Context(), []almanac.Event{e})
+			o.ok(err)
+			o.same("held", len(held.Held), 0)
+		}
+		o.same("the same occurrence returns", o.in(offers).Added[0].OccurrenceKey, removed[0].OccurrenceKey)
+	}),
+	"OptOut/PROCESSING: cannot be recalled, and success is COMPLETED": onOffers(func(o *opting) {
+		o.deliver = func(almanac.Delivery) error {
+			o.same("skipped", o.out(offers).Skipped, []uuid.UUID{o.first.ID})
+			return nil
+		}
+		o.same("completed", o.pass().Completed, 1)
+		o.ended(o.first, almanac.Completed, "")
+		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("next occurrence", o.in(offers).Added[0].OccurrenceKey > o.first.OccurrenceKey, true)
+	}),
+	"OptOut/PROCESSING: after a failure the next claim ends it CANCELLED": onOffers(func(o *opting) {
+		o.deliver = func(almanac.Delivery) error {
+			o.out(offers)
+			return errPlan
+		}
+		o.same("released", o.pass().Retried, 1)
+		o.same("called off", o.pass().Cancelled, 1)
+		o.same("failed attempts", o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut).RetryCount, 1)
+		o.same("attempts", len(o.sent), 1)
+		o.same("planned", len(o.open("OFFER")), 0)
+		o.same("next occurrence", o.in(offers).Added[0].OccurrenceKey > o.first.OccurrenceKey, true)
+	}),
+	"OptOut/FAILED: stays, and a requeue is refused unless forced": onOffers(func(o *opting) {
+		failed := o.failed()
+		o.out(everything)
+		o.same("failed event", o.stored(failed.ID), failed)
+		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.RequeueOptions{})
+		o.is(err, almanac.ErrOptedOut)
+		_, err = o.scheduler().Requeue(o.Context(), failed.ID, almanac.RequeueOptions{}) // of a program without handlers
+		o.is(err, almanac.ErrOptedOut)
+		done, err := o.s.Operate(o.Context(), almanac.OperationRequeue, almanac.ForUser(o.user.ID), almanac.OperateOptions{})
+		o.ok(err)
+		o.same("refused", len(done.Events) == 0 && len(done.Refused) == 1 && errors.Is(done.Refused[0].Err, almanac.ErrOptedOut), true)
+		done, err = o.s.Operate(o.Context(), almanac.OperationRequeue, almanac.ForUser(o.user.ID),
+			almanac.OperateOptions{Requeue: almanac.RequeueOptions{Force: true}})
+		o.ok(err)
+		o.same("forced", len(done.Events) == 1 && done.Events[0].Origin.Forced, true)
+		o.out(byMail)
+		o.same("delivered", o.pass().Completed, 1)
+		o.ended(done.Events[0], almanac.Completed, "")
+	}),
+	"OptIn/FAILED: a requeue is allowed": onOffers(func(o *opting) {
+		failed := o.failed()
+		o.out(offers)
+		o.in(offers)
+		_, err := o.s.Requeue(o.Context(), failed.ID, almanac.RequeueOptions{})
+		o.ok(err)
+		o.same("delivered", o.pass().Completed, 1)
+	}),
+	"OptOut/follow-up: as the row of its status, and its parent's type does not count": onOffers(func(o *opting) {
+		o.deliver = func(almanac.Delivery) error {
+			o.out(offers)
+			return nil
+		}
+		o.pass()
+		followed := o.open("THANKS")
+		o.same("followed", len(followed), 1)
+		o.same("removed", ids(o.out(almanac.OptOut{Type: "THANKS"}).Removed), ids(followed))
+	}),
+	"OptOut/follow-up: not planned": onOffers(func(o *opting) {
+		o.out(almanac.OptOut{Type: "THANKS"})
+		o.same("completed", o.pass().Completed, 1)
+		o.same("followed", len(o.open("THANKS")), 0)
+	}),
+	"OptOut/requeued: as the row of its status": onOffers(func(o *opting) {
+		again, err := o.s.Requeue(o.Context(), o.failed().ID, almanac.RequeueOptions{})
+		o.ok(err)
+		o.same("cancelled", ids(o.out(offers).Cancelled), []uuid.UUID{again.ID})
+		o.ended(again, almanac.Cancelled, almanac.ReasonOptedOut)
+	}),
+	"OptOut/of a channel: applies at delivery, and the series goes on": onOffers(func(o *opting) {
+		o.same("removed", len(o.out(byMail).Removed), 0)
+		o.same("called off", o.pass().Cancelled, 1)
+		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
+		o.same("attempts", len(o.sent), 0)
+		o.same("next", len(o.open("OFFER")), 1)
+		o.out(almanac.OptOut{Type: "OFFER", Channel: "letter"})
+		o.in(byMail)
+		_, err := o.s.RunNow(o.Context(), o.open("OFFER")[0].ID)
+		o.ok(err)
+		o.same("by another channel", o.pass().Completed, 1)
+	}),
+	"OptOut/of everything: a mandatory handler overrides it": onOffers(func(o *opting) {
+		o.out(everything)
+		o.out(byMail)
+		notice, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
+		o.ok(err)
+		_, err = o.s.RunNow(o.Context(), notice[0].ID)
+		o.ok(err)
+		o.same("delivered", o.pass().Completed, 1)
+	}),
+	"OptOut/is compared before each attempt": onOffers(func(o *opting) {
+		o.out(offers)
+		o.apply(o.user.ID, adding(o.first)) // by a program that does not know opt-outs
+		o.same("called off", o.pass().Cancelled, 1)
+		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
+		o.same("attempts", len(o.sent), 0)
+	}),
+	"OptOut/by a program without the handler: left to the one that delivers": onOffers(func(o *opting) {
+		result, err := o.scheduler().OptOut(o.Context(), o.user.ID, offers)
+		o.ok(err)
+		o.same("removed", len(result.Removed), 0)
+		o.same("called off", o.pass().Cancelled, 1)
+	}),
+	"OptOut/survives edits, enrolments, backfills, reschedules and reconciles": onOffers(func(o *opting) {
+		o.out(offers)
+		name, zone := "Grace", "Asia/Tokyo"
+		_, err := o.s.UpdateUser(o.Context(), o.user.ID, almanac.ProfileChange{FirstName: &name, Timezone: &zone})
+		o.ok(err)
+		again := almanac.Profile{ID: o.user.ID, FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC"}
+		var list iter.Seq2[almanac.Profile, error] = func(yield func(almanac.Profile, error) bool) { yield(again, nil) }
+		created, err := o.s.CreateUsers(o.Context(), list, almanac.CreateUsersOptions{})
+		o.ok(err)
+		o.same("existing", created.Existing, 1)
+		_, err = o.s.Backfill(o.Context(), "OFFER", almanac.BackfillOptions{})
+		o.ok(err)
+		_, err = o.s.Reschedule(o.Context(), o.user.ID)
+		o.ok(err)
+		_, err = o.s.Reconcile(o.Context(), almanac.ReconcileOptions{})
+		o.ok(err)
+		_, err = o.s.Schedule(o.Context(), o.user.ID, "OFFER")
+		o.is(err, almanac.ErrOptedOut)
+		_, err = o.s.ScheduleAt(o.Context(), o.user.ID, "OFFER", almanac.ScheduleAtOptions{At: calendar.WallTimeOf(o.now)})
+		o.is(err, almanac.ErrOptedOut)
+		o.same("planned", len(o.open("OFFER")), 0)
+		u, err := o.r.User(o.Context(), o.user.ID)
+		o.ok(err)
+		o.same("opt-outs", u.OptOuts, []almanac.OptOut{offers})
+	}),
+	"OptOut/of a new user: nothing refused is planned": onOffers(func(o *opting) {
+		p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", OptOuts: []almanac.OptOut{offers, everything, offers}}
+		created, err := o.s.CreateUser(o.Context(), p)
+		o.ok(err)
+		o.same("opt-outs", created.User.OptOuts, []almanac.OptOut{everything, offers})
+		o.same("planned", len(created.Events), 1)
+		o.same("type", created.Events[0].Type, "NOTICE")
+	}),
+}

@@ -1,0 +1,170 @@
+package almanac
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// OptOut is a refusal of events by their user: those of one type, of one channel, of one
+// type by one channel, or all. An empty field means all, so the zero OptOut refuses
+// everything. Values are comparable with ==.
+//
+// An event is owed if no opt-out of its user refuses it. So the order of opt-outs does not
+// matter, and an OptIn of one type has no effect while the user refuses everything. A
+// handler can override opt-outs (see [Mandatory]).
+type OptOut struct {
+	// Type is the event type, at most 50 bytes. It need not have a handler.
+	Type string `json:"type,omitempty"`
+	// Channel is the channel, at most 50 bytes. The handler chooses the channel of an event
+	// when it is delivered (see [EventHandler].Channel). So an opt-out with a Channel has an
+	// effect only then, and none on the events of an [Executor].
+	Channel Channel `json:"channel,omitempty"`
+}
+
+// OptOuter stores which events users refuse. On a scheduler that is bound to a transaction
+// of the host, the changes are part of that transaction.
+//
+// The events of a type that the user has opted out of are not planned, by no program of
+// this release. An opt-out survives edits, imports and backfills of the user, until OptIn.
+// The errors of both methods are those of [Planner].UpdateUser, which can make the same
+// changes together with others (see [ProfileChange]).
+type OptOuter interface {
+	// OptOut stores that a user refuses events. In the same transaction:
+	//
+	//   - PENDING events that were never claimed are removed. Their occurrence keys are not
+	//     used.
+	//   - PENDING events that wait for another attempt are CANCELLED for
+	//     [ReasonOptedOut]. Their occurrence keys are used.
+	//   - PROCESSING events cannot be recalled. If such a delivery succeeds, the event is
+	//     COMPLETED. After a failure it is CANCELLED instead of another attempt.
+	//
+	// Events of types without a handler in this program stay PENDING. The program that
+	// delivers them compares the user's opt-outs before each attempt, and ends what is
+	// refused as CANCELLED. The same holds for an opt-out with a Channel. An opt-out that
+	// the user has already is not stored again.
+	OptOut(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
+
+	// OptIn removes one opt-out, if the user has it. The types that are owed again are
+	// planned from now on, in the same transaction. If an occurrence was removed and its
+	// instant is still to come, it is planned again.
+	OptIn(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
+}
+
+// Mandatory is the ability of a handler to override opt-outs, as for notices that the law
+// requires. [Execution] has it as a setting.
+type Mandatory interface {
+	// Mandatory returns whether the handler's events are owed to users who have opted out
+	// of them. The result never changes.
+	Mandatory() bool
+}
+
+// ReasonOptedOut is the FailureReason of an event that was CANCELLED because its user had
+// opted out of it.
+const ReasonOptedOut = "opted out"
+
+const (
+	maxOptOuts = 100 // of a user
+	maxChannel = 50
+)
+
+// refuses reports whether u has opted out of events of a type by a channel. With the
+// channel "", it reports whether u has opted out of them by all channels.
+func (u User) refuses(eventType string, by Channel) bool {
+	return slices.ContainsFunc(u.OptOuts, func(o OptOut) bool {
+		return (o.Type == "" || o.Type == eventType) && (o.Channel == "" || o.Channel == by)
+	})
+}
+
+// unwanted reports whether u has opted out of the events of h by a channel. With the
+// channel "", it reports whether u has opted out of them by all channels.
+func unwanted(h EventHandler, u User, by Channel) bool {
+	if len(u.OptOuts) == 0 || !u.refuses(h.EventType(), by) {
+		return false
+	}
+	m, able := h.(Mandatory)
+	return !able || !m.Mandatory()
+}
+
+// refusedBy reports whether u has opted out of a type by all channels. A type without a
+// handler in this program counts as one whose handler does not override that.
+func (s *scheduler) refusedBy(u User, eventType string) bool {
+	if h, err := s.registry.Handler(eventType); err == nil {
+		return unwanted(h, u, "")
+	}
+	return u.refuses(eventType, "")
+}
+
+// calledOff returns the events that wait for another attempt and are not owed any more, as
+// CANCELLED. An event without a handler is left to a program that has it.
+func (s *scheduler) calledOff(p replanning) ([]Event, error) {
+	var events []Event
+	for _, e := range p.InFlight {
+		h, err := s.registry.Handler(e.Type)
+		if err != nil || e.Status != Pending || e.Origin.Forced || !unwanted(h, p.is, "") {
+			continue
+		}
+		done, err := e.Cancel(ReasonOptedOut)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, done)
+	}
+	return events, nil
+}
+
+func (s *scheduler) OptOut(ctx context.Context, id uuid.UUID, what OptOut) (UpdateUserResult, error) {
+	return s.UpdateUser(ctx, id, ProfileChange{OptOut: []OptOut{what}})
+}
+
+func (s *scheduler) OptIn(ctx context.Context, id uuid.UUID, what OptOut) (UpdateUserResult, error) {
+	return s.UpdateUser(ctx, id, ProfileChange{OptIn: []OptOut{what}})
+}
+
+// optedOut returns the error for an event that is not stored because u has opted out of
+// its type.
+func optedOut(u User, eventType string) error {
+	return fmt.Errorf("%w: user %s, of %s", ErrOptedOut, u.ID, eventType)
+}
+
+// optOuts returns the opt-outs of u after the change, sorted, without repetition, and nil
+// for none.
+func (c ProfileChange) optOuts(u User) []OptOut {
+	all := slices.DeleteFunc(slices.Clone(u.OptOuts), func(o OptOut) bool { return slices.Contains(c.OptIn, o) })
+	all = append(all, c.OptOut...)
+	slices.SortFunc(all, func(a, b OptOut) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(string(a.Channel), string(b.Channel)))
+	})
+	if all = slices.Compact(all); len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// needed returns the change without opt-outs and opt-ins, if they would change nothing.
+func (c ProfileChange) needed(u User) ProfileChange {
+	if slices.Equal(c.optOuts(u), u.OptOuts) {
+		c.OptOut, c.OptIn = nil, nil
+	}
+	return c
+}
+
+// optOutsProblem returns what is wrong with the opt-outs of a user, or "".
+func optOutsProblem(all []OptOut) string {
+	if len(all) > maxOptOuts {
+		return fmt.Sprintf("has %d opt-outs, more than %d", len(all), maxOptOuts)
+	}
+	for _, o := range all {
+		if problem := tokenProblem(o.Type, maxEventType); o.Type != "" && problem != "" {
+			return "has a type that " + problem
+		}
+		if problem := tokenProblem(string(o.Channel), maxChannel); o.Channel != "" && problem != "" {
+			return "has a channel that " + problem
+		}
+	}
+	return ""
+}
