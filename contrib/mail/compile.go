@@ -11,24 +11,26 @@ import (
 	"strings"
 	texttemplate "text/template"
 	"text/template/parse"
-
-	"golang.org/x/text/language"
 )
 
-// sources are the files of a locale, and the parts of all locales, by their names.
-type sources struct{ texts, htmls map[string]string }
+// sources are the templates of a locale in one format.
+type sources struct {
+	pages map[string]string // by file, such as "en/BIRTHDAY.txt"
+	parts map[string]string // by name: of the locale, and of all locales
+}
 
-// readSources reads the templates of a directory, and the parts beside it.
-func readSources(files fs.FS, dir string) (sources, error) {
-	s := sources{texts: make(map[string]string), htmls: make(map[string]string)}
+// readSources reads the templates of a directory that end in ext, and the parts beside it.
+// The directory's own parts come before those.
+func readSources(files fs.FS, dir, ext string) (sources, error) {
+	s := sources{make(map[string]string), make(map[string]string)}
 	for _, from := range []string{".", dir} {
 		entries, err := fs.ReadDir(files, from)
 		if err != nil {
 			return s, fmt.Errorf("almanacmail: %w", err)
 		}
 		for _, entry := range entries {
-			into := map[string]map[string]string{".txt": s.texts, ".html": s.htmls}[path.Ext(entry.Name())]
-			if into == nil || entry.IsDir() || from == "." && !strings.HasPrefix(entry.Name(), "_") {
+			part, isPart := strings.CutSuffix(entry.Name(), ".part"+ext)
+			if path.Ext(entry.Name()) != ext || from == "." && !isPart {
 				continue
 			}
 			name := path.Join(from, entry.Name())
@@ -36,37 +38,39 @@ func readSources(files fs.FS, dir string) (sources, error) {
 			if err != nil {
 				return s, fmt.Errorf("almanacmail: %w", err)
 			}
-			into[name] = string(text)
+			if isPart {
+				s.parts[part] = string(text)
+			} else {
+				s.pages[name] = string(text)
+			}
 		}
 	}
 	return s, nil
 }
 
-// page compiles the templates of one event type, given by the name of its text.
-func (s sources) page(name string, locale language.Tag, m *messages) (*page, error) {
-	head, body, ok := strings.Cut(strings.ReplaceAll(s.texts[name], "\r\n", "\n"), "\n\n")
+// compilePage compiles the templates of one event type, given by the name of its text.
+func compilePage(name string, texts, htmls sources, m *messages) (*page, error) {
+	head, body, ok := strings.Cut(strings.ReplaceAll(texts.pages[name], "\r\n", "\n"), "\n\n")
 	subject, labelled := strings.CutPrefix(head, "Subject: ")
 	if !ok || !labelled || strings.Contains(subject, "\n") {
 		return nil, fmt.Errorf("almanacmail: %s does not begin with a line \"Subject: …\" and an empty line", name)
 	}
-	p := &page{locale: locale}
+	p := &page{locale: m.locale}
 	var errs [3]error
-	p.subject, errs[0] = s.compileText(name, subject, m)
-	p.text, errs[1] = s.compileText(name, "\n\n"+body, m) // so that errors name the lines of the file
+	p.subject, errs[0] = texts.compileText(name, subject, m)
+	p.text, errs[1] = texts.compileText(name, "\n\n"+body, m) // so that errors name the lines of the file
 	html := strings.TrimSuffix(name, ".txt") + ".html"
-	if source, ok := s.htmls[html]; ok {
-		p.html, errs[2] = s.compileHTML(html, source, m)
+	if source, ok := htmls.pages[html]; ok {
+		p.html, errs[2] = htmls.compileHTML(html, source, m)
 	}
 	return p, errors.Join(errs[:]...)
 }
 
 func (s sources) compileText(name, source string, m *messages) (*texttemplate.Template, error) {
 	t := texttemplate.New(name).Funcs(m.functions()).Option("missingkey=error")
-	for part, text := range s.texts {
-		if strings.HasPrefix(path.Base(part), "_") {
-			if _, err := t.New(path.Base(part)).Parse(text); err != nil {
-				return nil, fmt.Errorf("almanacmail: %w", err)
-			}
+	for part, text := range s.parts {
+		if _, err := t.New(part).Parse(text); err != nil {
+			return nil, fmt.Errorf("almanacmail: part %q: %w", part, err)
 		}
 	}
 	if _, err := t.Parse(source); err != nil {
@@ -82,11 +86,9 @@ func (s sources) compileText(name, source string, m *messages) (*texttemplate.Te
 
 func (s sources) compileHTML(name, source string, m *messages) (*htmltemplate.Template, error) {
 	t := htmltemplate.New(name).Funcs(m.functions()).Option("missingkey=error")
-	for part, text := range s.htmls {
-		if strings.HasPrefix(path.Base(part), "_") {
-			if _, err := t.New(path.Base(part)).Parse(text); err != nil {
-				return nil, fmt.Errorf("almanacmail: %w", err)
-			}
+	for part, text := range s.parts {
+		if _, err := t.New(part).Parse(text); err != nil {
+			return nil, fmt.Errorf("almanacmail: part %q: %w", part, err)
 		}
 	}
 	if _, err := t.Parse(source); err != nil {

@@ -81,7 +81,7 @@ func TestAMailSaysWhatItIs(t *testing.T) {
 	require.NotContains(t, header, "User-Agent")
 
 	text, html := parts(t, is)
-	require.Equal(t, "Hey, Ada & co\r\n", text)
+	require.Equal(t, "Hey, Ada & co", text)
 	require.Contains(t, html, "<p>Hey, Ada &amp; co</p>")
 	require.Contains(t, html, `<a href="`+strings.ReplaceAll(link, "&", "&amp;")+`">`)
 }

@@ -38,7 +38,7 @@ type Data struct {
 type Mail struct {
 	Locale  string // of the templates
 	Subject string // one line
-	Text    string
+	Text    string // without empty lines at its ends
 	HTML    string // "" if the locale has no HTML for the type
 }
 
@@ -62,10 +62,10 @@ type page struct {
 //	BIRTHDAY.txt    the subject and the text of the event type BIRTHDAY
 //	BIRTHDAY.html   the same as HTML; optional
 //	messages.json   messages with plural forms, for the function plural; optional
-//	_footer.txt     a part that the others can include; optional
+//	footer.part.txt a part, which others include by {{template "footer" .}}; optional
 //
-// A .txt file begins with a line "Subject: …" and an empty line. Parts, whose names begin
-// with "_", can also lie beside the directories, for all locales. Templates are those of
+// A .txt file begins with a line "Subject: …" and an empty line. Parts can also lie beside
+// the directories, for all locales that have no part of that name. Templates are those of
 // text/template and html/template, and are executed with a [Data].
 //
 // Users without a locale, or with one that nothing suits, get the templates of the locale
@@ -182,32 +182,33 @@ func (t *Templates) Render(d almanac.Delivery, unsubscribe string) (Mail, error)
 	if err != nil {
 		return Mail{}, fmt.Errorf("almanacmail: %w", err)
 	}
-	return Mail{Locale: data.Locale, Subject: singleLine(subject.String()), Text: strings.TrimLeft(text.String(), "\n"), HTML: html.String()}, nil
+	return Mail{Locale: data.Locale, Subject: singleLine(subject.String()), Text: strings.Trim(text.String(), "\n"), HTML: html.String()}, nil
 }
 
 // parseLocale compiles the files of a locale, by event type.
 func parseLocale(files fs.FS, dir string, locale language.Tag) (map[string]*page, error) {
-	source, err := readSources(files, dir)
+	texts, err := readSources(files, dir, ".txt")
+	if err != nil {
+		return nil, err
+	}
+	htmls, err := readSources(files, dir, ".html")
 	if err != nil {
 		return nil, err
 	}
 	counted, err := parseMessages(files, path.Join(dir, "messages.json"), locale)
 	errs := []error{err}
 	pages := make(map[string]*page)
-	for name := range source.texts {
-		if strings.HasPrefix(path.Base(name), "_") {
-			continue
-		}
-		one, err := source.page(name, locale, counted)
+	for name := range texts.pages {
+		one, err := compilePage(name, texts, htmls, counted)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		pages[strings.TrimSuffix(path.Base(name), ".txt")] = one
 	}
-	for name := range source.htmls {
+	for name := range htmls.pages {
 		text := strings.TrimSuffix(name, ".html") + ".txt"
-		if _, ok := source.texts[text]; !ok && !strings.HasPrefix(path.Base(name), "_") {
+		if _, ok := texts.pages[text]; !ok {
 			errs = append(errs, fmt.Errorf("almanacmail: %s has no %s beside it", name, path.Base(text)))
 		}
 	}

@@ -78,11 +78,12 @@ func TestATypeFallsBackByItself(t *testing.T) {
 func TestTemplatesSeeTheDelivery(t *testing.T) {
 	t.Parallel()
 	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
-		"_sign.txt":        "Yours, {{template \"_name.txt\" .}}",
-		"en/_name.txt":     "Almanac {{.Locale}}",
-		"_frame.html":      `<html lang="{{.Locale}}">{{block "content" .}}{{end}}</html>`,
-		"en/BIRTHDAY.txt":  "Subject: {{.User.Name}}\r\n\r\n{{.Payload.message}} {{if eq .Payload.years 1}}first{{end}} {{.Payload.price}} {{len .Payload.list}} {{index .Payload.list 1}}\n{{template \"_sign.txt\" .}}",
-		"en/BIRTHDAY.html": `{{define "content"}}<a href="{{.Unsubscribe}}">{{.Payload.message}}</a>{{end}}{{template "_frame.html" .}}`,
+		"sign.part.txt":    "Yours, {{template \"name\" .}}",
+		"name.part.txt":    "nobody",
+		"en/name.part.txt": "Almanac {{.Locale}}",
+		"frame.part.html":  `<html lang="{{.Locale}}">{{block "content" .}}{{end}}</html>`,
+		"en/BIRTHDAY.txt":  "Subject: {{.User.Name}}\r\n\r\n{{.Payload.message}} {{if eq .Payload.years 1}}first{{end}} {{.Payload.price}} {{len .Payload.list}} {{index .Payload.list 1}}\n{{template \"sign\" .}}",
+		"en/BIRTHDAY.html": `{{define "content"}}<a href="{{.Unsubscribe}}">{{.Payload.message}}</a>{{end}}{{template "frame" .}}`,
 	}), "en")
 	require.NoError(t, err)
 	mail, err := parsed.Render(delivery("en", `{"message": "<Hey>", "years": 1, "price": 1.5, "list": [1, 2], "huge": 1e999}`), "https://example.com/?a=b&c=d")
@@ -129,12 +130,12 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 		"syntax":                         {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\nline 3\n{{.User.FirstName"}, "de/BIRTHDAY.txt:4"},
 		"syntax of a subject":            {map[string]string{"de/BIRTHDAY.txt": "Subject: {{if}}\n\ntext"}, "de/BIRTHDAY.txt:1"},
 		"syntax of HTML":                 {map[string]string{"en/BIRTHDAY.html": "{{end}}"}, "en/BIRTHDAY.html:1"},
-		"syntax of a part":               {map[string]string{"_part.txt": "{{end}}"}, "_part.txt:1"},
+		"syntax of a part":               {map[string]string{"part.part.txt": "{{end}}"}, `part "part": template: part:1`},
 		"an unknown function":            {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{shout .Payload.message}}"}, `function "shout" not defined`},
 		"no subject":                     {map[string]string{"de/BIRTHDAY.txt": "Dear Ada,\n\ntext"}, "does not begin with a line"},
 		"a subject of two lines":         {map[string]string{"de/BIRTHDAY.txt": "Subject: a\nb\n\ntext"}, "does not begin with a line"},
-		"a part that is missing":         {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{if .User.Email}}{{template \"_none.txt\"}}{{end}}"}, `there is no part "_none.txt"`},
-		"a part of HTML that is missing": {map[string]string{"en/BIRTHDAY.html": "{{range .Payload.list}}{{else}}{{template \"_none.html\"}}{{end}}"}, `there is no part "_none.html"`},
+		"a part that is missing":         {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{if .User.Email}}{{template \"none\"}}{{end}}"}, `there is no part "none"`},
+		"a part of HTML that is missing": {map[string]string{"en/BIRTHDAY.html": "{{range .Payload.list}}{{else}}{{template \"none\"}}{{end}}"}, `there is no part "none"`},
 		"HTML that cannot be escaped":    {map[string]string{"en/BIRTHDAY.html": `<a href="{{if .Unsubscribe}}{{.Unsubscribe}}">{{end}}`}, "{{if}} branches end in different contexts"},
 		"HTML without text":              {map[string]string{"en/RENEWAL.html": "<p>"}, "has no RENEWAL.txt beside it"},
 		"a message that is missing":      {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{with .Payload}}{{print (plural \"years\" .years)}}{{end}}"}, `there is no message "years"`},
