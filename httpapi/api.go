@@ -136,6 +136,8 @@ func (a *api) routes() []route {
 		{http.MethodPut, "/user/{id}", a.ofUser(a.updateUser)},
 		{http.MethodPatch, "/user/{id}", a.ofUser(a.patchUser)},
 		{http.MethodDelete, "/user/{id}", a.ofUser(a.deleteUser)},
+		{http.MethodPost, "/user/{id}/opt-out", a.ofUser(a.optOut)},
+		{http.MethodPost, "/user/{id}/opt-in", a.ofUser(a.optIn)},
 		{http.MethodGet, "/user/{id}/events", a.ofUser(a.userEvents)},
 		{http.MethodGet, "/events", a.ofAllUsers(a.events)},
 		{http.MethodGet, "/events/{id}", a.protected(a.event)},

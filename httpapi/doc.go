@@ -5,6 +5,8 @@
 //	PUT    /user/{id}            any of those fields → 200 {user, reschedule}
 //	PATCH  /user/{id}            the same as application/merge-patch+json → 200 {user, reschedule}
 //	DELETE /user/{id}            ?erase=now → 204
+//	POST   /user/{id}/opt-out    {type, channel}, each optional → 200 {user, reschedule}
+//	POST   /user/{id}/opt-in     the same → 200 {user, reschedule}
 //	GET    /user/{id}/events     ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events               ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events/{id}          → 200 {event}
@@ -24,6 +26,11 @@
 // 2026-03-15T09:00:00. Pass a nextCursor that is not null as cursor to get the next page.
 // Events are listed in order of creation; see [almanac.EventRepository] for what that
 // order promises to a program that follows a list.
+//
+// Opt-out stores that the user refuses the events of a type, of a channel, or of a type by
+// a channel; {} means everything. Opt-in removes exactly one such opt-out. Both can be
+// repeated. The optOuts of a user are an array of such objects, absent if there is none.
+// [almanac.OptOuter] says what becomes of the user's events.
 //
 // A deleted user cannot be found any more. The user's rows stay until deliveries under
 // way have ended. With erase=now, all rows are deleted before the answer is sent; see

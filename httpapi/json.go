@@ -29,18 +29,24 @@ func (t instant) MarshalText() ([]byte, error) {
 }
 
 type user struct {
-	ID          uuid.UUID       `json:"id"`
-	FirstName   string          `json:"firstName"`
-	LastName    string          `json:"lastName"`
-	DateOfBirth string          `json:"dateOfBirth"`
-	Timezone    string          `json:"timezone"`
-	Attributes  json.RawMessage `json:"attributes,omitempty"`
-	Locale      string          `json:"locale,omitempty"`
-	Email       string          `json:"email,omitempty"`
-	ExternalID  string          `json:"externalId,omitempty"`
-	Version     int             `json:"version"`
-	CreatedAt   instant         `json:"createdAt"`
-	UpdatedAt   instant         `json:"updatedAt"`
+	ID          uuid.UUID        `json:"id"`
+	FirstName   string           `json:"firstName"`
+	LastName    string           `json:"lastName"`
+	DateOfBirth string           `json:"dateOfBirth"`
+	Timezone    string           `json:"timezone"`
+	Attributes  json.RawMessage  `json:"attributes,omitempty"`
+	Locale      string           `json:"locale,omitempty"`
+	Email       string           `json:"email,omitempty"`
+	ExternalID  string           `json:"externalId,omitempty"`
+	OptOuts     []almanac.OptOut `json:"optOuts,omitempty"`
+	stamps
+}
+
+// stamps say when and how often a row was changed.
+type stamps struct {
+	Version   int     `json:"version"`
+	CreatedAt instant `json:"createdAt"`
+	UpdatedAt instant `json:"updatedAt"`
 }
 
 func userOf(u almanac.User) user {
@@ -58,9 +64,8 @@ func userOf(u almanac.User) user {
 		Locale:      u.Locale,
 		Email:       u.Email,
 		ExternalID:  u.ExternalID,
-		Version:     u.Version,
-		CreatedAt:   instant(u.CreatedAt),
-		UpdatedAt:   instant(u.UpdatedAt),
+		OptOuts:     u.OptOuts,
+		stamps:      stamps{u.Version, instant(u.CreatedAt), instant(u.UpdatedAt)},
 	}
 }
 
@@ -85,6 +90,7 @@ type occurrence struct {
 	OccurrenceKey string             `json:"occurrenceKey"`
 	Origin        almanac.OriginKind `json:"origin,omitempty"`      // empty for a planned event
 	OriginEvent   *uuid.UUID         `json:"originEvent,omitempty"` // the event that it follows or repeats
+	Forced        bool               `json:"forced,omitempty"`      // delivered whatever its user refuses
 }
 
 // target is the time of an event.
@@ -110,7 +116,7 @@ func eventOf(e almanac.Event) event {
 		ID:              e.ID,
 		UserID:          e.UserID,
 		EventType:       e.Type,
-		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from},
+		occurrence:      occurrence{e.Series, e.OccurrenceKey, e.Origin.Kind, from, e.Origin.Forced},
 		Status:          string(e.Status),
 		target:          target{instant(e.Due), e.Wall.String(), e.Zone},
 		outcome:         outcomeOf(e),

@@ -169,7 +169,7 @@ func (a *api) apply(ctx context.Context, id uuid.UUID, c almanac.ProfileChange) 
 
 func isEmpty(c almanac.ProfileChange) bool {
 	texts := []*string{c.FirstName, c.LastName, c.DateOfBirth, c.Timezone, c.Locale, c.Email, c.ExternalID}
-	return c.Attributes == nil && c.Merge == nil && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
+	return c.Attributes == nil && c.Merge == nil && len(c.OptIn)+len(c.OptOut) == 0 && !slices.ContainsFunc(texts, func(text *string) bool { return text != nil })
 }
 
 // complainOfChange is like complainOfProfile, for a change of the given user.

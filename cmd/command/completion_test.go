@@ -41,7 +41,7 @@ func TestBashCompletes(t *testing.T) {
 	tests := map[string]struct{ line, want string }{
 		"commands":                          {"|", "--help -h --version when zone zones migrate doctor stats users bench events pause resume pauses audit completion"},
 		"the beginning of a command":        {"us|", "users"},
-		"a command of a command":            {"users |", "--help -h --version import"},
+		"a command of a command":            {"users |", "--help -h --version import opt-out opt-in"},
 		"changes of events":                 {"events r|", "run-now requeue"},
 		"what filters need":                 {"events cancel --type A --y|", "--yes"},
 		"flags":                             {"zone --d|", "--database-url"},

@@ -137,7 +137,7 @@ func (e *environment) fit(n *kong.Node) {
 		drop(n, "database-url")
 	}
 	if e.host.Registry != nil {
-		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, unknownTypes, unknownToHost).Replace(n.Detail)
+		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, unknownTypes, unknownToHost, refusedLater, refusedNow).Replace(n.Detail)
 		if n.Path() == "users import" {
 			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
 		}

@@ -10,6 +10,8 @@ import (
 // users looks after users.
 type users struct {
 	Import importUsers `cmd:"" help:"Store the users of a file, with their first events."`
+	OptOut optOutUser  `cmd:"" help:"Store that a user refuses events."`
+	OptIn  optInUser   `cmd:"" help:"Remove an opt-out of a user."`
 }
 
 // plans say which events users get. All but NoEvents are about what the library has

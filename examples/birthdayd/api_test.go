@@ -60,6 +60,27 @@ func TestContactsAreOptionalAndExternalIDsUnique(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
+func TestAUserOptsOutAndIn(t *testing.T) {
+	t.Parallel()
+	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
+	status, answer := p.send("POST", "/user", newborn(`{}`))
+	require.Equal(t, http.StatusCreated, status)
+	path := "/user/" + answer["user"].(map[string]any)["id"].(string)
+	key := answer["nextBirthdayEvent"].(map[string]any)["occurrenceKey"]
+
+	status, answer = p.send("POST", path+"/opt-out", `{"type":"BIRTHDAY"}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Equal(t, []any{map[string]any{"type": "BIRTHDAY"}}, answer["user"].(map[string]any)["optOuts"])
+	_, answer = p.send("GET", path+"/events", "")
+	require.Empty(t, answer["events"])
+
+	status, _ = p.send("POST", path+"/opt-in", `{"type":"BIRTHDAY"}`)
+	require.Equal(t, http.StatusOK, status)
+	_, answer = p.send("GET", path+"/events", "")
+	require.Equal(t, key, answer["events"].([]any)[0].(map[string]any)["occurrenceKey"])
+	require.Equal(t, 0, p.stop())
+}
+
 // newborn returns a user with those attributes.
 func newborn(attributes string) string {
 	return fmt.Sprintf(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":%s}`, attributes)

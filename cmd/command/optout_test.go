@@ -1,0 +1,62 @@
+package command
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/pgtest"
+)
+
+func TestUsersOptOutAndIn(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	first := subscribers(t, url, host, 1)[0]
+	id := first.UserID.String()
+
+	r := runAs(t.Context(), host, "users", "opt-out", id, "--type", "RENEWAL", "--json", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.JSONEq(t, `{"id": "`+id+`", "optOuts": [{"type": "RENEWAL"}], "removed": 1, "cancelled": 0, "added": 0, "inFlight": 0}`, r.out)
+	require.Zero(t, countEvents(t, url))
+	r = runAs(t.Context(), host, "users", "opt-out", id, "--type", "OFFER", "--channel", "email", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Equal(t, id+" refuses OFFER by email\n"+id+" refuses RENEWAL\n0 events removed, 0 cancelled, 0 added; 0 in flight\n", r.out)
+	r = runAs(t.Context(), host, "users", "opt-out", id, "--database-url", url)
+	require.Contains(t, r.out, id+" refuses everything\n")
+	r = runAs(t.Context(), host, "users", "opt-in", id, "--database-url", url)
+	require.NotContains(t, r.out, "everything")
+	r = runAs(t.Context(), host, "users", "opt-in", id, "--type", "RENEWAL", "--database-url", url)
+	require.Contains(t, r.out, "0 events removed, 0 cancelled, 1 added; 0 in flight\n")
+	r = runAs(t.Context(), host, "users", "opt-in", id, "--type", "OFFER", "--channel", "email", "--database-url", url)
+	require.Contains(t, r.out, id+" refuses nothing\n")
+
+	r = almanacAt(t, today, "users", "opt-out", id, "--type", "RENEWAL", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Contains(t, r.out, "0 events removed, 0 cancelled, 0 added; 0 in flight\n", "the stock command has no handlers")
+	require.Equal(t, 1, countEvents(t, url))
+	r = almanacAt(t, today, "users", "opt-out", adaID, "--database-url", url)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "no user "+adaID)
+	checkMisuse(t, almanacAt(t, today, "users", "opt-out", "ada", "--database-url", url), `<id>: "ada" is not a UUID`)
+	require.NotContains(t, runAs(t.Context(), host, "users", "opt-out", "--help").out, "no handlers, so")
+}
+
+func TestARequeueOfWhatIsRefusedMustBeForced(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	r := almanacAt(t, today, "users", "opt-out", c.user.ID.String(), "--type", "B", "--database-url", c.url)
+	require.Equal(t, exitOK, r.code, r.errs)
+
+	r = c.run("requeue", "--type", "B", "--yes")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "refused "+c.ids["failed"].String()+": user has opted out")
+	r = c.run("requeue", c.ids["failed"].String())
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "user has opted out")
+	r = c.run("requeue", "--type", "B", "--yes", "--force", "--json")
+	require.Equal(t, exitOK, r.code, r.errs)
+	again, err := c.store.Event(t.Context(), reportIn(t, r).Events[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, almanac.Origin{Kind: almanac.OriginRequeued, From: c.ids["failed"], Forced: true}, again.Origin)
+}
