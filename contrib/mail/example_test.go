@@ -75,9 +75,10 @@ func ExampleNewLinks() {
 	}
 	_ = almanacmail.Settings{Unsubscribe: links} // and the other settings
 
-	http.Handle("/unsubscribe", links.Handler(func(_ context.Context, user uuid.UUID, eventType string) error {
-		fmt.Println("no more", eventType, "for", user)
-		return nil
+	var scheduler almanac.Scheduler // of the program
+	http.Handle("/unsubscribe", links.Handler(func(ctx context.Context, user uuid.UUID, eventType string) error {
+		_, err := scheduler.OptOut(ctx, user, almanac.OptOut{Type: eventType})
+		return err
 	}, nil))
 	// Output:
 }

@@ -184,7 +184,7 @@ func TestMailFromTooLargeIsPermanent(t *testing.T) {
 func TestRcptOrData5yzIsPermanent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*server){
-		"RCPT TO": func(s *server) { s.to = always(550, smtp.EnhancedCode{5, 2, 1}) },
+		"RCPT TO": func(s *server) { s.to = always(552, smtp.EnhancedCode{5, 0, 0}) }, // a full mailbox
 		"DATA":    func(s *server) { s.data = always(554, smtp.EnhancedCode{5, 6, 0}) },
 	}
 	for stage, change := range tests {

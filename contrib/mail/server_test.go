@@ -50,10 +50,9 @@ type server struct {
 	resets                func(c *smtp.Conn, mails int)
 	slow                  <-chan struct{} // what a reply after the last byte waits for
 
-	mu       sync.Mutex
-	calls    map[string]int
-	sessions int
-	mails    []received
+	mu    sync.Mutex
+	calls map[string]int
+	mails []received
 }
 
 // serve starts a server without TLS, as set up by change.

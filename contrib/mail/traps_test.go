@@ -146,7 +146,7 @@ func TestAConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 	t.Parallel()
 	var open atomic.Pointer[smtp.Conn]
 	s := serve(t, func(s *server) { s.resets = func(c *smtp.Conn, _ int) { open.Store(c) } })
-	d, seen := deliverer(t, s.settings(t))
+	d, _ := deliverer(t, s.settings(t))
 	require.NoError(t, d.Deliver(t.Context(), greeting(ada())))
 	eventually(t, func() bool { return open.Load() != nil })
 	require.NoError(t, open.Load().Conn().Close())
@@ -161,7 +161,7 @@ func TestAConnectionThatTheServerClosedIsReplaced(t *testing.T) {
 			return nil
 		}
 	})
-	d, seen = deliverer(t, s.settings(t))
+	d, seen := deliverer(t, s.settings(t))
 	require.NoError(t, d.Deliver(t.Context(), greeting(ada())))
 	require.NoError(t, d.Deliver(t.Context(), greeting(ada())))
 	require.Equal(t, []almanacmail.Verdict{almanacmail.Accepted, almanacmail.Accepted}, seen.verdicts())

@@ -12,10 +12,6 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// OptOut stores that a user wants no more events of a type. The type "" stands for every
-// type. It is called again when the user repeats the request, and must then succeed too.
-type OptOut func(ctx context.Context, user uuid.UUID, eventType string) error
-
 // Page is what the page of a link is executed with.
 type Page struct {
 	EventType string // "" stands for every type
@@ -36,15 +32,17 @@ var unsubscribePage = template.Must(template.New("unsubscribe").Parse(`<!doctype
 // Handler serves the links. Mount it at the URL of the links, without authentication: mail
 // programs send no cookies.
 //
-//   - POST opts the user out by optOut, and answers 200. Repeats answer 200 too, and so does
-//     the link of a user who was deleted.
+//   - POST calls optOut, which stores that the user wants no more events of a type, as
+//     [almanac.OptOuter] does. The type "" stands for every type. The answer is 200. A repeat
+//     calls optOut again and is answered 200 too, and so is the link of a user who was
+//     deleted (optOut returns [almanac.ErrNotFound]).
 //   - GET only shows a page with a button that does so, because scanners of mails follow
 //     links.
 //
 // A link that is not ours is answered 404, and an error of optOut 500. The page is executed
 // with a [Page]; nil is a page in plain English. It must have a form that sends a POST to the
 // same URL.
-func (l *Links) Handler(optOut OptOut, page *template.Template) http.Handler {
+func (l *Links) Handler(optOut func(ctx context.Context, user uuid.UUID, eventType string) error, page *template.Template) http.Handler {
 	if page == nil {
 		page = unsubscribePage
 	}
@@ -53,7 +51,7 @@ func (l *Links) Handler(optOut OptOut, page *template.Template) http.Handler {
 
 type unsubscriber struct {
 	links  *Links
-	optOut OptOut
+	optOut func(ctx context.Context, user uuid.UUID, eventType string) error
 	page   *template.Template
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
 )
 
@@ -75,6 +76,37 @@ func TestOneClickOptsOutAndRepeatsDoNoHarm(t *testing.T) {
 	require.Equal(t, http.StatusOK, page(t, h, http.MethodPost, link, oneClick).StatusCode, "deleted: nothing more will come")
 	stored.err = errors.New("the database is away")
 	require.Equal(t, http.StatusInternalServerError, page(t, h, http.MethodPost, link, oneClick).StatusCode)
+}
+
+// One click on the link of a mail ends the user's mails of that type.
+func TestOneClickEditsTheOptOutsOfTheUser(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	settings := s.settings(t)
+	settings.Unsubscribe = links(t)
+	d, _ := deliverer(t, settings)
+	stage := newStage(t, d)
+	require.Equal(t, almanac.Completed, stage.attempt().Status)
+	link := strings.Trim(s.received()[0].header(t).Get("List-Unsubscribe"), "<>")
+	_, err := stage.scheduler.Schedule(t.Context(), stage.event.UserID, "BIRTHDAY")
+	require.NoError(t, err)
+	almanactest.PendingEvent(t, stage.store, stage.event.UserID, "BIRTHDAY") // the next one
+
+	h := links(t).Handler(func(ctx context.Context, user uuid.UUID, eventType string) error {
+		_, err := stage.scheduler.OptOut(ctx, user, almanac.OptOut{Type: eventType})
+		return err
+	}, nil)
+	for range 2 {
+		require.Equal(t, http.StatusOK, page(t, h, http.MethodPost, link, oneClick).StatusCode)
+	}
+	u, err := stage.store.User(t.Context(), stage.event.UserID)
+	require.NoError(t, err)
+	require.Equal(t, []almanac.OptOut{{Type: "BIRTHDAY"}}, u.OptOuts)
+	almanactest.FindEvents(t, stage.store, almanac.InStatus(almanac.Pending), 0)
+
+	_, err = stage.scheduler.DeleteUser(t.Context(), u.ID, almanac.DeleteOptions{})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, page(t, h, http.MethodPost, link, oneClick).StatusCode)
 }
 
 // Scanners of mails fetch every link.

@@ -112,7 +112,7 @@ func judge(stage Stage, code int, enhanced string) Verdict {
 		return Deferred
 	case code/100 != 5:
 		return Unconfirmed
-	case detail == "3.4" || code == 552 && subject != "2": // 5.2.2 is a full mailbox
+	case detail == "3.4" || code == 552 && subject != "2" && stage != StageRcpt: // there, 552 is a full mailbox
 		return TooLarge
 	case stage == StageMail || detail == "1.7" || detail == "1.8": // RFC 3463: the sender's address
 		return SenderRefused
