@@ -43,7 +43,7 @@ type neighbourhood struct {
 }
 
 // edits are the operations that lock a user.
-var edits = []string{"edit", "schedule", "delete", "cancel", "run now"}
+var edits = []string{"edit", "opt out", "schedule", "delete", "cancel", "run now"}
 
 // neighbours are the rows of the matrix.
 var neighbours = map[string]neighbour{
@@ -59,6 +59,13 @@ var neighbours = map[string]neighbour{
 	})},
 	"move to another zone": {commit: true, begin: forEach(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
 		_, err := s.UpdateUser(ctx, id, almanac.ProfileChange{Timezone: &zones[1]})
+		return err
+	})},
+	"opt out and in": {commit: true, begin: forEach(func(ctx context.Context, _ *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
+		_, err := s.OptOut(ctx, id, almanac.OptOut{Type: chaos.TickType})
+		if err == nil {
+			_, err = s.OptIn(ctx, id, almanac.OptOut{Type: chaos.TickType})
+		}
 		return err
 	})},
 	"delete": {commit: true, begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
@@ -270,6 +277,10 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 		},
 		"edit": func(ctx context.Context) error {
 			_, err := s.UpdateUser(ctx, n.spare[0], almanac.ProfileChange{FirstName: &name})
+			return err
+		},
+		"opt out": func(ctx context.Context) error {
+			_, err := s.OptOut(ctx, n.spare[0], almanac.OptOut{Channel: "none"})
 			return err
 		},
 		"schedule": func(ctx context.Context) error {

@@ -175,6 +175,23 @@ func (r *Run) Release(id uuid.UUID) {
 	}
 }
 
+// ExpectStored expects of users what is stored of them, and nothing else, as of those who
+// have opted out meanwhile.
+func (r *Run) ExpectStored(ids []uuid.UUID) {
+	r.Helper()
+	rows, err := r.pool.Query(r.Context(), "SELECT user_id::text || ' ' || occurrence_key FROM almanac.events WHERE origin IS NULL AND user_id = ANY ($1)", ids)
+	require.NoError(r, err)
+	stored, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(r, err)
+	for _, id := range ids {
+		r.Release(id)
+		delete(r.released, id.String())
+	}
+	for _, name := range stored {
+		r.expected[name] = true
+	}
+}
+
 // From is a wall time that far from now, for [Plan].
 func From(d time.Duration) string { return time.Now().UTC().Add(d).Format("2006-01-02T15:04:05") }
 
