@@ -48,6 +48,14 @@ func (o offer) Follow(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, 
 	return o.follow, nil
 }
 
+// executed is an offer that makes its attempts itself.
+type executed struct {
+	offer
+	deliver almanac.DelivererFunc
+}
+
+func (e executed) Execute(ctx context.Context, d almanac.Delivery) error { return e.deliver(ctx, d) }
+
 // opting is a kit with a user of two types of events, of which NOTICE is mandatory. The
 // first OFFER was due a minute ago, and the next one is due in an hour.
 type opting struct {
@@ -297,6 +305,21 @@ var optOutCases = map[string]func(*kit){
 		o.same("called off", o.pass().Cancelled, 1)
 		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
 		o.same("attempts", len(o.sent), 0)
+	}),
+	"OptOut/is compared before each attempt of an Executor, and its channel is not": onOffers(func(o *opting) {
+		attempts := 0
+		deliver := func(context.Context, almanac.Delivery) error { attempts++; return nil }
+		o.out(offers)
+		o.out(byMail)
+		again := o.first
+		again.ID, again.IdempotencyKey, again.OccurrenceKey = uuid.Must(uuid.NewV7()), "event-again", again.OccurrenceKey+" again"
+		for i, e := range []almanac.Event{o.first, again} {
+			o.s = o.scheduler(executed{offer{eventType: "OFFER"}, deliver})
+			o.apply(o.user.ID, adding(e))
+			o.same("called off", o.pass().Cancelled, 1-i)
+			o.in(offers)
+		}
+		o.same("attempts", attempts, 1)
 	}),
 	"OptOut/by a program without the handler: left to the one that delivers": onOffers(func(o *opting) {
 		result, err := o.scheduler().OptOut(o.Context(), o.user.ID, offers)
