@@ -42,6 +42,7 @@ func everybody(t *testing.T) almanac.User {
 	u := almanactest.User(almanactest.Named("Ada <愛>", "O'Lovelace"), almanactest.LivingIn("Asia/Kolkata"), almanactest.WithLocale("en-IN"),
 		almanactest.WithEmail("gráce@bücher.example"), almanactest.WithExternalID("№ 42"), almanactest.WithAttributes("{\"b\": \"<&>\",\r\n \"a\":1.0}"))
 	u.CreationDigest, u.Version = "digest", 3
+	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "OFFER <&>"}}
 	u.CreatedAt, u.UpdatedAt = time.Date(2026, 3, 14, 15, 9, 26, 535_897_000, time.UTC), time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
 	for i, v := 0, reflect.ValueOf(u); i < v.NumField(); i++ {
 		require.False(t, v.Field(i).IsZero(), "%s has no value", v.Type().Field(i).Name)
