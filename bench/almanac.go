@@ -186,6 +186,11 @@ func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers []almanac.EventHandler,
 	if err != nil {
 		return nil, err
 	}
+	return almanac.NewScheduler(store, registry, e.options(options...)...)
+}
+
+// options are those of a scheduler that has ears, and further ones.
+func (e ears) options(options ...almanac.Option) []almanac.Option {
 	deliver := func(ctx context.Context, d almanac.Delivery) error {
 		if e.started != nil {
 			e.started(placeOf(d.Event), d.Event.Due)
@@ -200,12 +205,12 @@ func newSchedulerOf(pool *pgxpool.Pool, e ears, handlers []almanac.EventHandler,
 			e.stored()
 		}
 	}
-	return almanac.NewScheduler(store, registry, append([]almanac.Option{
+	return append([]almanac.Option{
 		almanac.WithWorkers(almanacWorkers),
 		almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(deliver)),
 		almanac.WithObserver(almanac.ObserverFunc(observe)),
 		almanac.WithLogger(slog.New(slog.DiscardHandler)),
-	}, options...)...)
+	}, options...)
 }
 
 // placeOf orders events as they were stored: an id begins with its millisecond.

@@ -39,7 +39,7 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 func (b *bench) run(ctx context.Context) error {
 	defer func() { b.report.Took = time.Since(b.report.Began).Seconds() }()
 	for _, measure := range []func(context.Context) error{
-		b.throughput, b.lateness, b.burst, b.wake, b.claims, b.horizon, b.beside, b.recovery, b.writing, b.processes, b.receivers, b.idle, b.held,
+		b.throughput, b.lateness, b.burst, b.wake, b.claims, b.horizon, b.beside, b.recovery, b.writing, b.processes, b.fanout, b.failover, b.idle, b.held,
 	} {
 		if err := measure(ctx); err != nil {
 			return err

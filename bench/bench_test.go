@@ -19,7 +19,7 @@ func tinySizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 300, Limit: 30 * time.Second,
 		Spread: 20, Over: time.Second, Burst: 200, Tries: 1,
-		Tables: []int{1000, 4000}, Idle: []int{1000}, Held: 500, Aged: 2400, Beside: 300, Waiting: 1000, Ended: 50, History: 2000, Dead: 2000, Processes: []int{1, 2}, Waiters: 2, Window: time.Second,
+		Tables: []int{1000, 4000}, Idle: []int{1000}, Held: 500, Aged: 2400, Beside: 300, Waiting: 1000, Ended: 50, History: 2000, Dead: 2000, Processes: []int{1, 2}, Fans: []int{2}, Takes: []time.Duration{20 * time.Millisecond}, Crash: 800, Window: time.Second,
 	}
 }
 
@@ -35,7 +35,7 @@ func TestEveryRowHasFigures(t *testing.T) {
 	require.NoError(t, b.run(t.Context()), "%s", &log)
 
 	for name, count := range map[string]int{
-		"throughput": 7, costs: 7, "lateness": 3, "burst": 3, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "beside": 7, "beside, times alone": 6, "recovery": 1, "writing": 6, "processes": 2, "receivers": 2, "idle": 1, "held": 1,
+		"throughput": 7, costs: 7, "lateness": 3, "burst": 3, "wake": 4, "claims": 2, "horizon": 2 * agedSlices, "beside": 7, "beside, times alone": 6, "recovery": 1, "writing": 6, "processes": 2, "fanout": 2, "failover": 3, "idle": 1, "held": 1,
 	} {
 		rows := slices.DeleteFunc(slices.Clone(b.report.Rows), func(r *row) bool { return r.Section != name })
 		require.Len(t, rows, count, name)

@@ -55,32 +55,38 @@ type options struct {
 
 // sizes say how much is measured. They are part of the report.
 type sizes struct {
-	Rounds    int           `json:"rounds"`
-	Events    int           `json:"events"`             // of a backlog
-	Limit     time.Duration `json:"limit_nanoseconds"`  // of working one off
-	Spread    int           `json:"spread"`             // events one after the other
-	Over      time.Duration `json:"over_nanoseconds"`   // from the first of them to the last
-	Burst     int           `json:"burst"`              // events due at one instant
-	Tries     int           `json:"tries"`              // events that are planned 50 ms ahead
-	Tables    []int         `json:"tables"`             // rows behind which is claimed
-	Idle      []int         `json:"idle"`               // events far off, while nothing is due
-	Held      int           `json:"held"`               // events ahead of their instant in one process
-	Aged      int           `json:"aged"`               // events worked off while an old transaction is open
-	Beside    int           `json:"beside"`             // events of a backlog beside a neighbour
-	Waiting   int           `json:"waiting"`            // due events of a paused type, or of one that nobody handles
-	Ended     int           `json:"ended"`              // ended events of a user who is edited
-	History   int           `json:"history"`            // ended events of all users
-	Dead      int           `json:"dead"`               // events in the leases of dead workers
-	Processes []int         `json:"processes"`          // how many work at once
-	Waiters   int           `json:"waiters"`            // workers of a process whose receivers take their time
-	Window    time.Duration `json:"window_nanoseconds"` // of writing, and of idling
+	Rounds    int             `json:"rounds"`
+	Events    int             `json:"events"`             // of a backlog
+	Limit     time.Duration   `json:"limit_nanoseconds"`  // of working one off
+	Spread    int             `json:"spread"`             // events one after the other
+	Over      time.Duration   `json:"over_nanoseconds"`   // from the first of them to the last
+	Burst     int             `json:"burst"`              // events due at one instant
+	Tries     int             `json:"tries"`              // events that are planned 50 ms ahead
+	Tables    []int           `json:"tables"`             // rows behind which is claimed
+	Idle      []int           `json:"idle"`               // events far off, while nothing is due
+	Held      int             `json:"held"`               // events ahead of their instant in one process
+	Aged      int             `json:"aged"`               // events worked off while an old transaction is open
+	Beside    int             `json:"beside"`             // events of a backlog beside a neighbour
+	Waiting   int             `json:"waiting"`            // due events of a paused type, or of one that nobody handles
+	Ended     int             `json:"ended"`              // ended events of a user who is edited
+	History   int             `json:"history"`            // ended events of all users
+	Dead      int             `json:"dead"`               // events in the leases of dead workers
+	Processes []int           `json:"processes"`          // how many work at once
+	Fans      []int           `json:"fans"`               // how many deliver, with and without a stream
+	Takes     []time.Duration `json:"takes_nanoseconds"`  // of their receivers
+	Crash     int             `json:"crash"`              // events of a backlog while a worker is killed
+	Window    time.Duration   `json:"window_nanoseconds"` // of writing, and of idling
 }
+
+// takes are how long a receiver takes to answer: not at all, as long as one nearby, and as
+// long as one far away.
+var takes = []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}
 
 func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 5,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Waiters: 2, Window: 5 * time.Second,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
 	}
 }
 
@@ -89,7 +95,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Dead: 50_000, Processes: []int{1, 2}, Waiters: 2, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Dead: 50_000, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
 	}
 }
 

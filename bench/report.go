@@ -11,14 +11,12 @@ import (
 	"time"
 )
 
-// baselines are the rows of the throughput section to which the others are compared, and
-// alone is that of the section of receivers.
+// baselines are the rows of the throughput section to which the others are compared.
 const (
 	baseline          = "river"
 	riverSuccessor    = "river-successor"
 	pgBossSuccessor   = "pg-boss-successor"
 	graphileSuccessor = "graphile-worker-successor"
-	alone             = "1"
 )
 
 // report is what a run of this program found out; its JSON is what -out writes.

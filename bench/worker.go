@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -29,7 +30,19 @@ type orders struct {
 	Workers   int           // zero for as many as in this process
 	LookAhead time.Duration // zero for the default
 	Takes     time.Duration // how long each delivery waits for its receiver
+	Lease     time.Duration // zero for the default
+	Part      part
+	Stream    string // where a dispatcher, or a worker behind it, finds the stream
 }
+
+// part is what a worker does.
+type part string
+
+const (
+	scheduling  part = "" // claims for itself
+	dispatching part = "dispatching"
+	delivering  part = "delivering" // takes events from a stream
+)
 
 func (o orders) options() (options []almanac.Option) {
 	if o.Workers > 0 {
@@ -37,6 +50,9 @@ func (o orders) options() (options []almanac.Option) {
 	}
 	if o.LookAhead > 0 {
 		options = append(options, almanac.WithLookAhead(o.LookAhead))
+	}
+	if o.Lease > 0 {
+		options = append(options, almanac.WithLease(o.Lease))
 	}
 	return options
 }
@@ -46,7 +62,8 @@ type progress struct {
 	Stored int64     // outcomes
 	At     time.Time // when that was so
 	CPU    time.Duration
-	Memory int64 // resident, KiB
+	Memory int64     // resident, KiB
+	Late   []float64 // by how many milliseconds handlers started late since the word before
 }
 
 // work is the worker program. It says when it is ready, runs from a first line of
@@ -65,11 +82,12 @@ func work(ctx context.Context) error {
 		return err
 	}
 	var stored atomic.Int64
+	var late lateness
 	changed := make(chan struct{}, 1)
-	scheduler, err := newScheduler(pool, ears{stored: func() {
+	runner, err := o.runner(pool, ears{started: late.note, stored: func() {
 		stored.Add(1)
 		hint(changed)
-	}, takes: o.Takes}, o.options()...)
+	}, takes: o.Takes})
 	if err != nil {
 		return err
 	}
@@ -88,17 +106,17 @@ func work(ctx context.Context) error {
 		stop()
 	}()
 	ended := make(chan error, 1)
-	go func() { ended <- scheduler.Run(ctx) }()
+	go func() { ended <- runner.Run(ctx) }()
 	second := time.NewTicker(time.Second) // while nothing changes: saying it costs more than idling does
 	defer second.Stop()
 	for {
 		select {
 		case err := <-ended:
-			return errors.Join(err, out.Encode(progressNow(stored.Load())))
+			return errors.Join(err, out.Encode(progressNow(stored.Load(), &late)))
 		case <-changed:
 		case <-second.C:
 		}
-		if err := out.Encode(progressNow(stored.Load())); err != nil {
+		if err := out.Encode(progressNow(stored.Load(), &late)); err != nil {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond) // what comes meanwhile is said together
@@ -113,8 +131,34 @@ func hint(c chan<- struct{}) {
 	}
 }
 
-func progressNow(stored int64) progress {
-	p := progress{Stored: stored, At: time.Now()}
+// lateness is how late handlers started, until it is said.
+type lateness struct {
+	mu     sync.Mutex
+	millis []float64
+}
+
+func (l *lateness) note(_ uint64, due time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.millis = append(l.millis, millis(time.Since(due)))
+}
+
+func (l *lateness) add(millis []float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.millis = append(l.millis, millis...)
+}
+
+func (l *lateness) take() []float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.millis
+	l.millis = nil
+	return taken
+}
+
+func progressNow(stored int64, late *lateness) progress {
+	p := progress{Stored: stored, At: time.Now(), Late: late.take()}
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
 		p.CPU = time.Duration(used.Utime.Nano() + used.Stime.Nano())
@@ -131,6 +175,7 @@ type process struct {
 	said    *json.Decoder
 	stderr  strings.Builder
 	latest  atomic.Pointer[progress]
+	late    lateness
 	begun   bool
 	heard   chan struct{} // closed when it says nothing more
 }
@@ -170,6 +215,7 @@ func (p *process) readReports() error {
 	if err := p.said.Decode(&now); err != nil {
 		return err
 	}
+	p.late.add(now.Late)
 	p.latest.Store(&now)
 	return nil
 }
@@ -184,6 +230,14 @@ func (p *process) begin(told func()) error {
 		}
 	}()
 	_, err := io.WriteString(p.input, "go\n")
+	return err
+}
+
+// kill ends a worker as a crash does.
+func (p *process) kill() error {
+	err := errors.Join(p.command.Process.Kill(), p.input.Close())
+	<-p.heard
+	_ = p.command.Wait() // says that it was killed
 	return err
 }
 
