@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -234,25 +235,39 @@ func pendingAfter(changes []*change) []almanac.Event {
 	return events
 }
 
+// endedArgs returns the arguments for events that end. A value of a successor that equals that of its
+// predecessor is NULL, and keeps the stored value.
 func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args := fenceArgs(changes, now)
-	args["tokens"] = uuids(column(changes, func(c *change) uuid.UUID { return c.was.LeaseToken }))
-	args["statuses"] = column(changes, func(c *change) string { return string(c.is.Status) })
-	args["executed"] = column(changes, func(c *change) pgtype.Timestamptz { return timeOrNull(c.is.ExecutedAt) })
-	args["failures"] = column(changes, func(c *change) pgtype.Text {
-		return pgtype.Text{String: c.is.FailureReason, Valid: c.is.Status != almanac.Completed} // a reason to cancel may be empty
+	args["tokens"] = values(changes, func(c *change) (pgtype.UUID, bool) { return uuidArg(c.was.LeaseToken), true })
+	args["statuses"] = values(changes, func(c *change) (pgtype.Text, bool) {
+		return text(string(c.is.Status)), c.is.Status != almanac.Completed
 	})
-	args["next_ids"] = ofNext(changes, func(e *almanac.Event) pgtype.UUID { return pgtype.UUID{Bytes: e.ID, Valid: true} })
-	args["keys"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.OccurrenceKey) })
-	args["due"] = ofNext(changes, func(e *almanac.Event) pgtype.Timestamptz { return pgtype.Timestamptz{Time: e.Due, Valid: true} })
-	args["wall"] = ofNext(changes, func(e *almanac.Event) pgtype.Timestamp {
-		return pgtype.Timestamp{Time: e.Wall.Labelled(), Valid: true}
+	args["executed"] = values(changes, func(c *change) (pgtype.Timestamptz, bool) {
+		return timeOrNull(c.is.ExecutedAt), !c.is.ExecutedAt.IsZero()
 	})
-	args["zones"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.Zone) })
-	args["policies"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(formatPolicies(e.Policies)) })
-	args["idempotency_keys"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(e.IdempotencyKey.String()) })
-	args["payloads"] = ofNext(changes, func(e *almanac.Event) pgtype.Text { return text(string(e.Payload)) })
-	args["user_versions"] = ofNext(changes, func(e *almanac.Event) pgtype.Int4 { return int4(e.UserVersion) })
+	args["failures"] = values(changes, func(c *change) (pgtype.Text, bool) {
+		return text(c.is.FailureReason), c.is.Status != almanac.Completed // a reason to cancel may be empty
+	})
+	args["next_ids"] = ofNext(changes, func(c *change) (pgtype.UUID, bool) { return uuidArg(c.next.ID), true })
+	args["keys"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.OccurrenceKey), true })
+	args["due"] = ofNext(changes, func(c *change) (pgtype.Timestamptz, bool) {
+		return pgtype.Timestamptz{Time: c.next.Due, Valid: true}, true
+	})
+	args["wall"] = ofNext(changes, func(c *change) (pgtype.Timestamp, bool) {
+		return pgtype.Timestamp{Time: c.next.Wall.Labelled(), Valid: true}, true
+	})
+	args["zones"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.Zone), c.next.Zone != c.was.Zone })
+	args["policies"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
+		return text(formatPolicies(c.next.Policies)), c.next.Policies != c.was.Policies
+	})
+	args["idempotency_keys"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.IdempotencyKey.String()), true })
+	args["payloads"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
+		return text(string(c.next.Payload)), !bytes.Equal(c.next.Payload, c.was.Payload)
+	})
+	args["user_versions"] = ofNext(changes, func(c *change) (pgtype.Int4, bool) {
+		return int4(c.next.UserVersion), c.next.UserVersion != c.was.UserVersion
+	})
 	return args
 }
 
@@ -267,22 +282,25 @@ func releasedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 // fenceArgs returns the arguments that identify the events and the versions that they must be at.
 func fenceArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
-		"series":   column(changes, func(c *change) int64 { return c.series }),
-		"ids":      uuids(column(changes, func(c *change) uuid.UUID { return c.was.ID })),
-		"versions": column(changes, func(c *change) int { return claimedAs(c.was).version }),
-		"users":    column(changes, func(c *change) pgtype.Int4 { return c.user }),
-		"retries":  column(changes, func(c *change) int { return c.is.RetryCount - c.was.RetryCount }),
-		"now":      now,
+		"series":   values(changes, func(c *change) (pgtype.Int8, bool) { return pgtype.Int8{Int64: c.series, Valid: true}, true }),
+		"ids":      values(changes, func(c *change) (pgtype.UUID, bool) { return uuidArg(c.was.ID), true }),
+		"versions": values(changes, func(c *change) (pgtype.Int4, bool) { return int4(c.was.Version - 1), true }),
+		"users":    values(changes, func(c *change) (pgtype.Int4, bool) { return c.user, c.user.Valid }),
+		"retries": values(changes, func(c *change) (pgtype.Int4, bool) {
+			n := c.is.RetryCount - c.was.RetryCount
+			return int4(n), n != 0
+		}),
+		"now": now,
 	}
 }
 
 // ofNext returns a column of the successors. The value is NULL for a change without a successor.
-func ofNext[V any](changes []*change, value func(*almanac.Event) V) pgtype.FlatArray[V] {
-	return column(changes, func(c *change) (v V) {
-		if c.next != nil {
-			v = value(c.next)
+func ofNext[V any](changes []*change, value func(*change) (V, bool)) any {
+	return values(changes, func(c *change) (v V, ok bool) {
+		if c.next == nil {
+			return v, false
 		}
-		return v
+		return value(c)
 	})
 }
 

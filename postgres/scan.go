@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,48 @@ type cell struct {
 
 func (c cell) column() string { return c.name }
 func (c cell) target() any    { return c.into }
+
+// rawID returns the destination for an id that is not NULL. As a [uuid.UUID], which is a sql.Scanner, pgx
+// would pass the id as a text.
+func rawID(id *uuid.UUID) *[16]byte { return (*[16]byte)(id) }
+
+// repeated has texts that occur often in a result, such as zones, so that each is allocated once. It
+// is limited, because a column may have other texts in every row. The zero value is ready for use.
+type repeated struct{ seen map[string]string }
+
+// into returns the destination for a text that is not NULL.
+func (r *repeated) into(text *string) *repeatedText { return &repeatedText{r, text} }
+
+// of returns the text with the given bytes.
+func (r *repeated) of(text []byte) string {
+	const most = 1000
+	if known, ok := r.seen[string(text)]; ok {
+		return known
+	}
+	if r.seen == nil || len(r.seen) == most {
+		r.seen = make(map[string]string)
+	}
+	one := string(text)
+	r.seen[one] = one
+	return one
+}
+
+// repeatedText is the destination of a text that occurs often.
+type repeatedText struct {
+	*repeated
+	text *string
+}
+
+var _ pgtype.BytesScanner = repeatedText{}
+
+// ScanBytes is called by pgx.
+func (t repeatedText) ScanBytes(text []byte) error {
+	if text == nil {
+		return errors.New("postgres: a column that cannot be NULL is NULL")
+	}
+	*t.text = t.of(text)
+	return nil
+}
 
 // targets returns the destinations of cells, for Scan.
 func targets(cells []cell) []any {
@@ -53,12 +96,14 @@ func (r originRow) value() (o almanac.Origin) {
 type eventRow struct {
 	event               almanac.Event
 	status, policies    string
-	key, payload        string
+	key                 string
+	payload             []byte
 	wall                time.Time
 	available, executed *time.Time
 	token               *uuid.UUID
 	origin              originRow
 	failure, lastError  *string
+	repeated            repeated
 }
 
 // cells returns the columns of an event in the views of events. If claimed is true, it returns the
@@ -71,11 +116,11 @@ func (r *eventRow) cells(claimed bool) []cell {
 		stored, claimed string
 		into            any
 	}{
-		{"e.id", "s.event_id", &e.ID},
-		{"e.user_id", "", &e.UserID},
-		{"e.event_type", "s.event_type", &e.Type},
+		{"e.id", "s.event_id", rawID(&e.ID)},
+		{"e.user_id", "", rawID(&e.UserID)},
+		{"e.event_type", "s.event_type", r.repeated.into(&e.Type)},
 		{"e.series_name", "s.name", &e.Series},
-		{"e.occurrence_key", "s.occurrence_key", &e.OccurrenceKey},
+		{"e.occurrence_key", "s.occurrence_key", r.repeated.into(&e.OccurrenceKey)},
 		{"e.origin", "s.origin", &r.origin.kind},
 		{"e.origin_event", "s.origin_event", &r.origin.from},
 		{"e.follows_user", "s.follows_user", &r.origin.follows},
@@ -84,8 +129,8 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.status", "", &r.status},
 		{"e.target_timestamp_utc", "s.target_timestamp_utc", &e.Due},
 		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall},
-		{"e.target_timezone", "s.target_timezone", &e.Zone},
-		{"e.policies", "s.policies", &r.policies},
+		{"e.target_timezone", "s.target_timezone", r.repeated.into(&e.Zone)},
+		{"e.policies", "s.policies", r.repeated.into(&r.policies)},
 		{"e.idempotency_key", "s.idempotency_key", &r.key},
 		{"e.delivery_payload::text", "s.delivery_payload::text", &r.payload},
 		{"e.user_version", "s.user_version", &e.UserVersion},
@@ -121,7 +166,7 @@ func (r *eventRow) value() almanac.Event {
 	e.Wall = calendar.WallTimeOf(r.wall)
 	e.Policies = parsePolicies(r.policies)
 	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
-	e.Payload = json.RawMessage(r.payload)
+	e.Payload = r.payload
 	if r.available != nil {
 		e.AvailableAt = r.available.UTC()
 	}
@@ -173,20 +218,22 @@ func (r *claimedRow) value(token uuid.UUID) almanac.Event {
 type userRow struct {
 	user             almanac.User
 	born             time.Time
-	zone, attributes string
+	zone             string
+	attributes       []byte
 	locale, email    *string
 	external, digest *string
 	optOuts          *string
+	repeated         repeated
 }
 
 func (r *userRow) cells() []cell {
 	u := &r.user
 	return []cell{
-		{"u.id", &u.ID},
+		{"u.id", rawID(&u.ID)},
 		{"u.first_name", &u.FirstName},
 		{"u.last_name", &u.LastName},
 		{"u.date_of_birth", &r.born},
-		{"u.timezone", &r.zone},
+		{"u.timezone", r.repeated.into(&r.zone)},
 		{"u.attributes::text", &r.attributes},
 		{"u.locale", &r.locale},
 		{"u.email", &r.email},
@@ -206,7 +253,7 @@ func (r *userRow) value() (almanac.User, error) {
 		return almanac.User{}, err
 	}
 	u.Timezone = calendar.StoredTimezone(r.zone)
-	u.Attributes = json.RawMessage(r.attributes)
+	u.Attributes = r.attributes
 	u.Locale, u.Email, u.ExternalID, u.CreationDigest = orEmpty(r.locale), orEmpty(r.email), orEmpty(r.external), orEmpty(r.digest)
 	u.CreatedAt, u.UpdatedAt = u.CreatedAt.UTC(), u.UpdatedAt.UTC()
 	if r.optOuts != nil {
@@ -235,7 +282,7 @@ type made struct {
 }
 
 func scanMade(row pgx.CollectableRow) (m made, err error) {
-	err = row.Scan(&m.id, &m.json, &m.at)
+	err = row.Scan(rawID(&m.id), &m.json, &m.at)
 	m.at = m.at.UTC()
 	return m, err
 }
@@ -248,7 +295,7 @@ func scanTime(row pgx.CollectableRow) (time.Time, error) {
 
 func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
 	var id uuid.UUID
-	err := row.Scan(&id)
+	err := row.Scan(rawID(&id))
 	return id, err
 }
 
@@ -309,6 +356,25 @@ func column[T, V any](rows []T, value func(T) V) pgtype.FlatArray[V] {
 		values[i] = value(row)
 	}
 	return values
+}
+
+// values returns one value of each row as an array, for unnest, where the value can be NULL: then ok is
+// false. If all values are NULL, the array is NULL too. V must be a type of pgtype: pgx encodes
+// pointers to these without allocating.
+func values[T, V any](rows []T, value func(T) (v V, ok bool)) any {
+	stored := make([]V, len(rows))
+	array := make(pgtype.FlatArray[*V], len(rows))
+	var some bool
+	for i, row := range rows {
+		var ok bool
+		if stored[i], ok = value(row); ok {
+			array[i], some = &stored[i], true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return array
 }
 
 // dateArg returns a date in the form that pgx takes.

@@ -1,6 +1,6 @@
 -- Release events, to be claimed again. Parallel arrays, one element per event:
 --   @series bigint[] · @ids uuid[] · @versions integer[] · @users integer[]: as in settle_ended
---   @available timestamptz[] · @errors text[] · @retries integer[] · @crashes integer[] · @now timestamptz
+--   @available timestamptz[] · @errors text[] · @retries integer[] (NULL for none) · @crashes integer[] · @now timestamptz
 -- Locks the series FOR NO KEY UPDATE. A series that another transaction has locked is left alone: this statement waits for no
 -- series.
 -- Returns the ids of the events that were released.
@@ -12,7 +12,7 @@ WITH locked AS MATERIALIZED (
 ), released AS (
     UPDATE :"schema".series s
     SET last_error = coalesce(n.last_error, s.last_error),
-        retry_count = s.retry_count + n.retries,
+        retry_count = s.retry_count + coalesce(n.retries, 0),
         claim_count = s.claim_count + 1,
         crash_count = s.crash_count + n.crashes,
         version = s.version + 2,
