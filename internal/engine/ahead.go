@@ -48,8 +48,7 @@ type Verdict struct {
 type held[T any, K comparable] struct {
 	item  T
 	due   time.Time // when the item should be due; zero when it was due at the claim
-	ctx   context.Context
-	share *share[K]
+	share *share[K] // also the item's context
 }
 
 // accept gives a claimed item a slot and a share of its lease, which was asked for at
@@ -65,7 +64,7 @@ func (r *run[T, R, K]) accept(work context.Context, asked time.Time, item T) (he
 		}
 	}
 	var ok bool
-	if h.ctx, h.share, ok = r.ledger.take(work, r.Leases.Key(item), asked, limit); !ok {
+	if h.share, ok = r.ledger.take(work, r.Leases.Key(item), asked, limit); !ok {
 		return h, false
 	}
 	r.slots.take()
@@ -219,7 +218,7 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 	due := slices.Clone(h.waiting[:n])
 	h.waiting = slices.Delete(h.waiting, 0, n)
 	due = slices.DeleteFunc(due, func(one held[T, K]) bool {
-		lost := one.ctx.Err() != nil
+		lost := one.share.Err() != nil
 		if lost {
 			h.forget(one)
 		}
@@ -251,7 +250,7 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 			h.postpone(due[i:i+1], v.Wait)
 		default:
 			h.uncount()
-			go h.r.do(one.ctx, due[i].item, one.share)
+			h.r.runners.start(due[i])
 		}
 	}
 	h.release(outliving, gone)

@@ -115,7 +115,7 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 		case !ok:
 			late++
 		case h.due.IsZero():
-			go c.r.do(h.ctx, h.item, h.share)
+			c.r.runners.start(h)
 		default:
 			early = append(early, h)
 		}

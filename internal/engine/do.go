@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"context"
 	"runtime/debug"
+	"slices"
+	"sync"
 )
 
 // outcome is a result on its way to the store.
@@ -12,9 +13,70 @@ type outcome[R any, K comparable] struct {
 	slotless bool // whether its slot was freed before the result is stored
 }
 
+// runners do the items that have started. Each item that blocks has a goroutine of its own, and so has
+// each processor that works. Goroutines that do one item after the other keep their stacks.
+type runners[T, R any, K comparable] struct {
+	r *run[T, R, K]
+
+	mu      sync.Mutex
+	waiting []held[T, K] // items to do, in order, from taken on
+	taken   int
+	ready   int // goroutines that have done no item yet and wait for their turn; one while items wait
+}
+
+// start has an item done soon. It does not block.
+func (p *runners[T, R, K]) start(h held[T, K]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if 2*p.taken > len(p.waiting) {
+		p.waiting, p.taken = slices.Delete(p.waiting, 0, p.taken), 0
+	}
+	p.waiting = append(p.waiting, h)
+	p.keepReady()
+}
+
+// keepReady starts a goroutine if items wait and none is ready.
+func (p *runners[T, R, K]) keepReady() {
+	if p.taken < len(p.waiting) && p.ready == 0 {
+		p.ready++
+		go p.run()
+	}
+}
+
+// run does items until none waits. Before each item, it makes sure that a goroutine is ready for the
+// next one. So an item that blocks delays no other, and an item that ends its goroutine does no harm.
+func (p *runners[T, R, K]) run() {
+	for fresh := true; ; fresh = false {
+		h, ok := p.next(fresh)
+		if !ok {
+			return
+		}
+		p.r.do(h.item, h.share)
+	}
+}
+
+// next takes the first item that waits, for a goroutine that is fresh if it counts as ready. It
+// returns false if no item waits: the goroutine has to end.
+func (p *runners[T, R, K]) next(fresh bool) (h held[T, K], ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fresh {
+		p.ready--
+	}
+	if p.taken == len(p.waiting) {
+		return h, false
+	}
+	h, p.waiting[p.taken] = p.waiting[p.taken], h
+	if p.taken++; p.taken == len(p.waiting) {
+		p.waiting, p.taken = p.waiting[:0], 0
+	}
+	p.keepReady()
+	return h, true
+}
+
 // do runs Do for item and passes the result on. Run waits for it through r.busy, up to the
 // limits in Run's comment.
-func (r *run[T, R, K]) do(ctx context.Context, item T, share *share[K]) {
+func (r *run[T, R, K]) do(item T, share *share[K]) {
 	var result R
 	returned := false
 
@@ -28,6 +90,6 @@ func (r *run[T, R, K]) do(ctx context.Context, item T, share *share[K]) {
 		r.busy.leave()
 	}()
 
-	result = r.Do(ctx, item)
+	result = r.Do(share, item)
 	returned = true
 }

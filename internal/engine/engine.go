@@ -35,8 +35,8 @@ var (
 	ErrUnavailable = errors.New("engine: the store does not answer")
 )
 
-// Engine claims items of type T when they are due, does each in a goroutine of its own, and
-// settles results of type R in batches. K identifies a lease. All fields but Ahead, Tasks
+// Engine claims items of type T when they are due, does them side by side, and settles
+// results of type R in batches. K identifies a lease. All fields but Ahead, Tasks
 // and Log are required. None may change while Run runs. An Engine must not be copied once
 // used.
 type Engine[T, R any, K comparable] struct {
@@ -266,8 +266,9 @@ type run[T, R any, K comparable] struct {
 	ledger  *ledger[K]
 	busy    *group             // the running and held items, and the claimer that adds them
 	results chan outcome[R, K] // has space for every slot, so that an item never blocks
-	last    chan struct{}      // closed when no more results come
-	stopped <-chan struct{}    // closed when Run was asked to stop
+	runners *runners[T, R, K]
+	last    chan struct{}   // closed when no more results come
+	stopped <-chan struct{} // closed when Run was asked to stop
 
 	postponer *postponer[T, R, K]
 	trackers
@@ -297,6 +298,7 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 
 		trackers: trackers{settling: make([]tracker, settlers+1), tasks: make([]tracker, len(e.Tasks))},
 	}
+	r.runners = &runners[T, R, K]{r: r}
 	r.postponer = &postponer[T, R, K]{settler: settler[T, R, K]{r: r, tracker: &r.settling[settlers]}}
 	return r
 }

@@ -14,9 +14,9 @@ type ledger[K comparable] struct {
 
 	mu      sync.Mutex
 	byKey   map[K]*lease[K]
-	running map[*share[K]]struct{} // the shares of items that have not returned
-	losses  int                    // items that lost their lease, until none has for a whole TTL
-	loss    time.Time              // when the last of them did
+	running shares[K] // of items that have not returned
+	losses  int       // items that lost their lease, until none has for a whole TTL
+	loss    time.Time // when the last of them did
 }
 
 // lease is the bounded right to work on the items that share it.
@@ -24,68 +24,94 @@ type lease[K comparable] struct {
 	key    K
 	end    time.Time // when the lease ends unless renewed
 	lost   time.Time // when it was lost or abandoned for good; zero while it is held
-	shares map[*share[K]]struct{}
+	shares shares[K]
 }
 
-// share is the share of one item in a lease, from its claim to its settlement.
+// share is the share of one item in a lease, from its claim to its settlement. It is also the context
+// of the item.
 type share[K comparable] struct {
+	itemContext
 	lease  *lease[K]
-	limit  time.Time               // when the item's context ends by itself
-	cancel context.CancelCauseFunc // ends the item's context before limit
+	places [2]int // one more than the index in the shares of the ledger and of the lease; zero outside
+}
+
+// shares is a set of shares, in no order. It is cheaper than a map, because each share has its place.
+type shares[K comparable] struct {
+	all   []*share[K]
+	place int // which of the places of a share is that in this set
+}
+
+// The places of a share.
+const (
+	inLedger = iota
+	inLease
+)
+
+func (s *shares[K]) add(h *share[K]) {
+	s.all = append(s.all, h)
+	h.places[s.place] = len(s.all)
+}
+
+func (s *shares[K]) has(h *share[K]) bool { return h.places[s.place] > 0 }
+
+func (s *shares[K]) remove(h *share[K]) {
+	if !s.has(h) {
+		return
+	}
+	last := len(s.all) - 1
+	moved := s.all[last]
+	s.all[h.places[s.place]-1], moved.places[s.place] = moved, h.places[s.place]
+	s.all[last], s.all = nil, s.all[:last]
+	h.places[s.place] = 0
 }
 
 func newLedger[K comparable](ttl, grace time.Duration) *ledger[K] {
-	return &ledger[K]{ttl: ttl, grace: grace, byKey: make(map[K]*lease[K]), running: make(map[*share[K]]struct{})}
+	return &ledger[K]{ttl: ttl, grace: grace, byKey: make(map[K]*lease[K]), running: shares[K]{place: inLedger}}
 }
 
-// take gives an item a share of the lease called key, which was asked for at asked. It
-// returns a context for the item that derives from work and ends after limit. It returns
-// false when the lease has ended.
-func (b *ledger[K]) take(work context.Context, key K, asked time.Time, limit time.Duration) (context.Context, *share[K], bool) {
+// take gives an item a share of the lease called key, which was asked for at asked. The
+// context of the share derives from work and ends after limit. It returns false when the
+// lease has ended.
+func (b *ledger[K]) take(work context.Context, key K, asked time.Time, limit time.Duration) (*share[K], bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
 	now := time.Now()
 	l, known := b.byKey[key]
 	if !known || l.isLost() { // the store has just granted the lease, possibly again
-		l = &lease[K]{key: key, end: asked.Add(b.ttl), shares: make(map[*share[K]]struct{})}
+		l = &lease[K]{key: key, end: asked.Add(b.ttl), shares: shares[K]{place: inLease}}
 	}
 	if !now.Before(l.end) {
 		b.lose(1, now)
-		return nil, nil, false
+		return nil, false
 	}
-	ctx, release := context.WithDeadline(work, now.Add(limit))
-	ctx, cancel := context.WithCancelCause(ctx)
-	h := &share[K]{lease: l, limit: now.Add(limit)}
-	h.cancel = func(cause error) {
-		cancel(cause)
-		release()
-	}
-	l.shares[h], b.running[h] = struct{}{}, struct{}{}
+	h := &share[K]{itemContext: itemContext{work: work, limit: now.Add(limit)}, lease: l}
+	l.shares.add(h)
+	b.running.add(h)
 	b.byKey[key] = l
-	return ctx, h, true
+	return h, true
 }
 
 // done records that the item of h has returned, though its result is not settled.
 func (b *ledger[K]) done(h *share[K]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.running, h)
-	h.cancel(nil)
+	b.running.remove(h)
+	h.end(nil)
 }
 
 // drop removes h, and its lease when no share is left.
 func (b *ledger[K]) drop(h *share[K]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(h.lease.shares, h)
-	if len(h.lease.shares) == 0 && b.byKey[h.lease.key] == h.lease {
+	h.lease.shares.remove(h)
+	if len(h.lease.shares.all) == 0 && b.byKey[h.lease.key] == h.lease {
 		delete(b.byKey, h.lease.key)
 	}
 }
 
-// end returns when the lease of h ends unless renewed.
-func (b *ledger[K]) end(h *share[K]) time.Time {
+// endOf returns when the lease of h ends unless renewed.
+func (b *ledger[K]) endOf(h *share[K]) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return h.lease.end
@@ -161,13 +187,13 @@ func (b *ledger[K]) expire(now time.Time) (stopped int) {
 // has the lease.
 func (b *ledger[K]) markLost(l *lease[K], now time.Time) (stopped int) {
 	n := 0
-	for h := range l.shares {
+	for _, h := range l.shares.all {
 		if !b.isStuck(h, now) {
 			n++
 		}
-		if _, running := b.running[h]; running {
+		if b.running.has(h) {
 			stopped++
-			h.cancel(ErrLeaseLost)
+			h.end(ErrLeaseLost)
 		}
 	}
 	l.lost = now

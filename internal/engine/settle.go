@@ -128,7 +128,7 @@ func (s *settler[T, R, K]) discard(ctx context.Context, batch []outcome[R, K], c
 	pastLimit := s.draining() && !now.Before(s.limit)
 	var kept, lost []outcome[R, K]
 	for _, o := range batch {
-		if pastLimit || !now.Before(s.r.ledger.end(o.share)) {
+		if pastLimit || !now.Before(s.r.ledger.endOf(o.share)) {
 			s.r.ledger.countLost(o.share, now)
 			lost = append(lost, o)
 			continue
@@ -164,7 +164,7 @@ func (s *settler[T, R, K]) free(batch []outcome[R, K]) {
 func (s *settler[T, R, K]) end(batch []outcome[R, K]) time.Time {
 	var end time.Time
 	for _, o := range batch {
-		if t := s.r.ledger.end(o.share); t.After(end) {
+		if t := s.r.ledger.endOf(o.share); t.After(end) {
 			end = t
 		}
 	}

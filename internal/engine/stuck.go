@@ -9,8 +9,7 @@ func (b *ledger[K]) isStuck(h *share[K], now time.Time) bool {
 	if l := h.lease; l.isLost() && l.lost.Before(ended) {
 		ended = l.lost
 	}
-	_, running := b.running[h]
-	return running && !now.Before(ended.Add(b.grace))
+	return b.running.has(h) && !now.Before(ended.Add(b.grace))
 }
 
 // abandonStuck abandons the leases whose items are all stuck, and returns the number of
@@ -20,16 +19,16 @@ func (b *ledger[K]) abandonStuck(now time.Time) (stuck int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.byKey {
-		if !l.isLost() && b.countStuck(l, now) == len(l.shares) {
+		if !l.isLost() && b.countStuck(l, now) == len(l.shares.all) {
 			l.lost = now
-			stuck += len(l.shares)
+			stuck += len(l.shares.all)
 		}
 	}
 	return stuck
 }
 
 func (b *ledger[K]) countStuck(l *lease[K], now time.Time) (stuck int) {
-	for h := range l.shares {
+	for _, h := range l.shares.all {
 		if b.isStuck(h, now) {
 			stuck++
 		}
@@ -64,7 +63,7 @@ func (b *ledger[K]) lose(n int, now time.Time) {
 func (b *ledger[K]) health(now time.Time) (stuck, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for h := range b.running {
+	for _, h := range b.running.all {
 		if b.isStuck(h, now) {
 			stuck++
 		}
