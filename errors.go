@@ -98,6 +98,9 @@ func (e *ValidationError) Is(target error) bool { return target == ErrInvalid }
 
 // fieldsOf returns the fields of a [*calendar.InputError], and nil for any other error.
 func fieldsOf(err error) []FieldError {
+	if err == nil {
+		return nil
+	}
 	var bad *calendar.InputError
 	if !errors.As(err, &bad) {
 		return nil

@@ -22,7 +22,7 @@ const keyInstant = "2006-01-02T15:04:05.000Z"
 //
 // The hash hides the user and the instant from the receiver. It is not a signature.
 func NewIdempotencyKey(userID string, due time.Time, eventType string) IdempotencyKey {
-	return hashKey(userID+"-"+due.UTC().Format(keyInstant)+"-"+eventType, 16)
+	return hashKey(16, userID, due, eventType)
 }
 
 // NewLongIdempotencyKey derives the key that an event takes if its short key already
@@ -31,12 +31,19 @@ func NewIdempotencyKey(userID string, due time.Time, eventType string) Idempoten
 // occurrence key and has 32 digits. If another event of the same occurrence has that long
 // key and was moved since, the new event takes the 32 digits of its own id.
 func NewLongIdempotencyKey(userID string, due time.Time, eventType, occurrenceKey string) IdempotencyKey {
-	return hashKey(userID+"-"+due.UTC().Format(keyInstant)+"-"+eventType+"-"+occurrenceKey, 32)
+	return hashKey(32, userID, due, eventType, occurrenceKey)
 }
 
-func hashKey(text string, digits int) IdempotencyKey {
-	sum := sha256.Sum256([]byte(text))
-	return IdempotencyKey("event-" + hex.EncodeToString(sum[:])[:digits])
+// hashKey returns the key with a number of digits of the hash over the parts, joined by "-".
+func hashKey(digits int, userID string, due time.Time, rest ...string) IdempotencyKey {
+	text := append(make([]byte, 0, 128), userID...) // long enough for most, so that it stays on the stack
+	text = due.UTC().AppendFormat(append(text, '-'), keyInstant)
+	for _, part := range rest {
+		text = append(append(text, '-'), part...)
+	}
+	sum := sha256.Sum256(text)
+	key := hex.AppendEncode(append(make([]byte, 0, 80), "event-"...), sum[:])
+	return IdempotencyKey(key[:len("event-")+digits])
 }
 
 // String returns the key in the form in which it is sent.

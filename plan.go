@@ -153,6 +153,16 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	return e, nil
 }
 
+// guardedSuccessor is successor with a panic of the handler as an error, as by [guarded].
+func guardedSuccessor(h EventHandler, done Event, u User, now time.Time) (next Event, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			next, err = Event{}, panicked("planning the successor of "+done.Type, cause)
+		}
+	}()
+	return successor(h, done, u, now)
+}
+
 // rebirthWindow is how soon a successor must be due for its id to be derived from the
 // event before it. It is longer than the changes that a standby server may lack after a
 // failover. So a successor that is due later cannot have been delivered if its creation

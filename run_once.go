@@ -279,9 +279,9 @@ func (p *onePass) engine(w *worker) *machine {
 		})
 		return wait, due, err
 	}
-	e.Settle = func(ctx context.Context, batch []Settlement) (later []int, err error) {
+	e.Settle = func(ctx context.Context, jobs []*job) (later []int, err error) {
 		err = exclusively(ctx, p.working, func() (err error) {
-			later, err = settle(ctx, batch)
+			later, err = settle(ctx, jobs)
 			return err
 		})
 		return later, err

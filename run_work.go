@@ -26,7 +26,7 @@ const (
 )
 
 // machine is the engine that runs events.
-type machine = engine.Engine[*job, Settlement, uuid.UUID]
+type machine = engine.Engine[*job, *job, uuid.UUID]
 
 // route is what a worker needs for the events of one type. It is made once and used for
 // each event.
@@ -37,8 +37,8 @@ type route struct {
 	deliver   Deliverer // the middleware around the handler or its channel
 }
 
-func (s *scheduler) routes() (map[string]route, error) {
-	routes := make(map[string]route)
+func (s *scheduler) routes() (map[string]*route, error) {
+	routes := make(map[string]*route)
 	for _, eventType := range s.registry.EventTypes() {
 		h, err := s.registry.Handler(eventType)
 		if err != nil {
@@ -49,7 +49,7 @@ func (s *scheduler) routes() (map[string]route, error) {
 		if age := x.CatchUpPolicy.SkipOlder; age > 0 {
 			checks = append(checks, neverTried(NotOlderThan(age)))
 		}
-		routes[eventType] = route{h, x, append(checks, s.checks...), s.deliverer(h)}
+		routes[eventType] = &route{h, x, append(checks, s.checks...), s.deliverer(h)}
 	}
 	return routes, nil
 }
@@ -67,18 +67,19 @@ func neverTried(check Check) Check {
 
 // job is one claimed event.
 type job struct {
-	event Event
-	user  User
-	route route
-	clock clock
-	early bool // whether the event was claimed before its instant
+	event   Event
+	user    User
+	route   *route
+	clock   clock
+	early   bool    // whether the event was claimed before its instant
+	outcome Outcome // once it is done
 }
 
 // worker gives the engine its functions for one lane: claim, do, settle.
 type worker struct {
 	*scheduler
 	*lane
-	routes   map[string]route
+	routes   map[string]*route
 	owner    string
 	database databaseClock
 	lead     lead
@@ -144,7 +145,7 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 	}
 	jobs := make([]*job, len(claimed.Events))
 	for i, e := range claimed.Events {
-		jobs[i] = &job{e, claimed.Users[e.UserID], w.routes[e.Type], observed, e.Due.After(claimed.At)}
+		jobs[i] = &job{event: e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.Due.After(claimed.At)}
 		if !jobs[i].early {
 			w.notify(ctx, Notice{Kind: EventClaimed, Event: e})
 		}
@@ -201,23 +202,32 @@ func (w *worker) disown(ctx context.Context, token uuid.UUID) error {
 	return err
 }
 
-// do checks and delivers one event, and returns its settlement. Its context ends when the
-// attempt has taken too long.
-func (w *worker) do(ctx context.Context, j *job) Settlement {
+// do does one event, and returns it with its outcome. Its context ends when the attempt has
+// taken too long.
+func (w *worker) do(ctx context.Context, j *job) *job {
+	j.outcome = w.attempt(ctx, j)
+	return j
+}
+
+// attempt checks and delivers one event.
+func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {
-		return w.settlement(j, CalledOff(ReasonOptedOut))
+		return CalledOff(ReasonOptedOut)
 	}
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
-		return w.settlement(j, GaveUp(err.Error()))
+		return GaveUp(err.Error())
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, j.event, attempt)
 	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.user, attempt, j.clock.now()})
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
-		// Not a failure of the event: the process stops, or the lease is lost.
-		return w.settlement(j, Released(AfterShutdown, cause.Error(), 0))
+	if err == nil {
+		return j.judge(nil)
 	}
-	return w.settlement(j, j.judge(err))
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		// Not a failure of the event: the process stops, or the lease is lost.
+		return Released(AfterShutdown, cause.Error(), 0)
+	}
+	return j.judge(err)
 }
 
 // deliverer returns the Deliverer that makes the attempts at a handler's events.
@@ -251,16 +261,16 @@ func (s *scheduler) miswired(ctx context.Context, err *NoDelivererError) error {
 	return err
 }
 
-// exited returns the settlement of an event whose delivery panicked or ended its
-// goroutine.
-func (w *worker) exited(j *job, cause any, stack []byte) Settlement {
+// exited returns an event whose delivery panicked or ended its goroutine, with its outcome.
+func (w *worker) exited(j *job, cause any, stack []byte) *job {
 	err := errors.New("delivery ended its goroutine")
 	if cause != nil {
 		err = fmt.Errorf("delivery panicked: %v", cause)
 	}
 	w.log.LogAttrs(context.Background(), slog.LevelError, "delivery did not return",
 		append(eventAttrs(j.event), slog.Any("error", err), slog.String("stack", string(stack)))...)
-	return w.settlement(j, j.judge(err))
+	j.outcome = j.judge(err)
+	return j
 }
 
 // judge returns the outcome of an attempt that returned err.
@@ -290,22 +300,25 @@ func (j *job) judge(err error) Outcome {
 	return Released(AfterFailure, err.Error(), delay)
 }
 
-func (w *worker) settlement(j *job, o Outcome) Settlement {
-	next := func(u User, now time.Time) (Event, error) {
-		e, err := guarded("planning the successor of "+j.event.Type, func() (Event, error) {
-			return successor(j.route.handler, j.event, u, now)
-		})
+func (w *worker) settlement(j *job) Settlement {
+	s := Settlement{Event: j.event, User: j.user, Outcome: j.outcome, Follow: w.followWith(j.route.handler, j.event, j.outcome)}
+	if j.outcome.Status == Pending {
+		return s
+	}
+	s.Next = func(u User, now time.Time) (Event, error) {
+		e, err := guardedSuccessor(j.route.handler, j.event, u, now)
 		return w.stampHere(e, now), err
 	}
-	if o.Status == Pending {
-		next = nil
-	}
-	return Settlement{Event: j.event, User: j.user, Outcome: o, Next: next, Follow: w.followWith(j.route.handler, j.event, o)}
+	return s
 }
 
 // settle stores a batch of outcomes and notifies observers. It returns the indexes of
 // settlements whose events are locked.
-func (w *worker) settle(ctx context.Context, batch []Settlement) (later []int, err error) {
+func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err error) {
+	batch := make([]Settlement, len(jobs))
+	for i, j := range jobs {
+		batch[i] = w.settlement(j)
+	}
 	settled, err := w.repository.Settle(ctx, batch)
 	if err != nil {
 		w.mark.reset() // some of it may be available again

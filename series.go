@@ -109,10 +109,14 @@ func guarded[T any](what string, f func() (T, error)) (result T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			var none T
-			result, err = none, fmt.Errorf("almanac: %s panicked: %v", what, cause)
+			result, err = none, panicked(what, cause)
 		}
 	}()
 	return f()
+}
+
+func panicked(what string, cause any) error {
+	return fmt.Errorf("almanac: %s panicked: %v", what, cause)
 }
 
 // allSeries returns the series of every registered handler for u.

@@ -3,6 +3,7 @@ package calendar
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/almanac-go/almanac/internal/civil"
@@ -54,7 +55,7 @@ func (y Yearly) After(w WallTime, p Policies) (Slot, error) {
 			slot.Named = named
 		}
 		if w.Before(slot.Wall) && !slot.Wall.Date.Before(y.From) {
-			slot.Key = fmt.Sprintf("%04d", year)
+			slot.Key = strconv.Itoa(10_000 + year)[1:] // four digits
 			return slot, nil
 		}
 	}

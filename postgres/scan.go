@@ -33,7 +33,7 @@ func rawID(id *uuid.UUID) *[16]byte { return (*[16]byte)(id) }
 type repeated struct{ seen map[string]string }
 
 // into returns the destination for a text that is not NULL.
-func (r *repeated) into(text *string) *repeatedText { return &repeatedText{r, text} }
+func (r *repeated) into(text *string) repeatedText { return repeatedText{r, text} }
 
 // of returns the text with the given bytes.
 func (r *repeated) of(text []byte) string {
@@ -103,14 +103,13 @@ type eventRow struct {
 	token               *uuid.UUID
 	origin              originRow
 	failure, lastError  *string
-	repeated            repeated
 }
 
 // cells returns the columns of an event in the views of events. If claimed is true, it returns the
 // columns of an event in the table series, without the columns that the claim decides. JSON is read
 // as text, because not every pooler and protocol version supports its binary form.
 func (r *eventRow) cells(claimed bool) []cell {
-	e := &r.event
+	e, texts := &r.event, new(repeated)
 	cells := make([]cell, 0, 29)
 	for _, c := range [...]struct {
 		stored, claimed string
@@ -118,9 +117,9 @@ func (r *eventRow) cells(claimed bool) []cell {
 	}{
 		{"e.id", "s.event_id", rawID(&e.ID)},
 		{"e.user_id", "", rawID(&e.UserID)},
-		{"e.event_type", "s.event_type", r.repeated.into(&e.Type)},
+		{"e.event_type", "s.event_type", texts.into(&e.Type)},
 		{"e.series_name", "s.name", &e.Series},
-		{"e.occurrence_key", "s.occurrence_key", r.repeated.into(&e.OccurrenceKey)},
+		{"e.occurrence_key", "s.occurrence_key", texts.into(&e.OccurrenceKey)},
 		{"e.origin", "s.origin", &r.origin.kind},
 		{"e.origin_event", "s.origin_event", &r.origin.from},
 		{"e.follows_user", "s.follows_user", &r.origin.follows},
@@ -129,8 +128,8 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.status", "", &r.status},
 		{"e.target_timestamp_utc", "s.target_timestamp_utc", &e.Due},
 		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall},
-		{"e.target_timezone", "s.target_timezone", r.repeated.into(&e.Zone)},
-		{"e.policies", "s.policies", r.repeated.into(&r.policies)},
+		{"e.target_timezone", "s.target_timezone", texts.into(&e.Zone)},
+		{"e.policies", "s.policies", texts.into(&r.policies)},
 		{"e.idempotency_key", "s.idempotency_key", &r.key},
 		{"e.delivery_payload::text", "s.delivery_payload::text", &r.payload},
 		{"e.user_version", "s.user_version", &e.UserVersion},
@@ -223,17 +222,16 @@ type userRow struct {
 	locale, email    *string
 	external, digest *string
 	optOuts          *string
-	repeated         repeated
 }
 
 func (r *userRow) cells() []cell {
-	u := &r.user
+	u, texts := &r.user, new(repeated)
 	return []cell{
 		{"u.id", rawID(&u.ID)},
 		{"u.first_name", &u.FirstName},
 		{"u.last_name", &u.LastName},
 		{"u.date_of_birth", &r.born},
-		{"u.timezone", r.repeated.into(&r.zone)},
+		{"u.timezone", texts.into(&r.zone)},
 		{"u.attributes::text", &r.attributes},
 		{"u.locale", &r.locale},
 		{"u.email", &r.email},

@@ -23,6 +23,7 @@ func clockReaders() map[string]string {
 		"almanactest/memory.go":           "is its own database, and has the clock of one",
 		"internal/engine/ahead.go":        "what was claimed ahead is kept until it is due",
 		"internal/engine/claim.go":        "a lease counts from before the call that asks for it",
+		"internal/engine/context.go":      "an attempt ends at its limit",
 		"internal/engine/health.go":       "for how long something has failed",
 		"internal/engine/lease.go":        "a lease that is over is not worked on",
 		"internal/engine/postpone.go":     "results that wait are tried again after a while",

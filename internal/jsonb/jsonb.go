@@ -22,14 +22,14 @@ func Problem(text []byte) string {
 	if !utf8.Valid(text) || HalfCharacter(text) {
 		return "characters that cannot be stored"
 	}
-	var within nesting
+	within := make(nesting, 0, 4) // enough for most, so that it stays on the stack
 	for len(text) > 0 {
 		token := text[:tokenLength(text)]
 		text = text[len(token):]
 		switch c := token[0]; {
 		case c == '"':
 			word := unquoted(token)
-			if strings.ContainsRune(word, 0) {
+			if bytes.IndexByte(word, 0) >= 0 {
 				return "characters that cannot be stored"
 			}
 			if within.repeats(word) {
@@ -70,13 +70,13 @@ func tokenLength(text []byte) int {
 }
 
 // unquoted returns the value of a JSON string.
-func unquoted(token []byte) string {
+func unquoted(token []byte) []byte {
 	if bytes.IndexByte(token, '\\') < 0 {
-		return string(token[1 : len(token)-1])
+		return token[1 : len(token)-1]
 	}
 	var meant string
 	_ = json.Unmarshal(token, &meant) // a part of a valid text
-	return meant
+	return []byte(meant)
 }
 
 // nesting is the objects and lists around a token, the innermost last.
@@ -85,8 +85,9 @@ type nesting []level
 // level is an object or a list, and its state.
 type level struct {
 	object bool
-	named  bool // of an object: the next token is a value
-	names  map[string]bool
+	named  bool            // of an object: the next token is a value
+	first  []byte          // of an object: its first name; most objects are small
+	names  map[string]bool // of an object with more names: all of them
 }
 
 // pass processes a token of one character.
@@ -103,16 +104,20 @@ func (n *nesting) pass(c byte) {
 
 // repeats processes a string. It reports whether the string is a member name that its
 // object has already.
-func (n nesting) repeats(word string) bool {
+func (n nesting) repeats(word []byte) bool {
 	if len(n) == 0 || !n[len(n)-1].object || n[len(n)-1].named {
 		return false
 	}
 	l := &n[len(n)-1]
-	repeated := l.names[word]
-	if l.names == nil {
-		l.names = make(map[string]bool)
+	if l.first == nil {
+		l.first = word
+		return false
 	}
-	l.names[word] = true
+	if l.names == nil {
+		l.names = map[string]bool{string(l.first): true}
+	}
+	repeated := l.names[string(word)]
+	l.names[string(word)] = true
 	return repeated
 }
 
