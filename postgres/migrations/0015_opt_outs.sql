@@ -1,7 +1,7 @@
 -- Users can refuse events, and a requeued event can be delivered whatever its user refuses.
 --
--- The migration locks users, series, history and audit (ACCESS EXCLUSIVE) until it commits. It reads users once, to check the new
--- column. Claims, outcomes and edits wait for that time.
+-- The migration locks all tables of events, users and audit (ACCESS EXCLUSIVE) until it commits. It reads users once, to check the
+-- new column. Everything waits for that time.
 --
 -- Upgrade in this order:
 --   1. Migrate. Programs of the release before may go on. They neither read nor write the new columns, so their edits leave
@@ -12,6 +12,11 @@
 --      release before plans and delivers what users refuse. What it has planned for such a user, a program of this release ends as
 --      CANCELLED when it comes due.
 --   4. Let users opt out.
+
+-- First, and with the views and tables below it in the order of a query. A migration that locked series before the views would
+-- deadlock with each query of events, and give up each time.
+LOCK TABLE :"schema".events IN ACCESS EXCLUSIVE MODE;
+
 ALTER TABLE :"schema".users
     ADD COLUMN opt_outs jsonb,
     ADD CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array');
