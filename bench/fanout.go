@@ -146,18 +146,20 @@ func (b *bench) fanOut(ctx context.Context, db database, f fan) (readings []read
 	), nil
 }
 
-// saturate stores a backlog and takes the rate between two moments: when each process has
-// stored some of it, and a window later, or the end.
+// saturate stores a backlog and takes the rate between two moments: when some of it is stored,
+// and a window later, or the end. If all of it is stored between two reports, the first moment is
+// when the backlog was there.
 func (b *bench) saturate(ctx context.Context, db database, t *team) (rate, share, spent float64, err error) {
 	before, base, _ := t.stored()
 	if err := storeUsers(ctx, db, load{count: b.Events}); err != nil {
 		return 0, 0, 0, err
 	}
-	if err := t.until(ctx, base+max(1, b.Events/50), 3*b.Limit); err != nil {
-		return 0, 0, 0, err
-	}
+	there := time.Now()
 	from, err := db.gauge.read(ctx)
 	if err != nil {
+		return 0, 0, 0, err
+	}
+	if err := t.until(ctx, base+max(1, b.Events/50), 3*b.Limit); err != nil {
 		return 0, 0, 0, err
 	}
 	_, warm, began := t.stored()
@@ -172,12 +174,12 @@ func (b *bench) saturate(ctx context.Context, db database, t *team) (rate, share
 		return 0, 0, 0, err
 	}
 	if total == warm {
-		return 0, 0, 0, errNothing
+		warm, began = base, there
 	}
 	share = 100
 	for i := range after {
 		share = min(share, 100*(after[i]-before[i])/float64(total-base))
 	}
-	events := float64(total - warm)
-	return events / ended.Sub(began).Seconds(), share, float64(to.since(from).server.Microseconds()) / events, nil
+	spent = float64(to.since(from).server.Microseconds()) / float64(total-base)
+	return float64(total-warm) / ended.Sub(began).Seconds(), share, spent, nil
 }
