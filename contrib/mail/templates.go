@@ -57,7 +57,7 @@ type page struct {
 }
 
 // ParseTemplates compiles the templates in files. There is a directory for each locale,
-// named by a tag of BCP 47. Each has
+// named by a tag of BCP 47. These are its files:
 //
 //	BIRTHDAY.txt    the subject and the text of the event type BIRTHDAY
 //	BIRTHDAY.html   the same as HTML; optional

@@ -2,9 +2,10 @@
 --   @series bigint[] · @ids uuid[] · @versions integer[] (while PENDING): an event that has changed since its claim is left
 --   unchanged; the caller has checked the lease
 --   @users integer[]: the version that the user must still be at, NULL if any version is accepted
---   @tokens uuid[] · @statuses text[] (NULL for COMPLETED) · @executed timestamptz[] · @failures text[] · @retries integer[] (NULL
---   for none)
---   of the successor, NULL if there is none or if the value stays: @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[]
+--   @tokens uuid[] · @statuses text[], NULL for COMPLETED · @executed timestamptz[] · @failures text[]
+--   @retries integer[], NULL for none
+--   of the successor, NULL if there is none or if the value stays:
+--   @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[]
 --   @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in
 --   write.go these are the columns in which the events of a series differ
 --   @now timestamptz
@@ -59,7 +60,8 @@ WITH n AS MATERIALIZED (
     INSERT INTO :"schema".history (
         id, status, lease_token, executed_at, failure_reason, retry_count, claim_count, version, updated_at, series_name, :kept)
     SELECT
-        id, coalesce(status, 'COMPLETED'), token, executed_at, failure_reason, retry_count + coalesce(retries, 0), claim_count + 1, version + 2, @now::timestamptz, name, :kept
+        id, coalesce(status, 'COMPLETED'), token, executed_at, failure_reason, retry_count + coalesce(retries, 0), claim_count + 1,
+        version + 2, @now::timestamptz, name, :kept
     FROM ended
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
