@@ -1,12 +1,14 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -57,4 +59,39 @@ func TestRecoveryReleasesAnyNumberOfEventsInBoundedSteps(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM almanac.queue), (SELECT count(*) FROM almanac.leases)").Scan(&pending, &leases))
 	require.Equal(t, large+many, pending)
 	require.Zero(t, leases)
+}
+
+// An event that waits for another attempt was missed at its target, not since it can be claimed again. A program of the previous
+// release stores such an event without its target.
+func TestMissedEventsAreCountedByTheirTargets(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	now, err := store.Now(t.Context())
+	require.NoError(t, err)
+	missed := func(ago time.Duration, options ...almanactest.EventOption) almanac.Event {
+		u := almanactest.User()
+		return almanactest.Store(t, store, u, almanactest.Event(now, append(options, almanactest.For(u), almanactest.ReadyFor(ago))...))[0]
+	}
+	newest := missed(3 * time.Hour)
+	delayed := missed(5*time.Hour, almanactest.Tried(1))
+	oldest := missed(7*time.Hour, almanactest.Tried(1))
+	for _, e := range []almanac.Event{delayed, oldest} {
+		_, err = pool.Exec(t.Context(), "DELETE FROM almanac.queue WHERE event_id = $1", e.ID)
+		require.NoError(t, err)
+	}
+	const again = "INSERT INTO almanac.queue (available_at, event_id, series_id, event_type%s) SELECT $2, event_id, id, event_type%s FROM almanac.series WHERE event_id = $1"
+	_, err = pool.Exec(t.Context(), fmt.Sprintf(again, ", delayed_from", ", target_timestamp_utc"), delayed.ID, now.Add(-2*time.Hour))
+	require.NoError(t, err)
+
+	m, err := store.Missed(t.Context(), []string{almanac.TypeBirthday}, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, almanac.Missed{Count: 2, Oldest: delayed.Due, Newest: newest.Due}, m)
+
+	_, err = pool.Exec(t.Context(), fmt.Sprintf(again, "", ""), oldest.ID, now.Add(-2*time.Hour))
+	require.NoError(t, err)
+	m, err = store.Missed(t.Context(), []string{almanac.TypeBirthday}, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, almanac.Missed{Count: 3, Oldest: oldest.Due, Newest: newest.Due}, m)
 }
