@@ -153,16 +153,6 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	return e, nil
 }
 
-// guardedSuccessor is successor with a panic of the handler as an error, as by [guarded].
-func guardedSuccessor(h EventHandler, done Event, u User, now time.Time) (next Event, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			next, err = Event{}, panicked("planning the successor of "+done.Type, cause)
-		}
-	}()
-	return successor(h, done, u, now)
-}
-
 // rebirthWindow is how soon a successor must be due for its id to be derived from the
 // event before it. It is longer than the changes that a standby server may lack after a
 // failover. So a successor that is due later cannot have been delivered if its creation
@@ -257,7 +247,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 // detached adds a pending follow-up or one-off event, updated for its user, to an edit.
 func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
 	changed := true
-	next, err := guarded("replanning "+e.Type, func() (next Event, err error) {
+	next, err := guarded("replanning", e.Type, func() (next Event, err error) {
 		if e.Origin.Kind == OriginScheduled {
 			next, changed, err = p.oneOff(h, e)
 			return next, err

@@ -220,12 +220,11 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, j.event, attempt)
 	err := j.route.deliver.Deliver(ctx, Delivery{j.event, j.user, attempt, j.clock.now()})
-	if err == nil {
-		return j.judge(nil)
-	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
-		// Not a failure of the event: the process stops, or the lease is lost.
-		return Released(AfterShutdown, cause.Error(), 0)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+			// Not a failure of the event: the process stops, or the lease is lost.
+			return Released(AfterShutdown, cause.Error(), 0)
+		}
 	}
 	return j.judge(err)
 }
@@ -306,7 +305,9 @@ func (w *worker) settlement(j *job) Settlement {
 		return s
 	}
 	s.Next = func(u User, now time.Time) (Event, error) {
-		e, err := guardedSuccessor(j.route.handler, j.event, u, now)
+		e, err := guarded("planning the successor of", j.event.Type, func() (Event, error) {
+			return successor(j.route.handler, j.event, u, now)
+		})
 		return w.stampHere(e, now), err
 	}
 	return s

@@ -268,7 +268,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			edit.Removed = append(edit.Removed, e)
 			continue
 		}
-		next, err := guarded("replanning "+e.Type, func() (Event, error) { return p.event(all[i], e) })
+		next, err := guarded("replanning", e.Type, func() (Event, error) { return p.event(all[i], e) })
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 			edit.Removed = append(edit.Removed, e)

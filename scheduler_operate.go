@@ -152,7 +152,7 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 		if err != nil {
 			return Edit{}, err
 		}
-		next, err := guardedSuccessor(h, done, r.User, r.Now)
+		next, err := guarded("planning the successor of", e.Type, func() (Event, error) { return successor(h, done, r.User, r.Now) })
 		if errors.Is(err, calendar.ErrNoOccurrence) {
 			return Edit{Changed: []Event{done}}, nil
 		}

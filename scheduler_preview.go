@@ -37,7 +37,7 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 	var ahead []Occurrence
 	var errs []error
 	for _, one := range list {
-		found, err := guarded("previewing "+eventType, func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
+		found, err := guarded("previewing", eventType, func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
 		ahead, errs = append(ahead, found...), append(errs, err)
 	}
 	slices.SortStableFunc(ahead, func(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })

@@ -129,7 +129,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 		if unwanted(h, r.User, "") {
 			return Edit{}, optedOut(r.User, eventType)
 		}
-		e, err := guarded("planning "+eventType, func() (Event, error) { return o.plan(h, r.User) })
+		e, err := guarded("planning", eventType, func() (Event, error) { return o.plan(h, r.User) })
 		if err != nil {
 			return Edit{}, err
 		}

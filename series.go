@@ -66,7 +66,7 @@ func seriesFor(h EventHandler, u User) (list []oneSeries, err error) {
 	if !ok {
 		return []oneSeries{{EventHandler: h}}, nil
 	}
-	names, err := guarded("naming the series of "+h.EventType(), func() ([]string, error) { return multi.Series(u) })
+	names, err := guarded("naming the series of", h.EventType(), func() ([]string, error) { return multi.Series(u) })
 	if err != nil {
 		return nil, err
 	}
@@ -103,20 +103,17 @@ func (o Occurrence) in(u User) Occurrence {
 	return o
 }
 
-// guarded calls a handler's planning code and turns a panic into an error. A panic would
-// abort a transaction that also stores outcomes of other events.
-func guarded[T any](what string, f func() (T, error)) (result T, err error) {
+// guarded calls a handler's planning code for an event type and turns a panic into an
+// error, which says what panicked. A panic would abort a transaction that also stores
+// outcomes of other events.
+func guarded[T any](what, eventType string, f func() (T, error)) (result T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			var none T
-			result, err = none, panicked(what, cause)
+			result, err = none, fmt.Errorf("almanac: %s %s panicked: %v", what, eventType, cause)
 		}
 	}()
 	return f()
-}
-
-func panicked(what string, cause any) error {
-	return fmt.Errorf("almanac: %s panicked: %v", what, cause)
 }
 
 // allSeries returns the series of every registered handler for u.
@@ -145,7 +142,7 @@ func firsts(list []oneSeries, open map[Series]string, r Roster) ([]Event, error)
 		if _, ahead := open[one.id()]; ahead {
 			continue
 		}
-		e, err := guarded("planning "+one.EventType(), func() (Event, error) {
+		e, err := guarded("planning", one.EventType(), func() (Event, error) {
 			return plan(one, r.User, r.Now, r.Used[one.id()])
 		})
 		switch {
