@@ -68,11 +68,12 @@
 // [Planner] creates, edits and deletes users, with [UserWithEvents], [UpdateUserResult],
 // [DeleteOptions] and [DeleteResult]. [BulkPlanner] does it for many, with [CreateUsersOptions],
 // [CreateUsersResult], [BackfillOptions], [BackfillResult] and [Refusal]. [OptOuter] stores
-// what a user refuses ([OptOut]).
+// what a user refuses ([OptOut]). Late events wait in the [calendar.QuietHours] of a user.
 //
 // Events: an [Event] has a [Status], a [Series], an [Origin] with an [OriginKind], and an
 // [IdempotencyKey]. An [Occurrence] is what it is planned from. A [Spec] selects events:
-// [And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue].
+// [And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue],
+// [ForReason].
 //
 // Handlers: an [EventHandler] is in a [Registry]. Ready-made are [Birthday], [Anniversary],
 // [Recurring], [OneOff], and [Reminder] with [Appointment]. A handler can also be a [MultiSeries],
@@ -88,7 +89,8 @@
 //
 // Operations: [OneOffPlanner] plans one event at a wall time ([ScheduleAtOptions],
 // [ScheduleAtResult]). [Operator] cancels, runs and requeues ([CancelOptions], [CancelResult],
-// [RequeueOptions], [Operation], [OperateOptions], [OperateResult]). [Pauser] pauses a type ([Pause]).
+// [RunNowOptions], [RequeueOptions], [Operation], [OperateOptions], [OperateResult]). [Pauser]
+// pauses a type ([Pause]).
 // Scheduler.Reconcile follows new zone rules ([ReconcileOptions], [ReconcileResult], [ZoneReport]).
 //
 // Observing: an [Observer], such as [Hooks] or [ObserverFunc], is notified by a [Notice] of a
@@ -99,11 +101,11 @@
 // [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
 // [*MaxRetriesExceededError], [*NoDelivererError] and [*UnsupportedEventTypeError].
 //
-// Storage: a [Repository] is composed of [UserRepository], [EventRepository],
+// Storage: a [Repository] is composed of [UserRepository], [UserFinder], [EventRepository],
 // [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser], [SuccessionRepository],
 // [RecoveryRepository], [RetentionRepository], [ZoneRepository], [PauseRepository], [Timekeeper],
 // [Listener], [Verifier] and [Transactional]. What passes between it and the scheduler: [Roster],
 // [Edit], [UserSeries], [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
-// [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page], [Cursor], [FindResult],
-// [PruneResult], [ZoneBook] and [ZoneRecord].
+// [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page] with its [Order], [Cursor],
+// [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook] and [ZoneRecord].
 package almanac

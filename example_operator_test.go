@@ -54,7 +54,7 @@ func ExampleOperator_Cancel() {
 func ExampleOperator_RunNow() {
 	scheduler, pending := greeter("Ada")
 
-	now, err := scheduler.RunNow(context.Background(), pending[0].ID)
+	now, err := scheduler.RunNow(context.Background(), pending[0].ID, almanac.RunNowOptions{})
 	if err != nil {
 		panic(err)
 	}

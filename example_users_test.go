@@ -60,9 +60,38 @@ func ExampleDateOfBirth() {
 	fmt.Println(must(almanac.ParseDateOfBirth("1990-12-10")))
 	_, err := almanac.ParseDateOfBirth("1899-12-31")
 	fmt.Println(err)
+	day := must(almanac.ParseDateOfBirth("--02-29"))
+	_, known := day.Year()
+	fmt.Println(day, known)
 	// Output:
 	// 1990-12-10
 	// almanac: date of birth "1899-12-31" is before 1900-01-01
+	// --02-29 false
+}
+
+// Users of one name, without a date of birth, or who keep the year to themselves.
+func ExampleWithOptionalProfile() {
+	ctx := context.Background()
+	repository := almanactest.NewRepository(func() time.Time { return spring })
+	registry := must(almanac.NewRegistry(almanac.Birthday{}))
+	scheduler := must(almanac.NewScheduler(repository, registry, almanac.WithOptionalProfile()))
+	for _, p := range []almanac.Profile{
+		{FirstName: "Sukarno", DateOfBirth: "--06-06", Timezone: "Asia/Jakarta"},
+		{DateOfBirth: "1992-02-29", Timezone: "UTC"},
+		{FirstName: "Ada", LastName: "Lovelace", Timezone: "Europe/London"},
+	} {
+		created := must(scheduler.CreateUser(ctx, p))
+		for _, e := range created.Events {
+			fmt.Println(e.Wall, string(e.Payload))
+		}
+		if len(created.Events) == 0 {
+			fmt.Println("no birthday for", created.User.Name())
+		}
+	}
+	// Output:
+	// 2027-06-06T09:00:00 {"message":"Hey, Sukarno it's your birthday"}
+	// 2028-02-29T09:00:00 {"message":"Hey, it's your birthday"}
+	// no birthday for Ada Lovelace
 }
 
 // Every bad field is named at once, as a form needs it.

@@ -188,9 +188,13 @@ type CatchUp struct {
 	// the pending event is delivered, and the series continues from the present.
 	All bool
 	// SkipOlder is how late an event may be. A later event ends as FAILED with a reason
-	// that begins with "missed", and is not delivered. Events that were tried before are
-	// not affected. It must not be negative. Zero means no limit.
+	// that begins with "missed", and is not delivered. It must not be negative. Zero means
+	// no limit.
 	SkipOlder time.Duration
+	// SkipTried applies SkipOlder also to events with a failed attempt, so that it ends
+	// their retries. The default is false: an event that was on time is tried as often as
+	// its RetryPolicy says.
+	SkipTried bool
 }
 
 // Execution says how a handler's events are executed. Embed it to give a handler the

@@ -15,13 +15,26 @@ const TypeBirthday = "BIRTHDAY"
 // user's zone. The zero Birthday greets at 09:00, by webhook, with the message "Hey,
 // {first name} {last name} it's your birthday".
 //
+// A user without a date of birth has no birthday. If only the year is not known, the user
+// is greeted every year.
+//
 // The occurrence key is the year. By default, a user who was born on 29 February is
 // greeted on 28 February in common years. Policies can change that.
 type Birthday struct {
 	Execution
+	// Type is the event type. Empty means TypeBirthday.
+	Type string
 	// At returns the time of day at which u is greeted. Nil means 09:00.
 	At func(u User) calendar.Clock
-	// Message returns the text. Nil means BirthdayMessage.
+	// Quiet returns the quiet hours of u. A time of day in them moves to their end, on the
+	// same day. Nil means none. [WithQuietHours] is for events that are late.
+	Quiet func(u User) calendar.QuietHours
+	// Before is how many calendar days before the birthday the user is greeted, 0 to 364.
+	// Zero means on the day. A user who is created between the two is not greeted that
+	// year. Use a handler with a Type of its own for each distance.
+	Before int
+	// Message returns the text. Nil means BirthdayMessage, with "in 3 days" or "tomorrow"
+	// if Before is not zero.
 	Message func(u User) string
 	// Policies say how birthdays on 29 February, and wall times that clocks skip or show
 	// twice, are resolved. The zero Policies mean the defaults.
@@ -30,30 +43,53 @@ type Birthday struct {
 	Via Channel
 }
 
-// BirthdayMessage returns the default message of [Birthday].
-func BirthdayMessage(u User) string {
-	return fmt.Sprintf("Hey, %s it's your birthday", u.Name())
-}
+// BirthdayMessage returns the default message of [Birthday]. For a user without a name it
+// is "Hey, it's your birthday".
+func BirthdayMessage(u User) string { return hey(u) + "it's your birthday" }
 
-// EventType returns [TypeBirthday].
-func (b Birthday) EventType() string { return TypeBirthday }
-
-// Next returns the user's first birthday strictly after the given instant. The day of
-// birth counts as a birthday.
-func (b Birthday) Next(u User, after time.Time) (calendar.Occurrence, error) {
-	born := u.DateOfBirth.Date()
-	return calendar.Next(calendar.Yearly{Month: born.Month, Day: born.Day, At: nineOr(b.At, u)}, u.Timezone, b.Policies, after)
-}
-
-// Payload returns {"message": …}.
-func (b Birthday) Payload(u User, _ Occurrence) (json.RawMessage, error) {
-	message := BirthdayMessage
-	if b.Message != nil {
-		message = b.Message
+// hey returns the beginning of a message, with the user's name if there is one.
+func hey(u User) string {
+	if name := u.Name(); name != "" {
+		return "Hey, " + name + " "
 	}
-	return json.Marshal(struct {
+	return "Hey, "
+}
+
+// EventType returns b.Type, or [TypeBirthday].
+func (b Birthday) EventType() string { return orElse(b.Type, TypeBirthday) }
+
+// CatchUp returns b.CatchUpPolicy. If Before is not zero, an event may be late until about
+// the birthday, and is tried until then: by Before days of 24 hours, less one hour. A
+// SkipOlder of the policy holds instead.
+func (b Birthday) CatchUp() CatchUp { return announcedInTime(b.CatchUpPolicy, b.Before) }
+
+// Next returns the user's first birthday strictly after the given instant, or what
+// announces it. The day of birth counts as a birthday. The error matches
+// [calendar.ErrNoOccurrence] if the user has no date of birth.
+func (b Birthday) Next(u User, after time.Time) (calendar.Occurrence, error) {
+	if u.DateOfBirth.IsZero() {
+		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no date of birth", calendar.ErrNoOccurrence, u.ID)
+	}
+	return b.announcer(u).next(u.Timezone, after)
+}
+
+func (b Birthday) announcer(u User) announcer {
+	born := u.DateOfBirth.Date()
+	return announcer{calendar.Yearly{Month: born.Month, Day: born.Day, At: nineOr(b.At, u)}, b.Before, quietOf(b.Quiet, u), b.Policies}
+}
+
+// Payload returns {"message": …}. If Before is not zero, "date" is the birthday, and
+// "daysBefore" is Before.
+func (b Birthday) Payload(u User, o Occurrence) (json.RawMessage, error) {
+	message := BirthdayMessage(u) + inDays(b.Before)
+	if b.Message != nil {
+		message = b.Message(u)
+	}
+	announced, err := b.announcer(u).announced(o.Key)
+	return payloadOf(struct {
 		Message string `json:"message"`
-	}{message(u)})
+		announcement
+	}{message, announced}, err)
 }
 
 // Channel returns b.Via, or [ChannelWebhook].
@@ -78,7 +114,13 @@ type Anniversary struct {
 	Attribute string
 	// At returns the time of day for u. Nil means 09:00.
 	At func(u User) calendar.Clock
-	// Message returns the text for a number of years. Nil means AnniversaryMessage.
+	// Quiet returns the quiet hours of u; see Birthday.Quiet.
+	Quiet func(u User) calendar.QuietHours
+	// Before is how many calendar days before the anniversary the event happens; see
+	// Birthday.Before.
+	Before int
+	// Message returns the text for a number of years. Nil means AnniversaryMessage, with
+	// "in 3 days" or "tomorrow" if Before is not zero.
 	Message func(u User, years int) string
 	// Policies say how anniversaries of 29 February, and wall times that clocks skip or
 	// show twice, are resolved. The zero Policies mean the defaults.
@@ -88,18 +130,23 @@ type Anniversary struct {
 }
 
 // AnniversaryMessage returns the default message of [Anniversary].
-func AnniversaryMessage(u User, years int) string {
+func AnniversaryMessage(u User, years int) string { return anniversaryMessage(u, years, 0) }
+
+func anniversaryMessage(u User, years, before int) string {
 	if years == 1 {
-		return fmt.Sprintf("Hey, %s it's your first anniversary", u.Name())
+		return hey(u) + "it's your first anniversary" + inDays(before)
 	}
-	return fmt.Sprintf("Hey, %s it's your anniversary: %d years", u.Name(), years)
+	return fmt.Sprintf("%sit's your anniversary%s: %d years", hey(u), inDays(before), years)
 }
 
 // EventType returns a.Type, or [TypeAnniversary].
 func (a Anniversary) EventType() string { return orElse(a.Type, TypeAnniversary) }
 
-// Next returns the first anniversary strictly after the given instant. The error is a
-// [*ValidationError] if the attribute is not a date.
+// CatchUp returns a.CatchUpPolicy, or for Before the default of [Birthday].CatchUp.
+func (a Anniversary) CatchUp() CatchUp { return announcedInTime(a.CatchUpPolicy, a.Before) }
+
+// Next returns the first anniversary strictly after the given instant, or what announces
+// it. The error is a [*ValidationError] if the attribute is not a date.
 func (a Anniversary) Next(u User, after time.Time) (calendar.Occurrence, error) {
 	day, err := a.day(u)
 	if err != nil {
@@ -108,8 +155,12 @@ func (a Anniversary) Next(u User, after time.Time) (calendar.Occurrence, error) 
 	if day.Year == 9999 {
 		return calendar.Occurrence{}, fmt.Errorf("%w after %s", calendar.ErrNoOccurrence, u.Timezone.WallTime(after))
 	}
+	return a.announcer(u, day).next(u.Timezone, after)
+}
+
+func (a Anniversary) announcer(u User, day calendar.Date) announcer {
 	yearly := calendar.Yearly{Month: day.Month, Day: day.Day, At: nineOr(a.At, u), From: calendar.Date{Year: day.Year + 1, Month: time.January, Day: 1}}
-	return calendar.Next(yearly, u.Timezone, a.Policies, after)
+	return announcer{yearly, a.Before, quietOf(a.Quiet, u), a.Policies}
 }
 
 // day returns the date whose anniversaries u has.
@@ -130,31 +181,133 @@ func (a Anniversary) day(u User) (calendar.Date, error) {
 	return day, nil
 }
 
-// Payload returns {"message": …, "years": …}.
+// Payload returns {"message": …, "years": …}, and for Before what [Birthday].Payload adds.
 func (a Anniversary) Payload(u User, o Occurrence) (json.RawMessage, error) {
 	day, err := a.day(u)
 	if err != nil {
 		return nil, err
 	}
-	message := AnniversaryMessage
+	year, err := yearOf(o.Key)
+	if err != nil {
+		return nil, err
+	}
+	years := year - day.Year
+	message := anniversaryMessage(u, years, a.Before)
 	if a.Message != nil {
-		message = a.Message
+		message = a.Message(u, years)
 	}
-	// A change of clocks can move the wall time across New Year, so the year comes from
-	// the key.
-	years := 0
-	if _, err := fmt.Sscanf(o.Key, "%04d", &years); err != nil {
-		return nil, fmt.Errorf("almanac: %q is not the key of an anniversary", o.Key)
-	}
-	years -= day.Year
-	return json.Marshal(struct {
+	announced, err := a.announcer(u, day).announced(o.Key)
+	return payloadOf(struct {
 		Message string `json:"message"`
 		Years   int    `json:"years"`
-	}{message(u, years), years})
+		announcement
+	}{message, years, announced}, err)
 }
 
 // Channel returns a.Via, or [ChannelWebhook].
 func (a Anniversary) Channel(Event) Channel { return orElse(a.Via, ChannelWebhook) }
+
+// announcer announces the days of a rule some calendar days before, at the rule's time of day
+// or at the end of the quiet hours. With zero days the rule itself happens.
+type announcer struct {
+	of       calendar.Yearly
+	days     int
+	quiet    calendar.QuietHours
+	policies calendar.Policies
+}
+
+// outside returns a recurrence that keeps r out of the quiet hours, without leaving its days.
+func (a announcer) outside(r calendar.Recurrence) calendar.Recurrence {
+	if a.quiet == (calendar.QuietHours{}) {
+		return r
+	}
+	return calendar.Outside{Of: r, Quiet: a.quiet, KeepDay: true}
+}
+
+// maxDaysBefore keeps an announcement after the anniversary of the year before.
+const maxDaysBefore = 364
+
+// next returns the first occurrence strictly after the given instant. It leaves out an
+// announcement that would not come before what it announces. That happens where clocks
+// skip a whole day.
+func (a announcer) next(z calendar.Timezone, after time.Time) (calendar.Occurrence, error) {
+	if a.days == 0 {
+		return calendar.Next(a.outside(a.of), z, a.policies, after)
+	}
+	if a.days < 0 || a.days > maxDaysBefore {
+		problem := fmt.Sprintf("%d days before are not between 0 and %d", a.days, maxDaysBefore)
+		return calendar.Occurrence{}, &calendar.InvalidRecurrenceError{Rule: "before", Problems: []string{problem}}
+	}
+	announcements := a.outside(calendar.Offset{Of: a.of, Days: -a.days, At: a.of.At})
+	for o, err := range calendar.Occurrences(announcements, z, a.policies, after) {
+		if err != nil {
+			return calendar.Occurrence{}, err
+		}
+		of, err := z.Resolve(o.Announces, a.policies)
+		if err != nil || o.Resolution.Instant.Before(of.Instant) {
+			return o, nil
+		}
+	}
+	return calendar.Occurrence{}, fmt.Errorf("%w after %s", calendar.ErrNoOccurrence, z.WallTime(after))
+}
+
+// announcement is what a payload says about what it announces. It is empty with zero days.
+type announcement struct {
+	Date       string `json:"date,omitempty"`
+	DaysBefore int    `json:"daysBefore,omitempty"`
+}
+
+// announced returns what the occurrence with a key announces. The wall time of the
+// occurrence does not say: clocks that skip a day can have moved it.
+func (a announcer) announced(key string) (announcement, error) {
+	if a.days == 0 {
+		return announcement{}, nil
+	}
+	year, err := yearOf(key)
+	if err != nil {
+		return announcement{}, err
+	}
+	a.of.From = calendar.Date{Year: year, Month: time.January, Day: 1}
+	slot, err := a.of.After(calendar.WallTime{}, a.policies)
+	return announcement{slot.Wall.Date.String(), a.days}, err
+}
+
+// yearOf returns the year that is the key of a birthday or an anniversary.
+func yearOf(key string) (year int, err error) {
+	if _, err := fmt.Sscanf(key, "%04d", &year); err != nil {
+		return 0, fmt.Errorf("almanac: %q is not the key of a birthday or an anniversary", key)
+	}
+	return year, nil
+}
+
+// payloadOf encodes a payload, unless there was an error.
+func payloadOf(payload any, err error) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(payload)
+}
+
+// announcedInTime returns p with a limit on how late an announcement may be, also after a
+// failed attempt: until about an hour before what it announces. The hour is for clocks that
+// go forward meanwhile.
+func announcedInTime(p CatchUp, days int) CatchUp {
+	if days > 0 && p.SkipOlder == 0 {
+		p.SkipOlder, p.SkipTried = time.Duration(days)*24*time.Hour-time.Hour, true
+	}
+	return p
+}
+
+// inDays returns how a message says that something is some days ahead.
+func inDays(days int) string {
+	switch days {
+	case 0:
+		return ""
+	case 1:
+		return " tomorrow"
+	}
+	return fmt.Sprintf(" in %d days", days)
+}
 
 // orElse returns s, or otherwise if s is empty.
 func orElse[T ~string](s, otherwise T) T {
@@ -170,6 +323,31 @@ func nineOr(at func(User) calendar.Clock, u User) calendar.Clock {
 		return calendar.Clock{Hour: 9}
 	}
 	return at(u)
+}
+
+// quietOf returns the quiet hours that a handler sets for u, none by default.
+func quietOf(quiet func(User) calendar.QuietHours, u User) calendar.QuietHours {
+	if quiet == nil {
+		return calendar.QuietHours{}
+	}
+	return quiet(u)
+}
+
+// AtAttribute returns a function for the field At of a ready-made handler. The time of day
+// is that in the user's attribute of the given name, as in {"deliverAt": "18:30"}, or
+// otherwise if the user has no valid one.
+func AtAttribute(name string, otherwise calendar.Clock) func(User) calendar.Clock {
+	return func(u User) calendar.Clock {
+		var text string
+		if found, err := attribute(u, name, &text); err != nil || !found {
+			return otherwise
+		}
+		at, err := calendar.ParseClock(text)
+		if err != nil {
+			return otherwise
+		}
+		return at
+	}
 }
 
 // attribute decodes one member of a user's attributes. It reports false if the member is

@@ -3,11 +3,15 @@ package almanac_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/calendartest"
 )
@@ -91,6 +95,50 @@ func TestBirthdayByDefault(t *testing.T) {
 	}
 	if b.EventType() != "BIRTHDAY" || b.Channel(almanac.Event{}) != almanac.ChannelWebhook {
 		t.Errorf("type %q, channel %q; want BIRTHDAY by webhook", b.EventType(), b.Channel(almanac.Event{}))
+	}
+}
+
+func TestBirthdayOfAUserWithoutNamesOrYear(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		first, last, born string
+		leapDay           calendar.LeapDayPolicy
+		message, due      string // due is empty if there is no birthday
+	}{
+		"a first name":                {"Sukarno", "", "1901-06-06", "", "Hey, Sukarno it's your birthday", "2027-06-06"},
+		"a last name":                 {"", "Teller", "1948-02-14", "", "Hey, Teller it's your birthday", "2027-02-14"},
+		"no name":                     {"", "", "1990-12-10", "", "Hey, it's your birthday", "2026-12-10"},
+		"no date":                     {"Ada", "Lovelace", "", "", "Hey, Ada Lovelace it's your birthday", ""},
+		"no year":                     {"Ada", "Lovelace", "--12-10", "", "Hey, Ada Lovelace it's your birthday", "2026-12-10"},
+		"a leap day without its year": {"Ada", "Lovelace", "--02-29", "", "Hey, Ada Lovelace it's your birthday", "2027-02-28"},
+		"the same on 1 March":         {"Ada", "Lovelace", "--02-29", calendar.LeapDayMar1, "Hey, Ada Lovelace it's your birthday", "2027-03-01"},
+		"the same in leap years":      {"Ada", "Lovelace", "--02-29", calendar.LeapDaySkip, "Hey, Ada Lovelace it's your birthday", "2028-02-29"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := almanactest.User(almanactest.Named(tt.first, tt.last), almanactest.BornOn(tt.born), almanactest.LivingIn("UTC"))
+			b := almanac.Birthday{Policies: calendar.Policies{LeapDay: tt.leapDay}}
+
+			o, err := b.Next(u, instant(t, "2026-07-01T00:00:00Z"))
+
+			if got := almanac.BirthdayMessage(u); got != tt.message {
+				t.Errorf("message %q, want %q", got, tt.message)
+			}
+			if tt.due == "" {
+				if !errors.Is(err, calendar.ErrNoOccurrence) {
+					t.Errorf("Next = %v, %v; want ErrNoOccurrence", o, err)
+				}
+				return
+			}
+			if err != nil || o.Wall != wall(t, tt.due+"T09:00:00") || o.Key != tt.due[:4] {
+				t.Errorf("Next = %v with key %s, %v; want %s", o.Wall, o.Key, err, tt.due)
+			}
+		})
+	}
+	if got, want := almanac.AnniversaryMessage(almanactest.User(almanactest.Named("", "")), 2), "Hey, it's your anniversary: 2 years"; got != want {
+		t.Errorf("message %q, want %q", got, want)
 	}
 }
 
@@ -358,6 +406,195 @@ func TestAnniversaryRefusesAForeignKey(t *testing.T) {
 	for _, key := range []string{"", "spring", "-"} {
 		if payload, err := (almanac.Anniversary{}).Payload(u, almanac.Occurrence{Occurrence: calendar.Occurrence{Key: key}}); err == nil {
 			t.Errorf("Payload of key %q = %s, want an error", key, payload)
+		}
+	}
+}
+
+func TestBirthdaysAreAnnouncedDaysBefore(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		born, zone string
+		before     int
+		leapDay    calendar.LeapDayPolicy
+		after      string
+		key, wall  string
+		payload    string
+	}{
+		"three days":                     {"1990-03-15", "UTC", 3, "", "2027-01-01T00:00:00Z", "2027", "2027-03-12T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 3 days","date":"2027-03-15","daysBefore":3}`},
+		"tomorrow":                       {"1990-03-15", "UTC", 1, "", "2027-01-01T00:00:00Z", "2027", "2027-03-14T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday tomorrow","date":"2027-03-15","daysBefore":1}`},
+		"too late for this year":         {"1990-03-15", "UTC", 3, "", "2027-03-13T00:00:00Z", "2028", "2028-03-12T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 3 days","date":"2028-03-15","daysBefore":3}`},
+		"New Year's Day":                 {"1990-01-01", "UTC", 3, "", "2027-06-01T00:00:00Z", "2028", "2027-12-29T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 3 days","date":"2028-01-01","daysBefore":3}`},
+		"a leap day on 28 February":      {"1992-02-29", "UTC", 3, calendar.LeapDayFeb28, "2027-01-01T00:00:00Z", "2027", "2027-02-25T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 3 days","date":"2027-02-28","daysBefore":3}`},
+		"a leap day on 1 March, no year": {"--02-29", "UTC", 3, calendar.LeapDayMar1, "2027-01-01T00:00:00Z", "2027", "2027-02-26T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 3 days","date":"2027-03-01","daysBefore":3}`},
+		"a leap day in leap years":       {"1992-02-29", "UTC", 3, calendar.LeapDaySkip, "2027-01-01T00:00:00Z", "2028", "2028-02-26T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 3 days","date":"2028-02-29","daysBefore":3}`},
+		// Samoa had no 30 December 2011, so the day before the 31st would be the 31st.
+		"a day that was lost":  {"1990-12-31", "Pacific/Apia", 1, "", "2011-06-01T00:00:00Z", "2012", "2012-12-30T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday tomorrow","date":"2012-12-31","daysBefore":1}`},
+		"across the lost day":  {"1990-12-31", "Pacific/Apia", 2, "", "2011-06-01T00:00:00Z", "2011", "2011-12-29T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 2 days","date":"2011-12-31","daysBefore":2}`},
+		"almost a year before": {"1990-03-15", "UTC", 364, "", "2026-06-01T00:00:00Z", "2028", "2027-03-17T09:00:00", `{"message":"Hey, Ada Lovelace it's your birthday in 364 days","date":"2028-03-15","daysBefore":364}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := almanactest.User(almanactest.BornOn(tt.born), almanactest.LivingIn(tt.zone))
+			b := almanac.Birthday{Type: "SOON", Before: tt.before, Policies: calendar.Policies{LeapDay: tt.leapDay}}
+
+			o, err := b.Next(u, instant(t, tt.after))
+
+			if err != nil || o.Key != tt.key || o.Wall != wall(t, tt.wall) {
+				t.Fatalf("Next = %s of %s, %v; want %s of %s", o.Wall, o.Key, err, tt.wall, tt.key)
+			}
+			payload, err := b.Payload(u, almanac.Occurrence{Occurrence: calendar.Occurrence{Key: o.Key}}) // as of a stored event
+			if err != nil || string(payload) != tt.payload {
+				t.Errorf("Payload = %s, %v; want %s", payload, err, tt.payload)
+			}
+		})
+	}
+	for _, days := range []int{-1, 365} {
+		if _, err := (almanac.Birthday{Before: days}).Next(ada(t), instant(t, "2027-01-01T00:00:00Z")); !errors.Is(err, calendar.ErrInvalidRecurrence) {
+			t.Errorf("%d days before: %v, want ErrInvalidRecurrence", days, err)
+		}
+	}
+}
+
+func TestAnniversariesAreAnnouncedDaysBefore(t *testing.T) {
+	t.Parallel()
+
+	u := having(t, `{"anniversary": "2026-01-01", "deliverAt": "18:30"}`)
+	a := almanac.Anniversary{Before: 3, At: almanac.AtAttribute("deliverAt", calendar.Clock{Hour: 9})}
+	for after, want := range map[string]string{
+		"2026-06-01T00:00:00Z": `2026-12-29T18:30:00 {"message":"Hey, Ada Lovelace it's your first anniversary in 3 days","years":1,"date":"2027-01-01","daysBefore":3}`,
+		"2026-12-29T18:30:00Z": `2027-12-29T18:30:00 {"message":"Hey, Ada Lovelace it's your anniversary in 3 days: 2 years","years":2,"date":"2028-01-01","daysBefore":3}`,
+	} {
+		o, err := a.Next(u, instant(t, after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := a.Payload(u, almanac.Occurrence{Occurrence: o})
+		if got := o.Wall.String() + " " + string(payload); err != nil || got != want {
+			t.Errorf("after %s: %s, %v; want %s", after, got, err, want)
+		}
+	}
+	// What comes too late is wrong, and must not be sent.
+	if got, want := a.CatchUp(), (almanac.CatchUp{SkipOlder: 71 * time.Hour, SkipTried: true}); got != want {
+		t.Errorf("late: %+v, want %+v", got, want)
+	}
+	a.CatchUpPolicy.SkipOlder = time.Hour
+	if got := a.CatchUp().SkipOlder; got != time.Hour || (almanac.Birthday{}).CatchUp() != (almanac.CatchUp{}) {
+		t.Errorf("may be %v late, want what the host says, and as late as can be without Before", got)
+	}
+}
+
+// In any zone, beside any change of clocks: an announcement comes before what it
+// announces, that many days on the calendar, under the same key, and each one comes once.
+func TestAnnouncementsComeBeforeTheirBirthdays(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		s := calendartest.DrawCase(t)
+		w, days := s.DrawWall(t, "wall time"), rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 364)).Draw(t, "days before")
+		born := w.Date
+		if rapid.Bool().Draw(t, "the announcement is near the change") {
+			born = calendar.DateOf(w.Labelled().AddDate(0, 0, days))
+		}
+		u := almanactest.User(almanactest.BornOn(fmt.Sprintf("--%02d-%02d", born.Month, born.Day)), almanactest.LivingIn(s.Zone.String()))
+		b := almanac.Birthday{Before: days, Policies: s.Policies, At: func(almanac.User) calendar.Clock { return w.Clock }}
+		after := s.Change.AddDate(0, 0, -rapid.IntRange(0, 800).Draw(t, "days of search before"))
+		last := 0
+		for range 4 {
+			o, err := b.Next(u, after)
+			if errors.Is(err, calendar.ErrNoOccurrence) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, err := u.Timezone.Resolve(o.Announces, s.Policies)
+			if err != nil || !o.Resolution.Instant.Before(of.Instant) || !o.Resolution.Instant.After(after) {
+				t.Fatalf("%s at %s announces %s at %s, %v", o.Wall, o.Resolution.Instant, o.Announces, of.Instant, err)
+			}
+			if apart := o.Announces.Labelled().Sub(o.Wall.Labelled()); apart != time.Duration(days)*24*time.Hour {
+				t.Fatalf("%s announces %s, %v later; want %d days", o.Wall, o.Announces, apart, days)
+			}
+			year := o.Announces.Date.Year
+			if o.Key != fmt.Sprintf("%04d", year) {
+				t.Fatalf("the key of %s is %q", o.Announces, o.Key)
+			}
+			payload, err := b.Payload(u, almanac.Occurrence{Occurrence: calendar.Occurrence{Key: o.Key}})
+			var said struct{ Date string }
+			if err != nil || json.Unmarshal(payload, &said) != nil || said.Date != o.Announces.Date.String() {
+				t.Fatalf("payload %s, %v; want %s", payload, err, o.Announces.Date)
+			}
+			// A year is left out only if its announcement would not come before.
+			for missing := last + 1; last > 0 && missing < year; missing++ {
+				anchor, err := calendar.Yearly{Month: born.Month, Day: born.Day, At: w.Clock, From: calendar.Date{Year: missing, Month: 1, Day: 1}}.After(calendar.WallTime{}, s.Policies)
+				if err != nil || anchor.Wall.Date.Year != missing {
+					continue // 29 February under "skip"
+				}
+				early := calendar.WallTime{Date: calendar.DateOf(anchor.Wall.Labelled().AddDate(0, 0, -days)), Clock: w.Clock}
+				from, errFrom := u.Timezone.Resolve(early, s.Policies)
+				to, errTo := u.Timezone.Resolve(anchor.Wall, s.Policies)
+				if errFrom == nil && errTo == nil && from.Instant.Before(to.Instant) {
+					t.Fatalf("after %d comes %d, without %s of %s", last, year, early, anchor.Wall)
+				}
+			}
+			last, after = year, o.Resolution.Instant
+		}
+	})
+}
+
+// payloadOfType returns the payload of the event of a type.
+func payloadOfType(events []almanac.Event, eventType string) string {
+	for _, e := range events {
+		if e.Type == eventType {
+			return string(e.Payload)
+		}
+	}
+	return ""
+}
+
+// The announcement and the day itself are two series, and both are explained.
+func TestAUserIsGreetedBeforeAndOnTheDay(t *testing.T) {
+	t.Parallel()
+
+	now := instant(t, "2027-01-01T00:00:00Z")
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Birthday{Type: "BIRTHDAY_SOON", Before: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := almanac.NewScheduler(almanactest.NewRepository(func() time.Time { return now }), registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	created, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-03-15", Timezone: "UTC"})
+	if err != nil || len(created.Events) != 2 || created.Events[1].Wall != wall(t, "2027-03-12T09:00:00") {
+		t.Fatalf("planned %+v, %v", created.Events, err)
+	}
+	edited, err := s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{LastName: ptr("King")})
+	if want := `{"message":"Hey, Ada King it's your birthday in 3 days","date":"2027-03-15","daysBefore":3}`; err != nil || len(edited.Refreshed) != 2 || payloadOfType(edited.Refreshed, "BIRTHDAY_SOON") != want {
+		t.Errorf("refreshed %+v, %v; want %s", edited.Refreshed, err, want)
+	}
+	foreseen, err := s.Preview(t.Context(), created.User.ID, "BIRTHDAY_SOON", 1)
+	if err != nil || len(foreseen) != 1 || foreseen[0].Reason() != "3 days before 15 March" {
+		t.Errorf("preview %+v, %v", foreseen, err)
+	}
+}
+
+func TestAtAttributeFallsBack(t *testing.T) {
+	t.Parallel()
+
+	preset := calendar.Clock{Hour: 9}
+	for attributes, want := range map[string]calendar.Clock{
+		`{"at": "18:30"}`:    {Hour: 18, Minute: 30},
+		`{"at": "06:00:01"}`: {Hour: 6, Second: 1},
+		`{"at": "00:00"}`:    {},
+		`{"at": "24:00"}`:    preset,
+		`{"at": 9}`:          preset,
+		`{"at": null}`:       preset,
+		`{}`:                 preset,
+	} {
+		if got := almanac.AtAttribute("at", preset)(almanactest.User(almanactest.WithAttributes(attributes))); got != want {
+			t.Errorf("%s: %s, want %s", attributes, got, want)
 		}
 	}
 }

@@ -359,7 +359,7 @@ func TestVersionedUpdatesAreMeasured(t *testing.T) {
 			require.ErrorIs(t, err, almanac.ErrNotFound)
 			_, err = scheduler.Cancel(t.Context(), event, almanac.CancelOptions{Version: 1})
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock)
-			_, err = scheduler.RunNow(t.Context(), event)
+			_, err = scheduler.RunNow(t.Context(), event, almanac.RunNowOptions{})
 			require.NoError(t, err)
 			_, err = scheduler.DeleteUser(t.Context(), user, almanac.DeleteOptions{Version: 1})
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock)

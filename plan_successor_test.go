@@ -225,7 +225,7 @@ func liveOnEveryPath(t *testing.T, random *rand.Rand) {
 		case step == 1:
 			_, err = s.Cancel(t.Context(), pending.ID, almanac.CancelOptions{})
 		case step == 2:
-			_, err = s.RunNow(t.Context(), pending.ID)
+			_, err = s.RunNow(t.Context(), pending.ID, almanac.RunNowOptions{})
 		case step == 3:
 			_, err = s.UpdateUser(t.Context(), pending.UserID, almanac.ProfileChange{Timezone: &zones[random.IntN(len(zones))]})
 		case step == 4 && again:

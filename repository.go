@@ -3,6 +3,7 @@ package almanac
 import (
 	"context"
 	_ "embed"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +27,7 @@ import (
 // without the ability returns.
 type Repository interface {
 	UserRepository
+	UserFinder
 	EventRepository
 	ClaimRepository
 	Confirmer
@@ -47,10 +49,13 @@ type EventRepository interface {
 	// Event returns an event, or a [*NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (Event, error)
 
-	// Find returns a page of the events that match spec, in order of creation. The order
-	// is that of the ids, so an event that is rescheduled between two pages is neither
-	// left out nor repeated. A nil spec matches every event. [Spec] says what a page
-	// costs if there are many events.
+	// Find returns a page of the events that match spec, in the order of the page. A nil
+	// spec matches every event. [Spec] says what a page costs if there are many events.
+	//
+	// [OldestFirst] and [NewestFirst] are the order of the ids, so an event that is
+	// rescheduled between two pages is neither left out nor repeated. With [NextFirst], an
+	// event that is rescheduled or released between two pages can be left out or
+	// repeated.
 	//
 	// A program that continues from the last event it has seen finds events that are
 	// created later. Two kinds of events can appear after others with greater ids. The
@@ -80,7 +85,23 @@ type EventRepository interface {
 type Page struct {
 	Limit int    // the most events to return, 1 to 1,000; zero means 50
 	After Cursor // Next of the page before; empty means the first page
+	// Order is for [EventRepository].Find. Other methods refuse every order but the zero
+	// value.
+	Order Order
 }
+
+// Order is the order in which Find lists events.
+type Order int
+
+// The orders of events.
+const (
+	OldestFirst Order = iota // in order of creation
+	NewestFirst              // the reverse of OldestFirst
+	// NextFirst lists PENDING events only, in the order in which they can be claimed:
+	// by [Event].AvailableAt, then by id. AvailableAt is the due instant, or later for an
+	// event that waits for its next attempt.
+	NextFirst
+)
 
 // Cursor is a position in a list. It is opaque: take it from the Next of an earlier
 // result, such as [FindResult].
@@ -100,31 +121,75 @@ const (
 // Bounds returns the page's limit with its default, and the id after which the page
 // begins. The error is a [*ValidationError] that names each invalid field.
 func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
-	var bad ValidationError
-	if p.Limit < 0 || p.Limit > maxPage {
-		bad.Fields = append(bad.Fields, FieldError{Field: "limit", Problem: "is not between 1 and 1000"})
-	}
-	if p.After != "" {
-		if after, err = uuid.Parse(string(p.After)); err != nil {
-			bad.Fields = append(bad.Fields, FieldError{Field: "cursor", Problem: "is not a cursor of an earlier page"})
-		}
-	}
-	if len(bad.Fields) > 0 {
-		return 0, uuid.Nil, &bad
-	}
-	if p.Limit == 0 {
-		return defaultPage, after, nil
-	}
-	return p.Limit, after, nil
+	limit, _, after, err = p.bounds(OldestFirst)
+	return limit, after, err
 }
 
-// PageOf returns the page of the first limit events of a list. Pass a list of up to limit
-// + 1 events: one event more than limit shows that there is a next page.
-func PageOf(events []Event, limit int) FindResult {
+// EventBounds is Bounds for a page of any [Order]. In order of creation, the page has the
+// events with greater ids than after. With [NewestFirst] it has the events with smaller
+// ids. With [NextFirst] it has the events that are available later than at, or at the same
+// time with greater ids. In the other orders, at is the zero time.
+func (p Page) EventBounds() (limit int, at time.Time, after uuid.UUID, err error) {
+	return p.bounds(p.Order)
+}
+
+// bounds returns the bounds of a page in one of the allowed orders, which are all orders
+// up to highest.
+func (p Page) bounds(highest Order) (limit int, at time.Time, after uuid.UUID, err error) {
+	var bad ValidationError
+	refuse := func(field, problem string) {
+		bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
+	}
+	if p.Limit < 0 || p.Limit > maxPage {
+		refuse("limit", "is not between 1 and 1000")
+	}
+	if p.Order < OldestFirst || p.Order > min(highest, NextFirst) {
+		refuse("order", "is not an order of this list")
+	}
+	if at, after, err = p.After.position(p.Order); err != nil {
+		refuse("cursor", "is not a cursor of an earlier page")
+	}
+	if len(bad.Fields) > 0 {
+		return 0, time.Time{}, uuid.Nil, &bad
+	}
+	if p.Limit == 0 {
+		p.Limit = defaultPage
+	}
+	return p.Limit, at, after, nil
+}
+
+// position returns the position that a cursor of a list in the given order has.
+func (c Cursor) position(order Order) (at time.Time, after uuid.UUID, err error) {
+	id := string(c)
+	switch {
+	case c == "" && order == NewestFirst:
+		return time.Time{}, uuid.Max, nil
+	case c == "":
+		return time.Time{}, uuid.Nil, nil
+	case order == NextFirst:
+		instant, rest, _ := strings.Cut(id, "/")
+		if at, err = time.Parse(time.RFC3339Nano, instant); err != nil {
+			return time.Time{}, uuid.Nil, err
+		}
+		id = rest
+	}
+	after, err = uuid.Parse(id)
+	return at, after, err
+}
+
+// PageOf returns the page of the first limit events of a list in the given order. Pass a
+// list of up to limit + 1 events: one event more than limit shows that there is a next
+// page.
+func PageOf(events []Event, limit int, order Order) FindResult {
 	if len(events) <= limit {
 		return FindResult{Events: events}
 	}
-	return FindResult{Events: events[:limit], Next: Cursor(events[limit-1].ID.String())}
+	last := events[limit-1]
+	next := last.ID.String()
+	if order == NextFirst {
+		next = last.AvailableAt.UTC().Format(time.RFC3339Nano) + "/" + next
+	}
+	return FindResult{Events: events[:limit], Next: Cursor(next)}
 }
 
 // ClaimRepository claims due events and stores their outcomes.

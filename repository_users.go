@@ -2,7 +2,11 @@ package almanac
 
 import (
 	"context"
+	"errors"
+	"net/url"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -25,10 +29,6 @@ type UserRepository interface {
 	// User returns a user, or a [*NotFoundError].
 	User(ctx context.Context, id uuid.UUID) (User, error)
 
-	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. Nobody
-	// has the external id "".
-	UserByExternalID(ctx context.Context, externalID string) (User, error)
-
 	// EditUser changes a user and the user's open events, all or nothing. It locks the
 	// user, calls edit with the present roster, and stores the edit that the function
 	// returns. It returns an error of edit unchanged, and then stores nothing. Edit must
@@ -43,6 +43,94 @@ type UserRepository interface {
 	// events in flight have ended (see [DeleteOptions]). The error is a [*NotFoundError]
 	// if the user does not exist.
 	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
+}
+
+// UserFinder finds users by what people know of them.
+type UserFinder interface {
+	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. Nobody
+	// has the external id "".
+	UserByExternalID(ctx context.Context, externalID string) (User, error)
+
+	// FindUsers returns a page of the users whom the filter selects, without deleted
+	// users. With a name the order is that of the matching names, otherwise that of the
+	// ids. Names are compared without regard to case. In PostgreSQL the locale of the
+	// database says which letters are the same. A user who is renamed between two pages
+	// can be left out or repeated. The error is a [*ValidationError] if the page or the
+	// filter is invalid.
+	FindUsers(ctx context.Context, filter UserFilter, page Page) (FindUsersResult, error)
+}
+
+// UserFilter selects the users who match every field that is not empty. The zero
+// UserFilter selects all users. An index finds users by each field but Timezone.
+type UserFilter struct {
+	// Name is the beginning of the last name or of the full name, which is [User.Name].
+	// "ada" and "ada lo" and "love" all select Ada Lovelace.
+	Name string
+	// Email is a whole e-mail address, in upper or lower case.
+	Email string
+	// ExternalID is a whole external id, byte by byte.
+	ExternalID string
+}
+
+// FindUsersResult is a page of users.
+type FindUsersResult struct {
+	Users []User
+	Next  Cursor // the cursor of the next page; empty if this is the last page
+}
+
+// Bounds returns the page's limit with its default, and the user after whom the page
+// begins: the id, and with a Name also the names that the user had on the page before. The
+// error is a [*ValidationError] that names each invalid field of the page and the filter.
+func (f UserFilter) Bounds(p Page) (limit int, after User, err error) {
+	if f.Name != "" && p.After != "" {
+		p.After, after.FirstName, after.LastName = p.After.named()
+	}
+	limit, after.ID, err = p.Bounds()
+	var bad ValidationError
+	if invalid := (*ValidationError)(nil); errors.As(err, &invalid) {
+		bad.Fields = invalid.Fields
+	}
+	for _, text := range [...]struct{ field, value string }{{"name", f.Name}, {"email", f.Email}, {"externalId", f.ExternalID}} {
+		if !isText(text.value) {
+			bad.Fields = append(bad.Fields, FieldError{Field: text.field, Problem: "is not text that can be stored"})
+		}
+	}
+	if len(bad.Fields) > 0 {
+		return 0, User{}, &bad
+	}
+	return limit, after, nil
+}
+
+// named returns the id and the names that a cursor of a list by name has, or a cursor that
+// is invalid.
+func (c Cursor) named() (id Cursor, first, last string) {
+	parts := strings.Split(string(c), "/")
+	if len(parts) != 3 {
+		return "/", "", ""
+	}
+	first, err := url.PathUnescape(parts[1])
+	last, err2 := url.PathUnescape(parts[2])
+	if err != nil || err2 != nil || !isText(first) || !isText(last) {
+		return "/", "", ""
+	}
+	return Cursor(parts[0]), first, last
+}
+
+// isText reports whether a text can be stored: valid UTF-8 without the character 0.
+func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// PageOf returns the page of the first limit users of a list. Pass a list of up to limit +
+// 1 users: one user more than limit shows that there is a next page.
+func (f UserFilter) PageOf(users []User, limit int) FindUsersResult {
+	if len(users) <= limit {
+		return FindUsersResult{Users: users}
+	}
+	last := users[limit-1]
+	next := last.ID.String()
+	if f.Name != "" {
+		next += "/" + url.PathEscape(last.FirstName) + "/" + url.PathEscape(last.LastName)
+	}
+	return FindUsersResult{Users: users[:limit], Next: Cursor(next)}
 }
 
 // Roster is a locked user with the user's open events.

@@ -46,8 +46,10 @@ func (s *scheduler) routes() (map[string]*route, error) {
 		}
 		x := executionOf(h)
 		checks := Checks{HasStatus(Processing), IsDue(), CrashesBelow(s.crashes), AttemptsLeft(x.RetryPolicy.Attempts)}
-		if age := x.CatchUpPolicy.SkipOlder; age > 0 {
-			checks = append(checks, neverTried(NotOlderThan(age)))
+		if c := x.CatchUpPolicy; c.SkipOlder > 0 && c.SkipTried {
+			checks = append(checks, NotOlderThan(c.SkipOlder))
+		} else if c.SkipOlder > 0 {
+			checks = append(checks, neverTried(NotOlderThan(c.SkipOlder)))
 		}
 		routes[eventType] = &route{h, x, append(checks, s.checks...), s.deliverer(h)}
 	}
@@ -213,6 +215,9 @@ func (w *worker) do(ctx context.Context, j *job) *job {
 func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 	if unwanted(j.route.handler, j.user, "") && !j.event.Origin.Forced {
 		return CalledOff(ReasonOptedOut)
+	}
+	if end, quiet := w.quietUntil(j, j.clock.now()); quiet {
+		return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
 	}
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
 		return GaveUp(err.Error())

@@ -198,7 +198,7 @@ func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChang
 		if c.isEmpty() {
 			return r.User, r.User.expect(c.Version)
 		}
-		return r.User.Edit(c, r.Now)
+		return r.User.edit(c, r.Now, s.optional)
 	})
 }
 

@@ -18,11 +18,13 @@ type BackfillOptions struct {
 	// user.
 	After Cursor
 	// Rate is the most users to process in one second, which leaves capacity of the
-	// database to other work. It must not be negative. Zero means no limit. A page has up
-	// to 1,000 users, and at most Rate.
+	// database to other work. It must not be negative. Zero means no limit: two pages are
+	// in progress at a time, each on a connection, except in a transaction of the host. A
+	// page has up to 1,000 users, and at most Rate.
 	Rate int
 	// Progress, if not nil, is called after each page with the result so far. Backfill
-	// waits until it returns, and holds no locks meanwhile.
+	// waits until it returns. With a Rate it holds no locks meanwhile; otherwise the next
+	// page may be in progress.
 	Progress func(BackfillResult)
 }
 
@@ -43,32 +45,72 @@ func (s *scheduler) Backfill(ctx context.Context, eventType string, options Back
 	if err != nil {
 		return BackfillResult{}, err
 	}
+	overlap := every == 0 && !s.inTransaction()
 	done, locked := BackfillResult{Next: options.After}, []uuid.UUID(nil)
-	for {
+	for current := s.startPage(ctx, h, page); ; {
 		rest := time.NewTimer(every)
-		page.After = done.Next
-		refused, added, err := s.backfill(ctx, h, page)
-		if err != nil {
-			rest.Stop()
-			return done, err
+		var following *backfillPage
+		if overlap {
+			select {
+			case page.After = <-current.next:
+				following = s.startPage(ctx, h, page)
+			case <-current.ended:
+			}
 		}
-		done = BackfillResult{done.Users + added.Users, done.Events + len(added.Events), append(done.Refused, refused...), added.Next}
+		<-current.ended
+		if current.err != nil {
+			if following != nil {
+				<-following.ended
+			}
+			return done, current.err
+		}
+		added := current.added
+		done = BackfillResult{done.Users + added.Users, done.Events + len(added.Events), append(done.Refused, current.refused...), added.Next}
 		locked = append(locked, added.Locked...)
 		if options.Progress != nil {
 			options.Progress(done)
 		}
 		if done.Next == "" {
-			rest.Stop()
 			return s.backfillLocked(ctx, h, locked, done)
 		}
-		select {
-		case <-rest.C:
-		case <-ctx.Done():
+		if following == nil {
+			select {
+			case <-rest.C:
+			case <-ctx.Done():
+			}
+			page.After = done.Next
+			following = s.startPage(ctx, h, page)
 		}
-		if ctx.Err() != nil {
-			return done, context.Cause(ctx)
-		}
+		current = following
 	}
+}
+
+// backfillPage is a page that a goroutine processes.
+type backfillPage struct {
+	next  chan Cursor   // where the next page begins, once all users of a full page are locked
+	ended chan struct{} // closed when the other fields are set
+
+	refused []Refusal
+	added   AddEventsResult
+	err     error
+}
+
+// startPage processes a page in a goroutine, so that the next page can be planned while this
+// page is stored.
+func (s *scheduler) startPage(ctx context.Context, h EventHandler, page Page) *backfillPage {
+	p := &backfillPage{next: make(chan Cursor, 1), ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		var once sync.Once
+		p.refused, p.added, p.err = s.backfill(ctx, h, page, func(users []UserSeries) {
+			// If users are missing because they are locked, only the result says where the
+			// next page begins.
+			if len(users) == page.Limit {
+				once.Do(func() { p.next <- Cursor(users[len(users)-1].User.ID.String()) })
+			}
+		})
+	}()
+	return p
 }
 
 // backfillLocked tries the locked users again, a few times within seconds, and refuses
@@ -82,7 +124,7 @@ func (s *scheduler) backfillLocked(ctx context.Context, h EventHandler, locked [
 		}
 		var still []uuid.UUID
 		for _, id := range locked {
-			refused, added, err := s.backfill(ctx, h, Page{Limit: 1, After: cursorBefore(id)})
+			refused, added, err := s.backfill(ctx, h, Page{Limit: 1, After: cursorBefore(id)}, func([]UserSeries) {})
 			if err != nil {
 				return done, err
 			}
@@ -126,8 +168,9 @@ func (options BackfillOptions) pace() (Page, time.Duration, error) {
 	return page, time.Duration(page.Limit) * time.Second / time.Duration(options.Rate), nil
 }
 
-// backfill processes one page, and notifies observers.
-func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page) (refused []Refusal, added AddEventsResult, err error) {
+// backfill processes one page, and notifies observers. It calls begun with the users of the
+// page when they are locked, again if the repository plans again.
+func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page, begun func([]UserSeries)) (refused []Refusal, added AddEventsResult, err error) {
 	if ctx.Err() != nil {
 		return nil, AddEventsResult{}, context.Cause(ctx)
 	}
@@ -137,6 +180,7 @@ func (s *scheduler) backfill(ctx context.Context, h EventHandler, page Page) (re
 	}
 	// A page that has begun is not cancelled: the result of a cancelled call is unknown.
 	added, err = s.repository.AddEvents(context.WithoutCancel(ctx), h.EventType(), page, func(users []UserSeries, now time.Time) (events []Event, err error) {
+		begun(users)
 		events, refused = s.planNext(h, users, now)
 		return zones.stampAll(events), nil
 	})

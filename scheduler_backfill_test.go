@@ -1,7 +1,9 @@
 package almanac_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"testing"
@@ -177,4 +179,122 @@ func TestBackfillListsRefusedUsers(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrInvalid)
 	_, err = scheduler.Backfill(t.Context(), almanac.TypeBirthday, almanac.BackfillOptions{After: "here"})
 	require.ErrorIs(t, err, almanac.ErrInvalid)
+}
+
+// paged is a repository that observes the pages of a Backfill. It has any number of users, and
+// stores nothing.
+type paged struct {
+	almanac.Repository
+	user        almanac.User // as which all are stored, but for their ids
+	users       int
+	transaction bool // whether it is part of a host's transaction
+	together    int  // how many pages, from the first, end only after the next has begun
+	fails       int  // the page that fails, from 1
+
+	mu         sync.Mutex
+	begun      int
+	inProgress int
+	most       int           // pages in progress at a time
+	next       chan struct{} // closed when the next page begins
+}
+
+func (p *paged) InTransaction() bool { return p.transaction }
+
+// enter returns the number of a page, and a channel that is closed when the next page begins.
+func (p *paged) enter() (int, chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begun > 0 {
+		close(p.next)
+	}
+	p.begun++
+	p.inProgress++
+	p.most, p.next = max(p.most, p.inProgress), make(chan struct{})
+	return p.begun, p.next
+}
+
+func (p *paged) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inProgress--
+}
+
+func (p *paged) AddEvents(_ context.Context, _ string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (added almanac.AddEventsResult, err error) {
+	number, next := p.enter()
+	defer p.leave()
+	_, after, err := page.Bounds()
+	if err != nil {
+		return added, err
+	}
+	first := int(binary.BigEndian.Uint64(after[8:])) + 1
+	last := min(first+page.Limit-1, p.users)
+	var users []almanac.UserSeries
+	for n := first; n <= last; n++ {
+		one := almanac.UserSeries{User: p.user}
+		binary.BigEndian.PutUint64(one.User.ID[8:], uint64(n))
+		users = append(users, one)
+	}
+	added.Users = len(users)
+	if added.Events, err = plan(users, time.Now()); err != nil || number == p.fails {
+		return almanac.AddEventsResult{}, cmp.Or(err, errors.New("no space"))
+	}
+	if number <= p.together {
+		<-next
+	}
+	if len(users) == page.Limit {
+		added.Next = almanac.Cursor(users[len(users)-1].User.ID.String())
+	}
+	time.Sleep(time.Millisecond)
+	return added, nil
+}
+
+func TestBackfillPlansAPageWhileAnotherIsStored(t *testing.T) {
+	t.Parallel()
+	const page, users = 1000, 2001
+	for name, c := range map[string]struct {
+		pages *paged
+		rate  int
+		most  int
+	}{
+		"by default":                       {pages: &paged{together: 2}, most: 2},
+		"not with a rate":                  {pages: &paged{}, rate: page, most: 1},
+		"not in a transaction of the host": {pages: &paged{transaction: true}, most: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c.pages.Repository, c.pages.user, c.pages.users = almanactest.NewRepository(nil), ada(t), users
+				w := openOn(c.pages)
+				w.notices = make(chan almanac.Notice, 2*users)
+				var progress []int
+
+				done, err := w.scheduler(t, choosy{}).Backfill(t.Context(), "CHOOSY", almanac.BackfillOptions{Rate: c.rate, Progress: func(d almanac.BackfillResult) {
+					progress = append(progress, d.Events)
+				}})
+
+				require.NoError(t, err)
+				require.Equal(t, almanac.BackfillResult{Users: users, Events: users}, done)
+				require.Equal(t, []int{page, 2 * page, users}, progress)
+				require.Equal(t, c.most, c.pages.most)
+			})
+		})
+	}
+}
+
+func TestBackfillCanContinueBeforeThePageThatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const page, users = 1000, 3001
+		w := openOn(&paged{Repository: almanactest.NewRepository(nil), user: ada(t), users: users, together: 1, fails: 2})
+		w.notices = make(chan almanac.Notice, 2*users)
+		scheduler := w.scheduler(t, choosy{})
+
+		cut, err := scheduler.Backfill(t.Context(), "CHOOSY", almanac.BackfillOptions{})
+		require.ErrorContains(t, err, "no space")
+		require.Equal(t, page, cut.Events)
+
+		rest, err := scheduler.Backfill(t.Context(), "CHOOSY", almanac.BackfillOptions{After: cut.Next})
+		require.NoError(t, err)
+		require.Equal(t, users-page, rest.Users)
+	})
 }

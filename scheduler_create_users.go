@@ -33,9 +33,10 @@ type BulkPlanner interface {
 
 	// Backfill stores the next events of one type for all existing users who have no open
 	// event of it, as [Planner].Schedule does for one user. It can be interrupted,
-	// repeated, and run by several processes at the same time. It locks one page of users
-	// at a time, while it plans and stores their events. Edits and deliveries of other
-	// users go on. A user who is created meanwhile gets the events from the program that
+	// repeated, and run by several processes at the same time. It locks the users of a page,
+	// at most two pages at a time, while it plans and stores their events. Edits and
+	// deliveries of other users go on. After an error, one page more may be stored than the
+	// result counts. A user who is created meanwhile gets the events from the program that
 	// creates the user, if that program has the handler.
 	//
 	// Backfill does not wait for locks. If a user stays locked for seconds, Backfill
@@ -130,7 +131,7 @@ func (s *scheduler) CreateUser(ctx context.Context, p Profile) (UserWithEvents, 
 
 // planFirst makes a user from a profile, and plans the user's first events.
 func (s *scheduler) planFirst(p Profile, now time.Time, zones *zoneView) (UserWithEvents, error) {
-	u, err := NewUser(p, now)
+	u, err := newUser(p, now, s.optional)
 	if err != nil {
 		return UserWithEvents{}, err
 	}

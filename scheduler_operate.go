@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -27,8 +28,10 @@ type Operator interface {
 	// RunNow makes a pending event due at once. If the event is delayed before another
 	// attempt, RunNow makes it available at once. Its identity and its idempotency key
 	// stay, and the series continues from the next occurrence. A profile edit before the
-	// event is claimed moves it back. The errors are those of Cancel.
-	RunNow(ctx context.Context, id uuid.UUID) (Event, error)
+	// event is claimed moves it back. In the user's quiet hours (see [WithQuietHours]) the
+	// event becomes due at their end, unless [RunNowOptions].Force is set. The errors are
+	// those of Cancel.
+	RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error)
 
 	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
 	// [Event.Requeue]), because an ended event never changes. The error is a
@@ -58,6 +61,14 @@ type CancelOptions struct {
 	// EndSeries plans no successor of the event. The series continues when a program that
 	// has the handler next edits, reschedules or backfills the user.
 	EndSeries bool
+}
+
+// RunNowOptions are options of [Operator].RunNow.
+type RunNowOptions struct {
+	// Force makes an event due in the user's quiet hours too. It is then on time, and is
+	// delivered at once. An event that has failed before, or whose target has passed, still
+	// waits for the end of the quiet hours.
+	Force bool
 }
 
 // RequeueOptions are options of [Operator].Requeue. The zero RequeueOptions means the
@@ -108,6 +119,8 @@ type OperateOptions struct {
 	DryRun bool
 	// Cancel has the options of OperationCancel. Its Version is ignored.
 	Cancel CancelOptions
+	// RunNow has the options of OperationRunNow.
+	RunNow RunNowOptions
 	// Requeue has the options of OperationRequeue.
 	Requeue RequeueOptions
 	// Progress, if not nil, is called after each 1,000 events with the result so far.
@@ -168,14 +181,14 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 	return c, nil
 }
 
-func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID) (Event, error) {
+func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return Event{}, err
 	}
 	var as Event
 	edit, err := s.editEvent(ctx, id, Processing, func(r Roster, e Event) (Edit, error) {
-		next, err := e.RunNow(r.Now)
+		next, err := e.RunNow(s.runAt(r, e, options))
 		if as = next; err != nil || next.Version == e.Version {
 			return Edit{}, err
 		}
@@ -188,6 +201,19 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID) (Event, error) {
 		as = e
 	}
 	return as, err
+}
+
+// runAt returns when an event of the roster is to run: now, or at the end of the user's quiet
+// hours.
+func (s *scheduler) runAt(r Roster, e Event, options RunNowOptions) time.Time {
+	if s.quiet == nil || options.Force {
+		return r.Now
+	}
+	if h, err := s.registry.Handler(e.Type); err == nil && isMandatory(h) {
+		return r.Now
+	}
+	end, _ := s.quiet(r.User).End(r.User.Timezone, r.Now)
+	return end
 }
 
 // editEvent edits one open event, and notifies observers. In the roster, an event that is
@@ -342,7 +368,7 @@ func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, o
 		done, err := s.Cancel(ctx, id, options.Cancel)
 		return done.Event, done.Unplanned, err
 	case OperationRunNow:
-		e, err = s.RunNow(ctx, id)
+		e, err = s.RunNow(ctx, id, options.RunNow)
 	default:
 		e, err = s.Requeue(ctx, id, options.Requeue)
 	}

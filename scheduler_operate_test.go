@@ -61,7 +61,7 @@ func TestCancelRefusesEventsThatAreNotPending(t *testing.T) {
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 	_, err = scheduler.Cancel(t.Context(), begun.ID, almanac.CancelOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
-	_, err = scheduler.RunNow(t.Context(), begun.ID)
+	_, err = scheduler.RunNow(t.Context(), begun.ID, almanac.RunNowOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
 	_, err = scheduler.Requeue(t.Context(), begun.ID, almanac.RequeueOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition)
@@ -89,7 +89,7 @@ func TestRunNowDeliversAheadOfTimeAndTheSeriesContinues(t *testing.T) {
 			require.NoError(t, err)
 			stored := enrolment.Events[0]
 
-			now, err := scheduler.RunNow(t.Context(), stored.ID)
+			now, err := scheduler.RunNow(t.Context(), stored.ID, almanac.RunNowOptions{})
 
 			require.NoError(t, err)
 			require.Equal(t, stored.OccurrenceKey, now.OccurrenceKey)
@@ -119,7 +119,7 @@ func TestRunNowEndsTheDelayBeforeAnotherAttempt(t *testing.T) {
 			rests := w.await(t, almanac.EventReleased)
 			require.Greater(t, time.Until(rests.AvailableAt), time.Minute)
 
-			_, err := scheduler.RunNow(t.Context(), stored.ID)
+			_, err := scheduler.RunNow(t.Context(), stored.ID, almanac.RunNowOptions{})
 
 			require.NoError(t, err)
 			done := w.await(t, almanac.EventCompleted)
@@ -320,7 +320,7 @@ func TestOperationsInTheHostsTransaction(t *testing.T) {
 	require.NoError(t, err)
 	_, err = scheduler.With(bound).Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
 	require.NoError(t, err)
-	_, err = scheduler.With(bound).RunNow(t.Context(), cancelled.Successor.ID)
+	_, err = scheduler.With(bound).RunNow(t.Context(), cancelled.Successor.ID, almanac.RunNowOptions{})
 	require.NoError(t, err)
 	require.NoError(t, scheduler.With(bound).Pause(t.Context(), almanac.TypeBirthday))
 	require.NoError(t, tx.Rollback(t.Context()))

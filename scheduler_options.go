@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // Option is a setting of a [Scheduler]. NewScheduler returns an error if a value is out
@@ -30,6 +32,8 @@ type settings struct {
 	middleware []Middleware
 	observers  []Observer
 	log        *slog.Logger
+	quiet      func(User) calendar.QuietHours // nil means none
+	optional   bool                           // users need neither names nor a date of birth
 }
 
 // WithWorkers sets how many events are delivered at the same time. It must be at least 1.
@@ -144,7 +148,50 @@ func WithObserver(o Observer) Option {
 // never names or payloads.
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
+// WithOptionalProfile makes the first name, the last name and the date of birth optional,
+// and accepts a date of birth without its year, as "--03-15". A user of one name has
+// either a first or a last name. By default all three are required, and the date must have
+// a year. Users who are stored without them can always be read, edited and greeted.
+//
+// [Birthday] plans nothing for a user without a date of birth. A birthday without a year is
+// greeted every year. Programs of the release before cannot read users without a full
+// date of birth, and their claims fail: set the option when no such program is left.
+func WithOptionalProfile() Option { return func(s *settings) { s.optional = true } }
+
+// WithQuietHours sets the hours in which late events are not delivered to a user, by
+// clocks in the user's present zone. The default is none, and so is nil. An event is late
+// if an attempt at it has failed. It is also late if it begins later after its target than
+// [WithMissedGrace] allows, as after a downtime. In the quiet hours, Run postpones it to
+// their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
+//
+// An event that is on time is delivered at its target, whatever the hour: a user who asked
+// for 06:00 gets 06:00. To plan outside of the quiet hours too, set the field Quiet of a
+// ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
+// [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is
+// forced. The events of a [Mandatory] handler, and those that were requeued by force, are
+// never postponed. In contrib/jetstream, the quiet hours are compared before a
+// message is sent, not when a worker receives it.
+//
+// The function is called before each attempt at a late event. It must be safe for
+// concurrent use and must depend only on u. NewScheduler calls it once with the zero User,
+// and returns an error if a time of day is out of range. If Until is out of range later,
+// the user has no quiet hours.
+func WithQuietHours(of func(u User) calendar.QuietHours) Option {
+	return func(s *settings) { s.quiet = of }
+}
+
 func newSettings(r Repository, registry Registry, options []Option) (settings, error) {
+	s := settingsOf(options)
+	return s, s.check(r, registry)
+}
+
+// optionalProfile reports whether WithOptionalProfile is among the options.
+func optionalProfile(options []Option) bool {
+	return len(options) > 0 && settingsOf(options).optional
+}
+
+// settingsOf returns the settings that the options make of the defaults.
+func settingsOf(options []Option) settings {
 	s := settings{
 		workers:    100,
 		lease:      time.Minute,
@@ -162,7 +209,7 @@ func newSettings(r Repository, registry Registry, options []Option) (settings, e
 	for _, option := range options {
 		option(&s)
 	}
-	return s, s.check(r, registry)
+	return s
 }
 
 // check returns all problems of the settings, joined.
@@ -186,6 +233,11 @@ func (s settings) check(r Repository, registry Registry) error {
 	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
 	refuse(s.retention < 0, "retention of %v is negative", s.retention)
 	refuse(s.log == nil, "logger is nil")
+	if s.quiet != nil {
+		q, err := guarded("choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })
+		refuse(err != nil, "quiet hours of the zero user: %v", err)
+		refuse(!q.From.Valid() || !q.Until.Valid(), "quiet hours from %s until %s", q.From, q.Until)
+	}
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)
 	}

@@ -30,7 +30,7 @@ type nowhere struct{ almanac.Repository }
 
 // optionCase is a setting that is good and one that is not.
 type optionCase struct {
-	good, bad almanac.Option // no bad setting exists where bad is nil
+	good, bad almanac.Option // nil where there is none
 	complaint string
 }
 
@@ -53,6 +53,9 @@ func optionCases() map[string]optionCase {
 		"WithDeliverer":   {almanac.WithDeliverer("sms", almanac.DelivererFunc(nil)), almanac.WithDeliverer("sms", nil), `deliverer of channel "sms" is nil`},
 		"WithObserver":    {almanac.WithObserver(almanac.Hooks{}), almanac.WithObserver(nil), "observer 0 is nil"},
 		"WithLogger":      {nil, almanac.WithLogger(nil), "logger is nil"},
+
+		"WithQuietHours":      {almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(25, 8)), "quiet hours from 25:00:00 until 08:00:00"},
+		"WithOptionalProfile": {good: almanac.WithOptionalProfile()},
 	}
 }
 
@@ -72,6 +75,9 @@ func TestNewSchedulerChecksEachOption(t *testing.T) {
 					t.Errorf("the good setting: %v, %v", s, err)
 				}
 			}
+			if tt.bad == nil {
+				return
+			}
 			if s, err := almanac.NewScheduler(nowhere{}, registry, tt.bad); err == nil || s != nil || err.Error() != "almanac: "+tt.complaint {
 				t.Errorf("the bad setting: %v, %v; want %q", s, err, tt.complaint)
 			}
@@ -85,7 +91,9 @@ func TestNewSchedulerReportsAllProblems(t *testing.T) {
 	want := []string{"repository is nil", "registry is nil"}
 	var options []almanac.Option
 	for _, tt := range optionCases() {
-		want, options = append(want, tt.complaint), append(options, tt.bad)
+		if tt.bad != nil {
+			want, options = append(want, tt.complaint), append(options, tt.bad)
+		}
 	}
 
 	s, err := almanac.NewScheduler(nil, nil, options...)

@@ -17,10 +17,11 @@ CREATE TABLE :"schema".migrations (
 -- The users of the events. A host with a users table of its own writes this copy of it in the same transaction.
 CREATE TABLE :"schema".users (
     id            uuid         NOT NULL,
-    first_name    varchar(100) NOT NULL,
-    last_name     varchar(100) NOT NULL,
-    -- The check only excludes absurd dates. Whether a date is in the future depends on the user's zone, so the program checks that.
-    date_of_birth date         NOT NULL,
+    first_name    varchar(100) NOT NULL,              -- '' if the user has none
+    last_name     varchar(100) NOT NULL,              -- '' if the user has none
+    -- NULL if it is not known. If only the year is not known, it is in the year 4, a leap year, which has each day: '0004-02-29'. The
+    -- check only excludes absurd dates. Whether a date is in the future depends on the user's zone, so the program checks that.
+    date_of_birth date,
     timezone      varchar(100) NOT NULL,              -- the IANA name that was given, in the spelling of the zone database
     attributes    jsonb        NOT NULL DEFAULT '{}', -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1,
@@ -35,9 +36,8 @@ CREATE TABLE :"schema".users (
     -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing.
     opt_outs      jsonb,
     CONSTRAINT users_pkey PRIMARY KEY (id),
-    CONSTRAINT users_first_name_check CHECK (length(first_name) > 0),
-    CONSTRAINT users_last_name_check CHECK (length(last_name) > 0),
-    CONSTRAINT users_date_of_birth_check CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31'),
+    CONSTRAINT users_date_of_birth_check
+        CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31' OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
     CONSTRAINT users_timezone_check CHECK (length(timezone) > 0),
     CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object'),
     CONSTRAINT users_locale_check CHECK (length(locale) > 0),
@@ -52,6 +52,15 @@ CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
 -- No two users have the same external id. Users without one have no entry. A deleted user has none either, so the id is free as soon
 -- as the user is deleted.
 CREATE UNIQUE INDEX users_external_id ON :"schema".users (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
+
+-- Find users by the beginning of their full names and of their last names, in small letters, and by e-mail address.
+CREATE INDEX users_full_name ON :"schema".users (
+    (lower(first_name || CASE WHEN first_name = '' OR last_name = '' THEN '' ELSE ' ' END || last_name) COLLATE "C"), id
+) WHERE deleted_at IS NULL;
+
+CREATE INDEX users_last_name ON :"schema".users ((lower(last_name) COLLATE "C"), id) WHERE deleted_at IS NULL;
+
+CREATE INDEX users_email ON :"schema".users (lower(email), id) WHERE email IS NOT NULL AND deleted_at IS NULL;
 
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
 -- the columns that this changes, so the new version of the row stays on its page.
@@ -641,6 +650,9 @@ COMMENT ON INDEX :"schema".migrations_pkey IS 'Each migration once';
 COMMENT ON INDEX :"schema".users_pkey IS 'One user';
 COMMENT ON INDEX :"schema".users_deleted IS 'The few users who are deleted and not yet removed';
 COMMENT ON INDEX :"schema".users_external_id IS 'The user who has an external id';
+COMMENT ON INDEX :"schema".users_full_name IS 'Users by the beginning of their full names, in small letters';
+COMMENT ON INDEX :"schema".users_last_name IS 'Users by the beginning of their last names, in small letters';
+COMMENT ON INDEX :"schema".users_email IS 'Users by e-mail address, in small letters';
 COMMENT ON INDEX :"schema".series_pkey IS 'One series';
 COMMENT ON INDEX :"schema".series_name_key IS 'One series of a user, and all series of a user';
 COMMENT ON INDEX :"schema".series_open IS 'The open series of a user, however many have ended';
@@ -691,4 +703,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (12, '0012_by_time'),
     (13, '0013_series'),
     (14, '0014_contacts'),
-    (15, '0015_opt_outs');
+    (15, '0015_opt_outs'),
+    (16, '0016_optional_profile');

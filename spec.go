@@ -2,6 +2,7 @@ package almanac
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,8 +12,8 @@ import (
 // them in tests. The set of specs is closed, because a [Repository] translates each Spec
 // to a query that selects the same events as Matches. A nil Spec selects every event.
 //
-// [EventRepository].Find uses an index if the spec names a user, a status, a type or a
-// range of time. The same holds if one part of an And does, or each part of an Or. With
+// [EventRepository].Find uses an index if the spec names a user, a status, a type, a
+// reason or a range of time. The same holds if one part of an And does, or each part of an Or. With
 // [InZone] or [Not] alone, Find may read all events to fill a page, so combine them with
 // one of the others. If a range of time or a type has more than 5,000 events, Find reads
 // events in order of creation until the page is full.
@@ -49,6 +50,9 @@ type (
 	InZone []string
 	// Overdue selects the pending events whose due instant passed more than By ago.
 	Overdue struct{ By time.Duration }
+	// ForReason selects the FAILED and CANCELLED events whose [Event].FailureReason begins
+	// with this text. Upper and lower case differ.
+	ForReason string
 )
 
 // Matches reports whether every part selects e.
@@ -104,6 +108,11 @@ func (s Overdue) Matches(e Event, now time.Time) bool {
 	return e.Status == Pending && e.Due.Before(now.Add(-s.By))
 }
 
+// Matches reports whether e is FAILED or CANCELLED for a reason that begins with the text.
+func (s ForReason) Matches(e Event, _ time.Time) bool {
+	return (e.Status == Failed || e.Status == Cancelled) && strings.HasPrefix(e.FailureReason, string(s))
+}
+
 func (And) spec()        {}
 func (Or) spec()         {}
 func (Not) spec()        {}
@@ -114,3 +123,4 @@ func (DueBetween) spec() {}
 func (InZone) spec()     {}
 func (Ready) spec()      {}
 func (Overdue) spec()    {}
+func (ForReason) spec()  {}

@@ -1,6 +1,7 @@
 package almanac_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ func TestSpecMatches(t *testing.T) {
 	retrying.AvailableAt = due.Add(time.Minute)
 	processing := pending
 	processing.Status, processing.AvailableAt = almanac.Processing, time.Time{}
+	failed, cancelled := processing, processing
+	failed.Status, failed.FailureReason = almanac.Failed, "HTTP 404"
+	cancelled.Status, cancelled.FailureReason = almanac.Cancelled, "moved house"
 	tests := map[string]struct {
 		spec  almanac.Spec
 		event almanac.Event
@@ -58,6 +62,13 @@ func TestSpecMatches(t *testing.T) {
 		"all parts but one":                           {almanac.And{almanac.Ready{}, almanac.OfType("REMINDER")}, pending, due, false},
 		"one part":                                    {almanac.Or{almanac.OfType("REMINDER"), almanac.Ready{}}, pending, due, true},
 		"no part":                                     {almanac.Or{almanac.OfType("REMINDER"), almanac.ForUser(other)}, pending, due, false},
+		"failed for a reason":                         {almanac.ForReason("HTTP"), failed, due, true},
+		"failed for the whole reason":                 {almanac.ForReason("HTTP 404"), failed, due, true},
+		"failed for a longer reason":                  {almanac.ForReason("HTTP 404 "), failed, due, false},
+		"failed for a reason in other letters":        {almanac.ForReason("http"), failed, due, false},
+		"cancelled for a reason":                      {almanac.ForReason("moved"), cancelled, due, true},
+		"cancelled for any reason":                    {almanac.ForReason(""), cancelled, due, true},
+		"not failed for any reason":                   {almanac.ForReason(""), pending, due, false},
 		"the contrary":                                {almanac.Not{Spec: almanac.OfType("REMINDER")}, pending, due, true},
 		"parts within parts":                          {almanac.And{almanac.Or{almanac.Not{Spec: almanac.And{}}, almanac.Ready{}}}, pending, due, true},
 	}
@@ -132,4 +143,57 @@ func nested(leaves *rapid.Generator[almanac.Spec], levels int) *rapid.Generator[
 		rapid.Map(rapid.SliceOfN(parts, 0, 3), func(s []almanac.Spec) almanac.Spec { return almanac.And(s) }),
 		rapid.Map(rapid.SliceOfN(parts, 0, 3), func(s []almanac.Spec) almanac.Spec { return almanac.Or(s) }),
 	)
+}
+
+func TestPageBounds(t *testing.T) {
+	t.Parallel()
+
+	const id = "123e4567-e89b-12d3-a456-426614174000"
+	tests := map[string]struct {
+		page  almanac.Page
+		limit int
+		after uuid.UUID
+		want  []string // complaints
+	}{
+		"the first page, by default":    {almanac.Page{}, 50, uuid.Nil, nil},
+		"one event":                     {almanac.Page{Limit: 1}, 1, uuid.Nil, nil},
+		"as many as may be":             {almanac.Page{Limit: 1000, After: id}, 1000, uuid.MustParse(id), nil},
+		"more":                          {almanac.Page{Limit: 1001}, 0, uuid.Nil, []string{"limit is not between 1 and 1000"}},
+		"fewer than none":               {almanac.Page{Limit: -1}, 0, uuid.Nil, []string{"limit is not between 1 and 1000"}},
+		"a cursor of another's making":  {almanac.Page{After: "42"}, 0, uuid.Nil, []string{"cursor is not a cursor of an earlier page"}},
+		"nothing right, both are named": {almanac.Page{Limit: -1, After: "42"}, 0, uuid.Nil, []string{"limit is not between 1 and 1000", "cursor is not a cursor of an earlier page"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			limit, after, err := tt.page.Bounds()
+
+			if got := complaints(t, err); limit != tt.limit || after != tt.after || !slices.Equal(got, tt.want) {
+				t.Errorf("Bounds = %d, %v, %q; want %d, %v, %q", limit, after, got, tt.limit, tt.after, tt.want)
+			}
+		})
+	}
+}
+
+func TestPageOfKnowsWhetherThereIsMore(t *testing.T) {
+	t.Parallel()
+
+	at := time.Date(2026, 12, 10, 9, 0, 0, 1000, time.UTC)
+	events := []almanac.Event{{ID: uuid.New(), AvailableAt: at}, {ID: uuid.New(), AvailableAt: at}, {ID: uuid.New(), AvailableAt: at}}
+	for n, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 2} {
+		for _, order := range []almanac.Order{almanac.OldestFirst, almanac.NewestFirst, almanac.NextFirst} {
+			found := almanac.PageOf(events[:n], 2, order)
+			if len(found.Events) != want || (found.Next != "") != (n > 2) {
+				t.Errorf("PageOf %d events in order %d: %d and %q, want %d", n, order, len(found.Events), found.Next, want)
+			}
+			if found.Next == "" {
+				continue
+			}
+			limit, at, after, err := almanac.Page{Limit: 2, After: found.Next, Order: order}.EventBounds()
+			if last := events[1]; err != nil || limit != 2 || after != last.ID || order == almanac.NextFirst && !at.Equal(last.AvailableAt) {
+				t.Errorf("the next page of order %d begins after %v at %v (%v), want %v at %v", order, after, at, err, last.ID, last.AvailableAt)
+			}
+		}
+	}
 }

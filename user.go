@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/mail"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"golang.org/x/text/language"
@@ -17,19 +14,25 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/excerpt"
 	"github.com/almanac-go/almanac/internal/jsonb"
+	"github.com/almanac-go/almanac/internal/profile"
 )
 
-// DateOfBirth is a date that exists in the calendar and is not before 1900-01-01.
-// [NewUser] checks that it is not in the future, which depends on the user's zone. Values
-// are comparable with ==. The zero DateOfBirth is no date, and NewUser refuses it.
+// DateOfBirth is a date that exists in the calendar and is not before 1900-01-01, or a day
+// of the year if the year is not known. [NewUser] checks that the date is not in the
+// future, which depends on the user's zone. Values are comparable with ==. The zero
+// DateOfBirth means that the date is not known. NewUser accepts it, and a date without a
+// year, only with [WithOptionalProfile].
 type DateOfBirth struct{ date calendar.Date }
 
 // earliestBirth is before the birth of anyone alive; an earlier date is a typing error.
 var earliestBirth = calendar.Date{Year: 1900, Month: time.January, Day: 1}
 
-// ParseDateOfBirth parses a date of birth in the form "1990-03-15". The error is an
-// [*InvalidDateOfBirthError].
+// ParseDateOfBirth parses a date of birth in the form "1990-03-15", or without a year in
+// the form "--03-15" or "--0315" (RFC 6350). The error is an [*InvalidDateOfBirthError].
 func ParseDateOfBirth(s string) (DateOfBirth, error) {
+	if day, found := strings.CutPrefix(s, "--"); found {
+		return parseDayOfBirth(s, day)
+	}
 	date, err := calendar.ParseDate(s)
 	if err != nil {
 		return DateOfBirth{}, &InvalidDateOfBirthError{Value: excerpt.Of(s, 32), Reason: problemOf(err)}
@@ -40,17 +43,46 @@ func ParseDateOfBirth(s string) (DateOfBirth, error) {
 	return DateOfBirth{date}, nil
 }
 
-// Date returns the date.
+// parseDayOfBirth parses a date of birth without a year, of which day follows the "--".
+func parseDayOfBirth(s, day string) (DateOfBirth, error) {
+	if len(day) == len("0315") {
+		day = day[:2] + "-" + day[2:]
+	}
+	date, err := calendar.ParseDate("2000-" + day) // a leap year has each day
+	if err != nil {
+		return DateOfBirth{}, &InvalidDateOfBirthError{Value: excerpt.Of(s, 32), Reason: "is not a day of the year in the form --MM-DD"}
+	}
+	date.Year = 0
+	return DateOfBirth{date}, nil
+}
+
+// Date returns the date. Its Year is 0 if the year is not known. The result is the zero
+// Date if d is zero.
 func (d DateOfBirth) Date() calendar.Date { return d.date }
 
-// String formats d as "1990-03-15".
-func (d DateOfBirth) String() string { return d.date.String() }
+// IsZero reports whether the date is not known.
+func (d DateOfBirth) IsZero() bool { return d == DateOfBirth{} }
+
+// Year returns the year, from 1900 on. It reports false if the year is not known.
+func (d DateOfBirth) Year() (year int, known bool) { return d.date.Year, d.date.Year != 0 }
+
+// String formats d as "1990-03-15", or as "--03-15" if the year is not known. The zero
+// DateOfBirth is "".
+func (d DateOfBirth) String() string {
+	switch {
+	case d.IsZero():
+		return ""
+	case d.date.Year == 0:
+		return fmt.Sprintf("--%02d-%02d", d.date.Month, d.date.Day)
+	}
+	return d.date.String()
+}
 
 // User is a user whose events the library delivers. Users are values: [User.Edit] returns
 // a changed copy.
 type User struct {
 	ID          uuid.UUID
-	FirstName   string // 1 to 100 characters, at most 400 bytes
+	FirstName   string // 1 to 100 characters, at most 400 bytes; "" means none, only with WithOptionalProfile
 	LastName    string // as FirstName
 	DateOfBirth DateOfBirth
 	Timezone    calendar.Timezone
@@ -72,11 +104,14 @@ type User struct {
 }
 
 // Profile is the host's data about a user, as text that is not yet validated.
+//
+// The first name, the last name and the date of birth are required, and the date must
+// have a year. With [WithOptionalProfile], each of the three may be "", which means none.
 type Profile struct {
 	ID          uuid.UUID // the host's own id for the user; the zero UUID means a new id
 	FirstName   string
 	LastName    string
-	DateOfBirth string          // YYYY-MM-DD
+	DateOfBirth string          // YYYY-MM-DD, or --MM-DD without the year
 	Timezone    string          // an IANA name
 	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
 	// Locale is a language tag of BCP 47, at most 100 bytes, with known subtags. It is
@@ -90,7 +125,7 @@ type Profile struct {
 	// ExternalID is the host's own id of the user, a number or a text: 1 to 200 bytes of
 	// printable characters, without a space at an end. It is compared byte by byte. No two
 	// users have the same external id; the error for the second is an
-	// [*ExternalIDTakenError]. [UserRepository].UserByExternalID finds the user. The
+	// [*ExternalIDTakenError]. [UserFinder].UserByExternalID finds the user. The
 	// default is "", no external id.
 	ExternalID string
 	// OptOuts are what the user refuses from the beginning, at most 100. The default is
@@ -118,7 +153,8 @@ type ProfileChange struct {
 	// patch (RFC 7396), in which null removes a member. It is applied to the stored
 	// attributes, so two concurrent changes of different members both take effect.
 	Merge json.RawMessage
-	// A pointer to "" removes the locale, the address or the external id.
+	// A pointer to "" removes the locale, the address or the external id. With
+	// WithOptionalProfile it also removes a name or the date of birth.
 	Locale     *string
 	Email      *string
 	ExternalID *string
@@ -129,18 +165,20 @@ type ProfileChange struct {
 }
 
 const (
-	maxNameLength      = 100
 	maxAttributesBytes = 64 << 10
 	maxCreationDigest  = 64
 	maxLocale          = 100
-	maxEmail           = 254 // RFC 5321, erratum 1690
-	maxExternalID      = 200
 )
 
 // NewUser returns the user of a valid profile, created at now. The date of birth may be
-// at latest the present date in the user's zone. The error is a [*ValidationError] that
-// names every invalid field.
-func NewUser(p Profile, now time.Time) (User, error) {
+// at latest the present date in the user's zone. Of the options only
+// [WithOptionalProfile] has an effect. The error is a [*ValidationError] that names every
+// invalid field.
+func NewUser(p Profile, now time.Time, options ...Option) (User, error) {
+	return newUser(p, now, optionalProfile(options))
+}
+
+func newUser(p Profile, now time.Time, optional bool) (User, error) {
 	u := User{
 		ID: p.ID, Attributes: json.RawMessage("{}"), CreationDigest: p.CreationDigest,
 		Version: 1, CreatedAt: now.UTC(), UpdatedAt: now.UTC(),
@@ -155,19 +193,24 @@ func NewUser(p Profile, now time.Time) (User, error) {
 	return u.with(ProfileChange{
 		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Timezone: &p.Timezone, Attributes: p.Attributes,
 		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID, OptOut: p.OptOuts,
-	}, now)
+	}, now, optional)
 }
 
 // Edit returns u with the change applied at now, and with its version raised by one. It
-// validates the result as [NewUser] does. The error is a [*ValidationError], or an
-// [*OptimisticLockError] if the change is for another version of u.
-func (u User) Edit(c ProfileChange, now time.Time) (User, error) {
+// validates the changed fields as [NewUser] does, with the same options. The error is a
+// [*ValidationError], or an [*OptimisticLockError] if the change is for another version of
+// u.
+func (u User) Edit(c ProfileChange, now time.Time, options ...Option) (User, error) {
+	return u.edit(c, now, optionalProfile(options))
+}
+
+func (u User) edit(c ProfileChange, now time.Time, optional bool) (User, error) {
 	if err := u.expect(c.Version); err != nil {
 		return User{}, err
 	}
 	u.Version++
 	u.UpdatedAt = now.UTC()
-	return u.with(c, now)
+	return u.with(c, now, optional)
 }
 
 // expect returns an error for any version but u's own. Zero means any version.
@@ -178,29 +221,36 @@ func (u User) expect(version int) error {
 	return nil
 }
 
-// Name returns the user's first and last name, separated by a space.
-func (u User) Name() string { return u.FirstName + " " + u.LastName }
+// Name returns the user's first and last name, separated by a space, or the only name that
+// the user has, or "".
+func (u User) Name() string {
+	if u.FirstName == "" || u.LastName == "" {
+		return u.FirstName + u.LastName
+	}
+	return u.FirstName + " " + u.LastName
+}
 
-func (u User) with(c ProfileChange, now time.Time) (User, error) {
+// with applies a change. If optional is false, it refuses changes that leave a name or the
+// date of birth out.
+func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) {
 	var bad ValidationError
 	refuse := func(field, problem string, err error) {
 		bad.Fields = append(bad.Fields, FieldError{field, problem, err})
 	}
-	if c.FirstName != nil {
-		u.FirstName = *c.FirstName
-		if problem := nameProblem(u.FirstName); problem != "" {
-			refuse("firstName", problem, nil)
+	name := func(field string, given, is *string) {
+		if given == nil {
+			return
+		}
+		*is = *given
+		if problem := profile.NameProblem(*given); problem != "" && (*given != "" || !optional) {
+			refuse(field, problem, nil)
 		}
 	}
-	if c.LastName != nil {
-		u.LastName = *c.LastName
-		if problem := nameProblem(u.LastName); problem != "" {
-			refuse("lastName", problem, nil)
-		}
-	}
+	name("firstName", c.FirstName, &u.FirstName)
+	name("lastName", c.LastName, &u.LastName)
 	var born, zoned error
 	if c.DateOfBirth != nil {
-		if u.DateOfBirth, born = ParseDateOfBirth(*c.DateOfBirth); born != nil {
+		if u.DateOfBirth, born = dateOfBirth(*c.DateOfBirth, optional); born != nil {
 			refuse("dateOfBirth", problemOf(born), born)
 		}
 	}
@@ -229,7 +279,7 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 	if problem := attributesProblem(u.Attributes); problem != "" {
 		refuse("attributes", problem, nil)
 	}
-	if !printable(u.CreationDigest, maxCreationDigest) {
+	if !profile.Printable(u.CreationDigest, maxCreationDigest) {
 		refuse("creationDigest", fmt.Sprintf("is not at most %d bytes of ASCII without controls", maxCreationDigest), nil)
 	}
 	if len(bad.Fields) > 0 {
@@ -238,7 +288,20 @@ func (u User) with(c ProfileChange, now time.Time) (User, error) {
 	return u, nil
 }
 
-// withOptional applies the changes of fields that a user need not have.
+// dateOfBirth parses a date of birth. If optional is true, it accepts "", and dates without
+// a year.
+func dateOfBirth(s string, optional bool) (DateOfBirth, error) {
+	if s == "" && optional {
+		return DateOfBirth{}, nil
+	}
+	d, err := ParseDateOfBirth(s)
+	if _, known := d.Year(); err == nil && !known && !optional {
+		err = &InvalidDateOfBirthError{Value: s, Reason: "has no year"}
+	}
+	return d, err
+}
+
+// withOptional applies the changes of fields that are never required.
 func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, err error)) {
 	if c.Locale != nil {
 		var problem string
@@ -247,13 +310,13 @@ func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, 
 		}
 	}
 	if c.Email != nil {
-		if u.Email = *c.Email; u.Email != "" && !bareAddress(u.Email) {
-			refuse("email", fmt.Sprintf("is not a bare e-mail address of at most %d bytes", maxEmail), nil)
+		if u.Email = *c.Email; u.Email != "" && !profile.BareAddress(u.Email) {
+			refuse("email", fmt.Sprintf("is not a bare e-mail address of at most %d bytes", profile.MaxEmail), nil)
 		}
 	}
 	if c.ExternalID != nil {
 		u.ExternalID = *c.ExternalID
-		if problem := externalIDProblem(u.ExternalID); problem != "" {
+		if problem := profile.ExternalIDProblem(u.ExternalID); problem != "" {
 			refuse("externalId", problem, nil)
 		}
 	}
@@ -290,11 +353,6 @@ func problemOf(err error) string {
 	return err.Error()
 }
 
-// printable reports whether s is at most n bytes of ASCII without control characters.
-func printable(s string, n int) bool {
-	return len(s) <= n && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
-}
-
 // canonicalLocale returns the canonical form of a language tag, or what is wrong with it.
 // It returns "" for "".
 func canonicalLocale(s string) (canonical, problem string) {
@@ -316,57 +374,6 @@ func canonicalLocale(s string) (canonical, problem string) {
 		return "", fmt.Sprintf("is longer than %d bytes", maxLocale)
 	}
 	return canonical, ""
-}
-
-// bareAddress reports whether s is an e-mail address and nothing else.
-func bareAddress(s string) bool {
-	if len(s) > maxEmail || strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r > '~' && unicode.IsSpace(r) }) {
-		return false
-	}
-	parsed, err := mail.ParseAddress(s)
-	if err != nil || parsed.Name != "" {
-		return false
-	}
-	return (&mail.Address{Address: parsed.Address}).String() == "<"+s+">"
-}
-
-// externalIDProblem returns what is wrong with an external id, or "". It returns "" for "".
-func externalIDProblem(id string) string {
-	switch {
-	case len(id) > maxExternalID:
-		return fmt.Sprintf("is longer than %d bytes", maxExternalID)
-	case !utf8.ValidString(id):
-		return "is not valid UTF-8"
-	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "contains characters that cannot be printed"
-	case strings.Trim(id, " ") != id:
-		return "begins or ends with a space"
-	}
-	return ""
-}
-
-// nameProblem returns what is wrong with a name, or "".
-func nameProblem(name string) string {
-	switch {
-	case !utf8.ValidString(name):
-		return "is not valid UTF-8"
-	case strings.TrimFunc(name, blank) == "":
-		return "is empty"
-	case utf8.RuneCountInString(name) > maxNameLength:
-		return fmt.Sprintf("is longer than %d characters", maxNameLength)
-	case strings.ContainsFunc(name, hidden):
-		return "contains control characters"
-	}
-	return ""
-}
-
-// blank reports whether r is a space or a format character, which alone make no name.
-func blank(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) }
-
-// hidden reports whether r breaks a line or changes the direction of text: controls,
-// separators and the bidirectional overrides.
-func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= '\u202A' && r <= '\u202E' || r >= '\u2066' && r <= '\u2069'
 }
 
 func attributesProblem(raw json.RawMessage) string {

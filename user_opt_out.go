@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -86,8 +87,12 @@ func unwanted(h EventHandler, u User, by Channel) bool {
 	if len(u.OptOuts) == 0 || !u.refuses(h.EventType(), by) {
 		return false
 	}
+	return !isMandatory(h)
+}
+
+func isMandatory(h EventHandler) bool {
 	m, able := h.(Mandatory)
-	return !able || !m.Mandatory()
+	return able && m.Mandatory()
 }
 
 // refusedBy reports whether u has opted out of a type by all channels. A type without a
@@ -167,4 +172,15 @@ func optOutsProblem(all []OptOut) string {
 		}
 	}
 	return ""
+}
+
+// quietUntil returns when the user of a late event may be disturbed again, if that is
+// later than now. The event is late if an attempt has failed or if its target passed
+// longer ago than the grace.
+func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
+	late := j.event.RetryCount > 0 || now.Sub(j.event.Due) > s.grace
+	if s.quiet == nil || !late || j.event.Origin.Forced || isMandatory(j.route.handler) {
+		return time.Time{}, false
+	}
+	return s.quiet(j.user).End(j.user.Timezone, now)
 }

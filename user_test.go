@@ -3,6 +3,7 @@ package almanac_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
@@ -513,6 +515,117 @@ func TestEditRefusesAsNewUserDoes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a user need not have, by default and with the option.
+func TestNewUserWithoutNamesOrDateOfBirth(t *testing.T) {
+	t.Parallel()
+
+	tests := map[string]struct {
+		first, last, born string
+		name              string
+		refused           []string // by default
+		always            []string // with the option, too
+	}{
+		"complete":            {"Ada", "Lovelace", "1990-12-10", "Ada Lovelace", nil, nil},
+		"a first name":        {"Sukarno", "", "1901-06-06", "Sukarno", []string{"lastName is empty"}, nil},
+		"a last name":         {"", "Teller", "1948-02-14", "Teller", []string{"firstName is empty"}, nil},
+		"no date":             {"Ada", "Lovelace", "", "Ada Lovelace", []string{"dateOfBirth is not a date of the form YYYY-MM-DD"}, nil},
+		"no year":             {"Ada", "Lovelace", "--12-10", "Ada Lovelace", []string{"dateOfBirth has no year"}, nil},
+		"a leap day, no year": {"Ada", "Lovelace", "--02-29", "Ada Lovelace", []string{"dateOfBirth has no year"}, nil},
+		"nothing but a zone":  {"", "", "", "", []string{"firstName is empty", "lastName is empty", "dateOfBirth is not a date of the form YYYY-MM-DD"}, nil},
+		"blanks are no names": {" ", "\u200b", "1990-12-10", "", []string{"firstName is empty", "lastName is empty"}, []string{"firstName is empty", "lastName is empty"}},
+		"no day of the year": {"Ada", "Lovelace", "--02-30", "", []string{"dateOfBirth is not a day of the year in the form --MM-DD"},
+			[]string{"dateOfBirth is not a day of the year in the form --MM-DD"}},
+		"in the future": {"", "", "2026-01-02", "", []string{"firstName is empty", "lastName is empty", "dateOfBirth is in the future"}, []string{"dateOfBirth is in the future"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, now := almanac.Profile{FirstName: tt.first, LastName: tt.last, DateOfBirth: tt.born, Timezone: "UTC"}, instant(t, "2026-01-01T00:00:00Z")
+			change := almanac.ProfileChange{FirstName: &tt.first, LastName: &tt.last, DateOfBirth: &tt.born}
+
+			_, err := almanac.NewUser(p, now)
+			if got := complaints(t, err); !slices.Equal(got, tt.refused) {
+				t.Errorf("by default: %q, want %q", got, tt.refused)
+			}
+			if _, err = ada(t).Edit(change, now); !slices.Equal(complaints(t, err), tt.refused) {
+				t.Errorf("an edit by default: %q, want %q", complaints(t, err), tt.refused)
+			}
+			u, err := almanac.NewUser(p, now, almanac.WithOptionalProfile())
+			if got := complaints(t, err); !slices.Equal(got, tt.always) {
+				t.Fatalf("with the option: %q, want %q", got, tt.always)
+			}
+			if tt.always == nil && (u.Name() != tt.name || u.DateOfBirth.String() != tt.born || u.DateOfBirth.IsZero() != (tt.born == "")) {
+				t.Errorf("named %q, born %q; want %q, %q", u.Name(), u.DateOfBirth, tt.name, tt.born)
+			}
+			edited, err := ada(t).Edit(change, now, almanac.WithOptionalProfile())
+			if got := complaints(t, err); !slices.Equal(got, tt.always) || tt.always == nil && edited.Name() != tt.name {
+				t.Errorf("an edit with the option: %q, %q; want %q, %q", edited.Name(), got, tt.name, tt.always)
+			}
+			// A program without the option may edit the rest of such a user.
+			if tt.always == nil {
+				if _, err := u.Edit(almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")}, now); err != nil {
+					t.Errorf("an edit of the zone: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestDateOfBirthReturnsItsText(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		day := calendar.DateOf(time.Date(2000, time.January, rapid.IntRange(1, 366).Draw(t, "day of a leap year"), 0, 0, 0, 0, time.UTC))
+		text := fmt.Sprintf("--%02d-%02d", day.Month, day.Day)
+		year := rapid.OneOf(rapid.Just(0), rapid.IntRange(1900, 9999)).Draw(t, "year")
+		day.Year = year
+		if year != 0 {
+			text = day.String()
+		}
+
+		d, err := almanac.ParseDateOfBirth(text)
+
+		if year != 0 && !day.Valid() { // 29 February of a common year
+			if err == nil {
+				t.Fatalf("%s is accepted", text)
+			}
+			return
+		}
+		is, known := d.Year()
+		if err != nil || d.String() != text || d.Date() != day || is != year || known != (year != 0) || d.IsZero() {
+			t.Fatalf("%s is %s, %v, year %d %v: %v", text, d, d.Date(), is, known, err)
+		}
+		if short, err := almanac.ParseDateOfBirth(fmt.Sprintf("--%02d%02d", day.Month, day.Day)); err != nil || (short == d) != (year == 0) {
+			t.Fatalf("the short form is %s, %v; want %s without a year", short, err, d)
+		}
+	})
+}
+
+// What is accepted is printed in one form, which is accepted as the same date.
+func FuzzParseDateOfBirth(f *testing.F) {
+	for _, s := range []string{"1990-03-15", "--03-15", "--0315", "--02-29", "--0229", "--2-29", "---03-15", "--03-1", "0000-03-15", "0004-02-29", "--13-01", "--００-01", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := almanac.ParseDateOfBirth(s)
+		if err != nil {
+			var invalid *almanac.InvalidDateOfBirthError
+			if !errors.As(err, &invalid) || invalid.Reason == "" || !d.IsZero() {
+				t.Fatalf("%q: %v with %v", s, d, err)
+			}
+			return
+		}
+		again, err := almanac.ParseDateOfBirth(d.String())
+		year, known := d.Year()
+		if err != nil || again != d || known && (year < 1900 || !d.Date().Valid()) || d.IsZero() {
+			t.Fatalf("%q is %q, and again %q, %v", s, d, again, err)
+		}
+		if short := len(s) == len("--0315"); !short && s != d.String() {
+			t.Fatalf("%q is printed as %q", s, d)
+		}
+	})
 }
 
 func TestEditMergesAttributes(t *testing.T) {

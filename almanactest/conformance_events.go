@@ -139,10 +139,16 @@ var eventCases = map[string]func(*kit){
 		k.same("events", got, want)
 	},
 	"Find/refuses invalid pages": func(k *kit) {
-		for _, page := range []almanac.Page{{Limit: -1}, {Limit: 1001}, {After: "x"}} {
+		id := almanac.Cursor(uuid.NewString())
+		for _, page := range []almanac.Page{
+			{Limit: -1}, {Limit: 1001}, {After: "x"}, {Order: -1}, {Order: 3},
+			{After: id, Order: almanac.NextFirst}, {After: "2027-03-15T14:00:00Z/x", Order: almanac.NextFirst},
+		} {
 			_, err := k.r.Find(k.Context(), nil, page)
 			k.is(err, almanac.ErrInvalid)
 		}
+		_, err := k.r.Prune(k.Context(), k.now, almanac.Page{Order: almanac.NewestFirst})
+		k.is(err, almanac.ErrInvalid)
 	},
 }
 
@@ -184,34 +190,58 @@ var specCases = map[string]func(*kit){
 	},
 }
 
-// picks fails the case unless Find, in pages of limit, and Count return exactly the events
-// that spec matches.
+// picks fails the case unless Find, in pages of limit and in every order, and Count return
+// exactly the events that spec matches.
 func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
 	k.Helper()
-	var got, want []uuid.UUID
-	page := almanac.Page{Limit: limit}
+	var want []almanac.Event
+	for _, e := range all {
+		if spec == nil || spec.Matches(e, k.now) {
+			want = append(want, e)
+		}
+	}
+	n, err := k.r.Count(k.Context(), spec)
+	k.ok(err)
+	if n != len(want) {
+		k.Errorf("%#v counts %d events, and matches %d", spec, n, len(want))
+	}
+	for _, order := range []almanac.Order{almanac.OldestFirst, almanac.NewestFirst, almanac.NextFirst} {
+		if got, want := k.pages(spec, order, limit, len(all)), listed(want, order); !slices.Equal(got, want) {
+			k.Errorf("%#v finds %d events by %d in order %d, and matches %d", spec, len(got), limit, order, len(want))
+		}
+	}
+}
+
+// pages returns the ids of all events that Find returns in pages of limit. It fails the case
+// if there are more than most.
+func (k *kit) pages(spec almanac.Spec, order almanac.Order, limit, most int) (got []uuid.UUID) {
+	k.Helper()
+	page := almanac.Page{Limit: limit, Order: order}
 	for {
 		found, err := k.r.Find(k.Context(), spec, page)
 		k.ok(err)
 		got = append(got, ids(found.Events)...)
 		if page.After = found.Next; found.Next == "" {
-			break
+			return got
 		}
 		k.same("events on a page that is not the last", len(found.Events), limit)
-		if len(got) > len(all) {
-			k.Fatalf("%#v finds something twice by %d", spec, limit)
+		if len(got) > most {
+			k.Fatalf("%#v finds something twice by %d in order %d", spec, limit, order)
 		}
 	}
-	for _, e := range all {
-		if spec == nil || spec.Matches(e, k.now) {
-			want = append(want, e.ID)
-		}
+}
+
+// listed returns the ids of events, which are in order of creation, in another order.
+func listed(events []almanac.Event, order almanac.Order) []uuid.UUID {
+	switch events = slices.Clone(events); order {
+	case almanac.NewestFirst:
+		slices.Reverse(events)
+	case almanac.NextFirst:
+		events = slices.DeleteFunc(events, func(e almanac.Event) bool { return e.Status != almanac.Pending })
+		slices.SortStableFunc(events, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
+	default:
 	}
-	n, err := k.r.Count(k.Context(), spec)
-	k.ok(err)
-	if !slices.Equal(got, want) || n != len(want) {
-		k.Errorf("%#v finds %d events by %d and counts %d, and matches %d", spec, len(got), limit, n, len(want))
-	}
+	return ids(events)
 }
 
 // scatter stores events in every state, of several users, zones and types, some at the same
@@ -252,9 +282,9 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 		}
 		return list
 	}
-	kinds := 9
+	kinds := 10
 	if depth > 0 {
-		kinds = 12
+		kinds = 13
 	}
 	someone := all[random.IntN(len(all))]
 	// An instant of several events, or one between two.
@@ -279,8 +309,10 @@ func randomSpec(random *rand.Rand, all []almanac.Event, now time.Time, depth int
 	case 8:
 		return almanac.ForUser(uuid.New())
 	case 9:
-		return almanac.And(parts())
+		return almanac.ForReason([]string{"", "HTTP", "HTTP 404", "http", "cancelled", "%", someone.FailureReason}[random.IntN(7)])
 	case 10:
+		return almanac.And(parts())
+	case 11:
 		return almanac.Or(parts())
 	}
 	return almanac.Not{Spec: randomSpec(random, all, now, depth-1)}

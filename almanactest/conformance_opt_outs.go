@@ -286,7 +286,7 @@ var optOutCases = map[string]func(*kit){
 		o.same("next", len(o.open("OFFER")), 1)
 		o.out(almanac.OptOut{Type: "OFFER", Channel: "letter"})
 		o.in(byMail)
-		_, err := o.s.RunNow(o.Context(), o.open("OFFER")[0].ID)
+		_, err := o.s.RunNow(o.Context(), o.open("OFFER")[0].ID, almanac.RunNowOptions{})
 		o.ok(err)
 		o.same("by another channel", o.pass().Completed, 1)
 	}),
@@ -295,7 +295,7 @@ var optOutCases = map[string]func(*kit){
 		o.out(byMail)
 		notice, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
 		o.ok(err)
-		_, err = o.s.RunNow(o.Context(), notice[0].ID)
+		_, err = o.s.RunNow(o.Context(), notice[0].ID, almanac.RunNowOptions{})
 		o.ok(err)
 		o.same("delivered", o.pass().Completed, 1)
 	}),

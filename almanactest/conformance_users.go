@@ -119,6 +119,38 @@ var userCases = map[string]func(*kit){
 		_, err = k.r.UserByExternalID(k.Context(), "")
 		k.gone(err)
 	},
+	"CreateUser/stores users without names, a date of birth or its year": func(k *kit) {
+		for _, u := range []almanac.User{
+			User(Named("Sukarno", ""), BornOn("1901-06-06")), User(Named("", "Teller")), User(BornOn("")),
+			User(BornOn("--02-29")), User(BornOn("--12-31")), User(Named("", ""), BornOn("")),
+		} {
+			user, events, err := k.create(u, Event(k.now, For(u)))
+			k.ok(err)
+			k.keptUser(user, u)
+			claim, err := k.r.Claim(k.Context(), request(1))
+			k.ok(err)
+			k.same("claimed", len(claim.Events), 1)
+			k.same("event", claim.Events[0].ID, events[0].ID)
+			k.same("user of the claim", claim.Users[u.ID], user)
+		}
+	},
+	"EditUser/gives and takes names and the date of birth": func(k *kit) {
+		was, _, err := k.create(User())
+		k.ok(err)
+		for _, p := range []almanac.Profile{
+			{}, {FirstName: "Ada"}, {LastName: "Lovelace", DateOfBirth: "--02-29"}, {FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01"}, {DateOfBirth: "--12-31"}, {},
+		} {
+			var want almanac.User
+			edit, err := k.r.EditUser(k.Context(), was.ID, func(r almanac.Roster) (edit almanac.Edit, err error) {
+				change := almanac.ProfileChange{FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth}
+				want, err = r.User.Edit(change, r.Now, almanac.WithOptionalProfile())
+				return almanac.Edit{User: &want}, err
+			})
+			k.ok(err)
+			k.keptUser(*edit.User, want)
+			k.same("date of birth", edit.User.DateOfBirth.String(), p.DateOfBirth)
+		}
+	},
 	"CreateUser/refuses an external id that is taken": func(k *kit) {
 		first, _, err := k.create(User(WithExternalID("42"), WithEmail("ada@example.com")))
 		k.ok(err)

@@ -14,12 +14,13 @@ import (
 // UserOption changes a property of [User].
 type UserOption func(*almanac.Profile)
 
-// Named sets the names.
+// Named sets the names; "" means none.
 func Named(first, last string) UserOption {
 	return func(p *almanac.Profile) { p.FirstName, p.LastName = first, last }
 }
 
-// BornOn sets the date of birth, as YYYY-MM-DD.
+// BornOn sets the date of birth, as YYYY-MM-DD, or as --MM-DD without the year; "" means
+// none.
 func BornOn(date string) UserOption {
 	return func(p *almanac.Profile) { p.DateOfBirth = date }
 }
@@ -63,7 +64,7 @@ func User(options ...UserOption) almanac.User {
 		option(&p)
 	}
 	// A late day, so that no user is too young, whatever a test's clock shows.
-	u, err := almanac.NewUser(p, time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC))
+	u, err := almanac.NewUser(p, time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC), almanac.WithOptionalProfile())
 	if err != nil {
 		panic(fmt.Sprintf("almanactest: %v", err))
 	}

@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -26,18 +27,34 @@ func (r *Repository) Event(ctx context.Context, id uuid.UUID) (e almanac.Event, 
 
 // Find returns a page of the events that match spec.
 func (r *Repository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (found almanac.FindResult, err error) {
-	limit, after, err := page.Bounds()
+	limit, at, after, err := page.EventBounds()
 	if err != nil {
 		return almanac.FindResult{}, err
 	}
 	err = r.read(ctx, func(now time.Time) error {
+		last := almanac.Event{ID: after, AvailableAt: at}
 		events := r.matching(func(e almanac.Event) bool {
-			return bytes.Compare(e.ID[:], after[:]) > 0 && matches(spec, e, now)
+			listed := page.Order != almanac.NextFirst || e.Status == almanac.Pending
+			return listed && inOrder(page.Order, last, e) < 0 && matches(spec, e, now)
 		})
-		found = almanac.PageOf(events, limit)
+		slices.SortFunc(events, func(a, b almanac.Event) int { return inOrder(page.Order, a, b) })
+		found = almanac.PageOf(events, limit, page.Order)
 		return nil
 	})
 	return found, err
+}
+
+// inOrder compares two events by their places in a list of the given order.
+func inOrder(order almanac.Order, a, b almanac.Event) int {
+	byID := bytes.Compare(a.ID[:], b.ID[:])
+	switch order {
+	case almanac.NewestFirst:
+		return -byID
+	case almanac.NextFirst:
+		return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), byID)
+	default:
+		return byID
+	}
 }
 
 // Count returns how many events match spec.

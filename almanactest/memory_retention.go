@@ -22,7 +22,7 @@ func (r *Repository) Prune(ctx context.Context, before time.Time, page almanac.P
 		events := r.matching(func(e almanac.Event) bool {
 			return e.Status.Terminal() && bytes.Compare(e.ID[:], after[:]) > 0 && e.CreatedAt.Before(before)
 		})
-		found := almanac.PageOf(events, limit)
+		found := almanac.PageOf(events, limit, almanac.OldestFirst)
 		pruned.Next = found.Next
 		for _, e := range found.Events {
 			if e.UpdatedAt.Before(before) && e.Due.Before(before) {

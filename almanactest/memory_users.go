@@ -2,10 +2,12 @@ package almanactest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,6 +69,51 @@ func (r *Repository) UserByExternalID(ctx context.Context, externalID string) (u
 		return err
 	})
 	return u, err
+}
+
+// FindUsers returns a page of the users whom filter selects.
+func (r *Repository) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (found almanac.FindUsersResult, err error) {
+	limit, after, err := filter.Bounds(page)
+	if err != nil {
+		return almanac.FindUsersResult{}, err
+	}
+	err = r.read(ctx, func(time.Time) error {
+		var users []almanac.User
+		for _, u := range r.users {
+			if !u.deleted && selects(filter, u.User) && (page.After == "" || inOrderOf(filter, after, u.User) < 0) {
+				users = append(users, u.User)
+			}
+		}
+		slices.SortFunc(users, func(a, b almanac.User) int { return inOrderOf(filter, a, b) })
+		found = filter.PageOf(users, limit)
+		return nil
+	})
+	return found, err
+}
+
+// selects reports whether a filter selects a user.
+func selects(f almanac.UserFilter, u almanac.User) bool {
+	return strings.HasPrefix(listedBy(f, u), strings.ToLower(f.Name)) &&
+		(f.Email == "" || strings.EqualFold(f.Email, u.Email)) &&
+		(f.ExternalID == "" || f.ExternalID == u.ExternalID)
+}
+
+// listedBy returns the name by which a user is listed: the full name if the filter selects
+// it, and otherwise the last name.
+func listedBy(f almanac.UserFilter, u almanac.User) string {
+	if full := strings.ToLower(u.Name()); strings.HasPrefix(full, strings.ToLower(f.Name)) {
+		return full
+	}
+	return strings.ToLower(u.LastName)
+}
+
+// inOrderOf compares two users by their places in the list of a filter.
+func inOrderOf(f almanac.UserFilter, a, b almanac.User) int {
+	byID := bytes.Compare(a.ID[:], b.ID[:])
+	if f.Name == "" {
+		return byID
+	}
+	return cmp.Or(strings.Compare(listedBy(f, a), listedBy(f, b)), byID)
 }
 
 // holder returns who has an external id. A deleted user has none any more.

@@ -166,3 +166,12 @@ func ExampleBounded() {
 	// 2026-06-05T08:00:00 <nil>
 	// 2026-06-07T08:00:00 <nil>
 }
+
+// A reminder at 23:30 waits for the morning, and keeps the key of its day.
+func ExampleOutside() {
+	night := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
+	upcoming(calendar.Outside{Of: calendar.Daily{At: calendar.Clock{Hour: 23, Minute: 30}}, Quiet: night}, calendar.Policies{}, 2)
+	// Output:
+	// 2026-12-31 at 2027-01-01T08:00:00
+	// 2027-01-01 at 2027-01-02T08:00:00
+}

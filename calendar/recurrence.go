@@ -12,7 +12,7 @@ import (
 
 // Recurrence is a rule that yields wall times, one after the other: [Once], [Yearly],
 // [Monthly], [Weekly], [Daily], an [RRule], a [Cron], a [RecurrenceSet], any of them
-// [Bounded] or announced by an [Offset], or one of the host's own. It knows no zone and no
+// [Bounded], announced by an [Offset] or kept [Outside] of quiet hours, or one of the host's own. It knows no zone and no
 // clock change; [Next] resolves its wall times in a zone. A Recurrence must be safe for
 // concurrent use.
 type Recurrence interface {
@@ -33,6 +33,9 @@ type Slot struct {
 	// Announces is the wall time that the slot of an [Offset] announces. It is the zero
 	// WallTime for all others.
 	Announces WallTime
+	// MovedFrom is the wall time from which an [Outside] moved the slot. It is the zero
+	// WallTime for all others.
+	MovedFrom WallTime
 }
 
 // Occurrence is a wall time that a recurrence yields, in a zone and by policies.
@@ -54,6 +57,8 @@ type Occurrence struct {
 	Named Date
 	// Announces is the wall time that the occurrence of an [Offset] announces; see [Slot].
 	Announces WallTime
+	// MovedFrom is the wall time from which an [Outside] moved the occurrence; see [Slot].
+	MovedFrom WallTime
 	// Resolution is the instant that [Next] found. It is zero in an Occurrence that Next did
 	// not make, and out of date if Wall, Zone or Policies were changed since.
 	// [Occurrence.Resolve] returns the present resolution.
@@ -107,8 +112,8 @@ func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, er
 }
 
 // Reason says in a few words of English how the day and the instant were found:
-// "29 February moved to 28 February", "3 days before 15 March", "moved forward 60 min
-// because clocks skip 02:00–03:00", or "exact".
+// "29 February moved to 28 February", "3 days before 15 March", "moved from 06:00 to 08:00
+// because of quiet hours", "moved forward 60 min because clocks skip 02:00–03:00", or "exact".
 func (o Occurrence) Reason() string {
 	is := o.Wall.Date
 	day := func(d Date) string { return fmt.Sprintf("%d %s", d.Day, d.Month) }
@@ -119,6 +124,9 @@ func (o Occurrence) Reason() string {
 	}
 	if o.Named != (Date{}) {
 		reasons = append(reasons, fmt.Sprintf("%s moved to %s", day(o.Named), day(is)))
+	}
+	if o.MovedFrom != (WallTime{}) {
+		reasons = append(reasons, fmt.Sprintf("moved from %s to %s because of quiet hours", o.MovedFrom.Clock.short(), o.Wall.Clock.short()))
 	}
 	if o.Resolution.Reading != ShownOnce || len(reasons) == 0 {
 		reasons = append(reasons, o.Resolution.Reason())
@@ -161,7 +169,7 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 			return Occurrence{}, err
 		}
 		w = slot.Wall
-		next := Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces}
+		next := Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces, MovedFrom: slot.MovedFrom}
 		if next.Resolution, err = z.Resolve(w, p); err != nil {
 			if gone := (*WallTimeError)(nil); errors.As(err, &gone) && !gone.Rejected {
 				w = justBefore(gone.Change.To()) // with all others that the gap swallows

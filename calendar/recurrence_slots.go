@@ -33,6 +33,11 @@ func inZone(r Recurrence, z Timezone, p Policies) Recurrence {
 		return r
 	case *Offset:
 		return inZone(*r, z, p)
+	case Outside:
+		r.Of = inZone(r.Of, z, p)
+		return r
+	case *Outside:
+		return inZone(*r, z, p)
 	}
 	return r
 }
@@ -76,6 +81,10 @@ func slots(r Recurrence, w WallTime, p Policies) iter.Seq2[Slot, error] {
 	case Offset:
 		return r.slots(w, p)
 	case *Offset:
+		return r.slots(w, p)
+	case Outside:
+		return r.slots(w, p)
+	case *Outside:
 		return r.slots(w, p)
 	}
 	return func(yield func(Slot, error) bool) {
@@ -126,6 +135,10 @@ func counted(r Recurrence) bool {
 	case Offset:
 		return counted(r.Of)
 	case *Offset:
+		return counted(*r)
+	case Outside:
+		return counted(r.Of)
+	case *Outside:
 		return counted(*r)
 	}
 	return false

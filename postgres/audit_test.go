@@ -45,7 +45,7 @@ func TestTheTrailHasEveryStep(t *testing.T) {
 	elsewhere := "Pacific/Kiritimati"
 	_, err = scheduler.UpdateUser(t.Context(), person.User.ID, almanac.ProfileChange{Timezone: &elsewhere})
 	require.NoError(t, err)
-	_, err = scheduler.RunNow(t.Context(), first.ID)
+	_, err = scheduler.RunNow(t.Context(), first.ID, almanac.RunNowOptions{})
 	require.NoError(t, err)
 	settle := func(o almanac.Outcome) almanac.SettleResult {
 		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 )
@@ -185,7 +186,7 @@ func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
 		"ids":            uuids(column(users, func(p entry) uuid.UUID { return p.User.ID })),
 		"first_names":    column(users, func(p entry) string { return p.User.FirstName }),
 		"last_names":     column(users, func(p entry) string { return p.User.LastName }),
-		"dates_of_birth": column(users, func(p entry) time.Time { return dateArg(p.User.DateOfBirth.Date()) }),
+		"dates_of_birth": column(users, func(p entry) pgtype.Date { return birthArg(p.User.DateOfBirth) }),
 		"timezones":      column(users, func(p entry) string { return p.User.Timezone.String() }),
 		"attributes":     column(users, func(p entry) string { return string(p.User.Attributes) }),
 		"locales":        column(users, func(p entry) string { return p.User.Locale }),
@@ -216,7 +217,7 @@ func (s *Store) insertFirst(ctx context.Context, tx pgx.Tx, keys keys, events []
 	return asBorn(events, stored), nil
 }
 
-// asBorn returns the events of new users as they were stored. Only the values that the database
+// asBorn returns new events as they were stored. Only the values that the database
 // has changed were read back, because there may be many events.
 func asBorn(events []almanac.Event, stored map[uuid.UUID]made) []almanac.Event {
 	return column(events, func(e almanac.Event) almanac.Event {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,24 +24,48 @@ func (s *Store) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) 
 
 // Find returns the events that match spec, a page at a time.
 func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
-	limit, after, err := page.Bounds()
+	limit, at, after, err := page.EventBounds()
 	if err != nil {
 		return almanac.FindResult{}, err
 	}
-	sql, args := s.where(s.statements.Find, spec)
+	most := few
+	if page.Order == almanac.NextFirst {
+		most = fewNext
+	}
+	sql, args := s.where(s.inOrder(page.Order, spec), spec, most)
+	if page.Order == almanac.NextFirst {
+		if from := earliest(spec); from.After(at) {
+			at, after = from.Add(-time.Microsecond), uuid.Max
+		}
+		args["at"] = at
+	}
 	args["after"], args["limit"] = after, limit+1
 	var found almanac.FindResult
 	err = s.do(ctx, "find events", func(ctx context.Context, db DB) error {
 		events, err := all(ctx, replanning{db}, sql, args, scanEvents())
-		found = almanac.PageOf(events, limit)
+		found = almanac.PageOf(events, limit, page.Order)
 		return err
 	})
 	return found, err
 }
 
+// inOrder returns the statement that finds the events of a specification in an order.
+func (s *Store) inOrder(order almanac.Order, spec almanac.Spec) string {
+	switch {
+	case order == almanac.NextFirst && ofUsers(spec):
+		return s.statements.FindNextOfUsers
+	case order == almanac.NextFirst:
+		return s.statements.FindNext
+	case order == almanac.NewestFirst:
+		return strings.NewReplacer(":beyond", "<", ":direction", "DESC").Replace(s.statements.Find)
+	default:
+		return strings.NewReplacer(":beyond", ">", ":direction", "ASC").Replace(s.statements.Find)
+	}
+}
+
 // Count returns how many events match spec.
 func (s *Store) Count(ctx context.Context, spec almanac.Spec) (int, error) {
-	sql, args := s.where(s.statements.Count, spec)
+	sql, args := s.where(s.statements.Count, spec, few)
 	var n int
 	err := s.do(ctx, "count events", func(ctx context.Context, db DB) (err error) {
 		n, err = one(ctx, replanning{db}, sql, args, pgx.RowTo[int])

@@ -38,6 +38,19 @@ func servedQueries() map[string]served {
 			return err
 		}
 	}
+	list := func(order almanac.Order, spec almanac.Spec) func(context.Context, *postgres.Store) error {
+		return func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.Find(ctx, spec, almanac.Page{Order: order})
+			return err
+		}
+	}
+	people := func(filter almanac.UserFilter, after almanac.Cursor) func(context.Context, *postgres.Store) error {
+		return func(ctx context.Context, s *postgres.Store) error {
+			_, err := s.FindUsers(ctx, filter, almanac.Page{After: after})
+			return err
+		}
+	}
+	somewhere := almanac.Cursor(someone.String())
 	count := func(spec almanac.Spec) func(context.Context, *postgres.Store) error {
 		return func(ctx context.Context, s *postgres.Store) error {
 			_, err := s.Count(ctx, spec)
@@ -92,7 +105,27 @@ func servedQueries() map[string]served {
 			_, err := s.UserByExternalID(ctx, "99999")
 			return err
 		}, 10, []string{"users_external_id"}, 0},
-		"other instants": {moving, 60_000, []string{"queue_event"}, 0},
+		"newest first":                     {list(almanac.NewestFirst, nil), 300, []string{"history_pkey", "queue_event"}, 0},
+		"newest first, of a user":          {list(almanac.NewestFirst, almanac.ForUser(someone)), 50, []string{"history_user", "series_name_key"}, 0},
+		"newest first, failed":             {list(almanac.NewestFirst, almanac.InStatus(almanac.Failed)), 300, []string{"history_failed"}, 0},
+		"newest first, for a reason":       {list(almanac.NewestFirst, almanac.ForReason("HTTP 4")), 300, []string{"history_failed"}, 0},
+		"newest first, of a rare type":     {list(almanac.NewestFirst, almanac.OfType("ANNIVERSARY")), 8000, []string{"history_due", "queue_due"}, 0},
+		"next first":                       {list(almanac.NextFirst, nil), 1000, []string{"queue_due"}, 0},
+		"next first, of a type":            {list(almanac.NextFirst, almanac.OfType("BIRTHDAY")), 1000, []string{"queue_due"}, 0},
+		"next first, of a user":            {list(almanac.NextFirst, almanac.ForUser(someone)), 50, []string{"series_name_key"}, 0},
+		"next first, in a zone":            {list(almanac.NextFirst, almanac.InZone{"UTC"}), 1000, []string{"queue_due"}, 0},
+		"next first, due today":            {list(almanac.NextFirst, day(0)), 1500, []string{"queue_due", "queue_delayed"}, 0},
+		"users":                            {people(almanac.UserFilter{}, ""), 100, []string{"users_pkey"}, 0},
+		"users, a later page":              {people(almanac.UserFilter{}, somewhere), 100, []string{"users_pkey"}, 0},
+		"users by first name":              {people(almanac.UserFilter{Name: "ad"}, ""), 150, []string{"users_full_name"}, 0},
+		"users by full name":               {people(almanac.UserFilter{Name: "ada love"}, ""), 150, []string{"users_full_name"}, 0},
+		"users by full name, a later page": {people(almanac.UserFilter{Name: "ada love"}, somewhere+"/Ada/Lovelace"), 150, []string{"users_full_name"}, 0},
+		"users by last name":               {people(almanac.UserFilter{Name: "LOVE"}, ""), 150, []string{"users_last_name"}, 0},
+		"users by last name, a later page": {people(almanac.UserFilter{Name: "LOVE"}, somewhere+"/Ada/Lovelace"), 150, []string{"users_last_name"}, 0},
+		"users by a name that nobody has":  {people(almanac.UserFilter{Name: "x"}, ""), 10, []string{"users_full_name", "users_last_name"}, 0},
+		"users by e-mail address":          {people(almanac.UserFilter{Email: "u99100@example.com"}, ""), 20, []string{"users_email"}, 0},
+		"users by external id":             {people(almanac.UserFilter{ExternalID: "99999"}, ""), 20, []string{"users_external_id"}, 0},
+		"other instants":                   {moving, 60_000, []string{"queue_event"}, 0},
 	}
 }
 

@@ -25,8 +25,9 @@ import (
 // thousand users have an anniversary that is overdue by up to 100 minutes, each tenth
 // of which was tried and is available in an hour, and one that was completed last year.
 const millionRows = `
-	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id)
-	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC', CASE WHEN u % 2 = 1 THEN u::text END FROM generate_series(1, 100000) u;
+	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email)
+	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC', CASE WHEN u % 2 = 1 THEN u::text END, CASE WHEN u % 3 = 1 THEN 'U' || u || '@example.com' END
+	FROM generate_series(1, 100000) u;
 
 	WITH owed AS (
 		SELECT (lpad(to_hex((1500000000::bigint + 10 * 31536000 + u) * 1000), 12, '0') || '7' || substr(md5(u::text), 1, 3) || '8' || substr(md5((u * 10 + 10)::text), 1, 15))::uuid AS id,

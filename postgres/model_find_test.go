@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,20 +17,24 @@ import (
 func (m *model) find(rt *rapid.T) {
 	spec := m.specs(3).Draw(rt, "specification")
 	limit := rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(1, 50)).Draw(rt, "page size")
+	order := rapid.SampledFrom([]almanac.Order{almanac.OldestFirst, almanac.NewestFirst, almanac.NextFirst}).Draw(rt, "order")
 	for _, r := range []almanac.Repository{m.memory, m.store} {
 		everything, err := r.Find(m.Context(), nil, almanac.Page{Limit: 1000})
 		require.NoError(rt, err)
 		now, err := r.Now(m.Context())
 		require.NoError(rt, err)
-		want := []uuid.UUID{}
+		matching, want := []almanac.Event{}, []uuid.UUID{}
 		for _, e := range everything.Events {
 			if spec == nil || spec.Matches(e, now) {
-				want = append(want, e.ID)
+				matching = append(matching, e)
 			}
+		}
+		for _, e := range inOrder(matching, order) {
+			want = append(want, e.ID)
 		}
 
 		got := []uuid.UUID{}
-		for page := (almanac.Page{Limit: limit}); ; {
+		for page := (almanac.Page{Limit: limit, Order: order}); ; {
 			found, err := r.Find(m.Context(), spec, page)
 			require.NoError(rt, err)
 			for _, e := range found.Events {
@@ -43,10 +48,28 @@ func (m *model) find(rt *rapid.T) {
 		}
 		n, err := r.Count(m.Context(), spec)
 		require.NoError(rt, err)
-		require.Equal(rt, want, got, "%T finds by %d of %#v", r, limit, spec)
-		require.Equal(rt, len(want), n, "%T counts of %#v", r, spec)
-		require.True(rt, slices.IsSortedFunc(got, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }))
+		require.Equal(rt, want, got, "%T finds by %d in order %d of %#v", r, limit, order, spec)
+		require.Equal(rt, len(matching), n, "%T counts of %#v", r, spec)
 	}
+}
+
+// inOrder lists events as a page of an order does.
+func inOrder(events []almanac.Event, order almanac.Order) []almanac.Event {
+	if order == almanac.NextFirst {
+		events = slices.DeleteFunc(slices.Clone(events), func(e almanac.Event) bool { return e.Status != almanac.Pending })
+	}
+	slices.SortFunc(events, func(a, b almanac.Event) int {
+		byID := slices.Compare(a.ID[:], b.ID[:])
+		switch order {
+		case almanac.NewestFirst:
+			return -byID
+		case almanac.NextFirst:
+			return cmp.Or(a.AvailableAt.Compare(b.AvailableAt), byID)
+		default:
+			return byID
+		}
+	})
+	return events
 }
 
 // specs generates specifications of what there may be, of at most so many levels.
@@ -62,6 +85,7 @@ func (m *model) specs(levels int) *rapid.Generator[almanac.Spec] {
 			almanac.InStatus(rapid.SampledFrom([]almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, "NONE"}).Draw(t, "status")),
 			almanac.ForUser(rapid.SampledFrom(users).Draw(t, "user")),
 			almanac.InZone(rapid.SliceOfN(rapid.SampledFrom([]string{"", "Asia/Tokyo", "Europe/London"}), 0, 2).Draw(t, "zones")),
+			almanac.ForReason(rapid.SampledFrom([]string{"", "HTTP", "gone"}).Draw(t, "reason")),
 			almanac.Overdue{By: rapid.SampledFrom([]time.Duration{-48 * time.Hour, 0, time.Minute, 2 * time.Hour}).Draw(t, "by")},
 			almanac.DueBetween{From: instants.Draw(t, "from")}, almanac.DueBetween{Until: instants.Draw(t, "until")},
 			almanac.DueBetween{From: instants.Draw(t, "from"), Until: instants.Draw(t, "until").Add(24 * time.Hour)},

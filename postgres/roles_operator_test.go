@@ -22,7 +22,7 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	again, err := operator.Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
 	require.NoError(t, err)
 	require.Equal(t, cancelled.Event.IdempotencyKey, again.IdempotencyKey)
-	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID)
+	now, err := operator.RunNow(t.Context(), cancelled.Successor.ID, almanac.RunNowOptions{})
 	require.NoError(t, err)
 	require.False(t, now.Due.After(time.Now()))
 	require.NoError(t, operator.Pause(t.Context(), almanac.TypeBirthday))
@@ -31,7 +31,7 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	for _, role := range []string{"worker", "api", "reader"} {
 		requireRefused(t, newScheduler(t, c.store(t, role)).Pause(t.Context(), almanac.TypeBirthday), role+" pauses")
 	}
-	other, err := newScheduler(t, c.store(t, "api")).RunNow(t.Context(), person.Events[0].ID)
+	other, err := newScheduler(t, c.store(t, "api")).RunNow(t.Context(), person.Events[0].ID, almanac.RunNowOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition, "%v", other)
 	_, err = newScheduler(t, c.store(t, "api")).Cancel(t.Context(), cancelled.Successor.ID, almanac.CancelOptions{})
 	requireRefused(t, err, "the API cancels")

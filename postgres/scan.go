@@ -216,7 +216,7 @@ func (r *claimedRow) value(token uuid.UUID) almanac.Event {
 // userRow receives a user. Its own fields receive the columns that must be converted.
 type userRow struct {
 	user             almanac.User
-	born             time.Time
+	born             pgtype.Date
 	zone             string
 	attributes       []byte
 	locale, email    *string
@@ -247,7 +247,7 @@ func (r *userRow) cells() []cell {
 func (r *userRow) value() (almanac.User, error) {
 	u := r.user
 	var err error
-	if u.DateOfBirth, err = almanac.ParseDateOfBirth(r.born.Format(time.DateOnly)); err != nil {
+	if u.DateOfBirth, err = birthOf(r.born); err != nil {
 		return almanac.User{}, err
 	}
 	u.Timezone = calendar.StoredTimezone(r.zone)
@@ -374,9 +374,6 @@ func values[T, V any](rows []T, value func(T) (v V, ok bool)) any {
 	}
 	return array
 }
-
-// dateArg returns a date in the form that pgx takes.
-func dateArg(d calendar.Date) time.Time { return calendar.WallTime{Date: d}.Labelled() }
 
 // uuids returns ids in a form that every query mode of pgx can send. pgx can send a []uuid.UUID only
 // if the server has described the parameter.

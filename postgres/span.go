@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/almanac-go/almanac"
 )
@@ -12,6 +14,10 @@ import (
 // page soon enough. If few events match, that scan would read nearly all events, and the
 // planner's statistics do not show where in the order of ids the events are.
 const few = 5000
+
+// fewNext is few for a page in the order in which events can be claimed. It is smaller, because
+// a scan in that order can begin where the range begins, see earliest.
+const fewNext = 500
 
 // maxSpans bounds how many ranges of an index are counted for a specification.
 const maxSpans = 8
@@ -25,13 +31,13 @@ type span struct {
 }
 
 // few returns an expression that says whether all selected events lie in ranges of an
-// index with few entries. The ranges are read no further than few entries. For ended
+// index with few entries, r.most at most. The ranges are read no further than that. For ended
 // events the expression is a boolean; for pending events it is the array of the ids in
 // the ranges, or NULL.
 func (r *renderer) few(spec almanac.Spec) string {
-	answer, none := fmt.Sprintf("count(*) <= %d", few), "false"
+	answer, none := fmt.Sprintf("count(*) <= %d", r.most), "false"
 	if r.part == pending {
-		answer, none = fmt.Sprintf("CASE WHEN count(*) <= %d THEN coalesce(array_agg(n.id), '{}') END", few), "NULL::uuid[]"
+		answer, none = fmt.Sprintf("CASE WHEN count(*) <= %d THEN coalesce(array_agg(n.id), '{}') END", r.most), "NULL::uuid[]"
 	}
 	spans, bounded := r.spans(spec)
 	if !bounded || len(spans) == 0 || len(spans) > maxSpans {
@@ -122,7 +128,7 @@ func (s span) and(other span) span {
 }
 
 // ranges returns queries. Each query has one row for each entry of an index in a span, up
-// to few + 1 rows, with the id if the index has it.
+// to r.most + 1 rows, with the id if the index has it.
 func (r *renderer) ranges(s span) []string {
 	const (
 		ofType = "(SELECT x.id FROM unnest(%s) AS t (name) CROSS JOIN LATERAL (" +
@@ -143,12 +149,73 @@ func (r *renderer) ranges(s span) []string {
 	if s.available != "" {
 		condition += " AND x." + column + " <= " + s.available
 	}
-	ranges := []string{fmt.Sprintf(ofType, types, id, relation, condition, column, few+1)}
+	ranges := []string{fmt.Sprintf(ofType, types, id, relation, condition, column, r.most+1)}
 	if r.part == pending && s.from+s.until != "" {
-		ranges = append(ranges, fmt.Sprintf(delayed, relation, within("x.delayed_from", s.from, s.until), few+1))
+		ranges = append(ranges, fmt.Sprintf(delayed, relation, within("x.delayed_from", s.from, s.until), r.most+1))
 		if s.from != "" {
-			ranges = append(ranges, fmt.Sprintf(delayed, relation, "x.delayed_from = '-infinity'", few+1))
+			ranges = append(ranges, fmt.Sprintf(delayed, relation, "x.delayed_from = '-infinity'", r.most+1))
 		}
 	}
 	return ranges
+}
+
+// earliest returns an instant before which no pending event is available that a specification
+// selects. It returns the zero time if it knows none.
+func earliest(spec almanac.Spec) (at time.Time) {
+	switch spec := spec.(type) {
+	case almanac.DueBetween:
+		return spec.From // no event is available before its target
+	case almanac.And:
+		for _, part := range spec {
+			if from := earliest(part); from.After(at) {
+				at = from
+			}
+		}
+	case almanac.Or:
+		for i, part := range spec {
+			if from := earliest(part); i == 0 || from.Before(at) {
+				at = from
+			}
+		}
+	}
+	return at
+}
+
+// ofUsers reports whether a specification names the users whose events it selects.
+func ofUsers(spec almanac.Spec) bool {
+	switch spec := spec.(type) {
+	case almanac.ForUser:
+		return true
+	case almanac.And:
+		return slices.ContainsFunc(spec, ofUsers)
+	case almanac.Or:
+		return !slices.ContainsFunc(spec, func(part almanac.Spec) bool { return !ofUsers(part) })
+	}
+	return false
+}
+
+// typesIn returns types that have all events that a specification selects. It reports false if
+// the specification does not name them.
+func typesIn(spec almanac.Spec) (types []string, named bool) {
+	switch spec := spec.(type) {
+	case almanac.OfType:
+		return []string{string(spec)}, true
+	case almanac.And:
+		for _, part := range spec {
+			if types, named = typesIn(part); named {
+				return types, true
+			}
+		}
+	case almanac.Or:
+		for _, part := range spec {
+			of, named := typesIn(part)
+			if !named {
+				return nil, false
+			}
+			types = append(types, of...)
+		}
+		slices.Sort(types)
+		return slices.Compact(types), true
+	}
+	return nil, false
 }

@@ -12,16 +12,26 @@ import (
 )
 
 // where fills a specification into a statement, once for each part of the events. Values are always
-// bound; only the structure becomes text. A specification is evaluated for the time now().
-func (s *Store) where(sql string, spec almanac.Spec) (string, pgx.StrictNamedArgs) {
+// bound; only the structure becomes text. A specification is evaluated for the time now(). If it
+// selects at most so many events of an index range, the statement reads these.
+func (s *Store) where(sql string, spec almanac.Spec, most int) (string, pgx.StrictNamedArgs) {
 	args := pgx.StrictNamedArgs{}
 	for _, p := range []part{pending, processing, ended} {
 		r := s.renderer(p, args)
+		r.most = most
 		condition := r.render(spec)
 		if few := strings.Replace(string(p), ":", ":few_", 1); strings.Contains(sql, few) {
 			sql = strings.ReplaceAll(sql, few, r.few(spec))
 		}
 		sql = strings.ReplaceAll(sql, string(p), condition)
+	}
+	if strings.Contains(sql, ":waiting_types") {
+		r := s.renderer(pending, args)
+		types := r.waitingTypes
+		if named, ok := typesIn(spec); ok {
+			types = r.bind(named) + "::text[]"
+		}
+		sql = strings.ReplaceAll(sql, ":waiting_types", types)
 	}
 	// Values that were bound for a range that is not counted do not occur in the statement.
 	maps.DeleteFunc(args, func(name string, _ any) bool { return !strings.Contains(sql, "@"+name) })
@@ -44,6 +54,7 @@ type renderer struct {
 	queue, ended string // tables and views
 	waitingTypes string
 	endedTypes   string
+	most         int // see few
 }
 
 func (s *Store) renderer(p part, args pgx.StrictNamedArgs) *renderer {
@@ -92,6 +103,9 @@ func (r *renderer) render(spec almanac.Spec) string {
 		return "e.target_timezone = ANY (" + r.bind([]string(spec)) + "::text[])"
 	case almanac.Ready:
 		return r.only(pending, "(e.available_at <= now() AND e.event_type = ANY ("+r.waitingTypes+"))")
+	case almanac.ForReason:
+		// The first half makes the planner use the index of failures and cancellations.
+		return r.only(ended, "(e.failure_reason IS NOT NULL AND starts_with(e.failure_reason, "+r.bind(string(spec))+"))")
 	case almanac.Overdue:
 		if r.part != pending {
 			return "false"

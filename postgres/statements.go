@@ -37,6 +37,10 @@ type statements struct {
 	Events              string
 	Find                string
 	FindMissed          string
+	FindNext            string
+	FindNextOfUsers     string
+	FindUsers           string
+	FindUsersByName     string
 	HiddenUsers         string
 	HideUser            string
 	HoldKeys            string
@@ -149,6 +153,13 @@ const reach = `q.available_at <= now() + @ahead::interval
 const consumed = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
 	OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)))`
 
+// fullName and lastName are the expressions by which users are found by name, as their indexes have
+// them. Letters become small by the locale of the database, and are then compared byte by byte.
+const (
+	fullName = `(lower(u.first_name || CASE WHEN u.first_name = '' OR u.last_name = '' THEN '' ELSE ' ' END || u.last_name) COLLATE "C")`
+	lastName = `(lower(u.last_name) COLLATE "C")`
+)
+
 // load returns the statements for a schema.
 func load(schema string) (statements, error) {
 	filled, err := templates()
@@ -170,6 +181,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
+		":full_name", fullName, ":last_name", lastName,
 		":holds", leaseHolds, ":types", unpaused, ":reach", reach, ":consumed", consumed,
 	)
 	each(&t, func(field, _ string) string {

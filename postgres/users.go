@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // User returns the user with an id. The error matches [almanac.ErrNotFound] when there is no such
@@ -36,6 +38,28 @@ func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almana
 		return err
 	})
 	return user, err
+}
+
+// FindUsers returns the users whom filter selects, a page at a time.
+func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error) {
+	limit, after, err := filter.Bounds(page)
+	if err != nil {
+		return almanac.FindUsersResult{}, err
+	}
+	sql, args := s.statements.FindUsers, pgx.StrictNamedArgs{
+		"email": filter.Email, "external_id": filter.ExternalID, "after": after.ID, "limit": limit + 1,
+	}
+	if filter.Name != "" {
+		sql = s.statements.FindUsersByName
+		args["name"], args["after_first"], args["after_last"] = filter.Name, after.FirstName, after.LastName
+	}
+	var found almanac.FindUsersResult
+	err = s.do(ctx, "find users", func(ctx context.Context, db DB) error {
+		users, err := all(ctx, replanning{db}, sql, args, scanUsers())
+		found = filter.PageOf(users, limit)
+		return err
+	})
+	return found, err
 }
 
 // EditUser changes a user and the user's open events, in one transaction. It locks the user, the
@@ -322,10 +346,37 @@ func (s *Store) dropPending(ctx context.Context, tx pgx.Tx, args pgx.StrictNamed
 func userArgs(u almanac.User) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
 		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
-		"date_of_birth": dateArg(u.DateOfBirth.Date()), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
+		"date_of_birth": birthArg(u.DateOfBirth), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
 		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
 		"opt_outs": textOrNull(formatOptOuts(u.OptOuts)),
 	}
+}
+
+// unknownYear is the year of a stored date of birth whose year is not known: a leap year,
+// which has each day.
+const unknownYear = 4
+
+// birthArg returns a date of birth in the form of the column.
+func birthArg(d almanac.DateOfBirth) pgtype.Date {
+	if d.IsZero() {
+		return pgtype.Date{}
+	}
+	date := d.Date()
+	if _, known := d.Year(); !known {
+		date.Year = unknownYear
+	}
+	return pgtype.Date{Time: calendar.WallTime{Date: date}.Labelled(), Valid: true}
+}
+
+// birthOf is the inverse of birthArg.
+func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
+	switch {
+	case !stored.Valid:
+		return almanac.DateOfBirth{}, nil
+	case stored.Time.Year() == unknownYear:
+		return almanac.ParseDateOfBirth(stored.Time.Format("--01-02"))
+	}
+	return almanac.ParseDateOfBirth(stored.Time.Format(time.DateOnly))
 }
 
 // missing replaces pgx.ErrNoRows by an [*almanac.NotFoundError] for an object of a kind.

@@ -24,13 +24,14 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, keys keys, events []alman
 	if err != nil {
 		return nil, err
 	}
-	if _, err = tx.Exec(ctx, s.statements.InsertEvents, newEventArgs(events)); err != nil {
+	stored, err := s.insertRows(ctx, tx, s.statements.InsertEvents, newEventArgs(events))
+	if err != nil {
 		return nil, err
 	}
 	if err := s.mark(ctx, tx, marksOf(events)); err != nil {
 		return nil, err
 	}
-	return s.waiting(ctx, tx, events, column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
+	return asBorn(slices.DeleteFunc(events, func(e almanac.Event) bool { return stored[e.ID].at.IsZero() }), stored), nil
 }
 
 // lockWanted locks the series of new events, if the series are stored already. It waits for no lock,

@@ -81,7 +81,7 @@ func (s *Case) drawRule(t *rapid.T) calendar.Recurrence {
 	w := s.DrawWall(t, "wall time of the rule")
 	every := rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(t, "every")
 	from := calendar.DateOf(w.Labelled().AddDate(0, 0, -rapid.IntRange(0, 40).Draw(t, "days before")))
-	switch rapid.SampledFrom(strings.Fields("once yearly monthly weekly daily rrule rrule cron cron listed")).Draw(t, "kind") {
+	switch rapid.SampledFrom(strings.Fields("once yearly monthly weekly daily rrule rrule cron cron outside listed")).Draw(t, "kind") {
 	case "once":
 		return calendar.Once{At: w}
 	case "yearly":
@@ -99,6 +99,9 @@ func (s *Case) drawRule(t *rapid.T) calendar.Recurrence {
 		return s.drawRRule(t, calendar.WallTime{Date: from, Clock: w.Clock})
 	case "cron":
 		return drawCron(t)
+	case "outside":
+		quiet := calendar.QuietHours{From: w.Clock, Until: s.DrawWall(t, "end of the quiet hours").Clock}
+		return calendar.Outside{Of: drawCron(t), Quiet: quiet, KeepDay: rapid.Bool().Draw(t, "keep day")}
 	}
 	l := Listed{w}
 	for range rapid.IntRange(0, 8).Draw(t, "others") {

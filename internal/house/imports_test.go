@@ -53,7 +53,7 @@ func (f file) wrongImport(name string) string {
 	if ours && within(pkg, "internal") && f.in("cmd") {
 		return "cmd imports nothing internal: what is internal to one release is not to the next"
 	}
-	adapters := []string{"postgres", "webhook", "httpapi", "almanactest"}
+	adapters := []string{"postgres", "webhook", "httpapi", "icalendar", "almanactest"}
 	switch {
 	case f.in(machinery()...):
 		if !standard(name) {
@@ -65,7 +65,7 @@ func (f file) wrongImport(name string) string {
 			return "the calendar imports the standard library and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("."):
-		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt"}
+		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt", "internal/profile"}
 		foreign := []string{"github.com/google/uuid", "golang.org/x/text/language", "golang.org/x/time/rate"}
 		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, pkg)) {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
@@ -104,13 +104,19 @@ func (f file) wrongHome(name string) string {
 			"only in contrib/otel, and the SDK only in its tests"},
 		"github.com/nats-io": {f.in("contrib/jetstream", "examples/fanout") && (f.in("examples") || tests || !within(name, "github.com/nats-io/nats-server")),
 			"only in contrib/jetstream and examples/fanout, and the server only in tests and examples"},
+		"github.com/go-chi/chi":          {f.in("examples/hosts/chi"), "only in examples/hosts/chi"},
+		"github.com/riverqueue/river":    {f.in("examples/hosts/river"), "only in examples/hosts/river"},
 		"github.com/wneessen/go-mail":    {f.in("contrib/mail"), "only in contrib/mail"},
 		"github.com/nicksnyder/go-i18n":  {f.in("contrib/mail"), "only in contrib/mail"},
 		"github.com/emersion/go-msgauth": {f.in("contrib/mail"), "only in contrib/mail"},
-		"github.com/emersion/go-smtp":    {f.in("contrib/mail") && tests || f.in("examples/mail"), "only in examples/mail, and in tests of contrib/mail"},
+		"github.com/emersion/go-smtp":    {f.in("contrib/mail", "examples/birthdayd") && tests || f.in("examples/mail"), "only in examples/mail, and in tests of contrib/mail and examples/birthdayd"},
 		"github.com/emersion/go-sasl":    {f.in("contrib/mail") && tests, "only in tests of contrib/mail"},
 		"go.yaml.in/yaml/v3":             {tests, "only in tests and their helpers"},
 		"golang.org/x/text/language":     {f.in(".", "contrib/mail"), "only in the root and contrib/mail"},
+		"golang.org/x/text/width":        {f.in("cmd"), "only in cmd"},
+		"golang.org/x/text/unicode/bidi": {f.in("cmd"), "only in cmd"},
+		"golang.org/x/term":              {f.in("cmd"), "only in cmd"},
+		"golang.org/x/sys/unix":          {f.in("cmd") && tests, "only in tests of cmd"},
 		"golang.org/x/time/rate":         {f.in("."), "only in the root"},
 		"github.com/teambition":          {tests, "only in tests and their helpers"},
 		"github.com/robfig":              {tests, "only in tests and their helpers"},
@@ -135,7 +141,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/pgserver"}
+	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver"}
 }
 
 // sameAdapter reports whether f and pkg belong to the same adapter.

@@ -1,5 +1,6 @@
--- Find events, a page at a time, in the order of their ids.
+-- Find events, a page at a time, in the order of their ids, or in the reverse order.
 --   @after uuid · @limit integer · the parameters of the specification
+-- :beyond and :direction say the order: > and ASC, or < and DESC.
 -- :pending, :processing and :ended are a specification rendered as a condition on the events of that status. If few events lie in
 -- the index ranges of the specification, :few_pending is an array of their ids and :few_ended is true. Then the ended events are
 -- read and sorted. The pending events are looked up in the order of their ids until the page is full. OFFSET 0 keeps the planner
@@ -15,7 +16,7 @@ FROM (
         FROM (
             SELECT DISTINCT n.id
             FROM unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)
-            WHERE n.id > @after
+            WHERE n.id :beyond @after
         ) n
         CROSS JOIN LATERAL (
             SELECT *
@@ -24,7 +25,7 @@ FROM (
                 AND :pending
             OFFSET 0
         ) e
-        ORDER BY n.id
+        ORDER BY n.id :direction
         LIMIT @limit
     )
     UNION ALL
@@ -33,8 +34,8 @@ FROM (
         FROM :"schema".pending_events e
         WHERE (SELECT chosen.pending_ids IS NULL FROM chosen)
             AND :pending
-            AND e.id > @after
-        ORDER BY e.id
+            AND e.id :beyond @after
+        ORDER BY e.id :direction
         LIMIT @limit
     )
     UNION ALL
@@ -42,7 +43,7 @@ FROM (
         SELECT *
         FROM :"schema".processing_events e
         WHERE :processing
-            AND e.id > @after
+            AND e.id :beyond @after
     )
     UNION ALL
     (
@@ -52,10 +53,10 @@ FROM (
             FROM :"schema".ended_events e
             WHERE (SELECT chosen.few_ended FROM chosen)
                 AND :ended
-                AND e.id > @after
+                AND e.id :beyond @after
             OFFSET 0
         ) e
-        ORDER BY e.id
+        ORDER BY e.id :direction
         LIMIT @limit
     )
     UNION ALL
@@ -64,10 +65,10 @@ FROM (
         FROM :"schema".ended_events e
         WHERE NOT (SELECT chosen.few_ended FROM chosen)
             AND :ended
-            AND e.id > @after
-        ORDER BY e.id
+            AND e.id :beyond @after
+        ORDER BY e.id :direction
         LIMIT @limit
     )
 ) e
-ORDER BY e.id
+ORDER BY e.id :direction
 LIMIT @limit

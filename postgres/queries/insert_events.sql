@@ -2,6 +2,7 @@
 --   :new_arrays, each with the name of its column, one of :new_columns: see newEvent in write.go
 -- If a series has an open event, or has used up the occurrence, the event is left out. A key that belongs to another event is an
 -- error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
+-- Returns the stored events, with the values that the database gave or changed.
 WITH stored AS (
     INSERT INTO :"schema".series AS s (current_user_version, :new_columns)
     SELECT
@@ -32,12 +33,15 @@ WITH stored AS (
         updated_at = now()
     WHERE s.event_id IS NULL
         AND excluded.occurrence_key > s.used_key
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key, s.delivery_payload, s.created_at
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
     SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type, NULL
     FROM stored
+), named AS (
+    INSERT INTO :"schema".keys (idempotency_key)
+    SELECT stored.idempotency_key
+    FROM stored
 )
-INSERT INTO :"schema".keys (idempotency_key)
-SELECT stored.idempotency_key
+SELECT stored.event_id, stored.delivery_payload::text, stored.created_at
 FROM stored

@@ -1,6 +1,7 @@
 -- Store new users. Parallel arrays, one element per user:
---   @ids uuid[] · @first_names text[] · @last_names text[] · @dates_of_birth date[] · @timezones text[] · @attributes text[] (JSON)
---   @locales text[] · @emails text[] · @external_ids text[] · @opt_outs text[] (JSON) · @creation_digests text[], each "" for none
+--   @ids uuid[] · @first_names text[] · @last_names text[] · @dates_of_birth date[] (NULL for none) · @timezones text[]
+--   @attributes text[] (JSON) · @locales text[] · @emails text[] · @external_ids text[] · @opt_outs text[] (JSON)
+--   @creation_digests text[], each of the last five "" for none
 -- Returns the users as stored whose id and external id were free. Stores in the order of ids, so that two transactions that store
 -- the same users do not deadlock.
 INSERT INTO :"schema".users AS u (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id,

@@ -1,5 +1,5 @@
 -- Replace a user that is still at the version before.
---   @id uuid · @first_name text · @last_name text · @date_of_birth date · @timezone text · @attributes text (JSON)
+--   @id uuid · @first_name text · @last_name text · @date_of_birth date (NULL for none) · @timezone text · @attributes text (JSON)
 --   @locale text · @email text · @external_id text · @opt_outs text (JSON), each NULL for none · @version integer
 -- Returns the row, or none.
 UPDATE :"schema".users u

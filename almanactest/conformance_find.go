@@ -1,0 +1,145 @@
+package almanactest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var findUsersCases = map[string]func(*kit){
+	"FindUsers/pages through the users of a filter once": func(k *kit) {
+		all := k.crowd()
+		for _, f := range []almanac.UserFilter{
+			{}, {Name: "a"}, {Name: "A"}, {Name: "ann"}, {Name: "ANN LEE"}, {Name: "ann  "}, {Name: "lee"}, {Name: "lee a"}, {Name: "_"}, {Name: "%"},
+			{Name: "\\"}, {Name: " "}, {Name: "z"}, {Name: "Ann Lee", Email: "ANN@example.com"}, {Name: "a", ExternalID: "3"}, {Email: "ann@EXAMPLE.com"},
+			{Email: "ann"}, {ExternalID: "3"}, {ExternalID: "03"}, {Email: "ann@example.com", ExternalID: "3"},
+		} {
+			want := peopleOf(f, all)
+			for _, limit := range []int{1, 2, 7, len(all), len(all) + 1} {
+				k.same(fmt.Sprintf("users of %+v by %d", f, limit), k.findUsers(f, limit, len(all)), want)
+			}
+		}
+	},
+	"FindUsers/leaves deleted users out at once": func(k *kit) {
+		u := User(Named("Ann", "Lee"), WithEmail("ann@example.com"), WithExternalID("1"))
+		_, _, err := k.create(u, Event(k.now, For(u)))
+		k.ok(err)
+		k.claim(1) // so that the user is hidden and not yet removed
+		filters := []almanac.UserFilter{{}, {Name: "ann"}, {Name: "lee"}, {Email: u.Email}, {ExternalID: "1"}}
+		for _, f := range filters {
+			k.same("users before", k.findUsers(f, 1, 1), []uuid.UUID{u.ID})
+		}
+		_, err = k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
+		k.ok(err)
+		for _, f := range filters {
+			k.same("users after", len(k.findUsers(f, 1, 1)), 0)
+		}
+	},
+	"FindUsers/returns users as they are stored": func(k *kit) {
+		want, _, err := k.create(User(Named("Ann", "Lee"), WithEmail("ann@example.com"), WithExternalID("1"), WithLocale("de-AT")))
+		k.ok(err)
+		for _, f := range []almanac.UserFilter{{}, {Name: "ann l"}} {
+			found, err := k.r.FindUsers(k.Context(), f, almanac.Page{})
+			k.ok(err)
+			k.same("users", len(found.Users), 1)
+			k.keptUser(found.Users[0], want)
+			k.same("version", found.Users[0].Version, want.Version)
+		}
+	},
+	"FindUsers/refuses invalid pages and filters": func(k *kit) {
+		id := almanac.Cursor(uuid.NewString())
+		for _, page := range []almanac.Page{{Limit: -1}, {Limit: 1001}, {After: "x"}, {After: id + "/Ann/Lee"}, {Order: almanac.NewestFirst}} {
+			_, err := k.r.FindUsers(k.Context(), almanac.UserFilter{}, page)
+			k.is(err, almanac.ErrInvalid)
+		}
+		for _, page := range []almanac.Page{{After: id}, {After: "x/Ann/Lee"}, {After: id + "/Ann"}, {After: id + "/%zz/Lee"}, {After: id + "/%00/Lee"}, {After: id + "/%ff/Lee"}} {
+			_, err := k.r.FindUsers(k.Context(), almanac.UserFilter{Name: "a"}, page)
+			k.is(err, almanac.ErrInvalid)
+		}
+		for _, text := range []string{"a\x00", "\xff"} {
+			_, err := k.r.FindUsers(k.Context(), almanac.UserFilter{Name: text, Email: text, ExternalID: text}, almanac.Page{})
+			var invalid *almanac.ValidationError
+			if !errors.As(err, &invalid) || len(invalid.Fields) != 3 {
+				k.Errorf("error = %v, want a *ValidationError of three fields", err)
+			}
+		}
+	},
+}
+
+// crowd stores users with similar names, or without names, in any order.
+func (k *kit) crowd() (all []almanac.User) {
+	k.Helper()
+	id := 0
+	for _, first := range []string{"", "Ann", "ann", "Anna", "ANN Lee", "Lee", "A_n", "A/n"} {
+		for _, last := range []string{"", "Lee", "lee", "Leeann", "Ann", "Zoë"} {
+			options := []UserOption{Named(first, last)}
+			if id++; id%2 == 0 {
+				options = append(options, WithEmail("Ann@example.com"))
+			}
+			u, _, err := k.create(User(append(options, WithExternalID(strconv.Itoa(id)))...))
+			k.ok(err)
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// peopleOf returns the ids of the users whom a filter selects, in order.
+func peopleOf(f almanac.UserFilter, all []almanac.User) []uuid.UUID {
+	type listed struct {
+		name string
+		id   uuid.UUID
+	}
+	var people []listed
+	prefix := strings.ToLower(f.Name)
+	for _, u := range all {
+		full, last := strings.ToLower(u.Name()), strings.ToLower(u.LastName)
+		is := listed{full, u.ID}
+		if !strings.HasPrefix(full, prefix) {
+			is.name = last
+		}
+		if strings.HasPrefix(is.name, prefix) && (f.Email == "" || strings.EqualFold(f.Email, u.Email)) && (f.ExternalID == "" || f.ExternalID == u.ExternalID) {
+			people = append(people, is)
+		}
+	}
+	slices.SortFunc(people, func(a, b listed) int {
+		if f.Name != "" && a.name != b.name {
+			return strings.Compare(a.name, b.name)
+		}
+		return bytes.Compare(a.id[:], b.id[:])
+	})
+	ids := make([]uuid.UUID, len(people))
+	for i, one := range people {
+		ids[i] = one.id
+	}
+	return ids
+}
+
+// findUsers returns the ids of all users of a filter, in pages of limit. It fails the case
+// if there are more than most.
+func (k *kit) findUsers(f almanac.UserFilter, limit, most int) []uuid.UUID {
+	k.Helper()
+	got := []uuid.UUID{}
+	page := almanac.Page{Limit: limit}
+	for {
+		found, err := k.r.FindUsers(k.Context(), f, page)
+		k.ok(err)
+		for _, u := range found.Users {
+			got = append(got, u.ID)
+		}
+		if page.After = found.Next; found.Next == "" {
+			return got
+		}
+		k.same("users on a page that is not the last", len(found.Users), limit)
+		if len(got) > most {
+			k.Fatalf("%+v finds somebody twice by %d", f, limit)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package calendar_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/calendartest"
+)
+
+func TestQuietHoursEnd(t *testing.T) {
+	t.Parallel()
+	night := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
+	short := calendar.QuietHours{From: calendar.Clock{Hour: 1}, Until: calendar.Clock{Hour: 2, Minute: 30}}
+	for name, tt := range map[string]struct {
+		hours    calendar.QuietHours
+		zone     string
+		now, end string // the same for an instant outside
+	}{
+		"a second before they begin":          {night, "Europe/Berlin", "2027-01-10T20:59:59Z", "2027-01-10T20:59:59Z"},
+		"as they begin":                       {night, "Europe/Berlin", "2027-01-10T21:00:00Z", "2027-01-11T07:00:00Z"},
+		"after midnight":                      {night, "Europe/Berlin", "2027-01-11T02:00:00Z", "2027-01-11T07:00:00Z"},
+		"as they end":                         {night, "Europe/Berlin", "2027-01-11T07:00:00Z", "2027-01-11T07:00:00Z"},
+		"the night that clocks go forward":    {night, "Europe/Berlin", "2027-03-27T21:00:00Z", "2027-03-28T06:00:00Z"},
+		"the night that clocks go back":       {night, "Europe/Berlin", "2027-10-30T20:00:00Z", "2027-10-31T07:00:00Z"},
+		"clocks skip the end":                 {short, "Europe/Berlin", "2027-03-28T00:30:00Z", "2027-03-28T01:30:00Z"},
+		"clocks show the end twice":           {short, "Europe/Berlin", "2027-10-31T00:15:00Z", "2027-10-31T00:30:00Z"},
+		"clocks show the end again":           {short, "Europe/Berlin", "2027-10-31T01:15:00Z", "2027-10-31T01:30:00Z"},
+		"clocks skip the day on which to end": {night, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-30T18:00:00Z"},
+		"none":                                {calendar.QuietHours{}, "Europe/Berlin", "2027-01-11T02:00:00Z", "2027-01-11T02:00:00Z"},
+		"all but half an hour, skipped": {
+			calendar.QuietHours{From: calendar.Clock{Hour: 3}, Until: calendar.Clock{Hour: 2, Minute: 30}},
+			"Europe/Berlin", "2027-03-27T03:00:00Z", "2027-03-29T00:30:00Z",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := calendartest.Instant(t, tt.now)
+			end, held := tt.hours.End(calendartest.Zone(t, tt.zone), now)
+			require.Equal(t, tt.end, end.Format(time.RFC3339))
+			require.Equal(t, tt.end != tt.now, held)
+		})
+	}
+}
+
+// Compared with a walk from minute to minute, in every zone, around both nights of a change.
+func TestQuietHoursEndAtTheFirstMinuteOutside(t *testing.T) {
+	t.Parallel()
+	zones := slices.DeleteFunc(calendar.TimezoneNames(), func(name string) bool {
+		_, err := calendar.LoadTimezone(name)
+		return err != nil
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		zone, err := calendar.LoadTimezone(rapid.SampledFrom(zones).Draw(t, "zone"))
+		require.NoError(t, err)
+		minutes := func(name string) calendar.Clock {
+			m := rapid.IntRange(0, 24*60-1).Draw(t, name)
+			return calendar.Clock{Hour: m / 60, Minute: m % 60}
+		}
+		hours := calendar.QuietHours{From: minutes("from"), Until: minutes("until")}
+		now := time.Date(rapid.IntRange(1975, 2035).Draw(t, "year"), 1, 1, 0, 0, 0, 0, time.UTC)
+		if change, ok := zone.NextChange(now); ok {
+			now = change.At
+		}
+		now = now.Add(time.Duration(rapid.IntRange(-36*60, 36*60).Draw(t, "minutes after the change")) * time.Minute)
+
+		outside := func(at time.Time) bool {
+			c := zone.WallTime(at).Clock
+			if hours.From.Before(hours.Until) {
+				return c.Before(hours.From) || !c.Before(hours.Until)
+			}
+			return hours.From == hours.Until || !c.Before(hours.Until) && c.Before(hours.From)
+		}
+		first := now
+		for ; !outside(first); first = first.Add(time.Minute) {
+			if first.Sub(now) > 80*time.Hour {
+				t.Fatal("no minute outside")
+			}
+		}
+		end, held := hours.End(zone, now)
+		require.Equal(t, first.After(now), held)
+		require.True(t, outside(end), "%s shows %s", end, zone.WallTime(end))
+		require.False(t, end.Before(first), "%s is before %s", end, first)
+		// Where clocks change meanwhile, they can also leave the quiet hours by going back before
+		// their beginning, or by skipping their end.
+		if change, ok := zone.NextChange(now); !ok || change.At.After(end) {
+			require.True(t, end.Equal(first), "%s is not %s", end, first)
+		}
+	})
+}
+
+func TestOutsideMovesSlotsOutOfQuietHours(t *testing.T) {
+	t.Parallel()
+
+	night := calendar.QuietHours{From: calendar.Clock{Hour: 22}, Until: calendar.Clock{Hour: 8}}
+	noon := calendar.QuietHours{From: calendar.Clock{Hour: 12}, Until: calendar.Clock{Hour: 14}}
+	at := func(hour int) calendar.Recurrence { return calendar.Daily{At: calendar.Clock{Hour: hour}} }
+	hourly := rrule(t, "FREQ=HOURLY", "2027-01-01T00:00:00")
+	leap := calendar.Yearly{Month: time.February, Day: 29, At: calendar.Clock{Hour: 23}}
+	tests := map[string]struct {
+		outside calendar.Outside
+		after   string
+		want    string // the key, the wall time, and what it was moved from
+	}{
+		"by day":                        {calendar.Outside{Of: at(9), Quiet: night}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T09:00:00"},
+		"early":                         {calendar.Outside{Of: at(6), Quiet: night}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T08:00:00 2027-03-01T06:00:00"},
+		"as they begin":                 {calendar.Outside{Of: at(22), Quiet: night}, "2027-03-01T12:00:00", "2027-03-01 2027-03-02T08:00:00 2027-03-01T22:00:00"},
+		"as they end":                   {calendar.Outside{Of: at(8), Quiet: night}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T08:00:00"},
+		"late, already on its way":      {calendar.Outside{Of: at(23), Quiet: night}, "2027-03-02T07:59:59", "2027-03-01 2027-03-02T08:00:00 2027-03-01T23:00:00"},
+		"late, just passed":             {calendar.Outside{Of: at(23), Quiet: night}, "2027-03-02T08:00:00", "2027-03-02 2027-03-03T08:00:00 2027-03-02T23:00:00"},
+		"late, on its own day":          {calendar.Outside{Of: at(23), Quiet: night, KeepDay: true}, "2027-03-01T07:00:00", "2027-03-01 2027-03-01T08:00:00 2027-03-01T23:00:00"},
+		"late, on its own day, passed":  {calendar.Outside{Of: at(23), Quiet: night, KeepDay: true}, "2027-03-01T08:00:00", "2027-03-02 2027-03-02T08:00:00 2027-03-02T23:00:00"},
+		"over noon":                     {calendar.Outside{Of: at(13), Quiet: noon}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T14:00:00 2027-03-01T13:00:00"},
+		"over noon, on its own day":     {calendar.Outside{Of: at(13), Quiet: noon, KeepDay: true}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T14:00:00 2027-03-01T13:00:00"},
+		"no quiet hours":                {calendar.Outside{Of: at(23)}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T23:00:00"},
+		"the first of many":             {calendar.Outside{Of: hourly, Quiet: night}, "2027-03-01T21:30:00", "2027-03-01T22:00:00 2027-03-02T08:00:00 2027-03-01T22:00:00"},
+		"and only that":                 {calendar.Outside{Of: hourly, Quiet: night}, "2027-03-02T08:00:00", "2027-03-02T09:00:00 2027-03-02T09:00:00"},
+		"of a leap day":                 {calendar.Outside{Of: leap, Quiet: night}, "2027-01-01T00:00:00", "2027 2027-03-01T08:00:00 2027-02-28T23:00:00"},
+		"of what is outside of another": {calendar.Outside{Of: calendar.Outside{Of: at(13), Quiet: noon}, Quiet: calendar.QuietHours{From: calendar.Clock{Hour: 14}, Until: calendar.Clock{Hour: 15}}}, "2027-03-01T00:00:00", "2027-03-01 2027-03-01T15:00:00 2027-03-01T13:00:00"},
+		"the first day of all":          {calendar.Outside{Of: at(6), Quiet: night}, "", "0001-01-01 0001-01-01T08:00:00 0001-01-01T06:00:00"},
+		"none beyond the last day":      {calendar.Outside{Of: at(23), Quiet: night}, "9999-12-31T08:00:00", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			slot, err := tt.outside.After(wallOrBeginning(t, tt.after), calendar.Policies{})
+
+			if tt.want == "" {
+				require.ErrorIs(t, err, calendar.ErrNoOccurrence)
+				return
+			}
+			require.NoError(t, err)
+			got := []string{slot.Key, slot.Wall.String()}
+			if slot.MovedFrom != (calendar.WallTime{}) {
+				got = append(got, slot.MovedFrom.String())
+			}
+			require.Equal(t, tt.want, strings.Join(got, " "))
+		})
+	}
+}
+
+func TestOutsideSaysWhyItMoved(t *testing.T) {
+	t.Parallel()
+
+	of := calendar.Offset{Of: calendar.Monthly{Day: 15, At: calendar.Clock{Hour: 9}}, Days: -1, At: calendar.Clock{Hour: 1}}
+	early := calendar.QuietHours{Until: calendar.Clock{Hour: 2, Minute: 30}}
+	o, err := calendar.Next(calendar.Outside{Of: of, Quiet: early}, zone(t, "America/New_York"), calendar.Policies{}, instant(t, "2027-03-01T00:00:00Z"))
+	require.NoError(t, err)
+	require.Equal(t, "1 day before 15 March; moved from 01:00 to 02:30 because of quiet hours; moved forward 60 min because clocks skip 02:00–03:00", o.Reason())
+}
+
+func TestOutsideRefusesWhatItCannotMove(t *testing.T) {
+	t.Parallel()
+
+	for _, o := range []calendar.Outside{
+		{}, {Of: calendar.Daily{}, Quiet: calendar.QuietHours{From: calendar.Clock{Hour: 25}}}, {Of: calendar.Daily{}, Quiet: calendar.QuietHours{Until: calendar.Clock{Minute: 60}}},
+		{Of: calendar.Outside{}},
+	} {
+		_, err := o.After(calendar.WallTime{}, calendar.Policies{})
+		require.ErrorIs(t, err, calendar.ErrInvalidRecurrence)
+	}
+	_, err := calendar.Outside{Quiet: calendar.QuietHours{From: calendar.Clock{Hour: 25}, Until: calendar.Clock{Hour: 26}}}.After(calendar.WallTime{}, calendar.Policies{})
+	var invalid *calendar.InvalidRecurrenceError
+	require.True(t, errors.As(err, &invalid))
+	require.Len(t, invalid.Problems, 3)
+}
+
+// Beside any change of clocks: no slot is in the quiet hours, they come in order, each has the key of
+// a slot of the recurrence, none gets lost that is alone in its day, and asking from any moment gives
+// the same list.
+func TestOutsideKeepsOrderAndKeys(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		s := calendartest.DrawCase(t)
+		clock := func(name string) calendar.Clock {
+			m := rapid.IntRange(0, 24*60-1).Draw(t, name)
+			return calendar.Clock{Hour: m / 60, Minute: m % 60}
+		}
+		w, days := s.DrawWall(t, "wall time"), rapid.IntRange(1, 3).Draw(t, "every so many days")
+		daily := calendar.Daily{At: clock("at"), Every: days, From: w.Date}
+		quiet := calendar.QuietHours{From: clock("from"), Until: clock("until")}
+		o := calendar.Outside{Of: daily, Quiet: quiet, KeepDay: rapid.Bool().Draw(t, "keep day")}
+
+		start := calendar.WallTimeOf(w.Labelled().AddDate(0, 0, -3))
+		last, key := start, ""
+		for range 5 {
+			slot, err := o.After(last, calendar.Policies{})
+			require.NoError(t, err)
+			require.True(t, last.Before(slot.Wall))
+			require.Less(t, key, slot.Key)
+			of := slot.MovedFrom
+			if of == (calendar.WallTime{}) {
+				of = slot.Wall
+			}
+			require.Equal(t, daily.At, of.Clock)
+			require.Equal(t, of.Date.String(), slot.Key)
+			if o.KeepDay {
+				require.Equal(t, of.Date, slot.Wall.Date)
+			}
+			if quiet.From != quiet.Until {
+				inside := !slot.Wall.Clock.Before(quiet.From) && slot.Wall.Clock.Before(quiet.Until)
+				if quiet.Until.Before(quiet.From) {
+					inside = !slot.Wall.Clock.Before(quiet.From) || slot.Wall.Clock.Before(quiet.Until)
+				}
+				require.False(t, inside, "%s is within %v", slot.Wall, quiet)
+			}
+			middle := calendar.WallTimeOf(last.Labelled().Add(slot.Wall.Labelled().Sub(last.Labelled()) / 2).Truncate(time.Second))
+			again, err := o.After(middle, calendar.Policies{})
+			require.NoError(t, err)
+			if middle.Before(slot.Wall) {
+				require.Equal(t, slot, again, "asked at %s", middle)
+			}
+			last, key = slot.Wall, slot.Key
+		}
+		require.Less(t, last.Labelled().Sub(start.Labelled()), time.Duration(days*6+4)*24*time.Hour, "one was lost")
+
+		previous := time.Time{}
+		for next, err := range calendar.Occurrences(o, s.Zone, calendar.Policies{}, start.Labelled()) {
+			require.NoError(t, err)
+			require.True(t, previous.Before(next.Resolution.Instant))
+			if previous = next.Resolution.Instant; last.Before(next.Wall) {
+				break
+			}
+		}
+	})
+}

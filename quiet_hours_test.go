@@ -1,0 +1,155 @@
+package almanac_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// quiet returns the same quiet hours for every user.
+func quiet(from, until int) func(almanac.User) calendar.QuietHours {
+	return func(almanac.User) calendar.QuietHours {
+		return calendar.QuietHours{From: calendar.Clock{Hour: from}, Until: calendar.Clock{Hour: until}}
+	}
+}
+
+func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
+	t.Parallel()
+	// The retry comes within the grace, so it is late only because an attempt has failed.
+	retry := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: 10 * time.Minute}}
+	for name, tt := range map[string]struct {
+		execution almanac.Execution
+		at        int                                    // the hour of the event, on the first day, in UTC
+		begin     time.Duration                          // when Run begins
+		answers   []error                                // of the receiver
+		hours     func(almanac.User) calendar.QuietHours // 22 to 8 if nil
+		want      []time.Duration                        // when it is delivered, to the minute
+	}{
+		"an event on time":                {at: 23, want: []time.Duration{23 * time.Hour}},
+		"a late event":                    {at: 21, begin: 23 * time.Hour, want: []time.Duration{32 * time.Hour}},
+		"a late event by day":             {at: 9, begin: 12 * time.Hour, want: []time.Duration{12 * time.Hour}},
+		"an event that waits for a retry": {at: 22, execution: retry, answers: []error{errBusy}, want: []time.Duration{22 * time.Hour, 32 * time.Hour}},
+		"a retry that may not come after its day": {
+			at: 22, answers: []error{errBusy}, want: []time.Duration{22 * time.Hour},
+			execution: almanac.Execution{RetryPolicy: retry.RetryPolicy, CatchUpPolicy: almanac.CatchUp{SkipOlder: 9 * time.Hour, SkipTried: true}},
+		},
+		"a late event of a mandatory type": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{OverrideOptOuts: true}, want: []time.Duration{23 * time.Hour}},
+		"a late event of a user without":   {at: 21, begin: 23 * time.Hour, hours: quiet(0, 0), want: []time.Duration{23 * time.Hour}},
+		"an event that is too old by then": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 5 * time.Hour}}},
+		"an event that is not yet too old": {at: 21, begin: 23 * time.Hour, execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: 12 * time.Hour}}, want: []time.Duration{32 * time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r := openOn(almanactest.NewRepository(nil)), &receiver{answers: tt.answers}
+				start := time.Now().UTC()
+				day := calendar.WallTimeOf(start).Date
+				if tt.hours == nil {
+					tt.hours = quiet(22, 8)
+				}
+				handler := almanac.Recurring{Execution: tt.execution, Type: "TICK", Rule: func(almanac.User) (calendar.Recurrence, error) {
+					return calendar.Once{At: calendar.WallTime{Date: day, Clock: calendar.Clock{Hour: tt.at}}}, nil
+				}}
+				inUTC := inBeirut
+				inUTC.Timezone = "UTC"
+				_, err := w.scheduler(t, handler).CreateUser(t.Context(), inUTC)
+				require.NoError(t, err)
+				time.Sleep(tt.begin)
+
+				w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithQuietHours(tt.hours), almanac.WithMissedGrace(15*time.Minute), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+				time.Sleep(36*time.Hour - tt.begin)
+				require.NoError(t, w.stop())
+
+				var got []time.Duration
+				for i, d := range r.deliveries() {
+					require.Equal(t, i+1, d.Attempt, "a postponement counts no attempt")
+					got = append(got, d.At.Sub(start).Truncate(time.Minute))
+				}
+				require.Equal(t, tt.want, got)
+			})
+		})
+	}
+}
+
+func TestRunNowWaitsForTheEndOfQuietHours(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		begin   time.Duration // when an operator runs the event
+		options almanac.RunNowOptions
+		handler almanac.Execution
+		want    time.Duration // when it is delivered
+	}{
+		"by day":               {begin: 12 * time.Hour, want: 12 * time.Hour},
+		"at night":             {begin: 23 * time.Hour, want: 32 * time.Hour},
+		"at night, by force":   {begin: 23 * time.Hour, options: almanac.RunNowOptions{Force: true}, want: 23 * time.Hour},
+		"at night, if it must": {begin: 23 * time.Hour, handler: almanac.Execution{OverrideOptOuts: true}, want: 23 * time.Hour},
+	} {
+		for _, many := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in bulk: %v", name, many), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w, r := openOn(almanactest.NewRepository(nil)), new(receiver)
+					start := time.Now().UTC()
+					handler := almanac.Recurring{Execution: tt.handler, Type: "TICK", Rule: func(almanac.User) (calendar.Recurrence, error) {
+						return calendar.Once{At: calendar.WallTimeOf(start.AddDate(0, 0, 7))}, nil
+					}}
+					inUTC := inBeirut
+					inUTC.Timezone = "UTC"
+					s := w.run(t, handler, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute), almanac.WithQuietHours(quiet(22, 8)), almanac.WithDeliverer(almanac.ChannelWebhook, r))
+					created, err := s.CreateUser(t.Context(), inUTC)
+					require.NoError(t, err)
+					time.Sleep(tt.begin)
+
+					if many {
+						done, err := s.Operate(t.Context(), almanac.OperationRunNow, nil, almanac.OperateOptions{RunNow: tt.options})
+						require.NoError(t, err)
+						require.Len(t, done.Events, 1)
+					} else {
+						_, err = s.RunNow(t.Context(), created.Events[0].ID, tt.options)
+						require.NoError(t, err)
+					}
+					time.Sleep(10 * time.Hour)
+					require.NoError(t, w.stop())
+
+					require.Len(t, r.deliveries(), 1)
+					require.Equal(t, tt.want, r.deliveries()[0].At.Sub(start).Truncate(time.Minute))
+				})
+			})
+		}
+	}
+}
+
+// A birthday keeps its day, and an announcement its distance, whatever the hour.
+func TestBirthdaysAreGreetedOutsideOfQuietHours(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.BornOn("1990-03-15"), almanactest.LivingIn("UTC"))
+	for name, tt := range map[string]struct {
+		at, before int
+		want       string
+	}{
+		"by day":                   {9, 0, "2027-03-15T09:00:00"},
+		"early":                    {6, 0, "2027-03-15T08:00:00"},
+		"late":                     {23, 0, "2027-03-15T08:00:00"},
+		"early, three days before": {6, 3, "2027-03-12T08:00:00"},
+		"late, three days before":  {23, 3, "2027-03-12T08:00:00"},
+	} {
+		at := func(almanac.User) calendar.Clock { return calendar.Clock{Hour: tt.at} }
+		birthday, err := almanac.Birthday{At: at, Before: tt.before, Quiet: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+		require.NoError(t, err, name)
+		require.Equal(t, tt.want, birthday.Wall.String(), name)
+		require.Equal(t, "2027", birthday.Key, name)
+		require.Equal(t, tt.at != 9, birthday.MovedFrom != calendar.WallTime{}, name)
+
+		u.Attributes = []byte(`{"anniversary": "2020-03-15"}`)
+		anniversary, err := almanac.Anniversary{At: at, Before: tt.before, Quiet: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
+		require.NoError(t, err, name)
+		require.Equal(t, birthday.Wall, anniversary.Wall, name)
+	}
+}
