@@ -54,6 +54,19 @@ func WithLiveness(alive func(context.Context) error) Option {
 	return func(a *api) { a.alive = append(a.alive, alive) }
 }
 
+// WithOptionalProfile accepts users without firstName, lastName or dateOfBirth, and dates
+// of birth without the year. By default all three are required. The planner must have the
+// option [almanac.WithOptionalProfile]; otherwise it still refuses such users.
+func WithOptionalProfile() Option { return func(a *api) { a.optional = true } }
+
+// rules returns the options by which profiles are checked.
+func (a *api) rules() []almanac.Option {
+	if a.optional {
+		return []almanac.Option{almanac.WithOptionalProfile()}
+	}
+	return nil
+}
+
 // New returns the API as a handler, safe for concurrent use. Users are stored through the
 // planner. Users and events are read from the reader, which usually is the planner's
 // repository. The authenticator decides which requests are let in: [BearerToken], a rule of
@@ -67,16 +80,20 @@ func WithLiveness(alive func(context.Context) error) Option {
 // The error names every nil argument, every setting that is out of bounds, and a missing
 // [WithPrincipal] with [WithAuthorization].
 func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...Option) (http.Handler, error) {
+	a := newAPI(planner, reader, auth, options)
+	if err := a.check("planner"); err != nil {
+		return nil, err
+	}
+	a.route(a.routes())
+	return a, nil
+}
+
+func newAPI(planner almanac.Planner, reader Reader, auth Authenticator, options []Option) *api {
 	a := &api{planner: planner, reader: reader, access: accessBy(auth), log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(a)
 	}
-	if err := a.check(); err != nil {
-		return nil, err
-	}
-	a.unknown = a.answer(a.protected(unknownRoute))
-	a.mux = a.newMux()
-	return a, nil
+	return a
 }
 
 type api struct {
@@ -84,8 +101,8 @@ type api struct {
 	reader  Reader
 	access
 	editing
-	mustMatch  bool                                    // changes need an If-Match header
-	attributes map[string]func(json.RawMessage) string // by attribute name: returns what is wrong with a value
+	mustMatch bool // changes need an If-Match header
+	profiles
 	probes
 	log *slog.Logger
 	bad []error // wrong options
@@ -97,14 +114,22 @@ type api struct {
 	origins http.CrossOriginProtection
 }
 
-func (a *api) check() error {
+// profiles says which users the API accepts.
+type profiles struct {
+	optional   bool                                    // users need neither names nor a date of birth
+	attributes map[string]func(json.RawMessage) string // by attribute name: returns what is wrong with a value
+}
+
+// check returns an error that names every wrong argument and option. The planner has the
+// given name.
+func (a *api) check(planner string) error {
 	errs := a.bad
 	refuse := func(bad bool, what string) {
 		if bad {
 			errs = append(errs, errors.New("httpapi: "+what+" is nil"))
 		}
 	}
-	refuse(a.planner == nil, "planner")
+	refuse(a.planner == nil, planner)
 	refuse(a.reader == nil, "reader")
 	refuse(a.auth == nil, "authenticator")
 	refuse(a.log == nil, "logger")
@@ -141,28 +166,29 @@ func (a *api) routes() []route {
 		{http.MethodGet, "/user/{id}/events", a.ofUser(a.userEvents)},
 		{http.MethodGet, "/events", a.ofAllUsers(a.events)},
 		{http.MethodGet, "/events/{id}", a.protected(a.event)},
+		{http.MethodGet, "/openapi.json", a.protected(document(apiDocument))},
 		{http.MethodGet, "/healthz", a.healthz},
 		{http.MethodGet, "/readyz", a.readyz},
 	}
 }
 
-// newMux returns the routes, with JSON answers for wrong methods and unknown paths, which
+// route serves the routes, with JSON answers for wrong methods and unknown paths, which
 // net/http would answer in plain text.
-func (a *api) newMux() *http.ServeMux {
-	mux := http.NewServeMux()
+func (a *api) route(routes []route) {
+	a.mux = http.NewServeMux()
 	methods := make(map[string][]string)
-	for _, r := range a.routes() {
-		mux.Handle(r.method+" "+r.path, a.answer(r.do))
+	for _, r := range routes {
+		a.mux.Handle(r.method+" "+r.path, a.answer(r.do))
 		methods[r.path] = append(methods[r.path], r.method)
 		if r.method == http.MethodGet { // GET includes HEAD
 			methods[r.path] = append(methods[r.path], http.MethodHead)
 		}
 	}
 	for path, allowed := range methods {
-		mux.Handle(path, a.answer(a.protected(wrongMethod(strings.Join(allowed, ", ")))))
+		a.mux.Handle(path, a.answer(a.protected(wrongMethod(strings.Join(allowed, ", ")))))
 	}
-	mux.Handle("/", a.unknown)
-	return mux
+	a.unknown = a.answer(a.protected(unknownRoute))
+	a.mux.Handle("/", a.unknown)
 }
 
 func wrongMethod(allowed string) endpoint {

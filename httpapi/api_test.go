@@ -32,6 +32,7 @@ type site struct {
 	scheduler  almanac.Scheduler
 	log        *bytes.Buffer
 	handler    http.Handler
+	admin      http.Handler
 }
 
 // open returns a site whose API needs no authentication.
@@ -49,13 +50,30 @@ func openOn(t *testing.T, r almanac.Repository, auth httpapi.Authenticator, opti
 	registry, err := almanac.NewRegistry(almanac.Birthday{})
 	require.NoError(t, err)
 	deliver := almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(nil))
-	scheduler, err := almanac.NewScheduler(r, registry, deliver)
+	// The API keeps its own rule, whatever the scheduler accepts.
+	scheduler, err := almanac.NewScheduler(r, registry, deliver, almanac.WithOptionalProfile())
 	require.NoError(t, err)
+	return openWith(t, scheduler, r, auth, options...)
+}
+
+func openWith(t *testing.T, scheduler almanac.Scheduler, r almanac.Repository, auth httpapi.Authenticator, options ...httpapi.Option) *site {
+	t.Helper()
 	s := &site{t: t, repository: r, scheduler: scheduler, log: new(bytes.Buffer)}
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s.handler, err = httpapi.New(scheduler, r, auth, append(options, httpapi.WithLogger(log))...)
+	options = append(options, httpapi.WithLogger(log))
+	var err error
+	s.handler, err = httpapi.New(scheduler, r, auth, options...)
+	require.NoError(t, err)
+	s.admin, err = httpapi.NewAdmin(scheduler, r, auth, options...)
 	require.NoError(t, err)
 	return s
+}
+
+// administration returns the site whose requests go to the admin API.
+func (s *site) administration() *site {
+	admin := *s
+	admin.handler = s.admin
+	return &admin
 }
 
 // answer is a response with its body.
@@ -151,10 +169,16 @@ func (s *site) nothing() {
 func TestNewNamesEveryMissingArgument(t *testing.T) {
 	t.Parallel()
 
-	_, err := httpapi.New(nil, nil, nil, httpapi.WithLogger(nil), httpapi.WithReadiness(nil),
-		httpapi.WithAuthorization(nil), httpapi.WithPrincipal(nil), httpapi.WithLimit(nil))
+	options := []httpapi.Option{httpapi.WithLogger(nil), httpapi.WithReadiness(nil),
+		httpapi.WithAuthorization(nil), httpapi.WithPrincipal(nil), httpapi.WithLimit(nil)}
+	common := []string{"reader", "authenticator", "logger", "readiness", "authorization", "principal", "limit"}
 
-	for _, what := range []string{"planner", "reader", "authenticator", "logger", "readiness", "authorization", "principal", "limit"} {
+	_, err := httpapi.New(nil, nil, nil, options...)
+	for _, what := range append(common, "planner") {
+		require.ErrorContains(t, err, what+" is nil")
+	}
+	_, err = httpapi.NewAdmin(nil, nil, nil, options...)
+	for _, what := range append(common, "scheduler") {
 		require.ErrorContains(t, err, what+" is nil")
 	}
 }

@@ -18,19 +18,19 @@ const maxBody = 64 << 10
 // decodeProfile reads the fields of a profile from the request's body and adds complaints
 // about them to bad. When the body as a whole is unusable, it adds that complaint and
 // returns false. It ignores the Content-Type, because curl sends that of a form by default.
-func decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c almanac.ProfileChange, ok bool) {
+func (a *api) decodeProfile(r *http.Request, bad *complaints, take takeAttributes) (c almanac.ProfileChange, ok bool) {
 	body, complaint := readBody(r)
 	if complaint != "" {
 		bad.add("body", "%s", complaint)
 		return c, false
 	}
-	texts := map[string]**string{
-		"firstName":   &c.FirstName,
-		"lastName":    &c.LastName,
-		"dateOfBirth": &c.DateOfBirth,
-		"timezone":    &c.Timezone,
-	}
+	texts := map[string]**string{"timezone": &c.Timezone}
 	optional := map[string]**string{"locale": &c.Locale, "email": &c.Email, "externalId": &c.ExternalID}
+	personal := texts
+	if a.optional {
+		personal = optional
+	}
+	personal["firstName"], personal["lastName"], personal["dateOfBirth"] = &c.FirstName, &c.LastName, &c.DateOfBirth
 	seen := make(map[string]bool)
 	for _, m := range membersOf(body) {
 		text, known := texts[m.name]
@@ -77,6 +77,8 @@ func mergeAttributes(c *almanac.ProfileChange, value json.RawMessage) bool {
 	return isObject(value)
 }
 
+const bodyIsEmpty = "is empty"
+
 // readBody returns a body that is one JSON object. Otherwise complaint is a clause that
 // says what is wrong.
 func readBody(r *http.Request) (body []byte, complaint string) {
@@ -89,7 +91,7 @@ func readBody(r *http.Request) (body []byte, complaint string) {
 		return nil, "could not be read to its end"
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, "is empty"
+		return nil, bodyIsEmpty
 	}
 	if !utf8.Valid(body) {
 		return nil, "is not valid UTF-8"
@@ -127,6 +129,89 @@ func membersOf(object []byte) []member {
 		members = append(members, m)
 	}
 	return members
+}
+
+// taker takes the value of a member, and complains about a value of the wrong form.
+type taker func(m member, bad *complaints)
+
+// takers are the takers of the known members of an object.
+type takers map[string]taker
+
+// object takes the members of a valid JSON object, and returns their names. It complains
+// about unknown and repeated members. The names in complaints begin with the prefix.
+func (t takers) object(object []byte, prefix string, bad *complaints) (seen map[string]bool) {
+	seen = make(map[string]bool)
+	for _, m := range membersOf(object) {
+		take, known := t[m.name]
+		repeated := seen[m.name]
+		seen[m.name] = true
+		m.name = prefix + m.name
+		switch {
+		case repeated:
+			bad.add(clip(m.name), "is given more than once")
+		case !known:
+			bad.add(clip(m.name), "is not a known field")
+		default:
+			take(m, bad)
+		}
+	}
+	return seen
+}
+
+// body takes the members of the request's body, and returns their names. A request without a
+// body has no members.
+func (t takers) body(r *http.Request, bad *complaints) (seen map[string]bool) {
+	body, complaint := readBody(r)
+	switch complaint {
+	case "":
+		return t.object(body, "", bad)
+	case bodyIsEmpty:
+	default:
+		bad.add("body", "%s", complaint)
+	}
+	return nil
+}
+
+// takeNonEmpty takes a text, and complains about an empty one with the given clause.
+func takeNonEmpty(complaint string, take func(text string)) taker {
+	return func(m member, bad *complaints) {
+		if text := textOf(m, bad); text != nil && *text == "" {
+			bad.add(m.name, "%s", complaint)
+		} else if text != nil {
+			take(*text)
+		}
+	}
+}
+
+func takeText(into *string) taker {
+	return func(m member, bad *complaints) {
+		if text := textOf(m, bad); text != nil {
+			*into = *text
+		}
+	}
+}
+
+func takeBool(into *bool) taker {
+	return func(m member, bad *complaints) {
+		var value *bool
+		if err := json.Unmarshal(m.value, &value); err != nil || value == nil {
+			bad.add(m.name, "must be true or false")
+			return
+		}
+		*into = *value
+	}
+}
+
+// takeNumber takes a whole number between 1 and most.
+func takeNumber(into *int, most int) taker {
+	return func(m member, bad *complaints) {
+		var value *int
+		if err := json.Unmarshal(m.value, &value); err != nil || value == nil || *value < 1 || *value > most {
+			bad.add(m.name, "is not a whole number between 1 and %d", most)
+			return
+		}
+		*into = *value
+	}
 }
 
 func textOf(m member, bad *complaints) *string {

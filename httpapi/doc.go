@@ -1,4 +1,6 @@
-// Package httpapi serves users and their events as JSON over HTTP.
+// Package httpapi serves users and their events as JSON over HTTP. [New] returns an API for
+// programs, which this section describes. [NewAdmin] returns one for operators: see
+// Administration.
 //
 //	POST   /user                 {firstName, lastName, dateOfBirth, timezone} → 201 {user, nextBirthdayEvent}
 //	GET    /user/{id}            → 200 {user}
@@ -10,8 +12,17 @@
 //	GET    /user/{id}/events     ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events               ?status= type= limit= cursor= → 200 {events, nextCursor}
 //	GET    /events/{id}          → 200 {event}
+//	GET    /openapi.json         → 200, this API as OpenAPI 3.1
 //	GET    /healthz              → 200 while the process is alive (see [WithLiveness]), else 503
 //	GET    /readyz               → 200 while the repository answers and the program is ready (see [WithReadiness]), else 503
+//
+// To serve the API below a path of the host, strip that path with [http.StripPrefix]. The
+// Location of a created user has the path that was stripped.
+//
+// firstName, lastName, dateOfBirth (1990-03-15) and timezone are required. Under
+// [WithOptionalProfile] only the timezone is: the others are absent from answers when the
+// user has none, null or "" in a request means none, and a date of birth may lack its year
+// (--03-15). nextBirthdayEvent is null for a user without a date of birth.
 //
 // A user may also have a locale (a language tag of BCP 47), an email and an externalId,
 // the client's own id of the user as a text; [almanac.Profile] has their formats. They are
@@ -105,4 +116,55 @@
 // The field "body" means the body as a whole. The field "query" means a query that cannot
 // be read, or that has a parameter without a name. For a header, the field is the name of
 // the header.
+//
+// # Administration
+//
+// [NewAdmin] returns the admin API, for tools of operators:
+//
+//	GET    /users                 ?name= email= externalId= limit= cursor= → 200 {users, nextCursor}
+//	GET    /users/{id}            → 200 {user}
+//	GET    /users/{id}/events     ?status= type= zone= from= until= reason= order= limit= cursor= → 200 {events, nextCursor}
+//	GET    /users/{id}/preview    ?type= n= → 200 {occurrences, incomplete}
+//	POST   /users/{id}/opt-out    {type, channel}, each optional → 200 {user, reschedule}
+//	POST   /users/{id}/opt-in     the same → 200 {user, reschedule}
+//	GET    /events                ?user= and the parameters of /users/{id}/events → 200 {events, nextCursor}
+//	GET    /events/{id}           → 200 {event}
+//	POST   /events/{id}/cancel    {reason, version, endSeries}, each optional → 200 {event, successor, unplanned}
+//	POST   /events/{id}/run-now   {force}, optional → 200 {event}
+//	POST   /events/{id}/requeue   {force}, optional → 201 {event}
+//	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned}
+//	GET    /pauses                → 200 {pauses}
+//	PUT    /types/{type}/pause    → 204
+//	DELETE /types/{type}/pause    → 204
+//	GET    /openapi.json          → 200, this API as OpenAPI 3.1
+//	GET    /healthz               as above
+//	GET    /readyz                as above
+//
+// What is said above about requests, answers and errors holds here too. Lists of users take
+// the beginning of a name, or a whole email or externalId ([almanac.UserFilter]). Lists of
+// events take a range of due instants (from is included, until is not), the beginning of a
+// failureReason, and an order: oldest (the default), newest, or next. The order next lists
+// PENDING events as they can be claimed ([almanac.NextFirst]). A preview has the next n
+// occurrences, 1 to 1,000, by default 10. If a policy refuses a wall time, the preview ends
+// there, and incomplete says why.
+//
+// [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Pauser] what a
+// pause does. A request that the state of the event does not allow is answered 409. So a
+// cancel or a requeue that is sent again does nothing more. With a version, cancel is
+// answered 409 if the event has another one. PUT and DELETE of a pause can be repeated.
+//
+// POST /operations applies one operation (cancel, run-now or requeue) to the events that
+// match the filter, an object with at least one of type, user, zone, from, until and
+// reason. The member dryRun is required: true changes nothing, and lists the events that the
+// operation would be applied to. The limit is 1 to 10,000, by default 1,000. In the answer,
+// events have no payload, and refused has each event that was left unchanged, with the
+// reason. The request ends after eight seconds at the latest. If it ends early, stopped says
+// why; more is true if more events may match. Cancelled events have successors, which can
+// match the same filter: give until, or a repeated request cancels those as well. A requeue
+// leaves the old event FAILED, so it matches again, and is refused. To reach events beyond
+// the limit, narrow the filter.
+//
+// Under [WithAuthorization], lists, operations and pauses are requests for all users. Other
+// requests are for the user in the path, or for the user of the event. Names and addresses in
+// a query can get into the access logs of proxies. This package does not log queries.
 package httpapi

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -15,19 +16,33 @@ import (
 // Clients are written from the documentation, so it must be complete.
 func TestTheDocumentationListsEveryRoute(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
+	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	documented := make(map[string][]string)
-	for _, line := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllStringSubmatch(string(doc), -1) {
-		documented[line[2]] = append(documented[line[2]], line[1])
-	}
-	require.Contains(t, documented, "/user/{id}")
+	api, admin, found := strings.Cut(string(text), "\n// # Administration\n")
+	require.True(t, found)
 	s := open(t)
-	for path, methods := range documented {
-		allowed := strings.Split(s.send("OPTIONS", strings.ReplaceAll(path, "{id}", stranger), "").header.Get("Allow"), ", ")
-		allowed = slices.DeleteFunc(allowed, func(method string) bool { return method == "HEAD" })
+	for doc, handler := range map[string]http.Handler{api: s.handler, admin: s.admin} {
+		documented := make(map[string][]string)
+		for _, line := range regexp.MustCompile(`(?m)^//\t([A-Z]+) +(/\S+)`).FindAllStringSubmatch(doc, -1) {
+			documented[line[2]] = append(documented[line[2]], line[1])
+		}
 
-		require.Equal(t, methods, allowed, path)
+		require.Equal(t, httpapi.Routes(handler), documented)
+	}
+}
+
+// Paths answer wrong methods with those that they know.
+func TestWrongMethodsAreAnsweredWithTheRightOnes(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for _, to := range []*site{s, s.administration()} {
+		for path, methods := range httpapi.Routes(to.handler) {
+			a := to.send("OPTIONS", strings.NewReplacer("{id}", stranger, "{type}", "BIRTHDAY").Replace(path), "")
+
+			to.problem(a, http.StatusMethodNotAllowed)
+			allowed := slices.DeleteFunc(strings.Split(a.header.Get("Allow"), ", "), func(method string) bool { return method == "HEAD" })
+			require.Equal(t, methods, allowed, path)
+		}
 	}
 }
 

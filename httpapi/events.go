@@ -3,6 +3,8 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
 
@@ -15,12 +17,15 @@ func (a *api) events(r *http.Request) (reply, error) {
 	return a.list(r, s)
 }
 
-// userEvents looks the user up first, because an unknown user gets 404 and a user without
-// events an empty list.
 func (a *api) userEvents(r *http.Request) (reply, error) {
 	var bad complaints
 	id := idOf(r, &bad)
-	s := searchOf(r, &bad)
+	return a.listOfUser(r, id, searchOf(r, &bad), &bad)
+}
+
+// listOfUser looks the user up first, because an unknown user gets 404 and a user without
+// events an empty list.
+func (a *api) listOfUser(r *http.Request, id uuid.UUID, s search, bad *complaints) (reply, error) {
 	if bad.any() {
 		return reply{}, bad.problem()
 	}

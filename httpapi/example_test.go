@@ -43,6 +43,28 @@ func ExampleNew() {
 	// Output: 201
 }
 
+// Operators look at what they would change before they change it.
+func ExampleNewAdmin() {
+	repository := almanactest.NewRepository(nil)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	if err != nil {
+		panic(err)
+	}
+	scheduler, err := almanac.NewScheduler(repository, registry)
+	if err != nil {
+		panic(err)
+	}
+	admin, err := httpapi.NewAdmin(scheduler, repository, httpapi.NoAuthentication{})
+	if err != nil {
+		panic(err)
+	}
+	answer := httptest.NewRecorder()
+	http.StripPrefix("/admin", admin).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "http://localhost/admin/operations", strings.NewReader(
+		`{"operation": "requeue", "filter": {"reason": "receiver answered 503"}, "dryRun": true}`)))
+	fmt.Println(answer.Code, answer.Body)
+	// Output: 200 {"operation":"requeue","dryRun":true,"events":[],"refused":[],"more":false,"stopped":null,"unplanned":0}
+}
+
 // staffOnly lets in requests that the host's own proxy has authenticated.
 type staffOnly struct{}
 

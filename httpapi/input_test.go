@@ -170,7 +170,7 @@ func TestBadPathsAndQueriesAreRefused(t *testing.T) {
 		"an id and a limit":           {"GET", "/user/x/events?limit=x", "", map[string]string{"id": "is not a UUID", "limit": "is not a whole number between 1 and 1000"}},
 		"an unknown status":           {"GET", "/events?status=pending", "", map[string]string{"status": "is not one of PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED"}},
 		"a limit of none":             {"GET", "/events?limit=0", "", map[string]string{"limit": "is not a whole number between 1 and 1000"}},
-		"a limit of too many":         {"GET", "/events?limit=1001", "", map[string]string{"limit": "is not between 1 and 1000"}},
+		"a limit of too many":         {"GET", "/events?limit=1001", "", map[string]string{"limit": "is not a whole number between 1 and 1000"}},
 		"a cursor of another make":    {"GET", "/events?cursor=next", "", map[string]string{"cursor": "is not a cursor of an earlier page"}},
 		"a type that is not text":     {"GET", "/events?type=%00", "", map[string]string{"type": "is not an event type: 1 to 50 bytes without control characters"}},
 		"a type that is not UTF-8":    {"GET", "/events?type=%ff", "", map[string]string{"type": "is not an event type: 1 to 50 bytes without control characters"}},

@@ -30,9 +30,9 @@ func (t instant) MarshalText() ([]byte, error) {
 
 type user struct {
 	ID          uuid.UUID        `json:"id"`
-	FirstName   string           `json:"firstName"`
-	LastName    string           `json:"lastName"`
-	DateOfBirth string           `json:"dateOfBirth"`
+	FirstName   string           `json:"firstName,omitempty"`
+	LastName    string           `json:"lastName,omitempty"`
+	DateOfBirth string           `json:"dateOfBirth,omitempty"`
 	Timezone    string           `json:"timezone"`
 	Attributes  json.RawMessage  `json:"attributes,omitempty"`
 	Locale      string           `json:"locale,omitempty"`

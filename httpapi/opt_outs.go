@@ -43,32 +43,15 @@ func (a *api) changeOptOuts(r *http.Request, set func(*almanac.ProfileChange, al
 // empty text is refused: a client that lost the type must not opt its user out of
 // everything.
 func decodeOptOut(r *http.Request, bad *complaints) (o almanac.OptOut, ok bool) {
+	const empty = "is empty; leave it out to mean all"
 	body, complaint := readBody(r)
 	if complaint != "" {
 		bad.add("body", "%s", complaint)
 		return o, false
 	}
-	seen := make(map[string]bool)
-	for _, m := range membersOf(body) {
-		var text *string
-		switch {
-		case seen[m.name]:
-			bad.add(clip(m.name), "is given more than once")
-		case m.name == "type":
-			if text = textOf(m, bad); text != nil {
-				o.Type = *text
-			}
-		case m.name == "channel":
-			if text = textOf(m, bad); text != nil {
-				o.Channel = almanac.Channel(*text)
-			}
-		default:
-			bad.add(clip(m.name), "is not a known field")
-		}
-		if text != nil && *text == "" {
-			bad.add(m.name, "is empty; leave it out to mean all")
-		}
-		seen[m.name] = true
-	}
+	takers{
+		"type":    takeNonEmpty(empty, func(text string) { o.Type = text }),
+		"channel": takeNonEmpty(empty, func(text string) { o.Channel = almanac.Channel(text) }),
+	}.object(body, "", bad)
 	return o, true
 }

@@ -130,6 +130,8 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 		taken := newProblem(http.StatusConflict, "another user has this external id")
 		taken.Errors = []fieldProblem{{"externalId", "belongs to another user"}}
 		return taken, true
+	case errors.Is(err, almanac.ErrUnsupportedEventType):
+		return newProblem(http.StatusNotFound, "this program has no handler for events of this type"), true
 	case errors.Is(err, almanac.ErrExists):
 		return newProblem(http.StatusConflict, "it exists already"), true
 	case errors.As(err, &lock) && lock.UserID != uuid.Nil: // changed after the precondition was checked
@@ -137,9 +139,8 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 	case errors.Is(err, almanac.ErrOptimisticLock):
 		return newProblem(http.StatusConflict, "it was changed by another request at the same moment"), true
 	case errors.As(err, &wall):
-		return newProblem(http.StatusUnprocessableEntity,
-			fmt.Sprintf("clocks in %s show %s %s, and that is refused", wall.Zone, wall.Wall, wall.Reading)), true
-	case lockTimedOut(err):
+		return newProblem(http.StatusUnprocessableEntity, refusedReading(wall)), true
+	case lockTimedOut(err) || errors.Is(err, almanac.ErrLocked):
 		return locked(), true
 	case unavailable(err) || r.Context().Err() != nil:
 		p := newProblem(http.StatusServiceUnavailable, "the request cannot be served at the moment; try again")
@@ -147,6 +148,11 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 		return p, false
 	}
 	return newProblem(http.StatusInternalServerError, "the request failed; its id leads to the reason in the log"), false
+}
+
+// refusedReading says which wall time a policy refuses.
+func refusedReading(e *calendar.WallTimeError) string {
+	return fmt.Sprintf("clocks in %s show %s %s, and that is refused", e.Zone, e.Wall, e.Reading)
 }
 
 // locked is the answer to a change of a user that another transaction has locked.

@@ -110,6 +110,7 @@ type reply struct {
 	location string // of what was created
 	etag     string // of the user's current version
 	body     any    // sent as JSON; nil sends no body
+	failure  error  // what kept the answer from being complete; logged and not sent
 }
 
 // protected authenticates the request first, and then applies the limits.
@@ -134,6 +135,9 @@ func (a *api) answer(do endpoint) http.Handler {
 		if err != nil {
 			a.fail(w, r, err)
 			return
+		}
+		if re.failure != nil {
+			a.logFailure(w, r, re.failure)
 		}
 		if re.location != "" {
 			w.Header().Set("Location", re.location)
@@ -164,8 +168,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, complete := problemOf(r, err)
 	p.RequestID = w.Header().Get(requestIDHeader)
 	if !complete && !errors.Is(r.Context().Err(), context.Canceled) { // a client that left gets no answer
-		a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", p.RequestID),
-			slog.String("route", r.Pattern), slog.Any("error", err))
+		a.logFailure(w, r, err)
 	}
 	body, err := encode(p)
 	if err != nil { // strings and numbers only: it cannot happen
@@ -178,6 +181,11 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body)
 	a.logRequest(w, r, p.Status)
+}
+
+func (a *api) logFailure(w http.ResponseWriter, r *http.Request, err error) {
+	a.log.ErrorContext(r.Context(), "request failed", slog.String("request_id", w.Header().Get(requestIDHeader)),
+		slog.String("route", r.Pattern), slog.Any("error", err))
 }
 
 func (a *api) logRequest(w http.ResponseWriter, r *http.Request, status int) {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -16,13 +18,13 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 	var bad complaints
 	queryOf(r, &bad)
 	key := keyOf(r, &bad)
-	change, ok := decodeProfile(r, &bad, replaceAttributes)
+	change, ok := a.decodeProfile(r, &bad, replaceAttributes)
 	if !ok {
 		return reply{}, bad.problem()
 	}
 	a.judgeAttributes(change, &bad)
-	profile := profileOf(change, &bad)
-	if bad.any() {
+	profile := a.profileOf(change, &bad)
+	if bad.any() || a.leavesOut(change) {
 		return reply{}, a.complainOfProfile(r, profile, &bad)
 	}
 	if key != "" {
@@ -40,37 +42,62 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 	}
 	return reply{
 		status:   http.StatusCreated,
-		location: "/user/" + created.User.ID.String(),
+		location: mountedAt(r) + "/user/" + created.User.ID.String(),
 		etag:     etagOf(created.User),
 		body:     createdOf(created),
 	}, nil
 }
 
+// mountedAt returns the prefix that the host stripped from the path of the request, as
+// http.StripPrefix does, or "".
+func mountedAt(r *http.Request) string {
+	sent, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil {
+		return ""
+	}
+	prefix, ok := strings.CutSuffix(sent.EscapedPath(), r.URL.EscapedPath())
+	if !ok {
+		return ""
+	}
+	return prefix
+}
+
 // profileOf returns a profile with the given fields, and complains about missing ones.
-func profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profile {
+func (a *api) profileOf(c almanac.ProfileChange, bad *complaints) almanac.Profile {
+	optional := func(_ string, text *string) string {
+		if text == nil {
+			return ""
+		}
+		return *text
+	}
 	required := func(field string, text *string) string {
 		if text == nil {
 			bad.add(field, "is required")
-			return ""
 		}
-		return *text
+		return optional(field, text)
 	}
-	optional := func(text *string) string {
-		if text == nil {
-			return ""
-		}
-		return *text
+	personal := required
+	if a.optional {
+		personal = optional
 	}
 	return almanac.Profile{
-		FirstName:   required("firstName", c.FirstName),
-		LastName:    required("lastName", c.LastName),
-		DateOfBirth: required("dateOfBirth", c.DateOfBirth),
+		FirstName:   personal("firstName", c.FirstName),
+		LastName:    personal("lastName", c.LastName),
+		DateOfBirth: personal("dateOfBirth", c.DateOfBirth),
 		Timezone:    required("timezone", c.Timezone),
 		Attributes:  c.Attributes,
-		Locale:      optional(c.Locale),
-		Email:       optional(c.Email),
-		ExternalID:  optional(c.ExternalID),
+		Locale:      optional("locale", c.Locale),
+		Email:       optional("email", c.Email),
+		ExternalID:  optional("externalId", c.ExternalID),
 	}
+}
+
+// leavesOut reports whether a change has an empty field that this API requires, or a date
+// without a year. The planner may accept it, because other programs create users too.
+func (a *api) leavesOut(c almanac.ProfileChange) bool {
+	empty := func(text *string) bool { return text != nil && *text == "" }
+	return !a.optional && (empty(c.FirstName) || empty(c.LastName) || empty(c.DateOfBirth) ||
+		c.DateOfBirth != nil && strings.HasPrefix(*c.DateOfBirth, "--"))
 }
 
 // complainOfProfile adds the domain's complaints about the fields that could be read, so
@@ -80,7 +107,7 @@ func (a *api) complainOfProfile(r *http.Request, p almanac.Profile, bad *complai
 	if err != nil {
 		return err
 	}
-	_, err = almanac.NewUser(p, now)
+	_, err = almanac.NewUser(p, now, a.rules()...)
 	bad.addAll(err)
 	return bad.problem()
 }
@@ -134,12 +161,12 @@ func (a *api) change(r *http.Request, take takeAttributes) (reply, error) {
 	var bad complaints
 	id, conditions := idOf(r, &bad), conditionsOf(r, &bad)
 	queryOf(r, &bad)
-	change, ok := decodeProfile(r, &bad, take)
+	change, ok := a.decodeProfile(r, &bad, take)
 	if !ok || bad.of["id"] {
 		return reply{}, bad.problem()
 	}
 	a.judgeAttributes(change, &bad)
-	if bad.any() {
+	if bad.any() || a.leavesOut(change) {
 		return reply{}, a.complainOfChange(r, id, change, &bad)
 	}
 	var err error
@@ -182,7 +209,7 @@ func (a *api) complainOfChange(r *http.Request, id uuid.UUID, c almanac.ProfileC
 	if err != nil {
 		return err
 	}
-	_, err = u.Edit(c, now)
+	_, err = u.Edit(c, now, a.rules()...)
 	bad.addAll(err)
 	return bad.problem()
 }

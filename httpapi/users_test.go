@@ -2,6 +2,9 @@ package httpapi_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/httpapi"
 )
 
 func TestCreateReturnsTheUserAndTheirBirthday(t *testing.T) {
@@ -40,6 +44,36 @@ func TestCreateReturnsTheUserAndTheirBirthday(t *testing.T) {
 	require.Regexp(t, `^event-[0-9a-f]{16}$`, event["idempotencyKey"])
 }
 
+// The host may mount the API below any path; net/http keeps the path that the client sent.
+func TestLocationHasThePrefixThatTheHostStripped(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[string]string{
+		"/staff/almanac/user":                      "/staff/almanac/user/",
+		"/staff%20only/almanac/user":               "/staff%20only/almanac/user/",
+		"http://localhost:8080/staff/almanac/user": "/staff/almanac/user/",
+		"/staff/almanac/user?":                     "/staff/almanac/user/",
+		"http://localhost:8080/user":               "/user/",
+		"/user/staff/user":                         "/user/staff/user/",
+	} {
+		s := open(t)
+		r := httptest.NewRequestWithContext(t.Context(), "POST", target, strings.NewReader(grace))
+		r.Host = "localhost:8080"
+		prefix := strings.TrimSuffix(r.URL.EscapedPath(), "/user")
+		s.handler = http.StripPrefix(r.URL.Path[:len(r.URL.Path)-len("/user")], s.handler)
+
+		a := s.do(r)
+
+		require.Equal(t, http.StatusCreated, a.status, a.body)
+		path, id := path.Split(a.header.Get("Location"))
+		require.Equal(t, want, path, target)
+		require.Equal(t, http.StatusOK, s.send("GET", prefix+"/user/"+id, "").status)
+	}
+	s := open(t)
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/user", strings.NewReader(grace))
+	r.RequestURI = "/rewritten" // by a host that changed the path in another way
+	require.Regexp(t, "^/user/", s.do(r).header.Get("Location"))
+}
+
 func TestAttributesAreStoredAndReturned(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -47,6 +81,61 @@ func TestAttributesAreStoredAndReturned(t *testing.T) {
 	user, _ := s.create(`{"firstName":"A","lastName":"B","dateOfBirth":"1990-01-01","timezone":"UTC","attributes":{"hired":"2020-01-01"}}`)
 
 	require.Equal(t, map[string]any{"hired": "2020-01-01"}, user["attributes"])
+}
+
+// Names and dates of birth are absent from answers where a user has none.
+func TestUsersWithoutNamesOrDateOfBirth(t *testing.T) {
+	t.Parallel()
+	s := openOn(t, newRepository(), httpapi.NoAuthentication{}, httpapi.WithOptionalProfile())
+	personal := func(user any) map[string]any {
+		found := make(map[string]any)
+		for _, name := range []string{"firstName", "lastName", "dateOfBirth"} {
+			if value, ok := user.(map[string]any)[name]; ok {
+				found[name] = value
+			}
+		}
+		return found
+	}
+	for body, want := range map[string]map[string]any{
+		`{"timezone":"UTC"}`: {},
+		`{"timezone":"UTC","firstName":null,"lastName":"","dateOfBirth":null}`: {},
+		`{"timezone":"UTC","lastName":"Teller","dateOfBirth":"--0229"}`:        {"lastName": "Teller", "dateOfBirth": "--02-29"},
+	} {
+		a := s.send("POST", "/user", body)
+		require.Equal(t, http.StatusCreated, a.status, a.body)
+		answer := s.object(a)
+		require.Equal(t, want, personal(answer["user"]))
+		require.Equal(t, want["dateOfBirth"] != nil, answer["nextBirthdayEvent"] != nil)
+		require.Equal(t, want, personal(s.object(s.send("GET", a.header.Get("Location"), ""))["user"]))
+	}
+
+	path := "/user/" + s.object(s.send("POST", "/user", grace))["user"].(map[string]any)["id"].(string)
+	changed := s.object(s.patch(path, `{"firstName":null,"dateOfBirth":"--12-09"}`))
+	require.Equal(t, map[string]any{"lastName": "Hopper", "dateOfBirth": "--12-09"}, personal(changed["user"]))
+	changed = s.object(s.send("PUT", path, `{"lastName":"","dateOfBirth":""}`))
+	require.Empty(t, personal(changed["user"]))
+	require.Equal(t, map[string]string{"timezone": "is required", "dateOfBirth": "is not a day of the year in the form --MM-DD", "age": "is not a known field"},
+		s.complaints(s.send("POST", "/user", `{"dateOfBirth":"--02-30","age":1}`)))
+}
+
+// Without the option the API refuses what the scheduler would accept.
+func TestTheAPIRequiresNamesAndADateOfBirthByDefault(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	user, _ := s.create(grace)
+	path := "/user/" + user["id"].(string)
+	for field, want := range map[string]map[string]string{
+		`"firstName":""`:          {"firstName": "is empty"},
+		`"lastName":""`:           {"lastName": "is empty"},
+		`"dateOfBirth":""`:        {"dateOfBirth": "is not a date of the form YYYY-MM-DD"},
+		`"dateOfBirth":"--03-15"`: {"dateOfBirth": "has no year"},
+		`"firstName":null`:        {"firstName": "must be a string"},
+	} {
+		require.Equal(t, want, s.complaints(s.send("POST", "/user", with(field))), field)
+		require.Equal(t, want, s.complaints(s.send("PUT", path, "{"+field+"}")), field)
+		require.Equal(t, want, s.complaints(s.patch(path, "{"+field+"}")), field)
+	}
+	require.Equal(t, user, s.object(s.send("GET", path, ""))["user"], "nothing was changed")
 }
 
 func TestOptionalFieldsAreStoredChangedAndRemoved(t *testing.T) {

@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+type usersAnswer struct {
+	Users      []user          `json:"users"`
+	NextCursor *almanac.Cursor `json:"nextCursor"`
+}
+
+func (a *admin) findUsers(r *http.Request) (reply, error) {
+	var bad complaints
+	query := queryOf(r, &bad, "name", "email", "externalId", "limit", "cursor")
+	filter := almanac.UserFilter{Name: query["name"], Email: query["email"], ExternalID: query["externalId"]}
+	page := pageOf(query, &bad)
+	_, _, err := filter.Bounds(page)
+	bad.addAll(err)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	found, err := a.users.FindUsers(r.Context(), filter, page)
+	if err != nil {
+		return reply{}, err
+	}
+	answer := usersAnswer{Users: make([]user, 0, len(found.Users))}
+	for _, u := range found.Users {
+		answer.Users = append(answer.Users, userOf(u))
+	}
+	if found.Next != "" {
+		answer.NextCursor = &found.Next
+	}
+	return reply{status: http.StatusOK, body: answer}, nil
+}
+
+func (a *admin) allEvents(r *http.Request) (reply, error) {
+	var bad complaints
+	s := orderedSearchOf(r, &bad, "user")
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	return a.list(r, s)
+}
+
+func (a *admin) eventsOfUser(r *http.Request) (reply, error) {
+	var bad complaints
+	id := idOf(r, &bad)
+	return a.listOfUser(r, id, orderedSearchOf(r, &bad), &bad)
+}
+
+// orderedSearchOf is searchOf with an order, and with more filters.
+func orderedSearchOf(r *http.Request, bad *complaints, further ...string) search {
+	query := queryOf(r, bad, append(further, "status", "type", "zone", "from", "until", "reason", "order", "limit", "cursor")...)
+	s := search{filterOf(query, "", bad), pageOf(query, bad)}
+	switch order := query["order"]; order {
+	case "", "oldest":
+	case "newest":
+		s.page.Order = almanac.NewestFirst
+	case "next":
+		s.page.Order = almanac.NextFirst
+	default:
+		bad.add("order", "is not one of oldest, newest, next")
+	}
+	_, _, _, err := s.page.EventBounds()
+	bad.addAll(err)
+	return s
+}
+
+type previewAnswer struct {
+	Occurrences []previewed `json:"occurrences"`
+	// Incomplete says why the list ends early, if it does.
+	Incomplete *string `json:"incomplete"`
+}
+
+// previewed is an occurrence that may become an event.
+type previewed struct {
+	Series        string `json:"series,omitempty"`
+	OccurrenceKey string `json:"occurrenceKey"`
+	target
+	Reason string `json:"reason"` // how the instant was found
+}
+
+// previewDefault is how many occurrences are previewed if the request does not say.
+const previewDefault = 10
+
+func (a *admin) preview(r *http.Request) (reply, error) {
+	var bad complaints
+	id := idOf(r, &bad)
+	query := queryOf(r, &bad, "type", "n")
+	n := previewDefault
+	if _, ok := query["n"]; ok {
+		n = numberOf(query, "n", &bad)
+	}
+	if eventType, ok := query["type"]; ok {
+		checkType(eventType, "type", &bad)
+	} else {
+		bad.add("type", "is required")
+	}
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	ahead, err := a.scheduler.Preview(r.Context(), id, query["type"], n)
+	if errors.Is(err, almanac.ErrUnsupportedEventType) {
+		bad.add("type", "has no handler in this program")
+		return reply{}, bad.problem()
+	}
+	answer := previewAnswer{Occurrences: make([]previewed, 0, len(ahead))}
+	if wall := (*calendar.WallTimeError)(nil); errors.As(err, &wall) {
+		why := refusedReading(wall)
+		answer.Incomplete, err = &why, nil
+	}
+	for _, o := range ahead {
+		at := target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}
+		answer.Occurrences = append(answer.Occurrences, previewed{o.Series, o.Key, at, o.Reason()})
+	}
+	return reply{status: http.StatusOK, body: answer}, err
+}
+
+type pausesAnswer struct {
+	Pauses []pause `json:"pauses"`
+}
+
+type pause struct {
+	EventType string  `json:"eventType"`
+	Since     instant `json:"since"`
+}
+
+func (a *admin) pauses(r *http.Request) (reply, error) {
+	var bad complaints
+	if queryOf(r, &bad); bad.any() {
+		return reply{}, bad.problem()
+	}
+	paused, err := a.scheduler.Paused(r.Context())
+	answer := pausesAnswer{Pauses: make([]pause, 0, len(paused))}
+	for _, p := range paused {
+		answer.Pauses = append(answer.Pauses, pause{p.EventType, instant(p.Since)})
+	}
+	return reply{status: http.StatusOK, body: answer}, err
+}
+
+func (a *admin) pause(r *http.Request) (reply, error) {
+	var bad complaints
+	eventType := typeOf(r, &bad)
+	takers{}.body(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	return reply{status: http.StatusNoContent}, a.scheduler.Pause(r.Context(), eventType)
+}
+
+func (a *admin) resume(r *http.Request) (reply, error) {
+	var bad complaints
+	eventType := typeOf(r, &bad)
+	if bad.any() {
+		return reply{}, bad.problem()
+	}
+	return reply{status: http.StatusNoContent}, a.scheduler.Resume(r.Context(), eventType)
+}
+
+// typeOf returns the event type in the request's path, for a request without parameters.
+func typeOf(r *http.Request, bad *complaints) string {
+	eventType := r.PathValue("type")
+	checkType(eventType, "type", bad)
+	queryOf(r, bad)
+	return eventType
+}

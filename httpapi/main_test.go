@@ -1,0 +1,9 @@
+package httpapi_test
+
+import (
+	"testing"
+
+	"github.com/almanac-go/almanac/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

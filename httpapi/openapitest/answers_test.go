@@ -1,0 +1,126 @@
+package openapitest_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	profile = `{"firstName":"Grace","lastName":"Hopper","dateOfBirth":"1906-12-09","timezone":"America/New_York"`
+	patch   = "Content-Type: application/merge-patch+json"
+)
+
+func TestTheAPIIsAsDescribed(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	h := o.api(t)
+	d := describe(t, h)
+	const key = `Idempotency-Key: "k"`
+
+	created := d.send(t, h, 201, request{"POST", "/user", profile + `,"attributes":{"team":{"a":[1]}},"locale":"en_us","email":"g@example.com","externalId":"42"}`, []string{key}})
+	path := created.header.Get("Location")
+	d.send(t, h, 422, request{"POST", "/user", profile + `}`, []string{key}})
+	d.send(t, h, 409, request{"POST", "/user", profile + `,"externalId":"42"}`, nil})
+	d.send(t, h, 201, request{"POST", "/user", `{"timezone":"UTC","firstName":"","email":null}`, nil})
+	d.send(t, h, 201, request{"POST", "/user", `{"timezone":"UTC","dateOfBirth":"--02-29"}`, nil})
+	d.send(t, h, 200, request{"GET", path, "", nil})
+	d.send(t, h, 304, request{"GET", path, "", []string{`If-None-Match: "1"`}})
+	d.send(t, h, 200, request{"PUT", path, `{"timezone":"Asia/Tokyo","attributes":{},"locale":""}`, []string{`If-Match: "1"`}})
+	d.send(t, h, 200, request{"PATCH", path, `{"attributes":{"team":null},"externalId":null}`, []string{patch}})
+	d.send(t, h, 200, request{"PATCH", path, `{"attributes":null}`, []string{patch}})
+	d.send(t, h, 415, request{"PATCH", path, `{}`, nil})
+	d.send(t, h, 200, request{"POST", path + "/opt-out", `{"type":"BIRTHDAY","channel":"mail"}`, nil})
+	d.send(t, h, 200, request{"POST", path + "/opt-out", `{}`, nil})
+	d.send(t, h, 200, request{"POST", path + "/opt-in", `{}`, nil})
+	events := d.send(t, h, 200, request{"GET", path + "/events?limit=1&type=BIRTHDAY&status=PENDING", "", nil}).body["events"].([]any)
+	d.send(t, h, 200, request{"GET", "/events/" + id(events[0]), "", nil})
+	o.failed(t)
+	cursor := d.send(t, h, 200, request{"GET", "/events?limit=1", "", nil}).body["nextCursor"].(string)
+	d.send(t, h, 200, request{"GET", "/events?status=FAILED", "", nil})
+	d.send(t, h, 200, request{"GET", "/events?cursor=" + cursor, "", nil})
+	d.send(t, h, 204, request{"DELETE", path + "?erase=now", "", nil})
+	u := o.hire(t, `{}`)
+	user := "/user/" + u.User.ID.String()
+	d.send(t, h, 422, request{"PUT", user, `{"attributes":{"sunday":1}}`, nil})
+	d.send(t, h, 422, request{"PATCH", user, `{"attributes":{"sunday":1}}`, []string{patch}})
+	d.refused(t, o, h, "/user/")
+	d.all(t, o, (*office).api, u.User.ID.String(), u.Events[0].ID.String())
+}
+
+func TestTheAdminAPIIsAsDescribed(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	h := o.admin(t)
+	d := describe(t, h)
+	u := o.hire(t, `{"team":{"a":[1]}}`)
+	user, event := "/users/"+u.User.ID.String(), "/events/"+u.Events[0].ID.String()
+	failed := "/events/" + o.failed(t).ID.String()
+
+	page := d.send(t, h, 200, request{"GET", "/users?name=love&limit=1", "", nil})
+	d.send(t, h, 200, request{"GET", "/users?name=love&cursor=" + url.QueryEscape(page.body["nextCursor"].(string)), "", nil})
+	d.send(t, h, 200, request{"GET", "/users?email=a%40example.com&externalId=x", "", nil})
+	d.send(t, h, 200, request{"GET", user, "", nil})
+	d.send(t, h, 304, request{"GET", user, "", []string{`If-None-Match: "1"`}})
+	d.send(t, h, 200, request{"GET", user + "/events?order=next&status=PENDING&type=BIRTHDAY", "", nil})
+	d.send(t, h, 200, request{"GET", user + "/preview?type=BIRTHDAY&n=3", "", nil})
+	d.send(t, h, 200, request{"GET", "/events?reason=receiver&order=newest&zone=America%2FNew_York&until=2027-01-01T00:00:00Z&from=2026-01-01T00:00:00Z", "", nil})
+	page = d.send(t, h, 200, request{"GET", "/events?order=next&limit=1", "", nil})
+	d.send(t, h, 200, request{"GET", "/events?order=next&user=" + u.User.ID.String() + "&cursor=" + url.QueryEscape(page.body["nextCursor"].(string)), "", nil})
+	d.send(t, h, 200, request{"POST", user + "/opt-out", `{"type":"RENEWAL"}`, nil})
+	d.send(t, h, 200, request{"POST", user + "/opt-in", `{"type":"RENEWAL"}`, nil})
+	d.send(t, h, 200, request{"GET", failed, "", nil})
+	d.send(t, h, 200, request{"POST", "/operations", `{"operation":"requeue","filter":{"reason":"receiver"},"dryRun":true,"limit":10}`, nil})
+	d.send(t, h, 201, request{"POST", failed + "/requeue", `{"force":true}`, nil})
+	d.send(t, h, 409, request{"POST", failed + "/requeue", "", nil})
+	refused := d.send(t, h, 200, request{"POST", "/operations", `{"operation":"requeue","filter":{"reason":"receiver"},"dryRun":false,"force":true}`, nil})
+	require.Len(t, refused.body["refused"], 1)
+	run := d.send(t, h, 200, request{"POST", event + "/run-now", "", nil}).body["event"].(map[string]any)
+	d.send(t, h, 200, request{"POST", event + "/cancel", fmt.Sprintf(`{"reason":"moved","version":%v,"endSeries":false}`, run["version"]), nil})
+	d.send(t, h, 409, request{"POST", event + "/run-now", "{}", nil})
+	d.send(t, h, 409, request{"POST", event + "/cancel", "", nil})
+	d.send(t, h, 204, request{"PUT", "/types/BIRTHDAY/pause", "", nil})
+	d.send(t, h, 200, request{"GET", "/pauses", "", nil})
+	d.send(t, h, 204, request{"DELETE", "/types/BIRTHDAY/pause", "", nil})
+	d.refused(t, o, h, "/users/")
+	weekends := o.hire(t, `{"weekend":1}`)
+	for _, e := range weekends.Events {
+		if e.Type == typeWeekend {
+			d.send(t, h, 422, request{"POST", "/events/" + e.ID.String() + "/cancel", "", nil})
+		}
+	}
+	preview := d.send(t, h, 200, request{"GET", "/users/" + weekends.User.ID.String() + "/preview?type=" + typeWeekend, "", nil})
+	require.NotNil(t, preview.body["incomplete"])
+	only := `{"operation":"cancel","filter":{"type":"` + typeWeekend + `"},"dryRun":false,"reason":"x","endSeries":`
+	d.send(t, h, 422, request{"POST", "/operations", only + `false}`, nil})
+	d.send(t, h, 200, request{"POST", "/operations", only + `true}`, nil})
+	next := o.hire(t, `{}`)
+	d.all(t, o, (*office).admin, next.User.ID.String(), next.Events[0].ID.String())
+}
+
+// refused sends opt-outs and opt-ins with which a policy refuses a wall time.
+func (d *described) refused(t *testing.T, o *office, h http.Handler, users string) {
+	t.Helper()
+	for _, what := range []string{"/opt-out", "/opt-in"} {
+		id := o.unplanned(t).ID.String()
+		d.send(t, h, 422, request{"POST", users + id + what, `{"channel":"mail"}`, nil})
+	}
+}
+
+// all sends what every API answers alike, and requires that each documented status was seen.
+func (d *described) all(t *testing.T, o *office, open opener, user, event string) {
+	t.Helper()
+	h := open(o, t)
+	for _, target := range []string{"/openapi.json", "/healthz", "/readyz"} {
+		d.send(t, h, 200, request{"GET", target, "", nil})
+	}
+	f := faults{d, o, open, user, event}
+	f.testProbes(t)
+	f.test(t)
+	d.complete(t)
+}
+
+func id(row any) string { return row.(map[string]any)["id"].(string) }

@@ -1,0 +1,166 @@
+package openapitest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/httpapi"
+)
+
+// today is the repository's time: before clocks in New York go forward on Sunday, 8 March.
+var today = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+const (
+	stranger    = "018f6a2b-7c1d-7e3f-8a4b-5c6d7e8f9a0b"
+	typeWeekend = "WEEKEND"
+)
+
+// weekend is a handler for Sundays at 02:30, which clocks in New York skip on 8 March, for
+// the users with the attribute sunday. Those with the attribute weekend have Saturdays too.
+func weekend() almanac.Recurring {
+	return almanac.Recurring{
+		Type: typeWeekend, Policies: calendar.Policies{Gap: calendar.GapReject},
+		Rule: func(u almanac.User) (calendar.Recurrence, error) {
+			days := []time.Weekday{time.Sunday, time.Saturday}
+			switch attributes := string(u.Attributes); {
+			case strings.Contains(attributes, "sunday"):
+				days = days[:1]
+			case !strings.Contains(attributes, "weekend"):
+				return nil, nil
+			}
+			return calendar.Weekly{On: days, At: calendar.Clock{Hour: 2, Minute: 30}}, nil
+		},
+	}
+}
+
+// office is a program with both APIs.
+type office struct {
+	repository almanac.Repository
+	scheduler  almanac.Scheduler
+	auth       httpapi.Authenticator
+	fail       error // what deliveries return
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	return openOffice(t, almanactest.NewRepository(func() time.Time { return today }))
+}
+
+func openOffice(t *testing.T, r almanac.Repository) *office {
+	t.Helper()
+	o := &office{repository: r, auth: httpapi.NoAuthentication{}}
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, weekend())
+	require.NoError(t, err)
+	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return o.fail })
+	o.scheduler, err = almanac.NewScheduler(r, registry, almanac.WithOptionalProfile(), almanac.WithDeliverer(almanac.ChannelWebhook, deliver))
+	require.NoError(t, err)
+	return o
+}
+
+func (o *office) api(t *testing.T, options ...httpapi.Option) http.Handler {
+	t.Helper()
+	h, err := httpapi.New(o.scheduler, o.repository, o.auth, append(options, httpapi.WithOptionalProfile())...)
+	require.NoError(t, err)
+	return h
+}
+
+func (o *office) admin(t *testing.T, options ...httpapi.Option) http.Handler {
+	t.Helper()
+	h, err := httpapi.NewAdmin(o.scheduler, o.repository, o.auth, options...)
+	require.NoError(t, err)
+	return h
+}
+
+// hire stores a user, whose events wait.
+func (o *office) hire(t *testing.T, attributes string) almanac.UserWithEvents {
+	t.Helper()
+	id := uuid.NewString()
+	created, err := o.scheduler.CreateUser(t.Context(), almanac.Profile{
+		FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "America/New_York", Locale: "en", Email: id + "@example.com",
+		ExternalID: id, Attributes: []byte(attributes), OptOuts: []almanac.OptOut{{Channel: "push"}},
+	})
+	require.NoError(t, err)
+	return created
+}
+
+// unplanned stores a user of another program, which has no handler for weekends.
+func (o *office) unplanned(t *testing.T) almanac.User {
+	t.Helper()
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	require.NoError(t, err)
+	other, err := almanac.NewScheduler(o.repository, registry, almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(nil)))
+	require.NoError(t, err)
+	return (&office{repository: o.repository, scheduler: other}).hire(t, `{"sunday":1}`).User
+}
+
+// failed stores a user with an event that is FAILED.
+func (o *office) failed(t *testing.T) almanac.Event {
+	t.Helper()
+	e := o.hire(t, `{}`).Events[0]
+	_, err := o.scheduler.RunNow(t.Context(), e.ID, almanac.RunNowOptions{})
+	require.NoError(t, err)
+	o.fail = almanac.Permanent(errors.New("receiver answered 404"))
+	done, err := o.scheduler.RunOnce(t.Context(), almanac.RunOnceOptions{})
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Failed)
+	return e
+}
+
+// down is a repository whose every call that the APIs cause fails.
+type down struct {
+	almanac.Repository
+	err error
+}
+
+func (d down) User(context.Context, uuid.UUID) (almanac.User, error) { return almanac.User{}, d.err }
+
+func (d down) Event(context.Context, uuid.UUID) (almanac.Event, error) {
+	return almanac.Event{}, d.err
+}
+
+func (d down) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
+	return almanac.FindResult{}, d.err
+}
+
+func (d down) FindUsers(context.Context, almanac.UserFilter, almanac.Page) (almanac.FindUsersResult, error) {
+	return almanac.FindUsersResult{}, d.err
+}
+
+func (d down) CreateUsers(context.Context, []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	return nil, d.err
+}
+
+func (d down) EditUser(context.Context, uuid.UUID, func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	return almanac.Edit{}, d.err
+}
+
+func (d down) DeleteUser(context.Context, uuid.UUID, almanac.DeleteOptions) (almanac.DeleteResult, error) {
+	return almanac.DeleteResult{}, d.err
+}
+
+func (d down) Pause(context.Context, string) error             { return d.err }
+func (d down) Resume(context.Context, string) error            { return d.err }
+func (d down) Paused(context.Context) ([]almanac.Pause, error) { return nil, d.err }
+func (d down) Now(context.Context) (time.Time, error)          { return today, d.err }
+
+// locked is a repository whose users are locked.
+type locked struct{ almanac.Repository }
+
+func (locked) EditUser(context.Context, uuid.UUID, func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	return almanac.Edit{}, fmt.Errorf("user: %w", almanac.ErrLocked)
+}
+
+func (locked) DeleteUser(context.Context, uuid.UUID, almanac.DeleteOptions) (almanac.DeleteResult, error) {
+	return almanac.DeleteResult{}, fmt.Errorf("user: %w", almanac.ErrLocked)
+}
