@@ -1,0 +1,200 @@
+package icalendar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// Previewer returns the next occurrences of a user. An [almanac.Scheduler] is one.
+type Previewer interface {
+	// Preview returns the next n occurrences of a type; see [almanac.Scheduler].
+	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]almanac.Occurrence, error)
+}
+
+// Reader is the part of an [almanac.Repository] that the feed reads from.
+type Reader interface {
+	// User returns a user, or an [*almanac.NotFoundError].
+	User(ctx context.Context, id uuid.UUID) (almanac.User, error)
+	// Find returns a page of the events that match spec.
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error)
+	// Now returns the repository's time.
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Settings are the settings of a feed. Zero in a field means its default.
+type Settings struct {
+	// Name is the name of the calendar. The default is "Events".
+	Name string
+	// Types are the event types in the calendar. The default is every type of the registry.
+	Types []string
+	// Ahead is how many occurrences of each type are in the calendar, from the present on: 1
+	// to 1,000. The default is 10.
+	Ahead int
+	// Past is for how long an event stays in the calendar after its instant. The default is
+	// 30 days.
+	Past time.Duration
+	// Refresh is how often calendar programs should read the calendar again, at least a
+	// minute. Programs may keep the calendar for as long. The default is 6 hours.
+	Refresh time.Duration
+	// Summary returns the title of an event, in any characters. An occurrence that is not
+	// stored yet is passed as the event that [almanac.NewEvent] makes of it. Summary must be
+	// safe for concurrent use. The default is the event type.
+	Summary func(u almanac.User, e almanac.Event) string
+	// Log receives a line at Error when a calendar cannot be made, with the user's id. The
+	// default is slog.Default().
+	Log *slog.Logger
+}
+
+// Feed makes calendars. It is safe for concurrent use.
+type Feed struct {
+	previews Previewer
+	reader   Reader
+	registry almanac.Registry
+	settings Settings
+}
+
+// New returns a feed of the events of a registry. The previewer usually is the scheduler of
+// that registry, and the reader its repository. The error names every nil argument and every
+// setting that is out of bounds.
+func New(previews Previewer, reader Reader, registry almanac.Registry, s Settings) (*Feed, error) {
+	if previews == nil || reader == nil || registry == nil {
+		return nil, errors.New("icalendar: the previewer, the reader or the registry is nil")
+	}
+	s.Name = cmp.Or(s.Name, "Events")
+	s.Ahead = cmp.Or(s.Ahead, 10)
+	s.Past = cmp.Or(s.Past, 30*24*time.Hour)
+	s.Refresh = cmp.Or(s.Refresh, 6*time.Hour)
+	if s.Types = slices.Clone(s.Types); len(s.Types) == 0 {
+		s.Types = registry.EventTypes()
+	}
+	if s.Summary == nil {
+		s.Summary = func(_ almanac.User, e almanac.Event) string { return e.Type }
+	}
+	if s.Log == nil {
+		s.Log = slog.Default()
+	}
+	var errs []error
+	for _, t := range s.Types {
+		if _, err := registry.Handler(t); err != nil {
+			errs = append(errs, fmt.Errorf("icalendar: Types: %w", err))
+		}
+	}
+	if s.Ahead < 1 || s.Ahead > 1000 {
+		errs = append(errs, fmt.Errorf("icalendar: Ahead of %d is not between 1 and 1000", s.Ahead))
+	}
+	if s.Past < 0 {
+		errs = append(errs, fmt.Errorf("icalendar: Past of %v is negative", s.Past))
+	}
+	if s.Refresh < time.Minute {
+		errs = append(errs, fmt.Errorf("icalendar: Refresh of %v is less than a minute", s.Refresh))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &Feed{previews, reader, registry, s}, nil
+}
+
+// Calendar returns the calendar of a user, as text/calendar in UTF-8. The error is an
+// [*almanac.NotFoundError] if the user does not exist. Other errors are those of the
+// repository and of the handlers. If a policy rejects a wall time, the later occurrences of
+// that series are left out.
+func (f *Feed) Calendar(ctx context.Context, userID uuid.UUID) ([]byte, error) {
+	u, err := f.reader.User(ctx, userID)
+	if err != nil {
+		return nil, err
+	}
+	now, err := f.reader.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := f.stored(ctx, almanac.And{almanac.ForUser(u.ID), almanac.DueBetween{From: now.Add(-f.settings.Past)}})
+	if err != nil {
+		return nil, err
+	}
+	shown, err := f.ahead(ctx, u, stored)
+	if err != nil {
+		return nil, err
+	}
+	repeated := make(map[uuid.UUID]bool)
+	for _, e := range stored {
+		if e.Origin.Kind == almanac.OriginRequeued {
+			repeated[e.Origin.From] = true
+		}
+	}
+	for _, e := range stored {
+		if !repeated[e.ID] && f.owes(u, e.Type) {
+			shown = append(shown, e)
+		}
+	}
+	slices.SortFunc(shown, func(a, b almanac.Event) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(uid(a), uid(b)))
+	})
+	return f.write(u, shown), nil
+}
+
+// stored returns every event that matches a spec.
+func (f *Feed) stored(ctx context.Context, spec almanac.Spec) ([]almanac.Event, error) {
+	var all []almanac.Event
+	page := almanac.Page{Limit: 1000}
+	for {
+		found, err := f.reader.Find(ctx, spec, page)
+		if all = append(all, found.Events...); err != nil || found.Next == "" {
+			return all, err
+		}
+		page.After = found.Next
+	}
+}
+
+// ahead returns the occurrences that are owed to u after the stored events of their series,
+// as events.
+func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event) ([]almanac.Event, error) {
+	last := make(map[almanac.Series]string) // keys grow within a series
+	for _, e := range stored {
+		last[almanac.SeriesOf(e)] = max(last[almanac.SeriesOf(e)], e.OccurrenceKey)
+	}
+	var events []almanac.Event
+	for _, t := range f.settings.Types {
+		h, err := f.registry.Handler(t)
+		if err != nil {
+			return nil, err
+		}
+		next, err := f.previews.Preview(ctx, u.ID, t, f.settings.Ahead)
+		if err != nil && !errors.Is(err, calendar.ErrRejectedWallTime) {
+			return nil, err
+		}
+		for _, o := range next {
+			if o.Key <= last[almanac.Series{Type: t, Name: o.Series}] {
+				continue
+			}
+			e, err := almanac.NewEvent(u, h, o)
+			if err != nil {
+				return nil, err
+			}
+			e.UpdatedAt = u.UpdatedAt
+			events = append(events, e)
+		}
+	}
+	return events, nil
+}
+
+// owes reports whether events of a type are in the calendar of u.
+func (f *Feed) owes(u almanac.User, eventType string) bool {
+	h, err := f.registry.Handler(eventType)
+	if err != nil || !slices.Contains(f.settings.Types, eventType) {
+		return false
+	}
+	if m, able := h.(almanac.Mandatory); able && m.Mandatory() {
+		return true
+	}
+	return !slices.Contains(u.OptOuts, almanac.OptOut{}) && !slices.Contains(u.OptOuts, almanac.OptOut{Type: eventType})
+}

@@ -1,0 +1,272 @@
+package icalendar_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/icalendar"
+)
+
+func TestCalendarHasTheStoredAndTheNextOccurrences(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{})
+	ada := s.ada(t)
+	text, err := s.feed(t, icalendar.Settings{Name: "Acme; all", Ahead: 3}).Calendar(t.Context(), ada)
+	require.NoError(t, err)
+	head, all := parse(t, string(text))
+	require.Equal(t, entry{
+		"VERSION": "2.0", "PRODID": "-//Almanac//Calendar feed//EN", "CALSCALE": "GREGORIAN", "NAME": `Acme\; all`, "X-WR-CALNAME": `Acme\; all`,
+		"REFRESH-INTERVAL;VALUE=DURATION": "PT360M", "X-PUBLISHED-TTL": "PT360M",
+	}, head)
+	require.Equal(t, []string{"20270315T130000Z", "20280315T130000Z", "20290315T130000Z"}, column(all, "DTSTART"))
+	require.Len(t, map[string]bool{all[0]["UID"]: true, all[1]["UID"]: true, all[2]["UID"]: true}, 3)
+	for _, e := range all {
+		require.Equal(t, "BIRTHDAY", e["SUMMARY"])
+		require.Equal(t, "CONFIRMED", e["STATUS"])
+		require.Equal(t, "20270110T000000Z", e["DTSTAMP"])
+		require.Equal(t, e["DTSTAMP"], e["LAST-MODIFIED"])
+	}
+}
+
+// A calendar program recognizes an event by its UID, and takes a lower SEQUENCE for old.
+func TestMovedAndStoredOccurrencesKeepTheirUID(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{})
+	ada, f := s.ada(t), s.feed(t, icalendar.Settings{Ahead: 2})
+	before := entries(t, f, ada)
+
+	zone := "Asia/Tokyo"
+	_, err := s.UpdateUser(t.Context(), ada, almanac.ProfileChange{Timezone: &zone})
+	require.NoError(t, err)
+	moved := entries(t, f, ada)
+	require.Equal(t, column(before, "UID"), column(moved, "UID"))
+	require.Equal(t, []string{"20270315T000000Z", "20280315T000000Z"}, column(moved, "DTSTART"))
+	for i := range moved {
+		require.Greater(t, moved[i].sequence(t), before[i].sequence(t))
+	}
+
+	s.pass(t, 70*24*time.Hour) // the birthday of 2027 is delivered, and that of 2028 is stored
+	stored := entries(t, f, ada)
+	require.Len(t, stored, 3)
+	require.Equal(t, column(moved, "UID"), column(stored[:2], "UID"))
+	require.Greater(t, stored[0].sequence(t), moved[0].sequence(t))
+	require.GreaterOrEqual(t, stored[1].sequence(t), moved[1].sequence(t))
+	require.Equal(t, "20270321T000000Z", stored[1]["DTSTAMP"])
+}
+
+// Whatever happens to a user: an occurrence that stays in the calendar has a SEQUENCE that
+// does not decrease, and no occurrence is in the calendar twice.
+func TestSequenceNeverDecreases(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := newStage(t, almanac.Birthday{}, daily("DAILY", almanac.Execution{}))
+		ada, f := s.ada(t), s.feed(t, icalendar.Settings{Ahead: 4})
+		seen := map[string]int{}
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			step(t, s, ada)
+			present := map[string]int{}
+			for _, e := range entries(t, f, ada) {
+				require.NotContains(t, present, e["UID"])
+				present[e["UID"]] = e.sequence(t)
+				require.GreaterOrEqual(t, present[e["UID"]], seen[e["UID"]])
+			}
+			seen = present
+		}
+	})
+}
+
+// step makes one random change.
+func step(t *rapid.T, s *stage, ada uuid.UUID) {
+	dates := []string{"1990-03-15", "1990-01-20", "1990-12-31", "1990-01-10"}
+	zones := []string{"Pacific/Kiritimati", "America/Los_Angeles", "Europe/London"}
+	ctx := context.Background()
+	var err error
+	switch rapid.IntRange(0, 6).Draw(t, "step") {
+	case 0:
+		date := rapid.SampledFrom(dates).Draw(t, "date")
+		_, err = s.UpdateUser(ctx, ada, almanac.ProfileChange{DateOfBirth: &date})
+	case 1:
+		zone := rapid.SampledFrom(zones).Draw(t, "zone")
+		_, err = s.UpdateUser(ctx, ada, almanac.ProfileChange{Timezone: &zone})
+	case 2:
+		_, err = s.OptOut(ctx, ada, almanac.OptOut{Type: "DAILY"})
+	case 3:
+		_, err = s.OptIn(ctx, ada, almanac.OptOut{Type: "DAILY"})
+	case 4:
+		s.fails = rapid.Bool().Draw(t, "fails")
+		s.pass(t, time.Duration(rapid.IntRange(0, 400).Draw(t, "hours"))*time.Hour)
+	case 5:
+		_, err = s.Reschedule(ctx, ada)
+	case 6:
+		found, errFind := s.store.Find(ctx, almanac.And{almanac.ForUser(ada), almanac.InStatus(almanac.Pending)}, almanac.Page{})
+		require.NoError(t, errFind)
+		for _, e := range found.Events {
+			if _, err = s.Cancel(ctx, e.ID, almanac.CancelOptions{}); err == nil && rapid.Bool().Draw(t, "requeue") {
+				_, err = s.Requeue(ctx, e.ID, almanac.RequeueOptions{})
+			}
+		}
+	}
+	if !errors.Is(err, almanac.ErrOptedOut) {
+		require.NoError(t, err)
+	}
+}
+
+func TestCancelledEventIsShownUntilItIsRequeued(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{})
+	ada, f := s.ada(t), s.feed(t, icalendar.Settings{Ahead: 1})
+	found, err := s.store.Find(t.Context(), almanac.ForUser(ada), almanac.Page{})
+	require.NoError(t, err)
+	uid := entries(t, f, ada)[0]["UID"]
+	_, err = s.Cancel(t.Context(), found.Events[0].ID, almanac.CancelOptions{})
+	require.NoError(t, err)
+	cancelled := entries(t, f, ada)
+	require.Equal(t, []string{"CANCELLED", "CONFIRMED"}, column(cancelled, "STATUS")) // 2027, and 2028 after it
+	require.Equal(t, uid, cancelled[0]["UID"])
+
+	_, err = s.Requeue(t.Context(), found.Events[0].ID, almanac.RequeueOptions{})
+	require.NoError(t, err)
+	repeated := entries(t, f, ada)
+	require.Equal(t, []string{"CONFIRMED", "CONFIRMED"}, column(repeated, "STATUS"))
+	require.Equal(t, column(cancelled, "DTSTART"), column(repeated, "DTSTART"))
+	require.NotEqual(t, uid, repeated[0]["UID"])
+}
+
+func TestOptedOutTypesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{}, daily("DAILY", almanac.Execution{}), daily("LAW", almanac.Execution{OverrideOptOuts: true}))
+	ada, f := s.ada(t), s.feed(t, icalendar.Settings{Ahead: 1})
+	s.pass(t, 24*time.Hour) // an ended event of each type that is due each day
+	require.Subset(t, column(entries(t, f, ada), "SUMMARY"), []string{"BIRTHDAY", "DAILY", "LAW"})
+	for _, what := range []almanac.OptOut{{Type: "BIRTHDAY", Channel: "mail"}, {Type: "DAILY"}} {
+		_, err := s.OptOut(t.Context(), ada, what)
+		require.NoError(t, err)
+	}
+	summaries := column(entries(t, f, ada), "SUMMARY")
+	require.Subset(t, summaries, []string{"BIRTHDAY", "LAW"}, "another channel is another matter")
+	require.NotContains(t, summaries, "DAILY")
+	_, err := s.OptOut(t.Context(), ada, almanac.OptOut{})
+	require.NoError(t, err)
+	summaries = column(entries(t, f, ada), "SUMMARY")
+	require.NotContains(t, summaries, "BIRTHDAY")
+	require.Contains(t, summaries, "LAW")
+}
+
+func TestSettingsChooseTypesSummariesAndThePast(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{}, daily("DAILY", almanac.Execution{}))
+	ada := s.ada(t)
+	for range 5 {
+		s.pass(t, 24*time.Hour)
+	}
+	f := s.feed(t, icalendar.Settings{
+		Types: []string{"DAILY"}, Ahead: 2, Past: 48 * time.Hour, Refresh: 90 * time.Minute,
+		Summary: func(u almanac.User, e almanac.Event) string { return u.FirstName + " " + e.OccurrenceKey },
+	})
+	text, err := f.Calendar(t.Context(), ada)
+	require.NoError(t, err)
+	head, all := parse(t, string(text))
+	require.Equal(t, "PT90M", head["X-PUBLISHED-TTL"])
+	require.Equal(t, []string{"20270113T140000Z", "20270114T140000Z", "20270115T140000Z", "20270116T140000Z"}, column(all, "DTSTART"))
+	require.Contains(t, all[0]["SUMMARY"], "Ada 2027-01-13")
+}
+
+// In short pages, nothing is lost.
+func TestEveryPageIsRead(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, daily("DAILY", almanac.Execution{}))
+	ada := s.ada(t)
+	for range 5 {
+		s.pass(t, 24*time.Hour)
+	}
+	want := entries(t, s.feed(t, icalendar.Settings{}), ada)
+	f, err := icalendar.New(s, shortPages{s.store}, s.registry, icalendar.Settings{})
+	require.NoError(t, err)
+	require.Equal(t, want, entries(t, f, ada))
+}
+
+type shortPages struct{ icalendar.Reader }
+
+func (r shortPages) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+	page.Limit = 1
+	return r.Reader.Find(ctx, spec, page)
+}
+
+func TestSeriesOfOneHandlerAreApart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Reminder{})
+	created, err := s.CreateUser(t.Context(), almanac.Profile{
+		FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-03-15", Timezone: "Europe/London",
+		Attributes: []byte(`{"reminders": {"tax": {"at": "2027-02-01T09:00:00"}, "rent": {"at": "2027-02-01T09:00:00"}}}`),
+	})
+	require.NoError(t, err)
+	all := entries(t, s.feed(t, icalendar.Settings{}), created.User.ID)
+	require.Equal(t, []string{"20270201T090000Z", "20270201T090000Z"}, column(all, "DTSTART"))
+	require.NotEqual(t, all[0]["UID"], all[1]["UID"])
+}
+
+// A policy that rejects a wall time ends the series in the calendar, and not the calendar.
+func TestRejectedWallTimesEndTheirSeriesOnly(t *testing.T) {
+	t.Parallel()
+	rejecting := almanac.Recurring{Type: "STRICT", Policies: calendar.Policies{Gap: calendar.GapReject},
+		Rule: func(almanac.User) (calendar.Recurrence, error) {
+			return calendar.Daily{At: calendar.Clock{Hour: 2, Minute: 30}}, nil
+		}}
+	s := newStage(t, almanac.Birthday{}, rejecting)
+	ada := s.ada(t)
+	s.pass(t, 61*24*time.Hour) // two days before clocks in New York skip 02:30
+	all := entries(t, s.feed(t, icalendar.Settings{Ahead: 5, Past: time.Hour}), ada)
+	summaries := column(all, "SUMMARY")
+	require.Len(t, summaries, 7)
+	require.Contains(t, summaries, "STRICT")
+}
+
+func TestErrorsOfTheRepositoryAndOfHandlersAreReturned(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no rule today")
+	failing := false
+	s := newStage(t, almanac.Recurring{Type: "RULED", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		if failing {
+			return nil, broken
+		}
+		return calendar.Daily{}, nil
+	}})
+	ada := s.ada(t)
+	failing = true
+	_, err := s.feed(t, icalendar.Settings{}).Calendar(t.Context(), ada)
+	require.ErrorIs(t, err, broken)
+	_, err = s.feed(t, icalendar.Settings{}).Calendar(t.Context(), uuid.New())
+	require.ErrorIs(t, err, almanac.ErrNotFound)
+	f, err := icalendar.New(s, away{s.store}, s.registry, icalendar.Settings{})
+	require.NoError(t, err)
+	_, err = f.Calendar(t.Context(), ada)
+	require.ErrorIs(t, err, errAway)
+}
+
+var errAway = errors.New("the database is away")
+
+type away struct{ icalendar.Reader }
+
+func (away) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
+	return almanac.FindResult{}, errAway
+}
+
+func TestNewNamesEveryWrongSetting(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{})
+	_, err := icalendar.New(s, s.store, s.registry, icalendar.Settings{
+		Types: []string{"BIRTHDAY", "WEDDING"}, Ahead: 1001, Past: -time.Second, Refresh: time.Second})
+	for _, want := range []string{"WEDDING", "Ahead of 1001", "Past of -1s", "Refresh of 1s"} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = icalendar.New(nil, s.store, s.registry, icalendar.Settings{})
+	require.ErrorContains(t, err, "is nil")
+}
