@@ -28,6 +28,7 @@ type Deliverer struct {
 	timeout   time.Duration
 	bulkhead  *bulkhead
 	log       *slog.Logger
+	content   content
 	transport *http.Transport // used without a client: it follows no redirects and keeps no cookies
 }
 
@@ -44,13 +45,14 @@ func New(target string, options ...Option) (*Deliverer, error) {
 		option(&s)
 	}
 	keys, err := s.check(target)
-	if err != nil {
+	made, bad := s.content()
+	if err := errors.Join(err, bad); err != nil {
 		return nil, err
 	}
 	to, _ := url.Parse(target) // parsed before
 	return &Deliverer{
 		url: target, receiver: receiverOf(to), keys: keys, header: s.header, timeout: s.timeout,
-		bulkhead: s.bulkhead, log: s.log, transport: newTransport(s.guard()),
+		bulkhead: s.bulkhead, log: s.log, content: made, transport: newTransport(s.guard()),
 	}, nil
 }
 
@@ -113,7 +115,7 @@ func (d *Deliverer) String() string {
 func (d *Deliverer) CloseIdleConnections() { d.transport.CloseIdleConnections() }
 
 func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*http.Request, error) {
-	body, err := bodyOf(delivery.Event)
+	body, err := d.content.body(delivery.Event)
 	if err != nil {
 		return nil, fmt.Errorf("webhook: body of event %s: %w", delivery.Event.ID, err)
 	}
@@ -124,7 +126,7 @@ func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*ht
 	id := delivery.Event.IdempotencyKey.String()
 	timestamp := strconv.FormatInt(delivery.At.Unix(), 10)
 	request.Header = d.header.Clone()
-	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Content-Type", d.content.mediaType)
 	request.Header.Set("User-Agent", "almanac")
 	request.Header.Set("X-Idempotency-Key", id)
 	request.Header.Set(headerID, id)

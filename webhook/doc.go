@@ -11,7 +11,7 @@
 //
 // The body holds eventId, eventType, and the members of the event's payload. It is byte for
 // byte the same on every attempt. It contains neither the user nor the instant, unless the
-// payload contains them.
+// payload contains them. [WithTemplate] and [WithCloudEvents] make other bodies.
 //
 // One attempt can reach the receiver twice: if a kept-open connection breaks before the
 // response, the request is sent again on another connection.

@@ -27,6 +27,9 @@ type settings struct {
 	timeout  time.Duration
 	bulkhead *bulkhead
 	log      *slog.Logger
+
+	templates []string // of WithTemplate
+	clouds    []cloud  // of WithCloudEvents
 }
 
 // guard returns the guard that these settings describe.

@@ -58,7 +58,11 @@ func decodeUser(text string) almanac.User {
 	if json.Unmarshal([]byte(text), &read) != nil {
 		return almanac.User{}
 	}
-	born, err := almanac.ParseDateOfBirth(read.DateOfBirth)
+	var born almanac.DateOfBirth
+	var err error
+	if read.DateOfBirth != "" {
+		born, err = almanac.ParseDateOfBirth(read.DateOfBirth)
+	}
 	if err != nil || !json.Valid([]byte(read.Attributes)) {
 		return almanac.User{}
 	}

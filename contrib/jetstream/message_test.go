@@ -64,7 +64,7 @@ func TestMessageCarriesTheWholeUser(t *testing.T) {
 	require.NotContains(t, m.Header.Get(headerUser), "\n")
 	for what, text := range map[string]string{
 		"none": "", "no JSON": "{", "another user's": strings.ReplaceAll(m.Header.Get(headerUser), u.ID.String(), uuid.NewString()),
-		"without a day": strings.ReplaceAll(m.Header.Get(headerUser), "1990-01-01", "--01-01"),
+		"without a day": strings.ReplaceAll(m.Header.Get(headerUser), "1990-01-01", "-01-01"),
 		"no attributes": strings.ReplaceAll(m.Header.Get(headerUser), "1.0}", "1.0"),
 	} {
 		m.Header.Set(headerUser, text)
@@ -72,6 +72,21 @@ func TestMessageCarriesTheWholeUser(t *testing.T) {
 		require.NoError(t, err, what)
 		require.Equal(t, e.ID, again.ID, what)
 		require.Zero(t, read, what)
+	}
+}
+
+func TestMessageCarriesAUserWithoutNamesOrYearOfBirth(t *testing.T) {
+	t.Parallel()
+	for _, born := range []string{"", "--02-29", "1990-01-01"} {
+		u := almanactest.User(almanactest.Named("", "Teller"), almanactest.BornOn(born))
+		e := almanactest.Event(time.Now(), almanactest.For(u), almanactest.InStatus(almanac.Processing))
+		m, err := encode("s", e, u)
+		require.NoError(t, err)
+
+		_, read, err := decode(e.Type, m.Header, m.Data)
+
+		require.NoError(t, err)
+		require.Equal(t, []string{u.ID.String(), "Teller", born}, []string{read.ID.String(), read.Name(), read.DateOfBirth.String()})
 	}
 }
 

@@ -1,0 +1,193 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// content makes the bodies of a deliverer.
+type content struct {
+	mediaType string
+	body      func(almanac.Event) ([]byte, error)
+}
+
+// Message is what a template of [WithTemplate] is executed with. It is the same on every
+// attempt.
+type Message struct {
+	EventID        string
+	EventType      string
+	UserID         string
+	IdempotencyKey string
+	OccurrenceKey  string
+	Due            time.Time // the target instant, UTC
+	Wall           string    // the target as clocks in Zone show it, as 2026-03-15T09:00:00
+	Zone           string    // the IANA name of the zone
+	Payload        any       // the payload, decoded; a number is a [json.Number]
+}
+
+// WithTemplate makes the body by a template of text/template, which is executed with a
+// [Message]. The default is the body that the package documentation describes.
+//
+//	{"text": "{{.Payload.message}}", "id": {{json .EventID}}, "all": {{json .Payload}}}
+//
+// The template must write JSON. What an action writes is escaped as a part of a JSON string,
+// so no name of a user can change the structure of the body. The function json writes any
+// value as JSON, with the quotes of a string. A payload without a member that the template
+// names, and a body that is not JSON, is an error that matches [almanac.ErrPermanent]. New
+// returns an error for a template that cannot be parsed.
+func WithTemplate(text string) Option {
+	return func(s *settings) { s.templates = append(s.templates, text) }
+}
+
+// WithCloudEvents makes the body a CloudEvent 1.0 in JSON (structured mode), as
+// application/cloudevents+json. Its data is the body that the package documentation
+// describes. Its id is the idempotency key, its time the target instant, and its type
+// typePrefix and the event type, such as "com.example." and "BIRTHDAY". The source is a URI
+// reference that identifies the sender, such as https://example.com/greetings. A receiver
+// may take events with equal source and id for repeats.
+func WithCloudEvents(source, typePrefix string) Option {
+	return func(s *settings) { s.clouds = append(s.clouds, cloud{source, typePrefix}) }
+}
+
+// content returns what makes the bodies.
+func (s settings) content() (content, error) {
+	switch {
+	case len(s.templates)+len(s.clouds) > 1:
+		return content{}, errors.New("webhook: more than one of WithTemplate and WithCloudEvents")
+	case len(s.templates) == 1:
+		return fromTemplate(s.templates[0])
+	case len(s.clouds) == 1:
+		return s.clouds[0].content()
+	}
+	return content{"application/json", bodyOf}, nil
+}
+
+// cloud has the attributes of CloudEvents that the host chooses.
+type cloud struct{ source, typePrefix string }
+
+func (c cloud) content() (content, error) {
+	if u, err := url.Parse(c.source); err != nil || u.String() == "" {
+		return content{}, fmt.Errorf("webhook: the source %q of CloudEvents is not a URI reference", c.source)
+	}
+	return content{"application/cloudevents+json", c.body}, nil
+}
+
+func (c cloud) body(e almanac.Event) ([]byte, error) {
+	data, err := bodyOf(e)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err = encoder.Encode(struct {
+		SpecVersion     string          `json:"specversion"`
+		ID              string          `json:"id"`
+		Source          string          `json:"source"`
+		Type            string          `json:"type"`
+		Time            time.Time       `json:"time"`
+		DataContentType string          `json:"datacontenttype"`
+		Data            json.RawMessage `json:"data"`
+	}{"1.0", e.IdempotencyKey.String(), c.source, c.typePrefix + e.Type, e.Due.UTC(), "application/json", data})
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// encoded is JSON, as the function json of templates returns it.
+type encoded string
+
+// functions are the functions of templates.
+var functions = template.FuncMap{
+	"json":     func(value any) (encoded, error) { text, err := marshal(value); return encoded(text), err },
+	escapeName: escape,
+}
+
+// escapeName is the function that ends each pipeline. Its name is not one that is written by
+// accident.
+const escapeName = "_almanac_escape"
+
+// escape returns a value as a part of a JSON string, unless the function json wrote it.
+func escape(value any) (string, error) {
+	if text, ok := value.(encoded); ok {
+		return string(text), nil
+	}
+	text, err := marshal(value)
+	if inner, ok := strings.CutPrefix(text, `"`); ok {
+		return strings.TrimSuffix(inner, `"`), err
+	}
+	return text, err
+}
+
+func marshal(value any) (string, error) {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+func fromTemplate(text string) (content, error) {
+	t, err := template.New("body").Option("missingkey=error").Funcs(functions).Parse(text)
+	if err != nil {
+		return content{}, fmt.Errorf("webhook: %w", err)
+	}
+	for _, one := range t.Templates() {
+		escapeAll(one.Root)
+	}
+	return content{"application/json", func(e almanac.Event) ([]byte, error) { return execute(t, e) }}, nil
+}
+
+func execute(t *template.Template, e almanac.Event) ([]byte, error) {
+	m := Message{
+		EventID: e.ID.String(), EventType: e.Type, UserID: e.UserID.String(), IdempotencyKey: e.IdempotencyKey.String(),
+		OccurrenceKey: e.OccurrenceKey, Due: e.Due.UTC(), Wall: e.Wall.String(), Zone: e.Zone,
+	}
+	decoder := json.NewDecoder(bytes.NewReader(e.Payload))
+	decoder.UseNumber()
+	if err := decoder.Decode(&m.Payload); err != nil {
+		return nil, err
+	}
+	var written, body bytes.Buffer
+	if err := t.Execute(&written, m); err != nil {
+		return nil, err
+	}
+	if err := json.Compact(&body, written.Bytes()); err != nil {
+		return nil, fmt.Errorf("the template wrote what is not JSON: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// escapeAll adds the function escape to every action below a node that writes something.
+func escapeAll(node parse.Node) {
+	switch node := node.(type) {
+	case *parse.ListNode:
+		if node != nil {
+			for _, child := range node.Nodes {
+				escapeAll(child)
+			}
+		}
+	case *parse.IfNode:
+		escapeAll(node.List)
+		escapeAll(node.ElseList)
+	case *parse.RangeNode:
+		escapeAll(node.List)
+		escapeAll(node.ElseList)
+	case *parse.WithNode:
+		escapeAll(node.List)
+		escapeAll(node.ElseList)
+	case *parse.ActionNode:
+		if len(node.Pipe.Decl) == 0 { // an assignment writes nothing
+			node.Pipe.Cmds = append(slices.Clone(node.Pipe.Cmds), &parse.CommandNode{NodeType: parse.NodeCommand, Pos: node.Pos,
+				Args: []parse.Node{parse.NewIdentifier(escapeName).SetPos(node.Pos)}})
+		}
+	}
+}
