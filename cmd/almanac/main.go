@@ -8,8 +8,10 @@
 //	almanac doctor
 //	almanac stats
 //	almanac users import people.csv --id-from email
+//	almanac users find "ada lo"
+//	almanac users show ada@example.com
 //	almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
-//	almanac events list --overdue 5m
+//	almanac events list --upcoming
 //	almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
 //	almanac pause BIRTHDAY
 //	almanac audit on

@@ -42,7 +42,7 @@ func changeReportOf(what almanac.Operation, dryRun bool, done almanac.OperateRes
 // write writes what was done as a table, and what was not to standard error.
 func (r changeReport) write(env *environment, events []almanac.Event, limit int) error {
 	if len(events) > 0 {
-		if err := writeEvents(env.out, events, true); err != nil {
+		if err := eventList(env, form{}, eventView{}).write(env, listedEvents(events), true); err != nil {
 			return err
 		}
 	}

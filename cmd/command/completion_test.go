@@ -41,7 +41,12 @@ func TestBashCompletes(t *testing.T) {
 	tests := map[string]struct{ line, want string }{
 		"commands":                          {"|", "--help -h --version when zone zones migrate doctor stats users bench events pause resume pauses audit completion"},
 		"the beginning of a command":        {"us|", "users"},
-		"a command of a command":            {"users |", "--help -h --version import opt-out opt-in"},
+		"a command of a command":            {"users |", "--help -h --version list find show add edit delete import opt-out opt-in"},
+		"orders of events":                  {"events list --up|", "--upcoming"},
+		"forms of a list":                   {"users list --c|", "--csv"},
+		"flags of a profile":                {"users edit ada@example.com --e|", "--email --external-id"},
+		"zones of users":                    {"users add --timezone Asia/Tok|", "Asia/Tokyo"},
+		"a user is not known":               {"users show a|", ""},
 		"changes of events":                 {"events r|", "run-now requeue"},
 		"what filters need":                 {"events cancel --type A --y|", "--yes"},
 		"flags":                             {"zone --d|", "--database-url"},
@@ -82,6 +87,8 @@ func TestScriptsKnowEveryCommandAndFlag(t *testing.T) {
 		"fish": {
 			"\t\t\tcase 'users import'\n\t\t\t\tset at \"$next\"\n",
 			"complete -c almanac -n '__almanac_at users' -f -a import -d 'Store the users of a file, with their first events.'\n",
+			"complete -c almanac -n '__almanac_at users' -f -a find -d 'Find users by name, e-mail address or id.'\n",
+			"complete -c almanac -n '__almanac_at users delete' -l erase-now -d ",
 			"complete -c almanac -n '__almanac_at events list' -l status -r -f -a 'pending processing completed failed cancelled' -d ",
 			"complete -c almanac -n '__almanac_at when' -l count -s n -r -d ",
 			"complete -c almanac -n '__almanac_at completion' -f -a 'bash zsh fish'\n",

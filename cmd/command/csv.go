@@ -18,23 +18,32 @@ type csvRows struct {
 	bound   *bounded
 	columns []string
 	who     identity
+	needs   []string // the columns that must be there
 }
 
 // attributePrefix begins the name of a column that holds one attribute.
 const attributePrefix = "attributes."
 
-// profileColumns must be there, and optionalColumns may be.
-func profileColumns() []string  { return []string{"firstName", "lastName", "dateOfBirth", "timezone"} }
-func optionalColumns() []string { return []string{"locale", "email", "externalId"} }
+// profileColumns are the columns of a profile. Those of requiredColumns must be there.
+func profileColumns() []string {
+	return append(requiredColumns(false), "locale", "email", "externalId")
+}
+
+func requiredColumns(optionalProfile bool) []string {
+	if optionalProfile {
+		return []string{"timezone"}
+	}
+	return []string{"firstName", "lastName", "dateOfBirth", "timezone"}
+}
 
 // readCSV returns the users of a file, whose header it judges.
-func readCSV(in io.Reader, who identity) (*csvRows, error) {
+func readCSV(in io.Reader, who identity, needs []string) (*csvRows, error) {
 	buffered := bufio.NewReader(in)
 	const mark = "\ufeff" // that spreadsheets begin a file with
 	if begin, _ := buffered.Peek(len(mark)); string(begin) == mark {
 		_, _ = buffered.Discard(len(mark)) // it is in the buffer
 	}
-	r := &csvRows{bound: &bounded{in: buffered}, who: who}
+	r := &csvRows{bound: &bounded{in: buffered}, who: who, needs: needs}
 	r.reader = csv.NewReader(r.bound)
 	r.reader.ReuseRecord = true
 	header, err := r.record()
@@ -52,7 +61,7 @@ func (r *csvRows) judgeHeader() error {
 	var errs []error
 	seen := make(map[string]bool)
 	for _, name := range r.columns {
-		switch known := isField(name) || name == "id" || name == "attributes" || name == r.who.from; {
+		switch known := slices.Contains(profileColumns(), name) || name == "id" || name == "attributes" || name == r.who.from; {
 		case !known && (!strings.HasPrefix(name, attributePrefix) || name == attributePrefix):
 			errs = append(errs, fmt.Errorf("column %q is not known", name))
 		case seen[name]:
@@ -60,7 +69,7 @@ func (r *csvRows) judgeHeader() error {
 		}
 		seen[name] = true
 	}
-	for _, name := range profileColumns() {
+	for _, name := range r.needs {
 		if !seen[name] {
 			errs = append(errs, fmt.Errorf("there is no column %q", name))
 		}
@@ -72,12 +81,6 @@ func (r *csvRows) judgeHeader() error {
 		errs = append(errs, errors.New(`there is no column "id", by which users are known when this is run again: give --id-from or --new-ids`))
 	}
 	return errors.Join(errs...)
-}
-
-// isField reports whether a column holds a field of a profile, the id and the attributes
-// aside.
-func isField(column string) bool {
-	return slices.Contains(profileColumns(), column) || slices.Contains(optionalColumns(), column)
 }
 
 // record reads a record, unless it is endless.

@@ -25,8 +25,9 @@
 //
 //   - events cancel stores the successor of each event in the transaction that cancels it;
 //   - pause accepts every type with a handler, also before its first event is stored;
-//   - users import plans the first events of all handlers; the flags of the ready-made
-//     handlers (--birthday, --anniversary, --at, --gap, --fold, --leap-day) do not exist.
+//   - users import and users add plan the first events of all handlers, and users edit
+//     replans pending events; the flags of the ready-made handlers (--birthday,
+//     --anniversary, --at, --gap, --fold, --leap-day) do not exist.
 //
 // An event whose type has no handler here is treated as by the stock command. The help of
 // each subcommand says more.

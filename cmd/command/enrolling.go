@@ -18,8 +18,10 @@ import (
 type importing struct {
 	name     string // of the file
 	rows     rows
-	most     int  // bad rows after which it gives up
-	quiet    bool // refusals are kept, instead of told at once
+	most     int              // bad rows after which it gives up
+	quiet    bool             // refusals are kept, instead of told at once
+	rules    []almanac.Option // by which profiles are judged
+	unknown  string           // the date of birth that means none; empty for none
 	progress *progress
 	// stretch is how many rows are enrolled together. Between two stretches nothing is
 	// on its way, for a moment, so it should be many batches.
@@ -136,6 +138,9 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 			return
 		}
 		s.last = read.line
+		if read.profile.DateOfBirth == s.unknown {
+			read.profile.DateOfBirth = ""
+		}
 		// Profiles are judged here, although an enrolment judges them too, so that nothing is
 		// read past the last bad row that is allowed.
 		if problems := s.problemsOf(read); len(problems) > 0 {
@@ -157,7 +162,7 @@ func (i *importing) problemsOf(read row) []problem {
 		return read.problems
 	}
 	list := read.problems
-	if _, err := almanac.NewUser(read.profile, i.now); err != nil {
+	if _, err := almanac.NewUser(read.profile, i.now, i.rules...); err != nil {
 		for _, p := range problemsOf(err) {
 			said := func(other problem) bool { return other.Field == p.Field }
 			if !slices.ContainsFunc(read.problems, said) {

@@ -2,20 +2,21 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
 )
 
 // events looks at events, and changes single ones.
 type events struct {
-	List    listEvents    `cmd:"" help:"List events in the order of their creation."`
+	List    listEvents    `cmd:"" help:"List events: the next, the newest, failed ones, or by filters."`
 	Show    showEvent     `cmd:"" help:"Show everything about an event."`
 	Cancel  cancelEvents  `cmd:"" help:"End pending events before they are delivered."`
 	RunNow  runEvents     `cmd:"" help:"Make pending events due at once."`
@@ -25,32 +26,67 @@ type events struct {
 // listEvents lists the events that match all of its filters.
 type listEvents struct {
 	Status string `help:"Only events in this status: ${status}." placeholder:"STATUS"`
-	Limit  string `help:"How many events to list (default ${default})." short:"n" placeholder:"N" default:"50"`
-	After  string `help:"Continue after the end of another list." placeholder:"CURSOR"`
-	JSON   bool   `help:"Write JSON, a line for each event." name:"json"`
+	Names  bool   `help:"Also list the names of the users."`
 
-	Filters filters `embed:""`
-	Waiting waiting `embed:""`
-	Tables  tables  `embed:""`
+	Order   ordering `embed:""`
+	Listing listing  `embed:""`
+	Filters filters  `embed:""`
+	Waiting waiting  `embed:""`
+	Tables  tables   `embed:""`
+}
+
+// ordering says in which order events are listed. Without a flag it is that of their creation.
+type ordering struct {
+	Upcoming bool   `help:"Only pending events, the next one first."`
+	Newest   bool   `help:"The newest event first."`
+	Failed   bool   `help:"Only failed events, the newest first."`
+	Reason   string `help:"Only events that failed or were cancelled for a reason that begins with this text, the newest first." placeholder:"TEXT"`
+}
+
+// understand returns the order, the events to list, and what does not go together.
+func (o *ordering) understand(status, overdue string) (order almanac.Order, spec almanac.And, err error) {
+	var errs []error
+	clash := func(flag string, others map[string]bool) {
+		for _, other := range slices.Sorted(maps.Keys(others)) {
+			if others[other] {
+				errs = append(errs, fmt.Errorf("%s: does not go with %s", flag, other))
+			}
+		}
+	}
+	if o.Failed {
+		clash("--failed", map[string]bool{"--status": status != "", "--overdue": overdue != ""})
+		spec = append(spec, almanac.InStatus(almanac.Failed))
+	}
+	if o.Reason != "" {
+		clash("--reason", map[string]bool{"--overdue": overdue != ""})
+		spec = append(spec, almanac.ForReason(o.Reason))
+	}
+	switch {
+	case o.Upcoming:
+		clash("--upcoming", map[string]bool{"--status": status != "", "--newest": o.Newest, "--failed": o.Failed, "--reason": o.Reason != ""})
+		order = almanac.NextFirst
+	case o.Newest, o.Failed, o.Reason != "":
+		order = almanac.NewestFirst
+	}
+	return order, spec, errors.Join(errs...)
 }
 
 // Help is shown below the command's line.
 func (c *listEvents) Help() string {
-	return `If there are more events, a line on standard error says how to continue. Payloads are left out, because they can hold personal data: see events show --payload.
+	return `On a terminal the table fits the width: the columns that matter least are shortened or left out. In a pipe or a file it has all columns. If there are more events, a line on standard error says how to continue. Payloads are left out, because they can hold personal data: see events show --payload. Names are personal data too, and are listed with --names only.
 
+    almanac events list --upcoming
+    almanac events list --failed --names
+    almanac events list --reason "HTTP 404" --csv
     almanac events list --overdue 5m
     almanac events list --status failed --due-from 2026-03-01 --json
     almanac events list --user 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 -n 1000`
 }
 
-// maxListed bounds a list, which is read a page at a time.
-const maxListed = 1_000_000
-
 // eventQuery is what the arguments of a list ask for.
 type eventQuery struct {
-	spec  almanac.And
-	after almanac.Cursor
-	limit int
+	spec almanac.And
+	page almanac.Page // of any length
 }
 
 func (c *listEvents) understand(env *environment) (eventQuery, error) {
@@ -60,20 +96,19 @@ func (c *listEvents) understand(env *environment) (eventQuery, error) {
 		errs = append(errs, oneOf("--status", strings.ToLower(c.Status)))
 		q.spec = append(q.spec, almanac.InStatus(strings.ToUpper(c.Status)))
 	}
+	order, ordered, errOrder := c.Order.understand(c.Status, c.Waiting.Overdue)
 	picked, errFilters := c.Filters.understand()
 	waiting, errWaiting := c.Waiting.understand()
-	q.spec = append(append(q.spec, picked...), waiting...)
-	var errLimit, errAfter error
-	q.limit, errLimit = number("--limit", c.Limit, 1, maxListed)
-	q.after = almanac.Cursor(c.After)
-	if _, _, err := (almanac.Page{After: q.after}).Bounds(); err != nil {
-		errAfter = fmt.Errorf("--after: %q is not where a list ended", c.After)
-	}
-	return q, misused(append(errs, errFilters, errWaiting, errLimit, errAfter, c.Tables.understand(env))...)
+	q.spec = slices.Concat(q.spec, ordered, picked, waiting)
+	q.page = almanac.Page{Order: order, After: almanac.Cursor(c.Listing.After)}
+	var errListing error
+	q.page.Limit, errListing = c.Listing.understand(func(p almanac.Page) error {
+		p.Order = order
+		_, _, _, err := p.EventBounds()
+		return err
+	})
+	return q, misused(append(errs, errOrder, errFilters, errWaiting, errListing, c.Tables.understand(env))...)
 }
-
-// eventsPage is the most events that are read at a time.
-const eventsPage = 1000
 
 // Run lists events.
 func (c *listEvents) Run(ctx context.Context, env *environment) error {
@@ -86,51 +121,17 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer closing()
-	write := writeEvents
-	if c.JSON {
-		write = writeEventLines
-	}
-	for first, left := true, q.limit; left > 0 && (first || q.after != ""); first = false {
-		found, err := store.Find(ctx, q.spec, almanac.Page{Limit: min(left, eventsPage), After: q.after})
-		if err != nil {
-			return err
+	names := userNames{store, map[uuid.UUID]string{}}
+	table := eventList(env, c.Listing.Form, eventView{names: c.Names, reasons: c.Order.Failed || c.Order.Reason != ""})
+	_, err = table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]listedEvent, almanac.Cursor, error) {
+		found, err := store.Find(ctx, q.spec, page)
+		entries := listedEvents(found.Events)
+		if err == nil && c.Names {
+			err = names.fill(ctx, entries)
 		}
-		if err := write(env.out, found.Events, first); err != nil {
-			return err
-		}
-		left -= len(found.Events)
-		q.after = found.Next
-	}
-	if q.after != "" {
-		fmt.Fprintf(env.errs, "there are more: go on with --after %s\n", q.after)
-	}
-	return nil
-}
-
-// writeEvents writes a page as a table.
-func writeEvents(out io.Writer, page []almanac.Event, first bool) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if first && len(page) == 0 {
-		fmt.Fprintln(table, "no events")
-	} else if first {
-		fmt.Fprintln(table, "ID\tSTATUS\tDUE\tWALL TIME\tZONE\tTYPE\tSERIES\tKEY\tFAILED ATTEMPTS\tUSER")
-	}
-	for _, e := range page {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", e.ID, e.Status, instantText(e.Due), e.Wall, e.Zone, printable(e.Type), printable(e.Series), printable(e.OccurrenceKey), e.RetryCount, e.UserID)
-	}
-	return table.Flush()
-}
-
-// writeEventLines writes a page as lines of JSON.
-func writeEventLines(out io.Writer, page []almanac.Event, _ bool) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	for _, e := range page {
-		if err := encoder.Encode(eventReportOf(e, false)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return entries, found.Next, err
+	})
+	return err
 }
 
 func instantText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }

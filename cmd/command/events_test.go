@@ -2,7 +2,11 @@ package command
 
 import (
 	"bufio"
+	"encoding/csv"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +33,12 @@ type stage struct {
 
 func stageOf(t *testing.T) *stage {
 	t.Helper()
-	c := &stage{t: t, url: pgtest.URL(t), ids: map[string]uuid.UUID{}}
+	return stageAt(t, pgtest.URL(t))
+}
+
+func stageAt(t *testing.T, url string) *stage {
+	t.Helper()
+	c := &stage{t: t, url: url, ids: map[string]uuid.UUID{}}
 	c.store = storeAt(t, c.url)
 	c.user = c.createUser(adaID)
 	c.ids["completed"] = c.event(c.user, "A", 2020, func(e almanac.Event) (almanac.Event, error) { return e.Complete(e.Due.Add(1500 * time.Millisecond)) })
@@ -69,6 +78,9 @@ func (c *stage) event(u almanac.User, eventType string, year int, end func(alman
 	require.NoError(c.t, err)
 	ended, err := end(claimed)
 	require.NoError(c.t, err)
+	if ended.Version == claimed.Version {
+		return e.ID // it stays in flight
+	}
 	_, err = c.store.Update(c.t.Context(), ended, 2)
 	require.NoError(c.t, err)
 	return e.ID
@@ -147,13 +159,13 @@ func TestAListGoesOnWhereItEnded(t *testing.T) {
 func TestALongListIsReadPageByPage(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	file := fileOf(t, "people.csv", crowdFile(2*eventsPage+1))
+	file := fileOf(t, "people.csv", crowdFile(2*listPage+1))
 	r := almanacAt(t, today, "users", "import", file, "--id-from", "email", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
 	for limit, more := range map[string]bool{"2000": true, "2001": false, "1000000": false} {
 		r := almanacAt(t, today, "events", "list", "-n", limit, "--database-url", url)
 		require.Equal(t, exitOK, r.code, r.errs)
-		want := 2 + 2*eventsPage // with the header
+		want := 2 + 2*listPage // with the header
 		if more {
 			want--
 		}
@@ -222,4 +234,97 @@ func TestAnEventThatIsNotThereIsAFailure(t *testing.T) {
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.errs, `schema "almanac" is at version 0`, args)
 	}
+}
+
+// board has an event in each status and a late one, of users with names from everywhere.
+func board(t *testing.T) *stage {
+	t.Helper()
+	c := stageOf(t)
+	c.ids["cancelled"] = c.event(c.user, "D", 2023, func(e almanac.Event) (almanac.Event, error) {
+		return e.Cancel("HTTP 410: \u202egone, and the receiver says at length why it will never be back again")
+	})
+	c.ids["processing"] = c.event(c.user, "E", 2026, func(e almanac.Event) (almanac.Event, error) { return e, nil })
+	runSQL(t, c.url, "UPDATE almanac.users SET first_name = '花子', last_name = '山田' WHERE id = $1", graceID)
+	return c
+}
+
+func (c *stage) allIDs() []uuid.UUID { return slices.Collect(maps.Values(c.ids)) }
+
+func TestEventsFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	c := board(t)
+	for name, args := range map[string][]string{
+		"events":   {"--names"},
+		"failed":   {"--failed"},
+		"reason":   {"--reason", "HTTP 4"},
+		"upcoming": {"--upcoming"},
+	} {
+		for _, width := range []int{0, 200, 80, 40} {
+			r := onScreen(t, terminal{width, width > 0}, slices.Concat([]string{"events", "list", "--database-url", c.url}, args)...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			require.Empty(t, r.errs)
+			checkGolden(t, fmt.Sprintf("%s-%d.txt", name, width), r.out, c.allIDs()...)
+			checkFits(t, width, r.out)
+		}
+	}
+}
+
+func TestEventsAreOrdered(t *testing.T) {
+	t.Parallel()
+	c := board(t)
+	tests := map[string]struct{ args, want []string }{
+		"as created":                 {nil, []string{"completed", "failed", "overdue", "pending", "cancelled", "processing"}},
+		"the newest first":           {[]string{"--newest"}, []string{"processing", "cancelled", "pending", "overdue", "failed", "completed"}},
+		"the next first":             {[]string{"--upcoming"}, []string{"overdue", "pending"}},
+		"the next of a user":         {[]string{"--upcoming", "--user", graceID}, []string{"pending"}},
+		"those that are late":        {[]string{"--upcoming", "--overdue", "0s"}, []string{"overdue"}},
+		"failed ones":                {[]string{"--failed"}, []string{"failed"}},
+		"by a reason":                {[]string{"--reason", "404"}, []string{"failed"}},
+		"by a reason that is longer": {[]string{"--reason", "4040"}, nil},
+		"by a reason and a type":     {[]string{"--reason", "HTTP", "--type", "D", "--newest"}, []string{"cancelled"}},
+		"failed for a reason":        {[]string{"--reason", "HTTP", "--failed"}, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := c.run(append([]string{"list", "--json"}, tt.args...)...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			require.Equal(t, tt.want, c.listed(r.out))
+			require.NotContains(t, r.out, "Lovelace")
+		})
+	}
+	for _, order := range [][]string{{"--newest"}, {"--upcoming"}} {
+		var found []string
+		for after := []string(nil); ; {
+			r := c.run(slices.Concat([]string{"list", "--json", "-n", "1"}, order, after)...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			found = append(found, c.listed(r.out)...)
+			cursor, more := strings.CutPrefix(strings.TrimSuffix(r.errs, "\n"), "there are more: go on with --after ")
+			if !more {
+				break
+			}
+			after = []string{"--after", cursor}
+		}
+		require.Equal(t, c.listed(c.run(append([]string{"list", "--json"}, order...)...).out), found, "%s, an event at a time", order)
+	}
+}
+
+func TestEventsAreWrittenForPrograms(t *testing.T) {
+	t.Parallel()
+	c := board(t)
+	r := c.run("list", "--csv", "--names", "--newest")
+	records, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, records, 7)
+	require.Equal(t, []string{"id", "status", "due", "wall", "zone", "type", "series", "occurrenceKey", "retryCount", "userId", "failureReason", "userName"}, records[0])
+	require.Equal(t, []string{
+		c.ids["failed"].String(), "FAILED", "2021-03-15T13:00:00Z", "2021-03-15T09:00:00", "America/New_York", "B", "", "k", "1", adaID, "404\n\x1b[31mnobody there", "Ada Lovelace",
+	}, records[5], "programs get what is stored")
+	require.NotContains(t, c.run("list", "--csv").out, "Lovelace")
+	r = c.run("list", "--json", "--names", "--user", graceID)
+	require.Contains(t, r.out, `"userName":"花子 山田"}`)
+	require.Equal(t, "id,status,due,wall,zone,type,series,occurrenceKey,retryCount,userId,failureReason\n", c.run("list", "--csv", "--type", "Z").out)
+
+	require.Equal(t, exitOK, almanacAt(t, today, "pause", "A", "--database-url", c.url).code)
+	require.Regexp(t, `^type,since\nA,\S+Z\n$`, almanacAt(t, today, "pauses", "--csv", "--database-url", c.url).out)
 }

@@ -33,7 +33,7 @@ type Host struct {
 	Version string
 
 	// Registry has the handlers that plan events. Nil means no handlers, except that users
-	// import plans by the ready-made Birthday and Anniversary, as its flags say.
+	// import, add and edit plan by the ready-made Birthday and Anniversary, as their flags say.
 	Registry almanac.Registry
 
 	// Options are options of the scheduler that changes the database, such as observers,
@@ -55,7 +55,8 @@ type Host struct {
 	// waited for. Nil means standard input.
 	In io.Reader
 
-	// Out takes the results. Nil means standard output.
+	// Out takes the results. Nil means standard output. If it is an [*os.File] that is a
+	// terminal, lists fit its width.
 	Out io.Writer
 
 	// Err takes messages and progress. Nil means standard error.
@@ -67,6 +68,7 @@ type environment struct {
 	host      Host // its Name and Schema are not empty
 	in        io.Reader
 	out, errs io.Writer
+	terminal  terminal // that out goes to
 	now       time.Time
 }
 
@@ -84,6 +86,7 @@ func (h Host) environment(now time.Time) *environment {
 	if e.errs == nil {
 		e.errs = os.Stderr
 	}
+	e.terminal = terminalOf(e.out)
 	return e
 }
 
@@ -135,10 +138,11 @@ func (e *environment) renamed(text string) string {
 func (e *environment) fit(n *kong.Node) {
 	if e.host.Open != nil {
 		drop(n, "database-url")
+		n.Help = strings.Replace(n.Help, whichDatabase+"\n\n", "", 1)
 	}
 	if e.host.Registry != nil {
-		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, unknownTypes, unknownToHost, refusedLater, refusedNow).Replace(n.Detail)
-		if n.Path() == "users import" {
+		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, editsNone, editsOwn, unknownTypes, unknownToHost, refusedLater, refusedNow).Replace(n.Detail)
+		if plansEvents := []string{"users import", "users add", "users edit"}; slices.Contains(plansEvents, n.Path()) {
 			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
 		}
 	}

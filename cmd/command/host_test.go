@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,8 +109,8 @@ func TestPauseKnowsTheTypesOfTheHost(t *testing.T) {
 	require.Equal(t, result{exitOK, "RENEWALS is paused\n", ""}, runAs(t.Context(), host, "pause", "RENEWALS", "--force", "--database-url", url))
 }
 
-// list are users as a file has them.
-const list = "id,firstName,lastName,dateOfBirth,timezone\n" +
+// twoUsers are users as a file has them.
+const twoUsers = "id,firstName,lastName,dateOfBirth,timezone\n" +
 	"0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55,Ada,Lovelace,1990-12-10,Asia/Tokyo\n" +
 	"0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a56,Grace,Hopper,1990-12-09,America/New_York\n"
 
@@ -124,7 +125,7 @@ func TestImportPlansByTheHostsHandlers(t *testing.T) {
 		created++
 	}})}
 	load := func(more ...string) result {
-		host.In = strings.NewReader(list)
+		host.In = strings.NewReader(twoUsers)
 		return runAs(t.Context(), host, append([]string{"users", "import", "-", "--format", "csv"}, more...)...)
 	}
 
@@ -143,10 +144,12 @@ func TestFlagsOfReadyMadeHandlersAreNotThoseOfAHost(t *testing.T) {
 	t.Parallel()
 	host := hostOf(t, renewals())
 	for _, flag := range []string{"--no-birthday", "--anniversary=hired", "--at=09:00", "--gap=skip", "--fold=second", "--leap-day=mar1"} {
-		r := runAs(t.Context(), host, "users", "import", "people.csv", "--dry-run", flag)
-		require.Equal(t, exitUsage, r.code, flag)
-		require.Contains(t, r.errs, "acme: unknown flag --"+strings.TrimPrefix(strings.Split(flag, "=")[0], "--"))
-		require.True(t, strings.HasSuffix(r.errs, "Try \"acme users import --help\".\n"), r.errs)
+		for command, rest := range map[string][]string{"import": {"people.csv", "--dry-run"}, "add": nil, "edit": {"member-17"}} {
+			r := runAs(t.Context(), host, slices.Concat([]string{"users", command}, rest, []string{flag})...)
+			require.Equal(t, exitUsage, r.code, flag)
+			require.Contains(t, r.errs, "acme: unknown flag --"+strings.TrimPrefix(strings.Split(flag, "=")[0], "--"))
+			require.True(t, strings.HasSuffix(r.errs, "Try \"acme users "+command+" --help\".\n"), r.errs)
+		}
 	}
 	require.Equal(t, exitOK, runAs(t.Context(), host, "when", "--zone", "UTC", "--gap", "skip", "--at", "09:00").code, "that is another command")
 }
@@ -160,6 +163,35 @@ func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.errs)
 	require.Equal(t, "requeued 1 event\n", lastLine(runAs(t.Context(), host, "events", "requeue", first[0].ID.String())))
 	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--yes")), "the successor: what was requeued is due")
+}
+
+// Where the host has quiet hours, an event waits for their end, by id and in bulk, unless forced.
+func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	host.Options = []almanac.Option{almanac.WithQuietHours(func(u almanac.User) calendar.QuietHours {
+		if u.Timezone.IsZero() {
+			return calendar.QuietHours{}
+		}
+		now := u.Timezone.WallTime(time.Now())
+		return calendar.QuietHours{From: calendar.Clock{Hour: (now.Clock.Hour + 23) % 24}, Until: calendar.Clock{Hour: (now.Clock.Hour + 3) % 24}}
+	})}
+	host.Open = func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.New(ctx, url) }
+	for _, which := range []func(id string) []string{
+		func(id string) []string { return []string{id} },
+		func(string) []string { return []string{"--type", "RENEWAL", "--yes"} },
+	} {
+		e := subscribers(t, url, host, 1)[0]
+		due := func(with ...string) time.Duration {
+			r := runAs(t.Context(), host, append(append([]string{"events", "run-now"}, which(e.ID.String())...), with...)...)
+			require.Equal(t, exitOK, r.code, r.errs)
+			stored, err := storeAt(t, url).Event(t.Context(), e.ID)
+			require.NoError(t, err)
+			return time.Until(stored.Due)
+		}
+		require.Greater(t, due(), time.Hour)
+		require.Less(t, due("--force"), time.Minute)
+	}
 }
 
 func lastLine(r result) string {
@@ -203,7 +235,9 @@ func TestAHostThatOpensItsDatabaseHasNoFlagForIt(t *testing.T) {
 		require.Equal(t, exitUsage, r.code, line)
 		require.Contains(t, r.errs, "unknown flag --database-url", line)
 	}
-	require.NotContains(t, runAs(t.Context(), host, "stats", "--help").out, "DATABASE_URL")
+	for _, line := range []string{"stats --help", "--help"} {
+		require.NotContains(t, runAs(t.Context(), host, strings.Fields(line)...).out, "DATABASE_URL")
+	}
 	for _, line := range []string{"stats", "events list"} {
 		require.Equal(t, result{exitFailed, "", "almanac: the vault is sealed\n"}, runAs(t.Context(), host, strings.Fields(line)...))
 	}
@@ -214,7 +248,8 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	t.Parallel()
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
-	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "bench",
+	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
+		"users add", "users edit", "users delete", "bench",
 		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")
@@ -225,7 +260,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 				require.Regexp(t, `almanac_|db/almanac|\(default$|^almanac\)|lose_data`, word, "help of %q", line)
 			}
 		}
-		if line != "users import" && line != "events cancel" && line != "pause" {
+		if !slices.Contains([]string{"users import", "users add", "users edit", "events cancel", "pause"}, line) {
 			text := runAs(t.Context(), Host{Name: "acme"}, args...).out
 			require.Equal(t, text, own, "handlers change nothing in the help of %q", line)
 		}
@@ -233,7 +268,9 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	require.Regexp(t, `^acme 1\.2\.3 go\S+\n$`, runAs(t.Context(), host, "--version").out)
 	require.Equal(t, "acme: --zone is required\nTry \"acme when --help\".\n", runAs(t.Context(), host, "when").errs)
 	require.Contains(t, strings.Join(strings.Fields(runAs(t.Context(), host, "events", "cancel", "--help").out), " "), "plans that event in the same transaction")
-	require.NotContains(t, runAs(t.Context(), host, "users", "import", "--help").out, "ready-made")
+	for _, command := range []string{"import", "add", "edit"} {
+		require.NotContains(t, runAs(t.Context(), host, "users", command, "--help").out, "ready-made")
+	}
 }
 
 func TestCompletionIsForTheHostsName(t *testing.T) {
@@ -280,7 +317,7 @@ func TestConcurrentRunsAreIndependent(t *testing.T) {
 		group.Go(func() {
 			name := []string{"acme", "zenith"}[i%2]
 			host := hostOf(t, renewals())
-			host.Name, host.In = name, strings.NewReader(list)
+			host.Name, host.In = name, strings.NewReader(twoUsers)
 			for _, line := range []string{"--help", "completion bash", "when --zone Asia/Tokyo", "users import - --format csv --dry-run", "nonsense"} {
 				r := runAs(t.Context(), host, strings.Fields(line)...)
 				if other := []string{"zenith", "acme"}[i%2]; strings.Contains(r.out+r.errs, other) {

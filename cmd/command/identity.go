@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -37,7 +38,7 @@ func (who identity) ownColumn() bool {
 	case who.from == "", who.from == "id", who.from == "attributes", strings.HasPrefix(who.from, attributePrefix):
 		return false
 	}
-	return !isField(who.from)
+	return !slices.Contains(profileColumns(), who.from)
 }
 
 // parseID reads a UUID in the one form that is written.

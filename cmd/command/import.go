@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/almanac-go/almanac"
@@ -18,6 +19,8 @@ type importUsers struct {
 	IDFrom    string `help:"Make missing ids from this column, such as email." name:"id-from" placeholder:"COLUMN"`
 	Namespace string `help:"The namespace of these ids, a UUID (default ${default})." placeholder:"UUID" default:"4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55"`
 	NewIDs    bool   `help:"Give each user without an id a new id. Every run stores these users again." name:"new-ids"`
+	Optional  bool   `help:"Require only the timezone. Names and dates of birth may be absent, and a date may lack its year (--MM-DD)." name:"optional-profile"`
+	Unknown   string `help:"Read this date of birth as absent, such as 1900-01-01; with --optional-profile." name:"unknown-date" placeholder:"DATE"`
 	MaxErrors string `help:"Stop after this many bad rows (default ${default})." placeholder:"N" default:"1000"`
 	DryRun    bool   `help:"Check every row, and store nothing; needs no database."`
 	JSON      bool   `help:"Write JSON." name:"json"`
@@ -35,7 +38,7 @@ const (
 
 // Help is shown below the command's line.
 func (c *importUsers) Help() string {
-	return `A CSV file begins with the names of its columns: firstName, lastName, dateOfBirth (YYYY-MM-DD), timezone, and optionally id, locale (such as pt-BR), email, externalId (your own id, unique among users), attributes (a JSON object) and attributes.NAME. A line of a jsonl file is a JSON object with such members.
+	return `A CSV file begins with the names of its columns: firstName, lastName, dateOfBirth (YYYY-MM-DD), timezone, and optionally id, locale (such as pt-BR), email, externalId (your own id, unique among users), attributes (a JSON object) and attributes.NAME. With --optional-profile only timezone is required; a user of one name has either a firstName or a lastName, and a dateOfBirth without a year is --MM-DD. Give the programs the option WithOptionalProfile first. A line of a jsonl file is a JSON object with such members.
 
     almanac users import people.csv --id-from email --dry-run
     almanac users import people.csv --id-from email
@@ -52,7 +55,8 @@ Each bad row is reported with its line number and all its errors, and is skipped
 type importPlan struct {
 	format   string
 	who      identity
-	most     int // bad rows
+	most     int  // bad rows
+	optional bool // users need neither names nor a date of birth
 	registry almanac.Registry
 }
 
@@ -60,7 +64,7 @@ const maxRefusals = 1_000_000
 
 func (c *importUsers) understand(env *environment) (importPlan, error) {
 	var p importPlan
-	var errFormat, errWho, errMost, errTables, errPlans error
+	var errFormat, errWho, errUnknown, errMost, errTables, errPlans error
 	switch {
 	case c.Format != "":
 		p.format, errFormat = c.Format, oneOf("--format", c.Format)
@@ -70,12 +74,38 @@ func (c *importUsers) understand(env *environment) (importPlan, error) {
 		}
 	}
 	p.who, errWho = c.identity()
+	if p.optional = c.Optional || takesOptional(env); c.Unknown != "" {
+		errUnknown = c.unknown(p.optional)
+	}
 	p.most, errMost = number("--max-errors", c.MaxErrors, 1, maxRefusals)
 	if errTables = understandSchema(c.Tables.Schema); !c.DryRun {
 		errTables = c.Tables.understand(env)
 	}
 	p.registry, errPlans = c.Plans.understand(env.host)
-	return p, misused(errFormat, errWho, errMost, errTables, errPlans)
+	return p, misused(errFormat, errWho, errUnknown, errMost, errTables, errPlans)
+}
+
+// takesOptional reports whether the host's own options make profiles optional.
+func takesOptional(env *environment) bool {
+	_, err := almanac.NewUser(almanac.Profile{Timezone: "UTC"}, env.now, env.host.Options...)
+	return err == nil
+}
+
+// unknown returns an error if the date that stands for an absent one is not usable.
+func (c *importUsers) unknown(optional bool) error {
+	if !optional {
+		return errors.New("--unknown-date is for --optional-profile")
+	}
+	_, err := almanac.ParseDateOfBirth(c.Unknown)
+	return about("--unknown-date", err)
+}
+
+// rules returns the options by which profiles are judged.
+func (p importPlan) rules() []almanac.Option {
+	if p.optional {
+		return []almanac.Option{almanac.WithOptionalProfile()}
+	}
+	return nil
 }
 
 // importConnections are those of the two transactions that an enrolment has at a time.
@@ -101,9 +131,9 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	repository := almanac.Repository(nowhere{now: env.now})
-	var options []almanac.Option // nothing is stored in a dry run, so no observer is notified
+	options := plan.rules() // nothing is stored in a dry run, so no observer is notified
 	if !c.DryRun {
-		options = env.host.Options
+		options = slices.Concat(env.host.Options, options)
 		store, closing, err := c.Tables.open(ctx, env, importConnections)
 		if err != nil {
 			return err
@@ -111,7 +141,8 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 		defer closing()
 		repository = store
 	}
-	i := &importing{name: name, rows: users, most: plan.most, stretch: 50_000, progress: newProgress(env.errs, in), quiet: c.JSON}
+	i := &importing{name: name, rows: users, most: plan.most, stretch: 50_000, progress: newProgress(env.errs, in), quiet: c.JSON,
+		rules: plan.rules(), unknown: c.Unknown}
 	err = i.run(ctx, repository, plan.registry, options...)
 	i.progress.end()
 	report := i.report(c.DryRun, err)
@@ -123,9 +154,9 @@ func (c *importUsers) Run(ctx context.Context, env *environment) error {
 
 func (p importPlan) read(in io.Reader) (rows, error) {
 	if p.format == "csv" {
-		return readCSV(in, p.who)
+		return readCSV(in, p.who, requiredColumns(p.optional))
 	}
-	return readJSON(in, p.who), nil
+	return readJSON(in, p.who, requiredColumns(p.optional)), nil
 }
 
 // importReport is what there is to say about an import.

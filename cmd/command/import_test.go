@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -210,6 +211,65 @@ func TestOptionalColumnsAreStored(t *testing.T) {
 			r = almanacAt(t, today, args...)
 			require.Equal(t, result{exitOK, "stored 0 users with 0 events; 2 users there already; 0 rows refused\n", ""}, r, "the ids are those of the first run")
 		})
+	}
+}
+
+func TestUsersWithoutNamesOrDateOfBirthAreStored(t *testing.T) {
+	t.Parallel()
+	full := "externalId,firstName,lastName,dateOfBirth,timezone\n1,Sukarno,,1901-06-06,UTC\n2,,,,UTC\n3,Ada,Lovelace,--02-29,UTC\n4,Grace,Hopper,1900-01-01,UTC\n"
+	tests := map[string]struct {
+		name, text string
+		args       []string
+		want       map[string]string
+		events     int
+	}{
+		"CSV":                              {"p.csv", full, []string{"--unknown-date", "1900-01-01"}, map[string]string{"1": "Sukarno 1901-06-06", "2": "", "3": "Ada Lovelace --02-29", "4": "Grace Hopper"}, 2},
+		"CSV with a date that is real":     {"p.csv", full, nil, map[string]string{"4": "Grace Hopper 1900-01-01"}, 3},
+		"CSV with no more columns than it": {"p.csv", "externalId,timezone\n1,UTC\n", nil, map[string]string{"1": ""}, 0},
+		"JSON lines": {"p.jsonl", `{"externalId": "1", "lastName": "Teller", "firstName": null, "dateOfBirth": "--0214", "timezone": "UTC"}` + "\n" +
+			`{"externalId": "2", "dateOfBirth": null, "timezone": "UTC"}`, nil, map[string]string{"1": "Teller --02-14", "2": ""}, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			args := append([]string{"users", "import", fileOf(t, tt.name, tt.text), "--id-from", "externalId", "--database-url", url}, tt.args...)
+			refused := almanacAt(t, today, append(slices.Clone(args[:len(args)-len(tt.args)]), "--dry-run")...)
+			require.NotEqual(t, exitOK, refused.code, "without the flag")
+			dry := almanacAt(t, today, append(slices.Clone(args), "--optional-profile", "--dry-run")...)
+			require.Equal(t, exitOK, dry.code, dry.errs)
+
+			r := almanacAt(t, today, append(args, "--optional-profile")...)
+
+			require.Equal(t, exitOK, r.code, r.errs)
+			require.Equal(t, tt.events, countEvents(t, url))
+			for external, want := range tt.want {
+				u, err := storeAt(t, url).UserByExternalID(t.Context(), external)
+				require.NoError(t, err)
+				require.Equal(t, want, strings.TrimSpace(u.Name()+" "+u.DateOfBirth.String()))
+			}
+		})
+	}
+	file := fileOf(t, "q.csv", full)
+	r := almanacAt(t, today, "users", "import", file, "--id-from", "externalId", "--dry-run", "--unknown-date", "1900-01-01")
+	require.Equal(t, exitUsage, r.code)
+	require.Contains(t, r.errs, "--unknown-date is for --optional-profile")
+	r = almanacAt(t, today, "users", "import", file, "--id-from", "externalId", "--dry-run", "--optional-profile", "--unknown-date", "never")
+	require.Contains(t, r.errs, "--unknown-date")
+}
+
+// A host that accepts such users everywhere need not repeat it.
+func TestAHostsOwnOptionAllowsOptionalProfiles(t *testing.T) {
+	t.Parallel()
+	file := fileOf(t, "p.csv", "externalId,timezone\n1,UTC\n")
+	args := []string{"users", "import", file, "--id-from", "externalId", "--dry-run"}
+	for _, want := range []struct {
+		options []almanac.Option
+		code    int
+	}{{nil, exitFailed}, {[]almanac.Option{almanac.WithOptionalProfile()}, exitOK}} {
+		var out, errs bytes.Buffer
+		code := Run(t.Context(), args, Host{Options: want.options, Out: &out, Err: &errs})
+		require.Equal(t, want.code, code, errs.String())
 	}
 }
 

@@ -18,11 +18,12 @@ import (
 type jsonRows struct {
 	reader *bufio.Reader
 	who    identity
+	needs  []string // the members that null cannot stand for
 	line   int
 }
 
-func readJSON(in io.Reader, who identity) *jsonRows {
-	return &jsonRows{reader: bufio.NewReaderSize(in, 64<<10), who: who}
+func readJSON(in io.Reader, who identity, needs []string) *jsonRows {
+	return &jsonRows{reader: bufio.NewReaderSize(in, 64<<10), who: who, needs: needs}
 }
 
 func (r *jsonRows) next() (row, error) {
@@ -79,7 +80,7 @@ func (r *jsonRows) rowOf(text []byte) row {
 		switch {
 		case seen[name]:
 			read.complain(clipped(name), "is given more than once")
-		case known && slices.Contains(optionalColumns(), name) && string(value) == "null": // none
+		case known && name != "id" && !slices.Contains(r.needs, name) && string(value) == "null": // none
 		case known:
 			if json.Unmarshal(value, field) != nil || string(value) == "null" {
 				read.complain(name, "must be a string")

@@ -48,13 +48,15 @@ func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
 
 // runEvents makes pending events due.
 type runEvents struct {
+	Force bool `help:"Deliver in the quiet hours of users, too."`
+
 	Changing changing `embed:""`
 	Waiting  waiting  `embed:""`
 }
 
 // Help is shown below the command's line.
 func (c *runEvents) Help() string {
-	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once.
+	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once. Where the host has quiet hours, an event of a user who has them now becomes due at their end, unless --force is given.
 
 ` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events run-now --type OFFER --limit 10 --yes`
@@ -62,7 +64,7 @@ func (c *runEvents) Help() string {
 
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.OperateOptions{})
+	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.OperateOptions{RunNow: almanac.RunNowOptions{Force: c.Force}})
 }
 
 // requeueEvents delivers failed events once more.
@@ -143,7 +145,7 @@ func (c *changing) run(ctx context.Context, env *environment, what almanac.Opera
 	if err != nil {
 		return err
 	}
-	p.how.Cancel, p.how.Requeue = options.Cancel, options.Requeue
+	p.how.Cancel, p.how.RunNow, p.how.Requeue = options.Cancel, options.RunNow, options.Requeue
 	scheduler, closing, err := c.Tables.operator(ctx, env)
 	if err != nil {
 		return err
@@ -172,7 +174,9 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 			}
 			return c.Event, err
 		},
-		almanac.OperationRunNow: scheduler.RunNow,
+		almanac.OperationRunNow: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+			return scheduler.RunNow(ctx, id, p.how.RunNow)
+		},
 		almanac.OperationRequeue: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 			return scheduler.Requeue(ctx, id, p.how.Requeue)
 		},

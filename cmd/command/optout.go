@@ -100,19 +100,22 @@ func (r optOutReport) write(env *environment) error {
 		}
 	}
 	for _, o := range r.OptOuts {
-		what := "everything"
-		switch {
-		case o.Type != "" && o.Channel != "":
-			what = fmt.Sprintf("%s by %s", printable(o.Type), printable(string(o.Channel)))
-		case o.Type != "":
-			what = printable(o.Type)
-		case o.Channel != "":
-			what = "everything by " + printable(string(o.Channel))
-		}
-		if _, err := fmt.Fprintf(env.out, "%s refuses %s\n", r.ID, what); err != nil {
+		if _, err := fmt.Fprintf(env.out, "%s refuses %s\n", r.ID, printable(optOutText(o))); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(env.out, "%s removed, %d cancelled, %d added; %d in flight\n", counted(r.Removed, "event"), r.Cancelled, r.Added, r.InFlight)
 	return err
+}
+
+// optOutText says what an opt-out refuses.
+func optOutText(o almanac.OptOut) string {
+	what := "everything"
+	if o.Type != "" {
+		what = o.Type
+	}
+	if o.Channel != "" {
+		what += " by " + string(o.Channel)
+	}
+	return what
 }

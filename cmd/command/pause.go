@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -186,13 +185,15 @@ func (p *pausing) since(ctx context.Context, scheduler almanac.Scheduler) (since
 // listPauses lists what is paused.
 type listPauses struct {
 	JSON bool `help:"Write JSON." name:"json"`
+	CSV  bool `help:"Write comma-separated values, with a header." name:"csv"`
 
 	Tables tables `embed:""`
 }
 
 // Help is shown below the command's line.
 func (c *listPauses) Help() string {
-	return `    almanac pauses --json`
+	return `    almanac pauses
+    almanac pauses --json`
 }
 
 type pauseReport struct {
@@ -202,7 +203,7 @@ type pauseReport struct {
 
 // Run lists.
 func (c *listPauses) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.Tables.understand(env)); err != nil {
+	if err := misused((&form{c.JSON, c.CSV}).understand(), c.Tables.understand(env)); err != nil {
 		return err
 	}
 	scheduler, closing, err := c.Tables.operator(ctx, env)
@@ -221,14 +222,10 @@ func (c *listPauses) Run(ctx context.Context, env *environment) error {
 	if c.JSON {
 		return writeJSON(env.out, reports)
 	}
-	table := tabwriter.NewWriter(env.out, 0, 0, 2, ' ', 0)
-	if len(reports) == 0 {
-		fmt.Fprintln(table, "nothing is paused")
-	} else {
-		fmt.Fprintln(table, "TYPE\tSINCE")
-	}
-	for _, r := range reports {
-		fmt.Fprintf(table, "%s\t%s\n", printable(r.Type), instantText(r.Since))
-	}
-	return table.Flush()
+	eventType, since := func(r pauseReport) string { return r.Type }, func(r pauseReport) string { return instantText(r.Since) }
+	return list[pauseReport]{
+		form: form{CSV: c.CSV}, none: "nothing is paused",
+		columns: []column[pauseReport]{{"TYPE", eventType, span{rank: 1, least: 12}, nil}, {"SINCE", since, span{rank: 2}, nil}},
+		fields:  []field[pauseReport]{{"type", eventType}, {"since", since}},
+	}.write(env, reports, true)
 }

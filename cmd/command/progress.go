@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,17 +23,7 @@ type progress struct {
 
 func newProgress(out io.Writer, in *input) *progress {
 	now := time.Now()
-	return &progress{out: out, terminal: onTerminal(out), in: in, begun: now, shown: now}
-}
-
-// onTerminal reports whether somebody is looking.
-func onTerminal(out io.Writer) bool {
-	f, ok := out.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &progress{out: out, terminal: terminalOf(out).width > 0 && !dumb(), in: in, begun: now, shown: now}
 }
 
 // clearLine has a terminal forget the line that it is in.

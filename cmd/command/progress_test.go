@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,19 +45,6 @@ func TestProgressInAFileIsALineEveryTenSeconds(t *testing.T) {
 		p.end()
 		require.Equal(t, "9,000 rows  900/s\n19,000 rows  950/s\np.csv:7: bad\n", out.String())
 	})
-}
-
-func TestOnlyADeviceIsATerminal(t *testing.T) {
-	t.Parallel()
-	require.False(t, onTerminal(new(bytes.Buffer)))
-	file, err := os.Open(fileOf(t, "x", ""))
-	require.NoError(t, err)
-	defer file.Close()
-	require.False(t, onTerminal(file))
-	device, err := os.Open(os.DevNull)
-	require.NoError(t, err)
-	defer device.Close()
-	require.Equal(t, os.Getenv("TERM") != "dumb", onTerminal(device))
 }
 
 func TestNumbersAreGrouped(t *testing.T) {

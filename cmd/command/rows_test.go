@@ -157,7 +157,7 @@ func TestLineNumbersAreRightAcrossBatches(t *testing.T) {
 	t.Parallel()
 	const n = 200
 	for _, stretch := range []int{1, 7, 10, 100, n, n + 1} {
-		rows, err := readCSV(strings.NewReader(usersUpTo(n)), identity{})
+		rows, err := readCSV(strings.NewReader(usersUpTo(n)), identity{}, requiredColumns(false))
 		require.NoError(t, err)
 		i, err := importNowhere(t, rows, stretch, n)
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestLineNumbersAreRightAcrossBatches(t *testing.T) {
 func TestAnImportGivesUpAfterSoManyBadRows(t *testing.T) {
 	t.Parallel()
 	const n = 100
-	rows, err := readCSV(strings.NewReader("id,firstName,lastName,dateOfBirth,timezone\n"+strings.Repeat("x,Ada,Lovelace,1990-12-10,UTC\n", n)), identity{})
+	rows, err := readCSV(strings.NewReader("id,firstName,lastName,dateOfBirth,timezone\n"+strings.Repeat("x,Ada,Lovelace,1990-12-10,UTC\n", n)), identity{}, requiredColumns(false))
 	require.NoError(t, err)
 	i, err := importNowhere(t, rows, 30, 45)
 	require.EqualError(t, err, "given up after 45 bad rows; see --max-errors")

@@ -55,10 +55,16 @@ const description = `Almanac makes things happen at a local time of day.
     almanac doctor
     almanac stats
     almanac users import people.csv --id-from email
-    almanac events list --overdue 5m
+    almanac users find "ada lo"
+    almanac events list --upcoming
     almanac pause BIRTHDAY
 
+` + whichDatabase + `
+
 It exits with 0 on success, 1 on failure, 2 when the arguments were not understood, and 130 when it was interrupted.`
+
+// whichDatabase says where commands take the database from, unless a host opens it.
+const whichDatabase = `Commands that use a database take its URL from --database-url or from the environment variable DATABASE_URL.`
 
 // Run does what a command line says, and returns the exit code of the program:
 //
@@ -69,7 +75,8 @@ It exits with 0 on success, 1 on failure, 2 when the arguments were not understo
 //
 // The arguments are those after the program's name. Results go to host.Out, and messages to
 // host.Err. Run changes no global state, so several calls may run side by side. It reads the
-// environment variables DATABASE_URL, COLUMNS (the width of the help) and TERM.
+// environment variables DATABASE_URL, COLUMNS (the width of the help, and of lists on a
+// terminal), NO_COLOR and TERM.
 func Run(ctx context.Context, args []string, host Host) int {
 	return run(ctx, args, host.environment(time.Now()))
 }

@@ -13,7 +13,7 @@ import (
 
 // server says which database a command works on.
 type server struct {
-	DatabaseURL string `help:"The PostgreSQL database; required." placeholder:"URL" env:"DATABASE_URL" required:"" default:""`
+	DatabaseURL string `help:"The PostgreSQL database; required." placeholder:"URL" env:"DATABASE_URL" default:""`
 }
 
 func (s *server) understand(env *environment) error {

@@ -9,7 +9,13 @@ import (
 
 // users looks after users.
 type users struct {
-	Import importUsers `cmd:"" help:"Store the users of a file, with their first events."`
+	List   listUsers   `cmd:"" help:"List users."`
+	Find   findUsers   `cmd:"" help:"Find users by name, e-mail address or id."`
+	Show   showUser    `cmd:"" help:"Show everything about a user."`
+	Add    addUser     `cmd:"" help:"Store a user, with the first events." set:"birthdays=true"`
+	Edit   editUser    `cmd:"" help:"Change a user, and replan the pending events." set:"birthdays=false"`
+	Delete deleteUser  `cmd:"" help:"Delete a user with all events."`
+	Import importUsers `cmd:"" help:"Store the users of a file, with their first events." set:"birthdays=true"`
 	OptOut optOutUser  `cmd:"" help:"Store that a user refuses events."`
 	OptIn  optInUser   `cmd:"" help:"Remove an opt-out of a user."`
 }
@@ -17,13 +23,13 @@ type users struct {
 // plans say which events users get. All but NoEvents are about what the library has
 // ready-made, and there are no such flags where the host has handlers.
 type plans struct {
-	Birthday    bool   `help:"Plan birthdays (BIRTHDAY)." negatable:"" default:"true"`
+	Birthday    bool   `help:"Plan birthdays (BIRTHDAY)." negatable:"" default:"${birthdays}"`
 	Anniversary string `help:"Plan anniversaries (ANNIVERSARY), too: of the date in this attribute." placeholder:"ATTRIBUTE"`
 	At          string `help:"The time of day, where they live (default 09:00)." placeholder:"HH:MM[:SS]"`
 	Gap         string `help:"A time that clocks skip: ${gap} (default ${default})." placeholder:"POLICY" default:"forward"`
 	Fold        string `help:"A time that clocks show twice: ${fold} (default ${default})." placeholder:"POLICY" default:"first"`
 	LeapDay     string `help:"A 29 February: ${leap_day} (default ${default})." placeholder:"POLICY" default:"feb28"`
-	NoEvents    bool   `help:"Store users only. Their events come when the program that has the handlers calls Backfill."`
+	NoEvents    bool   `help:"Plan no events. The program that has the handlers plans them, by Backfill or Reschedule."`
 }
 
 // understand returns the handlers.

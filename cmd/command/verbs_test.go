@@ -8,9 +8,15 @@ import (
 func TestHelpOfTheVerbs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
-		"of the program":    {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import --database-url=URL <file> [flags]\n", "\n  events list ", "\n  events show --database-url=URL <id> [flags]\n", "\n  events requeue --database-url=URL [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT --database-url=URL [flags]\n", "\n  pauses ", "\n  bench ", "\n  completion <shell>", "130 when it was interrupted"}},
+		"of the program":    {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import <file> [flags]\n", "\n  events list ", "\n  events show <id> [flags]\n", "\n  events requeue [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT [flags]\n", "\n  pauses ", "\n  bench ", "\n  completion <shell>", "130 when it was interrupted"}},
 		"of users import":   {[]string{"users", "import", "-h"}, []string{"\nTheir events:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
 		"of events list":    {[]string{"events", "list", "-h"}, []string{"pending, processing, completed, failed", "-n, --limit=N ", "(default 50)"}},
+		"of users list":     {[]string{"users", "list", "-h"}, []string{"-n, --limit=N ", "(default 50)", "--csv", "--json"}},
+		"of users find":     {[]string{"users", "find", "-h"}, []string{"[<text>]", "--external-id=ID", "almanac users find ada@example.com"}},
+		"of users show":     {[]string{"users", "show", "-h"}, []string{"Usage: almanac users show <user> [flags]", "--database-url=URL", "($DATABASE_URL)"}},
+		"of users add":      {[]string{"users", "add", "-h"}, []string{"\nTheir events:\n  --[no-]birthday ", "--optional-profile", "--attributes=JSON", "--timezone=ZONE"}},
+		"of users edit":     {[]string{"users", "edit", "-h"}, []string{"--if-version=N", "--merge=JSON", "command has no handlers, so pending events keep their time"}},
+		"of users delete":   {[]string{"users", "delete", "-h"}, []string{"--erase-now", "--dry-run", "--yes", "--if-version=N"}},
 		"of events show":    {[]string{"events", "show", "-h"}, []string{"--payload"}},
 		"of events cancel":  {[]string{"events", "cancel", "-h"}, []string{"--reason=TEXT", "--end-series", "-n, --limit=N ", "--dry-run", "--yes", "--overdue", "exits with 1 when any event was refused", "command has no handlers, so a program that has the handler plans that event"}},
 		"of events run-now": {[]string{"events", "run-now", "-h"}, []string{"--overdue", "--yes"}},
@@ -63,8 +69,51 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 				`--overdue: "-5m" is not a duration such as 90s or 5m`, `--limit: "0" is not a number from 1 to 1000000`, `--after: "x" is not where a list ended`, noDatabase, badSchema,
 			},
 		},
-		"everything about events show": {[]string{"events", "show", "7", "--schema", "pg_x"}, []string{`<id>: "7" is not a UUID`, noDatabase, badSchema}},
-		"no id to show":                {[]string{"events", "show", ""}, []string{"<id> is required", noDatabase}},
+		"orders that exclude each other": {
+			[]string{"events", "list", "--upcoming", "--newest", "--failed", "--reason", "x", "--status", "failed", "--overdue", "1m", "--json", "--csv", "--after", "7"},
+			[]string{
+				"--failed: does not go with --overdue", "--failed: does not go with --status", "--reason: does not go with --overdue",
+				"--upcoming: does not go with --failed", "--upcoming: does not go with --newest", "--upcoming: does not go with --reason", "--upcoming: does not go with --status",
+				`--after: "7" is not where a list ended`, "--csv: does not go with --json", noDatabase,
+			},
+		},
+		"a cursor of another order": {[]string{"events", "list", "--upcoming", "--after", graceID}, []string{`--after: "` + graceID + `" is not where a list ended`, noDatabase}},
+		"everything about users list": {
+			[]string{"users", "list", "-n", "0", "--after", "x/y/z", "--csv", "--json", "--schema", "pg_x"},
+			[]string{`--limit: "0" is not a number from 1 to 1000000`, `--after: "x/y/z" is not where a list ended`, "--csv: does not go with --json", noDatabase, badSchema},
+		},
+		"nobody to find":      {[]string{"users", "find"}, []string{"<text>, --name, --email or --external-id is required", noDatabase}},
+		"two ways to find":    {[]string{"users", "find", "ada", "--name", "ada"}, []string{"<text>: does not go with --name, --email or --external-id", noDatabase}},
+		"no text to find":     {[]string{"users", "find", "a\x00"}, []string{"<text>: is not text that can be stored", noDatabase}},
+		"no flag of text":     {[]string{"users", "find", "--email", "a\x00"}, []string{"<text>: is not text that can be stored", noDatabase}},
+		"nobody to show":      {[]string{"users", "show", "", "-n", "1001"}, []string{"<user> is required", `--limit: "1001" is not a number from 1 to 1000`, noDatabase}},
+		"no text of somebody": {[]string{"users", "show", "a\x00"}, []string{"<user>: is not text that can be stored", noDatabase}},
+		"nothing to add":      {[]string{"users", "add"}, []string{"--first-name is required", "--last-name is required", "--date-of-birth is required", "--timezone is required", noDatabase}},
+		"everything about users add": {
+			[]string{
+				"users", "add", "--id", "7", "--first-name", "", "--last-name", "a\x1b", "--date-of-birth", "1899-01-01", "--timezone", "Europe/Dubln", "--locale", "??",
+				"--email", "Ada <a@b>", "--external-id", " x", "--attributes", "[]", "--schema", "pg_x", "--at", "25:00",
+			},
+			[]string{
+				`--id: "7" is not a UUID`, "--first-name: is empty", "--last-name: contains control characters", "--date-of-birth: is before 1900-01-01",
+				`--timezone: is not a known time zone; did you mean "Europe/Dublin"?`, "--locale: is not a language tag (BCP 47)", "--email: is not a bare e-mail address of at most 254 bytes",
+				"--external-id: begins or ends with a space", "--attributes: are not a JSON object", noDatabase, badSchema,
+				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`,
+			},
+		},
+		"nothing to edit": {[]string{"users", "edit", "ada", "--optional-profile"}, []string{"nothing is to change: give at least one flag of the profile", noDatabase}},
+		"everything about users edit": {
+			[]string{"users", "edit", "", "--first-name", "", "--date-of-birth", "--03-15", "--timezone", "x", "--merge", "7", "--if-version", "-1", "--schema", "pg_x"},
+			[]string{
+				"<user> is required", "--first-name: is empty", "--date-of-birth: has no year", "--timezone: is not a known time zone", "--merge: are not a JSON object",
+				`--if-version: "-1" is not a number from 0 to 2147483647`, noDatabase, badSchema,
+			},
+		},
+		"a deletion without a yes":      {[]string{"users", "delete", "ada"}, []string{"--dry-run or --yes is required", noDatabase}},
+		"everything about users delete": {[]string{"users", "delete", "", "--yes", "--dry-run", "--if-version", "x"}, []string{"<user> is required", `--if-version: "x" is not a number from 0 to 2147483647`, "--dry-run: does not go with --yes", noDatabase}},
+		"two forms of pauses":           {[]string{"pauses", "--json", "--csv"}, []string{"--csv: does not go with --json", noDatabase}},
+		"everything about events show":  {[]string{"events", "show", "7", "--schema", "pg_x"}, []string{`<id>: "7" is not a UUID`, noDatabase, badSchema}},
+		"no id to show":                 {[]string{"events", "show", ""}, []string{"<id> is required", noDatabase}},
 		"everything about events cancel": {
 			[]string{"events", "cancel", "7", "--user", "8", "--overdue", "x", "--limit", "0", "--schema", "pg_x"},
 			[]string{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 type when struct {
 	Zone  string `help:"The IANA zone; required." placeholder:"ZONE" required:"" default:""`
 	From  string `help:"The first day; today in the zone if left out." placeholder:"YYYY-MM-DD"`
+	Quiet string `help:"Quiet hours: a time in them moves to their end." placeholder:"HH:MM-HH:MM"`
 	Count string `help:"How many occurrences to show (default ${default})." short:"n" placeholder:"N" default:"10"`
 	JSON  bool   `help:"Write JSON." name:"json"`
 
@@ -37,6 +39,7 @@ A time without an instant is left out; it is shown in its place, and does not co
     almanac when --zone America/New_York --at 02:30 --from 2026-03-07
     almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3
     almanac when --zone Asia/Tokyo --rule "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=4"
+    almanac when --zone Europe/Paris --at 23:30 --quiet 22:00-08:00
     almanac when --zone UTC --rule "*/15 9-17 * * mon-fri" --json`
 }
 
@@ -79,7 +82,7 @@ type question struct {
 func (w *when) understand(now time.Time) (question, error) {
 	zone, errZone, failure := findZone("--zone", calendar.OwnZoneData(), w.Zone)
 	q := question{zone: zone, from: zone.WallTime(now).Date}
-	var errFrom, errCount, errRule, errPolicies error
+	var errFrom, errCount, errRule, errQuiet, errPolicies error
 	if w.From != "" {
 		var from calendar.Date
 		if from, errFrom = calendar.ParseDate(w.From); errFrom == nil {
@@ -88,11 +91,28 @@ func (w *when) understand(now time.Time) (question, error) {
 	}
 	q.count, errCount = number("--count", w.Count, 1, maxCount)
 	q.rule, errRule = w.Rule.understand(q.from)
+	if w.Quiet != "" {
+		hours, err := quietHours(w.Quiet)
+		q.rule, errQuiet = calendar.Outside{Of: q.rule, Quiet: hours}, err
+	}
 	q.policies, errPolicies = w.Policies.understand()
-	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies); err != nil {
+	if err := misused(errZone, about("--from", errFrom), errCount, errRule, about("--quiet", errQuiet), errPolicies); err != nil {
 		return q, err
 	}
 	return q, failure
+}
+
+// quietHours returns the quiet hours of a text such as "22:00-08:00".
+func quietHours(text string) (q calendar.QuietHours, err error) {
+	from, until, _ := strings.Cut(text, "-")
+	q.From, err = calendar.ParseClock(from)
+	if err == nil {
+		q.Until, err = calendar.ParseClock(until)
+	}
+	if err != nil || q.From == q.Until {
+		return q, fmt.Errorf("%q is not two different times of day, such as 22:00-08:00", text)
+	}
+	return q, nil
 }
 
 // Run shows the occurrences.

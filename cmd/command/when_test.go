@@ -43,6 +43,19 @@ fold  2025-11-02T01:30:00  2025-11-02T01:30:00  -04:00  2025-11-02T05:30:00Z  fi
 	}
 }
 
+func TestQuietHoursAreExplained(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Europe/Paris", "--at", "23:30", "--quiet", "22:00-08:00", "--from", "2026-03-28", "-n", "2")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-03-29T08:00:00  2026-03-29T08:00:00  +02:00  2026-03-29T06:00:00Z  moved from 23:30 to 08:00 because of quiet hours
+  2026-03-30T08:00:00  2026-03-30T08:00:00  +02:00  2026-03-30T06:00:00Z  moved from 23:30 to 08:00 because of quiet hours
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+}
+
 // instants returns what when finds, to the minute, and its last line if that is no
 // occurrence.
 func instants(t *testing.T, args ...string) (found []string, end string) {
@@ -224,6 +237,8 @@ func TestInvalidRules(t *testing.T) {
 		"a day for daily":        {[]string{"--on", "mon"}, []string{"--on: does not go with daily"}},
 		"a pace for once":        {[]string{"--rule", "once", "--every", "1"}, []string{"--every: does not go with once"}},
 		"no RRULE":               {[]string{"--rule", "FREQ=DAILY;COUNT=0", "--on", "mon"}, []string{`--rule: invalid recurrence "FREQ=DAILY;COUNT=0": COUNT="0" is not a number from 1 to 10000`, "--on: does not go with an RRULE"}},
+		"no quiet hours":         {[]string{"--quiet", "22:00"}, []string{`--quiet: "22:00" is not two different times of day, such as 22:00-08:00`}},
+		"empty quiet hours":      {[]string{"--quiet", "08:00-08:00", "--on", "mon"}, []string{"--on: does not go with daily", `--quiet: "08:00-08:00" is not two different times of day, such as 22:00-08:00`}},
 		"a pace beyond the year": {[]string{"--every", "10000001"}, []string{`--every: "10000001" is not a number from 1 to 10000000`}},
 	}
 	for name, tt := range tests {

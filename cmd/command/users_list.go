@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// listUsers lists all users.
+type listUsers struct {
+	Listing listing `embed:""`
+	Tables  tables  `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *listUsers) Help() string {
+	return `Users are listed in the order of their ids. ` + aboutUserLists + `
+
+    almanac users list
+    almanac users list -n 1000000 --csv > people.csv`
+}
+
+// aboutUserLists is what the help of each list of users says.
+const aboutUserLists = `On a terminal the table fits the width: the columns that matter least are shortened or left out. In a pipe or a file it has all columns. If there are more users, a line on standard error says how to continue. With --csv the columns are those that users import reads; opt-outs are not among them. With --json each line is a user.`
+
+// Run lists users.
+func (c *listUsers) Run(ctx context.Context, env *environment) error {
+	q := userQuery{filters: []almanac.UserFilter{{}}}
+	if err := q.understand(env, &c.Listing, &c.Tables); err != nil {
+		return err
+	}
+	return q.run(ctx, env, &c.Tables, `almanac users add stores a user, and almanac users import the users of a file`)
+}
+
+// findUsers finds users by what people know of them.
+type findUsers struct {
+	Text       string `arg:"" optional:"" help:"An id, an external id, an e-mail address, or the beginning of a last name or of a full name."`
+	Name       string `help:"Only users whose last name or full name begins with this text." placeholder:"TEXT"`
+	Email      string `help:"Only users with this e-mail address." placeholder:"ADDRESS"`
+	ExternalID string `help:"Only the user with this external id." name:"external-id" placeholder:"ID"`
+
+	Listing listing `embed:""`
+	Tables  tables  `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *findUsers) Help() string {
+	return `A text is looked up as an id if it is a UUID, then as an external id. If nobody has it, it is an e-mail address if it contains @, and else the beginning of a name: "ada", "ada lo" and "love" all find Ada Lovelace. Upper and lower case differ in external ids only. The flags look up in one way, or in several ways at once. ` + aboutUserLists + `
+
+    almanac users find "ada lo"
+    almanac users find ada@example.com --json
+    almanac users find --name lovelace --csv`
+}
+
+// Run finds users.
+func (c *findUsers) Run(ctx context.Context, env *environment) error {
+	flags := almanac.UserFilter{Name: c.Name, Email: c.Email, ExternalID: c.ExternalID}
+	q, errs := userQuery{filters: []almanac.UserFilter{flags}}, []error(nil)
+	switch text := c.Text; {
+	case text != "" && flags != almanac.UserFilter{}:
+		errs = append(errs, errors.New("<text>: does not go with --name, --email or --external-id"))
+	case text == "" && flags == almanac.UserFilter{}:
+		errs = append(errs, errors.New("<text>, --name, --email or --external-id is required"))
+	case text != "":
+		q = queryFor(text)
+	}
+	if err := q.understand(env, &c.Listing, &c.Tables, errs...); err != nil {
+		return err
+	}
+	return q.run(ctx, env, &c.Tables, `names are compared from their beginning, and all else as a whole; almanac users list lists all users`)
+}
+
+// userQuery asks for users.
+type userQuery struct {
+	id uuid.UUID // the user to begin with, if not zero
+	// filters are used one after the other, until one selects users.
+	filters []almanac.UserFilter
+	page    almanac.Page // of any length
+	form    form
+}
+
+// queryFor returns the query for a text that may be one of several things.
+func queryFor(text string) userQuery {
+	id, isID := parseID(text)
+	q := userQuery{id: id, filters: []almanac.UserFilter{{ExternalID: text}}}
+	switch {
+	case isID:
+	case strings.Contains(text, "@"):
+		q.filters = append(q.filters, almanac.UserFilter{Email: text})
+	default:
+		q.filters = append(q.filters, almanac.UserFilter{Name: text})
+	}
+	return q
+}
+
+// last returns the filter that can select more than one page of users.
+func (q *userQuery) last() almanac.UserFilter { return q.filters[len(q.filters)-1] }
+
+// understand fills in what the flags of a list say. The error names everything that is wrong.
+func (q *userQuery) understand(env *environment, l *listing, t *tables, errs ...error) error {
+	q.page.After, q.form = almanac.Cursor(l.After), l.Form
+	var errListing error
+	q.page.Limit, errListing = l.understand(func(p almanac.Page) error {
+		_, _, err := almanac.UserFilter{Name: q.last().Name}.Bounds(p)
+		return err
+	})
+	return misused(append(errs, textError(q.last()), errListing, t.understand(env))...)
+}
+
+// textError returns what is wrong with the texts of a filter.
+func textError(f almanac.UserFilter) error {
+	if _, _, err := f.Bounds(almanac.Page{}); err != nil {
+		return errors.New("<text>: is not text that can be stored")
+	}
+	return nil
+}
+
+// run lists users. If there are none, the advice says what to do.
+func (q *userQuery) run(ctx context.Context, env *environment, t *tables, advice string) error {
+	store, closing, err := t.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	table := userList(env, q.form)
+	found, err := table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]almanac.User, almanac.Cursor, error) {
+		found, err := q.find(ctx, store, page)
+		return found.Users, found.Next, err
+	})
+	if err == nil && found == 0 {
+		fmt.Fprintln(env.errs, env.renamed(advice))
+	}
+	return err
+}
+
+// find returns a page of the users. Later pages are those of the last filter.
+func (q *userQuery) find(ctx context.Context, store *postgres.Store, page almanac.Page) (found almanac.FindUsersResult, err error) {
+	if page.After != "" {
+		return store.FindUsers(ctx, q.last(), page)
+	}
+	if q.id != uuid.Nil {
+		u, err := store.User(ctx, q.id)
+		if !errors.Is(err, almanac.ErrNotFound) {
+			return almanac.FindUsersResult{Users: []almanac.User{u}}, err
+		}
+	}
+	for _, filter := range q.filters {
+		if found, err = store.FindUsers(ctx, filter, page); err != nil || len(found.Users) > 0 {
+			break
+		}
+	}
+	return found, err
+}
+
+// userReport is what there is to say about a user, with the names of the HTTP API.
+type userReport struct {
+	userProfile
+	Attributes json.RawMessage  `json:"attributes,omitempty"`
+	OptOuts    []almanac.OptOut `json:"optOuts,omitempty"`
+	Version    int              `json:"version"`
+	CreatedAt  time.Time        `json:"createdAt"`
+	UpdatedAt  time.Time        `json:"updatedAt"`
+}
+
+// userProfile has the texts of a profile.
+type userProfile struct {
+	ID          uuid.UUID `json:"id"`
+	FirstName   string    `json:"firstName,omitempty"`
+	LastName    string    `json:"lastName,omitempty"`
+	DateOfBirth string    `json:"dateOfBirth,omitempty"`
+	Timezone    string    `json:"timezone"`
+	Locale      string    `json:"locale,omitempty"`
+	Email       string    `json:"email,omitempty"`
+	ExternalID  string    `json:"externalId,omitempty"`
+}
+
+func userReportOf(u almanac.User) userReport {
+	return userReport{
+		userProfile{u.ID, u.FirstName, u.LastName, u.DateOfBirth.String(), u.Timezone.String(), u.Locale, u.Email, u.ExternalID},
+		u.Attributes, u.OptOuts, u.Version, u.CreatedAt, u.UpdatedAt,
+	}
+}
+
+// userList returns a list of users as the output takes it.
+func userList(env *environment, f form) list[almanac.User] {
+	localTime := func(u almanac.User) string { return u.Timezone.WallTime(env.now).String() }
+	optOuts := func(u almanac.User) string {
+		if len(u.OptOuts) == 0 {
+			return ""
+		}
+		return strconv.Itoa(len(u.OptOuts))
+	}
+	return list[almanac.User]{
+		form: f, none: "no users",
+		line: func(u almanac.User) any { return userReportOf(u) },
+		columns: []column[almanac.User]{
+			{"ID", func(u almanac.User) string { return u.ID.String() }, span{rank: 2, passed: true}, nil},
+			{"NAME", almanac.User.Name, span{rank: 1, least: 20}, nil},
+			{"DATE OF BIRTH", func(u almanac.User) string { return u.DateOfBirth.String() }, span{rank: 6}, nil},
+			{"ZONE", func(u almanac.User) string { return u.Timezone.String() }, span{rank: 3, least: 16}, nil},
+			{"LOCAL TIME", localTime, span{rank: 7}, nil},
+			{"E-MAIL", func(u almanac.User) string { return u.Email }, span{rank: 5, least: 16}, nil},
+			{"EXTERNAL ID", func(u almanac.User) string { return u.ExternalID }, span{rank: 4, least: 16}, nil},
+			{"LOCALE", func(u almanac.User) string { return u.Locale }, span{rank: 8}, nil},
+			{"OPT-OUTS", optOuts, span{rank: 9}, nil},
+			{"VERSION", func(u almanac.User) string { return strconv.Itoa(u.Version) }, span{rank: 10}, nil},
+		},
+		fields: []field[almanac.User]{
+			{"id", func(u almanac.User) string { return u.ID.String() }},
+			{"firstName", func(u almanac.User) string { return u.FirstName }},
+			{"lastName", func(u almanac.User) string { return u.LastName }},
+			{"dateOfBirth", func(u almanac.User) string { return u.DateOfBirth.String() }},
+			{"timezone", func(u almanac.User) string { return u.Timezone.String() }},
+			{"locale", func(u almanac.User) string { return u.Locale }},
+			{"email", func(u almanac.User) string { return u.Email }},
+			{"externalId", func(u almanac.User) string { return u.ExternalID }},
+			{"attributes", func(u almanac.User) string { return string(u.Attributes) }},
+		},
+	}
+}

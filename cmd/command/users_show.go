@@ -1,0 +1,226 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// oneUser names a user.
+type oneUser struct {
+	User string `arg:"" help:"The user's id, external id or e-mail address."`
+}
+
+func (o *oneUser) understand() error {
+	if o.User == "" {
+		return errors.New("<user> is required")
+	}
+	if _, _, err := (almanac.UserFilter{ExternalID: o.User}).Bounds(almanac.Page{}); err != nil {
+		return errors.New("<user>: is not text that can be stored")
+	}
+	return nil
+}
+
+// sameAddress is the most users with one e-mail address that a message lists.
+const sameAddress = 10
+
+// find returns the user. If several users have the e-mail address, the error lists their ids.
+func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User, error) {
+	q := userQuery{filters: []almanac.UserFilter{{ExternalID: o.User}}}
+	nobody := error(&almanac.NotFoundError{Kind: "user", ExternalID: o.User})
+	if id, isID := parseID(o.User); isID {
+		q.id, nobody = id, &almanac.NotFoundError{Kind: "user", ID: id}
+	}
+	if strings.Contains(o.User, "@") {
+		q.filters = append(q.filters, almanac.UserFilter{Email: o.User})
+		nobody = fmt.Errorf("%w: no user with this external id or e-mail address", almanac.ErrNotFound)
+	}
+	found, err := q.find(ctx, store, almanac.Page{Limit: sameAddress})
+	switch {
+	case err != nil:
+		return almanac.User{}, err
+	case len(found.Users) == 0:
+		return almanac.User{}, nobody
+	case len(found.Users) > 1:
+		ids := make([]string, len(found.Users))
+		for i, u := range found.Users {
+			ids[i] = u.ID.String()
+		}
+		if found.Next != "" {
+			ids = append(ids, "…")
+		}
+		return almanac.User{}, fmt.Errorf("several users have this e-mail address, so give an id: %s", strings.Join(ids, ", "))
+	}
+	return found.Users[0], nil
+}
+
+// showUser shows a user.
+type showUser struct {
+	oneUser
+	Limit string `help:"The most open and the most ended events to show (default ${default})." short:"n" placeholder:"N" default:"10"`
+	JSON  bool   `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+}
+
+// Help is shown below the command's line.
+func (c *showUser) Help() string {
+	return `It shows the profile, the local time, the opt-outs, the open events, the next one first, and the events that ended, the newest first. A wall time is that of the user, and DUE is the same moment in UTC.
+
+    almanac users show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
+    almanac users show ada@example.com -n 50
+    almanac users show member-17 --json`
+}
+
+// userDetails are all that there is to say about a user.
+type userDetails struct {
+	userReport
+	LocalTime string        `json:"localTime"`
+	Offset    string        `json:"offset"` // east of UTC
+	Open      []eventReport `json:"open"`   // PROCESSING, then PENDING, the next first
+	MoreOpen  bool          `json:"moreOpen"`
+	Ended     []eventReport `json:"ended"` // the newest first
+	MoreEnded bool          `json:"moreEnded"`
+}
+
+// Run shows the user.
+func (c *showUser) Run(ctx context.Context, env *environment) error {
+	limit, errLimit := number("--limit", c.Limit, 1, listPage)
+	if err := misused(c.oneUser.understand(), errLimit, c.Tables.understand(env)); err != nil {
+		return err
+	}
+	store, closing, err := c.Tables.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	u, err := c.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	h, err := historyOf(ctx, store, u.ID, limit)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(env.out, h.details(env, u))
+	}
+	if err := writeUser(env, u); err != nil {
+		return err
+	}
+	return h.write(env, u.ID)
+}
+
+// history has the events of a user.
+type history struct {
+	open, ended         []almanac.Event
+	moreOpen, moreEnded bool // there are more than were asked for
+}
+
+// historyOf reads up to limit open events of a user, and as many that have ended.
+func historyOf(ctx context.Context, store *postgres.Store, user uuid.UUID, limit int) (history, error) {
+	of := almanac.ForUser(user)
+	running, err := store.Find(ctx, almanac.And{of, almanac.InStatus(almanac.Processing)}, almanac.Page{Limit: limit})
+	if err != nil {
+		return history{}, err
+	}
+	pending, err := store.Find(ctx, of, almanac.Page{Limit: limit, Order: almanac.NextFirst})
+	if err != nil {
+		return history{}, err
+	}
+	over := almanac.Or{almanac.InStatus(almanac.Completed), almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}
+	ended, err := store.Find(ctx, almanac.And{of, over}, almanac.Page{Limit: limit, Order: almanac.NewestFirst})
+	if err != nil {
+		return history{}, err
+	}
+	h := history{open: slices.Concat(running.Events, pending.Events), ended: ended.Events, moreEnded: ended.Next != ""}
+	h.moreOpen = running.Next != "" || pending.Next != "" || len(h.open) > limit
+	h.open = h.open[:min(limit, len(h.open))]
+	return h, nil
+}
+
+func (h history) details(env *environment, u almanac.User) userDetails {
+	d := userDetails{
+		userReport: userReportOf(u), LocalTime: u.Timezone.WallTime(env.now).String(), Offset: offsetText(offsetAt(u.Timezone, env.now)),
+		Open: []eventReport{}, MoreOpen: h.moreOpen, Ended: []eventReport{}, MoreEnded: h.moreEnded,
+	}
+	for _, e := range h.open {
+		d.Open = append(d.Open, eventReportOf(e, false))
+	}
+	for _, e := range h.ended {
+		d.Ended = append(d.Ended, eventReportOf(e, false))
+	}
+	return d
+}
+
+// write writes the events as two tables.
+func (h history) write(env *environment, user uuid.UUID) error {
+	parts := []struct {
+		title, more string
+		view        eventView
+		events      []almanac.Event
+		isMore      bool
+	}{
+		{"open events", "almanac events list --upcoming --user ", eventView{oneUser: true}, h.open, h.moreOpen},
+		{"ended events", "almanac events list --newest --user ", eventView{oneUser: true, reasons: true}, h.ended, h.moreEnded},
+	}
+	for _, p := range parts {
+		if len(p.events) == 0 {
+			p.title = "no " + p.title
+		}
+		if _, err := fmt.Fprintf(env.out, "\n%s\n", p.title); err != nil {
+			return err
+		}
+		if len(p.events) == 0 {
+			continue
+		}
+		if err := eventList(env, form{}, p.view).write(env, listedEvents(p.events), true); err != nil {
+			return err
+		}
+		if p.isMore {
+			fmt.Fprintf(env.errs, "there are more: %s%s\n", env.renamed(p.more), user)
+		}
+	}
+	return nil
+}
+
+// writeUser writes a profile, a line for each field that the user has.
+func writeUser(env *environment, u almanac.User) error {
+	table := tabwriter.NewWriter(env.out, 0, 0, 2, ' ', 0)
+	local := fmt.Sprintf("%s, offset %s", u.Timezone.WallTime(env.now), offsetText(offsetAt(u.Timezone, env.now)))
+	fields := [][2]string{
+		{"user", u.ID.String()}, {"first name", u.FirstName}, {"last name", u.LastName}, {"date of birth", u.DateOfBirth.String()},
+		{"zone", u.Timezone.String()}, {"local time", local}, {"locale", u.Locale}, {"e-mail", u.Email}, {"external id", u.ExternalID},
+		{"attributes", attributesText(u)},
+	}
+	for i, o := range u.OptOuts {
+		name := ""
+		if i == 0 {
+			name = "opted out of"
+		}
+		fields = append(fields, [2]string{name, optOutText(o)})
+	}
+	fields = append(fields, [2]string{"version", fmt.Sprintf("%d, created %s, updated %s", u.Version, instantText(u.CreatedAt), instantText(u.UpdatedAt))})
+	for _, f := range fields {
+		if f[1] != "" {
+			fmt.Fprintf(table, "%s\t%s\n", f[0], printable(f[1]))
+		}
+	}
+	return table.Flush()
+}
+
+// attributesText returns the attributes of a user, or "" for none.
+func attributesText(u almanac.User) string {
+	if text := string(u.Attributes); text != "{}" {
+		return text
+	}
+	return ""
+}
