@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -36,6 +38,28 @@ func TestPostgresStoresEveryAcceptedValue(t *testing.T) {
 		status, answer := p.send("POST", "/user", newborn(attributes))
 		require.Equal(t, want, status, "%.80s: %.500v", attributes, answer)
 	}
+	require.Equal(t, 0, p.stop())
+}
+
+// POST /user takes four fields, and none of them may be empty or halved.
+func TestNamesAndDateOfBirthAreRequired(t *testing.T) {
+	t.Parallel()
+	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pgtest.URL(t))...)
+	complete := map[string]string{"firstName": "Ada", "lastName": "Lovelace", "dateOfBirth": "1990-12-10", "timezone": "UTC"}
+	send := func(change func(map[string]string)) int {
+		profile := maps.Clone(complete)
+		change(profile)
+		body, err := json.Marshal(profile)
+		require.NoError(t, err)
+		status, _ := p.send("POST", "/user", string(body))
+		return status
+	}
+	require.Equal(t, http.StatusCreated, send(func(map[string]string) {}))
+	for field := range complete {
+		require.Equal(t, http.StatusBadRequest, send(func(p map[string]string) { delete(p, field) }), "without "+field)
+		require.Equal(t, http.StatusBadRequest, send(func(p map[string]string) { p[field] = "" }), field+" is empty")
+	}
+	require.Equal(t, http.StatusBadRequest, send(func(p map[string]string) { p["dateOfBirth"] = "--12-10" }))
 	require.Equal(t, 0, p.stop())
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,42 +14,42 @@ import (
 
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/httpapi"
-	"github.com/almanac-go/almanac/webhook"
 )
 
 // config is the whole configuration.
 type config struct {
-	addr        string
-	apiToken    string
-	apiRate     int
+	api         apiConfig
 	databaseURL string
 	dataDir     string
-	delay       time.Duration // between reporting that it is not ready and closing the listener
 	metrics     metricsConfig
 	hook        hookConfig
+	receivers   map[string]hookConfig // of event types that do not go to hook, from the file
+	mail        mailConfig
 	greeting    greetingConfig
 	log         logConfig
 	demo        bool
 	version     bool
 }
 
-// hookConfig is the configuration of the webhooks.
-type hookConfig struct {
-	url          string
-	secret       string
-	allowPrivate bool
-	attributes   string // names of attributes, separated by commas
+// apiConfig is the configuration of the HTTP API.
+type apiConfig struct {
+	addr  string
+	token string
+	rate  int
+	delay time.Duration // between reporting that it is not ready and closing the listener
 }
 
 // greetingConfig says when and how users are greeted.
 type greetingConfig struct {
-	at         calendar.Clock
-	workers    int
-	attempts   int
-	retryFirst time.Duration
-	patient    bool // instead of attempts and retryFirst
-	lease      time.Duration
-	once       bool // one pass instead of a service
+	at          calendar.Clock
+	anniversary string // the attribute with the date; "" means no anniversaries
+	workers     int
+	attempts    int
+	retryFirst  time.Duration
+	patient     bool // instead of attempts and retryFirst
+	lease       time.Duration
+	once        bool // one pass instead of a service
+	backfill    bool // events for existing users instead of a service
 }
 
 // logConfig says what is logged, and how.
@@ -60,39 +60,44 @@ type logConfig struct {
 
 // settings returns the flags in the order of the help, each with its field.
 func (c *config) settings() []setting {
+	return slices.Concat(c.serviceSettings(), c.hook.settings(), c.mail.settings(), c.greetingSettings())
+}
+
+func (c *config) serviceSettings() []setting {
 	return []setting{
 		{name: "demo", preset: "false", take: takeSwitch(&c.demo),
 			usage: "greet a few hundred made-up users within seconds, and go on serving"},
+		{name: configFlag, arg: "FILE", take: func(string) error { return nil }, // read before all others
+			usage: "a file of JSON with further settings; flags and variables win"},
 		{name: "addr", arg: "HOST:PORT", preset: "127.0.0.1:8080", take: c.takeAddr,
 			usage: "where the HTTP API listens; port 0 takes a free one"},
-		{name: "api-token", arg: "TOKEN", take: take(&c.apiToken),
+		{name: "api-token", arg: "TOKEN", secret: true, take: take(&c.api.token),
 			usage: "bearer token that the API asks for; without one it answers loopback only"},
-		{name: "api-rate", arg: "N", preset: "1000", take: takeNumber(&c.apiRate, 0, 1_000_000),
+		{name: "api-rate", arg: "N", preset: "1000", take: takeNumber(&c.api.rate, 0, 1_000_000),
 			usage: "requests a second that the API answers, a tenth more at once; 0 sets no limit"},
 		{name: "metrics", preset: "true", take: takeSwitch(&c.metrics.on),
 			usage: "serve metrics for Prometheus at /metrics, beside the API"},
-		{name: "metrics-token", arg: "TOKEN", take: take(&c.metrics.token),
+		{name: "metrics-token", arg: "TOKEN", secret: true, take: take(&c.metrics.token),
 			usage: "bearer token that opens /metrics and nothing else; that of the API opens it too"},
-		{name: "shutdown-delay", arg: "DURATION", preset: "0s", take: takeDuration(&c.delay, 0),
+		{name: "shutdown-delay", arg: "DURATION", preset: "0s", take: takeDuration(&c.api.delay, 0),
 			usage: "how long /readyz says no before the API stops listening, for a load balancer to notice"},
-		{name: "database-url", arg: "URL", also: "DATABASE_URL", take: take(&c.databaseURL),
+		{name: "database-url", arg: "URL", also: "DATABASE_URL", secret: true, take: take(&c.databaseURL),
 			usage: "PostgreSQL 13 or later; without one birthdayd finds or starts its own"},
 		{name: "data-dir", arg: "DIR", preset: defaultDataDir(), take: take(&c.dataDir),
 			usage: "where birthdayd's own PostgreSQL keeps its data between runs"},
-		{name: "webhook-url", arg: "URL", take: take(&c.hook.url),
-			usage: "who is told of birthdays; required, except with -demo"},
-		{name: "webhook-secret", arg: "SECRET", take: take(&c.hook.secret),
-			usage: "what webhooks are signed with, as whsec_…; without one they are not signed"},
-		{name: "webhook-allow-private", preset: "false", take: takeSwitch(&c.hook.allowPrivate),
-			usage: "allow a receiver on this machine or in its network, and plain http"},
-		{name: "webhook-attributes", arg: "A,B", take: c.hook.takeAttributes,
-			usage: "attributes of the user that webhooks carry, beside the user's id"},
+	}
+}
+
+func (c *config) greetingSettings() []setting {
+	return []setting{
 		{name: "deliver-at", arg: "HH:MM[:SS]", preset: "09:00", take: c.greeting.takeAt,
 			usage: "time of day of the greeting, where each user lives"},
+		{name: "anniversary", arg: "ATTRIBUTE", take: c.greeting.takeAnniversary,
+			usage: "greet users on the anniversaries of a date too, which is an attribute of the user"},
 		{name: "workers", arg: "N", preset: "100", take: takeCount(&c.greeting.workers),
 			usage: "deliveries at once"},
 		{name: "attempts", arg: "N", preset: strconv.Itoa(presetAttempts), take: takeCount(&c.greeting.attempts),
-			usage: "attempts at a delivery, in all"},
+			usage: "attempts at a webhook, in all"},
 		{name: "retry-first", arg: "DURATION", preset: presetRetryFirst.String(), take: takeDuration(&c.greeting.retryFirst, time.Millisecond),
 			usage: "wait before the second attempt; the wait before the third is 30 times as long"},
 		{name: "patient-retry", preset: "false", take: takeSwitch(&c.greeting.patient),
@@ -105,6 +110,8 @@ func (c *config) settings() []setting {
 			usage: "debug, info, warn or error; info, or warn with -demo, if not set"},
 		{name: "once", preset: "false", once: true, take: takeSwitch(&c.greeting.once),
 			usage: "greet who is due and end, as from a cron; without the API, on two connections"},
+		{name: "backfill", preset: "false", once: true, take: takeSwitch(&c.greeting.backfill),
+			usage: "store the events that existing users lack, as of types switched on later, and end"},
 		{name: "version", preset: "false", once: true, take: takeSwitch(&c.version),
 			usage: "print the version"},
 	}
@@ -123,11 +130,11 @@ const (
 // complaint, one per line. It is flag.ErrHelp when help was requested.
 func parse(args []string, lookup lookupEnv) (config, error) {
 	var c config
-	errs := resolve(c.settings(), args, lookup)
-	if errors.Is(errs, flag.ErrHelp) || c.version {
+	file, errs := resolve(c.settings(), args, lookup)
+	if errors.Is(errs, flag.ErrHelp) || errors.Is(errs, errFile) || c.version {
 		return c, errs
 	}
-	return c, errors.Join(errs, c.check())
+	return c, errors.Join(errs, c.takeReceivers(file), c.check())
 }
 
 // check validates the settings that depend on each other.
@@ -138,11 +145,11 @@ func (c *config) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(c.apiToken == "" && c.addr != "" && !onLoopback(c.addr),
-		"-api-token is required on %s, which others can reach", c.addr)
-	for _, token := range []struct{ flag, text string }{{"-api-token", c.apiToken}, {"-metrics-token", c.metrics.token}} {
-		refuse(token.text != "" && len(token.text) < minToken && c.addr != "" && !onLoopback(c.addr),
-			"%s has %d bytes; on %s, which others can reach, it needs at least %d", token.flag, len(token.text), c.addr, minToken)
+	refuse(c.api.token == "" && c.api.addr != "" && !onLoopback(c.api.addr),
+		"-api-token is required on %s, which others can reach", c.api.addr)
+	for _, token := range []struct{ flag, text string }{{"-api-token", c.api.token}, {"-metrics-token", c.metrics.token}} {
+		refuse(token.text != "" && len(token.text) < minToken && c.api.addr != "" && !onLoopback(c.api.addr),
+			"%s has %d bytes; on %s, which others can reach, it needs at least %d", token.flag, len(token.text), c.api.addr, minToken)
 	}
 	refuse(c.greeting.patient && (c.greeting.attempts != presetAttempts || c.greeting.retryFirst != presetRetryFirst),
 		"-patient-retry has attempts and waits of its own and takes neither -attempts nor -retry-first")
@@ -152,43 +159,23 @@ func (c *config) check() error {
 	}
 	refuse(c.databaseURL == "" && c.dataDir == "",
 		"-data-dir is empty: name a directory for the data of birthdayd's own PostgreSQL, or another PostgreSQL by -database-url")
-	refuse(c.demo && c.greeting.once, "-once ends, and -demo goes on: they do not go together")
-	refuse(c.demo && c.hook != hookConfig{}, "-demo has a receiver of its own and takes no -webhook flags")
-	refuse(!c.demo && c.hook.url == "", "-webhook-url is required, except with -demo")
-	if !c.demo && c.hook.url != "" {
-		_, err := c.hook.deliverer()
-		if to, bad := url.Parse(c.hook.url); bad == nil && to.Scheme == "http" && !c.hook.allowPrivate {
-			err = errors.New("plain http is sent only with -webhook-allow-private")
-		}
-		refuse(err != nil, "-webhook-url, -webhook-secret: %w", err)
+	refuse(c.demo && (c.greeting.once || c.greeting.backfill), "-once and -backfill end, and -demo goes on: they do not go together")
+	refuse(c.greeting.once && c.greeting.backfill, "-once and -backfill do not go together")
+	refuse(c.demo && (c.hook != hookConfig{} || len(c.receivers) > 0), "-demo has a receiver of its own and takes no -webhook flags")
+	refuse(c.demo && c.mail != mailConfig{}, "-demo sends no mails and takes no -smtp and -mail flags")
+	if !c.demo {
+		errs = append(errs, c.checkDelivery())
 	}
 	return errors.Join(errs...)
-}
-
-// deliverer returns the deliverer of the webhooks. The operator chose the receiver, so
-// every port is allowed.
-func (h hookConfig) deliverer(options ...webhook.Option) (*webhook.Deliverer, error) {
-	if h.secret != "" {
-		options = append(options, webhook.WithSecrets(h.secret))
-	}
-	if h.allowPrivate {
-		options = append(options, webhook.AllowPrivate())
-	}
-	if to, err := url.Parse(h.url); err == nil {
-		if port, err := strconv.ParseUint(to.Port(), 10, 16); err == nil {
-			options = append(options, webhook.AllowPorts(uint16(port)))
-		}
-	}
-	return webhook.New(h.url, options...)
 }
 
 // authenticator lets in requests with the token. Without a token it lets in every request,
 // and only this machine reaches the API.
 func (c *config) authenticator() httpapi.Authenticator {
-	if c.apiToken == "" {
+	if c.api.token == "" {
 		return httpapi.NoAuthentication{}
 	}
-	return httpapi.BearerToken(c.apiToken)
+	return httpapi.BearerToken(c.api.token)
 }
 
 // logger returns the configured logger.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -31,8 +32,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		addr:        "127.0.0.1:8080",
-		apiRate:     1000,
+		api:         apiConfig{addr: "127.0.0.1:8080", rate: 1000},
 		databaseURL: "postgres://flag/db",
 		dataDir:     defaultDataDir(),
 		metrics:     metricsConfig{on: true},
@@ -43,7 +43,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 		},
 		log: logConfig{json: true, level: slog.LevelInfo},
 	}
-	if c != want {
+	if !reflect.DeepEqual(c, want) {
 		t.Errorf("parse = %+v\nwant    %+v", c, want)
 	}
 }
@@ -88,7 +88,7 @@ func TestEveryBadSettingIsNamed(t *testing.T) {
 		args, env []string
 		want      []string
 	}{
-		"no settings": {nil, nil, []string{"-webhook-url is required, except with -demo"}},
+		"no settings": {nil, nil, []string{"-webhook-url is required, except with -demo or -smtp"}},
 		"everything is wrong": {
 			[]string{"-addr", "8080", "-deliver-at", "9am", "-log-format", "xml", "-log-level", "loud", "-demo=perhaps", "-lease", "1s", "left"},
 			[]string{"BIRTHDAYD_WORKERS=none", "BIRTHDAYD_ATTEMPTS=0", "BIRTHDAYD_API_RATE=-1", "BIRTHDAYD_RETRY_FIRST=soon"},
@@ -104,8 +104,8 @@ func TestEveryBadSettingIsNamed(t *testing.T) {
 		"no token for all addresses":   {[]string{hook, "-addr", ":8080"}, nil, []string{"-api-token is required on :8080"}},
 		"no token for another machine": {[]string{hook, "-addr", "192.0.2.1:80"}, nil, []string{"-api-token is required"}},
 		"no token for a name":          {[]string{hook, "-addr", "localhost.example.com:80"}, nil, []string{"-api-token is required"}},
-		"no URL of a receiver":         {[]string{"-webhook-url", "example.com"}, nil, []string{"-webhook-url, -webhook-secret: webhook:"}},
-		"no secret":                    {[]string{hook, "-webhook-secret", "whsec_§"}, nil, []string{"-webhook-url, -webhook-secret: webhook:"}},
+		"no URL of a receiver":         {[]string{"-webhook-url", "example.com"}, nil, []string{"-webhook-url, -webhook-secret, -webhook-template, -webhook-cloudevents: webhook:"}},
+		"no secret":                    {[]string{hook, "-webhook-secret", "whsec_§"}, nil, []string{"-webhook-url, -webhook-secret, -webhook-template, -webhook-cloudevents: webhook:"}},
 		"no URL of a database":         {[]string{hook, "-database-url", "postgres://u:hunter2@h:port/"}, nil, []string{"-database-url: "}},
 		"no place for data":            {[]string{hook, "-data-dir="}, nil, []string{"-data-dir is empty"}},
 		"a short token for others":     {[]string{hook, "-addr", ":80", "-api-token", "0123456789abcde"}, nil, []string{"-api-token has 15 bytes; on :80, which others can reach, it needs at least 16"}},
@@ -115,6 +115,17 @@ func TestEveryBadSettingIsNamed(t *testing.T) {
 		"two policies of retries":      {[]string{hook, "-patient-retry", "-attempts", "5"}, nil, []string{"-patient-retry has attempts and waits of its own"}},
 		"attributes without a name":    {[]string{hook, "-webhook-attributes", "a,,b"}, nil, []string{`-webhook-attributes: "a,,b" is not a list`}},
 		"attributes named twice":       {[]string{hook, "-webhook-attributes", "a,a"}, nil, []string{`-webhook-attributes: "a,a" is not a list`}},
+		"a source missing":             {[]string{hook, "-webhook-cloudevents-type", "x."}, nil, []string{"-webhook-cloudevents-type is of no use without -webhook-cloudevents"}},
+		"two forms":                    {[]string{hook, "-webhook-cloudevents", "/x", "-webhook-template", "testdata/chat.json"}, nil, []string{"more than one of WithTemplate and WithCloudEvents"}},
+		"a template that is missing":   {[]string{hook, "-webhook-template", "testdata/none"}, nil, []string{"template: open testdata/none"}},
+		"mail without a server":        {[]string{hook, "-mail-from", "a@example.com"}, nil, []string{"of no use without -smtp"}},
+		"mail without what it needs":   {[]string{"-smtp", "mail.example.com:587"}, nil, []string{`-mail-from: "" is not an address`, "-mail-templates is required with -smtp"}},
+		"templates of one type":        {[]string{"-smtp", "mail.example.com:587", "-mail-from", "a@example.com", "-mail-templates", "../mail/templates", "-anniversary", "hired"}, nil, []string{"has no template ANNIVERSARY.txt"}},
+		"no server of mail":            {[]string{"-smtp", "example.com", "-mail-from", "a@example.com", "-mail-templates", "../mail/templates", "-smtp-encryption", "rot13"}, nil, []string{`-smtp, -mail-from: almanacmail: server "example.com" is not host:port`}},
+		"a demo with mail":             {[]string{"-demo", "-smtp", "mail.example.com:587"}, nil, []string{"-demo sends no mails"}},
+		"an anniversary of the hour":   {[]string{hook, "-anniversary", "deliverAt"}, nil, []string{`-anniversary: "deliverAt" has the time of day`}},
+		"two ends":                     {[]string{hook, "-once", "-backfill"}, nil, []string{"-once and -backfill do not go together"}},
+		"a receiver without a URL":     {[]string{"-webhook-secret", secret, "-smtp", "mail.example.com:587", "-mail-from", "a@example.com", "-mail-templates", "../mail/templates"}, nil, []string{"-webhook-url is required with other -webhook flags"}},
 		"two receivers":                {[]string{"-demo", hook}, nil, []string{"-demo has a receiver of its own"}},
 	}
 	for name, tt := range tests {
@@ -183,11 +194,13 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, environment(), streams{&out, &errs}); code != exitOK || errs.Len() > 0 {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
-	flags := []string{"addr", "api-rate", "api-token", "attempts", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
-		"metrics", "metrics-token", "once", "patient-retry", "retry-first", "shutdown-delay", "version", "webhook-allow-private", "webhook-attributes", "webhook-secret", "webhook-url", "workers"}
+	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
+		"mail-from", "mail-locale", "mail-templates", "metrics", "metrics-token", "once", "patient-retry", "retry-first", "shutdown-delay",
+		"smtp", "smtp-encryption", "smtp-password", "smtp-username", "version", "webhook-allow-private", "webhook-attributes", "webhook-cloudevents",
+		"webhook-cloudevents-type", "webhook-secret", "webhook-template", "webhook-url", "workers"}
 	for _, flag := range flags {
 		variable := "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-		named := flag == "version" || flag == "once" || strings.Contains(out.String(), " "+variable)
+		named := flag == "version" || flag == "once" || flag == "backfill" || strings.Contains(out.String(), " "+variable)
 		if !strings.Contains(out.String(), "\n  -"+flag+" ") || !named {
 			t.Errorf("-h does not tell of -%s and %s", flag, variable)
 		}

@@ -19,7 +19,8 @@ type setting struct {
 	preset string // the default value
 	usage  string // its purpose, in one line
 	also   string // a second variable, used if its own is unset
-	once   bool   // a command rather than a setting: it has no variable
+	once   bool   // a command rather than a setting: it has no variable, and no place in the file
+	secret bool   // not for the eyes of other users
 	take   func(text string) error
 }
 
@@ -51,9 +52,10 @@ func (t *text) String() string     { return t.value }
 func (t *text) Set(s string) error { t.value, t.given = s, true; return nil }
 func (t *text) IsBoolFlag() bool   { return t.toggle }
 
-// resolve sets the value of every setting. The error contains every complaint. It is
-// flag.ErrHelp when help was requested.
-func resolve(settings []setting, args []string, lookup lookupEnv) error {
+// resolve sets the value of every setting, and returns the file of settings. The error
+// contains every complaint. It is flag.ErrHelp when help was requested, and errFile when the
+// file cannot be read.
+func resolve(settings []setting, args []string, lookup lookupEnv) (configFile, error) {
 	flags := flag.NewFlagSet("birthdayd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	said := make(map[string]*text, len(settings))
@@ -62,23 +64,29 @@ func resolve(settings []setting, args []string, lookup lookupEnv) error {
 		flags.Var(said[s.name], s.name, s.usage)
 	}
 	if err := flags.Parse(args); err != nil {
-		return err
+		return configFile{}, err
 	}
 	var errs []error
 	if flags.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", flags.Arg(0)))
 	}
+	path, source := setting{name: configFlag}.valueOf(*said[configFlag], lookup, configFile{})
+	file, err := readConfig(path)
+	if err != nil {
+		return file, errors.Join(append(errs, fmt.Errorf("%s: %w: %w", source, errFile, err))...)
+	}
+	errs = append(errs, file.check(file.entry, settings))
 	for _, s := range settings {
-		value, source := s.valueOf(*said[s.name], lookup)
+		value, source := s.valueOf(*said[s.name], lookup, file)
 		if err := s.take(value); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", source, err))
 		}
 	}
-	return errors.Join(errs...)
+	return file, errors.Join(errs...)
 }
 
 // valueOf returns the value of a setting, and its source.
-func (s setting) valueOf(said text, lookup lookupEnv) (value, source string) {
+func (s setting) valueOf(said text, lookup lookupEnv, file configFile) (value, source string) {
 	if said.given {
 		return said.value, "-" + s.name
 	}
@@ -87,16 +95,20 @@ func (s setting) valueOf(said text, lookup lookupEnv) (value, source string) {
 			return value, name
 		}
 	}
+	if value, place, ok := file.value(s.name); ok && !s.once {
+		return value, place
+	}
 	return s.preset, "-" + s.name
 }
 
-const helpHead = `birthdayd greets users on their birthday by webhook, at a time of day where they live.
+const helpHead = `birthdayd greets users on their birthday by webhook or mail, at a time of day where they live.
 
   birthdayd -demo                                   see it at work, with nothing else to set up
   birthdayd -webhook-url https://example.com/hook   run it
 
 Without a database URL it runs a PostgreSQL of its own and keeps the data in -data-dir.
-Each flag can also be set by the environment variable beside it; the flag wins.
+Each flag can also be set by the environment variable beside it, or in the file of -config.
+The flag wins over the variable, and the variable over the file.
 
 `
 

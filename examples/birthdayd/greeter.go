@@ -3,32 +3,83 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+	almanacmail "github.com/almanac-go/almanac/contrib/mail"
 	"github.com/almanac-go/almanac/httpapi"
 )
 
-// greeter is the handler of birthdays. Its webhooks say which user they are for.
+// greeter is the handler of birthdays or of anniversaries. Its deliveries say which user they
+// are for.
 type greeter struct {
-	almanac.Birthday
+	almanac.EventHandler
+	almanac.Execution
 	attributes []string // the attributes in the payload
 }
 
-func newGreeter(c config) greeter {
-	retry := almanac.RetryPolicy{Attempts: c.greeting.attempts, First: c.greeting.retryFirst}
-	if c.greeting.patient {
-		retry = almanac.PatientRetry()
+// mailer is a greeter by mail.
+type mailer struct{ greeter }
+
+// handlers returns the handlers of every channel that is used.
+func (c config) handlers() []almanac.EventHandler {
+	var all []almanac.EventHandler
+	suffix := ""
+	if c.byWebhook() {
+		retry := almanac.RetryPolicy{Attempts: c.greeting.attempts, First: c.greeting.retryFirst}
+		if c.greeting.patient {
+			retry = almanac.PatientRetry()
+		}
+		for _, g := range c.greeters(almanac.ChannelWebhook, "") {
+			g.Execution, g.attributes = almanac.Execution{RetryPolicy: retry}, c.hook.names()
+			all = append(all, g)
+		}
+		suffix = mailSuffix
 	}
-	return greeter{
-		Birthday:   almanac.Birthday{At: timeOfDay(c.greeting.at), Execution: almanac.Execution{RetryPolicy: retry}},
-		attributes: c.hook.names(),
+	if c.mail.server != "" {
+		for _, g := range c.greeters(almanacmail.Channel, suffix) {
+			g.Execution = almanacmail.Execution()
+			g.CatchUpPolicy.SkipOlder = tooLate
+			all = append(all, mailer{g})
+		}
 	}
+	return all
 }
 
-// Payload returns the message, the user's id, and the named attributes that the user has.
+// tooLate is how late a greeting by mail may be.
+const tooLate = 24 * time.Hour
+
+// greeters returns the greeters of a channel, whose event types end with the suffix.
+func (c config) greeters(via almanac.Channel, suffix string) []greeter {
+	at := almanac.AtAttribute(deliverAt, c.greeting.at)
+	all := []greeter{{EventHandler: almanac.Birthday{Type: almanac.TypeBirthday + suffix, At: at, Via: via}}}
+	if c.greeting.anniversary != "" {
+		all = append(all, greeter{EventHandler: almanac.Anniversary{
+			Type: almanac.TypeAnniversary + suffix, Attribute: c.greeting.anniversary, At: at, Via: via}})
+	}
+	return all
+}
+
+// Payload returns what the ready-made handler does, the user's id, and the named attributes
+// that the user has.
 func (g greeter) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
-	payload := map[string]any{"message": almanac.BirthdayMessage(u), "userId": u.ID}
+	return g.payload(u, o, map[string]any{"userId": u.ID})
+}
+
+// payload adds members to the payload of the ready-made handler.
+func (g greeter) payload(u almanac.User, o almanac.Occurrence, members map[string]any) (json.RawMessage, error) {
+	made, err := g.EventHandler.Payload(u, o)
+	if err != nil {
+		return nil, err
+	}
+	payload := make(map[string]any)
+	if err := json.Unmarshal(made, &payload); err != nil {
+		return nil, err
+	}
+	for name, value := range members {
+		payload[name] = value
+	}
 	if len(g.attributes) > 0 {
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal(u.Attributes, &all); err != nil {
@@ -45,33 +96,61 @@ func (g greeter) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage,
 	return json.Marshal(payload)
 }
 
+// Next returns the next occurrence of a user with an address.
+func (m mailer) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	if u.Email == "" {
+		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no address", calendar.ErrNoOccurrence, u.ID)
+	}
+	return m.greeter.Next(u, after)
+}
+
+// Payload adds the user's age on that day, or null if the year of birth is not known.
+func (m mailer) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	members := map[string]any{"userId": u.ID, "age": nil}
+	if year, known := u.DateOfBirth.Year(); known {
+		members["age"] = o.Wall.Date.Year - year
+	}
+	return m.payload(u, o, members)
+}
+
 // This many attributes of this size fit into a payload of 64 KiB.
 const (
 	maxAttributes = 10
 	maxAttribute  = 4 << 10 // bytes
 )
 
-// names returns the attributes in the webhooks.
-func (h hookConfig) names() []string {
-	if h.attributes == "" {
-		return nil
-	}
-	return strings.Split(h.attributes, ",")
-}
-
-// attributes makes the API refuse attributes that the greeting cannot use.
+// attributes makes the API refuse attributes that the greetings cannot use.
 func (c *config) attributes() []httpapi.Option {
-	options := []httpapi.Option{httpapi.WithAttribute(deliverAt, deliverAtProblem)}
+	rules := map[string]func(json.RawMessage) string{deliverAt: deliverAtProblem}
+	if c.greeting.anniversary != "" {
+		rules[c.greeting.anniversary] = dateProblem
+	}
 	for _, name := range c.hook.names() {
-		options = append(options, httpapi.WithAttribute(name, func(value json.RawMessage) string {
+		own := rules[name]
+		rules[name] = func(value json.RawMessage) string {
 			if len(value) > maxAttribute {
 				return fmt.Sprintf("is longer than %d bytes, too long for a webhook", maxAttribute)
 			}
-			if name == deliverAt {
-				return deliverAtProblem(value)
+			if own != nil {
+				return own(value)
 			}
 			return ""
-		}))
+		}
+	}
+	var options []httpapi.Option
+	for name, rule := range rules {
+		options = append(options, httpapi.WithAttribute(name, rule))
 	}
 	return options
+}
+
+// dateProblem returns what is wrong with a value of the attribute of anniversaries, or "".
+func dateProblem(value json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(value, &text); err == nil {
+		if _, err := calendar.ParseDate(text); err == nil {
+			return ""
+		}
+	}
+	return "is not a date of the form YYYY-MM-DD"
 }

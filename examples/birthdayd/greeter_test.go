@@ -57,7 +57,7 @@ func TestARetryCanLastDays(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, want, newGreeter(c).Retry(), args)
+		require.Equal(t, want, c.handlers()[0].(greeter).Retry(), args)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestAttributesFitIntoAWebhook(t *testing.T) {
 	t.Parallel()
 	c, err := parse([]string{"-webhook-url", "https://example.com/", "-webhook-attributes", "a,b,c,d,e,f,g,h,i,j"}, environment())
 	require.NoError(t, err)
-	g := newGreeter(c)
+	g := c.handlers()[0].(greeter)
 	fitting, long := make(map[string]string), make(map[string]string)
 	for _, name := range c.hook.names() {
 		fitting[name], long[name] = strings.Repeat("x", maxAttribute-2), strings.Repeat("x", maxAttribute)

@@ -54,8 +54,11 @@ func run(ctx context.Context, args []string, lookup lookupEnv, std streams) int 
 		return exitOK
 	}
 	do := serve
-	if c.greeting.once {
+	switch {
+	case c.greeting.once:
 		do = pass
+	case c.greeting.backfill:
+		do = backfill
 	}
 	if err := do(ctx, c, std); err != nil {
 		fmt.Fprintf(std.err, "birthdayd: %v\n", err)

@@ -88,8 +88,8 @@ func (m metrics) beside(api http.Handler, auth httpapi.Authenticator, log *slog.
 // metricsAuthenticator lets in requests with the token of the metrics or of the API. It
 // lets in every request when there is neither token.
 func (c *config) metricsAuthenticator() httpapi.Authenticator {
-	if c.apiToken == "" && c.metrics.token == "" {
+	if c.api.token == "" && c.metrics.token == "" {
 		return httpapi.NoAuthentication{}
 	}
-	return httpapi.BearerToken(c.apiToken, c.metrics.token)
+	return httpapi.BearerToken(c.api.token, c.metrics.token)
 }

@@ -40,5 +40,5 @@ func TestOnceAndDemoExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	p := begin(t, "-once", "-demo")
 	require.Equal(t, exitUsage, p.wait())
-	require.Contains(t, p.log.String(), "-once ends, and -demo goes on")
+	require.Contains(t, p.log.String(), "-once and -backfill end, and -demo goes on")
 }

@@ -52,7 +52,7 @@ func missed(t *testing.T, store *postgres.Store, due time.Time) {
 	profile.LastName = due.Format("15:04:05")
 	u, err := almanac.NewUser(profile, due)
 	require.NoError(t, err)
-	birthday := almanac.Birthday{At: timeOfDay(calendar.Clock{})}
+	birthday := almanac.Birthday{At: almanac.AtAttribute(deliverAt, calendar.Clock{})}
 	o, err := birthday.Next(u, due.Add(-time.Minute))
 	require.NoError(t, err)
 	e, err := almanac.NewEvent(u, birthday, almanac.Occurrence{Occurrence: o})

@@ -14,7 +14,6 @@ import (
 	"github.com/almanac-go/almanac/httpapi"
 	"github.com/almanac-go/almanac/internal/pgserver"
 	"github.com/almanac-go/almanac/postgres"
-	"github.com/almanac-go/almanac/webhook"
 )
 
 // serve runs the whole deployment until ctx is done or a part of it fails. Parts are
@@ -22,7 +21,7 @@ import (
 // these outlive their users.
 func serve(ctx context.Context, c config, std streams) (err error) {
 	log := c.log.logger(std.err)
-	listener, err := net.Listen("tcp", c.addr)
+	listener, err := net.Listen("tcp", c.api.addr)
 	if err != nil {
 		return fmt.Errorf("-addr: %w", err)
 	}
@@ -64,7 +63,7 @@ func serve(ctx context.Context, c config, std streams) (err error) {
 		if show == nil {
 			return nil
 		}
-		return show.run(ctx, stage{d.planner, d.store, db.choice, url, c.apiToken != ""})
+		return show.run(ctx, stage{d.planner, d.store, db.choice, url, c.api.token != ""})
 	})
 }
 
@@ -96,11 +95,11 @@ type deployment struct {
 
 // assemble creates the parts of the library. It starts nothing.
 func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, error) {
-	deliverer, err := c.sender(log)
+	deliverers, err := c.deliverers(log)
 	if err != nil {
 		return nil, err
 	}
-	registry, err := almanac.NewRegistry(newGreeter(c))
+	registry, err := almanac.NewRegistry(c.handlers()...)
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +107,13 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err != nil {
 		return nil, err
 	}
-	d := &deployment{delay: c.delay, metrics: newMetrics(registry), log: log}
+	d := &deployment{delay: c.api.delay, metrics: newMetrics(registry), log: log}
 	options := append(c.options(log),
 		almanac.WithSweep(min(5*time.Second, c.greeting.lease/3)),
-		almanac.WithDeliverer(almanac.ChannelWebhook, d.metrics.events.Middleware(deliverer)),
 		almanac.WithObserver(d.metrics.events))
+	for channel, deliverer := range deliverers {
+		options = append(options, almanac.WithDeliverer(channel, d.metrics.events.Middleware(deliverer)))
+	}
 	if show != nil {
 		options = append(options, almanac.WithObserver(show.observer()))
 	}
@@ -123,14 +124,6 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 		return nil, err
 	}
 	return d, d.metrics.watch(d, registry)
-}
-
-// sender returns the deliverer of the webhooks, and warns if they are not signed.
-func (c config) sender(log *slog.Logger) (almanac.Deliverer, error) {
-	if c.hook.secret == "" {
-		log.Warn("webhooks are not signed, so receivers cannot tell them from forgeries; set -webhook-secret")
-	}
-	return c.hook.deliverer(webhook.WithLogger(log))
 }
 
 // options returns the options of every scheduler.
@@ -158,8 +151,8 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	}
 	d.planner = d.scheduler.With(edits)
 	options := append(c.attributes(), httpapi.WithLogger(log), httpapi.WithReadiness(d.ready), httpapi.WithLiveness(d.alive))
-	if c.apiRate > 0 {
-		options = append(options, httpapi.WithRate(float64(c.apiRate), max(1, c.apiRate/10)))
+	if c.api.rate > 0 {
+		options = append(options, httpapi.WithRate(float64(c.api.rate), max(1, c.api.rate/10)))
 	}
 	api, err := httpapi.New(d.planner, reader{d.store, d.probe}, c.authenticator(), options...)
 	if err != nil {
@@ -168,7 +161,7 @@ func (d *deployment) addAPI(c config, p pools, log *slog.Logger) (err error) {
 	if c.metrics.on {
 		api = d.metrics.beside(api, c.metricsAuthenticator(), log)
 	}
-	d.server = httpapi.Server(c.addr, api)
+	d.server = httpapi.Server(c.api.addr, api)
 	d.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
@@ -66,7 +65,7 @@ func (c *config) takeAddr(text string) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%q is not a port", port)
 	}
-	c.addr = text
+	c.api.addr = text
 	return nil
 }
 
@@ -87,18 +86,11 @@ func (g *greetingConfig) takeAt(text string) error {
 	return nil
 }
 
-func (h *hookConfig) takeAttributes(text string) error {
-	h.attributes = text
-	seen := make(map[string]bool)
-	for _, name := range h.names() {
-		if name == "" || name != strings.TrimSpace(name) || seen[name] {
-			return fmt.Errorf("%q is not a list of names of attributes, each once, with commas and no blanks between", text)
-		}
-		seen[name] = true
+func (g *greetingConfig) takeAnniversary(text string) error {
+	if text == deliverAt {
+		return fmt.Errorf("%q has the time of day", text)
 	}
-	if len(seen) > maxAttributes {
-		return fmt.Errorf("%q names more than %d attributes", text, maxAttributes)
-	}
+	g.anniversary = text
 	return nil
 }
 

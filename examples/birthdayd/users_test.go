@@ -22,7 +22,7 @@ func TestUsersAreDueAtTheIntendedInstant(t *testing.T) {
 		"the fold in New York":    time.Date(2026, time.November, 1, 6, 30, 0, 0, time.UTC),
 		"the fold on Lord Howe's": time.Date(2027, time.April, 3, 15, 15, 0, 0, time.UTC),
 	}
-	birthday := almanac.Birthday{At: timeOfDay(calendar.Clock{Hour: 9})}
+	birthday := almanac.Birthday{At: almanac.AtAttribute(deliverAt, calendar.Clock{Hour: 9})}
 	for name, moment := range moments {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestDeliverAtComesFromAValidAttribute(t *testing.T) {
 		``:                         preset,
 	}
 	for attributes, want := range tests {
-		if got := timeOfDay(preset)(almanac.User{Attributes: []byte(attributes)}); got != want {
+		if got := almanac.AtAttribute(deliverAt, preset)(almanac.User{Attributes: []byte(attributes)}); got != want {
 			t.Errorf("attributes %s: %v, want %v", attributes, got, want)
 		}
 	}

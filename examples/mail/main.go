@@ -33,7 +33,8 @@ import (
 var embedded embed.FS
 
 // birthday is the ready-made handler with two changes: users without an address are not
-// greeted, and the payload has the age, of which templates make "22 lata".
+// greeted, and the payload has the age, of which templates make "22 lata". The age is null if
+// the year of birth is not known.
 type birthday struct{ almanac.Birthday }
 
 func (b birthday) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
@@ -44,7 +45,11 @@ func (b birthday) Next(u almanac.User, after time.Time) (calendar.Occurrence, er
 }
 
 func (birthday) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
-	return json.Marshal(map[string]any{"age": o.Wall.Date.Year - u.DateOfBirth.Date().Year})
+	facts := map[string]any{"age": nil}
+	if year, known := u.DateOfBirth.Year(); known {
+		facts["age"] = o.Wall.Date.Year - year
+	}
+	return json.Marshal(facts)
 }
 
 // newScheduler returns a scheduler that greets by mail. The function at says when.

@@ -31,10 +31,10 @@ func TestEveryUserGetsAMailInTheirLanguage(t *testing.T) {
 	mails := strings.Split(printed.String(), "\n----\n")
 	require.Len(t, mails, len(people)+1)
 	for to, want := range map[string][]string{
-		"ada@example.com":    {"Subject: Happy birthday, Ada!", `you are \d+ years old today`},
-		"konrad@example.com": {"Subject: Alles Gute zum Geburtstag, Konrad!", `\d+ Jahre alt`},
-		"marian@example.com": {"Subject: Wszystkiego najlepszego, Marian!", `\d+ (lata|lat)\.`},
-		"ana@example.com":    {"Subject: Feliz aniversário, Ana!", `\d+ anos\.`},
+		"ada@example.com":    {"Subject: Happy birthday, Ada Lovelace!", `you are \d+ years old today`},
+		"konrad@example.com": {"Subject: Alles Gute zum Geburtstag, Konrad Zuse!", `\d+ Jahre alt`},
+		"marian@example.com": {"Subject: Wszystkiego najlepszego, Marian Rejewski!", `\d+ (lata|lat)\.`},
+		"ana@example.com":    {"Subject: Feliz aniversário, Ana Domingos!", `\d+ anos\.`},
 		"etsuko@example.com": {"Subject: 悦子さん、お誕生日おめでとうございます", `\d+歳`},
 	} {
 		found := ""
