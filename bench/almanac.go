@@ -41,11 +41,16 @@ type load struct {
 
 // storeUsers stores users with an event each.
 func storeUsers(ctx context.Context, db database, o load) error {
-	conn, err := db.pool.Acquire(ctx) // for the function is of the session
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
+	return db.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return o.storeOn(ctx, conn) })
+}
+
+// storeMany does the same in tables that nothing else uses.
+func storeMany(ctx context.Context, db database, o load) error {
+	return db.inBulk(ctx, func(conn *pgxpool.Conn) error { return o.storeOn(ctx, conn) })
+}
+
+// storeOn stores users on one connection, for a function that the statement calls is of the session.
+func (o load) storeOn(ctx context.Context, conn *pgxpool.Conn) error {
 	if _, err := conn.Exec(ctx, uuid7); err != nil {
 		return err
 	}
@@ -53,7 +58,7 @@ func storeUsers(ctx context.Context, db database, o load) error {
 	if !o.first.IsZero() {
 		first = &o.first
 	}
-	_, err = conn.Exec(ctx, oweSQL, o.count, first, o.step)
+	_, err := conn.Exec(ctx, oweSQL, o.count, first, o.step)
 	return err
 }
 

@@ -16,6 +16,7 @@ type bench struct {
 	cluster *cluster
 	report  *report
 	log     io.Writer
+	filling time.Duration // spent on templates so far
 }
 
 func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
@@ -35,17 +36,42 @@ func newBench(ctx context.Context, o options, log io.Writer) (*bench, error) {
 	return b, err
 }
 
+// durations is the section with how long each section took.
+const durations = "time"
+
 // run measures everything that was asked for.
 func (b *bench) run(ctx context.Context) error {
 	defer func() { b.report.Took = time.Since(b.report.Began).Seconds() }()
-	for _, measure := range []func(context.Context) error{
-		b.throughput, b.lateness, b.burst, b.wake, b.claims, b.horizon, b.beside, b.recovery, b.writing, b.processes, b.fanout, b.failover, b.idle, b.held,
+	for _, s := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{"throughput", b.throughput}, {"lateness", b.lateness}, {"burst", b.burst}, {"wake", b.wake}, {"claims", b.claims},
+		{"horizon", b.horizon}, {"recovery", b.recovery}, {"beside", b.beside}, {"writing", b.writing}, {"processes", b.processes},
+		{"fanout", b.fanout}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held},
 	} {
-		if err := measure(ctx); err != nil {
+		if err := b.timed(ctx, s.name, s.measure); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// timed measures a section, and reports how long that took.
+func (b *bench) timed(ctx context.Context, section string, measure func(context.Context) error) error {
+	rows, began := len(b.report.Rows), time.Now()
+	b.filling = 0
+	b.cluster.copying.Store(0)
+	err := measure(ctx)
+	if len(b.report.Rows) == rows { // none was chosen
+		return err
+	}
+	b.report.declare(durations, section, "how long a section of this report took").add([]reading{
+		{"whole", "s", time.Since(began).Seconds()},
+		{"templates", "s", b.filling.Seconds()},
+		{"copies", "s", time.Duration(b.cluster.copying.Load()).Seconds()},
+	})
+	return err
 }
 
 // chosen reports whether a row is to be measured.
@@ -63,6 +89,7 @@ func (b *bench) template(ctx context.Context, name string, fill func(context.Con
 		return nil
 	}
 	err := b.cluster.template(ctx, name, fill)
+	b.filling += time.Since(began)
 	b.logf("prepared %s in %.1f s", name, time.Since(began).Seconds())
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/postgres"
@@ -75,15 +76,17 @@ func (b *bench) neighbourhood(ctx context.Context, n neighbour) (template string
 			return err
 		}
 		far := load{count: b.Beside, first: time.Now().AddDate(1, 0, 0), step: time.Minute}
-		for _, o := range []load{far, {count: b.Beside}} {
-			if err := storeUsers(ctx, db, o); err != nil {
-				return err
+		return db.inBulk(ctx, func(conn *pgxpool.Conn) error {
+			for _, o := range []load{far, {count: b.Beside}} {
+				if err := o.storeOn(ctx, conn); err != nil {
+					return err
+				}
 			}
-		}
-		if n.fill == nil {
-			return nil
-		}
-		return n.fill(ctx, db)
+			if n.fill == nil {
+				return nil
+			}
+			return n.fill(ctx, conn)
+		})
 	})
 }
 
@@ -131,7 +134,7 @@ func (b *bench) workBeside(ctx context.Context, db database, n neighbour) ([]rea
 
 // lateBeside stores events that are due one after the other, and measures how late they start.
 func (b *bench) lateBeside(ctx context.Context, db database, n neighbour) ([]reading, error) {
-	o := load{count: min(300, b.Beside), first: time.Now().Add(lead / 2), step: besideStep}
+	o := load{count: min(300, b.Beside), first: time.Now().Add(lead / 3), step: besideStep}
 	if err := storeUsers(ctx, db, o); err != nil {
 		return nil, err
 	}

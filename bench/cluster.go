@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,7 +24,10 @@ type cluster struct {
 	admin     *pgxpool.Pool
 	gauge     *gauge
 	templates map[string]bool
-	copies    int
+	strategy  string       // how the server copies a database, as CREATE DATABASE takes it
+	one       sync.Mutex   // is held while a database is copied
+	copies    int          // so far
+	copying   atomic.Int64 // nanoseconds spent on copies
 }
 
 func startCluster(ctx context.Context, settings map[string]string) (*cluster, error) {
@@ -34,7 +40,13 @@ func startCluster(ctx context.Context, settings map[string]string) (*cluster, er
 		return nil, errors.Join(err, server.Stop(ctx))
 	}
 	c := &cluster{server: server, admin: admin, templates: make(map[string]bool)}
-	if c.gauge, err = newGauge(ctx, admin); err != nil {
+	c.gauge, err = newGauge(ctx, admin)
+	if err == nil {
+		// Before version 15 this is the only way. The other writes the whole copy to the log.
+		err = admin.QueryRow(ctx, `
+			SELECT CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN ' STRATEGY FILE_COPY' ELSE '' END`).Scan(&c.strategy)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.close(ctx))
 	}
 	return c, nil
@@ -108,9 +120,12 @@ func (c *cluster) drop(ctx context.Context, name string) error {
 // page counts as written before the last checkpoint: each run pays for its
 // full-page images.
 func (c *cluster) copy(ctx context.Context, template string) (database, error) {
+	c.one.Lock()
+	defer c.one.Unlock()
+	defer c.count(time.Now())
 	c.copies++
 	name := fmt.Sprintf("run_%d", c.copies)
-	_, err := c.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+pgx.Identifier{template}.Sanitize())
+	_, err := c.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+c.strategy)
 	if err != nil {
 		return database{}, err
 	}
@@ -124,8 +139,12 @@ func (c *cluster) copy(ctx context.Context, template string) (database, error) {
 	return db, err
 }
 
+// count adds what a copy took, or its removal.
+func (c *cluster) count(began time.Time) { c.copying.Add(int64(time.Since(began))) }
+
 // discard removes a copy.
 func (c *cluster) discard(ctx context.Context, db database) error {
+	defer c.count(time.Now())
 	db.pool.Close()
 	return c.drop(context.WithoutCancel(ctx), db.name)
 }
@@ -137,6 +156,53 @@ func (c *cluster) with(ctx context.Context, template string, use func(database) 
 		return err
 	}
 	return errors.Join(use(db), c.discard(ctx, db))
+}
+
+// inBulk lets a large fill go on without triggers, whose look-ups take as long again, and without
+// indexes, which are built afterwards. They have as much room as random entries leave.
+func (db database) inBulk(ctx context.Context, fill func(*pgxpool.Conn) error) error {
+	const (
+		suspend = `
+			UPDATE pg_index
+			SET indisready = false, indisvalid = false
+			WHERE indrelid IN (SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'almanac'::regnamespace)`
+		rebuild = `
+			DO $$
+			DECLARE
+				suspended record;
+			BEGIN
+				FOR suspended IN
+					SELECT i.indexrelid::regclass AS name, c.reloptions IS NULL AS plain
+					FROM pg_index i
+					JOIN pg_class c ON c.oid = i.indexrelid
+					WHERE NOT i.indisready
+				LOOP
+					IF suspended.plain THEN
+						EXECUTE format('ALTER INDEX %s SET (fillfactor = 70)', suspended.name);
+					END IF;
+					EXECUTE format('REINDEX INDEX %s', suspended.name);
+					IF suspended.plain THEN
+						EXECUTE format('ALTER INDEX %s RESET (fillfactor)', suspended.name);
+					END IF;
+				END LOOP;
+			END $$`
+	)
+	return db.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		for _, sql := range []string{"SET session_replication_role = replica", "SET maintenance_work_mem = '256MB'", suspend} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		if err := fill(conn); err != nil {
+			return err
+		}
+		for _, sql := range []string{rebuild, "RESET session_replication_role", "RESET maintenance_work_mem"} {
+			if _, err := conn.Exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // warm reads everything into the server's memory, the largest first, so that what

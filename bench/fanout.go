@@ -48,11 +48,24 @@ func (b *bench) fanout(ctx context.Context) error {
 				if stream {
 					contract = fmt.Sprintf("processes of %d workers behind a dispatcher and a JetStream server", fanWorkers)
 				}
-				entries = append(entries, b.on(f.String(), contract, func(ctx context.Context, db database) ([]reading, error) { return b.fanOut(ctx, db, f) }))
+				entries = append(entries, entry{name: f.String(), contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
+					err = b.cluster.with(ctx, withheld, func(db database) error {
+						readings, err = b.fanOut(ctx, db, f)
+						return err
+					})
+					return readings, err
+				}})
 			}
 		}
 	}
-	return b.growing(ctx, section, 1, entries)
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return !b.chosen(section, e.name) })
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := b.withholdBacklog(ctx); err != nil {
+		return err
+	}
+	return b.rounds(ctx, section, 1, entries)
 }
 
 // team is the processes of a fan.
@@ -95,22 +108,6 @@ func (t *team) stop() error {
 	return errors.Join(errs...)
 }
 
-// until waits until the workers have stored so many events, or until a limit.
-func (t *team) until(ctx context.Context, count int, limit time.Duration) error {
-	for began := time.Now(); ; {
-		_, total, _ := t.stored()
-		if total >= count {
-			return nil
-		}
-		if time.Since(began) > limit {
-			return fmt.Errorf("%d of %d events were stored within %v", total, count, limit)
-		}
-		if err := pause(ctx, crashGrain); err != nil {
-			return err
-		}
-	}
-}
-
 // fanOut measures how late events are while there are few, and then how many are stored a
 // second while there are more than enough.
 func (b *bench) fanOut(ctx context.Context, db database, f fan) (readings []reading, err error) {
@@ -119,11 +116,14 @@ func (b *bench) fanOut(ctx context.Context, db database, f fan) (readings []read
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.stop()) }()
+	if err := errors.Join(t.dispatcher.settled(ctx), t.settled(ctx)); err != nil {
+		return nil, err
+	}
 	spread := min(fanSpread, b.Events)
 	if err := storeUsers(ctx, db, load{count: spread, first: time.Now().Add(lead / 2), step: fanStep}); err != nil {
 		return nil, err
 	}
-	if err := t.until(ctx, spread, lead+3*b.Limit); err != nil {
+	if err := t.until(ctx, t.beyond(spread), lead+3*b.Limit); err != nil {
 		return nil, err
 	}
 	var late []float64
@@ -131,55 +131,17 @@ func (b *bench) fanOut(ctx context.Context, db database, f fan) (readings []read
 		late = append(late, p.late.take()...)
 	}
 	slices.Sort(late)
-	rate, share, spent, err := b.saturate(ctx, db, t)
+	worked, err := b.saturate(ctx, db, t.crew)
 	if err != nil {
 		return nil, err
 	}
-	readings = []reading{{"rate", "events/s", rate}}
+	readings = []reading{{"rate", "events/s", worked.rate}}
 	if f.takes > 0 {
 		possible := float64(f.workers*fanWorkers) / f.takes.Seconds()
-		readings = append(readings, reading{"of what is possible", "%", 100 * rate / possible})
+		readings = append(readings, reading{"of what is possible", "%", 100 * worked.rate / possible})
 	}
 	return append(readings,
 		reading{"late p50", "ms", quantile(late, 0.5)}, reading{"late p99", "ms", quantile(late, 0.99)},
-		reading{"least share", "%", share}, reading{"server", "µs/event", spent},
+		reading{"least share", "%", worked.least}, reading{"server", "µs/event", float64(worked.server) / float64(time.Microsecond)},
 	), nil
-}
-
-// saturate stores a backlog and takes the rate between two moments: when some of it is stored,
-// and a window later, or the end. If all of it is stored between two reports, the first moment is
-// when the backlog was there.
-func (b *bench) saturate(ctx context.Context, db database, t *team) (rate, share, spent float64, err error) {
-	before, base, _ := t.stored()
-	if err := storeUsers(ctx, db, load{count: b.Events}); err != nil {
-		return 0, 0, 0, err
-	}
-	there := time.Now()
-	from, err := db.gauge.read(ctx)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	if err := t.until(ctx, base+max(1, b.Events/50), 3*b.Limit); err != nil {
-		return 0, 0, 0, err
-	}
-	_, warm, began := t.stored()
-	whole, cancel := context.WithTimeout(ctx, b.Window/2)
-	defer cancel()
-	if err := t.until(whole, base+b.Events, 3*b.Limit); err != nil && whole.Err() == nil {
-		return 0, 0, 0, err
-	}
-	after, total, ended := t.stored()
-	to, err := db.gauge.read(ctx)
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	if total == warm {
-		warm, began = base, there
-	}
-	share = 100
-	for i := range after {
-		share = min(share, 100*(after[i]-before[i])/float64(total-base))
-	}
-	spent = float64(to.since(from).server.Microseconds()) / float64(total-base)
-	return float64(total-warm) / ended.Sub(began).Seconds(), share, spent, nil
 }

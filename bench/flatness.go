@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -87,22 +88,13 @@ func (b *bench) historyOf(ctx context.Context, rows, due int) (template string, 
 		if err := migrateAlmanac(ctx, db); err != nil {
 			return err
 		}
-		conn, err := db.pool.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Release()
-		// The references are right, and looking each of them up takes as long again.
-		for _, sql := range []string{uuid7, "SET session_replication_role = replica"} {
-			if _, err := conn.Exec(ctx, sql); err != nil {
+		return db.inBulk(ctx, func(conn *pgxpool.Conn) error {
+			if _, err := conn.Exec(ctx, uuid7); err != nil {
 				return err
 			}
-		}
-		if _, err := conn.Exec(ctx, history, rows, due); err != nil {
+			_, err := conn.Exec(ctx, history, rows, due)
 			return err
-		}
-		_, err = conn.Exec(ctx, "RESET session_replication_role")
-		return err
+		})
 	})
 }
 
@@ -114,20 +106,12 @@ func (b *bench) claims(ctx context.Context) error {
 		if !b.chosen(section, name) {
 			continue
 		}
-		due := min(20_000, rows*9/20)
+		due := min(b.allClaims()+1000, rows*9/20)
 		template, err := b.historyOf(ctx, rows, due)
 		if err != nil {
 			return err
 		}
-		run := func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, template, func(db database) error {
-				readings, err = claimInFront(ctx, db, due)
-				return err
-			})
-			return readings, err
-		}
-		contract := "the store's claim of 100 events; most other rows are COMPLETED"
-		if err := b.rounds(ctx, section, b.Rounds, []entry{{name: name, contract: contract, run: run}}); err != nil {
+		if err := b.claimFrom(ctx, template, due, name); err != nil {
 			return err
 		}
 		if err := b.cluster.drop(ctx, template); err != nil { // the large ones fill the disk
@@ -137,18 +121,43 @@ func (b *bench) claims(ctx context.Context) error {
 	return nil
 }
 
+// claimFrom claims from a template that nothing else uses, so it needs no copy. Each round goes on
+// from where the round before came to.
+func (b *bench) claimFrom(ctx context.Context, template string, due int, name string) error {
+	db, err := b.cluster.open(ctx, template)
+	if err != nil {
+		return err
+	}
+	defer db.pool.Close()
+	if err := db.warm(ctx); err != nil {
+		return err
+	}
+	var mark time.Time
+	return b.rounds(ctx, "claims", b.Rounds, []entry{{
+		name: name, contract: "the store's claim of 100 events; most other rows are COMPLETED",
+		run: func(ctx context.Context) ([]reading, error) {
+			if _, err := db.pool.Exec(ctx, "CHECKPOINT"); err != nil {
+				return nil, err
+			}
+			return b.claimInFront(ctx, db, due, &mark)
+		},
+	}})
+}
+
+// allClaims is how many events the claims of all rounds take.
+func (b *bench) allClaims() int { return b.Rounds * (unmeasured + maxClaims) * claimSize }
+
 // claimInFront claims a hundred at a time. Where fewer are due than all claims take, each
 // claim is given back before the next.
-func claimInFront(ctx context.Context, db database, due int) ([]reading, error) {
+func (b *bench) claimInFront(ctx context.Context, db database, due int, mark *time.Time) ([]reading, error) {
 	store, err := postgres.New(db.pool)
 	if err != nil {
 		return nil, err
 	}
 	var took []float64
-	var mark time.Time
 	for n := range unmeasured + maxClaims {
 		began := time.Now()
-		claim, err := claimBatch(ctx, store, claimSize, &mark)
+		claim, err := claimBatch(ctx, store, claimSize, mark)
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +167,7 @@ func claimInFront(ctx context.Context, db database, due int) ([]reading, error) 
 		if n >= unmeasured {
 			took = append(took, millis(time.Since(began)))
 		}
-		if due < (unmeasured+maxClaims)*claimSize {
+		if due < b.allClaims() {
 			if _, err := store.Release(ctx, claim.Events[0].LeaseToken); err != nil {
 				return nil, err
 			}
@@ -186,12 +195,10 @@ func (b *bench) horizon(ctx context.Context) error {
 		if !b.chosen(section, old.name) {
 			continue
 		}
-		s := almanacSystem()
-		err := b.template(ctx, "aged", s.backlog(b.Aged))
-		if err != nil {
+		if err := b.agedBacklog(ctx); err != nil {
 			return err
 		}
-		err = b.cluster.with(ctx, "aged", func(db database) error {
+		err := b.cluster.with(ctx, aged, func(db database) error {
 			if !old.open {
 				return b.age(ctx, db, old.name)
 			}
@@ -202,6 +209,18 @@ func (b *bench) horizon(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// aged is the template of the backlog that horizon and recovery work off.
+const aged = "aged"
+
+func (b *bench) agedBacklog(ctx context.Context) error {
+	return b.template(ctx, aged, func(ctx context.Context, db database) error {
+		if err := migrateAlmanac(ctx, db); err != nil {
+			return err
+		}
+		return storeMany(ctx, db, load{count: b.Aged})
+	})
 }
 
 // besideSnapshot calls do while a REPEATABLE READ transaction holds its snapshot.

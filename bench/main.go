@@ -35,11 +35,21 @@ func measureAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.from != "" {
+		r, err := readReport(o.from)
+		if err != nil {
+			return err
+		}
+		return r.illustrate(o.pictures)
+	}
 	b, err := newBench(ctx, o, os.Stderr)
 	if err != nil {
 		return err
 	}
 	err = b.run(ctx)
+	if err == nil && o.pictures != "" {
+		err = b.report.illustrate(o.pictures)
+	}
 	// What was measured before something failed is worth having.
 	return errors.Join(err, b.report.print(os.Stdout), b.report.write(o.out), b.cluster.close(ctx))
 }
@@ -49,6 +59,8 @@ type options struct {
 	sizes    sizes
 	only     *regexp.Regexp
 	out      string
+	pictures string // where to write pictures; "" for nowhere
+	from     string // a report to draw, instead of measuring
 	nodeDir  string
 	settings map[string]string
 }
@@ -65,12 +77,11 @@ type sizes struct {
 	Tables    []int           `json:"tables"`             // rows behind which is claimed
 	Idle      []int           `json:"idle"`               // events far off, while nothing is due
 	Held      int             `json:"held"`               // events ahead of their instant in one process
-	Aged      int             `json:"aged"`               // events worked off while an old transaction is open
+	Aged      int             `json:"aged"`               // events worked off while an old transaction is open, or released from dead workers
 	Beside    int             `json:"beside"`             // events of a backlog beside a neighbour
 	Waiting   int             `json:"waiting"`            // due events of a paused type, or of one that nobody handles
 	Ended     int             `json:"ended"`              // ended events of a user who is edited
 	History   int             `json:"history"`            // ended events of all users
-	Dead      int             `json:"dead"`               // events in the leases of dead workers
 	Processes []int           `json:"processes"`          // how many work at once
 	Fans      []int           `json:"fans"`               // how many deliver, with and without a stream
 	Takes     []time.Duration `json:"takes_nanoseconds"`  // of their receivers
@@ -85,8 +96,8 @@ var takes = []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}
 func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
-		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 5,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Dead: 1_000_000, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
+		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 3,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
 	}
 }
 
@@ -95,7 +106,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Dead: 50_000, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
 	}
 }
 
@@ -109,6 +120,8 @@ func parse(args []string, out io.Writer) (options, error) {
 	burst := flags.Int("burst", 0, "how many events are due at one instant; 0 means 100,000, or 10,000 with -quick")
 	only := flags.String("only", "", "run the rows whose section/name matches this expression")
 	path := flags.String("out", "bench.json", "where to write the report")
+	pictures := flags.String("pictures", "", "write pictures of the report, and its figures, into this directory")
+	from := flags.String("from", "", "measure nothing: draw the -pictures of this report")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -118,11 +131,14 @@ func parse(args []string, out io.Writer) (options, error) {
 	if *rounds < 0 || *events < 0 || *burst < 0 {
 		return options{}, errors.New("a size is negative")
 	}
+	if *from != "" && *pictures == "" {
+		return options{}, errors.New("-from needs -pictures")
+	}
 	expression, err := regexp.Compile(*only)
 	if err != nil {
 		return options{}, fmt.Errorf("-only: %w", err)
 	}
-	o := options{sizes: fullSizes(), only: expression, out: *path, nodeDir: "node", settings: settings()}
+	o := options{sizes: fullSizes(), only: expression, out: *path, pictures: *pictures, from: *from, nodeDir: "node", settings: settings()}
 	if *quick {
 		o.sizes = quickSizes()
 	}

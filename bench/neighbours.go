@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // edited is the user who is edited. Some neighbours give them a past.
@@ -15,16 +16,16 @@ var edited = uuid.MustParse("0198a1f0-7c3e-7d6a-9b1f-0a1b2c3d4e5f")
 type neighbour struct {
 	name     string
 	contract string
-	fill     func(ctx context.Context, db database) error // stores it; nil for nothing
-	holds    func(ctx context.Context, tx pgx.Tx) error   // what a transaction does that is open while a figure is taken; nil for none
-	kept     int                                          // how many events wait for that transaction
-	old      bool                                         // a transaction is open while all figures are taken
+	fill     func(ctx context.Context, conn *pgxpool.Conn) error // stores it; nil for nothing
+	holds    func(ctx context.Context, tx pgx.Tx) error          // what a transaction does that is open while a figure is taken; nil for none
+	kept     int                                                 // how many events wait for that transaction
+	old      bool                                                // a transaction is open while all figures are taken
 }
 
 func (b *bench) neighbours() []neighbour {
-	due := func(eventType string) func(context.Context, database) error {
-		return func(ctx context.Context, db database) error {
-			_, err := db.pool.Exec(ctx, waiting, eventType, b.Waiting)
+	due := func(eventType string) func(context.Context, *pgxpool.Conn) error {
+		return func(ctx context.Context, conn *pgxpool.Conn) error {
+			_, err := conn.Exec(ctx, waiting, eventType, b.Waiting)
 			return err
 		}
 	}
@@ -37,16 +38,16 @@ func (b *bench) neighbours() []neighbour {
 			holds: holdUsers, kept: heldUsers,
 		},
 		{name: "an old transaction", contract: "REPEATABLE READ; it keeps what events leave behind from being removed", old: true},
-		{name: fmt.Sprintf("%d ended events of the user", b.Ended), contract: "the edited user has as many ended follow-ups, and as many ended birthdays", fill: func(ctx context.Context, db database) error {
+		{name: fmt.Sprintf("%d ended events of the user", b.Ended), contract: "the edited user has as many ended follow-ups, and as many ended birthdays", fill: func(ctx context.Context, conn *pgxpool.Conn) error {
 			for _, sql := range []string{endedSeries, endedOfUser} {
-				if _, err := db.pool.Exec(ctx, sql, edited, b.Ended); err != nil {
+				if _, err := conn.Exec(ctx, sql, edited, b.Ended); err != nil {
 					return err
 				}
 			}
 			return nil
 		}},
-		{name: fmt.Sprintf("%d ended events of all", b.History), contract: "of the users whose events are due", fill: func(ctx context.Context, db database) error {
-			_, err := db.pool.Exec(ctx, endedOfAll, b.History)
+		{name: fmt.Sprintf("%d ended events of all", b.History), contract: "of the users whose events are due", fill: func(ctx context.Context, conn *pgxpool.Conn) error {
+			_, err := conn.Exec(ctx, endedOfAll, b.History)
 			return err
 		}},
 	}

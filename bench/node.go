@@ -22,6 +22,7 @@ type nodePeer struct {
 	succeeds bool // each job stores its successor
 	contract string
 	lacks    string
+	template string // of a database with a backlog
 	counts   string // a query: how many jobs have ended, and how many have a successor; $1 is how many there were
 	slow     bool
 }
@@ -41,22 +42,22 @@ func nodePeers() []nodePeer {
 	)
 	return []nodePeer{
 		{
-			queue: "graphile-worker", succeeds: true, counts: graphile, slow: true,
+			queue: "graphile-worker", succeeds: true, template: "graphile_backlog", counts: graphile, slow: true,
 			contract: "one process: 24 jobs at once; a task adds its successor with a job key",
 			lacks:    "one transaction for both, history; users, zones, keys for ever, a fence",
 		},
 		{
-			queue: "pg-boss", succeeds: true, counts: boss,
+			queue: "pg-boss", succeeds: true, template: "boss_successor_backlog", counts: boss,
 			contract: "one process: 4 workers of 5,000 jobs; a handler inserts 5,000 successors with singleton keys",
 			lacks:    "one transaction for both, an outcome for each job; users, zones, keys for ever, a fence",
 		},
 		{
-			queue: "graphile-worker", counts: graphile,
+			queue: "graphile-worker", template: "graphile_backlog", counts: graphile,
 			contract: "no successor; one process: 24 jobs at once, local queue of 500, completions in batches; deletes the job",
 			lacks:    "a successor, history; users, zones, keys for ever, a fence",
 		},
 		{
-			queue: "pg-boss", counts: boss,
+			queue: "pg-boss", template: "boss_backlog", counts: boss,
 			contract: "no successor; one process: 4 workers of 5,000 jobs; a batch succeeds or fails as one; keeps the job",
 			lacks:    "a successor, an outcome for each job; users, zones, keys for ever, a fence",
 		},
@@ -78,7 +79,7 @@ func (b *bench) nodeContestants(succeed bool) []contestant {
 		}
 		b.report.Versions[p.queue] = version
 		list = append(list, contestant{
-			name: p.name(), contract: p.contract, lacks: p.lacks, template: p.name() + "_backlog", slow: p.slow,
+			name: p.name(), contract: p.contract, lacks: p.lacks, template: p.template, slow: p.slow, apart: true,
 			fill: func(ctx context.Context, db database) error {
 				_, err := p.command(b.nodeDir, "fill", db, b.Events, 0).work(ctx, nil)
 				return err

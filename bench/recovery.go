@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/almanac-go/almanac/postgres"
@@ -29,34 +28,25 @@ const abandoned = `
 	FROM numbered
 	GROUP BY batch`
 
-// on prepares an entry that runs on a copy of the empty tables.
-func (b *bench) on(name, contract string, run func(ctx context.Context, db database) ([]reading, error)) entry {
-	return entry{name: name, contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
-		err = b.cluster.with(ctx, almanacSystem().template, func(db database) error {
-			readings, err = run(ctx, db)
+// recovery measures how fast the events of dead workers are released.
+func (b *bench) recovery(ctx context.Context) error {
+	const section = "recovery"
+	name := fmt.Sprintf("%d events", b.Aged)
+	if !b.chosen(section, name) {
+		return nil
+	}
+	if err := b.agedBacklog(ctx); err != nil {
+		return err
+	}
+	run := func(ctx context.Context) (readings []reading, err error) {
+		err = b.cluster.with(ctx, aged, func(db database) error {
+			readings, err = recoverAll(ctx, db, b.Aged)
 			return err
 		})
 		return readings, err
-	}}
-}
-
-// growing runs the entries of a section that were chosen.
-func (b *bench) growing(ctx context.Context, section string, rounds int, entries []entry) error {
-	entries = slices.DeleteFunc(entries, func(e entry) bool { return !b.chosen(section, e.name) })
-	if len(entries) == 0 {
-		return nil
 	}
-	if err := b.template(ctx, almanacSystem().template, migrateAlmanac); err != nil {
-		return err
-	}
-	return b.rounds(ctx, section, rounds, entries)
-}
-
-// recovery measures how fast the events of dead workers are released.
-func (b *bench) recovery(ctx context.Context) error {
-	name := fmt.Sprintf("%d events", b.Dead)
-	return b.growing(ctx, "recovery", 1, []entry{b.on(name, "events in the expired leases of dead workers, released in steps by one process",
-		func(ctx context.Context, db database) ([]reading, error) { return recoverAll(ctx, db, b.Dead) })})
+	contract := "events in the expired leases of dead workers, released in steps by one process"
+	return b.rounds(ctx, section, 1, []entry{{name: name, contract: contract, run: run}})
 }
 
 func recoverAll(ctx context.Context, db database, events int) ([]reading, error) {
@@ -64,13 +54,10 @@ func recoverAll(ctx context.Context, db database, events int) ([]reading, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := storeUsers(ctx, db, load{count: events}); err != nil {
-		return nil, err
-	}
 	if _, err := db.pool.Exec(ctx, abandoned, recoveryLease, recoveryOwner); err != nil {
 		return nil, err
 	}
-	if _, err := db.pool.Exec(ctx, "VACUUM ANALYZE almanac.queue, almanac.series, almanac.users, almanac.leases"); err != nil {
+	if _, err := db.pool.Exec(ctx, "VACUUM ANALYZE almanac.queue, almanac.leases"); err != nil {
 		return nil, err
 	}
 	var longest time.Duration

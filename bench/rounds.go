@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // entry is a row on its way: something to run once in each round.
@@ -32,6 +33,24 @@ func (b *bench) rounds(ctx context.Context, section string, count int, entries [
 			rows[i].add(readings)
 			b.logf("%s/%s, round %d: %s", section, entries[i].name, round+1, said(readings))
 		}
+	}
+	return nil
+}
+
+// abreast runs every entry once, all at the same time: for what mostly waits.
+func (b *bench) abreast(ctx context.Context, section string, entries []entry) error {
+	results, errs := make([][]reading, len(entries)), make([]error, len(entries))
+	var group sync.WaitGroup
+	for i, e := range entries {
+		group.Go(func() { results[i], errs[i] = e.run(ctx) })
+	}
+	group.Wait()
+	for i, e := range entries {
+		if errs[i] != nil {
+			return fmt.Errorf("%s/%s: %w", section, e.name, errs[i])
+		}
+		b.report.declare(section, e.name, e.contract).add(results[i])
+		b.logf("%s/%s: %s", section, e.name, said(results[i]))
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// startLimit is how long workers may take to start, and to work a backlog off.
+const startLimit = 30 * time.Second
+
 // processes measures how a backlog is shared by several processes.
 func (b *bench) processes(ctx context.Context) error {
 	const section = "processes"
@@ -17,11 +20,11 @@ func (b *bench) processes(ctx context.Context) error {
 		if !b.chosen(section, name) {
 			continue
 		}
-		if err := b.template(ctx, "almanac_backlog", almanacSystem().backlog(b.Events)); err != nil {
+		if err := b.withholdBacklog(ctx); err != nil {
 			return err
 		}
 		entries = append(entries, entry{name: name, contract: "worker processes on one database", run: func(ctx context.Context) (readings []reading, err error) {
-			err = b.cluster.with(ctx, "almanac_backlog", func(db database) error {
+			err = b.cluster.with(ctx, withheld, func(db database) error {
 				readings, err = b.share(ctx, db, count)
 				return err
 			})
@@ -79,48 +82,142 @@ func (c *crew) stored() (counts []float64, total int, last time.Time) {
 	return counts, total, last
 }
 
-// share lets a crew work a backlog off. The rate is that after the first quarter: until
-// then every process connects, and every server process reads its catalogs, which
-// takes some 30 ms of a processor each.
+// settled waits until every worker has looked for events once: each server process has read its
+// catalogs, which takes some 30 ms of a processor, and each worker hears of what comes.
+func (c *crew) settled(ctx context.Context) error {
+	limit := time.NewTimer(startLimit)
+	defer limit.Stop()
+	for {
+		if !slices.ContainsFunc(c.processes, func(p *process) bool { return !p.latest.Load().Ready }) {
+			return nil
+		}
+		select {
+		case <-c.told:
+		case <-limit.C:
+			return fmt.Errorf("a worker has not looked for events within %v", startLimit)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// withheld is a template with a backlog that no worker finds until release.
+const withheld = "almanac_withheld"
+
+// withholdBacklog prepares that template.
+func (b *bench) withholdBacklog(ctx context.Context) error {
+	return b.template(ctx, withheld, func(ctx context.Context, db database) error {
+		if err := almanacSystem().backlog(b.Events)(ctx, db); err != nil {
+			return err
+		}
+		_, err := db.pool.Exec(ctx, `
+			CREATE TABLE withheld AS SELECT * FROM almanac.queue;
+			TRUNCATE almanac.queue`)
+		return err
+	})
+}
+
+// release lets all workers find the backlog at once.
+func (db database) release(ctx context.Context) error {
+	_, err := db.pool.Exec(ctx, `
+		INSERT INTO almanac.queue SELECT * FROM withheld;
+		NOTIFY "almanac:almanac"`)
+	return err
+}
+
+// flow is how a backlog is worked off by several processes.
+type flow struct {
+	rate            float64       // events a second, while all of them work
+	least, greatest float64       // share of one, percent
+	server          time.Duration // processor time of the server for an event
+}
+
+// saturate releases a backlog, and measures from when every worker has stored some of it until a
+// window is over, or until all is stored.
+func (b *bench) saturate(ctx context.Context, db database, c *crew) (f flow, err error) {
+	before, base, _ := c.stored()
+	from, err := db.gauge.read(ctx)
+	if err != nil {
+		return f, err
+	}
+	if err := db.release(ctx); err != nil {
+		return f, err
+	}
+	released := time.Now()
+	all := func() bool {
+		now, total, _ := c.stored()
+		for i := range now {
+			if now[i] == before[i] {
+				return total >= base+b.Events
+			}
+		}
+		return true
+	}
+	if err := c.until(ctx, all, startLimit); err != nil {
+		return f, fmt.Errorf("a worker has stored nothing: %w", err)
+	}
+	_, warm, began := c.stored()
+	over := time.Now().Add(3 * b.Window / 10)
+	err = c.until(ctx, func() bool {
+		return c.beyond(base+b.Events)() || c.beyond(warm+1)() && time.Now().After(over)
+	}, startLimit)
+	if err != nil {
+		return f, err
+	}
+	after, total, ended := c.stored()
+	to, err := db.gauge.read(ctx)
+	if err != nil {
+		return f, err
+	}
+	if total == warm { // all was stored between two reports
+		warm, began = base, released
+	}
+	for i := range after {
+		after[i] = 100 * (after[i] - before[i]) / float64(total-base)
+	}
+	return flow{
+		rate: float64(total-warm) / ended.Sub(began).Seconds(), least: slices.Min(after), greatest: slices.Max(after),
+		server: to.since(from).server / time.Duration(total-base),
+	}, nil
+}
+
+// until waits until something is so.
+func (c *crew) until(ctx context.Context, so func() bool, limit time.Duration) error {
+	for began := time.Now(); !so(); {
+		if time.Since(began) > limit {
+			_, total, _ := c.stored()
+			return fmt.Errorf("%d events were stored within %v", total, limit)
+		}
+		if err := pause(ctx, crashGrain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beyond reports whether so many events are stored.
+func (c *crew) beyond(count int) func() bool {
+	return func() bool {
+		_, total, _ := c.stored()
+		return total >= count
+	}
+}
+
+// share lets a crew work a backlog off.
 func (b *bench) share(ctx context.Context, db database, count int) (readings []reading, err error) {
 	c, err := muster(orders{URL: db.url}, count)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	var warm int // events that were stored when the clock began to run
-	began := time.Now()
-	if err := c.begin(); err != nil {
+	if err := errors.Join(c.begin(), c.settled(ctx)); err != nil {
 		return nil, err
 	}
-	limit := time.NewTimer(2 * b.Limit)
-	defer limit.Stop()
-	for over := false; ; {
-		counts, total, last := c.stored()
-		// A few events may be stored all at once; then it is the rate of all of them.
-		if warm == 0 && b.Events/4 <= total && total < b.Events {
-			warm, began = total, last
-		}
-		if total >= b.Events || over {
-			if total == warm {
-				return nil, errNothing
-			}
-			slices.Sort(counts)
-			return []reading{
-				{"rate", "events/s", float64(total-warm) / last.Sub(began).Seconds()},
-				{"least share", "%", 100 * counts[0] / float64(total)},
-				{"greatest share", "%", 100 * counts[count-1] / float64(total)},
-				{"memory of one", "MiB", float64(c.processes[0].latest.Load().Memory) / 1024},
-			}, nil
-		}
-		select {
-		case <-c.told:
-		case <-limit.C:
-			over = true
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	f, err := b.saturate(ctx, db, c)
+	return []reading{
+		{"rate", "events/s", f.rate}, {"least share", "%", f.least}, {"greatest share", "%", f.greatest},
+		{"memory of one", "MiB", float64(c.processes[0].latest.Load().Memory) / 1024},
+	}, err
 }
 
 // idle measures what a process costs while nothing is due.
@@ -137,7 +234,7 @@ func (b *bench) idle(ctx context.Context) error {
 			if err := s.migrate(ctx, db); err != nil {
 				return err
 			}
-			return s.store(ctx, db, load{count: rows, first: time.Now().AddDate(1, 0, 0), step: time.Second})
+			return storeMany(ctx, db, load{count: rows, first: time.Now().AddDate(1, 0, 0), step: time.Second})
 		})
 		if err != nil {
 			return err
@@ -219,7 +316,7 @@ func (b *bench) held(ctx context.Context) error {
 }
 
 func (b *bench) hold(ctx context.Context, db database) ([]reading, error) {
-	due := time.Now().Add(2*lead + time.Duration(b.Held)*100*time.Microsecond) // storing takes a while
+	due := time.Now().Add(2*lead + time.Duration(b.Held)*150*time.Microsecond) // storing takes a while
 	if err := storeUsers(ctx, db, load{count: b.Held, first: due}); err != nil {
 		return nil, err
 	}
@@ -267,7 +364,7 @@ func (b *bench) holdAll(ctx context.Context, db database, c *crew, due time.Time
 		} else {
 			err = pause(ctx, 10*time.Millisecond)
 		}
-		if err == nil && time.Now().After(due) {
+		if err == nil && n < b.Held && time.Now().After(due) {
 			err = fmt.Errorf("%d of %d events were held by the time that they were due", n, b.Held)
 		}
 		if err != nil || n == b.Held {

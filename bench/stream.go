@@ -65,6 +65,7 @@ func (s *streamServer) close() error {
 // runner is a scheduler, or a part of one on either side of a stream.
 type runner interface {
 	Run(ctx context.Context) error
+	Health() almanac.Health
 }
 
 // runner returns what the process runs.

@@ -4,12 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
 // contestant is a row of the throughput section.
@@ -21,7 +16,8 @@ type contestant struct {
 	fill     func(ctx context.Context, db database) error
 	run      func(ctx context.Context, db database, want int, limit time.Duration) (tally, error)
 	check    func(ctx context.Context, db database, done int) error
-	slow     bool // a rate over half of the limit will do
+	slow     bool // a rate over a third of the limit will do
+	apart    bool // it runs in a program of its own, which is new for each run
 }
 
 // throughput measures how fast a backlog is worked off, and what an event of it costs.
@@ -35,12 +31,14 @@ func (b *bench) throughput(ctx context.Context) error {
 		if err := b.template(ctx, c.template, c.fill); err != nil {
 			return err
 		}
-		if _, err := b.race(ctx, c, b.Limit/8); err != nil && !errors.Is(err, errNothing) {
-			return fmt.Errorf("%s/%s, warming up: %w", section, c.name, err)
+		if !c.slow && !c.apart {
+			if _, err := b.race(ctx, c, b.Limit/8); err != nil && !errors.Is(err, errNothing) {
+				return fmt.Errorf("%s/%s, warming up: %w", section, c.name, err)
+			}
 		}
 		limit := b.Limit
 		if c.slow {
-			limit /= 2
+			limit /= 3
 		}
 		entries = append(entries, entry{c.name, c.contract, c.lacks, func(ctx context.Context) ([]reading, error) {
 			t, err := b.race(ctx, c, limit)
@@ -91,13 +89,7 @@ func (b *bench) contestants() []contestant {
 		},
 	}
 	list = append(list, b.nodeContestants(true)...)
-	list = append(list,
-		theirs.contestant("a successor; users, zones, keys for ever, a fence", b.Events, checkRiver),
-		contestant{
-			name: "river-continuous", contract: "the same, while jobs are inserted to keep the backlog as it is",
-			lacks: "as river", template: theirs.template + "_backlog", fill: theirs.backlog(b.Events), run: runRiverContinuously, check: checkRiver,
-		},
-	)
+	list = append(list, theirs.contestant("a successor; users, zones, keys for ever, a fence", b.Events, checkRiver))
 	return append(list, b.nodeContestants(false)...)
 }
 
@@ -131,52 +123,4 @@ func (s system) workOff(ctx context.Context, db database, want int, limit time.D
 	}
 	t, err := m.wait(ctx, limit)
 	return t, errors.Join(err, r.stop())
-}
-
-// runRiverContinuously tops the backlog up four times a second, as River's own
-// benchmark does unless it is told a number of jobs. It ends when twice the backlog
-// is worked off.
-func runRiverContinuously(ctx context.Context, db database, want int, limit time.Duration) (tally, error) {
-	inserter, err := river.NewClient(riverpgxv5.New(db.pool), &river.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return tally{}, err
-	}
-	m, err := db.meter(ctx, 2*want)
-	if err != nil {
-		return tally{}, err
-	}
-	r, err := riverSystem().start(ctx, db, ears{stored: m.one})
-	if err != nil {
-		return tally{}, err
-	}
-	inserting, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- topUp(inserting, inserter, m, want) }()
-	t, err := m.wait(ctx, limit)
-	stop()
-	return t, errors.Join(err, <-ended, r.stop())
-}
-
-// topUp inserts jobs, five thousand at a time, whenever fewer than want are left.
-func topUp(ctx context.Context, client *river.Client[pgx.Tx], m *meter, want int) error {
-	const batch = 5000
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for inserted := want; ; {
-		for inserted-int(m.n.Load()) < want {
-			err := insertJobs(ctx, client, load{}, inserted, inserted+batch)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			inserted += batch
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }

@@ -59,6 +59,7 @@ func (o orders) options() (options []almanac.Option) {
 
 // progress is what a worker says of itself.
 type progress struct {
+	Ready  bool      // it has looked for events once, and is heard of when there are some
 	Stored int64     // outcomes
 	At     time.Time // when that was so
 	CPU    time.Duration
@@ -91,6 +92,7 @@ func work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var ready atomic.Bool
 	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(progress{At: time.Now()}); err != nil {
 		return err
@@ -107,16 +109,29 @@ func work(ctx context.Context) error {
 	}()
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
+	go func() {
+		for ctx.Err() == nil && !ready.Load() {
+			h := runner.Health()
+			ready.Store(h.Running && h.Claim == almanac.Failure{})
+			time.Sleep(5 * time.Millisecond)
+		}
+		hint(changed)
+	}()
+	now := func() progress {
+		p := progressNow(stored.Load(), &late)
+		p.Ready = ready.Load()
+		return p
+	}
 	second := time.NewTicker(time.Second) // while nothing changes: saying it costs more than idling does
 	defer second.Stop()
 	for {
 		select {
 		case err := <-ended:
-			return errors.Join(err, out.Encode(progressNow(stored.Load(), &late)))
+			return errors.Join(err, out.Encode(now()))
 		case <-changed:
 		case <-second.C:
 		}
-		if err := out.Encode(progressNow(stored.Load(), &late)); err != nil {
+		if err := out.Encode(now()); err != nil {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond) // what comes meanwhile is said together
