@@ -329,11 +329,11 @@ func bomb(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// unused is an address at which nobody listens.
+// unused is an address at which nobody listens, and no other test's receiver will.
 func unused(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := chaos.ReservePort()
 	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
+	t.Cleanup(func() { require.NoError(t, port.Close()) })
+	return port.Address()
 }

@@ -85,7 +85,7 @@ var neighbours = map[string]neighbour{
 	})},
 	"run now": {begin: forEach(func(ctx context.Context, n *neighbourhood, s almanac.Scheduler, id uuid.UUID) error {
 		return n.onOpen(ctx, id, func(e almanac.Event) error {
-			_, err := s.RunNow(ctx, e.ID)
+			_, err := s.RunNow(ctx, e.ID, almanac.RunNowOptions{})
 			return err
 		})
 	})},
@@ -302,7 +302,7 @@ func (n *neighbourhood) workBeside(beside neighbour) {
 		},
 		"run now": func(ctx context.Context) error {
 			return n.onOpen(ctx, n.spare[2], func(e almanac.Event) error {
-				_, err := s.RunNow(ctx, e.ID)
+				_, err := s.RunNow(ctx, e.ID, almanac.RunNowOptions{})
 				return err
 			})
 		},

@@ -22,6 +22,7 @@ import (
 // port, in a temporary directory. It shares nothing with the machine's.
 type Postfix struct {
 	Address string // of its SMTP port
+	port    *Port
 	dir     string
 	command *exec.Cmd
 	ended   chan struct{}
@@ -40,15 +41,15 @@ func NewPostfix(ctx context.Context, settings map[string]string) (_ *Postfix, er
 			return nil, fmt.Errorf("chaos: these rows need Debian's package postfix: %w", err)
 		}
 	}
-	port, err := freePort()
+	port, err := ReservePort()
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "almanac-postfix-")
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, port.Close())
 	}
-	p := &Postfix{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, ended: make(chan struct{})}
+	p := &Postfix{Address: port.Address(), port: port, dir: dir, ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.Close())
@@ -218,14 +219,5 @@ func (p *Postfix) Close() error {
 			<-p.ended
 		}
 	}
-	return os.RemoveAll(p.dir)
-}
-
-// freePort returns a port that nothing uses.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return errors.Join(p.port.Close(), os.RemoveAll(p.dir))
 }
