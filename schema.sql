@@ -704,4 +704,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (13, '0013_series'),
     (14, '0014_contacts'),
     (15, '0015_opt_outs'),
-    (16, '0016_optional_profile');
+    (16, '0016_optional_profile'),
+    (17, '0017_find_users');
