@@ -29,7 +29,7 @@ ALTER TABLE :"schema".users ADD COLUMN visits integer NOT NULL DEFAULT 0;
 `
 
 // Undo takes the migration of [FollowingRelease] back, as an administrator would who
-// wants the release before.
+// wants the previous release.
 const Undo = `
 ALTER TABLE almanac.queue DROP COLUMN priority;
 ALTER TABLE almanac.history DROP COLUMN delivered_by;

@@ -22,17 +22,17 @@ func beforeCancelled(t *testing.T, pool *pgxpool.Pool) {
 // numbered is the id of an event of these tests, in order of creation.
 func numbered(n int) string { return fmt.Sprintf("01900000-0000-7000-8000-%012d", n) }
 
-// again is the occurrence key of what repeats an event, as the release before has it.
+// again is the occurrence key of what repeats an event, as the previous release has it.
 func again(n int) string { return "~again-" + numbered(n) + "/1" }
 
-// oldEnded is an event that ended, as the release before stores it.
+// oldEnded is an event that ended, as the previous release stores it.
 type oldEnded struct {
 	n                      int
 	key, reason, lastError string // no last error when it is empty
 	retries, claims        int
 }
 
-// endOld stores a failed event in the words of the release before.
+// endOld stores a failed event in the words of the previous release.
 func endOld(t *testing.T, pool *pgxpool.Pool, e oldEnded) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `
@@ -45,7 +45,7 @@ func endOld(t *testing.T, pool *pgxpool.Pool, e oldEnded) {
 	require.NoError(t, err)
 }
 
-// seriesOld stores a series in the words of the release before, with an open event or
+// seriesOld stores a series in the words of the previous release, with an open event or
 // with none.
 func seriesOld(t *testing.T, pool *pgxpool.Pool, n int, key string, open bool) {
 	t.Helper()
@@ -89,7 +89,7 @@ const (
 	wholeSeries  = `SELECT id::text, to_jsonb(s)::text FROM almanac.series s`
 )
 
-// What the release before cancelled and requeued is found again as this release would
+// What the previous release cancelled and requeued is found again as this release would
 // have stored it, and goes back to what it was.
 func TestMigrationFindsCancelledAndRequeuedEvents(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestCancelledEventsSurviveMigratingDownAndUp(t *testing.T) {
 	}
 }
 
-// A program of the release before may run beside this one: what it cancels is stored
+// A program of the previous release may run beside this one: what it cancels is stored
 // as CANCELLED, and what failed for a reason of that wording is not.
 func TestEventsCancelledByAnOlderProgramAreCancelled(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func contact(externalID string) almanac.Profile {
 	return p
 }
 
-// The statements with which the release before writes users.
+// The statements with which the previous release writes users.
 const (
 	oldCreate = `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, attributes, creation_digest)
 		VALUES ($1, 'Grace', 'Hopper', '1906-12-09', 'UTC', '{}', NULL) ON CONFLICT (id) DO NOTHING`

@@ -190,7 +190,7 @@ func TestMigrateFromTenProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// A program of the release before goes on when it is started anew.
+// A program of the previous release goes on when it is started anew.
 func TestMigrateLeavesANewerSchemaAsItIs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

@@ -25,7 +25,7 @@ func optional(t *testing.T, r almanac.Repository) almanac.Scheduler {
 	return s
 }
 
-// oldRead is how the release before reads a user: into a string and a time.
+// oldRead is how the previous release reads a user: into a string and a time.
 func oldRead(t *testing.T, db *pgxpool.Pool, id uuid.UUID) (first string, born time.Time, err error) {
 	t.Helper()
 	err = db.QueryRow(t.Context(), "SELECT u.first_name, u.date_of_birth FROM almanac.users u WHERE u.id = $1", id).Scan(&first, &born)
@@ -159,7 +159,7 @@ func TestOptionalProfilesAreLostOnTheWayDownOnlyIfTheyMay(t *testing.T) {
 
 			downTo(t, pool, 15)
 			_, _, err = oldRead(t, pool, created.User.ID)
-			require.NoError(t, err, "the release before reads it")
+			require.NoError(t, err, "the previous release reads it")
 			require.NoError(t, postgres.Migrate(t.Context(), pool))
 			u, err := store.User(t.Context(), created.User.ID)
 			require.NoError(t, err)

@@ -5,7 +5,7 @@
 -- for every row that is there, since they allow more than the old ones; NOT VALID spares the proof. It rewrites the few rows that
 -- were cancelled, which the index of failures finds, and those that were requeued.
 --
--- A program of the release before may run beside this release:
+-- A program of the previous release may run beside this release:
 --   - It still stores what it cancels as FAILED with a reason that begins with "cancelled". The trigger history_cancelled stores
 --     such a row as CANCELLED, and tells it from a delivery that failed for a reason of that wording.
 --   - It shows a row that is CANCELLED under that status, and refuses to requeue it.

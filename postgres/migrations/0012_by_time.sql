@@ -3,7 +3,7 @@
 CREATE INDEX IF NOT EXISTS history_due ON :"schema".history (event_type, target_timestamp_utc);
 
 -- What is pending can be found by its target: available_at is the target of an event unless the event was released, and then
--- delayed_from is. Programs of the release before may run beside this one; they do not know the column, and their rows take its
+-- delayed_from is. Programs of the previous release may run beside this one; they do not know the column, and their rows take its
 -- default. Rows of the queue are never updated, so those of delayed events are replaced.
 ALTER TABLE :"schema".queue ADD COLUMN delayed_from timestamptz;
 

@@ -1,7 +1,7 @@
 -- The name of a series, the occurrence key and the origin of an event become columns of their own. Before, the key held them all:
 -- "name/key", "~after-key/1" for a follow-up and "~at-key/1fp" for a one-off event; a requeued event was in a series "~again-ID/".
 --
--- Stop all programs of the release before first. They would take a key for another one. The migration locks series and history (ACCESS
+-- Stop all programs of the previous release first. They would take a key for another one. The migration locks series and history (ACCESS
 -- EXCLUSIVE) until it commits, rewrites the rows whose keys were composed, and builds the unique index of series anew.
 ALTER TABLE :"schema".history RENAME COLUMN requeued_from TO origin_event;
 

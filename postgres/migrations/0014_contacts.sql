@@ -4,7 +4,7 @@
 -- 0.4 s for a million users. Claims, outcomes and edits wait for that time.
 --
 -- Upgrade in this order:
---   1. Migrate. Programs of the release before may go on. They neither read nor write the new columns: their edits leave them
+--   1. Migrate. Programs of the previous release may go on. They neither read nor write the new columns: their edits leave them
 --      unchanged, users that they create have none, and a user whom they delete loses the external id.
 --   2. Run docs/roles.sql again, if its roles are used. Until then almanac_api can read the new columns, but cannot write them, and
 --      this release cannot create or edit users as that role.

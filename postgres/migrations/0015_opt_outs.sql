@@ -4,7 +4,7 @@
 -- new column. Everything waits for that time.
 --
 -- Upgrade in this order:
---   1. Migrate. Programs of the release before may go on. They neither read nor write the new columns, so their edits leave
+--   1. Migrate. Programs of the previous release may go on. They neither read nor write the new columns, so their edits leave
 --      opt-outs unchanged. As long as nobody has opted out, nothing differs.
 --   2. Run docs/roles.sql again, if its roles are used. Until then this release cannot create or edit users as almanac_api, nor
 --      store events.

@@ -7,10 +7,10 @@
 -- Claims, outcomes and edits wait for that time.
 --
 -- Upgrade in this order:
---   1. Migrate. Programs of the release before may go on. They read absent names as "", and leave them unchanged.
+--   1. Migrate. Programs of the previous release may go on. They read absent names as "", and leave them unchanged.
 --   2. Replace the programs one by one. This release reads users without a full date of birth, and stores none by itself.
---   3. When no program of the release before is left, let users be without: almanac.WithOptionalProfile, and the option of the same
---      name of httpapi. A program of the release before cannot read a user without a full date of birth, and each of its claims that
+--   3. When no program of the previous release is left, let users be without: almanac.WithOptionalProfile, and the option of the same
+--      name of httpapi. A program of the previous release cannot read a user without a full date of birth, and each of its claims that
 --      has an event of such a user fails.
 ALTER TABLE :"schema".users
     ALTER COLUMN date_of_birth DROP NOT NULL,

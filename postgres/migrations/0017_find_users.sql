@@ -3,7 +3,7 @@
 -- The migration keeps users from being written (SHARE) until it commits, and builds three indexes: 6 s for a million users. Claims and
 -- outcomes go on; edits wait. A host with many users creates the same indexes before, with CREATE INDEX CONCURRENTLY.
 --
--- Programs of the release before may run beside this one. A program of this release refuses to run before the migration.
+-- Programs of the previous release may run beside this one. A program of this release refuses to run before the migration.
 CREATE INDEX IF NOT EXISTS users_full_name ON :"schema".users (
     (lower(first_name || CASE WHEN first_name = '' OR last_name = '' THEN '' ELSE ' ' END || last_name) COLLATE "C"), id
 ) WHERE deleted_at IS NULL;

@@ -1,4 +1,4 @@
--- Nothing is lost. What was taken from PUBLIC is not given back: the release before works without it.
+-- Nothing is lost. What was taken from PUBLIC is not given back: the previous release works without it.
 CREATE OR REPLACE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' AS $$
 BEGIN
     UPDATE :"schema".series SET current_user_version = NEW.version WHERE user_id = NEW.id;

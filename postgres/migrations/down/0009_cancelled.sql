@@ -12,7 +12,7 @@ ALTER TABLE :"schema".history
 
 ALTER TABLE :"schema".series DROP CONSTRAINT series_occurrence_check;
 
--- The release before counts a claim of its own for a cancellation, with a token and a version.
+-- The previous release counts a claim of its own for a cancellation, with a token and a version.
 UPDATE :"schema".history
 SET status = 'FAILED',
     claim_count = claim_count + CASE WHEN lease_token IS NULL THEN 1 ELSE 0 END,
