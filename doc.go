@@ -90,7 +90,7 @@
 // Operations: [OneOffPlanner] plans one event at a wall time ([ScheduleAtOptions],
 // [ScheduleAtResult]). [Operator] cancels, runs and requeues ([CancelOptions], [CancelResult],
 // [RunNowOptions], [RequeueOptions], [Operation], [OperateOptions], [OperateResult]). [Pauser]
-// pauses a type ([Pause]).
+// pauses a type ([Pause]). [WithPrincipal] names who asks, for each [AuditStep] of the audit trail.
 // Scheduler.Reconcile follows new zone rules ([ReconcileOptions], [ReconcileResult], [ZoneReport]).
 //
 // Observing: an [Observer], such as [Hooks] or [ObserverFunc], is notified by a [Notice] of a

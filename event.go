@@ -295,9 +295,11 @@ func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (
 
 // storable makes a reason fit its column. The reason comes from the host's delivery, so
 // it can contain any bytes.
-func storable(reason string) string {
-	valid := strings.ToValidUTF8(strings.ReplaceAll(reason, "\x00", "\ufffd"), "\ufffd")
-	return excerpt.Of(valid, maxReasonBytes)
+func storable(reason string) string { return excerpt.Of(storableText(reason), maxReasonBytes) }
+
+// storableText replaces what PostgreSQL cannot store in a text.
+func storableText(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\ufffd"), "\ufffd")
 }
 
 // Reschedule returns e as replanned for u and the given occurrence. Its identity and its

@@ -1,8 +1,10 @@
 package almanac
 
 import (
+	"context"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -106,4 +108,45 @@ func (r Roster) pending(id uuid.UUID) (Event, bool) {
 		}
 	}
 	return Event{}, false
+}
+
+// AuditStep is a row of the audit trail: one step of an event or of a user.
+type AuditStep struct {
+	At        time.Time // UTC, by the database clock
+	Kind      string    // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled; of a user: opt_outs_changed
+	Version   int       // of the event or the user after the step
+	Detail    string    // why the event failed, was released or was cancelled; what the user refuses now, as JSON; "" otherwise
+	Actor     string    // the role and the application_name of the session
+	Principal string    // who asked for the step, such as the operator's name; "" if unknown; see WithPrincipal
+}
+
+// maxPrincipal is how many bytes of a principal are kept.
+const maxPrincipal = 200
+
+// principal is the key of a principal in a context.
+type principal struct{}
+
+// WithPrincipal returns a context for changes that somebody asks for, such as an operator.
+// Package postgres writes the name into the audit trail, with every step that a call with
+// the context makes (see [AuditStep]). The name is what the program says. The database
+// does not check it.
+//
+// At most 200 bytes of the name are kept. NUL, and bytes that are no valid UTF-8, are
+// replaced by U+FFFD. The default is no principal. An empty name means none, also if ctx
+// has a principal.
+func WithPrincipal(ctx context.Context, name string) context.Context {
+	name = storableText(name)
+	if cut := maxPrincipal; len(name) > cut {
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = name[:cut]
+	}
+	return context.WithValue(ctx, principal{}, name)
+}
+
+// Principal returns the name that [WithPrincipal] stored in ctx, or "" if there is none.
+func Principal(ctx context.Context) string {
+	name, _ := ctx.Value(principal{}).(string)
+	return name
 }

@@ -133,6 +133,24 @@ func ExampleScheduler_Preview() {
 	// 2029-02-28 14:00:00 UTC: 29 February moved to 28 February
 }
 
+// Before a user moves, a preview of the edited user shows what would change. Nothing is
+// stored.
+func ExampleScheduler_PreviewUser() {
+	scheduler, repository := birthdaysIn()
+	ada := must(scheduler.CreateUser(context.Background(), adaInLondon)).User
+	tokyo := "Asia/Tokyo"
+	moved := must(ada.Edit(almanac.ProfileChange{Timezone: &tokyo}, must(repository.Now(context.Background()))))
+
+	for _, u := range []almanac.User{ada, moved} {
+		for _, next := range must(scheduler.PreviewUser(context.Background(), u, almanac.TypeBirthday, 1)) {
+			fmt.Printf("%s: %s UTC in %s\n", next.Key, next.Resolution.Instant.Format(time.DateTime), u.Timezone)
+		}
+	}
+	// Output:
+	// 2027: 2027-12-10 09:00:00 UTC in Europe/London
+	// 2027: 2027-12-10 00:00:00 UTC in Asia/Tokyo
+}
+
 // dentist returns a scheduler of one-off events in spring 2027, and a user.
 func dentist() (almanac.Scheduler, almanac.User) {
 	repository := almanactest.NewRepository(func() time.Time { return spring })

@@ -37,6 +37,15 @@ type Scheduler interface {
 	// other series are still previewed.
 	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]Occurrence, error)
 
+	// PreviewUser is Preview for a user as given, whether the user is stored or not. It
+	// shows what a change would move: [User.Edit] returns the user with another time zone
+	// or date of birth, and PreviewUser the occurrences of that user. An occurrence keeps
+	// its key when the change moves it. PreviewUser reads only the clock from the database.
+	//
+	// The error is a [*ValidationError] if the user has no time zone, or one that this
+	// program cannot load. Other errors are those of Preview.
+	PreviewUser(ctx context.Context, u User, eventType string, n int) ([]Occurrence, error)
+
 	// Reconcile compares the program's zone rules with the rules that the database
 	// follows. For each zone whose rules are newer in the program, it resolves the
 	// pending events again from their wall times. Events that were ever claimed keep

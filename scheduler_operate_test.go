@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
@@ -380,4 +383,44 @@ func TestSnoozePostponesAnEventAndCountsNoAttempt(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPrincipalIsWhatAProgramSaid(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, almanac.Principal(t.Context()))
+	for given, want := range map[string]string{
+		"":                                "",
+		"grace":                           "grace",
+		"Grace Hopper <g@example.com>":    "Grace Hopper <g@example.com>",
+		"a\x00b":                          "a\ufffdb",
+		"a\xff\xfeb":                      "a\ufffdb",
+		"\x00":                            "\ufffd",
+		strings.Repeat("a", 200):          strings.Repeat("a", 200),
+		strings.Repeat("a", 201):          strings.Repeat("a", 200),
+		strings.Repeat("a", 199) + "é":    strings.Repeat("a", 199),
+		strings.Repeat("a", 198) + "é":    strings.Repeat("a", 198) + "é",
+		strings.Repeat("a", 198) + "\xff": strings.Repeat("a", 198),
+	} {
+		ctx := almanac.WithPrincipal(t.Context(), given)
+		require.Equal(t, want, almanac.Principal(ctx), "%q", given)
+		within, cancel := context.WithCancel(ctx)
+		cancel()
+		require.Equal(t, want, almanac.Principal(within), "a context that is made of it has the same")
+		require.Equal(t, "other", almanac.Principal(almanac.WithPrincipal(ctx, "other")), "the last one counts")
+		require.Empty(t, almanac.Principal(almanac.WithPrincipal(ctx, "")), "an empty name means none")
+	}
+}
+
+func TestAPrincipalCanAlwaysBeStored(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		given := string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(r, "name"))
+		if rapid.Bool().Draw(r, "text") {
+			given = rapid.StringN(0, 100, -1).Draw(r, "text")
+		}
+		kept := almanac.Principal(almanac.WithPrincipal(t.Context(), given))
+		if len(kept) > 200 || !utf8.ValidString(kept) || strings.Contains(kept, "\x00") || (kept == "") != (given == "") {
+			r.Fatalf("of %q %q is kept", given, kept)
+		}
+	})
 }

@@ -15,6 +15,31 @@ import (
 const maxPreview = 1000
 
 func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) ([]Occurrence, error) {
+	h, err := s.previewed(eventType, n)
+	if err != nil {
+		return nil, err
+	}
+	u, err := s.repository.User(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.preview(ctx, h, u, n)
+}
+
+func (s *scheduler) PreviewUser(ctx context.Context, u User, eventType string, n int) ([]Occurrence, error) {
+	h, err := s.previewed(eventType, n)
+	if err != nil {
+		return nil, err
+	}
+	// Any wall time shows whether the program has the rules of the zone.
+	if _, err := u.Timezone.Resolve(calendar.WallTime{Date: earliestBirth}, calendar.Policies{}); errors.Is(err, calendar.ErrInvalidTimezone) {
+		return nil, &ValidationError{Fields: []FieldError{{Field: "timezone", Problem: problemOf(err), Err: err}}}
+	}
+	return s.preview(ctx, h, u, n)
+}
+
+// previewed returns the handler of a type for a preview of n occurrences.
+func (s *scheduler) previewed(eventType string, n int) (EventHandler, error) {
 	h, err := s.registry.Handler(eventType)
 	if err != nil {
 		return nil, err
@@ -22,10 +47,10 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 	if n < 1 || n > maxPreview {
 		return nil, &ValidationError{Fields: []FieldError{{Field: "number of occurrences", Problem: fmt.Sprintf("is not between 1 and %d", maxPreview)}}}
 	}
-	u, err := s.repository.User(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	return h, nil
+}
+
+func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) ([]Occurrence, error) {
 	now, err := s.repository.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -37,7 +62,7 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 	var ahead []Occurrence
 	var errs []error
 	for _, one := range list {
-		found, err := guarded("previewing", eventType, func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
+		found, err := guarded("previewing", h.EventType(), func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
 		ahead, errs = append(ahead, found...), append(errs, err)
 	}
 	slices.SortStableFunc(ahead, func(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"pgregory.net/rapid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
@@ -312,6 +313,9 @@ func TestPreviewStoresNothing(t *testing.T) {
 		if ahead, err := scheduler.Preview(t.Context(), enrolment.User.ID, eventType, 10); err != nil || len(ahead) < 3 {
 			t.Errorf("Preview of %s = %v, %v; want some", eventType, ahead, err)
 		}
+		if ahead, err := scheduler.PreviewUser(t.Context(), enrolment.User, eventType, 10); err != nil || len(ahead) < 3 {
+			t.Errorf("PreviewUser of %s = %v, %v; want some", eventType, ahead, err)
+		}
 	}
 
 	after := stored()
@@ -321,5 +325,96 @@ func TestPreviewStoresNothing(t *testing.T) {
 	}
 	if u, err := repository.User(t.Context(), enrolment.User.ID); err != nil || u.Version != 1 {
 		t.Errorf("after a preview the person is at version %d, %v; want 1", u.Version, err)
+	}
+}
+
+// previewUser is preview for a user whom the repository does not know.
+func previewUser(t testing.TB, h almanac.EventHandler, u almanac.User, now string, n int) ([]almanac.Occurrence, error) {
+	t.Helper()
+	registry, err := almanac.NewRegistry(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(oneReader{now: instant(t, now)}, registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scheduler.PreviewUser(t.Context(), u, h.EventType(), n)
+}
+
+func TestPreviewUserOfAStoredUserIsPreview(t *testing.T) {
+	t.Parallel()
+
+	nightly := always(calendar.Daily{At: calendar.Clock{Hour: 2, Minute: 30}})
+	rejecting := nightly
+	rejecting.Policies = calendar.Policies{Gap: calendar.GapReject}
+	handlers := []almanac.EventHandler{almanac.Birthday{}, almanac.Reminder{}, almanac.Anniversary{}, nightly, rejecting}
+	optOuts := [][]almanac.OptOut{nil, {{Type: almanac.TypeBirthday}}, {{Type: "DIGEST"}}, {{}}}
+	text := func(err error) string {
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		p := adasProfile()
+		p.DateOfBirth = rapid.SampledFrom([]string{"1990-12-10", "1992-02-29", "2000-03-08"}).Draw(r, "birth")
+		p.Timezone = rapid.SampledFrom([]string{"Europe/London", "America/New_York", "Pacific/Apia", "Australia/Lord_Howe"}).Draw(r, "zone")
+		p.Attributes = json.RawMessage(rapid.SampledFrom([]string{`{}`, agenda, `{"hireDate": "2016-02-29"}`}).Draw(r, "attributes"))
+		p.OptOuts = rapid.SampledFrom(optOuts).Draw(r, "opt-outs")
+		u := user(t, p, "2026-01-01T00:00:00Z")
+		h := rapid.SampledFrom(handlers).Draw(r, "handler")
+		now := instant(t, "2026-01-01T00:00:00Z").Add(time.Duration(rapid.IntRange(0, 3*365*24).Draw(r, "hours")) * time.Hour).Format(time.RFC3339)
+		n := rapid.SampledFrom([]int{-1, 0, 1, 2, 7, 40, 1001}).Draw(r, "n")
+
+		want, errWant := preview(t, h, u, now, n)
+		got, err := previewUser(t, h, u, now, n)
+
+		if !slices.Equal(lines(got), lines(want)) || text(err) != text(errWant) {
+			r.Fatalf("PreviewUser = %q, %v; Preview = %q, %v", lines(got), err, lines(want), errWant)
+		}
+	})
+}
+
+func TestPreviewUserShowsWhatAnEditWouldMove(t *testing.T) {
+	t.Parallel()
+
+	now := "2026-06-01T00:00:00Z"
+	u := ada(t)
+	tests := map[string]struct {
+		change almanac.ProfileChange
+		want   []string
+	}{
+		"nothing":                 {almanac.ProfileChange{}, []string{"2026 2026-12-10T09:00:00Z exact", "2027 2027-12-10T09:00:00Z exact"}},
+		"another zone":            {almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")}, []string{"2026 2026-12-10T00:00:00Z exact", "2027 2027-12-10T00:00:00Z exact"}},
+		"another birth date":      {almanac.ProfileChange{DateOfBirth: ptr("1990-03-15")}, []string{"2027 2027-03-15T09:00:00Z exact", "2028 2028-03-15T09:00:00Z exact"}},
+		"an opt-out of the type":  {almanac.ProfileChange{OptOut: []almanac.OptOut{{Type: almanac.TypeBirthday}}}, nil},
+		"an opt-out of some type": {almanac.ProfileChange{OptOut: []almanac.OptOut{{Type: "DIGEST"}}}, []string{"2026 2026-12-10T09:00:00Z exact", "2027 2027-12-10T09:00:00Z exact"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			edited, err := u.Edit(tt.change, instant(t, now))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ahead, err := previewUser(t, almanac.Birthday{}, edited, now, 2)
+			if got := lines(ahead); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("PreviewUser = %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreviewUserRefusesAnInvalidZone(t *testing.T) {
+	t.Parallel()
+
+	for name, zone := range map[string]calendar.Timezone{"none": {}, "without rules in this program": calendar.StoredTimezone("Mars/Olympus")} {
+		u := ada(t)
+		u.Timezone = zone
+		ahead, err := previewUser(t, almanac.Birthday{}, u, "2026-01-01T00:00:00Z", 1)
+		if said := complaints(t, err); ahead != nil || len(said) != 1 || !strings.HasPrefix(said[0], "timezone ") || !errors.Is(err, calendar.ErrInvalidTimezone) {
+			t.Errorf("in a zone that is %s: %v, %q; want it refused", name, ahead, said)
+		}
 	}
 }

@@ -274,6 +274,7 @@ CREATE TABLE :"schema".audit (
     version    integer      NOT NULL, -- the version of the event or the user after the step
     detail     varchar(1100),         -- why the event failed, was released or was cancelled; or what the user refuses now, as JSON
     actor      varchar(200) NOT NULL DEFAULT left(session_user || ' ' || current_setting('application_name'), 200),
+    principal  varchar(200) DEFAULT left(nullif(current_setting('almanac.principal', true), ''), 200), -- who asked for the step
     CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
 
@@ -705,4 +706,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (14, '0014_contacts'),
     (15, '0015_opt_outs'),
     (16, '0016_optional_profile'),
-    (17, '0017_find_users');
+    (17, '0017_find_users'),
+    (18, '0018_principal');

@@ -244,7 +244,7 @@ BEGIN
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
-    -- Without user ids and reasons, as the events.
+    -- Without user ids and reasons, as the events. Without principals, which may be names of people.
     GRANT SELECT (id, at, kind, event_id, event_type, version, actor) ON audit TO almanac_reader;
     -- How far consumers are. Without user ids, again.
     GRANT SELECT (sequence, id, transaction_id, at, kind, event_id, event_type, version) ON outbox TO almanac_reader;

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/httpapi"
 )
 
@@ -142,4 +144,87 @@ func TestAuthorizationNeedsAPrincipal(t *testing.T) {
 
 	require.ErrorContains(t, err, "planner is nil")
 	require.ErrorContains(t, err, "WithAuthorization needs WithPrincipal")
+}
+
+// attributed is a repository that notes whose changes it stores.
+type attributed struct {
+	almanac.Repository
+	asked *[]string
+}
+
+func (r attributed) note(ctx context.Context) { *r.asked = append(*r.asked, almanac.Principal(ctx)) }
+
+func (r attributed) CreateUsers(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	r.note(ctx)
+	return r.Repository.CreateUsers(ctx, users)
+}
+
+func (r attributed) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	r.note(ctx)
+	return r.Repository.EditUser(ctx, id, edit)
+}
+
+func (r attributed) DeleteUser(ctx context.Context, id uuid.UUID, o almanac.DeleteOptions) (almanac.DeleteResult, error) {
+	r.note(ctx)
+	return r.Repository.DeleteUser(ctx, id, o)
+}
+
+func (r attributed) Pause(ctx context.Context, eventType string) error {
+	r.note(ctx)
+	return r.Repository.Pause(ctx, eventType)
+}
+
+func (r attributed) Resume(ctx context.Context, eventType string) error {
+	r.note(ctx)
+	return r.Repository.Resume(ctx, eventType)
+}
+
+func TestEveryChangeHasThePrincipalOfItsRequest(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	o := openOffice(t, attributed{newRepository(), &asked}, httpapi.WithPrincipal(name))
+	u, e := o.hire("ada")
+	failed := o.failed("bob", "HTTP 410")
+	api := &site{t: t, handler: o.present}
+	user, event := "/"+u.ID.String(), "/events/"+e.ID.String()
+	for _, tt := range []struct {
+		site                 *site
+		method, target, body string
+	}{
+		{api, "POST", "/user", grace},
+		{api, "PUT", "/user" + user, `{"firstName":"Augusta"}`},
+		{api, "PATCH", "/user" + user, `{"firstName":"Ada"}`},
+		{api, "POST", "/user" + user + "/opt-out", `{"type":"OTHER"}`},
+		{api, "POST", "/user" + user + "/opt-in", `{"type":"OTHER"}`},
+		{o.site, "POST", "/users" + user + "/opt-out", `{"type":"OTHER"}`},
+		{o.site, "POST", "/users" + user + "/opt-in", `{"type":"OTHER"}`},
+		{o.site, "POST", event + "/run-now", ""},
+		{o.site, "POST", event + "/cancel", ""},
+		{o.site, "POST", event + "/requeue", ""},
+		{o.site, "POST", "/operations", `{"operation":"requeue","filter":{"user":"` + failed.UserID.String() + `"},"dryRun":false}`},
+		{o.site, "PUT", "/types/BIRTHDAY/pause", ""},
+		{o.site, "DELETE", "/types/BIRTHDAY/pause", ""},
+		{api, "DELETE", "/user" + user, ""},
+	} {
+		asked = nil
+		a := tt.site.send(tt.method, tt.target, tt.body, "X-Name: Grace", "Content-Type: application/merge-patch+json")
+		require.Less(t, a.status, 300, "%s %s: %s", tt.method, tt.target, a.body)
+		require.NotEmpty(t, asked, "%s %s changes nothing", tt.method, tt.target)
+		tt.site.send(tt.method, tt.target, tt.body, "Content-Type: application/merge-patch+json")
+		for i, principal := range asked {
+			require.Contains(t, []string{"Grace", ""}, principal, "%s %s", tt.method, tt.target)
+			require.Equal(t, i == 0, principal == "Grace", "%s %s by %q", tt.method, tt.target, asked)
+		}
+	}
+}
+
+// A program that authenticates in front of the API can name the principal in the context.
+func TestThePrincipalOfTheContextStays(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	o := openOffice(t, attributed{newRepository(), &asked})
+	r, err := http.NewRequestWithContext(almanac.WithPrincipal(t.Context(), "proxy"), http.MethodPut, "http://localhost/types/BIRTHDAY/pause", http.NoBody)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNoContent, o.do(r).status)
+	require.Equal(t, []string{"proxy"}, asked)
 }

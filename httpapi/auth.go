@@ -39,6 +39,9 @@ func (NoAuthentication) Authenticate(*http.Request) (challenge string, ok bool) 
 // should outlast the credentials: a request that is repeated with a new token must have the
 // same principal.
 //
+// The principal is also that of [almanac.WithPrincipal], so the audit trail names it with
+// every change that the request makes.
+//
 // Under [WithAuthorization] a request with the principal "" cannot have an idempotency key.
 // The function must be safe for concurrent use. By default all requests have the same
 // principal.

@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/almanac-go/almanac"
 )
 
 // requestLimit is how long one request may take, including its database calls.
@@ -113,7 +115,8 @@ type reply struct {
 	failure  error  // what kept the answer from being complete; logged and not sent
 }
 
-// protected authenticates the request first, and then applies the limits.
+// protected authenticates the request first, and then applies the limits. The endpoint's
+// context has the request's principal, for the audit trail.
 func (a *api) protected(do endpoint) endpoint {
 	return func(r *http.Request) (reply, error) {
 		if challenge, ok := a.auth.Authenticate(r); !ok {
@@ -123,6 +126,9 @@ func (a *api) protected(do endpoint) endpoint {
 		}
 		if err := a.within(r); err != nil {
 			return reply{}, err
+		}
+		if name := a.principal(r); name != "" {
+			r = r.WithContext(almanac.WithPrincipal(r.Context(), name))
 		}
 		return do(r)
 	}

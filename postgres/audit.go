@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac"
 )
 
 // EnableAudit creates triggers that write an audit trail from now on: one row in the table
@@ -16,8 +18,9 @@ import (
 // to the tables, and holds up other writes meanwhile. A second call changes nothing.
 //
 // The trail costs one insert per step, and grows until [Store.PruneAudit] prunes it. The
-// trail holds ids, types and reasons, but no names and no payloads. When a user is deleted,
-// the rows about the user are deleted too.
+// trail holds ids, types, reasons and principals (see [almanac.WithPrincipal]). It has no
+// names of users and no payloads. When a user is deleted, the rows about the user are
+// deleted too.
 func EnableAudit(ctx context.Context, db DB, options ...Option) error {
 	return switchTriggers(ctx, db, "switch the audit trail", func(s *Store) string { return s.statements.EnableAudit }, options)
 }
@@ -40,23 +43,14 @@ func switchTriggers(ctx context.Context, db DB, what string, statement func(*Sto
 	})
 }
 
-// AuditStep is a row of the audit trail: one step of an event or of a user.
-type AuditStep struct {
-	At      time.Time // UTC, by the database clock
-	Kind    string    // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled; of a user: opt_outs_changed
-	Version int       // of the event or the user after the step
-	Detail  string    // why the event failed, was released or was cancelled; what the user refuses now, as JSON; "" otherwise
-	Actor   string    // the role and the application_name of the session
-}
-
 // Audit returns the trail of an event, or of a user, in order. The trail of a user has the
 // changes of opt-outs, and no steps of events. The trail is empty when none was written, or
 // when there is neither an event nor a user with the id.
-func (s *Store) Audit(ctx context.Context, id uuid.UUID) ([]AuditStep, error) {
-	var steps []AuditStep
+func (s *Store) Audit(ctx context.Context, id uuid.UUID) ([]almanac.AuditStep, error) {
+	var steps []almanac.AuditStep
 	err := s.do(ctx, "read audit trail", func(ctx context.Context, db DB) (err error) {
-		steps, err = all(ctx, db, s.statements.Audit, pgx.StrictNamedArgs{"id": id}, func(row pgx.CollectableRow) (step AuditStep, err error) {
-			err = row.Scan(&step.At, &step.Kind, &step.Version, &step.Detail, &step.Actor)
+		steps, err = all(ctx, db, s.statements.Audit, pgx.StrictNamedArgs{"id": id}, func(row pgx.CollectableRow) (step almanac.AuditStep, err error) {
+			err = row.Scan(&step.At, &step.Kind, &step.Version, &step.Detail, &step.Actor, &step.Principal)
 			step.At = step.At.UTC()
 			return step, err
 		})

@@ -83,6 +83,18 @@
 // The statements rely on it: a statement that waited for a row lock checks the latest
 // version of the row again (PostgreSQL manual, section 13.2.1).
 //
+// # Principals
+//
+// If the context of a call has a principal ([almanac.WithPrincipal]), each transaction of
+// the call sets almanac.principal to it, for itself only. The default of audit.principal
+// reads this setting. Without a principal nothing is sent.
+//
+// In a transaction of the host, the operation sets its principal under its savepoint. At
+// the end it restores what the host had set, so the host's later statements have no
+// principal of the operation. A host can set almanac.principal itself with SET LOCAL. The
+// setting then applies to its own statements, and to operations whose context has no
+// principal.
+//
 // # Releases of Almanac
 //
 // A scheduler does not run on a database that lacks a migration of its release

@@ -187,22 +187,23 @@ func ExampleKind() {
 	// Output: table notes is not Almanac's: ordinary
 }
 
-// Each step of an event is noted in the transaction that takes it.
-func ExampleAuditStep() {
+// Each step of an event is noted in the transaction that takes it, with who asked for it.
+func ExampleEnableAudit() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		mustDo(postgres.EnableAudit(ctx, pool))
 		store := must(postgres.New(pool))
 		scheduler := birthdaysOn(store)
 		stored := must(scheduler.CreateUser(ctx, adaInLondon)).Events[0]
-		must(scheduler.Cancel(ctx, stored.ID, almanac.CancelOptions{Reason: "asked not to be greeted"}))
+		asked := almanac.WithPrincipal(ctx, "grace@example.com")
+		must(scheduler.Cancel(asked, stored.ID, almanac.CancelOptions{Reason: "asked not to be greeted"}))
 
 		for _, step := range must(store.Audit(ctx, stored.ID)) {
-			fmt.Printf("%s: version %d %q\n", step.Kind, step.Version, step.Detail)
+			fmt.Printf("%s: version %d %q for %q\n", step.Kind, step.Version, step.Detail, step.Principal)
 		}
 	})
 	// Output:
-	// created: version 1 ""
-	// cancelled: version 2 "asked not to be greeted"
+	// created: version 1 "" for ""
+	// cancelled: version 2 "asked not to be greeted" for "grace@example.com"
 }
 
 // The connection of another driver is of no use, and the error says so.

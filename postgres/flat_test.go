@@ -42,6 +42,8 @@ func costOf(t *testing.T, pool *pgxpool.Pool, operations ...func(*postgres.Store
 	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
+	// Closing the connection alone does not wait for the server, and the next claim skips locked rows.
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
 	store, err := postgres.New(tx)
 	require.NoError(t, err)
 	before := 0

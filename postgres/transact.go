@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
@@ -80,7 +81,14 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 		defer cancel()
 		_ = tx.Rollback(ctx)
 	}()
+	restore, err := s.setPrincipal(ctx, tx)
+	if err != nil {
+		return err
+	}
 	if err := operation(ctx, tx); err != nil {
+		return err
+	}
+	if err := restore(); err != nil {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
@@ -88,6 +96,39 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	}
 	return nil
 }
+
+// setPrincipal sets the principal of ctx for the audit trail. It sends nothing if there is no
+// principal. A transaction of the store ends with its setting. A savepoint that is released does
+// not. Therefore restore sets in the host's transaction what was set before, so that later
+// statements of the host have no principal of the store. A rollback restores it without help.
+func (s *Store) setPrincipal(ctx context.Context, tx pgx.Tx) (restore func() error, err error) {
+	nothing := func() error { return nil }
+	name := almanac.Principal(ctx)
+	if name == "" {
+		return nothing, nil
+	}
+	if !s.InTransaction() {
+		_, err := tx.Exec(ctx, setPrincipal, name)
+		return nothing, err
+	}
+	var before string
+	if err := tx.QueryRow(ctx, replacePrincipal, name).Scan(&before, nil); err != nil {
+		return nil, err
+	}
+	return func() error {
+		_, err := tx.Exec(ctx, setPrincipal, before)
+		return err
+	}, nil
+}
+
+// Statements that set the principal of a transaction (see audit.principal in schema.sql).
+// replacePrincipal returns the principal that was set before. OFFSET 0 has it read before the new one
+// is set.
+const (
+	setPrincipal     = "select set_config('almanac.principal', $1, true)"
+	replacePrincipal = `select b.principal, set_config('almanac.principal', $1, true)
+from (select coalesce(current_setting('almanac.principal', true), '') as principal offset 0) b`
+)
 
 // Statements at the beginning of a transaction.
 const (
@@ -116,6 +157,9 @@ func (s *Store) transactOne(ctx context.Context, what, statement string, args pg
 		var batch pgx.Batch
 		batch.Queue(begin)
 		batch.Queue(noJIT)
+		if name := almanac.Principal(ctx); name != "" {
+			batch.Queue(setPrincipal, name)
+		}
 		batch.Queue(statement, args)
 		batch.Queue("commit")
 		err := send(ctx, db, &batch, collect)

@@ -83,11 +83,12 @@ func (t *tables) switchTrail(ctx context.Context, env *environment, asJSON, on b
 
 // trailStep is a step of an event's life.
 type trailStep struct {
-	At      time.Time `json:"at"` // UTC
-	Kind    string    `json:"kind"`
-	Version int       `json:"version"` // of the event after the step
-	Detail  string    `json:"detail,omitempty"`
-	Actor   string    `json:"actor"`
+	At        time.Time `json:"at"` // UTC
+	Kind      string    `json:"kind"`
+	Version   int       `json:"version"` // of the event after the step
+	Detail    string    `json:"detail,omitempty"`
+	Actor     string    `json:"actor"`
+	Principal string    `json:"principal,omitempty"` // who asked for the step
 }
 
 // trailOf reads the trail of an event.
@@ -102,6 +103,9 @@ func trailOf(ctx context.Context, store *postgres.Store, id uuid.UUID) (trail []
 // String says it in a line.
 func (s trailStep) String() string {
 	text := fmt.Sprintf("%s version %d %s by %s", instantText(s.At), s.Version, s.Kind, printable(s.Actor))
+	if s.Principal != "" {
+		text += " for " + printable(s.Principal)
+	}
 	if s.Detail != "" {
 		text += ": " + printable(s.Detail)
 	}
@@ -118,7 +122,7 @@ type auditShow struct {
 
 // Help is shown below the command's line.
 func (c *auditShow) Help() string {
-	return `The trail stays after its event has been deleted, until the trail is pruned or the user is deleted.
+	return `The trail stays after its event has been deleted, until the trail is pruned or the user is deleted. Each step names the role and the program that made it. If the program knew who asked for the step, the name follows after "for".
 
     almanac audit show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55`
 }

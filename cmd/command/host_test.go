@@ -308,6 +308,20 @@ func TestSessionsHaveTheHostsName(t *testing.T) {
 	require.Regexp(t, ` cancelled by \S+ acme\n`, runAs(t.Context(), host, "audit", "show", first[0].ID.String(), "--database-url", url).out)
 }
 
+func TestTheTrailShowsThePrincipalOfTheHost(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	require.Equal(t, exitOK, runAs(t.Context(), host, "audit", "on", "--database-url", url).code)
+	id := subscribers(t, url, host, 1)[0].ID.String()
+	asked := almanac.WithPrincipal(t.Context(), "Grace\nHopper")
+	require.Equal(t, exitOK, runAs(asked, host, "events", "cancel", id, "--reason", "moved", "--database-url", url).code)
+
+	const step = ` cancelled by \S+ acme for Grace Hopper: moved\n`
+	require.Regexp(t, step, runAs(t.Context(), host, "audit", "show", id, "--database-url", url).out)
+	require.Regexp(t, step, runAs(t.Context(), host, "events", "show", id, "--database-url", url).out)
+	require.Contains(t, runAs(t.Context(), host, "audit", "show", id, "--json", "--database-url", url).out, `"principal": "Grace\nHopper"`)
+}
+
 // Under the race detector this also shows that runs share nothing.
 func TestConcurrentRunsAreIndependent(t *testing.T) {
 	t.Parallel()

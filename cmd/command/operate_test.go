@@ -253,6 +253,7 @@ func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(run("audit", "show", pending, "--json").out), &trail))
 	require.Len(t, trail, 1)
 	require.Equal(t, "cancelled", trail[0].Kind)
+	require.Empty(t, trail[0].Principal)
 
 	require.Equal(t, result{exitOK, "deleted 0 rows of the trail\n", ""}, run("audit", "prune", "--before", "2020-01-01"))
 	require.Equal(t, result{exitOK, "{\n  \"on\": false,\n  \"schema\": \"almanac\"\n}\n", ""}, run("audit", "off", "--json"))
