@@ -707,4 +707,4 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (15, '0015_opt_outs'),
     (16, '0016_optional_profile'),
     (17, '0017_find_users'),
-    (18, '0018_principal');
+    (19, '0019_principal');

@@ -226,7 +226,7 @@ func TestAProgramOfTheReleaseBeforeMayRunBesidePrincipals(t *testing.T) {
 	const oldAudit = `SELECT a.at, a.kind, a.version, coalesce(a.detail, ''), a.actor FROM steps.audit a WHERE a.event_id = $1`
 	const oldStep = `INSERT INTO steps.audit (kind, event_id, user_id, event_type, version) VALUES ($1, $2, $2, 'X', 1)`
 	within := postgres.WithSchema("steps")
-	pool := climbed(t, 17)
+	pool := climbed(t, 18)
 	e := uuid.New()
 	_, err := pool.Exec(t.Context(), oldStep, "created", e)
 	require.NoError(t, err)
