@@ -175,7 +175,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	lanes, owner := p.lanes(), owner()
 	workers := make([]*worker, len(lanes))
 	for i, l := range lanes {
-		workers[i] = &worker{scheduler: p.scheduler, lane: l, routes: routes, owner: owner}
+		workers[i] = &worker{scheduler: p.scheduler, lane: l, routes: routes, owner: owner, program: program()}
 		l.engine = p.engine(workers[i])
 	}
 	if !p.running.lanes.CompareAndSwap(nil, &lanes) {

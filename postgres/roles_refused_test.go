@@ -85,7 +85,7 @@ var (
 		"executed_at", "failure_reason"})
 	history = without(events, "available_at")
 	queue   = []string{"available_at", "event_id", "series_id", "event_type"}
-	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since"}
+	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since", "program", "zone_data"}
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
 	marks   = []string{"zone", "fingerprint", "since", "version"}
 	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at",
@@ -101,7 +101,7 @@ func forbidden(c *cast) map[string][]string {
 			inserts("users", people...), updates("users", without(people, "updated_at")...),
 			inserts("series", unborn...), updates("series", names...), updates("queue", without(queue, "available_at")...),
 			updates("history", without(history, "updated_at")...), updates("keys", "idempotency_key"),
-			updates("leases", "token", "owner"),
+			updates("leases", "token", "owner", "program", "zone_data"),
 			updates("zone_marks", marks...),
 			[]string{"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.zone_rules WHERE false"}),
 		"api": slices.Concat(anyones(c),
