@@ -7,9 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path"
-	"regexp"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/backoff"
 	"github.com/almanac-go/almanac/internal/excerpt"
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 // running lets a scheduler wake the engines that run in the same process.
@@ -57,7 +55,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 	}
 	lanes, owner := s.lanes(), owner()
 	for i, l := range lanes {
-		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner, program: program()}
+		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner, program: program.Own()}
 		l.engine = w.newEngine()
 		if i == 0 {
 			l.engine.Tasks = w.maintenance()
@@ -155,39 +153,6 @@ func owner() string {
 		host = "unknown"
 	}
 	return fmt.Sprintf("%s/%d/%08x", excerpt.Of(host, 100), os.Getpid(), rand.Uint32())
-}
-
-// program returns the name and version of this program, such as "birthdayd v0.1.0". The
-// result is empty if the binary does not hold them.
-var program = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	return programOf(info)
-})
-
-// majorVersion is the last element of the path of a module from version 2 on.
-var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
-
-// programOf returns the last element of the path of the main package, and the version of
-// the main module if the build has recorded it.
-func programOf(info *debug.BuildInfo) string {
-	whole := info.Path
-	if whole == "" || whole == "command-line-arguments" {
-		whole = info.Main.Path
-	}
-	if whole == "" {
-		return ""
-	}
-	name := path.Base(whole)
-	if dir := path.Dir(whole); majorVersion.MatchString(name) && dir != "." {
-		name = path.Base(dir)
-	}
-	if info.Main.Version == "" {
-		return excerpt.Of(name, 100)
-	}
-	return excerpt.Of(name, 100) + " " + excerpt.Of(info.Main.Version, 100)
 }
 
 // zoneRelease returns the release of this program's zone data, such as "2026f", or an
