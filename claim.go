@@ -15,6 +15,10 @@ type ClaimRequest struct {
 	// Owner names the process that claims, for operators who look at leases. It has no
 	// other effect.
 	Owner string
+	// Program names the program that claims and its version, such as "birthdayd v0.1.0".
+	// ZoneData is the release of its zone data, such as "2026f". Both are for operators,
+	// like Owner. Empty means unknown.
+	Program, ZoneData string
 	// Types are the event types to claim. Events of other types are left unchanged.
 	Types []string
 	// Limit is the most events to claim, at least 1.

@@ -104,8 +104,10 @@
 // Storage: a [Repository] is composed of [UserRepository], [UserFinder], [EventRepository],
 // [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser], [SuccessionRepository],
 // [RecoveryRepository], [RetentionRepository], [ZoneRepository], [PauseRepository], [Timekeeper],
-// [Listener], [Verifier] and [Transactional]. What passes between it and the scheduler: [Roster],
+// [StatsRepository], [Listener], [Verifier] and [Transactional]. What passes between it and the scheduler: [Roster],
 // [Edit], [UserSeries], [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
 // [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page] with its [Order], [Cursor],
 // [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook] and [ZoneRecord].
+// For operators there are [Stats], with [Count] of a [CountKind], [TypeCount], [ZoneCount] and
+// [WaveCount], and each [Lease].
 package almanac

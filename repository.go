@@ -38,6 +38,7 @@ type Repository interface {
 	RetentionRepository
 	RecoveryRepository
 	PauseRepository
+	StatsRepository
 	Timekeeper
 	Listener
 	Verifier
@@ -319,8 +320,8 @@ type RecoveryRepository interface {
 	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
 }
 
-// MissedLimit returns the limit of a FindMissed with its default. The error is a
-// [*ValidationError] if the limit is out of range.
+// MissedLimit returns the limit of a FindMissed, or of a call of Leases, with its default.
+// The error is a [*ValidationError] if the limit is out of range.
 func MissedLimit(limit int) (int, error) {
 	if limit < 0 || limit > maxPage {
 		return 0, &ValidationError{Fields: []FieldError{{Field: "limit", Problem: "is not between 1 and 1000"}}}

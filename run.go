@@ -11,7 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/backoff"
 	"github.com/almanac-go/almanac/internal/excerpt"
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 // running lets a scheduler wake the engines that run in the same process.
@@ -52,7 +55,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 	}
 	lanes, owner := s.lanes(), owner()
 	for i, l := range lanes {
-		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner}
+		w := &worker{scheduler: s, lane: l, routes: routes, owner: owner, program: program.Own()}
 		l.engine = w.newEngine()
 		if i == 0 {
 			l.engine.Tasks = w.maintenance()
@@ -150,4 +153,59 @@ func owner() string {
 		host = "unknown"
 	}
 	return fmt.Sprintf("%s/%d/%08x", excerpt.Of(host, 100), os.Getpid(), rand.Uint32())
+}
+
+// zoneRelease returns the release of this program's zone data, such as "2026f", or an
+// empty text if the data does not name it. The release can change while the program runs.
+func zoneRelease(now time.Time) string {
+	rules, err := calendar.StoredTimezone("UTC").Rules(now.Year())
+	if err != nil {
+		return ""
+	}
+	return rules.Version
+}
+
+// Listener receives hints that another process stored an event which can be claimed soon.
+// Run then searches for events at once, instead of at the next poll (see [WithPoll]).
+// Hints need not be reliable: an unnecessary hint costs one query, and the next poll
+// makes up for a missing one.
+type Listener interface {
+	// Listen calls wake for each hint until ctx is done. It also calls wake once when it
+	// starts to receive hints, for the events that were stored before. It calls wake from
+	// one goroutine at a time, and not after it has returned. The function wake does not
+	// block.
+	//
+	// Listen returns nil when ctx is done. A repository without hints returns nil at
+	// once, and Run polls. An error means that no more hints are received. Run then calls
+	// Listen again, after a wait that grows from a tenth of a second to a minute.
+	Listen(ctx context.Context, wake func()) error
+}
+
+// listenAgain has the waits after Listen has failed. Behind some poolers Listen always
+// fails, so the attempts must become rare.
+var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.2}
+
+// listen wakes the engines for each hint of the repository, until ctx is done. It logs
+// the start and the end of an outage, not each failure. Without hints, it polls the
+// pauses.
+func (s *scheduler) listen(ctx context.Context) {
+	pauses := new(pausePoll)
+	for failures := 0; ctx.Err() == nil; {
+		err := s.repository.Listen(ctx, func() {
+			if failures > 0 {
+				s.log.InfoContext(ctx, "hints of other processes are received again")
+			}
+			failures = 0
+			s.running.wake()
+		})
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		failures++
+		if failures == 1 {
+			s.log.WarnContext(ctx, "hints of other processes are not received, their events wait for the next poll", slog.Any("error", err))
+		}
+		s.pollPauses(ctx, pauses, time.After(listenAgain.Delay(failures, rand.Float64())))
+	}
+	s.pollPauses(ctx, pauses, nil)
 }

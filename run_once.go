@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 // RunOnceOptions are options of one pass. The zero RunOnceOptions means the defaults.
@@ -175,7 +177,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	lanes, owner := p.lanes(), owner()
 	workers := make([]*worker, len(lanes))
 	for i, l := range lanes {
-		workers[i] = &worker{scheduler: p.scheduler, lane: l, routes: routes, owner: owner}
+		workers[i] = &worker{scheduler: p.scheduler, lane: l, routes: routes, owner: owner, program: program.Own()}
 		l.engine = p.engine(workers[i])
 	}
 	if !p.running.lanes.CompareAndSwap(nil, &lanes) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -91,6 +92,44 @@ func TestRunOnceExecutesDueEventsAndReturns(t *testing.T) {
 }
 
 // What was missed comes one by one, each planned when the one before has ended.
+// What a lease says of the program that holds it is for operators.
+func TestLeasesNameTheProgramAndItsZoneData(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(w *world, handler series){
+		"RunOnce": func(w *world, handler series) {
+			w.once(t, w.scheduler(t, handler), almanac.RunOnceOptions{})
+		},
+		"Run": func(w *world, handler series) {
+			w.run(t, handler)
+			w.await(t, almanac.EventCompleted)
+			require.NoError(t, w.stop())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			held := make(chan []almanac.Lease, 1)
+			handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(ctx context.Context, _ almanac.Delivery) error {
+				leases, err := w.store.Leases(ctx, 0)
+				held <- leases
+				return err
+			}}
+			storeEvent(t, w.store, handler)
+
+			pass(w, handler)
+
+			leases := <-held
+			require.Len(t, leases, 1)
+			rules, err := calendar.StoredTimezone("UTC").Rules(2026)
+			require.NoError(t, err)
+			require.NotEmpty(t, leases[0].Owner)
+			require.Regexp(t, `^almanac\.test\b`, leases[0].Program)
+			require.Equal(t, rules.Version, leases[0].ZoneData)
+			require.Equal(t, 1, leases[0].Events)
+		})
+	}
+}
+
 func TestRunOnceExecutesDueSuccessors(t *testing.T) {
 	t.Parallel()
 	for where, repository := range onFew {

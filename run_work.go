@@ -83,6 +83,7 @@ type worker struct {
 	*lane
 	routes   map[string]*route
 	owner    string
+	program  string // the name and version of the program, for operators
 	database databaseClock
 	lead     lead
 	step     int // how many events of expired leases to release in one call; only releaseExpired uses it
@@ -124,7 +125,8 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		return nil, nil
 	}
 	request := ClaimRequest{
-		Token: uuid.New(), Owner: w.owner, Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
+		Token: uuid.New(), Owner: w.owner, Program: w.program, ZoneData: zoneRelease(asked),
+		Types: w.types, Limit: free, Lease: w.lease, Mark: w.mark.look(), Ahead: ahead,
 	}
 	claimed, err := w.repository.Claim(ctx, request)
 	m := ClaimMeasurement{Total: time.Since(asked), BatchSize: free, Ahead: ahead > 0, Err: err}

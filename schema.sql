@@ -223,6 +223,8 @@ CREATE TABLE :"schema".leases (
     -- The time of the claim, if events were claimed that may not be due yet. No process begins such an event before its target, and an
     -- edit releases it until then. NULL if all events were due.
     ahead_since timestamptz,
+    program    text,                 -- the program that holds the lease, such as 'birthdayd v0.1.0'; for information only, NULL if unknown
+    zone_data  text,                 -- the release of that program's zone data, such as 2026f; NULL if unknown
     CONSTRAINT leases_pkey PRIMARY KEY (token)
 );
 
@@ -707,4 +709,5 @@ INSERT INTO :"schema".migrations (version, name) VALUES
     (15, '0015_opt_outs'),
     (16, '0016_optional_profile'),
     (17, '0017_find_users'),
+    (18, '0018_lease_program'),
     (19, '0019_principal');

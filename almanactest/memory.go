@@ -51,6 +51,8 @@ type user struct {
 }
 
 type lease struct {
+	owner, program, zoneData string
+
 	claimed, expires time.Time
 	ahead            time.Time // from when events may be claimed ahead of their instant; zero when all were due
 	ids              []uuid.UUID

@@ -46,7 +46,9 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			return e.AvailableAt.After(now.Add(ahead)) || e.AvailableAt.Before(since(request.Mark, now))
 		})
 		slices.SortStableFunc(due, func(a, b almanac.Event) int { return a.AvailableAt.Compare(b.AvailableAt) })
-		held := lease{claimed: now, expires: now.Add(request.Lease)}
+		held := lease{
+			owner: request.Owner, program: request.Program, zoneData: request.ZoneData, claimed: now, expires: now.Add(request.Lease),
+		}
 		if request.Ahead > 0 {
 			held.ahead = now
 		}

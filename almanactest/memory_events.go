@@ -98,7 +98,7 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		e.Version, e.CreatedAt, e.Unplanned = expected+1, was.CreatedAt, false
 		stored = r.put(e, now)
 		if e.Status == almanac.Processing {
-			r.leases[e.LeaseToken] = lease{claimed: now, expires: now.Add(updateLease), ids: []uuid.UUID{e.ID}}
+			r.leases[e.LeaseToken] = lease{owner: "update", claimed: now, expires: now.Add(updateLease), ids: []uuid.UUID{e.ID}}
 		}
 		r.endLease(was.LeaseToken)
 		return nil

@@ -240,7 +240,7 @@ BEGIN
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
     GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from) ON queue TO almanac_reader;
     GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
-    GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
+    GRANT SELECT (token, owner, program, zone_data, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;

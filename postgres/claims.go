@@ -17,7 +17,7 @@ import (
 func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.ClaimResult, error) {
 	var claim almanac.ClaimResult
 	args := pgx.StrictNamedArgs{
-		"token": r.Token, "owner": r.Owner, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
+		"token": r.Token, "owner": r.Owner, "program": r.Program, "zone_data": r.ZoneData, "types": r.Types, "limit": r.Limit, "lease": r.Lease, "mark": r.Mark, "ahead": r.Ahead,
 	}
 	err := s.transactOne(ctx, "claim", s.statements.Claim, args, func(rows pgx.Rows, asked time.Time) error {
 		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User)}

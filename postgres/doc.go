@@ -136,6 +136,9 @@
 // exceed the server's max_connections and the role's CONNECTION LIMIT. If they do,
 // nothing is lost, but a refused call waits for up to five seconds.
 //
+// A dashboard or a report gets a store with [ReadOnly], on a pool of its own. Such a store
+// cannot write, and no statement of it takes longer than its limit.
+//
 // # database/sql
 //
 // A host that uses database/sql opens it on the pool, so that both share connections

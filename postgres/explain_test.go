@@ -238,6 +238,7 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 		})
 	}
 	t.Run("a page to backfill", func(t *testing.T) { requireBulkReadsNoWholeTable(t, pool, heard) })
+	t.Run("statistics", func(t *testing.T) { requireStatsReadFewBlocks(t, pool, heard) })
 }
 
 // The statistics are from a moment at which nothing was in flight, as they usually

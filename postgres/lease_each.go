@@ -47,7 +47,7 @@ func (s *Store) leaseEach(ctx context.Context, tx pgx.Tx, wanted []claimed, owne
 	fresh = column(wanted, func(claimed) uuid.UUID { return uuid.New() })
 	begun = make(map[uuid.UUID]time.Time, len(wanted))
 	var batch pgx.Batch
-	batch.Queue(s.statements.InsertEmptyLeases, pgx.StrictNamedArgs{"tokens": uuids(fresh), "owner": owner, "lease": lease})
+	batch.Queue(s.statements.InsertEmptyLeases, pgx.StrictNamedArgs{"tokens": uuids(fresh), "old": uuids(old), "owner": owner, "lease": lease})
 	batch.Queue(s.statements.MoveToLeases, pgx.StrictNamedArgs{
 		"tokens": uuids(old), "fresh": uuids(fresh),
 		"ids":      uuids(column(wanted, func(c claimed) uuid.UUID { return c.id })),

@@ -248,7 +248,7 @@ func TestAProgramOfTheReleaseBeforeMayRunBesidePrincipals(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM steps.audit WHERE principal IS NULL").Scan(&unnamed))
 	require.Equal(t, 2, unnamed)
 
-	// What the release before reads of the steps of this one is what it read before.
+	// What the previous release reads of the steps of this one is what it read before.
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool, within))
 	u := almanactest.User()
 	stored, err := store.CreateUsers(as(t, "grace"), []almanac.UserWithEvents{{User: u, Events: []almanac.Event{almanactest.Event(time.Now(), almanactest.For(u))}}})

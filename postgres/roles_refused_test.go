@@ -85,7 +85,7 @@ var (
 		"executed_at", "failure_reason"})
 	history = without(events, "available_at")
 	queue   = []string{"available_at", "event_id", "series_id", "event_type"}
-	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since"}
+	leases  = []string{"token", "owner", "series_ids", "event_ids", "versions", "claimed_at", "expires_at", "ahead_since", "program", "zone_data"}
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
 	marks   = []string{"zone", "fingerprint", "since", "version"}
 	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at",
@@ -101,7 +101,7 @@ func forbidden(c *cast) map[string][]string {
 			inserts("users", people...), updates("users", without(people, "updated_at")...),
 			inserts("series", unborn...), updates("series", names...), updates("queue", without(queue, "available_at")...),
 			updates("history", without(history, "updated_at")...), updates("keys", "idempotency_key"),
-			updates("leases", "token", "owner"),
+			updates("leases", "token", "owner", "program", "zone_data"),
 			updates("zone_marks", marks...),
 			[]string{"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.zone_rules WHERE false"}),
 		"api": slices.Concat(anyones(c),
@@ -337,4 +337,72 @@ func TestTheReaderRoleReadsStatistics(t *testing.T) {
 	_, waiting, err := store.Until(t.Context(), []string{almanac.TypeBirthday}, time.Time{})
 	require.NoError(t, err)
 	require.True(t, waiting)
+}
+
+// Every role but the relay reads the same statistics, also through a store that only reads.
+func TestRolesReadTheSameStatistics(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	for range 3 {
+		overdue(t, c.store(t, "api"))
+	}
+	worker := c.store(t, "worker")
+	settled, err := worker.Settle(t.Context(), []almanac.Settlement{{Event: claimOne(t, worker), Outcome: almanac.GaveUp("HTTP 404")}})
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	claimOne(t, worker)
+	count := almanac.Count{N: 1}
+	want := []almanac.TypeCount{
+		{Type: almanac.TypeBirthday, Status: almanac.Pending, Count: count},
+		{Type: almanac.TypeBirthday, Status: almanac.Processing, Count: count},
+		{Type: almanac.TypeBirthday, Status: almanac.Failed, Count: count},
+	}
+	for _, role := range []string{"reader", "worker", "api", "operator", "owner"} {
+		for _, options := range [][]postgres.Option{nil, {postgres.ReadOnly(0)}} {
+			store, err := postgres.New(c.pools[role], options...)
+			require.NoError(t, err)
+			stats, err := store.Stats(t.Context())
+			require.NoError(t, err, role)
+			require.Equal(t, want, stats.Events, role)
+			require.Equal(t, almanac.Count{N: 3}, stats.Users, role)
+			leases, err := store.Leases(t.Context(), 0)
+			if role == "api" {
+				requireRefused(t, err, "the API lists leases")
+				continue
+			}
+			require.NoError(t, err, role)
+			require.Len(t, leases, 1, role)
+		}
+	}
+	_, err = c.store(t, "relay").Stats(t.Context())
+	requireRefused(t, err, "the relay reads statistics")
+}
+
+// A role that may not read the history sees the latest ended events through the view, and their shares of a long history.
+func TestTheReaderRoleEstimatesALongHistory(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	c.exec(t, "", `INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
+			policies, idempotency_key, delivery_payload, user_version, executed_at, failure_reason, retry_count, claim_count, crash_count, version, created_at, updated_at)
+		SELECT md5(n::text)::uuid, md5(n::text)::uuid, 'BIRTHDAY', '2027', CASE WHEN n % 10 = 0 THEN 'FAILED' ELSE 'COMPLETED' END, now(), now(), 'UTC', 'x', n::text,
+			'{}', 1, CASE WHEN n % 10 > 0 THEN now() END, CASE WHEN n % 10 = 0 THEN 'HTTP 404' END, 0, 1, 0, 3, now(), now()
+		FROM generate_series(1, 40000) n`)
+	read := func() (completed, failed almanac.Count, analyzed time.Time) {
+		stats, err := c.store(t, "reader").Stats(t.Context())
+		require.NoError(t, err)
+		return countOf(stats, almanac.TypeBirthday, almanac.Completed), countOf(stats, almanac.TypeBirthday, almanac.Failed), stats.Analyzed
+	}
+	completed, failed, analyzed := read()
+	require.Equal(t, almanac.AtLeast, completed.Kind, "not analyzed yet")
+	require.EqualValues(t, 5000, completed.N+failed.N)
+	require.Zero(t, analyzed)
+
+	c.exec(t, "", "ANALYZE almanac.history")
+	require.Eventually(t, func() bool { // statistics of the server arrive a moment later
+		completed, failed, analyzed = read()
+		return completed.Kind == almanac.Estimated
+	}, 20*time.Second, 10*time.Millisecond)
+	near(t, 36_000, completed, "completed")
+	near(t, 4000, failed, "failed")
+	require.WithinDuration(t, time.Now(), analyzed, time.Minute)
 }

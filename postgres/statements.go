@@ -52,6 +52,7 @@ type statements struct {
 	InsertUsers         string
 	KeepLeases          string
 	Leases              string
+	ListLeases          string
 	LockEvent           string
 	LockHeld            string
 	LockPending         string
@@ -98,6 +99,18 @@ type statements struct {
 	SettleUsers         string
 	SpentKeys           string
 	Standings           string
+	StatsBacklog        string
+	StatsEnded          string
+	StatsFailed         string
+	StatsLatest         string
+	StatsPending        string
+	StatsProcessing     string
+	StatsTables         string
+	StatsTypes          string
+	StatsUsers          string
+	StatsWave           string
+	StatsZones          string
+	StatsZonesSampled   string
 	StoredUsers         string
 	TakeConsumer        string
 	TakeExpiredLeases   string
@@ -182,7 +195,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":new_arrays", list(newEvent, newColumn.argument),
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
 		":full_name", fullName, ":last_name", lastName,
-		":holds", leaseHolds, ":types", unpaused, ":reach", reach, ":consumed", consumed,
+		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":types", unpaused, ":reach", reach, ":consumed", consumed,
 	)
 	each(&t, func(field, _ string) string {
 		text, failed := queries.ReadFile(fileOf(field))

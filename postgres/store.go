@@ -37,6 +37,8 @@ type Store struct {
 	timeout    time.Duration
 	locks      time.Duration // how long a statement waits for a lock
 	pollOnly   bool
+	readOnly   bool
+	readLimit  time.Duration // how long a statement of a read-only store may take
 	probing    probing
 	statements statements
 }
@@ -100,6 +102,9 @@ func open(s *Store, options []Option) (*Store, error) {
 	}
 	if s.locks < 0 {
 		return nil, fmt.Errorf("postgres: lock timeout of %v is negative", s.locks)
+	}
+	if s.readLimit < 0 {
+		return nil, fmt.Errorf("postgres: read-only timeout of %v is negative", s.readLimit)
 	}
 	if s.locks == 0 {
 		s.locks = s.timeout / 2

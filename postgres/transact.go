@@ -38,6 +38,11 @@ func (s *Store) do(ctx context.Context, what string, operation func(context.Cont
 // notices when the connection is closed: the pool drops a closed connection and has others. A
 // connection or transaction that the host passed is never closed.
 func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB) error) error {
+	if unbound := operation; s.readOnly {
+		operation = func(ctx context.Context, db DB) error {
+			return s.inReadOnly(ctx, db, s.readLimit, func(ctx context.Context, tx pgx.Tx) error { return unbound(ctx, tx) })
+		}
+	}
 	if s.host != nil {
 		return lend(ctx, s.host, operation)
 	}
@@ -53,7 +58,7 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 	}
 	defer conn.Release()
 	err = operation(ctx, conn)
-	if stateOf(err) == readOnly {
+	if stateOf(err) == readOnly && !s.readOnly {
 		// The connection leads to a server that was demoted, and would stay there.
 		_ = conn.Conn().Close(ctx)
 	}
@@ -237,11 +242,18 @@ type beginner interface {
 // fifth of a second, and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
 	if b, ok := db.(beginner); ok {
-		const settings = begin + "; " + noJIT + "; set local idle_in_transaction_session_timeout = %d; set local lock_timeout = %d"
-		idle := max(s.timeout.Milliseconds(), 1) // zero would mean no limit
-		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: fmt.Sprintf(settings, idle, max(s.locks.Milliseconds(), 1))})
+		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.withTimeouts(begin + "; " + timeouts)})
 	}
 	return db.Begin(ctx)
+}
+
+// timeouts are the settings of a transaction.
+const timeouts = noJIT + "; set local idle_in_transaction_session_timeout = %d; set local lock_timeout = %d"
+
+// withTimeouts fills the timeouts of the store in.
+func (s *Store) withTimeouts(settings string) string {
+	// Zero would mean no limit.
+	return fmt.Sprintf(settings, max(s.timeout.Milliseconds(), 1), max(s.locks.Milliseconds(), 1))
 }
 
 // sleep waits for d. It reports false if ctx is done before.

@@ -3,7 +3,7 @@
 -- The migration locks audit (ACCESS EXCLUSIVE) until it commits, and reads no rows. While the trail is enabled, everything that writes
 -- events waits for that time.
 --
--- Programs of the release before may run beside this one. They neither set the setting nor read the column, so their steps have no
+-- Programs of the previous release may run beside this one. They neither set the setting nor read the column, so their steps have no
 -- principal (NULL). So have the steps of the trail as it is. A program of this release refuses to run before the migration.
 ALTER TABLE :"schema".audit ADD COLUMN principal varchar(200);
 

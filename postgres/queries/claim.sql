@@ -1,5 +1,6 @@
 -- Claim events that are due, or will be soon and were never claimed, oldest first, and lease them as one batch.
---   @token uuid · @owner text · @types text[] · @limit integer · @lease interval · @mark timestamptz · @ahead interval (how soon)
+--   @token uuid · @owner text · @program text · @zone_data text ('' if unknown) · @types text[] · @limit integer
+--   @lease interval · @mark timestamptz · @ahead interval (how soon)
 -- now() is when the transaction began, so no event is claimed early. Events that another claim or an edit has locked are passed
 -- over. Row locks last until the surrounding transaction ends. The lock is taken in a materialized step, because a plan that
 -- repeats the limited scan would take more than the limit. Every change of a pending event replaces its row in the queue. So the
@@ -85,10 +86,10 @@ WITH asked AS MATERIALIZED (
 ), clock AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read
 ), lease AS (
-    INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since)
+    INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since, program, zone_data)
     SELECT @token::uuid, @owner::text, array_agg(c.id), array_agg(c.event_id), array_agg(c.version),
         min(clock.read), min(clock.read) + @lease::interval,
-        min(clock.read) FILTER (WHERE @ahead::interval > interval '0')
+        min(clock.read) FILTER (WHERE @ahead::interval > interval '0'), nullif(@program::text, ''), nullif(@zone_data::text, '')
     FROM claimed c, clock
     HAVING count(*) > 0
 )

@@ -1,0 +1,224 @@
+package almanactest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+var statsCases = map[string]func(*kit){
+	"Stats/of an empty repository": func(k *kit) {
+		s := k.stats()
+		k.same("backlog", s.Backlog, almanac.Count{})
+		k.same("users", s.Users, almanac.Count{})
+		k.same("events, zones", len(s.Events)+len(s.Zones), 0)
+		k.same("oldest, analyzed", s.Oldest.IsZero() && s.Analyzed.IsZero(), true)
+		k.wave(s, nil)
+	},
+	"Stats/counts users and pending events by zone": func(k *kit) {
+		for zone, n := range map[string]int{"Asia/Tokyo": 3, "Europe/Paris": 1, "America/New_York": 1} {
+			for range n {
+				u := User(LivingIn(zone))
+				_, _, err := k.create(u, Event(k.now, For(u)))
+				k.ok(err)
+			}
+		}
+		u := User(LivingIn("Europe/Paris"))
+		_, _, err := k.create(u)
+		k.ok(err)
+		stays := User(LivingIn("Asia/Tokyo"))
+		_, _, err = k.create(stays, Event(k.now, For(User(LivingIn("Africa/Cairo"))), OfUser(stays.ID)))
+		k.ok(err)
+		s := k.stats()
+		k.same("users", s.Users, exactly(7))
+		k.same("zones", s.Zones, []almanac.ZoneCount{
+			{Zone: "Asia/Tokyo", Users: exactly(4), Pending: exactly(3)},
+			{Zone: "Europe/Paris", Users: exactly(2), Pending: exactly(1)},
+			{Zone: "America/New_York", Users: exactly(1), Pending: exactly(1)},
+			{Zone: "Africa/Cairo", Users: exactly(0), Pending: exactly(1)},
+		})
+	},
+	"Stats/counts events by type and status": func(k *kit) {
+		for _, status := range []almanac.Status{almanac.Completed, almanac.Failed, almanac.Cancelled, almanac.Processing, almanac.Pending} {
+			for _, eventType := range []string{"LETTER", "CARD"} {
+				u := User()
+				Store(k.T, k.r, u, Event(k.now, For(u), OfType(eventType), InStatus(status)))
+			}
+		}
+		u := User()
+		Store(k.T, k.r, u, Event(k.now, For(u), OfType("card"), InStatus(almanac.Failed)))
+		var want []almanac.TypeCount
+		for _, eventType := range []string{"CARD", "LETTER"} {
+			for _, status := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {
+				want = append(want, almanac.TypeCount{Type: eventType, Status: status, Count: exactly(1)})
+			}
+		}
+		want = append(want, almanac.TypeCount{Type: "card", Status: almanac.Failed, Count: exactly(1)})
+		k.same("events", k.stats().Events, want)
+	},
+	"Stats/counts the backlog, paused types included": func(k *kit) {
+		k.ok(k.r.Pause(k.Context(), "CARD"))
+		k.newEvent(ReadyFor(time.Hour))
+		k.newEvent(ReadyFor(3 * time.Hour))
+		oldest := k.newEvent(OfType("CARD"), ReadyFor(4*time.Hour))
+		k.newEvent(ReadyFor(time.Minute), InStatus(almanac.Pending), DueIn(time.Hour))
+		u := User()
+		Store(k.T, k.r, u, Event(k.now, For(u), ReadyFor(9*time.Hour), Tried(1), DelayedFor(time.Hour)))
+		claimed := k.claim(1)[0]
+		s := k.stats()
+		k.same("the claimed event was next", claimed.Due.Equal(oldest.Due.Add(time.Hour)), true)
+		k.same("backlog", s.Backlog, exactly(2))
+		k.same("oldest", s.Oldest, oldest.Due)
+		k.same("location", s.Oldest.Location(), time.UTC)
+		k.same("location", s.At.Location(), time.UTC)
+	},
+	"Stats/counts pending events by quarter hour": func(k *kit) {
+		// Far from the ends of a quarter hour, unless the case takes minutes.
+		from := k.now.Truncate(15 * time.Minute)
+		middle := from.Add(7*time.Minute + 30*time.Second).Sub(k.now)
+		const quarter = 15 * time.Minute
+		for _, at := range []time.Duration{-quarter, 0, 0, 2 * quarter, 190 * quarter, 200 * quarter} {
+			k.newEvent(DueIn(middle + at))
+		}
+		k.newEvent(OfType("CARD"), DueIn(middle+2*quarter))
+		u := User()
+		Store(k.T, k.r, u, Event(k.now, For(u), ReadyFor(9*time.Hour), Tried(1), DelayedFor(middle+5*quarter)))
+		s := k.stats()
+		if s.At.Truncate(quarter).Equal(from) {
+			k.wave(s, map[int]int64{0: 2, 2: 2, 5: 1, 190: 1})
+		} else {
+			k.wave(s, map[int]int64{1: 2, 4: 1, 189: 1})
+		}
+	},
+	"Stats/leaves deleted users out at once": func(k *kit) {
+		u := User(LivingIn("Asia/Tokyo"))
+		_, _, err := k.create(u, Event(k.now, For(u)))
+		k.ok(err)
+		k.claim(1) // so that the user is hidden and not yet removed
+		_, err = k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
+		k.ok(err)
+		s := k.stats()
+		k.same("users", s.Users, exactly(0))
+		k.same("zones", len(s.Zones), 0)
+		k.same("events", s.Events, []almanac.TypeCount{{Type: almanac.TypeBirthday, Status: almanac.Processing, Count: exactly(1)}})
+	},
+	"Stats/lists at most a thousand zones": func(k *kit) {
+		u := User()
+		events := make([]almanac.Event, 1005)
+		for i := range events {
+			events[i] = Event(k.now, For(u))
+			events[i].Zone = fmt.Sprintf("Zone/%04d", i)
+		}
+		_, _, err := k.create(u, events...)
+		k.ok(err)
+		s := k.stats()
+		k.same("zones", len(s.Zones), 1000)
+		k.same("first", s.Zones[0], almanac.ZoneCount{Zone: "America/New_York", Users: exactly(1), Pending: exactly(0)})
+		k.same("last", s.Zones[999], almanac.ZoneCount{Zone: "Zone/0998", Users: exactly(0), Pending: exactly(1)})
+	},
+	"Leases/lists claims with their programs": func(k *kit) {
+		for range 4 {
+			k.newEvent()
+		}
+		first, second, third := request(2), request(1), request(1)
+		first.Owner, first.Program, first.ZoneData = "host-1", "birthdayd v0.1.0", "2026f"
+		third.Lease = time.Microsecond
+		for _, r := range []almanac.ClaimRequest{first, second, third} {
+			_, err := k.r.Claim(k.Context(), r)
+			k.ok(err)
+		}
+		k.after(time.Microsecond)
+		leases, err := k.r.Leases(k.Context(), 0)
+		k.ok(err)
+		slices.SortStableFunc(leases, func(a, b almanac.Lease) int { return b.Events - a.Events })
+		k.same("leases", len(leases), 3)
+		l := leases[0]
+		k.same("location", l.ClaimedAt.Location() == time.UTC && l.ExpiresAt.Location() == time.UTC, true)
+		k.same("claimed", l.ClaimedAt.Before(k.now), false)
+		k.same("first", l, almanac.Lease{
+			Token: first.Token, Owner: "host-1", Program: "birthdayd v0.1.0", ZoneData: "2026f", Events: 2,
+			ClaimedAt: l.ClaimedAt, ExpiresAt: l.ClaimedAt.Add(time.Minute),
+		})
+		for _, l := range leases[1:] {
+			k.same("others", []any{l.Owner, l.Program, l.ZoneData, l.Events, l.Expired}, []any{"suite", "", "", 1, l.Token == third.Token})
+		}
+	},
+	"Leases/returns the oldest claims first, up to the limit": func(k *kit) {
+		var tokens []uuid.UUID
+		for range 3 {
+			k.newEvent()
+			tokens = append(tokens, k.claim(1)[0].LeaseToken)
+			k.after(2 * time.Microsecond) // so that no two claims have the same time
+		}
+		leases, err := k.r.Leases(k.Context(), 2)
+		k.ok(err)
+		var got []uuid.UUID
+		for _, l := range leases {
+			got = append(got, l.Token)
+		}
+		k.same("tokens", got, tokens[:2])
+		for _, limit := range []int{-1, 1001} {
+			_, err := k.r.Leases(k.Context(), limit)
+			k.is(err, almanac.ErrInvalid)
+		}
+	},
+	"Leases/keeps the program when events get leases of their own": func(k *kit) {
+		k.newEvent()
+		r := request(1)
+		r.Program, r.ZoneData = "birthdayd v0.1.0", "2026f"
+		claim, err := k.r.Claim(k.Context(), r)
+		k.ok(err)
+		leased, err := k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute)
+		k.ok(err)
+		leases, err := k.r.Leases(k.Context(), 0)
+		k.ok(err)
+		k.same("leases", len(leases), 1)
+		l := leases[0]
+		k.same("lease", []any{l.Token, l.Owner, l.Program, l.ZoneData, l.Events}, []any{leased[0].LeaseToken, "alone", "birthdayd v0.1.0", "2026f", 1})
+	},
+	"Leases/is empty after all events have ended": func(k *kit) {
+		k.newEvent()
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		leases, err := k.r.Leases(k.Context(), 0)
+		k.ok(err)
+		k.same("leases", len(leases), 0)
+	},
+}
+
+func exactly(n int64) almanac.Count { return almanac.Count{N: n, Kind: almanac.Exact} }
+
+func (k *kit) stats() almanac.Stats {
+	k.Helper()
+	s, err := k.r.Stats(k.Context())
+	k.ok(err)
+	k.same("before the case", s.At.Before(k.now), false)
+	return s
+}
+
+// wave fails the case unless the wave has the given numbers, by place.
+func (k *kit) wave(s almanac.Stats, want map[int]int64) {
+	k.Helper()
+	k.same("quarter hours", len(s.Wave), 192)
+	from := s.At.Truncate(15 * time.Minute)
+	for i, w := range s.Wave {
+		k.same(fmt.Sprintf("quarter hour %d", i), w, almanac.WaveCount{From: from.Add(time.Duration(i) * 15 * time.Minute), Count: exactly(want[i])})
+	}
+}
+
+// after waits until the repository's clock has moved by more than d.
+func (k *kit) after(d time.Duration) {
+	k.Helper()
+	ctx, cancel := context.WithTimeout(k.Context(), 10*time.Second)
+	defer cancel()
+	began, err := k.r.Now(ctx)
+	k.ok(err)
+	for now := began; now.Sub(began) <= d; {
+		now, err = k.r.Now(ctx)
+		k.ok(err)
+	}
+}

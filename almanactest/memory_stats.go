@@ -1,0 +1,110 @@
+package almanactest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Stats counts everything.
+func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		stats = almanac.Stats{At: now}
+		zones := make(map[string]almanac.ZoneCount)
+		for _, u := range r.users {
+			if !u.deleted {
+				zone := u.Timezone.String()
+				z := zones[zone]
+				z.Users.N++
+				zones[zone] = z
+				stats.Users.N++
+			}
+		}
+		events := make(map[almanac.TypeCount]int64)
+		stats.Wave = make([]almanac.WaveCount, 48*4)
+		for i := range stats.Wave {
+			stats.Wave[i].From = now.Truncate(quarter).Add(time.Duration(i) * quarter)
+		}
+		for _, e := range r.events {
+			events[almanac.TypeCount{Type: e.Type, Status: e.Status}]++
+			if e.Status == almanac.Pending {
+				z := zones[e.Zone]
+				z.Pending.N++
+				zones[e.Zone] = z
+				waiting(&stats, e.AvailableAt)
+			}
+		}
+		stats.Events, stats.Zones = typeCounts(events), zoneCounts(zones)
+		return nil
+	})
+	return stats, err
+}
+
+const quarter = 15 * time.Minute
+
+// waiting counts a pending event that is available at an instant.
+func waiting(s *almanac.Stats, at time.Time) {
+	if !at.After(s.At) {
+		s.Backlog.N++
+		if s.Oldest.IsZero() || at.Before(s.Oldest) {
+			s.Oldest = at
+		}
+	}
+	from := s.Wave[0].From
+	if place := at.Sub(from) / quarter; !at.Before(from) && int(place) < len(s.Wave) {
+		s.Wave[place].Count.N++
+	}
+}
+
+// life has the statuses in the order of an event's life.
+var life = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled}
+
+func typeCounts(events map[almanac.TypeCount]int64) []almanac.TypeCount {
+	var counts []almanac.TypeCount
+	for one, n := range events {
+		one.Count.N = n
+		counts = append(counts, one)
+	}
+	slices.SortFunc(counts, func(a, b almanac.TypeCount) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), slices.Index(life, a.Status)-slices.Index(life, b.Status))
+	})
+	return counts
+}
+
+func zoneCounts(zones map[string]almanac.ZoneCount) []almanac.ZoneCount {
+	var counts []almanac.ZoneCount
+	for zone, one := range zones {
+		one.Zone = zone
+		counts = append(counts, one)
+	}
+	slices.SortFunc(counts, func(a, b almanac.ZoneCount) int {
+		return cmp.Or(cmp.Compare(b.Users.N, a.Users.N), cmp.Compare(a.Zone, b.Zone))
+	})
+	return counts[:min(1000, len(counts))]
+}
+
+// Leases returns the leases, oldest claim first.
+func (r *Repository) Leases(ctx context.Context, limit int) (leases []almanac.Lease, err error) {
+	if limit, err = almanac.MissedLimit(limit); err != nil {
+		return nil, err
+	}
+	err = r.read(ctx, func(now time.Time) error {
+		leases = nil
+		for token, l := range r.leases {
+			leases = append(leases, almanac.Lease{
+				Token: token, Owner: l.owner, Program: l.program, ZoneData: l.zoneData, Events: len(l.ids),
+				ClaimedAt: l.claimed, ExpiresAt: l.expires, Expired: l.expires.Before(now),
+			})
+		}
+		slices.SortFunc(leases, func(a, b almanac.Lease) int {
+			return cmp.Or(a.ClaimedAt.Compare(b.ClaimedAt), bytes.Compare(a.Token[:], b.Token[:]))
+		})
+		leases = leases[:min(limit, len(leases))]
+		return nil
+	})
+	return leases, err
+}

@@ -1,0 +1,122 @@
+package almanac
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// StatsRepository describes what is stored, for operators. A scheduler does not use it.
+type StatsRepository interface {
+	// Stats returns numbers about what is stored. The cost is bounded, however much that
+	// is: numbers that would take long are estimated, or counted up to a limit (see
+	// [Count]). All numbers are of one moment. Stats changes nothing and locks nothing.
+	Stats(ctx context.Context) (Stats, error)
+
+	// Leases returns up to limit leases, oldest claim first, then by token. The limit is
+	// 1 to 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Leases
+	// changes nothing and locks nothing.
+	Leases(ctx context.Context, limit int) ([]Lease, error)
+}
+
+// Stats has numbers about what a repository stores. Deleted users are left out of all
+// numbers of users.
+type Stats struct {
+	At time.Time // the repository's clock, UTC
+	// Analyzed is when the oldest of the estimates was made, UTC. An estimate from the
+	// statistics of the database is as old as these statistics. An estimate from a sample
+	// was made at At. Zero means that no number is estimated.
+	Analyzed time.Time
+	// Backlog is the number of PENDING events that are available at At, counted up to
+	// 100,000. It includes the types that are paused.
+	Backlog Count
+	// Oldest is since when the first event of the backlog has been available, UTC. Zero
+	// means that there is no backlog.
+	Oldest time.Time
+	Users  Count
+	// Events are the numbers of events by type and status, in alphabetical order of
+	// types, then in the order of an event's life. Numbers of zero are left out.
+	Events []TypeCount
+	// Zones are the time zones of users and of PENDING events. The zone with most users
+	// comes first, and zones with the same number of users are in alphabetical order. At
+	// most 1,000 zones are listed.
+	Zones []ZoneCount
+	// Wave has the PENDING events by the quarter hour of [Event].AvailableAt. The first
+	// quarter hour is that of At, including what was available before At. There are
+	// always 192 quarter hours, which is 48 hours.
+	Wave []WaveCount
+}
+
+// Count is a number of users or events.
+type Count struct {
+	N    int64
+	Kind CountKind
+}
+
+// CountKind is how exact a [Count] is.
+type CountKind int
+
+// The kinds of counts.
+const (
+	Exact     CountKind = iota // everything was counted
+	AtLeast                    // counting ended at a limit, and there may be more
+	Estimated                  // estimated from a sample or from the statistics of the database
+)
+
+// String returns the count in words: "1,234", "100,000+" for at least that many, or
+// "~1,200,000" for an estimate.
+func (c Count) String() string {
+	text := strconv.FormatInt(c.N, 10)
+	first := 0
+	if c.N < 0 {
+		first = 1 // the sign
+	}
+	for i := len(text) - 3; i > first; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	switch c.Kind {
+	case AtLeast:
+		return text + "+"
+	case Estimated:
+		return "~" + text
+	default:
+		return text
+	}
+}
+
+// TypeCount is the number of events of one type in one status.
+type TypeCount struct {
+	Type   string
+	Status Status
+	Count  Count
+}
+
+// ZoneCount has the numbers of one time zone.
+type ZoneCount struct {
+	Zone    string // an IANA name
+	Users   Count  // the users who live in the zone
+	Pending Count  // the PENDING events whose [Event].Zone it is
+}
+
+// WaveCount is the number of PENDING events that become available in a quarter hour.
+type WaveCount struct {
+	From  time.Time // the beginning of the quarter hour, UTC
+	Count Count
+}
+
+// Lease describes the lease of a claim.
+type Lease struct {
+	Token uuid.UUID
+	Owner string // see [ClaimRequest]
+	// Program and ZoneData are as in the [ClaimRequest]. They are empty if they are
+	// unknown, as for a claim of a program of an earlier release.
+	Program, ZoneData string
+	Events            int       // how many events were leased; some of them may have ended
+	ClaimedAt         time.Time // UTC
+	ExpiresAt         time.Time // UTC
+	// Expired reports whether ExpiresAt has passed by the repository's clock. The events
+	// are then released by the next call of [ClaimRepository].ReleaseExpired.
+	Expired bool
+}
