@@ -2,6 +2,7 @@ package almanactest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,7 +63,9 @@ var statsCases = map[string]func(*kit){
 		k.same("events", k.stats().Events, want)
 	},
 	"Stats/counts the backlog, paused types included": func(k *kit) {
-		k.ok(k.r.Pause(k.Context(), "CARD"))
+		if err := k.r.Pause(k.Context(), "CARD"); !errors.Is(err, errors.ErrUnsupported) {
+			k.ok(err)
+		}
 		k.newEvent(ReadyFor(time.Hour))
 		k.newEvent(ReadyFor(3 * time.Hour))
 		oldest := k.newEvent(OfType("CARD"), ReadyFor(4*time.Hour))

@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// statsOf returns the statistics, and fails the test if a statement reads too many blocks.
+// statsOf returns the statistics. It fails the test if a statement reads a whole table or too many blocks.
 func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) almanac.Stats {
 	t.Helper()
 	heard.mu.Lock()
@@ -28,6 +28,7 @@ func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) almanac.Stats {
 	require.NoError(t, err)
 	for _, s := range slices.Clone(heard.asked) {
 		p, text := planOf(t, tx, "ANALYZE, BUFFERS, ", s)
+		require.False(t, p.scansSequentially(), "a whole table is read:\n%s", text)
 		require.LessOrEqual(t, p.Hit+p.Read, 20_000, "%s\n%s", s.sql, text)
 		t.Logf("%d blocks: %.70s", p.Hit+p.Read, strings.Join(strings.Fields(s.sql), " "))
 	}
