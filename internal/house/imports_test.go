@@ -53,7 +53,7 @@ func (f file) wrongImport(name string) string {
 	if ours && within(pkg, "internal") && f.in("cmd") {
 		return "cmd imports nothing internal: what is internal to one release is not to the next"
 	}
-	adapters := []string{"postgres", "webhook", "httpapi", "icalendar", "almanactest"}
+	adapters := []string{"postgres", "webhook", "httpapi", "icalendar", "dashboard", "almanactest"}
 	switch {
 	case f.in(machinery()...):
 		if !standard(name) {

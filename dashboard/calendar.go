@@ -1,0 +1,287 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+const (
+	firstYear, lastYear = 1900, 2100
+	// mostEvents is how many events a page of days looks at.
+	mostEvents = 1000
+)
+
+// zoneFields are the fields of the pages of days.
+type zoneFields struct {
+	Zone, Type string
+	Suggestion string // the nearest zone to a wrong one, or ""
+	fieldProblems
+}
+
+// fieldProblems says what is wrong with the fields of a form.
+type fieldProblems struct {
+	Sentences []string
+	Bad       map[string]bool // by the name of a field
+}
+
+func (p *fieldProblems) refuse(field, sentence string) {
+	if p.Bad == nil {
+		p.Bad = make(map[string]bool)
+	}
+	p.Bad[field] = true
+	p.Sentences = append(p.Sentences, sentence)
+}
+
+// status is that of the answer.
+func (p *fieldProblems) status() int {
+	if len(p.Sentences) > 0 {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// zoneFieldsOf reads the zone and the type of a form. The zone is UTC by default.
+func zoneFieldsOf(r *request) (zoneFields, calendar.Timezone) {
+	f := zoneFields{Zone: strings.TrimSpace(r.FormValue("zone")), Type: strings.TrimSpace(r.FormValue("type"))}
+	if f.Zone == "" {
+		f.Zone = "UTC"
+	}
+	if strings.ContainsRune(f.Type, 0) || !utf8.ValidString(f.Type) {
+		f.refuse("type", "The type has characters that no type has.")
+	}
+	z, sentence, suggestion := loadZone(f.Zone)
+	if f.Suggestion = suggestion; sentence != "" {
+		f.refuse("zone", sentence)
+		return f, z
+	}
+	f.Zone = z.String()
+	return f, z
+}
+
+// loadZone returns the zone of a name, or says why there is none and which one is meant.
+func loadZone(name string) (z calendar.Timezone, sentence, suggestion string) {
+	z, err := calendar.LoadTimezone(name)
+	if err == nil {
+		return z, "", ""
+	}
+	var invalid *calendar.InvalidTimezoneError
+	if errors.As(err, &invalid) {
+		suggestion = invalid.Suggestion
+	}
+	return z, sentenceOf(err), suggestion
+}
+
+// sentenceOf returns an error of package calendar as a sentence.
+func sentenceOf(err error) string {
+	text := strings.TrimPrefix(err.Error(), "calendar: ")
+	if strings.HasSuffix(text, "?") {
+		return text
+	}
+	return text + "."
+}
+
+// spec selects the events of the zone and type that are due in a span of time.
+func (f zoneFields) spec(from, until time.Time) almanac.Spec {
+	all := almanac.And{almanac.DueBetween{From: from, Until: until}, almanac.InZone{f.Zone}}
+	if f.Type != "" {
+		all = append(all, almanac.OfType(f.Type))
+	}
+	return all
+}
+
+// calendarData is what the page of a year shows.
+type calendarData struct {
+	zoneFields
+	Year           string // as it was sent
+	Before, After  int    // the years beside it; 0 if they are out of range
+	Weeks          int
+	Squares        []daySquare
+	Months         []monthLabel
+	Rows           []monthRow // the same as a table
+	Changes        []clockChange
+	Shown          int  // events
+	More, NoShades bool // whether there are more events; whether they could not be found
+	Most           int  // events of the day that has most
+}
+
+// daySquare is a day in the drawing of a year.
+type daySquare struct {
+	localDay
+	X, Y, Shade int
+	Count       int
+}
+
+// The drawing of a year: squares of 24 units, which are 24 pixels or more.
+const (
+	pitch      = 26
+	daysLeft   = 36 // room for the names of weekdays
+	daysTop    = 18 // room for the names of months
+	mostShades = 4
+)
+
+// Title names the day for a pointer and for a screen reader.
+func (s daySquare) Title() string {
+	text := fmt.Sprintf("%s %s", s.Weekday(), s.Date)
+	if note := s.Note(); note != "" {
+		text += ": " + note
+	}
+	if s.Count > 0 {
+		text += fmt.Sprintf("; %s", countText(s.Count, "event"))
+	}
+	return text
+}
+
+// Weekday is the short name of the day of the week.
+func (s daySquare) Weekday() string {
+	return calendar.WallTime{Date: s.Date}.Labelled().Weekday().String()[:3]
+}
+
+// MarkX and MarkY are where the mark of the day stands.
+func (s daySquare) MarkX() int { return s.X + 12 }
+func (s daySquare) MarkY() int { return s.Y + 17 }
+
+func countText(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return number(n) + " " + noun + "s"
+}
+
+type monthLabel struct {
+	X    int
+	Name string
+}
+
+// monthRow is a month of the table.
+type monthRow struct {
+	Name string
+	Days []daySquare
+}
+
+func (d *dashboard) calendarPage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	fields, z := zoneFieldsOf(r)
+	data := calendarData{zoneFields: fields, Year: strings.TrimSpace(r.FormValue("year"))}
+	if data.Year == "" {
+		now, err := r.clock()
+		if err != nil {
+			return answer{}, err
+		}
+		data.Year = strconv.Itoa(z.WallTime(now).Date.Year)
+	}
+	year, err := strconv.Atoi(data.Year)
+	if err != nil || year < firstYear || year > lastYear {
+		data.refuse("year", fmt.Sprintf("The year is not a number from %d to %d.", firstYear, lastYear))
+	}
+	a := answer{title: "Calendar", template: "calendar", status: data.status()}
+	if a.status == http.StatusOK {
+		if err := d.fillYear(r, &data, z, year); err != nil {
+			return answer{}, err
+		}
+		a.title = fmt.Sprintf("%d in %s", year, data.Zone)
+	}
+	a.data = data
+	return a, nil
+}
+
+// fillYear finds the days of a year and the events in them.
+func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone, year int) error {
+	if data.Before = year - 1; data.Before < firstYear {
+		data.Before = 0
+	}
+	if data.After = year + 1; data.After > lastYear {
+		data.After = 0
+	}
+	first := calendar.Date{Year: year, Month: time.January, Day: 1}
+	days, changes, err := daysOf(z, first, time.Date(year, time.December, 31, 0, 0, 0, 0, time.UTC).YearDay())
+	if err != nil {
+		return err
+	}
+	data.Changes = changes
+	found, err := d.reader.Find(r.Context(), data.spec(days[0].Start, days[len(days)-1].End), almanac.Page{Limit: mostEvents})
+	if data.NoShades = err != nil; err != nil {
+		if err := d.withoutEvents(r, err); err != nil {
+			return err
+		}
+	}
+	data.Shown, data.More = len(found.Events), found.Next != ""
+	data.draw(days, found.Events)
+	return nil
+}
+
+// withoutEvents logs why events could not be found. The page shows the rest. The error
+// means that there is no viewer any more.
+func (d *dashboard) withoutEvents(r *request, err error) error {
+	if r.Context().Err() != nil {
+		return err
+	}
+	d.log.ErrorContext(r.Context(), "Dashboard found no events", slog.String("route", r.Pattern), slog.Any("error", err))
+	return nil
+}
+
+// draw places the days of a year, weeks from left to right, Monday first.
+func (c *calendarData) draw(days []localDay, events []almanac.Event) {
+	counts := make([]int, len(days))
+	for _, e := range events {
+		// The first day that ends after the event.
+		i, _ := slices.BinarySearchFunc(days, e.Due, func(d localDay, due time.Time) int {
+			if d.End.After(due) {
+				return 1
+			}
+			return -1
+		})
+		if i < len(days) {
+			counts[i]++
+			c.Most = max(c.Most, counts[i])
+		}
+	}
+	skew := (int(calendar.WallTime{Date: days[0].Date}.Labelled().Weekday()) + 6) % 7
+	for i, day := range days {
+		s := daySquare{localDay: day, X: daysLeft + (i+skew)/7*pitch, Y: daysTop + (i+skew)%7*pitch, Count: counts[i]}
+		if s.Count > 0 {
+			s.Shade = min(mostShades, 1+mostShades*(s.Count-1)/c.Most)
+		}
+		if day.Date.Day == 1 {
+			name := day.Date.Month.String()
+			c.Months = append(c.Months, monthLabel{s.X, name[:3]})
+			c.Rows = append(c.Rows, monthRow{Name: name})
+		}
+		c.Squares = append(c.Squares, s)
+		c.Rows[len(c.Rows)-1].Days = append(c.Rows[len(c.Rows)-1].Days, s)
+	}
+	c.Weeks = (len(days)-1+skew)/7 + 1
+}
+
+// Width and Height are the size of the drawing.
+func (c calendarData) Width() int  { return daysLeft + c.Weeks*pitch }
+func (c calendarData) Height() int { return daysTop + 7*pitch }
+
+// Weekdays are the labels of the rows.
+func (c calendarData) Weekdays() []monthLabel {
+	var labels []monthLabel
+	for i, name := range []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
+		labels = append(labels, monthLabel{daysTop + i*pitch + 16, name})
+	}
+	return labels
+}
+
+// Path is the zone in the path of its page.
+func (f zoneFields) Path() string { return (&url.URL{Path: f.Zone}).EscapedPath() }
+
+// Link is the query of the links to days.
+func (f zoneFields) Link() string { return query("zone", f.Zone, "type", f.Type) }

@@ -1,0 +1,138 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// Reader is the part of an [almanac.Repository] from which the pages are read. Give the
+// dashboard a reader that can only read and that bounds each statement, as a store with
+// postgres.ReadOnly is, on a pool of its own. The dashboard makes at most two calls at a
+// time.
+type Reader interface {
+	// Event returns an event, or an [*almanac.NotFoundError].
+	Event(ctx context.Context, id uuid.UUID) (almanac.Event, error)
+	// Find returns a page of the events that match spec.
+	Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error)
+	// User returns a user, or an [*almanac.NotFoundError].
+	User(ctx context.Context, id uuid.UUID) (almanac.User, error)
+	// FindUsers returns a page of the users whom the filter selects.
+	FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error)
+	// ZoneRules returns the stored rules and marks of zones.
+	ZoneRules(ctx context.Context) (almanac.ZoneBook, error)
+	// Now returns the repository's time, UTC.
+	Now(ctx context.Context) (time.Time, error)
+	almanac.StatsRepository
+}
+
+// Option is an option of [New].
+type Option func(*dashboard)
+
+// WithName sets the name of the instance, such as "production" or the name of a tenant.
+// Each page shows it. The default is "", none.
+func WithName(name string) Option { return func(d *dashboard) { d.name = name } }
+
+// WithLogger sets the logger. Each change that a viewer makes is a line at Info, with the
+// principal, the action, and ids. An operation on many events is a line for each step, with
+// numbers. Failures are lines at Error with the route. No line has
+// names, addresses, payloads or queries. The default is [slog.Default].
+func WithLogger(log *slog.Logger) Option { return func(d *dashboard) { d.log = log } }
+
+// WithMonitor shows what a [Monitor] has measured in this process: lateness, rates, and the
+// events that were just delivered. By default these parts of the pages are empty.
+func WithMonitor(m *Monitor) Option { return func(d *dashboard) { d.monitor = m } }
+
+// WithTrail shows the steps of an event or of a user from an audit trail, as the method
+// Audit of a postgres.Store returns them. By default pages show what the event itself says.
+func WithTrail(trail func(ctx context.Context, id uuid.UUID) ([]almanac.AuditStep, error)) Option {
+	return func(d *dashboard) { d.trail = trail }
+}
+
+// WithHealth replaces the conditions that the first page shows as the health of this
+// process. The function returns nil if all is well. The default is the Err of
+// [almanac.Health] of the scheduler. A program that only shows the dashboard and never
+// calls Run needs it.
+func WithHealth(health func(context.Context) error) Option {
+	return func(d *dashboard) { d.health = health }
+}
+
+// WithContext ends all streams when ctx is done, so that a server can shut down: give it
+// the context that ends when the program is to stop. By default streams end only with
+// their requests, and [http.Server.Shutdown] waits for them, at most five minutes.
+func WithContext(ctx context.Context) Option { return func(d *dashboard) { d.ctx = ctx } }
+
+// New returns the dashboard as a handler, safe for concurrent use. It can be mounted at any
+// path, with [http.StripPrefix], and behind a proxy that removes a path: all links are
+// relative. Several dashboards can be mounted side by side.
+//
+// The scheduler previews, and makes the changes that viewers ask for. It should have the
+// handlers of the program that delivers. The reader is read from.
+//
+// New refuses to make a dashboard without a rule of access. Exactly one of
+// [WithAuthentication], [WithTokenLogin] and [AllowAll] is required. The error names every
+// nil argument and every wrong option.
+//
+// The server must not end streams early: the dashboard extends the write deadline of its
+// streams, which last at most five minutes.
+func New(scheduler almanac.Scheduler, reader Reader, options ...Option) (http.Handler, error) {
+	d := &dashboard{scheduler: scheduler, log: slog.Default(), now: time.Now, ctx: context.Background()}
+	d.may = func(_ *http.Request, a Action, _ uuid.UUID) (bool, error) {
+		return a != SeeNames && a != SeePayloads, nil
+	}
+	for _, option := range options {
+		option(d)
+	}
+	if err := d.check(reader); err != nil {
+		return nil, err
+	}
+	if d.health == nil {
+		d.health = func(context.Context) error { return scheduler.Health().Err() }
+	}
+	d.reader = throttled{reader, make(chan struct{}, readers)}
+	d.numbers = &numbers{read: d.readNumbers, now: d.now}
+	d.route()
+	return d, nil
+}
+
+// readers is how many calls of the reader run at a time.
+const readers = 2
+
+type dashboard struct {
+	access
+	name      string
+	scheduler almanac.Scheduler
+	reader    Reader
+	monitor   *Monitor
+	trail     func(context.Context, uuid.UUID) ([]almanac.AuditStep, error)
+	health    func(context.Context) error
+	numbers   *numbers
+	streams   streams
+	pauses    pauses
+	log       *slog.Logger
+	ctx       context.Context  // streams end with it
+	now       func() time.Time // of this machine; the reader's time decides what is due
+	mux       *http.ServeMux
+	bad       []error // wrong options
+}
+
+// check returns an error that names every wrong argument and option.
+func (d *dashboard) check(reader Reader) error {
+	errs := append(d.bad, d.access.check())
+	refuse := func(bad bool, what string) {
+		if bad {
+			errs = append(errs, errors.New("dashboard: "+what+" is nil"))
+		}
+	}
+	refuse(d.scheduler == nil, "scheduler")
+	refuse(reader == nil, "reader")
+	refuse(d.log == nil, "logger")
+	refuse(d.ctx == nil, "context")
+	return errors.Join(errs...)
+}

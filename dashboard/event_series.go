@@ -1,0 +1,119 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+const (
+	// previewed is how many occurrences a preview has.
+	previewed = 12
+	// payloadShown is how many bytes of a payload a page shows.
+	payloadShown = 16 << 10
+	// payloadDepth is up to which depth a payload is indented. Each level makes each line
+	// longer, so a deep payload would get very large.
+	payloadDepth = 32
+)
+
+// eventSeries has the occurrences before and after an event in its series.
+type eventSeries struct {
+	Alone        bool // the event has a series of its own
+	Previous     *almanac.Event
+	PreviousNote string // why there is none
+	Next         *almanac.Occurrence
+	NextNote     string // why there is none
+}
+
+// around finds the neighbours of an event. Words says whether texts of errors are shown.
+func (d *dashboard) around(r *request, e almanac.Event, deleted, words bool) (s eventSeries, err error) {
+	if s.Alone = e.Origin.Kind != almanac.OriginPlanned; s.Alone {
+		return s, nil
+	}
+	ended := almanac.Or{almanac.InStatus(almanac.Completed), almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}
+	found, err := d.reader.Find(r.Context(), almanac.And{almanac.ForUser(e.UserID), almanac.OfType(e.Type), ended},
+		almanac.Page{Limit: listRows, Order: almanac.NewestFirst})
+	if err != nil {
+		return s, err
+	}
+	s.PreviousNote = "This is the first event of its series, or older ones were deleted."
+	if found.Next != "" {
+		s.PreviousNote = "It is not among the newest 50 ended events of the user and type."
+	}
+	for _, other := range found.Events {
+		if almanac.SeriesOf(other) == almanac.SeriesOf(e) && other.OccurrenceKey < e.OccurrenceKey {
+			other.Payload = nil
+			s.Previous, s.PreviousNote = &other, ""
+			break
+		}
+	}
+	if deleted {
+		s.NextNote = "The user is deleted, so nothing follows."
+		return s, nil
+	}
+	ahead, err := d.scheduler.Preview(r.Context(), e.UserID, e.Type, previewed)
+	for _, o := range ahead {
+		if o.Series == e.Series && o.Key > e.OccurrenceKey {
+			s.Next = &o
+			return s, nil
+		}
+	}
+	if s.NextNote = "No occurrence follows: the series ends, or the user has opted out."; err != nil {
+		s.NextNote = previewProblem(err, words)
+	}
+	return s, nil
+}
+
+// previewProblem says why a preview ends. Texts of other errors are shown only to viewers
+// who may see them, because the program's handlers make them.
+func previewProblem(err error, words bool) string {
+	var refusedBy *calendar.WallTimeError
+	switch {
+	case errors.Is(err, almanac.ErrUnsupportedEventType):
+		return "The program that shows this page has no handler for the type, so it cannot tell."
+	case errors.As(err, &refusedBy):
+		return fmt.Sprintf("The policy reject refuses %s, which clocks in %s show %s: %s. Nothing is planned beyond it.",
+			refusedBy.Wall, refusedBy.Zone, refusedBy.Reading, refusedBy.Change)
+	case errors.Is(err, calendar.ErrInvalidTimezone):
+		return "This program does not know the zone of the user. Renew its zone data."
+	case words:
+		return "The preview failed: " + err.Error()
+	}
+	return "The preview failed. You may not see the text of the error."
+}
+
+// prettyJSON returns JSON for people to read, and whether it was cut.
+func prettyJSON(raw json.RawMessage) (text string, cut bool) {
+	text = string(raw)
+	var indented bytes.Buffer
+	if depthOf(raw) <= payloadDepth && json.Indent(&indented, raw, "", "  ") == nil {
+		text = indented.String()
+	}
+	text = strings.ToValidUTF8(text, "\ufffd")
+	return listCut(text, payloadShown), len(text) > payloadShown
+}
+
+// depthOf returns how deep arrays and objects are nested.
+func depthOf(raw []byte) int {
+	depth, most, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+			most = max(most, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return most
+}

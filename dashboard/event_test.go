@@ -1,0 +1,295 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// at makes an event of a wall time in a zone, resolved by policies.
+func at(zone, wall string, p calendar.Policies) almanactest.EventOption {
+	return func(e *almanac.Event, _ time.Time) {
+		w, err := calendar.ParseWallTime(wall)
+		if err != nil {
+			panic(err)
+		}
+		r, err := calendar.StoredTimezone(zone).Resolve(w, p)
+		if err != nil {
+			panic(err)
+		}
+		e.Zone, e.Wall, e.Policies, e.Due, e.AvailableAt = zone, w, p.WithDefaults(), r.Instant, r.Instant
+	}
+}
+
+// show stores an event of a user, and returns its page.
+func (h host) show(t *testing.T, u almanac.User, options ...almanactest.EventOption) string {
+	t.Helper()
+	e := almanactest.Event(time.Now(), append([]almanactest.EventOption{almanactest.For(u)}, options...)...)
+	h.store(t, u, e)
+	status, body := h.get(t, "/events/"+e.ID.String())
+	require.Equal(t, http.StatusOK, status)
+	requireRelative(t, body)
+	return body
+}
+
+func TestAnEventInAGapIsExplained(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	body := h.show(t, almanactest.User(), at("America/New_York", "2026-03-08T02:30:00", calendar.Policies{}))
+	require.Contains(t, body, "moved forward 60 min because clocks skip 02:00–03:00")
+	require.Contains(t, body, ">skipped</text>")
+	require.Contains(t, body, "asks for <strong>2026-03-08T02:30:00</strong>")
+	require.Contains(t, body, "Clocks show <strong>2026-03-08T03:30:00</strong>")
+	require.Equal(t, 2, strings.Count(body, `class="status">of this event`)) // its gap and its fold policy
+	for policy, instant := range map[string]string{
+		"gap forward": "2026-03-08 07:30:00 UTC", "gap backward": "2026-03-08 06:30:00 UTC", "gap boundary": "2026-03-08 07:00:00 UTC",
+		"gap skip": "left out, because clocks skip 02:00–03:00", "gap reject": "refused, because clocks skip 02:00–03:00",
+		"fold second": "2026-03-08 07:30:00 UTC",
+	} {
+		_, row, found := strings.Cut(body, ">"+policy)
+		require.True(t, found, policy)
+		row, _, _ = strings.Cut(row, "</tr>")
+		require.Contains(t, row, instant, policy)
+	}
+	require.Contains(t, body, "<details open>")
+}
+
+func TestAnEventInAFoldIsExplained(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	body := h.show(t, almanactest.User(), at("Europe/London", "2026-10-25T01:30:00", calendar.Policies{Fold: calendar.FoldSecond}))
+	require.Contains(t, body, "second of two showings: clocks go back from 02:00 to 01:00")
+	require.Contains(t, body, ">shown twice</text>")
+	_, row, _ := strings.Cut(body, ">fold first")
+	require.Contains(t, row[:400], "2026-10-25 00:30:00 UTC")
+}
+
+func TestAnEventAtAnOrdinaryTimeIsExplained(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	body := h.show(t, almanactest.User(), at("Europe/London", "2026-06-25T09:00:00", calendar.Policies{}))
+	require.Contains(t, body, "They show it exactly once.")
+	require.NotContains(t, body, "<details open>")
+	require.NotContains(t, body, `class="band"`)
+	require.Contains(t, body, "<title id=\"why-title\">")
+	require.Contains(t, body, "The drawing as a table")
+}
+
+func TestAnEventInAnUnknownZoneIsShown(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	body := h.show(t, almanactest.User(), func(e *almanac.Event, _ time.Time) { e.Zone = "Mars/Base" })
+	require.Contains(t, body, "This program does not know the zone")
+	require.NotContains(t, body, "<svg")
+}
+
+func TestAnInstantByOtherRulesIsPointedOut(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	body := h.show(t, almanactest.User(), at("Europe/London", "2026-06-25T09:00:00", calendar.Policies{}), func(e *almanac.Event, _ time.Time) {
+		e.Due = e.Due.Add(time.Hour)
+		e.AvailableAt = e.Due
+	})
+	require.Contains(t, body, "By the zone data of this program the instant is 2026-06-25 08:00:00 UTC.")
+}
+
+// Samoa skipped a day, so its drawing is higher than others.
+func TestADrawingHoldsADayThatWasSkipped(t *testing.T) {
+	t.Parallel()
+	w, err := calendar.ParseWallTime("2011-12-30T12:00:00")
+	require.NoError(t, err)
+	z := calendar.StoredTimezone("Pacific/Apia")
+	r, err := z.Resolve(w, calendar.Policies{Gap: calendar.GapBoundary})
+	require.NoError(t, err)
+	d := drawEvent(z, r.Instant, w)
+	require.Len(t, d.Lines, 2)
+	require.Len(t, d.Bands, 1)
+	require.True(t, d.Bands[0].Gap)
+	require.Greater(t, d.Bands[0].Height, 150.0)
+	for _, y := range []float64{d.Y, d.AskedY, d.Bands[0].Y, d.Bands[0].Y + d.Bands[0].Height, d.Lines[0].Y1, d.Lines[1].Y2} {
+		require.True(t, drawnTop <= y && y <= drawnBottom, "%v", y)
+	}
+	require.Less(t, len(d.Up), 8)
+}
+
+func TestWordsOfAnEventNeedAPermission(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User(almanactest.Named("Grace", "Hopper"))
+	private := []almanactest.EventOption{almanactest.Tried(1), func(e *almanac.Event, _ time.Time) { e.LastError, e.Payload = "box of Grace", []byte(`{"secret":"x"}`) },
+		almanactest.FailedBecause("no mailbox of Grace")}
+	body := newHost(t).show(t, u, private...)
+	for _, text := range []string{"Grace", "secret", "mailbox"} {
+		require.NotContains(t, body, text)
+	}
+	require.Contains(t, body, "You may not see payloads.")
+	require.Contains(t, body, "You may not see texts of errors.")
+
+	body = newHost(t, everything()).show(t, u, private...)
+	for _, text := range []string{"<bdi>Grace Hopper</bdi>", "<bdi>no mailbox of Grace</bdi>", "<bdi>box of Grace</bdi>", "{\n  &#34;secret&#34;: &#34;x&#34;\n}"} {
+		require.Contains(t, body, text)
+	}
+	require.Contains(t, newHost(t).show(t, almanactest.User(), almanactest.InStatus(almanac.Cancelled)), "moved house")
+}
+
+func TestAnEventNeedsLookAtItsUser(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User()
+	h := newHost(t, exceptFor(Look, u.ID))
+	e := almanactest.Event(time.Now(), almanactest.For(u))
+	h.store(t, u, e)
+	for _, path := range []string{"/events/" + e.ID.String(), "/events/" + uuid.NewString(), "/events/x", "/users/" + u.ID.String(), "/users/" + uuid.NewString(), "/users/x"} {
+		status, body := h.get(t, path)
+		require.Equal(t, http.StatusNotFound, status, path)
+		require.Contains(t, body, "There is no such page, event or user.")
+	}
+}
+
+func TestLargeAndDeepPayloadsAreCut(t *testing.T) {
+	t.Parallel()
+	text, cut := prettyJSON(json.RawMessage(`{"text":"` + strings.Repeat("é", 50_000) + `"}`))
+	require.True(t, cut)
+	require.LessOrEqual(t, len(text), payloadShown+3)
+	deep := json.RawMessage(strings.Repeat("[", 5000) + `"]["` + strings.Repeat("]", 5000))
+	require.Equal(t, 5000, depthOf(deep))
+	text, cut = prettyJSON(deep)
+	require.False(t, cut)
+	require.Equal(t, string(deep), text)
+	require.Equal(t, 1, depthOf([]byte(`["[[[","\"[["]`)))
+}
+
+func TestAnEventOffersWhatItsStatusAllows(t *testing.T) {
+	t.Parallel()
+	later := almanactest.DueIn(time.Hour)
+	tried := func(e *almanac.Event, _ time.Time) { e.ClaimCount = 1 }
+	for name, tt := range map[string]struct {
+		options []almanactest.EventOption
+		want    []string
+	}{
+		"to come":           {[]almanactest.EventOption{later}, []string{"cancel", "run-now"}},
+		"available":         {nil, []string{"cancel"}},
+		"claimed too early": {[]almanactest.EventOption{later, tried}, []string{"cancel"}},
+		"processing":        {[]almanactest.EventOption{almanactest.InStatus(almanac.Processing)}, nil},
+		"completed":         {[]almanactest.EventOption{almanactest.InStatus(almanac.Completed)}, nil},
+		"failed":            {[]almanactest.EventOption{almanactest.InStatus(almanac.Failed)}, []string{"requeue"}},
+		"cancelled":         {[]almanactest.EventOption{almanactest.InStatus(almanac.Cancelled)}, []string{"requeue"}},
+	} {
+		e := almanactest.Event(time.Now(), tt.options...)
+		may := func(_ *http.Request, a Action, user uuid.UUID) (bool, error) { return user == e.UserID, nil }
+		r := &request{d: &dashboard{access: access{may: may}}}
+		forms, err := formsFor(r, e, time.Now())
+		require.NoError(t, err)
+		var paths []string
+		for _, form := range forms {
+			paths = append(paths, form.Path)
+		}
+		require.Equal(t, tt.want, paths, name)
+		r.d.may = func(*http.Request, Action, uuid.UUID) (bool, error) { return false, nil }
+		forms, err = formsFor(r, e, time.Now())
+		require.NoError(t, err)
+		require.Empty(t, forms, name)
+	}
+	h := newHost(t)
+	body := h.show(t, almanactest.User(), later)
+	require.Regexp(t, `method="post" action="\.\./events/[0-9a-f-]{36}/run-now"`, body)
+	require.Contains(t, body, `name="reason"`)
+	require.Contains(t, body, `name="force"`)
+	require.NotContains(t, newHost(t, allowing(Look)).show(t, almanactest.User(), later), `method="post"`)
+}
+
+// leased is a reader that knows the lease of each event.
+type leased struct {
+	Reader
+	token uuid.UUID
+}
+
+func (l leased) Leases(context.Context, int) ([]almanac.Lease, error) {
+	return []almanac.Lease{{Token: l.token, Owner: "worker-7", ExpiresAt: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}, nil
+}
+
+func TestAnEventShowsItsLeaseAndItsTrail(t *testing.T) {
+	t.Parallel()
+	u := almanactest.User()
+	e := almanactest.Event(time.Now(), almanactest.For(u), almanactest.InStatus(almanac.Processing))
+	steps := []almanac.AuditStep{{Kind: "cancelled", Version: 2, Detail: "moved to Rome", Actor: "app", Principal: "eve@example.com"}}
+	failure := error(nil)
+	trail := WithTrail(func(_ context.Context, id uuid.UUID) ([]almanac.AuditStep, error) { return steps, failure })
+	repository := almanactest.NewRepository(time.Now)
+	h := newHostOf(t, repository, leased{repository, e.LeaseToken}, trail)
+	h.store(t, u, e)
+	path := "/events/" + e.ID.String()
+	_, body := h.get(t, path)
+	require.Contains(t, body, "held by worker-7 until 2027-01-01 00:00:00 UTC")
+	require.Contains(t, body, "eve@example.com")
+	require.NotContains(t, body, "moved to Rome")
+	_, body = h.get(t, "/users/"+u.ID.String())
+	require.Contains(t, body, "eve@example.com")
+	require.NotContains(t, body, "moved to Rome")
+
+	d := &dashboard{trail: func(context.Context, uuid.UUID) ([]almanac.AuditStep, error) { return steps, nil }}
+	require.Empty(t, d.trailOf(d.requestOf(httptest.NewRequest(http.MethodGet, path, nil), ""), e.ID, false).Steps[0].Detail)
+
+	h = newHostOf(t, repository, repository, trail, everything())
+	_, body = h.get(t, path)
+	require.Contains(t, body, "moved to Rome")
+	steps = make([]almanac.AuditStep, 130)
+	_, body = h.get(t, path)
+	require.Contains(t, body, "30 older steps are not shown.")
+	steps = nil
+	_, body = h.get(t, path)
+	require.Contains(t, body, "No step was written.")
+	failure = errors.New("down")
+	status, body := h.get(t, path)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "The audit trail cannot be read now.")
+	_, body = newHostOf(t, repository, repository).get(t, path)
+	require.NotContains(t, body, "Audit trail")
+}
+
+func TestAnEventHasNeighbours(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	u := h.createUser(t, ada())
+	first := u.Events[0]
+	_, err := h.scheduler.Cancel(t.Context(), first.ID, almanac.CancelOptions{Reason: "by mistake"})
+	require.NoError(t, err)
+	again, err := h.scheduler.Requeue(t.Context(), first.ID, almanac.RequeueOptions{})
+	require.NoError(t, err)
+	open, err := h.repository.Find(t.Context(), almanac.And{almanac.InStatus(almanac.Pending), almanac.OfType(first.Type)}, almanac.Page{Order: almanac.NextFirst})
+	require.NoError(t, err)
+	successor := open.Events[1]
+	require.Less(t, first.OccurrenceKey, successor.OccurrenceKey)
+
+	_, body := h.get(t, "/events/"+successor.ID.String())
+	require.Contains(t, body, `<a href="../events/`+first.ID.String()+`">`+first.OccurrenceKey)
+	_, body = h.get(t, "/events/"+first.ID.String())
+	require.Contains(t, body, "This is the first event of its series")
+	require.Contains(t, body, "<dt>Next</dt><dd>"+successor.OccurrenceKey)
+	_, body = h.get(t, "/events/"+again.ID.String())
+	require.Contains(t, body, `requeued, from <a class="mono" href="../events/`+first.ID.String())
+	require.Contains(t, body, "This event has a series of its own")
+}
+
+func TestAnEventWithoutAHandlerSaysThatItCannotTell(t *testing.T) {
+	t.Parallel()
+	body := newHost(t).show(t, almanactest.User(), almanactest.OfType("BILL"))
+	require.Contains(t, body, "The program that shows this page has no handler for the type")
+}
+
+func TestAPreviewHidesTextsOfOtherErrors(t *testing.T) {
+	t.Parallel()
+	err := errors.New("cannot read the calendar of Ada")
+	require.NotContains(t, previewProblem(err, false), "Ada")
+	require.Contains(t, previewProblem(err, true), "Ada")
+}

@@ -1,0 +1,118 @@
+package dashboard
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// eventsData is what the list of events shows.
+type eventsData struct {
+	Filter   eventFilter
+	Bad      listComplaints
+	Statuses []listOption
+	Orders   []listOption
+	Types    []string // that are known, for the field of the type
+	Rows     []eventRow
+	Next     string // the query of the next page; "" on the last page
+	Looked   int    // how many events were compared with the zone; zero without one
+	Back     time.Time
+}
+
+// eventRow is an event in a list.
+type eventRow struct {
+	almanac.Event
+	Delayed bool   // available later than its target
+	Reason  string // why it failed or was cancelled, shortened
+	Hidden  bool   // there is a reason, which the viewer may not see
+}
+
+// reasonShown is how many bytes of a reason a list shows, so that no page gets large.
+const reasonShown = 120
+
+func (d *dashboard) eventsPage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	f, bad := filterOf(r.URL.Query())
+	if err := f.allowed(r, &bad); err != nil {
+		return answer{}, err
+	}
+	data := eventsData{
+		Filter: f, Bad: bad, Types: d.knownTypes(r),
+		Statuses: listOptions(f.Status, "any", eventStatuses...),
+		Orders:   listOptions(f.Order, "newest", "oldest", "next"),
+	}
+	page := answer{title: "Events", template: "events", status: bad.status()}
+	if page.status == 0 {
+		found, err := d.findEvents(r.Context(), f, listRows)
+		if err != nil {
+			return answer{}, err
+		}
+		if data.Rows, err = newListPermits(r).rows(found.Events, f.Reason != ""); err != nil {
+			return answer{}, err
+		}
+		if found.Next != "" {
+			data.Next = f.Query("after", found.Next)
+		}
+		if data.Looked, data.Back = found.Looked, found.Last.CreatedAt; f.order == almanac.NextFirst {
+			data.Back = found.Last.AvailableAt
+		}
+	}
+	page.data = data
+	return page, nil
+}
+
+// knownTypes returns the types of events that the numbers know, in alphabetical order.
+func (d *dashboard) knownTypes(r *request) []string {
+	s, _ := d.numbers.get(r.Context(), patience) // without numbers no type is offered
+	var types []string
+	for _, one := range s.Stats.Events {
+		types = append(types, one.Type)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// rows returns the rows of events. With a filter by reason it leaves out the events whose
+// reason the viewer may not see, because the filter says how it begins.
+func (p *listPermits) rows(events []almanac.Event, byReason bool) ([]eventRow, error) {
+	var rows []eventRow
+	for _, e := range events {
+		row, err := p.row(e)
+		if err != nil {
+			return nil, err
+		}
+		if row.Reason = listCut(row.Reason, reasonShown); !byReason || !row.Hidden {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// row returns the row of an event, with its whole reason, and without what lists never show.
+func (p *listPermits) row(e almanac.Event) (eventRow, error) {
+	row := eventRow{Event: e, Delayed: e.Status == almanac.Pending && e.AvailableAt.After(e.Due)}
+	row.Payload, row.LastError, row.FailureReason = nil, "", ""
+	if e.FailureReason == "" {
+		return row, nil
+	}
+	may, err := true, error(nil)
+	if !byOperator(e) {
+		may, err = p.may(SeePayloads, e.UserID)
+	}
+	if row.Hidden = !may; may {
+		row.Reason = e.FailureReason
+	}
+	return row, err
+}
+
+// byOperator reports whether the reason of an event comes from an operator or from the
+// library. An event that was cancelled during an attempt has the token of its claim, and a
+// reason of the program that delivers.
+func byOperator(e almanac.Event) bool {
+	return e.Status == almanac.Cancelled && e.LeaseToken == uuid.Nil
+}

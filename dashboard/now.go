@@ -1,0 +1,213 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// nowData is what the first page shows.
+type nowData struct {
+	Loading  bool   // the numbers are being read for the first time
+	Offline  string // why the numbers are old; "" if they are not
+	Numbers  snapshot
+	Health   []condition
+	Held     int // events that this process holds
+	Workers  int
+	Wave     wave
+	Lateness []lateRow
+	Rates    []Rates
+	Totals   []typeRow
+	Skew     time.Duration // how much this machine's clock is ahead of the database's
+	Within   time.Duration
+	Skewed   bool
+	Release  string // of this program's zone data
+	Stored   string // the newest release by which the database's instants were found
+	Failed   bool
+	Measured bool // whether there is a Monitor
+}
+
+// condition is one line of the health of this process.
+type condition struct {
+	Good bool
+	Text string
+}
+
+// lateRow has the lateness of one span.
+type lateRow struct {
+	Lateness
+	Plot string // the path of the histogram, in a box of plotWidth by plotHeight
+}
+
+// typeRow has the numbers of one type.
+type typeRow struct {
+	Type                                              string
+	Pending, Processing, Completed, Failed, Cancelled almanac.Count
+	Paused                                            bool
+}
+
+// clockTolerance is from which difference on the clocks of process and database are said to
+// differ.
+const clockTolerance = 2 * time.Second
+
+func (d *dashboard) nowPage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	data := nowData{Measured: d.monitor != nil}
+	s, err := d.numbers.get(r.Context(), patience)
+	switch {
+	case errors.Is(err, errNoNumbers):
+		data.Loading = true
+	case err != nil:
+		data.Failed = true
+		data.Offline = "The database does not answer. These numbers are old."
+		if s.Answered.IsZero() {
+			data.Offline, data.Loading = "The database does not answer.", true
+		}
+	}
+	if !s.Answered.IsZero() {
+		data.Numbers = s
+		data.Wave = waveOf(s.Stats.Wave)
+		data.Totals = totals(s)
+		data.Skew, data.Within = s.Skew()
+		data.Skewed = data.Skew.Abs() > clockTolerance+data.Within
+		for _, rules := range s.Book.Rules {
+			data.Stored = max(data.Stored, rules.Version)
+		}
+	}
+	data.Release = releaseHere(d.now())
+	data.Health = d.conditions(r)
+	health := d.scheduler.Health()
+	data.Held, data.Workers = health.Held, health.Workers
+	if d.monitor != nil {
+		for _, span := range []time.Duration{5 * time.Minute, time.Hour, 24 * time.Hour} {
+			late, rates := d.monitor.span("", span)
+			data.Lateness = append(data.Lateness, lateRow{late, plot(late)})
+			data.Rates = append(data.Rates, rates)
+		}
+	}
+	return answer{title: "Now", template: "now", live: "now", data: data}, nil
+}
+
+// conditions says whether this process works, and why not.
+func (d *dashboard) conditions(r *request) []condition {
+	err := d.health(r.Context())
+	if err == nil {
+		return []condition{{true, "This process delivers events."}}
+	}
+	if errors.Is(err, almanac.ErrNotRunning) {
+		return []condition{{false, "This process delivers no events: Run is not active."}}
+	}
+	var all []condition
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			all = append(all, condition{false, one.Error()})
+		}
+		return all
+	}
+	return []condition{{false, err.Error()}}
+}
+
+// totals returns a row for each type.
+func totals(s snapshot) []typeRow {
+	var rows []typeRow
+	for _, one := range s.Stats.Events {
+		if len(rows) == 0 || rows[len(rows)-1].Type != one.Type {
+			rows = append(rows, typeRow{Type: one.Type})
+			for _, p := range s.Paused {
+				rows[len(rows)-1].Paused = rows[len(rows)-1].Paused || p.EventType == one.Type
+			}
+		}
+		row := &rows[len(rows)-1]
+		switch one.Status {
+		case almanac.Pending:
+			row.Pending = one.Count
+		case almanac.Processing:
+			row.Processing = one.Count
+		case almanac.Completed:
+			row.Completed = one.Count
+		case almanac.Failed:
+			row.Failed = one.Count
+		case almanac.Cancelled:
+			row.Cancelled = one.Count
+		}
+	}
+	return rows
+}
+
+// wave is what becomes due in the next 48 hours, as bars of a quarter hour.
+type wave struct {
+	Bars  []bar
+	Total almanac.Count
+	Most  almanac.Count
+	Hours []hourMark
+}
+
+// bar is a quarter hour. X, Y, Width and Height are in the units of the drawing.
+type bar struct {
+	From                time.Time
+	Count               almanac.Count
+	X, Y, Width, Height float64
+}
+
+type hourMark struct {
+	X    float64
+	Text string
+}
+
+// The size of the drawing of a wave.
+const (
+	waveWidth  = 768
+	waveHeight = 120
+)
+
+func waveOf(counts []almanac.WaveCount) wave {
+	var w wave
+	for _, c := range counts {
+		w.Total.N += c.Count.N
+		w.Total.Kind = max(w.Total.Kind, c.Count.Kind)
+		if c.Count.N > w.Most.N {
+			w.Most = c.Count
+		}
+	}
+	width := float64(waveWidth) / float64(max(1, len(counts)))
+	for i, c := range counts {
+		height := 0.0
+		if c.Count.N > 0 {
+			height = max(1, waveHeight*float64(c.Count.N)/float64(w.Most.N))
+		}
+		w.Bars = append(w.Bars, bar{c.From, c.Count, width * float64(i), waveHeight - height, width * 0.8, height})
+		if x := width * float64(i); c.From.Minute() == 0 && c.From.Hour()%6 == 0 && x < waveWidth-60 { // room for the text
+			w.Hours = append(w.Hours, hourMark{width * float64(i), c.From.UTC().Format("Mon 15:04")})
+		}
+	}
+	return w
+}
+
+// The size of the drawing of a histogram.
+const (
+	plotWidth  = 202
+	plotHeight = 40
+)
+
+// plot returns the outline of a histogram of lateness. The axis of lateness is logarithmic.
+func plot(l Lateness) string {
+	most := 0
+	for _, n := range l.Histogram {
+		most = max(most, n)
+	}
+	if most == 0 {
+		return ""
+	}
+	path := fmt.Sprintf("M0 %d", plotHeight)
+	for _, n := range l.Histogram {
+		path += fmt.Sprintf("V%.1fh2", plotHeight*(1-float64(n)/float64(most)))
+	}
+	return path + fmt.Sprintf("V%dZ", plotHeight)
+}

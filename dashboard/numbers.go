@@ -1,0 +1,121 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+const (
+	// freshFor is how long numbers are shared by all viewers before they are read again.
+	freshFor = 5 * time.Second
+	// patience is how long a page waits for numbers. Then it shows older ones, or none.
+	patience = 80 * time.Millisecond
+	// readAgain is the least time between two reads. It counts after a failure.
+	readAgain = time.Second
+)
+
+// snapshot is what all viewers see at the same time: one read of the numbers.
+type snapshot struct {
+	Stats  almanac.Stats
+	Book   almanac.ZoneBook
+	Leases []almanac.Lease
+	Paused []almanac.Pause
+	// Asked and Answered are the times of this machine around the read of Book.Now.
+	Asked, Answered time.Time
+}
+
+// Skew returns how much this machine's clock is ahead of the database's, and how exactly
+// that is known.
+func (s snapshot) Skew() (ahead, within time.Duration) {
+	half := s.Answered.Sub(s.Asked) / 2
+	return s.Asked.Add(half).Sub(s.Book.Now), half
+}
+
+// numbers reads a snapshot when a viewer asks for one, and shares it. Without viewers it
+// reads nothing. All viewers together cause one read at a time.
+type numbers struct {
+	read func(context.Context) (snapshot, error)
+	now  func() time.Time
+
+	mu      sync.Mutex
+	last    snapshot
+	failed  error         // of the last read
+	begun   time.Time     // of the last read
+	reading chan struct{} // closed at the end of the read under way; nil if there is none
+}
+
+// errNoNumbers is returned while the first snapshot is being read.
+var errNoNumbers = errors.New("dashboard: numbers are being read")
+
+// get returns numbers that are at most freshFor old, if they can be read within wait.
+// Otherwise it returns the last ones, with the error of the last read if that failed.
+func (n *numbers) get(ctx context.Context, wait time.Duration) (snapshot, error) {
+	n.mu.Lock()
+	if now := n.now(); n.reading == nil && now.Sub(n.last.Answered) >= freshFor && now.Sub(n.begun) >= readAgain {
+		n.begun, n.reading = now, make(chan struct{})
+		go n.renew(n.reading) // ends after readLimit for each call at the latest
+	}
+	reading := n.reading
+	n.mu.Unlock()
+	if reading != nil {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-reading:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last.Answered.IsZero() && n.failed == nil {
+		return snapshot{}, errNoNumbers
+	}
+	return n.last, n.failed
+}
+
+// renew reads a snapshot. It belongs to no request, because other viewers may wait for it.
+// A panic would end the program, as no server is there to recover.
+func (n *numbers) renew(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), pageLimit)
+	defer cancel()
+	s, err := func() (s snapshot, err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = newPanicError(cause)
+			}
+		}()
+		return n.read(ctx)
+	}()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failed = err; err == nil {
+		n.last = s
+	}
+	n.reading = nil
+	close(done)
+}
+
+// leasesShown is how many leases a snapshot has at most.
+const leasesShown = 200
+
+// readNumbers reads a snapshot, one call after the other.
+func (d *dashboard) readNumbers(ctx context.Context) (s snapshot, err error) {
+	if s.Stats, err = d.reader.Stats(ctx); err != nil {
+		return s, err
+	}
+	if s.Leases, err = d.reader.Leases(ctx, leasesShown); err != nil {
+		return s, err
+	}
+	if s.Paused, err = d.scheduler.Paused(ctx); err != nil {
+		return s, err
+	}
+	s.Asked = d.now()
+	s.Book, err = d.reader.ZoneRules(ctx)
+	s.Answered = d.now()
+	return s, err
+}

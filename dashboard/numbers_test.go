@@ -1,0 +1,196 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+)
+
+// counted is a reader that counts, and may fail or be slow.
+type counted struct {
+	Reader
+	stats   atomic.Int32
+	running atomic.Int32
+	most    atomic.Int32
+	takes   time.Duration
+	fails   atomic.Bool
+	panics  bool
+}
+
+func (c *counted) Stats(ctx context.Context) (almanac.Stats, error) {
+	c.stats.Add(1)
+	c.wait(ctx)
+	if c.panics {
+		panic("ada@example.com")
+	}
+	if c.fails.Load() {
+		return almanac.Stats{}, errors.New("connection refused")
+	}
+	return c.Reader.Stats(ctx)
+}
+
+func (c *counted) Now(ctx context.Context) (time.Time, error) {
+	c.wait(ctx)
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	return c.Reader.Now(ctx)
+}
+
+func (c *counted) wait(ctx context.Context) {
+	running := c.running.Add(1)
+	defer c.running.Add(-1)
+	for most := c.most.Load(); running > most && !c.most.CompareAndSwap(most, running); most = c.most.Load() {
+	}
+	if c.takes > 0 {
+		select {
+		case <-time.After(c.takes):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// newCounted returns a dashboard before a counted reader.
+func newCounted(t *testing.T, c *counted) host {
+	t.Helper()
+	h := newHost(t)
+	c.Reader = h.repository
+	made, err := New(h.scheduler, c, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	h.Handler = made
+	return h
+}
+
+// view has many viewers look at the first page at once.
+func (h host) view(t *testing.T, viewers int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for range viewers {
+		all.Go(func() {
+			w := h.send(t, http.MethodGet, "/", nil)
+			if w.Code != http.StatusOK {
+				t.Errorf("status %d", w.Code)
+			}
+		})
+	}
+	all.Wait()
+	synctest.Wait()
+}
+
+func TestAllViewersShareTheNumbers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{takes: 30 * time.Millisecond}
+		h := newCounted(t, c)
+		h.view(t, 200)
+		require.EqualValues(t, 1, c.stats.Load())
+		time.Sleep(freshFor - time.Millisecond)
+		h.view(t, 200)
+		require.EqualValues(t, 1, c.stats.Load())
+		time.Sleep(time.Millisecond)
+		h.view(t, 200)
+		require.EqualValues(t, 2, c.stats.Load())
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 2, c.stats.Load(), "without viewers nothing is read")
+	})
+}
+
+func TestASlowReadDoesNotHoldThePage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{takes: readLimit - time.Second/2}
+		h := newCounted(t, c)
+		begin := time.Now()
+		_, body := h.get(t, "/")
+		require.Equal(t, patience, time.Since(begin))
+		require.Contains(t, body, "They are being read")
+		time.Sleep(2 * readAgain)
+		h.get(t, "/")
+		require.EqualValues(t, 1, c.stats.Load(), "one read at a time")
+		time.Sleep(time.Second)
+		_, body = h.get(t, "/")
+		require.Contains(t, body, "The next 48 hours")
+	})
+}
+
+func TestFailedReadsAreNotRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{}
+		c.fails.Store(true)
+		h := newCounted(t, c)
+		for range 10 {
+			h.view(t, 50)
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.EqualValues(t, 1, c.stats.Load())
+		_, body := h.get(t, "/")
+		require.Contains(t, body, "The database does not answer.")
+		require.NotContains(t, body, "No event waits", "zero is no number of events")
+		require.EqualValues(t, 2, c.stats.Load())
+		c.fails.Store(false)
+		time.Sleep(readAgain)
+		_, body = h.get(t, "/")
+		require.Contains(t, body, "No event waits")
+		c.fails.Store(true)
+		time.Sleep(freshFor)
+		_, body = h.get(t, "/")
+		require.Contains(t, body, "These numbers are old.")
+		require.Contains(t, body, "No event waits")
+	})
+}
+
+func TestAPanicOfAReadDoesNotEndTheProgram(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newCounted(t, &counted{panics: true})
+		_, body := h.get(t, "/")
+		require.Contains(t, body, "The database does not answer.")
+		require.NotContains(t, body, "ada@")
+	})
+}
+
+func TestTheReaderIsCalledTwiceAtATimeAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{takes: time.Second}
+		h := newCounted(t, c)
+		d := h.Handler.(*dashboard)
+		var all sync.WaitGroup
+		var late atomic.Int32
+		for range 10 {
+			all.Go(func() {
+				if _, err := d.reader.Now(t.Context()); errors.Is(err, context.DeadlineExceeded) {
+					late.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, readers, c.most.Load())
+		require.Positive(t, late.Load(), "a call that waits for longer than readLimit fails")
+		c.takes = time.Hour
+		begin := time.Now()
+		_, err := d.reader.Now(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, readLimit, time.Since(begin))
+	})
+}
+
+func TestTheClocksAreCompared(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := snapshot{Asked: at.Add(4 * time.Second), Answered: at.Add(6 * time.Second), Book: almanac.ZoneBook{Now: at}}
+	ahead, within := s.Skew()
+	require.Equal(t, 5*time.Second, ahead)
+	require.Equal(t, time.Second, within)
+}

@@ -1,0 +1,369 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+)
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+
+// formOf returns the hidden fields of a page.
+func formOf(body string) url.Values {
+	form := url.Values{}
+	for _, field := range hidden.FindAllStringSubmatch(body, -1) {
+		form.Set(field[1], html.UnescapeString(field[2]))
+	}
+	return form
+}
+
+// createUsers stores users with an event each.
+func (h host) createUsers(t *testing.T, n int) []almanac.Event {
+	t.Helper()
+	var events []almanac.Event
+	for range n {
+		events = append(events, h.createUser(t, ada()).Events[0])
+	}
+	return events
+}
+
+// count counts events.
+func (h host) count(t *testing.T, spec almanac.Spec) int {
+	t.Helper()
+	n, err := h.repository.Count(t.Context(), spec)
+	require.NoError(t, err)
+	return n
+}
+
+func TestAnOperationIsPreviewedConfirmedAndDone(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUsers(t, 60)
+	_, body := h.get(t, "/operations")
+	require.Contains(t, body, "Show what matches")
+	require.NotContains(t, body, `method="post"`)
+	status, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY&because=%3Cb%3Emoved")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "Cancel 60 events?")
+	require.Contains(t, body, "10 more are not listed")
+	require.Contains(t, body, "<dd>&lt;b&gt;moved</dd>")
+	require.LessOrEqual(t, len(body), 60_000)
+	require.Equal(t, 50, strings.Count(body, `/events/`))
+	require.Zero(t, h.count(t, almanac.InStatus(almanac.Cancelled)), "a preview changes nothing")
+	form := formOf(body)
+	require.Equal(t, "60", form.Get("seen"))
+	require.NotContains(t, form, "ids")
+
+	status, body = h.post(t, "/operations", form)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "60 of 60 events looked at.")
+	require.Contains(t, body, "60 events are cancelled")
+	require.NotContains(t, body, "Continue")
+	require.Equal(t, 60, h.count(t, almanac.InStatus(almanac.Cancelled)), "and none of those that the operation stored")
+	require.Equal(t, 60, h.count(t, almanac.InStatus(almanac.Pending)))
+	require.Equal(t, 60, h.count(t, almanac.ForReason("<b>moved")))
+}
+
+func TestAnOperationGoesOnStepByStep(t *testing.T) {
+	t.Parallel()
+	for operation, status := range map[string]almanac.Status{"cancel": almanac.Cancelled, "run-now": almanac.Pending} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t)
+			events := h.createUsers(t, 120)
+			slow := &slowScheduler{Scheduler: h.scheduler, takes: 100 * time.Millisecond} // 60 in the time of a step
+			made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+			require.NoError(t, err)
+			h.Handler = made
+			_, body := h.get(t, "/operations?type=BIRTHDAY&operation="+operation)
+			form := formOf(body)
+			for _, want := range []string{"60 of 120", "120 of 120"} {
+				begin := time.Now()
+				_, body = h.post(t, "/operations", form)
+				require.Contains(t, body, want)
+				require.Less(t, time.Since(begin), pageLimit)
+				form = formOf(body)
+			}
+			require.NotContains(t, body, "Continue")
+			require.EqualValues(t, 120, slow.calls.Load(), "each event once")
+			for _, e := range events {
+				e = h.event(t, e.ID)
+				require.Equal(t, status, e.Status)
+				require.True(t, e.Status == almanac.Cancelled || e.Due.Before(time.Now().Add(time.Second)))
+			}
+		})
+	}
+}
+
+// slowScheduler takes a while for each change, and may fail from a call on.
+type slowScheduler struct {
+	almanac.Scheduler
+	takes     time.Duration
+	calls     atomic.Int32
+	failsFrom int32
+	with      error
+}
+
+func (s *slowScheduler) wait(ctx context.Context) error {
+	n := s.calls.Add(1)
+	time.Sleep(s.takes)
+	if s.failsFrom > 0 && n >= s.failsFrom {
+		return s.with
+	}
+	return ctx.Err()
+}
+
+func (s *slowScheduler) Cancel(ctx context.Context, id uuid.UUID, o almanac.CancelOptions) (almanac.CancelResult, error) {
+	if err := s.wait(ctx); err != nil {
+		return almanac.CancelResult{}, err
+	}
+	return s.Scheduler.Cancel(ctx, id, o)
+}
+
+func (s *slowScheduler) RunNow(ctx context.Context, id uuid.UUID, o almanac.RunNowOptions) (almanac.Event, error) {
+	if err := s.wait(ctx); err != nil {
+		return almanac.Event{}, err
+	}
+	return s.Scheduler.RunNow(ctx, id, o)
+}
+
+func TestAStepHasALimitOfEvents(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // no step ends because this machine is slow
+		h := newHost(t)
+		h.createUsers(t, operationStep+20)
+		_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY&limit=10000")
+		_, body = h.post(t, "/operations", formOf(body))
+		require.Contains(t, body, "1,000 of 1,020 events looked at.")
+		require.Contains(t, body, "Continue")
+		again := formOf(body)
+		_, _ = h.post(t, "/operations", again)
+		_, body = h.post(t, "/operations", again) // sent twice
+		require.Contains(t, body, "1,000 of 1,020", "nothing is left to look at")
+		require.NotContains(t, body, "Continue")
+		require.Equal(t, operationStep+20, h.count(t, almanac.InStatus(almanac.Cancelled)), "no event is changed that was not confirmed")
+	})
+}
+
+func TestNoMoreEventsAreChangedThanWereConfirmed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUsers(t, 10)
+	form := url.Values{"operation": {"cancel"}, "type": {"BIRTHDAY"}, "seen": {"3"}, "more": {"true"}, "last": {uuid.Max.String()}}
+	_, body := h.post(t, "/operations", form)
+	require.Contains(t, body, "3 of 3 events looked at.")
+	require.Equal(t, 3, h.count(t, almanac.InStatus(almanac.Cancelled)))
+}
+
+func TestALimitIsKept(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUsers(t, 20)
+	_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY&limit=7")
+	require.Contains(t, body, "Cancel the first 7 events?")
+	require.Contains(t, body, "More events match.")
+	_, body = h.post(t, "/operations", formOf(body))
+	require.Contains(t, body, "7 events are cancelled")
+	require.Contains(t, body, "More events match than were confirmed.")
+	require.Equal(t, 7, h.count(t, almanac.InStatus(almanac.Cancelled)))
+}
+
+func TestFarMoreThanConfirmedAsksAgain(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUsers(t, 20)
+	_, body := h.get(t, "/operations?operation=cancel&type=BIRTHDAY")
+	form := formOf(body)
+	h.createUsers(t, 10)
+	before := h.state(t)
+	more := formOf(body)
+	more.Set("seen", "19")
+	status, body := h.post(t, "/operations", more)
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, body, "You confirmed 19 events, and now 30 match.")
+	require.Equal(t, before, h.state(t))
+	require.Equal(t, "30", formOf(body).Get("seen"), "and it can be confirmed")
+
+	status, body = h.post(t, "/operations", form) // ten more are tolerated, and not changed
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "20 events are cancelled")
+	require.Equal(t, 20, h.count(t, almanac.InStatus(almanac.Cancelled)))
+}
+
+func TestRefusedEventsAreListedWithWhy(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for i, e := range h.createUsers(t, 120) {
+		failed := h.failEvent(t, e, "<script>gone")
+		if i < 110 {
+			_, err := h.scheduler.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{})
+			require.NoError(t, err)
+		}
+	}
+	_, body := h.get(t, "/operations?operation=requeue&reason=%3Cscript%3E")
+	require.Contains(t, body, "You may not do this: see payloads", "reasons may have words of receivers")
+	h2 := newHost(t, allExcept())
+	made, err := New(h.scheduler, h.repository, AllowAll(), allExcept(), WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	h2.Handler = made
+	_, body = h2.get(t, "/operations?operation=requeue&reason=%3Cscript%3E")
+	require.Contains(t, body, "Requeue 120 events?")
+	require.NotContains(t, body, "<script>gone")
+	_, body = h2.post(t, "/operations", formOf(body))
+	require.Contains(t, body, "<dd>10 events are requeued</dd>")
+	require.Contains(t, body, "<dd>110 events</dd>")
+	require.Equal(t, 100, strings.Count(body, "The event was requeued before."))
+	require.Contains(t, body, "10 more were refused.")
+}
+
+func TestAnOperationThatStopsCanGoOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.createUsers(t, 70)
+		slow := &slowScheduler{Scheduler: h.scheduler, failsFrom: 61, with: errors.New("refused 10.0.0.7")}
+		made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+		require.NoError(t, err)
+		h.Handler = made
+		_, body := h.get(t, "/operations?type=BIRTHDAY&operation=cancel")
+		status, body := h.post(t, "/operations", formOf(body))
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, body, "60 of 70 events looked at.")
+		require.Contains(t, body, "The database does not answer.")
+		require.NotContains(t, body, "10.0.0.7")
+		require.Contains(t, body, "Go on nevertheless")
+		status, _ = h.post(t, "/operations", formOf(body))
+		require.Equal(t, http.StatusServiceUnavailable, status, "nothing was done")
+		slow.failsFrom = 0
+		_, body = h.post(t, "/operations", formOf(body))
+		require.Contains(t, body, "70 of 70 events looked at.")
+		require.Equal(t, 70, h.count(t, almanac.InStatus(almanac.Cancelled)))
+	})
+}
+
+func TestAnOperationTakesBoundedTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.createUsers(t, 3)
+		slow := &slowScheduler{Scheduler: h.scheduler, takes: 5 * time.Second}
+		made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+		require.NoError(t, err)
+		h.Handler = made
+		_, body := h.get(t, "/operations?type=BIRTHDAY&operation=cancel")
+		_, body = h.post(t, "/operations", formOf(body))
+		require.Contains(t, body, "1 of 3 events looked at.")
+		require.Contains(t, body, "The database took too long.")
+		require.Contains(t, body, "Go on nevertheless")
+	})
+}
+
+func TestAFormOfAnOperationIsChecked(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUsers(t, 1)
+	before := h.state(t)
+	for address, says := range map[string]string{
+		"operation=delete&type=A": "Choose an operation",
+		"operation=":              "Choose an operation",
+		"operation=cancel":        "Give at least one filter",
+		"operation=cancel&type=+": "Give at least one filter",
+		"operation=cancel&type=" + strings.Repeat("x", 51):    "The type must have 1 to 50 bytes",
+		"operation=cancel&type=a%00b":                         "The type must have 1 to 50 bytes",
+		"operation=cancel&user=ada":                           "The user must be the id of a user",
+		"operation=cancel&zone=%FF":                           "The zone must be the name of a time zone",
+		"operation=cancel&from=yesterday":                     "The bound from must be an instant",
+		"operation=cancel&from=0001-01-01":                    "The bound from must be an instant",
+		"operation=cancel&from=2026-02-01&until=2026-02-01":   "until, must be after its beginning",
+		"operation=cancel&type=A&limit=0":                     "The limit must be a whole number",
+		"operation=cancel&type=A&limit=10001":                 "The limit must be a whole number",
+		"operation=cancel&type=A&reason=gone":                 "Only failed events have a reason",
+		"operation=cancel&type=A&force=true":                  "Force is only for run now and requeue",
+		"operation=run-now&type=A&endSeries=true":             "Only a cancellation",
+		"operation=requeue&type=A&because=x":                  "Only a cancellation",
+		"operation=cancel&type=A&endSeries=perhaps":           "The box endSeries",
+		"operation=requeue&reason=%FF":                        "The reason of the failure is not text",
+		"operation=cancel&type=A&because=%00":                 "The text why is not text",
+		"operation=cancel&type=A&limit=x&zone=Europe%2FParis": `value="Europe/Paris"`,
+	} {
+		status, body := h.get(t, "/operations?"+address)
+		require.Equal(t, http.StatusBadRequest, status, address)
+		require.Contains(t, body, says, address)
+		form, err := url.ParseQuery(address)
+		require.NoError(t, err)
+		form.Set("seen", "1")
+		form.Set("last", uuid.Max.String())
+		status, body = h.post(t, "/operations", form)
+		require.Equal(t, http.StatusBadRequest, status, address)
+		require.Contains(t, body, says, address)
+	}
+	last := uuid.Max.String()
+	for _, steps := range []string{
+		"", "seen=1", "last=" + last, "seen=0&last=" + last, "seen=10001&last=" + last, "seen=x&last=" + last, "seen=1&last=x",
+		"seen=1&tried=2&last=" + last, "seen=1&tried=-1&last=" + last, "seen=1&after=x&last=" + last, "seen=1&at=x&last=" + last,
+	} {
+		form, err := url.ParseQuery(steps + "&operation=cancel&type=BIRTHDAY")
+		require.NoError(t, err)
+		status, body := h.post(t, "/operations", form)
+		require.Equal(t, http.StatusBadRequest, status, steps)
+		require.Contains(t, body, "The form does not say what was confirmed.", steps)
+	}
+	require.Equal(t, before, h.state(t))
+}
+
+func TestAFilterSelectsWhatItSays(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	london := h.createUser(t, ada()).Events[0]
+	p := ada()
+	p.Timezone = "Europe/Paris"
+	paris := h.createUser(t, p).Events[0]
+	for filter, want := range map[string]int{
+		"zone=Europe%2FParis":            1,
+		"user=" + london.UserID.String(): 1,
+		"user=" + uuid.NewString():       0,
+		"type=BIRTHDAY":                  2,
+		"from=" + paris.Due.Format("2006-01-02T15:04:05") + "&until=" + london.Due.Format("2006-01-02T15:04:05"):         1,
+		"from=" + url.QueryEscape(paris.Due.In(time.FixedZone("", 3600)).Format(time.RFC3339)) + "&zone=Europe%2FLondon": 1,
+		"until=" + paris.Due.Format("2006-01-02") + "&type=BIRTHDAY":                                                     0,
+	} {
+		_, body := h.get(t, "/operations?operation=run-now&"+filter)
+		if want == 0 {
+			require.Contains(t, body, "No event matches.", filter)
+			require.NotContains(t, body, `method="post"`)
+			continue
+		}
+		require.Contains(t, body, fmt.Sprintf("Run now %d event", want), filter)
+	}
+	_, body := h.get(t, "/operations?type=BIRTHDAY&zone=Europe%2FParis")
+	require.Contains(t, body, `value="Europe/Paris"`, "a link fills the form in")
+	require.NotContains(t, body, "Run now 1")
+}
+
+func TestOnlyPermittedOperationsAreOffered(t *testing.T) {
+	t.Parallel()
+	_, body := newHost(t, allExcept(Cancel, Requeue)).get(t, "/operations")
+	require.Contains(t, body, `value="run-now"`)
+	require.NotContains(t, body, `value="cancel"`)
+	h := newHost(t, allExcept(Cancel, Requeue, RunNow))
+	_, body = h.get(t, "/operations")
+	require.Contains(t, body, "Ask for a permission")
+	status, _ := h.get(t, "/operations?operation=cancel&type=BIRTHDAY")
+	require.Equal(t, http.StatusForbidden, status)
+	status, _ = newHost(t, allExcept(Look)).get(t, "/operations")
+	require.Equal(t, http.StatusForbidden, status)
+}

@@ -1,0 +1,170 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// pausesData is what the page of pauses shows.
+type pausesData struct {
+	Errors []string
+	Paused []almanac.Pause
+	Others []string // types that can be paused
+	May    bool     // whether the viewer may pause and resume
+	Type   string   // as sent
+}
+
+// pauses shares the paused types for streamPace, so that many live pages cause one query a
+// second. A change here is seen at once.
+type pauses struct {
+	mu   sync.Mutex
+	at   time.Time // zero means that they must be read
+	list []almanac.Pause
+	err  error
+}
+
+// paused returns the paused types.
+func (d *dashboard) paused(ctx context.Context) ([]almanac.Pause, error) {
+	p := &d.pauses
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := d.now(); p.at.IsZero() || now.Sub(p.at) >= streamPace {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit) // others share the result
+		defer cancel()
+		p.list, p.err = d.scheduler.Paused(ctx)
+		p.at = d.now()
+	}
+	return p.list, p.err
+}
+
+// pausesPage shows the paused types. With a type in "pause", it asks whether to pause it.
+func (d *dashboard) pausesPage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	asked := r.URL.Query()
+	if asked.Has("pause") {
+		return d.confirmPause(r, asked.Get("pause"))
+	}
+	a, err := d.pausesAnswer(r, "", nil)
+	switch done, eventType := asked.Get("done"), asked.Get("type"); {
+	case eventTypeProblem(eventType) != "":
+	case done == "paused":
+		a.notice = "Events of type " + eventType + " are paused. Due events wait."
+	case done == "resumed":
+		a.notice = "Events of type " + eventType + " are delivered again, oldest first."
+	}
+	return a, err
+}
+
+func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (answer, error) {
+	data := pausesData{Errors: bad, Type: eventType}
+	var err error
+	if data.Paused, err = d.paused(r.Context()); err != nil {
+		return answer{}, err
+	}
+	if data.May, err = r.mayDo(PauseTypes, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	s, _ := d.numbers.get(r.Context(), patience) // without numbers, a type can be entered
+	for _, one := range s.Stats.Events {
+		if !slices.Contains(data.Others, one.Type) && !slices.ContainsFunc(data.Paused, func(p almanac.Pause) bool { return p.EventType == one.Type }) {
+			data.Others = append(data.Others, one.Type)
+		}
+	}
+	return answer{title: "Pauses", template: "pauses", live: "pauses", data: data}, nil
+}
+
+// eventTypeProblem says why a text is no type of events, or "".
+func eventTypeProblem(eventType string) string {
+	if eventType == "" || len(eventType) > 50 || strings.ContainsFunc(eventType, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) {
+		return "The type must have 1 to 50 bytes without control characters."
+	}
+	return ""
+}
+
+// confirmPause asks whether to pause a type.
+func (d *dashboard) confirmPause(r *request, eventType string) (answer, error) {
+	if err := r.need(PauseTypes, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	if problem := eventTypeProblem(eventType); problem != "" {
+		a, err := d.pausesAnswer(r, eventType, []string{problem})
+		a.status, a.live = http.StatusBadRequest, ""
+		return a, err
+	}
+	return answer{title: "Pause " + eventType + "?", template: "confirm", data: confirmData{
+		Text: []string{
+			"All processes stop claiming events of the type " + eventType + ". Deliveries that are under way continue.",
+			"Planning continues, and due events wait. When the type is resumed, they are delivered late, oldest first.",
+		},
+		Action: r.root + "pauses", Back: r.root + "pauses", Verb: "Pause", Danger: true,
+		Fields: []field{{"type", eventType}, {"do", "pause"}},
+	}}, nil
+}
+
+// pausePage pauses or resumes a type.
+func (d *dashboard) pausePage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	if err := r.need(PauseTypes, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	eventType, do := r.PostForm.Get("type"), r.PostForm.Get("do")
+	var bad []string
+	if problem := eventTypeProblem(eventType); problem != "" {
+		bad = append(bad, problem)
+	}
+	if do != "pause" && do != "resume" {
+		bad = append(bad, "The form must say pause or resume.")
+	}
+	if len(bad) > 0 {
+		a, err := d.pausesAnswer(r, eventType, bad)
+		a.status, a.live = http.StatusBadRequest, ""
+		return a, err
+	}
+	change, done := d.scheduler.Pause, "paused"
+	if do == "resume" {
+		change, done = d.scheduler.Resume, "resumed"
+	}
+	err := change(r.Context(), eventType)
+	d.pauses.forget()
+	if why := pauseRefused(err); why != "" {
+		return answer{title: "Nothing was changed", template: "result", status: http.StatusConflict, data: resultData{
+			Stopped: why, Back: r.root + "pauses", BackText: "Back to the pauses",
+		}}, nil
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	r.logChange(PauseTypes, slog.String("do", do), slog.String("type", eventType))
+	return answer{redirect: r.root + "pauses" + query("done", done, "type", eventType)}, nil
+}
+
+// forget has the paused types read again.
+func (p *pauses) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = time.Time{}
+}
+
+func pauseRefused(err error) string {
+	switch {
+	case errors.Is(err, almanac.ErrUnsupportedEventType):
+		return "This program has no handler for events of this type, so it cannot pause them."
+	case errors.Is(err, errors.ErrUnsupported):
+		return "This database cannot store pauses."
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+)
+
+func TestATypeIsPausedAndResumed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.createUser(t, ada())
+	h.get(t, "/") // so that there are numbers
+	_, body := h.get(t, "/pauses")
+	require.Contains(t, body, "No type is paused.")
+	require.Contains(t, body, `href="./pauses?pause=BIRTHDAY"`)
+	_, body = h.get(t, "/pauses?pause=BIRTHDAY")
+	require.Contains(t, body, "<h1>Pause BIRTHDAY?</h1>")
+	require.Contains(t, body, `name="do" value="pause"`)
+	paused, err := h.scheduler.Paused(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, paused, "a question changes nothing")
+
+	w := h.send(t, http.MethodPost, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}})
+	require.Equal(t, "./pauses?done=paused&type=BIRTHDAY", w.Header().Get("Location"))
+	_, body = h.get(t, "/pauses?done=paused&type=BIRTHDAY")
+	require.Contains(t, body, "Events of type BIRTHDAY are paused.")
+	require.Contains(t, body, `name="do" value="resume"`)
+	require.NotContains(t, body, `href="./pauses?pause=BIRTHDAY"`)
+
+	w = h.send(t, http.MethodPost, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"resume"}})
+	require.Equal(t, "./pauses?done=resumed&type=BIRTHDAY", w.Header().Get("Location"))
+	_, body = h.get(t, "/pauses?done=resumed&type=BIRTHDAY")
+	require.Contains(t, body, "delivered again")
+	require.Contains(t, body, "No type is paused.")
+}
+
+func TestWithoutPermissionPausesAreOnlyShown(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, allExcept(PauseTypes))
+	h.createUser(t, ada())
+	h.get(t, "/")
+	_, body := h.get(t, "/pauses")
+	require.Contains(t, body, "BIRTHDAY")
+	require.NotContains(t, body, "<form")
+	require.NotContains(t, body, "?pause=")
+	status, _ := h.get(t, "/pauses?pause=BIRTHDAY")
+	require.Equal(t, http.StatusForbidden, status)
+	status, _ = newHost(t, allExcept(Look)).get(t, "/pauses")
+	require.Equal(t, http.StatusForbidden, status)
+}
+
+func TestAFormOfAPauseIsChecked(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for _, c := range []struct {
+		form url.Values
+		says string
+	}{
+		{url.Values{"do": {"pause"}}, "The type must have 1 to 50 bytes"},
+		{url.Values{"type": {strings.Repeat("x", 51)}, "do": {"pause"}}, "The type must have 1 to 50 bytes"},
+		{url.Values{"type": {"<script>"}, "do": {"stop"}}, "The form must say pause or resume."},
+	} {
+		status, body := h.post(t, "/pauses", c.form)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, c.says)
+		require.NotContains(t, body, `"<script>"`)
+		require.NotContains(t, body, "data-live=")
+	}
+	status, body := h.get(t, "/pauses?pause=")
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "The type must have")
+	status, body = h.post(t, "/pauses", url.Values{"type": {"UNKNOWN"}, "do": {"pause"}})
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, body, "This program has no handler")
+	_, body = h.get(t, "/pauses?done=paused&type="+url.QueryEscape("<script>\u202e"))
+	require.NotContains(t, body, "<script>\u202e")
+}
+
+// countedPauses counts the queries of pauses.
+type countedPauses struct {
+	almanac.Scheduler
+	n   atomic.Int32
+	err error
+}
+
+func (c *countedPauses) Paused(ctx context.Context) ([]almanac.Pause, error) {
+	c.n.Add(1)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.Scheduler.Paused(ctx)
+}
+
+func (c *countedPauses) Pause(context.Context, string) error { return errors.ErrUnsupported }
+
+func TestViewersShareThePauses(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{nil, errors.New("connection refused")} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t)
+			c := &countedPauses{Scheduler: h.scheduler, err: failure}
+			d := &dashboard{scheduler: c, now: time.Now}
+			for second := range 3 {
+				var all sync.WaitGroup
+				for range 100 {
+					all.Go(func() {
+						if _, err := d.paused(t.Context()); !errors.Is(err, failure) {
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				require.EqualValues(t, second+1, c.n.Load())
+				time.Sleep(streamPace)
+			}
+		})
+	}
+}
+
+func TestAViewerWhoLeavesDoesNotFailTheOthers(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := h.Handler.(*dashboard).paused(ctx)
+	require.NoError(t, err)
+}
+
+func TestADatabaseWithoutPausesSaysSo(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	made, err := New(&countedPauses{Scheduler: h.scheduler}, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	h.Handler = made
+	status, body := h.post(t, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"pause"}})
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, body, "This database cannot store pauses.")
+}

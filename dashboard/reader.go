@@ -1,0 +1,56 @@
+package dashboard
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// bounded waits for a slot, and makes one call within readLimit.
+func bounded[T any](ctx context.Context, t throttled, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+	return call(ctx)
+}
+
+func (t throttled) Event(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.Event, error) { return t.Reader.Event(ctx, id) })
+}
+
+func (t throttled) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.FindResult, error) { return t.Reader.Find(ctx, spec, page) })
+}
+
+func (t throttled) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.User, error) { return t.Reader.User(ctx, id) })
+}
+
+func (t throttled) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.FindUsersResult, error) {
+		return t.Reader.FindUsers(ctx, filter, page)
+	})
+}
+
+func (t throttled) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
+	return bounded(ctx, t, t.Reader.ZoneRules)
+}
+
+func (t throttled) Now(ctx context.Context) (time.Time, error) { return bounded(ctx, t, t.Reader.Now) }
+
+func (t throttled) Stats(ctx context.Context) (almanac.Stats, error) {
+	return bounded(ctx, t, t.Reader.Stats)
+}
+
+func (t throttled) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
+	return bounded(ctx, t, func(ctx context.Context) ([]almanac.Lease, error) { return t.Reader.Leases(ctx, limit) })
+}

@@ -1,0 +1,113 @@
+package dashboard
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// userData is what the page of a user shows.
+type userData struct {
+	ID        uuid.UUID
+	Name      string
+	Facts     *userFacts // nil if the viewer may not see them
+	Zone      string
+	Now       instant
+	OptOuts   []almanac.OptOut
+	Open      []eventRow
+	MoreOpen  bool
+	Ended     []eventRow
+	MoreEnded bool
+	Ahead     userPreview
+	Trail     auditTrail
+}
+
+// userFacts are the facts of a profile.
+type userFacts struct {
+	Born, Email, ExternalID, Locale string
+	Attributes                      string
+	Cut                             bool // the attributes are longer than what is shown
+}
+
+func (d *dashboard) userPage(r *request) (answer, error) {
+	u, err := d.userOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	now, err := r.clock()
+	if err != nil {
+		return answer{}, err
+	}
+	zone := u.Timezone.String()
+	data := userData{ID: u.ID, Zone: zone, Now: instantOf(now, zone), OptOuts: u.OptOuts}
+	permits := newListPermits(r)
+	if err := permits.facts(u, &data); err != nil {
+		return answer{}, err
+	}
+	if err := d.eventsOf(r, permits, &data); err != nil {
+		return answer{}, err
+	}
+	words, err := permits.may(SeePayloads, u.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	if data.Ahead, err = d.ahead(r, u, d.typesOf(r, data), words); err != nil {
+		return answer{}, err
+	}
+	data.Trail = d.trailOf(r, u.ID, words)
+	title := "User " + short(u.ID)
+	if data.Name != "" {
+		title = data.Name
+	}
+	return answer{title: title, template: "user", status: data.Ahead.Bad.status(), data: data}, nil
+}
+
+// facts sets what the viewer may see of a profile.
+func (p *listPermits) facts(u almanac.User, data *userData) error {
+	may, err := p.may(SeeNames, u.ID)
+	if !may || err != nil {
+		return err
+	}
+	data.Name = u.Name()
+	data.Facts = &userFacts{Born: u.DateOfBirth.String(), Email: u.Email, ExternalID: u.ExternalID, Locale: u.Locale}
+	data.Facts.Attributes, data.Facts.Cut = prettyJSON(u.Attributes)
+	return nil
+}
+
+// eventsOf finds the open events of a user, and the newest that have ended.
+func (d *dashboard) eventsOf(r *request, permits *listPermits, data *userData) error {
+	open := almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)}
+	ended := almanac.Or{almanac.InStatus(almanac.Completed), almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}
+	for _, list := range []struct {
+		status almanac.Spec
+		order  almanac.Order
+		rows   *[]eventRow
+		more   *bool
+	}{
+		{open, almanac.OldestFirst, &data.Open, &data.MoreOpen},
+		{ended, almanac.NewestFirst, &data.Ended, &data.MoreEnded},
+	} {
+		found, err := d.reader.Find(r.Context(), almanac.And{almanac.ForUser(data.ID), list.status}, almanac.Page{Limit: listRows, Order: list.order})
+		if err != nil {
+			return err
+		}
+		*list.more = found.Next != ""
+		if *list.rows, err = permits.rows(found.Events, false); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(data.Open, func(a, b eventRow) int { return a.AvailableAt.Compare(b.AvailableAt) })
+	return nil
+}
+
+// typesOf returns the types of the user's events and of all others, in alphabetical order.
+func (d *dashboard) typesOf(r *request, data userData) []string {
+	types := d.knownTypes(r)
+	for _, e := range slices.Concat(data.Open, data.Ended) {
+		types = append(types, e.Type)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}

@@ -1,0 +1,204 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// userPreview is what comes next for a user, and what would come if something were
+// different.
+type userPreview struct {
+	Types  []listOption
+	Type   string // "" if no type is known
+	Rows   []userOccurrence
+	Note   string // why the preview ends
+	Form   userChange
+	Bad    listComplaints
+	Gaps   []listOption
+	Folds  []listOption
+	Moves  []userMove
+	Moved  int    // how many of the next occurrences move or are left out
+	Reason string // why the changed preview ends
+}
+
+// userChange has the fields of the form for a change, as they were sent.
+type userChange struct{ Zone, Born, Gap, Fold string }
+
+// Asked reports whether something is to be different.
+func (c userChange) Asked() bool { return c != userChange{} }
+
+// userOccurrence is an occurrence of a preview.
+type userOccurrence struct {
+	Key, Series string
+	At          instant
+	Reason      string
+}
+
+// userMove compares an occurrence with the same one after the change.
+type userMove struct {
+	Key, Series string
+	Is, Would   instant // an instant of zero means none
+	Text        string
+}
+
+// ahead previews a user's type, as the user is and with the change that the form asks for.
+func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool) (p userPreview, err error) {
+	q := r.URL.Query()
+	if p.Type = q.Get("type"); p.Type == "" && len(types) > 0 {
+		p.Type = types[0]
+	}
+	p.Form, p.Bad = changeOf(q)
+	for _, o := range listOptions(p.Type, "none", types...) {
+		if o.Value != "" {
+			p.Types = append(p.Types, o)
+		}
+	}
+	p.Gaps = listOptions(p.Form.Gap, "as it is", calendar.GapForward, calendar.GapBackward, calendar.GapBoundary, calendar.GapSkip, calendar.GapReject)
+	p.Folds = listOptions(p.Form.Fold, "as it is", calendar.FoldFirst, calendar.FoldSecond, calendar.FoldReject)
+	if p.Type == "" {
+		return p, nil
+	}
+	is, err := d.scheduler.Preview(r.Context(), u.ID, p.Type, previewed)
+	if err != nil {
+		p.Note = previewProblem(err, words)
+	}
+	for _, o := range is {
+		p.Rows = append(p.Rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), o.Reason()})
+	}
+	if !p.Form.Asked() || p.Bad.status() != 0 {
+		return p, nil
+	}
+	now, err := r.clock()
+	if err != nil {
+		return p, err
+	}
+	would, ended := d.changed(r.Context(), change{u, p.Form, now, p.Type}, is, &p.Bad)
+	if ended != nil {
+		p.Reason = previewProblem(ended, words)
+	}
+	if p.Bad.status() == 0 {
+		p.compare(is, would)
+	}
+	return p, nil
+}
+
+// changeOf reads the form for a change.
+func changeOf(q url.Values) (c userChange, bad listComplaints) {
+	c = userChange{Zone: q.Get("zone"), Born: q.Get("born"), Gap: q.Get("gap"), Fold: q.Get("fold")}
+	var invalid *calendar.InputError
+	if err := c.policies(calendar.Policies{}).Check(); errors.As(err, &invalid) {
+		for _, problem := range invalid.Problems {
+			bad.add(problem.Field, "The "+problem.Field+" policy is not one of those in the list.")
+		}
+	}
+	return c, bad
+}
+
+// policies returns the policies with those that the form changes.
+func (c userChange) policies(p calendar.Policies) calendar.Policies {
+	if c.Gap != "" {
+		p.Gap = calendar.GapPolicy(c.Gap)
+	}
+	if c.Fold != "" {
+		p.Fold = calendar.FoldPolicy(c.Fold)
+	}
+	return p
+}
+
+// change is a user with the change that a form asks for.
+type change struct {
+	user almanac.User
+	form userChange
+	now  time.Time
+	of   string // the event type
+}
+
+// changed returns the occurrences after a change. Only another zone or date of birth needs
+// another preview. The error says why a preview ended early.
+func (d *dashboard) changed(ctx context.Context, c change, is []almanac.Occurrence, bad *listComplaints) (would []almanac.Occurrence, ended error) {
+	would = is
+	if c.form.Zone == "" && c.form.Born == "" {
+		return would, nil
+	}
+	var wanted almanac.ProfileChange
+	if zone := strings.TrimSpace(c.form.Zone); zone != "" {
+		wanted.Timezone = &zone
+	}
+	if born := strings.TrimSpace(c.form.Born); born != "" {
+		wanted.DateOfBirth = &born
+	}
+	edited, err := c.user.Edit(wanted, c.now, almanac.WithOptionalProfile())
+	var invalid *almanac.ValidationError
+	if errors.As(err, &invalid) {
+		for _, f := range invalid.Fields {
+			if f.Field == "timezone" {
+				bad.add("zone", "The zone "+f.Problem+".")
+			} else {
+				bad.add("born", "The date of birth "+f.Problem+".")
+			}
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.scheduler.PreviewUser(ctx, edited, c.of, previewed)
+}
+
+// compare sets what moves. An occurrence keeps its key when a change moves it.
+func (p *userPreview) compare(is, would []almanac.Occurrence) {
+	type key struct{ series, key string }
+	later := make(map[key]almanac.Occurrence)
+	for _, o := range would {
+		later[key{o.Series, o.Key}] = o
+	}
+	for _, o := range is {
+		move := userMove{Key: o.Key, Series: o.Series, Is: instantOf(o.Resolution.Instant, o.Zone.String())}
+		other, found := later[key{o.Series, o.Key}]
+		delete(later, key{o.Series, o.Key})
+		if move.Text = "is not among the next " + number(previewed); found {
+			move.by(p.Form, other)
+		}
+		if move.Text != "stays" {
+			p.Moved++
+		}
+		p.Moves = append(p.Moves, move)
+	}
+	for _, o := range would {
+		if _, left := later[key{o.Series, o.Key}]; left {
+			move := userMove{Key: o.Key, Series: o.Series}
+			move.by(p.Form, o)
+			p.Moves = append(p.Moves, move)
+		}
+	}
+}
+
+// by sets where the occurrence is after the change: its wall time is resolved again by the
+// policies of the form.
+func (m *userMove) by(form userChange, o almanac.Occurrence) {
+	o.Policies = form.policies(o.Policies)
+	resolution, err := o.Resolve()
+	if err != nil {
+		m.Text = resolveProblem(err)
+		return
+	}
+	m.Would = instantOf(resolution.Instant, o.Zone.String())
+	if m.Is.At.IsZero() {
+		m.Text = "is new"
+		return
+	}
+	switch by := m.Would.At.Sub(m.Is.At); {
+	case by == 0:
+		m.Text = "stays"
+	case by < 0:
+		m.Text = "moves " + duration(-by) + " earlier"
+	default:
+		m.Text = "moves " + duration(by) + " later"
+	}
+}

@@ -1,0 +1,141 @@
+package dashboard
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// usersData is what the list of users shows.
+type usersData struct {
+	Filter userSearch
+	Bad    listComplaints
+	Names  bool // whether the viewer may search by names
+	Rows   []userRow
+	Next   string // the query of the next page; "" on the last page
+}
+
+// userSearch has the fields of the form, as they were sent.
+type userSearch struct{ Name, Email, External, ID, After string }
+
+// Query returns the search as the query of an address, without the cursor, and with more
+// pairs of names and values.
+func (s userSearch) Query(more ...any) string {
+	return query(append([]any{"name", s.Name, "email", s.Email, "external", s.External}, more...)...)
+}
+
+// personal reports whether a field names a user.
+func (s userSearch) personal() bool { return s.Name != "" || s.Email != "" || s.External != "" }
+
+// userRow is a user in a list.
+type userRow struct {
+	ID   uuid.UUID
+	Name string // if the viewer may see it
+	Zone string
+	Now  instant
+}
+
+func (d *dashboard) usersPage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	search := searchOf(r.URL.Query())
+	for _, text := range []string{search.ID, search.Name, search.External} {
+		if id, err := uuid.Parse(strings.TrimSpace(text)); err == nil {
+			return answer{redirect: r.root + "users/" + id.String()}, nil
+		}
+	}
+	data := usersData{Filter: search}
+	var err error
+	if data.Names, err = r.mayDo(SeeNames, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	filter := almanac.UserFilter{Name: strings.TrimSpace(search.Name), Email: strings.TrimSpace(search.Email), ExternalID: strings.TrimSpace(search.External)}
+	page := almanac.Page{Limit: listRows, After: almanac.Cursor(search.After)}
+	data.Bad = search.complaints(data.Names, filter, page)
+	if data.Bad.status() == 0 {
+		found, err := d.reader.FindUsers(r.Context(), filter, page)
+		if err != nil {
+			return answer{}, err
+		}
+		if data.Rows, err = userRows(r, found.Users, search.personal()); err != nil {
+			return answer{}, err
+		}
+		if found.Next != "" {
+			data.Next = search.Query("after", found.Next)
+		}
+	}
+	return answer{title: "Users", template: "users", status: data.Bad.status(), data: data}, nil
+}
+
+func searchOf(q url.Values) userSearch {
+	return userSearch{Name: q.Get("name"), Email: q.Get("email"), External: q.Get("external"), ID: q.Get("id"), After: q.Get("after")}
+}
+
+// complaints says what is wrong with a search. Names says whether the viewer may search by
+// what names users.
+func (s userSearch) complaints(names bool, filter almanac.UserFilter, page almanac.Page) (bad listComplaints) {
+	if s.ID != "" {
+		bad.add("id", "The id is not whole. An id has 36 characters, such as 0198c5f2-7a3e-7c1d-9b52-3f6f1c2d4e5a.")
+	}
+	if s.personal() && !names {
+		bad.forbidden = true
+		bad.add("name", "You may not search by name, e-mail address or external id, because you may not see names.")
+	}
+	var invalid *almanac.ValidationError
+	if _, _, err := filter.Bounds(page); errors.As(err, &invalid) {
+		for _, f := range invalid.Fields {
+			switch f.Field {
+			case "externalId":
+				bad.add("external", "The external id "+f.Problem+".")
+			case "email":
+				bad.add("email", "The e-mail address "+f.Problem+".")
+			case "name":
+				bad.add("name", "The name "+f.Problem+".")
+			default:
+				bad.add("after", "The address of this page is not complete. Go to the first page.")
+			}
+		}
+	}
+	return bad
+}
+
+// userRows returns the rows of users. If the search names a user, it leaves out the users
+// whose names the viewer may not see, because the search says what they begin with.
+func userRows(r *request, users []almanac.User, personal bool) ([]userRow, error) {
+	now, err := r.clock()
+	if err != nil {
+		return nil, err
+	}
+	var rows []userRow
+	for _, u := range users {
+		may, err := r.mayDo(SeeNames, u.ID)
+		if err != nil {
+			return nil, err
+		}
+		row := userRow{ID: u.ID, Zone: u.Timezone.String(), Now: instantOf(now, u.Timezone.String())}
+		if may {
+			row.Name = u.Name()
+		}
+		if may || !personal {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// userOf returns the user in the path of a request, if the viewer may look.
+func (d *dashboard) userOf(r *request) (u almanac.User, err error) {
+	id, err := uuid.Parse(r.PathValue("id"))
+	if err != nil {
+		return u, notFound
+	}
+	if err := r.need(Look, id); err != nil {
+		return u, err
+	}
+	return d.reader.User(r.Context(), id)
+}

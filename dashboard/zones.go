@@ -1,0 +1,262 @@
+package dashboard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// zonesShown is how many zones a page has.
+const zonesShown = 50
+
+// zonesData is what the page of zones shows.
+type zonesData struct {
+	fieldProblems
+	Search     string
+	Suggestion string // the nearest zone, if the search finds none
+	Doubtful   bool   // whether only zones in doubt are shown
+	Loading    bool
+	Offline    string
+	Age        time.Duration
+	Release    string // of this program's zone data
+	Rows       []zoneRow
+	First, All int // the rows of this page begin after First of All
+	InDoubt    int // zones of which the rules are in doubt
+	May        bool
+}
+
+// zoneRow is a zone.
+type zoneRow struct {
+	Name           string
+	Clock          instant
+	Offset         string
+	Next           clockChange
+	Users, Pending almanac.Count
+	zoneStanding
+}
+
+// Path is the zone in the path of its page.
+func (z zoneRow) Path() string { return (&url.URL{Path: z.Name}).EscapedPath() }
+
+// zoneStanding compares the rules of this program in a zone with those of the database.
+type zoneStanding struct {
+	Data          bool   // whether this program has rules
+	Rules         bool   // whether the database has rules
+	Here, Stored  string // the releases; "" if unknown
+	Agree, Newer  bool   // the rules are the same; those of this program are newer
+	Until         time.Time
+	Recheck       time.Time
+	MarkedBy      []string // the releases of the marks
+	Fingerprinted [2]int64 // here, and stored
+}
+
+// Doubts says why instants in the zone may not follow this program's rules.
+func (s zoneStanding) Doubts() []string {
+	var doubts []string
+	switch {
+	case !s.Data:
+		doubts = append(doubts, "This program has no data for the zone.")
+	case s.Rules && !s.Agree && s.Newer:
+		doubts = append(doubts, "The rules differ, and this program's are newer.")
+	case s.Rules && !s.Agree:
+		doubts = append(doubts, "The rules differ, and this program's are not newer.")
+	}
+	if len(s.MarkedBy) > 0 {
+		doubts = append(doubts, "Events were planned by other rules: "+strings.Join(s.MarkedBy, ", ")+".")
+	}
+	if !s.Recheck.IsZero() {
+		doubts = append(doubts, "Pending events are checked again after "+utc(s.Recheck)+" UTC.")
+	}
+	return doubts
+}
+
+// zoneBook finds the stored rules of a zone.
+type zoneBook struct {
+	rules map[string]almanac.ZoneRecord
+	marks map[string][]string
+}
+
+func bookOf(book almanac.ZoneBook) zoneBook {
+	b := zoneBook{make(map[string]almanac.ZoneRecord, len(book.Rules)), make(map[string][]string)}
+	for _, rules := range book.Rules {
+		b.rules[rules.Zone] = rules
+	}
+	for _, mark := range book.Marks {
+		b.marks[mark.Zone] = append(b.marks[mark.Zone], cmp.Or(mark.Version, "an unknown release"))
+	}
+	return b
+}
+
+// standing compares the rules of a zone at a time.
+func (b zoneBook) standing(name string, now time.Time) zoneStanding {
+	stored, known := b.rules[name]
+	since := now.UTC().Year()
+	if known {
+		since = stored.Since
+	}
+	s := zoneStanding{Rules: known, Stored: stored.Version, Recheck: stored.Recheck, MarkedBy: b.marks[name]}
+	mine, err := calendar.StoredTimezone(name).Rules(since)
+	if s.Data = err == nil; !s.Data {
+		return s
+	}
+	s.Here, s.Fingerprinted = mine.Version, [2]int64{mine.Fingerprint, stored.Fingerprint}
+	if known {
+		s.Agree = mine.Fingerprint == stored.Fingerprint
+		s.Newer, s.Until = mine.NewerThan(stored.ZoneRules), stored.Until()
+	}
+	return s
+}
+
+func (d *dashboard) zonesPage(r *request) (answer, error) {
+	if err := r.need(Look, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	now, err := r.clock()
+	if err != nil {
+		return answer{}, err
+	}
+	data := zonesData{Search: strings.TrimSpace(r.FormValue("q")), Doubtful: r.FormValue("doubt") != "", Release: releaseHere(now)}
+	if data.May, err = r.mayDo(Reconcile, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	if text := r.FormValue("from"); text != "" {
+		if data.First, err = strconv.Atoi(text); err != nil || data.First < 0 {
+			data.First = 0
+			data.refuse("from", "The number of the first row is not a whole number.")
+		}
+	}
+	var s snapshot
+	s, data.Loading, data.Offline = d.lastNumbers(r)
+	if !s.Answered.IsZero() {
+		data.Age = max(0, d.now().Sub(s.Answered).Truncate(time.Second))
+	}
+	data.find(s, now)
+	return answer{title: "Zones", template: "zones", status: data.status(), data: data}, nil
+}
+
+// releaseHere returns the release of this program's zone data, or "". The zone UTC itself
+// needs no data, so it has no release.
+func releaseHere(now time.Time) string {
+	rules, err := calendar.StoredTimezone("Etc/UTC").Rules(now.UTC().Year())
+	if err != nil {
+		return ""
+	}
+	return rules.Version
+}
+
+// lastNumbers returns the shared numbers. Loading means that there are none yet, and offline
+// says why there are only old ones, or none.
+func (d *dashboard) lastNumbers(r *request) (s snapshot, loading bool, offline string) {
+	s, err := d.numbers.get(r.Context(), patience)
+	switch {
+	case errors.Is(err, errNoNumbers):
+		loading = true
+	case err != nil && s.Answered.IsZero():
+		offline = "The database does not answer, so there are no numbers."
+	case err != nil:
+		offline = "The database does not answer. These numbers are from " + utc(s.Book.Now) + " UTC."
+	}
+	return s, loading, offline
+}
+
+// find selects the rows of the page. Only these are looked at closely.
+func (z *zonesData) find(s snapshot, now time.Time) {
+	book := bookOf(s.Book)
+	counts := make(map[string]almanac.ZoneCount, len(s.Stats.Zones))
+	doubtful := make(map[string]bool)
+	for _, zone := range s.Stats.Zones {
+		counts[zone.Zone] = zone
+		doubtful[zone.Zone] = len(book.standing(zone.Zone, now).Doubts()) > 0
+	}
+	for name := range book.rules {
+		doubtful[name] = len(book.standing(name, now).Doubts()) > 0
+	}
+	for name, is := range doubtful {
+		if !is {
+			delete(doubtful, name)
+		}
+	}
+	z.InDoubt = len(doubtful)
+	names := z.names(counts, doubtful)
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b].Users.N, counts[a].Users.N), cmp.Compare(counts[b].Pending.N, counts[a].Pending.N), cmp.Compare(a, b))
+	})
+	if z.All = len(names); z.All == 0 && z.Search != "" {
+		_, _, z.Suggestion = loadZone(z.Search)
+	}
+	z.First = min(z.First, z.All)
+	for _, name := range names[z.First:min(z.All, z.First+zonesShown)] {
+		row := zoneRow{Name: name, Users: counts[name].Users, Pending: counts[name].Pending, zoneStanding: book.standing(name, now)}
+		row.Clock, row.Offset, row.Next = clocksOf(name, now)
+		z.Rows = append(z.Rows, row)
+	}
+}
+
+// names returns the zones that are searched for. Without a search these are the zones with
+// users or pending events.
+func (z *zonesData) names(counts map[string]almanac.ZoneCount, doubtful map[string]bool) []string {
+	all := make(map[string]bool)
+	for name := range counts {
+		all[name] = true
+	}
+	if z.Search != "" {
+		for _, name := range calendar.TimezoneNames() {
+			all[name] = true
+		}
+	}
+	if z.Doubtful {
+		all = doubtful
+	}
+	part := strings.ToLower(z.Search)
+	var names []string
+	for name := range all {
+		if strings.Contains(strings.ToLower(name), part) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// clocksOf returns what the clocks of a zone show, their offset from UTC, and their next
+// change, which is zero if there is none.
+func clocksOf(name string, now time.Time) (shown instant, offset string, next clockChange) {
+	shown = instantOf(now, name)
+	z, err := calendar.LoadTimezone(name)
+	if err != nil {
+		return shown, "", next
+	}
+	next.Change, _ = z.NextChange(now)
+	return shown, clockOffset(shown.Wall.Labelled().Sub(now.Truncate(time.Second))), next
+}
+
+// Before and After are the numbers of the first rows of the pages beside this one. Last is
+// that of the last row.
+func (z zonesData) Before() int { return max(0, z.First-zonesShown) }
+func (z zonesData) After() int  { return z.First + zonesShown }
+func (z zonesData) Last() int   { return z.First + len(z.Rows) }
+
+// More reports whether there are rows after this page.
+func (z zonesData) More() bool { return z.After() < z.All }
+
+// Range says which rows the page has.
+func (z zonesData) Range() string {
+	return fmt.Sprintf("%s to %s of %s", number(z.First+1), number(z.Last()), countText(z.All, "zone"))
+}
+
+// Doubt is the value of the field of the same name.
+func (z zonesData) Doubt() string {
+	if z.Doubtful {
+		return "1"
+	}
+	return ""
+}
