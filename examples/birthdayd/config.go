@@ -25,6 +25,7 @@ type config struct {
 	hook        hookConfig
 	receivers   map[string]hookConfig // of event types that do not go to hook, from the file
 	mail        mailConfig
+	links       linksConfig
 	greeting    greetingConfig
 	log         logConfig
 	demo        bool
@@ -60,7 +61,7 @@ type logConfig struct {
 
 // settings returns the flags in the order of the help, each with its field.
 func (c *config) settings() []setting {
-	return slices.Concat(c.serviceSettings(), c.hook.settings(), c.mail.settings(), c.greetingSettings())
+	return slices.Concat(c.serviceSettings(), c.hook.settings(), c.mail.settings(), c.links.settings(), c.greetingSettings())
 }
 
 func (c *config) serviceSettings() []setting {
@@ -163,6 +164,7 @@ func (c *config) check() error {
 	refuse(c.greeting.once && c.greeting.backfill, "-once and -backfill do not go together")
 	refuse(c.demo && (c.hook != hookConfig{} || len(c.receivers) > 0), "-demo has a receiver of its own and takes no -webhook flags")
 	refuse(c.demo && c.mail != mailConfig{}, "-demo sends no mails and takes no -smtp and -mail flags")
+	errs = append(errs, c.links.check(c.mail.server != ""))
 	if !c.demo {
 		errs = append(errs, c.checkDelivery())
 	}

@@ -123,6 +123,9 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err := d.addAPI(c, p, log); err != nil {
 		return nil, err
 	}
+	if err := d.addLinks(c, registry, log); err != nil {
+		return nil, err
+	}
 	return d, d.metrics.watch(d, registry)
 }
 
