@@ -134,6 +134,7 @@ func (c config) options(log *slog.Logger) []almanac.Option {
 	return []almanac.Option{
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
+		almanac.WithQuietHours(c.quietHours),
 		almanac.WithObserver(almanac.LogObserver(log)),
 		almanac.WithLogger(log),
 	}
