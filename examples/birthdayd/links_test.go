@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -300,6 +301,8 @@ func TestLinksLeaveConnectionsToTheAPI(t *testing.T) {
 	})}
 	server := httptest.NewServer(l)
 	defer server.Close()
+	free := sync.OnceFunc(func() { close(gate) })
+	defer free() // the server waits for its requests
 	answered := make(chan error, 5)
 	for i := range 5 {
 		go func() { answered <- ask(t.Context(), fmt.Sprintf("%s/calendar/%d.ics", server.URL, i)) }()
@@ -311,7 +314,7 @@ func TestLinksLeaveConnectionsToTheAPI(t *testing.T) {
 		require.NoError(t, ask(t.Context(), server.URL+"/user"), "the API answers meanwhile")
 	}
 	require.Empty(t, inside, "more links are followed at once")
-	close(gate)
+	free()
 	for range 5 {
 		require.NoError(t, <-answered)
 	}
