@@ -77,8 +77,24 @@ func TestTheDemoSaysWhatAnInterruptedRunLeaves(t *testing.T) {
 	require.Len(t, greeted.FindAllString(out, -1), demoUsers+left)
 	p.url = apiURL.FindStringSubmatch(out)[1]
 	_, page := p.send("GET", "/events?status=COMPLETED&limit=1000", "")
-	require.Len(t, page["events"], shown+left+demoUsers)
+	require.Equal(t, shown+left+demoUsers, len(page["events"].([]any)))
 	require.Equal(t, exitOK, p.stop(), "%s", p.log)
+}
+
+func TestTheDemoCountsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for left, want := range map[owed][2]string{
+		{}:     {"", "\nstopping: no greetings are left\n"},
+		{1, 0}: {"  1 greeting of an earlier run is delivered first.\n", "\nstopping: 1 greeting is left; the next run delivers it\n"},
+		{0, 1}: {"  1 greeting of an earlier run follows when its lease has run out.\n", "\nstopping: 1 greeting is left; the next run delivers it\n"},
+		{60, 2}: {"  60 greetings of an earlier run are delivered first.\n  2 greetings of an earlier run follow when their lease has run out.\n",
+			"\nstopping: 62 greetings are left; the next run delivers them\n"},
+	} {
+		var before, after bytes.Buffer
+		screen{out: &before}.earlier(left)
+		screen{out: &after}.farewell(left)
+		require.Equal(t, want, [2]string{before.String(), after.String()})
+	}
 }
 
 func TestRowsOfTheDemoFitTheTerminal(t *testing.T) {

@@ -120,8 +120,9 @@ func (s screen) earlier(left owed) {
 	}
 }
 
-// farewell says what a run leaves to the next one.
+// farewell says what a run leaves to the next one. The terminal may have shown ^C before.
 func (s screen) farewell(left owed) {
+	s.line("")
 	if left == (owed{}) {
 		s.line("stopping: no greetings are left")
 		return
