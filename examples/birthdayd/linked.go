@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -33,6 +34,9 @@ type linked struct {
 // linksAtOnce bounds the links that are followed at once; further ones wait. Otherwise a few
 // links could use every connection of the API.
 const linksAtOnce = 2
+
+// linkLimit is how long unsubscribing may take. Calendars have the same limit.
+const linkLimit = 10 * time.Second
 
 // addLinks adds the links of users to the HTTP server, if they are configured.
 func (d *deployment) addLinks(c config, registry almanac.Registry, log *slog.Logger) error {
@@ -64,6 +68,8 @@ func (d *deployment) addLinks(c config, registry almanac.Registry, log *slog.Log
 // refuseMails stores that a user wants no more mails of a type. The type of a mail depends on
 // whether webhooks are sent too, and the user refuses both types.
 func (d *deployment) refuseMails(ctx context.Context, user uuid.UUID, eventType string) error {
+	ctx, cancel := context.WithTimeout(ctx, linkLimit)
+	defer cancel()
 	_, err := d.planner.UpdateUser(ctx, user, almanac.ProfileChange{OptOut: []almanac.OptOut{
 		{Type: eventType, Channel: almanacmail.Channel},
 		{Type: eventType + mailSuffix, Channel: almanacmail.Channel},

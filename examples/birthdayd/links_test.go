@@ -216,6 +216,32 @@ func TestACalendarLacksMailsThatItsUserRefuses(t *testing.T) {
 	require.Equal(t, 0, p.stop())
 }
 
+func TestAFailedUnsubscriptionIsLoggedWithoutItsLink(t *testing.T) {
+	t.Parallel()
+	box, w := openMailbox(t), lay(t, pgtest.URL(t))
+	flags := append(box.flags("../mail/templates"), append(linkFlags(), "-database-url", w.url, "-lease", "3s")...)
+	p := launch(t, flags...)
+	id, _ := p.created(celebrant(soon(time.Hour)))
+	c, err := parse(flags, environment())
+	require.NoError(t, err)
+	made, err := c.links.links()
+	require.NoError(t, err)
+	link := made.unsubscribe.URL(uuid.MustParse(id), "BIRTHDAY")
+	w.cut()
+
+	status, _, text := p.follow("POST", link, "List-Unsubscribe=One-Click")
+
+	require.Equal(t, http.StatusInternalServerError, status)
+	require.Equal(t, "please try again later\n", text)
+	lines := p.lines("Unsubscribing failed")
+	require.Len(t, lines, 1, "in the form of the other lines")
+	require.Equal(t, id, lines[0]["user_id"])
+	_, token, _ := strings.Cut(link, "token=")
+	require.NotContains(t, p.log.String(), token)
+	w.mend()
+	require.Equal(t, 0, p.stop())
+}
+
 func TestWithoutLinksTheirPathsAreUnknown(t *testing.T) {
 	t.Parallel()
 	box := openMailbox(t)
