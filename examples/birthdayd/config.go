@@ -25,6 +25,7 @@ type config struct {
 	hook        hookConfig
 	receivers   map[string]hookConfig // of event types that do not go to hook, from the file
 	mail        mailConfig
+	links       linksConfig
 	greeting    greetingConfig
 	log         logConfig
 	demo        bool
@@ -42,7 +43,8 @@ type apiConfig struct {
 // greetingConfig says when and how users are greeted.
 type greetingConfig struct {
 	at          calendar.Clock
-	anniversary string // the attribute with the date; "" means no anniversaries
+	quiet       calendar.QuietHours // zero means none
+	anniversary string              // the attribute with the date; "" means no anniversaries
 	workers     int
 	attempts    int
 	retryFirst  time.Duration
@@ -60,7 +62,7 @@ type logConfig struct {
 
 // settings returns the flags in the order of the help, each with its field.
 func (c *config) settings() []setting {
-	return slices.Concat(c.serviceSettings(), c.hook.settings(), c.mail.settings(), c.greetingSettings())
+	return slices.Concat(c.serviceSettings(), c.hook.settings(), c.mail.settings(), c.links.settings(), c.greetingSettings())
 }
 
 func (c *config) serviceSettings() []setting {
@@ -92,6 +94,8 @@ func (c *config) greetingSettings() []setting {
 	return []setting{
 		{name: "deliver-at", arg: "HH:MM[:SS]", preset: "09:00", take: c.greeting.takeAt,
 			usage: "time of day of the greeting, where each user lives"},
+		{name: "quiet-hours", arg: "FROM-UNTIL", take: c.greeting.takeQuiet,
+			usage: "no greetings at night, as 22:00-07:00, where each user lives: neither planned nor late ones"},
 		{name: "anniversary", arg: "ATTRIBUTE", take: c.greeting.takeAnniversary,
 			usage: "greet users on the anniversaries of a date too, which is an attribute of the user"},
 		{name: "workers", arg: "N", preset: "100", take: takeCount(&c.greeting.workers),
@@ -162,7 +166,9 @@ func (c *config) check() error {
 	refuse(c.demo && (c.greeting.once || c.greeting.backfill), "-once and -backfill end, and -demo goes on: they do not go together")
 	refuse(c.greeting.once && c.greeting.backfill, "-once and -backfill do not go together")
 	refuse(c.demo && (c.hook != hookConfig{} || len(c.receivers) > 0), "-demo has a receiver of its own and takes no -webhook flags")
+	refuse(c.demo && c.greeting.quiet != calendar.QuietHours{}, "-demo greets at every hour and takes no -quiet-hours")
 	refuse(c.demo && c.mail != mailConfig{}, "-demo sends no mails and takes no -smtp and -mail flags")
+	errs = append(errs, c.links.check(c.mail.server != ""))
 	if !c.demo {
 		errs = append(errs, c.checkDelivery())
 	}

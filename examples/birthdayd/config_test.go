@@ -124,6 +124,10 @@ func TestEveryBadSettingIsNamed(t *testing.T) {
 		"no server of mail":            {[]string{"-smtp", "example.com", "-mail-from", "a@example.com", "-mail-templates", "../mail/templates", "-smtp-encryption", "rot13"}, nil, []string{`-smtp, -mail-from: almanacmail: server "example.com" is not host:port`}},
 		"a demo with mail":             {[]string{"-demo", "-smtp", "mail.example.com:587"}, nil, []string{"-demo sends no mails"}},
 		"an anniversary of the hour":   {[]string{hook, "-anniversary", "deliverAt"}, nil, []string{`-anniversary: "deliverAt" has the time of day`}},
+		"quiet hours without an end":   {[]string{hook, "-quiet-hours", "22:00"}, nil, []string{`-quiet-hours: "22:00" is not of the form HH:MM-HH:MM`}},
+		"quiet hours of a clock's":     {[]string{hook, "-quiet-hours", "22:00-25:00"}, nil, []string{`-quiet-hours: "22:00-25:00" is not`}},
+		"empty quiet hours":            {[]string{hook, "-quiet-hours", "07:00-07:00"}, nil, []string{"with two different times of day"}},
+		"a demo with quiet hours":      {[]string{"-demo", "-quiet-hours", "22:00-07:00"}, nil, []string{"-demo greets at every hour"}},
 		"two ends":                     {[]string{hook, "-once", "-backfill"}, nil, []string{"-once and -backfill do not go together"}},
 		"a receiver without a URL":     {[]string{"-webhook-secret", secret, "-smtp", "mail.example.com:587", "-mail-from", "a@example.com", "-mail-templates", "../mail/templates"}, nil, []string{"-webhook-url is required with other -webhook flags"}},
 		"two receivers":                {[]string{"-demo", hook}, nil, []string{"-demo has a receiver of its own"}},
@@ -194,8 +198,8 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, environment(), streams{&out, &errs}); code != exitOK || errs.Len() > 0 {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
-	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "data-dir", "database-url", "deliver-at", "demo", "lease", "log-format", "log-level",
-		"mail-from", "mail-locale", "mail-templates", "metrics", "metrics-token", "once", "patient-retry", "retry-first", "shutdown-delay",
+	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "data-dir", "database-url", "deliver-at", "demo", "lease", "link-secret", "log-format", "log-level",
+		"mail-from", "mail-locale", "mail-templates", "metrics", "metrics-token", "once", "patient-retry", "public-url", "quiet-hours", "retry-first", "shutdown-delay",
 		"smtp", "smtp-encryption", "smtp-password", "smtp-username", "version", "webhook-allow-private", "webhook-attributes", "webhook-cloudevents",
 		"webhook-cloudevents-type", "webhook-secret", "webhook-template", "webhook-url", "workers"}
 	for _, flag := range flags {

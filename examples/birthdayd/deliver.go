@@ -63,7 +63,11 @@ func (c config) deliverers(log *slog.Logger) (map[almanac.Channel]almanac.Delive
 		all[almanac.ChannelWebhook] = r
 	}
 	if c.mail.server != "" {
-		d, err := c.mail.deliverer(log)
+		links, err := c.links.links()
+		if err != nil {
+			return nil, err
+		}
+		d, err := c.mail.deliverer(log, links)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 type demo struct {
 	screen   screen
 	receiver *receiver
+	clock    clock
 
 	mu     sync.Mutex
 	events map[string]almanac.Event // events in flight, by key
@@ -31,6 +33,7 @@ type stage struct {
 	database   string // describes the database
 	url        string // of the API
 	locked     bool   // the API requires a token
+	left       owed   // by an earlier run
 }
 
 func newDemo(out io.Writer) (*demo, error) {
@@ -76,15 +79,68 @@ func (d *demo) observer() almanac.Observer {
 // arrivals until ctx is done.
 func (d *demo) run(ctx context.Context, s stage) error {
 	d.screen.title(s)
-	clock, err := readClock(ctx, s.repository)
-	if err != nil {
+	var err error
+	if d.clock, err = readClock(ctx, s.repository); err != nil {
 		return stopped(ctx, err)
 	}
-	if err := d.populate(ctx, s.planner, clock); err != nil {
+	if err := d.populate(ctx, s.planner, d.clock); err != nil {
 		return stopped(ctx, err)
 	}
-	d.watch(ctx, s, clock)
+	d.watch(ctx, s, d.clock)
 	return nil
+}
+
+// owed are the greetings that users of the demo are still to get. Those of next year do not
+// count.
+type owed struct{ waiting, inFlight int }
+
+// owedWithin is how far ahead a greeting may be due. A run makes users up for some seconds.
+const owedWithin = time.Minute
+
+// readOwed counts the greetings that are owed.
+func readOwed(ctx context.Context, r almanac.Repository) (o owed, err error) {
+	now, err := r.Now(ctx)
+	if err != nil {
+		return o, err
+	}
+	due := almanac.DueBetween{Until: now.Add(owedWithin)}
+	if o.waiting, err = r.Count(ctx, almanac.And{almanac.InStatus(almanac.Pending), due}); err != nil {
+		return o, err
+	}
+	o.inFlight, err = r.Count(ctx, almanac.And{almanac.InStatus(almanac.Processing), due})
+	return o, err
+}
+
+// farewell shows the last arrivals, and what is left. It is called when the workers have
+// stopped.
+func (d *demo) farewell(ctx context.Context, r almanac.Repository) error {
+	for {
+		select {
+		case a := <-d.receiver.arrivals:
+			d.screen.greeting(d.greetingOf(a, d.clock))
+			continue
+		default:
+		}
+		left, err := readOwed(ctx, r)
+		if err == nil {
+			d.screen.farewell(left)
+		}
+		return err
+	}
+}
+
+// runDemo runs the deployment with the demo. What an earlier run left is read before the
+// workers deliver it.
+func (d *deployment) runDemo(ctx context.Context, l net.Listener, show *demo, s stage) (err error) {
+	if s.left, err = readOwed(ctx, s.repository); err != nil {
+		return stopped(ctx, err)
+	}
+	if err := d.run(ctx, l, func(ctx context.Context) error { return show.run(ctx, s) }); err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+	defer cancel()
+	return show.farewell(patience, s.repository)
 }
 
 // summaryPatience is how long the summary waits for missing greetings after the last one

@@ -53,13 +53,16 @@ const tooLate = 24 * time.Hour
 // greeters returns the greeters of a channel, whose event types end with the suffix.
 func (c config) greeters(via almanac.Channel, suffix string) []greeter {
 	at := almanac.AtAttribute(deliverAt, c.greeting.at)
-	all := []greeter{{EventHandler: almanac.Birthday{Type: almanac.TypeBirthday + suffix, At: at, Via: via}}}
+	all := []greeter{{EventHandler: almanac.Birthday{Type: almanac.TypeBirthday + suffix, At: at, Quiet: c.quietHours, Via: via}}}
 	if c.greeting.anniversary != "" {
 		all = append(all, greeter{EventHandler: almanac.Anniversary{
-			Type: almanac.TypeAnniversary + suffix, Attribute: c.greeting.anniversary, At: at, Via: via}})
+			Type: almanac.TypeAnniversary + suffix, Attribute: c.greeting.anniversary, At: at, Quiet: c.quietHours, Via: via}})
 	}
 	return all
 }
+
+// quietHours returns the quiet hours of every user.
+func (c config) quietHours(almanac.User) calendar.QuietHours { return c.greeting.quiet }
 
 // Payload returns what the ready-made handler does, the user's id, and the named attributes
 // that the user has.

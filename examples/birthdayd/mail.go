@@ -93,13 +93,17 @@ func (m mailConfig) deliverySettings() (almanacmail.Settings, error) {
 // delivered by one channel.
 const mailSuffix = "_MAIL"
 
-// deliverer returns the deliverer of the mails. Templates are named without the suffix.
-func (m mailConfig) deliverer(log *slog.Logger) (almanac.Deliverer, error) {
+// deliverer returns the deliverer of the mails, which have links unless links is nil.
+// Templates are named without the suffix, and so are the types of links.
+func (m mailConfig) deliverer(log *slog.Logger, with *links) (almanac.Deliverer, error) {
 	settings, err := m.deliverySettings()
 	if err != nil {
 		return nil, err
 	}
 	settings.Log = log
+	if with != nil {
+		settings.Unsubscribe = with.unsubscribe
+	}
 	sender, err := almanacmail.New(settings)
 	if err != nil {
 		return nil, err

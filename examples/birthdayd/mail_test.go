@@ -149,6 +149,6 @@ func TestTheMailServerIsAsTheFlagsSay(t *testing.T) {
 	require.Equal(t, almanac.PatientRetry(), handlers[0].(mailer).Retry())
 	require.Equal(t, 11*time.Minute, handlers[0].(mailer).Timeout())
 	require.Equal(t, 24*time.Hour, handlers[0].(mailer).CatchUp().SkipOlder)
-	_, err = c.mail.deliverer(slog.New(slog.DiscardHandler))
+	_, err = c.mail.deliverer(slog.New(slog.DiscardHandler), nil)
 	require.NoError(t, err)
 }

@@ -54,6 +54,9 @@ func TestTheCommandsOfTheManualAreAccepted(t *testing.T) {
 		if strings.Contains(line, "-smtp ") { // the secret of a webhook is of no use there
 			_, err = parse(strings.Fields(line), environment("BIRTHDAYD_SMTP_PASSWORD=hunter2"))
 		}
+		if strings.Contains(line, "-public-url ") {
+			_, err = parse(strings.Fields(line), environment("BIRTHDAYD_LINK_SECRET="+linkSecret))
+		}
 		require.NoError(t, err, line)
 	}
 }

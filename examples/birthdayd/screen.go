@@ -1,27 +1,85 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"time"
 )
 
 // screen is the output of the demo. It uses colours only on terminals, and not when
-// NO_COLOR is set (no-color.org).
+// NO_COLOR is set (no-color.org). On terminals its rows fit the width.
 type screen struct {
 	out     io.Writer
 	colours bool
+	width   int // in columns; 0 means that the output does not go to a terminal
 }
 
+// presetWidth is for terminals that do not know their size.
+const presetWidth = 80
+
+// newScreen returns the screen that out is. The variable COLUMNS overrides the width of a
+// terminal.
 func newScreen(out io.Writer) screen {
+	s := screen{out: out}
 	file, ok := out.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return screen{out: out}
+	if !ok {
+		return s
 	}
-	info, err := file.Stat()
-	return screen{out: out, colours: err == nil && info.Mode()&os.ModeCharDevice != 0}
+	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return s
+	}
+	s.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	s.width = cmp.Or(widthOf(file), presetWidth)
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width > 0 {
+		s.width = width
+	}
+	return s
+}
+
+// The widths of the columns where there is room, and the least ones.
+const (
+	timeWidth     = 19
+	lateWidth     = 9
+	zoneWidth     = 30
+	messageWidth  = 48
+	rowWidth      = 2 + timeWidth + 2 + zoneWidth + 2 + messageWidth + 2 + lateWidth
+	leastZone     = 14
+	leastMessage  = 10
+	againNote     = "  again"
+	missingLetter = "…"
+)
+
+// room returns the widths of the zone and of the message in a row that has a note. The zone
+// is shortened first.
+func (s screen) room(note string) (zone, message int) {
+	zone, message = zoneWidth, messageWidth
+	excess := rowWidth + len(note) - s.width
+	if s.width == 0 || excess <= 0 {
+		return zone, message
+	}
+	zone = max(zoneWidth-excess, leastZone)
+	return zone, max(messageWidth-excess+zoneWidth-zone, leastMessage)
+}
+
+// head returns the beginning of a text that is longer than n letters.
+func head(text string, n int) string {
+	if letters := []rune(text); len(letters) > n {
+		return string(letters[:n-1]) + missingLetter
+	}
+	return text
+}
+
+// tail returns the end of a text that is longer than n letters. The end of a zone's name says
+// the most.
+func tail(text string, n int) string {
+	if letters := []rune(text); len(letters) > n {
+		return missingLetter + string(letters[len(letters)-n+1:])
+	}
+	return text
 }
 
 const (
@@ -45,8 +103,40 @@ func (s screen) title(on stage) {
 	s.line("  database  %s", on.database)
 	s.line("  API       %s", on.url)
 	s.line("  users     %d all over the world, whose birthday is due within seconds", demoUsers)
+	s.earlier(on.left)
 	s.line("")
-	s.line("%s", s.paint(faint, fmt.Sprintf("  %-19s  %-30s  %-48s  %9s", "local time", "zone", "message", "late by")))
+	zone, message := s.room("")
+	s.line("%s", s.paint(faint, fmt.Sprintf("  %-*s  %-*s  %-*s  %*s", timeWidth, "local time", zone, "zone", message, "message", lateWidth, "late by")))
+}
+
+// earlier says which further greetings arrive: those of a run that was interrupted.
+func (s screen) earlier(left owed) {
+	if left.waiting > 0 {
+		s.line("  %s", counted(left.waiting, "1 greeting of an earlier run is delivered first.", "%d greetings of an earlier run are delivered first."))
+	}
+	if left.inFlight > 0 {
+		s.line("  %s", counted(left.inFlight, "1 greeting of an earlier run follows when its lease has run out.",
+			"%d greetings of an earlier run follow when their lease has run out."))
+	}
+}
+
+// farewell says what a run leaves to the next one. The terminal may have shown ^C before.
+func (s screen) farewell(left owed) {
+	s.line("")
+	if left == (owed{}) {
+		s.line("stopping: no greetings are left")
+		return
+	}
+	s.line("stopping: %s", counted(left.waiting+left.inFlight, "1 greeting is left; the next run delivers it",
+		"%d greetings are left; the next run delivers them"))
+}
+
+// counted returns a text with a number, or the text for 1.
+func counted(n int, one, others string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(others, n)
 }
 
 // late is the lateness from which a greeting is marked.
@@ -59,14 +149,20 @@ func (s screen) greeting(g greeting) {
 	}
 	note := ""
 	if g.repeat {
-		note = "  again"
+		note = againNote
 	}
 	local := g.event.Wall.Date.String() + " " + g.event.Wall.Clock.String()
-	s.line("  %-19s  %s  %-48s  %s%s", local, s.paint(faint, fmt.Sprintf("%-30s", g.event.Zone)), g.message,
-		s.paint(colour, fmt.Sprintf("%9s", millis(g.late))), note)
+	zone, message := s.room(note)
+	s.line("  %-*s  %s  %-*s  %s%s", timeWidth, local, s.paint(faint, fmt.Sprintf("%-*s", zone, tail(g.event.Zone, zone))),
+		message, head(g.message, message), s.paint(colour, fmt.Sprintf("%*s", lateWidth, millis(g.late))), note)
 }
 
+// millis returns a duration that is at most as wide as its column. That of a greeting of an
+// earlier run can be long.
 func millis(d time.Duration) string {
+	if d >= 10*time.Second {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 

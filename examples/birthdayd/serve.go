@@ -59,12 +59,10 @@ func serve(ctx context.Context, c config, std streams) (err error) {
 	url := "http://" + listener.Addr().String()
 	log.InfoContext(ctx, "database ready", slog.String("database", db.choice))
 	log.InfoContext(ctx, "listening", slog.String("url", url))
-	return d.run(ctx, listener, func(ctx context.Context) error {
-		if show == nil {
-			return nil
-		}
-		return show.run(ctx, stage{d.planner, d.store, db.choice, url, c.api.token != ""})
-	})
+	if show == nil {
+		return d.run(ctx, listener, func(context.Context) error { return nil })
+	}
+	return d.runDemo(ctx, listener, show, stage{d.planner, d.store, db.choice, url, c.api.token != "", owed{}})
 }
 
 // stopped returns nil for an error that is only a consequence of the stop.
@@ -123,6 +121,9 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err := d.addAPI(c, p, log); err != nil {
 		return nil, err
 	}
+	if err := d.addLinks(c, registry, log); err != nil {
+		return nil, err
+	}
 	return d, d.metrics.watch(d, registry)
 }
 
@@ -131,6 +132,7 @@ func (c config) options(log *slog.Logger) []almanac.Option {
 	return []almanac.Option{
 		almanac.WithWorkers(c.greeting.workers),
 		almanac.WithLease(c.greeting.lease),
+		almanac.WithQuietHours(c.quietHours),
 		almanac.WithObserver(almanac.LogObserver(log)),
 		almanac.WithLogger(log),
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
@@ -83,6 +84,21 @@ func (g *greetingConfig) takeAt(text string) error {
 		return fmt.Errorf("%q is not a time of day of the form HH:MM or HH:MM:SS", text)
 	}
 	g.at = at
+	return nil
+}
+
+func (g *greetingConfig) takeQuiet(text string) error {
+	g.quiet = calendar.QuietHours{}
+	if text == "" {
+		return nil
+	}
+	from, until, _ := strings.Cut(text, "-")
+	var errs [2]error
+	g.quiet.From, errs[0] = calendar.ParseClock(from)
+	g.quiet.Until, errs[1] = calendar.ParseClock(until)
+	if errs != [2]error{} || g.quiet.From == g.quiet.Until {
+		return fmt.Errorf("%q is not of the form HH:MM-HH:MM, with two different times of day", text)
+	}
 	return nil
 }
 
