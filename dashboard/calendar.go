@@ -105,8 +105,7 @@ func (f zoneFields) spec(from, until time.Time) almanac.Spec {
 // calendarData is what the page of a year shows.
 type calendarData struct {
 	zoneFields
-	Year           string // as it was sent
-	Before, After  int    // the years beside it; 0 if they are out of range
+	calendarYear
 	Weeks          int
 	Squares        []daySquare
 	Months         []monthLabel
@@ -115,6 +114,12 @@ type calendarData struct {
 	Shown          int  // events
 	More, NoShades bool // whether there are more events; whether they could not be found
 	Most           int  // events of the day that has most
+}
+
+// calendarYear is the year of the page.
+type calendarYear struct {
+	Year          string // as it was sent
+	Before, After int    // the years beside it; 0 if they are out of range
 }
 
 // daySquare is a day in the drawing of a year.
@@ -176,7 +181,7 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 		return answer{}, err
 	}
 	fields, z := zoneFieldsOf(r)
-	data := calendarData{zoneFields: fields, Year: strings.TrimSpace(r.FormValue("year"))}
+	data := calendarData{zoneFields: fields, calendarYear: calendarYear{Year: strings.TrimSpace(r.FormValue("year"))}}
 	if data.Year == "" {
 		now, err := r.clock()
 		if err != nil {

@@ -82,7 +82,7 @@ func WithContext(ctx context.Context) Option { return func(d *dashboard) { d.ctx
 // The server must not end streams early: the dashboard extends the write deadline of its
 // streams, which last at most five minutes.
 func New(scheduler almanac.Scheduler, reader Reader, options ...Option) (http.Handler, error) {
-	d := &dashboard{scheduler: scheduler, log: slog.Default(), now: time.Now, ctx: context.Background()}
+	d := &dashboard{scheduler: scheduler, now: time.Now, hosting: hosting{log: slog.Default(), ctx: context.Background()}}
 	d.may = func(_ *http.Request, a Action, _ uuid.UUID) (bool, error) {
 		return a != SeeNames && a != SeePayloads, nil
 	}
@@ -106,20 +106,25 @@ const readers = 2
 
 type dashboard struct {
 	access
-	name      string
+	hosting
 	scheduler almanac.Scheduler
 	reader    Reader
-	monitor   *Monitor
-	trail     func(context.Context, uuid.UUID) ([]almanac.AuditStep, error)
-	health    func(context.Context) error
 	numbers   *numbers
 	streams   streams
 	pauses    pauses
-	log       *slog.Logger
-	ctx       context.Context  // streams end with it
 	now       func() time.Time // of this machine; the reader's time decides what is due
 	mux       *http.ServeMux
-	bad       []error // wrong options
+}
+
+// hosting is what a host sets, beside who is let in.
+type hosting struct {
+	name    string
+	monitor *Monitor
+	trail   func(context.Context, uuid.UUID) ([]almanac.AuditStep, error)
+	health  func(context.Context) error
+	log     *slog.Logger
+	ctx     context.Context // streams end with it
+	bad     []error         // wrong options
 }
 
 // check returns an error that names every wrong argument and option.

@@ -1,8 +1,28 @@
-// Package dashboard serves pages about users, events and time zones to people. Job
-// dashboards show queues. This one shows the day: who is due where, when a wave of events
-// reaches which zone, and why an event is at 03:30.
+// Package dashboard serves pages about users, events and time zones to the people who run a
+// program. It shows who is due where, when a wave of events reaches which zone, and why an
+// event is at 03:30.
 //
-// [New] returns the dashboard as a handler. Everything works without script. With script,
-// pages stay up to date by themselves. Nothing is loaded from elsewhere, and nothing is
-// inline, so a strict Content-Security-Policy holds.
+//	monitor := dashboard.NewMonitor()
+//	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithObserver(monitor),
+//		almanac.WithDeliverer(almanac.ChannelWebhook, monitor.Middleware(deliverer)))
+//	reader, err := postgres.New(pool, postgres.ReadOnly(2*time.Second))
+//	pages, err := dashboard.New(scheduler, reader, dashboard.WithTokenLogin(token), dashboard.WithMonitor(monitor))
+//	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", pages))
+//
+// Everything works without script. With script, pages stay up to date by themselves. Nothing
+// is loaded from elsewhere and nothing is inline, so a strict Content-Security-Policy holds.
+//
+// # Access
+//
+// [New] refuses to make a dashboard without a rule of access: [WithAuthentication],
+// [WithTokenLogin] or [AllowAll]. [WithPermissions] decides what each viewer may see and do.
+// Names, addresses and payloads are hidden unless it allows them. Each change is a POST of a
+// page of the same origin. It is checked again when it is made, is logged with the viewer's
+// principal, and has the principal in the audit trail (see [almanac.WithPrincipal]).
+//
+// # Cost
+//
+// All viewers share one read of the numbers, at most each five seconds, and only while
+// somebody looks. Lists have orders that an index has. At most two calls of the reader run at
+// a time.
 package dashboard

@@ -237,7 +237,7 @@ func TestAnEventShowsItsLeaseAndItsTrail(t *testing.T) {
 	require.Contains(t, body, "eve@example.com")
 	require.NotContains(t, body, "moved to Rome")
 
-	d := &dashboard{trail: func(context.Context, uuid.UUID) ([]almanac.AuditStep, error) { return steps, nil }}
+	d := &dashboard{hosting: hosting{trail: func(context.Context, uuid.UUID) ([]almanac.AuditStep, error) { return steps, nil }}}
 	require.Empty(t, d.trailOf(d.requestOf(httptest.NewRequest(http.MethodGet, path, nil), ""), e.ID, false).Steps[0].Detail)
 
 	h = newHostOf(t, repository, repository, trail, everything())

@@ -42,12 +42,7 @@ const (
 
 // mapData is what the map shows.
 type mapData struct {
-	Errors    []string
-	ByEvents  bool // the area of dots is by pending events, and not by users
-	Hour      string
-	Ahead     int // steps of the slider
-	Steps     int
-	At        time.Time // of the map
+	mapForm
 	Loading   bool
 	Night     string
 	Grid      string
@@ -57,6 +52,16 @@ type mapData struct {
 	Zones     []placeRow // those with the most, by the chosen area
 	Placeless []placeRow
 	Measured  bool
+}
+
+// mapForm is what a viewer chooses.
+type mapForm struct {
+	Errors   []string
+	ByEvents bool // the area of dots is by pending events, and not by users
+	Hour     string
+	Ahead    int // steps of the slider
+	Steps    int
+	At       time.Time // of the map
 }
 
 type flash struct{ X, Y float64 }
@@ -84,7 +89,7 @@ func (d *dashboard) mapPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data := mapData{Steps: mapSteps, Grid: world.GraticulePath(mapWidth), Measured: d.monitor != nil}
+	data := mapData{mapForm: mapForm{Steps: mapSteps}, Grid: world.GraticulePath(mapWidth), Measured: d.monitor != nil}
 	at := data.take(r)
 	data.At = now.Add(time.Duration(data.Ahead) * mapStep)
 	data.Night = world.NightPath(data.At, mapWidth)
@@ -104,7 +109,7 @@ func (d *dashboard) mapPage(r *request) (answer, error) {
 }
 
 // take reads the fields of the form, and returns the reading of the wave.
-func (m *mapData) take(r *request) calendar.Clock {
+func (m *mapForm) take(r *request) calendar.Clock {
 	values := r.URL.Query()
 	switch by := values.Get("by"); by {
 	case "", "users":

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/calendar"
 )
 
 // nowData is what the first page shows.
@@ -20,16 +19,20 @@ type nowData struct {
 	Held     int // events that this process holds
 	Workers  int
 	Wave     wave
+	Totals   []typeRow
 	Lateness []lateRow
 	Rates    []Rates
-	Totals   []typeRow
-	Skew     time.Duration // how much this machine's clock is ahead of the database's
-	Within   time.Duration
-	Skewed   bool
-	Release  string // of this program's zone data
-	Stored   string // the newest release by which the database's instants were found
-	Failed   bool
 	Measured bool // whether there is a Monitor
+	clocks
+}
+
+// clocks compares the clocks and the zone data of this process with those of the database.
+type clocks struct {
+	Skew    time.Duration // how much this machine's clock is ahead of the database's
+	Within  time.Duration // how exactly that is known
+	Skewed  bool
+	Release string // of this program's zone data
+	Stored  string // the newest release by which the database's instants were found
 }
 
 // condition is one line of the health of this process.
@@ -65,7 +68,6 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 	case errors.Is(err, errNoNumbers):
 		data.Loading = true
 	case err != nil:
-		data.Failed = true
 		data.Offline = "The database does not answer. These numbers are old."
 		if s.Answered.IsZero() {
 			data.Offline, data.Loading = "The database does not answer.", true

@@ -52,25 +52,26 @@ type eventChange struct {
 	Reason    string
 	Force     bool
 	EndSeries bool
-	Version   int // zero means any
+	Version   int      // zero means any
+	bad       []string // sentences about the fields of the form
 }
 
-// eventChangeOf reads a form. Bad are sentences about its fields.
-func eventChangeOf(form url.Values) (c eventChange, bad []string) {
+// eventChangeOf reads a form.
+func eventChangeOf(form url.Values) (c eventChange) {
 	c.Reason = strings.TrimSpace(form.Get("reason"))
 	if problem := reasonProblem(c.Reason); problem != "" {
-		bad = append(bad, "The reason "+problem+".")
+		c.bad = append(c.bad, "The reason "+problem+".")
 	}
-	c.Force = ticked(form, "force", &bad)
-	c.EndSeries = ticked(form, "endSeries", &bad)
+	c.Force = ticked(form, "force", &c.bad)
+	c.EndSeries = ticked(form, "endSeries", &c.bad)
 	if text := form.Get("version"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 31)
 		if err != nil || n > math.MaxInt32 {
-			bad = append(bad, "The version is not a whole number.")
+			c.bad = append(c.bad, "The version is not a whole number.")
 		}
 		c.Version = int(n)
 	}
-	return c, bad
+	return c
 }
 
 // maxReason is how many bytes of a reason are stored.
@@ -139,12 +140,12 @@ func (d *dashboard) confirmEventPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return confirmEvent(r, e, kind, eventChange{Version: e.Version}, nil), nil
+	return confirmEvent(r, e, kind, eventChange{Version: e.Version}), nil
 }
 
-func confirmEvent(r *request, e almanac.Event, kind *operationKind, c eventChange, bad []string) answer {
+func confirmEvent(r *request, e almanac.Event, kind *operationKind, c eventChange) answer {
 	return answer{title: kind.Verb + "?", template: "confirm", data: confirmData{
-		Errors: bad, Text: []string{kind.Means}, Verb: kind.Verb, Danger: kind.Name == almanac.OperationCancel,
+		Errors: c.bad, Text: []string{kind.Means}, Verb: kind.Verb, Danger: kind.Name == almanac.OperationCancel,
 		Action: r.root + "events/" + e.ID.String() + "/" + string(kind.Name), Back: r.root + "events/" + e.ID.String(),
 		Fields: []field{{"version", strconv.Itoa(c.Version)}}, Event: &e, Kind: kind, Change: c,
 	}}
@@ -156,9 +157,9 @@ func (d *dashboard) changeEventPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	c, bad := eventChangeOf(r.PostForm)
-	if len(bad) > 0 {
-		a := confirmEvent(r, e, kind, c, bad)
+	c := eventChangeOf(r.PostForm)
+	if len(c.bad) > 0 {
+		a := confirmEvent(r, e, kind, c)
 		a.status = http.StatusBadRequest
 		return a, nil
 	}

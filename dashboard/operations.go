@@ -64,6 +64,7 @@ type operationSteps struct {
 	Tried   int
 	Changed int
 	Refused int
+	until   time.Time // when this step ends
 }
 
 // resultData is the result of a change, or of a step of an operation.
@@ -223,17 +224,24 @@ func (d *dashboard) operatePage(r *request) (answer, error) {
 			return data.answer(http.StatusConflict), nil
 		}
 	}
-	return d.operateStep(ctx, r, f, w, s, began.Add(operationWork))
+	s.until = began.Add(operationWork)
+	return d.operateStep(ctx, r, operationAsked{f, w}, s)
 }
 
 // tolerated returns how many events may match although fewer were confirmed. No more than
 // were confirmed are changed in any case.
 func tolerated(seen int) int { return seen + max(10, seen/10) }
 
+// operationAsked is the form of an operation, and what it means.
+type operationAsked struct {
+	form operationForm
+	wish operationWish
+}
+
 // operateStep changes events, and says how far it has come.
-func (d *dashboard) operateStep(ctx context.Context, r *request, f operationForm, w operationWish, s operationSteps, until time.Time) (answer, error) {
-	before := s
-	refusals, done, err := d.operateUntil(ctx, w, &s, until)
+func (d *dashboard) operateStep(ctx context.Context, r *request, asked operationAsked, s operationSteps) (answer, error) {
+	f, w, before := asked.form, asked.wish, s
+	refusals, done, err := d.operateUntil(ctx, w, &s)
 	if s.Changed > before.Changed {
 		r.logChange(w.kind.may, slog.String("type", f.Type), slog.Int("changed", s.Changed-before.Changed), slog.Int("refused", s.Refused-before.Refused))
 	}
@@ -264,7 +272,7 @@ func (d *dashboard) operateStep(ctx context.Context, r *request, f operationForm
 // neither they nor an event that was changed are taken twice, as they would be if each step
 // began with the first match. Done means that no step is left. After an error, the next step
 // begins with the event that failed.
-func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operationSteps, until time.Time) (refusals []refusal, done bool, err error) {
+func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operationSteps) (refusals []refusal, done bool, err error) {
 	picked := append(almanac.And{almanac.InStatus(w.kind.of)}, w.filter...)
 	begin := s.Tried
 	for s.Tried < s.Seen {
@@ -278,7 +286,7 @@ func (d *dashboard) operateUntil(ctx context.Context, w operationWish, s *operat
 				return refusals, true, nil
 			case bytes.Compare(e.ID[:], s.at[:]) <= 0:
 				continue // of a page that the step before began
-			case s.Tried-begin >= operationStep || !d.now().Before(until):
+			case s.Tried-begin >= operationStep || !d.now().Before(s.until):
 				return refusals, false, nil
 			}
 			_, err := d.changeEvent(ctx, w.kind, e, w.change)

@@ -47,10 +47,12 @@ type frame struct {
 	Retry     bool // whether there are filters that an error page can leave out
 	Notice    string
 	Live      string // the address of the stream, or ""
-	Style     string // the addresses of the files
-	Script    string
 	Data      any
+	files
 }
+
+// files are the addresses of the files that every page loads.
+type files struct{ Style, Script string }
 
 // sections are the entries of the navigation.
 var sections = []struct{ Path, Name string }{
@@ -128,7 +130,7 @@ func (d *dashboard) render(r *request, a answer, name string) ([]byte, error) {
 		Title: a.title, Page: sectionOf(r.URL.Path), Root: r.root, Name: d.name, Principal: r.principal,
 		Login: d.login != nil && r.principal != "", Stranger: d.login != nil && r.principal == "",
 		Retry: r.Method == http.MethodGet && r.URL.RawQuery != "", Notice: a.notice,
-		Style: r.root + assetPath("dashboard.css"), Script: r.root + assetPath("dashboard.js"), Data: a.data,
+		files: files{r.root + assetPath("dashboard.css"), r.root + assetPath("dashboard.js")}, Data: a.data,
 	}
 	if a.live != "" {
 		values := r.URL.Query()

@@ -33,9 +33,15 @@ func (h host) missing() func(path string) bool {
 // links are what a page refers to.
 var links = regexp.MustCompile(`<(a|link|script|img|form|use|image)\b([^>]*?)\s(href|src|action)="([^"]*)"`)
 
+// crawling says which pages may be missing, and what requests carry.
+type crawling struct {
+	missing func(string) bool
+	headers http.Header
+}
+
 // crawl follows every link of every page that it finds, from the first pages on. It fails if
 // a link is not relative, leaves the prefix, or reaches nothing.
-func crawl(t *testing.T, handler http.Handler, prefix string, missing func(string) bool, headers http.Header, first ...string) map[string]bool {
+func crawl(t *testing.T, handler http.Handler, prefix string, way crawling, first ...string) map[string]bool {
 	t.Helper()
 	const most = 2000
 	seen := map[string]bool{}
@@ -47,7 +53,7 @@ func crawl(t *testing.T, handler http.Handler, prefix string, missing func(strin
 		}
 		seen[queue[0]] = true
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, at.String(), nil)
-		r.Header = headers.Clone()
+		r.Header = way.headers.Clone()
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
 		if to := w.Header().Get("Location"); to != "" {
@@ -55,7 +61,7 @@ func crawl(t *testing.T, handler http.Handler, prefix string, missing func(strin
 			continue
 		}
 		path, _, _ := strings.Cut(queue[0], "?")
-		require.True(t, w.Code < 400 || w.Code == http.StatusNotFound && (missing(path) || strings.HasPrefix(path, "/nothing")), "%d for %s", w.Code, queue[0])
+		require.True(t, w.Code < 400 || w.Code == http.StatusNotFound && (way.missing(path) || strings.HasPrefix(path, "/nothing")), "%d for %s", w.Code, queue[0])
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
 			continue
 		}
@@ -113,7 +119,7 @@ func TestEveryLinkIsRelativeAndReachesAPage(t *testing.T) {
 			h.get(t, "/") // so that there are numbers
 			decoded, err := url.PathUnescape(prefix)
 			require.NoError(t, err)
-			seen := crawl(t, http.StripPrefix(decoded, h.Handler), prefix, h.missing(), nil,
+			seen := crawl(t, http.StripPrefix(decoded, h.Handler), prefix, crawling{missing: h.missing()},
 				"/", event+"/cancel", event+"/run-now", event+"/requeue", "/pauses?pause=BIRTHDAY", "/pauses?done=paused&type=BIRTHDAY",
 				"/operations?operation=cancel&type=BIRTHDAY", "/operations?operation=requeue&type=BIRTHDAY", "/nothing", "/nothing/at/all?x=1", "/nothing/Europe%2FParis/x")
 			require.True(t, seen["/"+assetPath("dashboard.css")])
@@ -127,10 +133,10 @@ func TestLinksOfALoginAreRelative(t *testing.T) {
 	for _, prefix := range []string{"", "/ops/almanac"} {
 		h := newHostFor(t, WithTokenLogin(secret))
 		handler := http.StripPrefix(prefix, h.Handler)
-		seen := crawl(t, handler, prefix, h.missing(), nil, "/events/"+uuid.NewString()+"/cancel", "/pauses")
+		seen := crawl(t, handler, prefix, crawling{missing: h.missing()}, "/events/"+uuid.NewString()+"/cancel", "/pauses")
 		require.True(t, seen["/login"])
 		c := sessionCookieOf(t, h.logIn(t, secret, address))
-		seen = crawl(t, handler, prefix, h.missing(), http.Header{"Cookie": {c.String()}}, "/login")
+		seen = crawl(t, handler, prefix, crawling{h.missing(), http.Header{"Cookie": {c.String()}}}, "/login")
 		require.True(t, seen["/operations"])
 	}
 }

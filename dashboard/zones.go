@@ -22,9 +22,7 @@ const zonesShown = 50
 // zonesData is what the page of zones shows.
 type zonesData struct {
 	fieldProblems
-	Search     string
-	Suggestion string // the nearest zone, if the search finds none
-	Doubtful   bool   // whether only zones in doubt are shown
+	zoneSearch
 	Loading    bool
 	Offline    string
 	Age        time.Duration
@@ -33,6 +31,13 @@ type zonesData struct {
 	First, All int // the rows of this page begin after First of All
 	InDoubt    int // zones of which the rules are in doubt
 	May        bool
+}
+
+// zoneSearch is what a viewer looks for.
+type zoneSearch struct {
+	Search     string
+	Suggestion string // the nearest zone, if the search finds none
+	Doubtful   bool   // whether only zones in doubt are shown
 }
 
 // zoneRow is a zone.
@@ -125,7 +130,7 @@ func (d *dashboard) zonesPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data := zonesData{Search: strings.TrimSpace(r.FormValue("q")), Doubtful: r.FormValue("doubt") != "", Release: releaseHere(now)}
+	data := zonesData{zoneSearch: zoneSearch{Search: strings.TrimSpace(r.FormValue("q")), Doubtful: r.FormValue("doubt") != ""}, Release: releaseHere(now)}
 	if data.May, err = r.mayDo(Reconcile, uuid.Nil); err != nil {
 		return answer{}, err
 	}
