@@ -59,7 +59,7 @@ func serveInMemory(t *testing.T, h http.Handler, http2 bool) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!http2)
 	protocols.SetUnencryptedHTTP2(http2)
-	server := &http.Server{Handler: h, WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Second, Protocols: protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	server := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Second, Protocols: protocols, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	transport := &http.Transport{DialContext: listener.dial, Protocols: protocols}
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(listener) }()

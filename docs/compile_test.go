@@ -24,7 +24,7 @@ import (
 // imported are the packages that fragments may name, by the name.
 var imported = map[string]string{
 	"almanac": "github.com/almanac-go/almanac", "calendar": "github.com/almanac-go/almanac/calendar", "postgres": "github.com/almanac-go/almanac/postgres", "webhook": "github.com/almanac-go/almanac/webhook",
-	"almanactest": "github.com/almanac-go/almanac/almanactest", "httpapi": "github.com/almanac-go/almanac/httpapi", "icalendar": "github.com/almanac-go/almanac/icalendar", "command": "github.com/almanac-go/almanac/cmd/command",
+	"almanactest": "github.com/almanac-go/almanac/almanactest", "httpapi": "github.com/almanac-go/almanac/httpapi", "dashboard": "github.com/almanac-go/almanac/dashboard", "icalendar": "github.com/almanac-go/almanac/icalendar", "command": "github.com/almanac-go/almanac/cmd/command",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool", "stdlib": "github.com/jackc/pgx/v5/stdlib", "uuid": "github.com/google/uuid",
 	"context": "context", "sql": "database/sql", "json": "encoding/json", "errors": "errors", "fmt": "fmt", "iter": "iter", "log": "log", "slog": "log/slog",
 	"http": "net/http", "os": "os", "signal": "os/signal", "syscall": "syscall", "testing": "testing", "synctest": "testing/synctest", "time": "time", "tzdata": "time/tzdata",
@@ -36,6 +36,7 @@ var given = map[string]string{
 	"store": "var store *postgres.Store", "registry": "var registry almanac.Registry", "scheduler": "var scheduler almanac.Scheduler",
 	"profile": "var profile almanac.Profile", "profiles": "var profiles iter.Seq2[almanac.Profile, error]", "eventType": "var eventType string",
 	"deliver": "var deliver almanac.DelivererFunc", "options": "var options []almanac.Option", "id": "var id uuid.UUID",
+	"mux": "var mux *http.ServeMux", "token": "var token string", "isOperator": "func isOperator(r *http.Request) bool { return r != nil }",
 	"must":  "func must[T any](value T, err error) T { check(err); return value }",
 	"check": "func check(err error) { if err != nil { log.Fatal(err) } }",
 }

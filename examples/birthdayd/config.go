@@ -34,10 +34,11 @@ type config struct {
 
 // apiConfig is the configuration of the HTTP API.
 type apiConfig struct {
-	addr  string
-	token string
-	rate  int
-	delay time.Duration // between reporting that it is not ready and closing the listener
+	addr      string
+	token     string
+	rate      int
+	dashboard dashboardConfig
+	delay     time.Duration // between reporting that it is not ready and closing the listener
 }
 
 // greetingConfig says when and how users are greeted.
@@ -62,7 +63,7 @@ type logConfig struct {
 
 // settings returns the flags in the order of the help, each with its field.
 func (c *config) settings() []setting {
-	return slices.Concat(c.serviceSettings(), c.hook.settings(), c.mail.settings(), c.links.settings(), c.greetingSettings())
+	return slices.Concat(c.serviceSettings(), c.api.dashboard.settings(), c.hook.settings(), c.mail.settings(), c.links.settings(), c.greetingSettings())
 }
 
 func (c *config) serviceSettings() []setting {

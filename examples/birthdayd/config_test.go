@@ -32,7 +32,7 @@ func TestSettingsComeFromFlagsThenEnvironmentThenPresets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config{
-		api:         apiConfig{addr: "127.0.0.1:8080", rate: 1000},
+		api:         apiConfig{addr: "127.0.0.1:8080", rate: 1000, dashboard: dashboardConfig{on: true}},
 		databaseURL: "postgres://flag/db",
 		dataDir:     defaultDataDir(),
 		metrics:     metricsConfig{on: true},

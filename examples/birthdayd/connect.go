@@ -18,13 +18,14 @@ import (
 // pool: they may wait for locked users while reads are answered. The probe has its own pool
 // too, so that many requests do not look like a lost database.
 type pools struct {
-	read, edit, probe, worker *pgxpool.Pool
+	read, edit, probe, look, worker *pgxpool.Pool
 }
 
 const (
 	readConns      = 4
 	editConns      = 4
 	probeConns     = 1
+	lookConns      = 2                // for the dashboard
 	lockTimeout    = time.Second      // for a change that waits for a locked user
 	workerConns    = 6                // one to claim, one to settle, one to renew, and some for maintenance tasks
 	connectTimeout = 5 * time.Second  // for one connection
@@ -43,7 +44,7 @@ func connect(ctx context.Context, url string, log *slog.Logger) (_ pools, err er
 	for _, one := range []struct {
 		pool  **pgxpool.Pool
 		conns int32
-	}{{&p.worker, workerConns}, {&p.read, readConns}, {&p.edit, editConns}, {&p.probe, probeConns}} {
+	}{{&p.worker, workerConns}, {&p.read, readConns}, {&p.edit, editConns}, {&p.probe, probeConns}, {&p.look, lookConns}} {
 		if *one.pool, err = open(ctx, url, one.conns); err != nil {
 			return p, err
 		}
@@ -55,7 +56,7 @@ func connect(ctx context.Context, url string, log *slog.Logger) (_ pools, err er
 }
 
 func (p pools) close() {
-	for _, pool := range []*pgxpool.Pool{p.read, p.edit, p.probe, p.worker} {
+	for _, pool := range []*pgxpool.Pool{p.read, p.edit, p.probe, p.look, p.worker} {
 		if pool != nil {
 			pool.Close()
 		}

@@ -102,6 +102,7 @@ func (s screen) title(on stage) {
 	s.line("")
 	s.line("  database  %s", on.database)
 	s.line("  API       %s", on.url)
+	s.line("  dashboard %s%s", on.url, dashboardPath)
 	s.line("  users     %d all over the world, whose birthday is due within seconds", demoUsers)
 	s.earlier(on.left)
 	s.line("")

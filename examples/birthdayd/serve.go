@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/dashboard"
 	"github.com/almanac-go/almanac/httpapi"
 	"github.com/almanac-go/almanac/internal/pgserver"
 	"github.com/almanac-go/almanac/postgres"
@@ -83,9 +84,10 @@ func stopDatabase(ctx context.Context, db database) error {
 type deployment struct {
 	scheduler almanac.Scheduler
 	metrics   metrics
-	planner   almanac.Planner // the scheduler, on the API's connections
-	store     *postgres.Store // on the API's connections, to read
-	probe     *postgres.Store // on the probe's connection
+	monitor   *dashboard.Monitor
+	planner   almanac.Scheduler // the scheduler, on the API's connections
+	store     *postgres.Store   // on the API's connections, to read
+	probe     *postgres.Store   // on the probe's connection
 	server    *http.Server
 	delay     time.Duration // before it closes the listener
 	log       *slog.Logger
@@ -105,12 +107,12 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 	if err != nil {
 		return nil, err
 	}
-	d := &deployment{delay: c.api.delay, metrics: newMetrics(registry), log: log}
+	d := &deployment{delay: c.api.delay, metrics: newMetrics(registry), monitor: dashboard.NewMonitor(), log: log}
 	options := append(c.options(log),
 		almanac.WithSweep(min(5*time.Second, c.greeting.lease/3)),
-		almanac.WithObserver(d.metrics.events))
+		almanac.WithObserver(d.metrics.events), almanac.WithObserver(d.monitor))
 	for channel, deliverer := range deliverers {
-		options = append(options, almanac.WithDeliverer(channel, d.metrics.events.Middleware(deliverer)))
+		options = append(options, almanac.WithDeliverer(channel, d.monitor.Middleware(d.metrics.events.Middleware(deliverer))))
 	}
 	if show != nil {
 		options = append(options, almanac.WithObserver(show.observer()))
@@ -122,6 +124,9 @@ func assemble(c config, p pools, log *slog.Logger, show *demo) (*deployment, err
 		return nil, err
 	}
 	if err := d.addLinks(c, registry, log); err != nil {
+		return nil, err
+	}
+	if err := d.addDashboard(c, p, log); err != nil {
 		return nil, err
 	}
 	return d, d.metrics.watch(d, registry)

@@ -109,7 +109,7 @@ func TestTheRateOfTheAPICanBeSet(t *testing.T) {
 		pool, err := open(t.Context(), "postgres://192.0.2.1/nowhere", 1) // never used
 		require.NoError(t, err)
 		defer pool.Close()
-		d, err := assemble(c, pools{pool, pool, pool, pool}, slog.New(slog.DiscardHandler), nil)
+		d, err := assemble(c, pools{pool, pool, pool, pool, pool}, slog.New(slog.DiscardHandler), nil)
 		require.NoError(t, err)
 		refused := false
 		for range 100 {
