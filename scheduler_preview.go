@@ -31,13 +31,17 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 		return nil, err
 	}
 	list, err := seriesFor(h, u)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	used, err := s.usedKeys(ctx, id, eventType, now)
 	if err != nil {
 		return nil, err
 	}
 	var ahead []Occurrence
 	var errs []error
 	for _, one := range list {
-		found, err := guarded("previewing", eventType, func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
+		found, err := guarded("previewing", eventType, func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now, Used: used}, n) })
 		ahead, errs = append(ahead, found...), append(errs, err)
 	}
 	slices.SortStableFunc(ahead, func(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })
@@ -45,7 +49,8 @@ func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string,
 }
 
 // preview returns up to n occurrences of a series after now. With an error, it returns
-// the occurrences before the error. It leaves out occurrences that a policy skips.
+// the occurrences before the error. It leaves out occurrences that a policy skips, and
+// those whose keys are used.
 func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
 	after := r.Now
 	for range n + maxSteps {
@@ -65,6 +70,9 @@ func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
 		}
 		if err != nil {
 			return ahead, err
+		}
+		if o.Key <= r.Used[s.id()] {
+			continue
 		}
 		if ahead = append(ahead, o); len(ahead) == n {
 			break
