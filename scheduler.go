@@ -27,10 +27,14 @@ type Scheduler interface {
 	Runner
 
 	// Preview returns the next n occurrences of a type for a user, with the instant of
-	// each and how it was resolved. n is 1 to 1,000. It stores nothing, and reads only
-	// the user and the clock from the database. The result is shorter when the recurrence
-	// ends. It leaves out occurrences that a policy skips or that give way to another
-	// occurrence. It is empty if the user has opted out of the type.
+	// each and how it was resolved. n is 1 to 1,000. It stores nothing and locks nothing.
+	// The result is shorter when the recurrence ends. It leaves out occurrences that a
+	// policy skips or that give way to another occurrence. It is empty if the user has
+	// opted out of the type.
+	//
+	// Preview leaves out occurrences whose keys are used, such as an event that was
+	// cancelled or run before its time. It reads the newest 100 events of the user and
+	// the type. Pruned events are not among them.
 	//
 	// When an occurrence cannot be resolved, as under the policy reject, Preview returns
 	// the earlier ones together with the error. If the handler has several series, the
@@ -40,7 +44,8 @@ type Scheduler interface {
 	// PreviewUser is Preview for a user as given, whether the user is stored or not. It
 	// shows what a change would move: [User.Edit] returns the user with another time zone
 	// or date of birth, and PreviewUser the occurrences of that user. An occurrence keeps
-	// its key when the change moves it. PreviewUser reads only the clock from the database.
+	// its key when the change moves it. It leaves out the occurrences
+	// that the user with this id has used.
 	//
 	// The error is a [*ValidationError] if the user has no time zone, or one that this
 	// program cannot load. Other errors are those of Preview.

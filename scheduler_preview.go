@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -13,6 +14,10 @@ import (
 
 // maxPreview limits a preview. It is enough for every day of a year.
 const maxPreview = 1000
+
+// previewReads is how many events of a user and a type a preview reads. The greatest used
+// key of a series is that of one of its newest events.
+const previewReads = 100
 
 func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) ([]Occurrence, error) {
 	h, err := s.previewed(eventType, n)
@@ -56,13 +61,17 @@ func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) 
 		return nil, err
 	}
 	list, err := seriesFor(h, u)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	used, err := s.usedKeys(ctx, u.ID, h.EventType(), now)
 	if err != nil {
 		return nil, err
 	}
 	var ahead []Occurrence
 	var errs []error
 	for _, one := range list {
-		found, err := guarded("previewing", h.EventType(), func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now}, n) })
+		found, err := guarded("previewing", h.EventType(), func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now, Used: used}, n) })
 		ahead, errs = append(ahead, found...), append(errs, err)
 	}
 	slices.SortStableFunc(ahead, func(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })
@@ -70,7 +79,8 @@ func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) 
 }
 
 // preview returns up to n occurrences of a series after now. With an error, it returns
-// the occurrences before the error. It leaves out occurrences that a policy skips.
+// the occurrences before the error. It leaves out occurrences that a policy skips, and
+// those whose keys are used.
 func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
 	after := r.Now
 	for range n + maxSteps {
@@ -91,9 +101,28 @@ func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
 		if err != nil {
 			return ahead, err
 		}
+		if o.Key <= r.Used[s.id()] {
+			continue
+		}
 		if ahead = append(ahead, o); len(ahead) == n {
 			break
 		}
 	}
 	return ahead, nil
+}
+
+// usedKeys returns the greatest used key of each series of one type of a user. A key is used if
+// its event has ended, or is due already. It reads the newest 1,000 events and locks nothing.
+func (s *scheduler) usedKeys(ctx context.Context, id uuid.UUID, eventType string, now time.Time) (map[Series]string, error) {
+	found, err := s.repository.Find(ctx, And{ForUser(id), OfType(eventType)}, Page{Limit: previewReads, Order: NewestFirst})
+	if err != nil {
+		return nil, err
+	}
+	used := make(map[Series]string)
+	for _, e := range found.Events {
+		if e.Status.Terminal() || !e.Due.After(now) {
+			used[SeriesOf(e)] = max(used[SeriesOf(e)], e.OccurrenceKey)
+		}
+	}
+	return used, nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// oneReader is a repository of one user, of whom nothing can be asked but who
-// they are and what time it is: everything else would panic.
+// oneReader is a repository of one user without events. Only the user, the events and the
+// time can be read: everything else panics.
 type oneReader struct {
 	almanac.Repository
 	person almanac.User
@@ -32,6 +32,10 @@ func (r oneReader) User(_ context.Context, id uuid.UUID) (almanac.User, error) {
 		return almanac.User{}, &almanac.NotFoundError{Kind: "user", ID: id}
 	}
 	return r.person, nil
+}
+
+func (r oneReader) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
+	return almanac.FindResult{}, nil // nothing was planned yet
 }
 
 // preview asks for the next n occurrences that a handler sees for a user.
@@ -417,4 +421,75 @@ func TestPreviewUserRefusesAnInvalidZone(t *testing.T) {
 			t.Errorf("in a zone that is %s: %v, %q; want it refused", name, ahead, said)
 		}
 	}
+}
+
+func TestPreviewLeavesOutUsedOccurrences(t *testing.T) {
+	t.Parallel()
+
+	sundays := always(calendar.Weekly{On: []time.Weekday{time.Sunday}, At: calendar.Clock{Hour: 9}})
+	now := instant(t, "2026-11-24T12:00:00Z")
+	setUp := func(t *testing.T) (almanac.Scheduler, almanac.UserWithEvents) {
+		registry, err := almanac.NewRegistry(sundays, almanac.Reminder{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scheduler, err := almanac.NewScheduler(almanactest.NewRepository(func() time.Time { return now }), registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := adasProfile()
+		p.Attributes = json.RawMessage(`{"reminders": {"a": {"at": "2026-12-24T09:00:00"}, "b": {"at": "2026-12-24T09:00:00"}}}`)
+		created, err := scheduler.CreateUser(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return scheduler, created
+	}
+	firstKey := func(t *testing.T, scheduler almanac.Scheduler, id uuid.UUID) string {
+		t.Helper()
+		ahead, err := scheduler.Preview(t.Context(), id, sundays.Type, 2)
+		if err != nil || len(ahead) != 2 {
+			t.Fatalf("Preview = %v, %v; want two occurrences", ahead, err)
+		}
+		return ahead[0].Key
+	}
+	eventOf := func(created almanac.UserWithEvents, series almanac.Series) uuid.UUID {
+		i := slices.IndexFunc(created.Events, func(e almanac.Event) bool { return almanac.SeriesOf(e) == series })
+		return created.Events[i].ID
+	}
+
+	t.Run("cancelled", func(t *testing.T) {
+		t.Parallel()
+		scheduler, created := setUp(t)
+		if key := firstKey(t, scheduler, created.User.ID); key != "2026-11-29" {
+			t.Fatalf("before the cancellation the preview begins with %s", key)
+		}
+		if _, err := scheduler.Cancel(t.Context(), eventOf(created, almanac.Series{Type: sundays.Type}), almanac.CancelOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if key := firstKey(t, scheduler, created.User.ID); key != "2026-12-06" {
+			t.Errorf("the preview begins with %s; want the event that is next", key)
+		}
+	})
+	t.Run("made due", func(t *testing.T) {
+		t.Parallel()
+		scheduler, created := setUp(t)
+		if _, err := scheduler.RunNow(t.Context(), eventOf(created, almanac.Series{Type: sundays.Type}), almanac.RunNowOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if key := firstKey(t, scheduler, created.User.ID); key != "2026-12-06" {
+			t.Errorf("the preview begins with %s; want the event that is next", key)
+		}
+	})
+	t.Run("of one series", func(t *testing.T) {
+		t.Parallel()
+		scheduler, created := setUp(t)
+		if _, err := scheduler.Cancel(t.Context(), eventOf(created, almanac.Series{Type: almanac.TypeReminder, Name: "a"}), almanac.CancelOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ahead, err := scheduler.Preview(t.Context(), created.User.ID, almanac.TypeReminder, 5)
+		if got := lines(ahead); err != nil || !slices.Equal(got, []string{"b/2026-12-24T09:00:00 2026-12-24T09:00:00Z exact"}) {
+			t.Errorf("Preview = %q, %v; want the other series only", got, err)
+		}
+	})
 }

@@ -73,6 +73,7 @@ type statements struct {
 	Notify              string
 	Now                 string
 	Offsets             string
+	OffsetsSession      string
 	OpenEvents          string
 	OutboxLow           string
 	OutboxSnapshot      string

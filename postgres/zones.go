@@ -128,16 +128,22 @@ func scanZoneMark(row pgx.CollectableRow) (calendar.ZoneRules, error) {
 // data: Almanac never plans with the zone data of a database. A zone name that the database does
 // not know is an error.
 func (s *Store) Offsets(ctx context.Context, zone string, instants []time.Time) (offsets []time.Duration, err error) {
-	err = s.do(ctx, "find offsets", func(ctx context.Context, db DB) (err error) {
-		offsets, err = all(ctx, db, s.statements.Offsets, pgx.StrictNamedArgs{"zone": zone, "instants": instants},
-			func(row pgx.CollectableRow) (time.Duration, error) {
-				var seconds int64
-				err := row.Scan(&seconds)
-				return time.Duration(seconds) * time.Second, err
-			})
-		return err
+	err = s.do(ctx, "find offsets", func(ctx context.Context, db DB) error {
+		return s.discard(ctx, db, func(ctx context.Context, tx pgx.Tx) (err error) {
+			if _, err = one(ctx, tx, s.statements.OffsetsSession, pgx.StrictNamedArgs{"zone": zone}, pgx.RowTo[string]); err != nil {
+				return err
+			}
+			offsets, err = all(ctx, tx, s.statements.Offsets, pgx.StrictNamedArgs{"instants": instants}, scanOffset)
+			return err
+		})
 	})
 	return offsets, err
+}
+
+func scanOffset(row pgx.CollectableRow) (time.Duration, error) {
+	var seconds int64
+	err := row.Scan(&seconds)
+	return time.Duration(seconds) * time.Second, err
 }
 
 // MoveEvents changes the instants of pending events, and returns the events that it moved. Events

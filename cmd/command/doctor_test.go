@@ -217,6 +217,24 @@ func TestZonesThatAgree(t *testing.T) {
 	require.Equal(t, []string{"ok: this machine, the server and the events agree on 2 zones for the next 10 years"}, d.about("zones"))
 }
 
+// PostgreSQL knows CET, EET, MET and WET as abbreviations too, of clocks that never change.
+func TestZonesNamedAsAbbreviationsAgree(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	names := []string{"CET", "EET", "EST5EDT", "MET", "WET"}
+	for _, name := range names {
+		zone, err := calendar.LoadTimezone(name)
+		require.NoError(t, err)
+		rules, err := zone.Rules(2010)
+		require.NoError(t, err)
+		runSQL(t, address, `INSERT INTO almanac.zone_rules (zone, fingerprint, since, version) VALUES ($1, $2, 2010, '')`, zone.String(), rules.Fingerprint)
+	}
+	r := almanacAt(t, past, "doctor", "--json", "--database-url", address)
+	var d diagnosis
+	require.NoError(t, json.Unmarshal([]byte(r.out), &d))
+	require.Equal(t, []string{"ok: this machine, the server and the events agree on 5 zones for the next 10 years"}, d.about("zones"))
+}
+
 func TestClocksThatDiffer(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

@@ -44,8 +44,8 @@ func eventList(env *environment, f form, v eventView) list[listedEvent] {
 	}
 }
 
-// columns returns the columns of a table. On a terminal there are more than elsewhere,
-// where programs may count them. The id comes first among all users, since commands take it.
+// columns returns the columns of a table. WHEN is for terminals only, because programs cannot
+// use it. REASON comes last, so that the other columns have the same place in every list. The id comes first among all users, since commands take it.
 // For one user the times do. What was asked for comes before what was not.
 func (v eventView) columns() []column[listedEvent] {
 	status, when, wall, id, due := 1, 3, 7, 4, 10
@@ -75,7 +75,7 @@ func (v eventView) columns() []column[listedEvent] {
 		{true, column[listedEvent]{"FAILED ATTEMPTS", func(e listedEvent) string { return strconv.Itoa(e.RetryCount) }, span{rank: 14}, nil}},
 		{!v.oneUser, column[listedEvent]{"USER", func(e listedEvent) string { return e.UserID.String() }, span{rank: 11}, nil}},
 		{v.names, column[listedEvent]{"NAME", func(e listedEvent) string { return e.name }, span{rank: 3, least: 16}, nil}},
-		{v.reasons || v.terminal, column[listedEvent]{"REASON", func(e listedEvent) string { return e.FailureReason }, span{rank: 4, least: 16}, nil}},
+		{true, column[listedEvent]{"REASON", func(e listedEvent) string { return e.FailureReason }, span{rank: 4, least: 16}, nil}},
 	}
 	var columns []column[listedEvent]
 	for _, c := range all {
