@@ -156,9 +156,10 @@ func owner() string {
 }
 
 // zoneRelease returns the release of this program's zone data, such as "2026f", or an
-// empty text if the data does not name it. The release can change while the program runs.
+// empty text if the data does not name it. The release can change while the program runs. The
+// zone UTC itself needs no data, so it has no release.
 func zoneRelease(now time.Time) string {
-	rules, err := calendar.StoredTimezone("UTC").Rules(now.Year())
+	rules, err := calendar.StoredTimezone("Etc/UTC").Rules(now.Year())
 	if err != nil {
 		return ""
 	}

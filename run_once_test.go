@@ -120,7 +120,7 @@ func TestLeasesNameTheProgramAndItsZoneData(t *testing.T) {
 
 			leases := <-held
 			require.Len(t, leases, 1)
-			rules, err := calendar.StoredTimezone("UTC").Rules(2026)
+			rules, err := calendar.StoredTimezone("Europe/Berlin").Rules(2026)
 			require.NoError(t, err)
 			require.NotEmpty(t, leases[0].Owner)
 			require.Regexp(t, `^almanac\.test\b`, leases[0].Program)
