@@ -29,7 +29,7 @@ const (
 // viewer who sent a request, for the log and the audit trail, and whether the request is
 // let in. A request that is not let in is answered 401. Use it behind the host's own login,
 // which puts the viewer into the context of the request. The function must be safe for
-// concurrent use. It is asked again while a stream lasts, at least every five minutes.
+// concurrent use. It is called again every second while a stream is open.
 func WithAuthentication(viewer func(r *http.Request) (principal string, ok bool)) Option {
 	return func(d *dashboard) {
 		d.rules++

@@ -95,7 +95,13 @@ func New(scheduler almanac.Scheduler, reader Reader, options ...Option) (http.Ha
 	if d.health == nil {
 		d.health = func(context.Context) error { return scheduler.Health().Err() }
 	}
-	d.reader = throttled{reader, make(chan struct{}, readers)}
+	slots := throttled{reader, make(chan struct{}, readers)}
+	d.reader = slots
+	if trail := d.trail; trail != nil {
+		d.trail = func(ctx context.Context, id uuid.UUID) ([]almanac.AuditStep, error) {
+			return bounded(ctx, slots, func(ctx context.Context) ([]almanac.AuditStep, error) { return trail(ctx, id) })
+		}
+	}
 	d.numbers = &numbers{read: d.readNumbers, now: d.now}
 	d.route()
 	return d, nil

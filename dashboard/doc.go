@@ -1,6 +1,6 @@
 // Package dashboard serves pages about users, events and time zones to the people who run a
-// program. It shows who is due where, when a wave of events reaches which zone, and why an
-// event is at 03:30.
+// program. It shows which users are due in which zone, when, and why an event is at
+// 03:30.
 //
 //	monitor := dashboard.NewMonitor()
 //	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithObserver(monitor),
@@ -16,13 +16,13 @@
 //
 // [New] refuses to make a dashboard without a rule of access: [WithAuthentication],
 // [WithTokenLogin] or [AllowAll]. [WithPermissions] decides what each viewer may see and do.
-// Names, addresses and payloads are hidden unless it allows them. Each change is a POST of a
-// page of the same origin. It is checked again when it is made, is logged with the viewer's
+// Names, addresses and payloads are hidden unless it allows them. Each change is a POST from
+// the origin of the dashboard. It is checked again when it is made, is logged with the viewer's
 // principal, and has the principal in the audit trail (see [almanac.WithPrincipal]).
 //
 // # Cost
 //
 // All viewers share one read of the numbers, at most each five seconds, and only while
-// somebody looks. Lists have orders that an index has. At most two calls of the reader run at
+// somebody looks. Every order of a list is that of an index. At most two calls of the reader run at
 // a time.
 package dashboard

@@ -116,12 +116,12 @@ func (m *mapForm) take(r *request) calendar.Clock {
 	case "events":
 		m.ByEvents = true
 	default:
-		m.Errors = append(m.Errors, "The area of the dots is by users or by events.")
+		m.Errors = append(m.Errors, "Choose users or events for the area of the dots.")
 	}
 	m.Hour = cmp.Or(values.Get("hour"), "09:00")
 	at, err := calendar.ParseClock(m.Hour)
 	if err != nil {
-		m.Errors = append(m.Errors, "The hour of the wave is a reading of a clock, such as 09:00.")
+		m.Errors = append(m.Errors, "Enter the hour as HH:MM, such as 09:00.")
 	}
 	if text := values.Get("ahead"); text != "" {
 		steps, err := strconv.Atoi(text)

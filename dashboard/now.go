@@ -101,7 +101,7 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 func (d *dashboard) conditions(r *request) []condition {
 	err := d.health(r.Context())
 	if err == nil {
-		return []condition{{true, "This process delivers events."}}
+		return []condition{{true, "This process is healthy."}}
 	}
 	if errors.Is(err, almanac.ErrNotRunning) {
 		return []condition{{false, "This process delivers no events: Run is not active."}}

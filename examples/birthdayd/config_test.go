@@ -198,7 +198,7 @@ func TestHelpListsEveryFlagWithItsVariable(t *testing.T) {
 	if code := run(t.Context(), []string{"-h"}, environment(), streams{&out, &errs}); code != exitOK || errs.Len() > 0 {
 		t.Fatalf("run(-h) = %d: %s", code, &errs)
 	}
-	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "data-dir", "database-url", "deliver-at", "demo", "lease", "link-secret", "log-format", "log-level",
+	flags := []string{"addr", "anniversary", "api-rate", "api-token", "attempts", "backfill", "config", "dashboard", "dashboard-names", "data-dir", "database-url", "deliver-at", "demo", "lease", "link-secret", "log-format", "log-level",
 		"mail-from", "mail-locale", "mail-templates", "metrics", "metrics-token", "once", "patient-retry", "public-url", "quiet-hours", "retry-first", "shutdown-delay",
 		"smtp", "smtp-encryption", "smtp-password", "smtp-username", "version", "webhook-allow-private", "webhook-attributes", "webhook-cloudevents",
 		"webhook-cloudevents-type", "webhook-secret", "webhook-template", "webhook-url", "workers"}

@@ -87,11 +87,12 @@ func TestTheProgramStopsCleanly(t *testing.T) {
 	pool, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
 	defer pool.Close()
-	claims := func() (there bool) { // a worker is there when it has read the zone rules
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT to_regclass('members') IS NOT NULL").Scan(&there))
+	const listening = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'listen %')"
+	delivers := func() (there bool) { // Run listens for hints when the program has started
+		require.NoError(t, pool.QueryRow(t.Context(), listening).Scan(&there))
 		return there
 	}
-	for !claims() {
+	for !delivers() {
 		require.NoError(t, t.Context().Err())
 	}
 
