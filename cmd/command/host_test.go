@@ -62,6 +62,30 @@ func subscribers(t *testing.T, url string, host Host, n int) (first []almanac.Ev
 	return first
 }
 
+func TestAFieldThatAHandlerRefusesIsNamedAfterItsFlag(t *testing.T) {
+	t.Parallel()
+	contracts := renewals()
+	contracts.Rule = func(u almanac.User) (calendar.Recurrence, error) {
+		bad := []almanac.FieldError{{Field: "attributes.renews", Problem: "is not a date"}}
+		if u.Locale == "de" {
+			bad = append(bad, almanac.FieldError{Field: "contract", Problem: "is missing"})
+		}
+		return nil, &almanac.ValidationError{Fields: bad}
+	}
+	url, host := pgtest.URL(t), hostOf(t, contracts)
+	add := func(more ...string) result {
+		return runAs(t.Context(), host, append([]string{"users", "add", "--first-name", "Ada", "--last-name", "Lovelace", "--date-of-birth", "1990-12-10",
+			"--timezone", "UTC", "--attributes", `{"renews": "soon"}`, "--database-url", url}, more...)...)
+	}
+
+	r := add()
+	require.Equal(t, exitUsage, r.code, r.errs)
+	require.True(t, strings.HasPrefix(r.errs, "acme: --attributes: renews is not a date\n"), r.errs)
+
+	r = add("--locale", "de")
+	require.True(t, strings.HasPrefix(r.errs, "acme: --attributes: renews is not a date\n      contract: is missing\n"), r.errs)
+}
+
 func TestCancelPlansTheSuccessorByTheHostsHandler(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals())
