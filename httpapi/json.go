@@ -174,7 +174,7 @@ type reschedule struct {
 	Added           int         `json:"added"`       // are owed now
 	Removed         int         `json:"removed"`     // were never claimed, and are owed no longer
 	Cancelled       int         `json:"cancelled"`   // waited for another attempt, and are refused now
-	Skipped         int         `json:"skipped"` // were claimed before the change, and stay as they are
+	Skipped         int         `json:"skipped"`     // were claimed before the change, and stay as they are
 	SkippedEventIDs []uuid.UUID `json:"skippedEventIds"`
 }
 
