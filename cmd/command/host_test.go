@@ -186,7 +186,7 @@ func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
 	r := runAs(t.Context(), host, "events", "cancel", first[0].ID.String())
 	require.Equal(t, exitOK, r.code, r.errs)
 	require.Equal(t, "requeued 1 event\n", lastLine(runAs(t.Context(), host, "events", "requeue", first[0].ID.String())))
-	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--yes")), "the successor: what was requeued is due")
+	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--due-until", "2100-01-01", "--yes")), "the successor: what was requeued is due")
 }
 
 // Where the host has quiet hours, an event waits for their end, by id and in bulk, unless forced.
@@ -203,7 +203,7 @@ func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 	host.Open = func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.New(ctx, url) }
 	for _, which := range []func(id string) []string{
 		func(id string) []string { return []string{id} },
-		func(string) []string { return []string{"--type", "RENEWAL", "--yes"} },
+		func(string) []string { return []string{"--type", "RENEWAL", "--due-until", "2100-01-01", "--yes"} },
 	} {
 		e := subscribers(t, url, host, 1)[0]
 		due := func(with ...string) time.Duration {
@@ -211,6 +211,11 @@ func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 			require.Equal(t, exitOK, r.code, r.errs)
 			stored, err := storeAt(t, url).Event(t.Context(), e.ID)
 			require.NoError(t, err)
+			if len(with) == 0 {
+				require.Equal(t, "1 of them waits until the end of the user's quiet hours; --force delivers now\n", r.errs)
+			} else {
+				require.Empty(t, r.errs)
+			}
 			return time.Until(stored.Due)
 		}
 		require.Greater(t, due(), time.Hour)
