@@ -64,12 +64,14 @@ type ExternalIDTakenError struct {
 	ExternalID string
 }
 
-// Error leaves the external id out, because it is personal data.
+// Error names the external id, which is personal data, and the user who has it. UserID is left
+// out, because a new user with that id was not stored.
 func (e *ExternalIDTakenError) Error() string {
-	if e.Holder == uuid.Nil {
-		return fmt.Sprintf("almanac: another user has the external id of user %s", e.UserID)
+	holder := "another user"
+	if e.Holder != uuid.Nil {
+		holder = "user " + e.Holder.String()
 	}
-	return fmt.Sprintf("almanac: user %s has the external id of user %s", e.Holder, e.UserID)
+	return fmt.Sprintf("almanac: %s has the external id %q", holder, e.ExternalID)
 }
 
 // Is makes errors.Is(err, ErrExternalIDTaken) hold.

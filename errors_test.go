@@ -34,8 +34,8 @@ func TestTypedErrorsMatchOnlyTheirSentinel(t *testing.T) {
 	}{
 		"not found":     {&almanac.NotFoundError{Kind: "user", ID: id}, "not found", "almanac: no user " + id.String()},
 		"external id":   {&almanac.NotFoundError{Kind: "user", ExternalID: "secret"}, "not found", "almanac: no user with this external id"},
-		"taken":         {&almanac.ExternalIDTakenError{UserID: id, Holder: uuid.Max, ExternalID: "secret"}, "external id taken", "almanac: user " + uuid.Max.String() + " has the external id of user " + id.String()},
-		"taken, whose":  {&almanac.ExternalIDTakenError{UserID: id, ExternalID: "secret"}, "external id taken", "almanac: another user has the external id of user " + id.String()},
+		"taken":         {&almanac.ExternalIDTakenError{UserID: id, Holder: uuid.Max, ExternalID: "member-17"}, "external id taken", "almanac: user " + uuid.Max.String() + ` has the external id "member-17"`},
+		"taken, whose":  {&almanac.ExternalIDTakenError{UserID: id, ExternalID: "member-17"}, "external id taken", `almanac: another user has the external id "member-17"`},
 		"validation":    {&almanac.ValidationError{Fields: []almanac.FieldError{{Field: "a", Problem: "is bad"}, {Field: "b", Problem: "is worse"}}}, "invalid", "almanac: invalid input: a is bad; b is worse"},
 		"date of birth": {&almanac.InvalidDateOfBirthError{Value: "2030-01-01", Reason: "is in the future"}, "invalid date of birth", `almanac: date of birth "2030-01-01" is in the future`},
 		"retry limit":   {&almanac.MaxRetriesExceededError{EventID: id, Failed: 3, Limit: 3}, "max retries exceeded", "3 of 3 attempts have failed"},

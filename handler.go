@@ -191,9 +191,9 @@ type CatchUp struct {
 	// that begins with "missed", and is not delivered. It must not be negative. Zero means
 	// no limit.
 	SkipOlder time.Duration
-	// SkipTried applies SkipOlder also to events with a failed attempt, so that it ends
-	// their retries. The default is false: an event that was on time is tried as often as
-	// its RetryPolicy says.
+	// SkipTried makes SkipOlder end retries too: an event with a failed attempt is given
+	// up when it is later than SkipOlder. The default is false: an event whose first
+	// attempt was not too late is tried as often as its RetryPolicy says.
 	SkipTried bool
 }
 

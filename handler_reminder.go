@@ -216,9 +216,14 @@ type Recurring struct {
 	Execution
 	// Type is the event type.
 	Type string
-	// Rule returns u's recurrence. It must depend only on u. A nil Recurrence, or an
-	// error that matches [calendar.ErrNoOccurrence], means that u has no occurrence.
+	// Rule returns the recurrence of a user. Its result must depend only on the user.
+	// For a user without occurrences it returns a nil Recurrence, or an error that
+	// matches [calendar.ErrNoOccurrence]. Any other error refuses the change of the user.
+	// Return a [*ValidationError] if the data of the user is wrong.
 	Rule func(u User) (calendar.Recurrence, error)
+	// Zone is the zone whose clocks the rule follows. The zero Timezone means the zone of
+	// each user. With a Zone, events keep their instants when their users move.
+	Zone calendar.Timezone
 	// Message returns the text. Nil means an empty text.
 	Message func(u User, o Occurrence) string
 	// Policies say how wall times that clocks skip or show twice, and dates that do not
@@ -231,8 +236,8 @@ type Recurring struct {
 // EventType returns r.Type.
 func (r Recurring) EventType() string { return r.Type }
 
-// Next returns the first occurrence of u's rule strictly after the given instant, in u's
-// zone.
+// Next returns the first occurrence of u's rule strictly after the given instant, in r.Zone
+// or else in u's zone.
 func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
 	if r.Rule == nil {
 		return calendar.Occurrence{}, &calendar.InvalidRecurrenceError{Rule: r.Type, Problems: []string{"the handler has no rule"}}
@@ -244,7 +249,11 @@ func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
 	if rule == nil {
 		return calendar.Occurrence{}, fmt.Errorf("%w: user %s has no rule", calendar.ErrNoOccurrence, u.ID)
 	}
-	return calendar.Next(rule, u.Timezone, r.Policies, after)
+	zone := r.Zone
+	if zone.IsZero() {
+		zone = u.Timezone
+	}
+	return calendar.Next(rule, zone, r.Policies, after)
 }
 
 // Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key.

@@ -502,6 +502,46 @@ func TestRecurringDependsOnTheUser(t *testing.T) {
 	}
 }
 
+func TestRecurringFollowsTheClocksOfItsZone(t *testing.T) {
+	t.Parallel()
+
+	now := instant(t, "2026-03-26T00:00:00Z")
+	berlin, err := calendar.LoadTimezone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := always(calendar.Weekly{On: []time.Weekday{time.Friday}, At: calendar.Clock{Hour: 20}})
+	stream.Zone = berlin
+	registry, err := almanac.NewRegistry(stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := almanac.NewScheduler(almanactest.NewRepository(func() time.Time { return now }), registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := adasProfile()
+	p.Timezone = "Asia/Tokyo"
+	created, err := scheduler.CreateUser(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := created.Events[0]; e.Zone != "Europe/Berlin" || !e.Due.Equal(instant(t, "2026-03-27T19:00:00Z")) {
+		t.Errorf("the event is due at %s in %s; want 20:00 in Berlin", e.Due, e.Zone)
+	}
+
+	newYork := "America/New_York"
+	moved, err := scheduler.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{Timezone: &newYork})
+	if err != nil || len(moved.Moved)+len(moved.Removed)+len(moved.Added) != 0 {
+		t.Errorf("after a move of the user: %+v, %v; want the same instant", moved, err)
+	}
+	ahead, err := scheduler.Preview(t.Context(), created.User.ID, stream.Type, 2)
+	want := []string{"2026-03-27 2026-03-27T19:00:00Z exact", "2026-04-03 2026-04-03T18:00:00Z exact"} // summer time begins in between
+	if got := lines(ahead); err != nil || !slices.Equal(got, want) {
+		t.Errorf("Preview = %q, %v; want %q", got, err, want)
+	}
+}
+
 func TestRecurringPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 

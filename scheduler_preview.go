@@ -78,6 +78,22 @@ func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) 
 	return ahead[:min(n, len(ahead))], errors.Join(errs...)
 }
 
+// usedKeys returns the greatest used key of each series of one type of a user. A key is used if
+// its event has ended, or is due already. It reads the newest 1,000 events and locks nothing.
+func (s *scheduler) usedKeys(ctx context.Context, id uuid.UUID, eventType string, now time.Time) (map[Series]string, error) {
+	found, err := s.repository.Find(ctx, And{ForUser(id), OfType(eventType)}, Page{Limit: maxPage, Order: NewestFirst})
+	if err != nil {
+		return nil, err
+	}
+	used := make(map[Series]string)
+	for _, e := range found.Events {
+		if e.Status.Terminal() || !e.Due.After(now) {
+			used[SeriesOf(e)] = max(used[SeriesOf(e)], e.OccurrenceKey)
+		}
+	}
+	return used, nil
+}
+
 // preview returns up to n occurrences of a series after now. With an error, it returns
 // the occurrences before the error. It leaves out occurrences that a policy skips, and
 // those whose keys are used.

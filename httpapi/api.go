@@ -31,8 +31,9 @@ type Reader interface {
 type Option func(*api)
 
 // WithLogger sets the logger: a line per request at Debug, and failures at Error with the
-// request id. Lines contain routes and ids, never names, bodies or queries. The default
-// discards everything.
+// request id. Lines contain routes and ids, never names, bodies or queries. The default is
+// [slog.Default], taken when [New] or [NewAdmin] is called. A logger with
+// [slog.DiscardHandler] writes nothing.
 func WithLogger(log *slog.Logger) Option { return func(a *api) { a.log = log } }
 
 // WithReadiness adds a condition to /readyz: while ready returns an error, the answer is
@@ -89,7 +90,7 @@ func New(planner almanac.Planner, reader Reader, auth Authenticator, options ...
 }
 
 func newAPI(planner almanac.Planner, reader Reader, auth Authenticator, options []Option) *api {
-	a := &api{planner: planner, reader: reader, access: accessBy(auth), log: slog.New(slog.DiscardHandler)}
+	a := &api{planner: planner, reader: reader, access: accessBy(auth), log: slog.Default()}
 	for _, option := range options {
 		option(a)
 	}

@@ -159,10 +159,11 @@
 // operation would be applied to. The limit is 1 to 10,000, by default 1,000. In the answer,
 // events have no payload, and refused has each event that was left unchanged, with the
 // reason. The request ends after eight seconds at the latest. If it ends early, stopped says
-// why; more is true if more events may match. Cancelled events have successors, which can
-// match the same filter: give until, or a repeated request cancels those as well. A requeue
-// leaves the old event FAILED, so it matches again, and is refused. To reach events beyond
-// the limit, narrow the filter.
+// why; more is true if more events may match. Cancelled and delivered events have successors,
+// which can match the same filter. So give until, or a repeated cancel cancels the successors
+// too, and a repeated run-now delivers them long before their time. A requeue leaves the old
+// event FAILED, so it matches again, and is refused. To reach events beyond the limit, narrow
+// the filter.
 //
 // Under [WithAuthorization], lists, operations and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in

@@ -168,17 +168,21 @@ type updatedAnswer struct {
 	Reschedule reschedule `json:"reschedule"`
 }
 
-// reschedule counts the events with a new target, and the events that keep theirs because
-// they were claimed before the change.
+// reschedule counts what a change of a user did to the user's events.
 type reschedule struct {
-	Rescheduled     int         `json:"rescheduled"`
-	Skipped         int         `json:"skipped"`
+	Rescheduled     int         `json:"rescheduled"` // have a new target
+	Added           int         `json:"added"`       // are owed now
+	Removed         int         `json:"removed"`     // were never claimed, and are owed no longer
+	Cancelled       int         `json:"cancelled"`   // waited for another attempt, and are refused now
+	Skipped         int         `json:"skipped"`     // were claimed before the change, and stay as they are
 	SkippedEventIDs []uuid.UUID `json:"skippedEventIds"`
 }
 
 func updatedOf(result almanac.UpdateUserResult) updatedAnswer {
 	skipped := append([]uuid.UUID{}, result.Skipped...) // [] rather than null
-	return updatedAnswer{userOf(result.User), reschedule{len(result.Moved), len(skipped), skipped}}
+	return updatedAnswer{userOf(result.User), reschedule{
+		len(result.Moved), len(result.Added), len(result.Removed), len(result.Cancelled), len(skipped), skipped,
+	}}
 }
 
 type listAnswer struct {

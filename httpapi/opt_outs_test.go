@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,6 +40,27 @@ func TestOptOutAndOptIn(t *testing.T) {
 	require.Len(t, listed, 1, "planned anew")
 	require.Equal(t, event["occurrenceKey"], listed[0].(map[string]any)["occurrenceKey"])
 	require.Nil(t, refused(s.send("POST", path+"/opt-in", `{"channel":"mail"}`)))
+}
+
+func TestOptOutsCountTheEventsThatTheyChange(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	user, _ := s.create(grace)
+	path := "/user/" + user["id"].(string)
+	counts := func(a answer) any {
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		return s.object(a)["reschedule"]
+	}
+	none := map[string]any{"rescheduled": 0.0, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 0.0, "skippedEventIds": []any{}}
+	with := func(name string) map[string]any {
+		one := maps.Clone(none)
+		one[name] = 1.0
+		return one
+	}
+
+	require.Equal(t, with("removed"), counts(s.send("POST", path+"/opt-out", `{}`)))
+	require.Equal(t, none, counts(s.send("POST", path+"/opt-out", `{}`)), "nothing is changed a second time")
+	require.Equal(t, with("added"), counts(s.send("POST", path+"/opt-in", `{}`)))
 }
 
 func TestOptOutRefuses(t *testing.T) {

@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -205,6 +207,24 @@ func TestInternalErrorsAreLoggedAndNotSent(t *testing.T) {
 			require.Contains(t, s.log.String(), "level=ERROR")
 		})
 	}
+}
+
+// The answer says that its id leads to the reason in the log. It does without WithLogger too.
+func TestFailuresAreLoggedByDefault(t *testing.T) { //nolint:paralleltest // the default logger is global
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	scheduler := open(t).scheduler
+	api, err := httpapi.New(scheduler, broken{newRepository(), func(context.Context) error { return errors.New("the disk is full") }}, httpapi.NoAuthentication{})
+	require.NoError(t, err)
+	s := &site{t: t, handler: api}
+
+	s.problem(s.send("GET", "/user/"+stranger, "", "X-Request-Id: a.b-c_1"), http.StatusInternalServerError)
+
+	require.Contains(t, log.String(), "request_id=a.b-c_1")
+	require.Contains(t, log.String(), "the disk is full")
+	require.Equal(t, 1, strings.Count(log.String(), "\n"), "lines at Debug are not written")
 }
 
 func TestRequestsHaveADeadline(t *testing.T) {

@@ -236,7 +236,9 @@ func TestUpdate(t *testing.T) {
 			require.Equal(t, http.StatusOK, a.status, a.body)
 			answer := s.object(a)
 			require.Subset(t, answer["user"], tt.changed)
-			require.Equal(t, map[string]any{"rescheduled": tt.rescheduled, "skipped": 0.0, "skippedEventIds": []any{}}, answer["reschedule"])
+			require.Equal(t, map[string]any{
+				"rescheduled": tt.rescheduled, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 0.0, "skippedEventIds": []any{},
+			}, answer["reschedule"])
 			stored := s.object(s.send("GET", "/events/"+event["id"].(string), ""))["event"].(map[string]any)
 			require.Equal(t, tt.due, stored["targetTimestampUTC"])
 			require.Equal(t, tt.version, stored["version"])
@@ -262,7 +264,7 @@ func TestUpdateNamesTheEventsInFlight(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	require.Equal(t, map[string]any{
-		"rescheduled": 0.0, "skipped": 1.0, "skippedEventIds": []any{claimed.ID.String()},
+		"rescheduled": 0.0, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 1.0, "skippedEventIds": []any{claimed.ID.String()},
 	}, s.object(a)["reschedule"])
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"path"
 	"strings"
@@ -33,12 +34,13 @@ type LinkKey struct {
 const suffix = ".ics"
 
 // NewLinks returns links below a URL, such as https://example.com/calendar/, at which the
-// host serves [Feed.Handler]. The URL must be https, because the links are secrets. The first
-// key signs; all keys verify. The error names everything that is wrong.
+// host serves [Feed.Handler]. The URL must be https, because the links are secrets. It may be
+// http for localhost and loopback addresses, to try it out. The first key signs; all keys
+// verify. The error names everything that is wrong.
 func NewLinks(target string, keys ...LinkKey) (*Links, error) {
 	base, err := url.Parse(target)
 	var errs []error
-	if err != nil || base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
+	if err != nil || !isSecure(base) || base.RawQuery != "" || base.Fragment != "" {
 		errs = append(errs, errors.New("icalendar: the URL of links is not an absolute https URL without query and fragment"))
 	}
 	if len(keys) == 0 {
@@ -60,6 +62,13 @@ func NewLinks(target string, keys ...LinkKey) (*Links, error) {
 		return nil, err
 	}
 	return &Links{base, keys}, nil
+}
+
+// isSecure reports whether nobody between a browser and the host can read a URL.
+func isSecure(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	loopback := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback)
 }
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

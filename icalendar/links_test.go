@@ -184,3 +184,15 @@ func TestNewLinksNamesEveryWrongSetting(t *testing.T) {
 	require.ErrorContains(t, err, "https URL")
 	require.ErrorContains(t, err, "need a key")
 }
+
+func TestLinksMayBeTriedOutOnThisMachine(t *testing.T) {
+	t.Parallel()
+	for target, allowed := range map[string]bool{
+		"http://localhost:8080/calendar/": true, "http://127.0.0.1:8080/calendar/": true, "http://[::1]:8080/calendar/": true,
+		"http://example.com/calendar/": false, "http://localhost.example.com/": false, "http://192.168.0.1/": false, "ftp://localhost/": false,
+		"http:///calendar/": false, "https:///calendar/": false, "/calendar/": false,
+	} {
+		_, err := icalendar.NewLinks(target, key("2027", "k"))
+		require.Equal(t, allowed, err == nil, "%s: %v", target, err)
+	}
+}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -52,6 +53,13 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	if r.Unplanned > 0 {
 		fmt.Fprintf(env.errs, "nothing is planned yet after %s: a running program with the handlers does it within seconds\n", counted(r.Unplanned, "event"))
 	}
+	if waiting := r.postponed(events); waiting > 0 {
+		text := "1 of them waits until the end of the user's quiet hours"
+		if waiting > 1 {
+			text = fmt.Sprintf("%d of them wait until the end of their users' quiet hours", waiting)
+		}
+		fmt.Fprintln(env.errs, text+"; --force delivers now")
+	}
 	if r.More {
 		fmt.Fprintf(env.errs, "there may be more: the limit of %d is reached\n", limit)
 	}
@@ -61,6 +69,20 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	}
 	_, err := fmt.Fprintf(env.out, "%s %s\n", verb, counted(len(events), "event"))
 	return err
+}
+
+// postponed counts the events that were to run now, and that quiet hours have postponed. An event
+// that runs now is available when it is updated.
+func (r changeReport) postponed(events []almanac.Event) (n int) {
+	if r.Operation != almanac.OperationRunNow || r.DryRun {
+		return 0
+	}
+	for _, e := range events {
+		if e.AvailableAt.After(e.UpdatedAt.Add(time.Second)) {
+			n++
+		}
+	}
+	return n
 }
 
 // verdict is an error where an event was refused.

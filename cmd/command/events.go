@@ -80,7 +80,7 @@ func (c *listEvents) Help() string {
     almanac events list --reason "HTTP 404" --csv
     almanac events list --overdue 5m
     almanac events list --status failed --due-from 2026-03-01 --json
-    almanac events list --user 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 -n 1000`
+    almanac events list --user member-17 -n 1000`
 }
 
 // eventQuery is what the arguments of a list ask for.
@@ -121,6 +121,11 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer closing()
+	user, err := c.Filters.ofUser(ctx, store)
+	if err != nil {
+		return err
+	}
+	q.spec = append(q.spec, user...)
 	names := userNames{store, map[uuid.UUID]string{}}
 	table := eventList(env, c.Listing.Form, eventView{names: c.Names, reasons: c.Order.Failed || c.Order.Reason != ""})
 	_, err = table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]listedEvent, almanac.Cursor, error) {

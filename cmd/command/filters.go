@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,25 +10,25 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // filters pick events.
 type filters struct {
 	Type     string `help:"Only events of this type, such as BIRTHDAY." placeholder:"TYPE"`
-	User     string `help:"Only events of this user." placeholder:"ID"`
+	User     string `help:"Only events of this user: an id, an external id or an e-mail address." placeholder:"USER"`
 	DueFrom  string `help:"Only events due at this instant or later: RFC 3339, or a date, which means its midnight in UTC." placeholder:"INSTANT"`
 	DueUntil string `help:"Only events due before this instant." placeholder:"INSTANT"`
 }
 
+// understand returns the specification without the user, who is looked up by ofUser.
 func (f *filters) understand() (spec almanac.And, err error) {
 	var errUser, errFrom, errUntil error
 	if f.Type != "" {
 		spec = append(spec, almanac.OfType(f.Type))
 	}
 	if f.User != "" {
-		var id uuid.UUID
-		id, errUser = idOf("--user", f.User)
-		spec = append(spec, almanac.ForUser(id))
+		errUser = (&oneUser{f.User}).judge("--user")
 	}
 	if f.DueFrom != "" || f.DueUntil != "" {
 		var due almanac.DueBetween
@@ -36,6 +37,22 @@ func (f *filters) understand() (spec almanac.And, err error) {
 		spec = append(spec, due)
 	}
 	return spec, errors.Join(errUser, errFrom, errUntil)
+}
+
+// ofUser returns the specification of the user, if one is given. An id need not be that of a
+// user who exists.
+func (f *filters) ofUser(ctx context.Context, store *postgres.Store) (almanac.And, error) {
+	if f.User == "" {
+		return nil, nil
+	}
+	u, err := (&oneUser{f.User}).find(ctx, store)
+	if id, isID := parseID(f.User); isID && errors.Is(err, almanac.ErrNotFound) {
+		return almanac.And{almanac.ForUser(id)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return almanac.And{almanac.ForUser(u.ID)}, nil
 }
 
 // waiting picks among events that are pending.

@@ -36,10 +36,10 @@ type Host struct {
 	// import, add and edit plan by the ready-made Birthday and Anniversary, as their flags say.
 	Registry almanac.Registry
 
-	// Options are options of the scheduler that changes the database, such as observers,
-	// which are notified of what the command stores. The command delivers nothing, so most
-	// others have no effect. Nil means the defaults, without a log. A dry run of users
-	// import takes no options.
+	// Options are options of the scheduler through which the command changes the database.
+	// Observers are notified of each change. Options about deliveries have no effect,
+	// because the command delivers nothing. Nil means the defaults, without a log. A dry
+	// run of users import ignores Options.
 	Options []almanac.Option
 
 	// Open opens the pool of connections to the database. A command that needs the database

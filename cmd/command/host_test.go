@@ -62,6 +62,30 @@ func subscribers(t *testing.T, url string, host Host, n int) (first []almanac.Ev
 	return first
 }
 
+func TestAFieldThatAHandlerRefusesIsNamedAfterItsFlag(t *testing.T) {
+	t.Parallel()
+	contracts := renewals()
+	contracts.Rule = func(u almanac.User) (calendar.Recurrence, error) {
+		bad := []almanac.FieldError{{Field: "attributes.renews", Problem: "is not a date"}}
+		if u.Locale == "de" {
+			bad = append(bad, almanac.FieldError{Field: "contract", Problem: "is missing"})
+		}
+		return nil, &almanac.ValidationError{Fields: bad}
+	}
+	url, host := pgtest.URL(t), hostOf(t, contracts)
+	add := func(more ...string) result {
+		return runAs(t.Context(), host, append([]string{"users", "add", "--first-name", "Ada", "--last-name", "Lovelace", "--date-of-birth", "1990-12-10",
+			"--timezone", "UTC", "--attributes", `{"renews": "soon"}`, "--database-url", url}, more...)...)
+	}
+
+	r := add()
+	require.Equal(t, exitUsage, r.code, r.errs)
+	require.True(t, strings.HasPrefix(r.errs, "acme: --attributes: renews is not a date\n"), r.errs)
+
+	r = add("--locale", "de")
+	require.True(t, strings.HasPrefix(r.errs, "acme: --attributes: renews is not a date\n      contract: is missing\n"), r.errs)
+}
+
 func TestCancelPlansTheSuccessorByTheHostsHandler(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals())
@@ -162,7 +186,7 @@ func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
 	r := runAs(t.Context(), host, "events", "cancel", first[0].ID.String())
 	require.Equal(t, exitOK, r.code, r.errs)
 	require.Equal(t, "requeued 1 event\n", lastLine(runAs(t.Context(), host, "events", "requeue", first[0].ID.String())))
-	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--yes")), "the successor: what was requeued is due")
+	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--due-until", "2100-01-01", "--yes")), "the successor: what was requeued is due")
 }
 
 // Where the host has quiet hours, an event waits for their end, by id and in bulk, unless forced.
@@ -179,7 +203,7 @@ func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 	host.Open = func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.New(ctx, url) }
 	for _, which := range []func(id string) []string{
 		func(id string) []string { return []string{id} },
-		func(string) []string { return []string{"--type", "RENEWAL", "--yes"} },
+		func(string) []string { return []string{"--type", "RENEWAL", "--due-until", "2100-01-01", "--yes"} },
 	} {
 		e := subscribers(t, url, host, 1)[0]
 		due := func(with ...string) time.Duration {
@@ -187,6 +211,11 @@ func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 			require.Equal(t, exitOK, r.code, r.errs)
 			stored, err := storeAt(t, url).Event(t.Context(), e.ID)
 			require.NoError(t, err)
+			if len(with) == 0 {
+				require.Equal(t, "1 of them waits until the end of the user's quiet hours; --force delivers now\n", r.errs)
+			} else {
+				require.Empty(t, r.errs)
+			}
 			return time.Until(stored.Due)
 		}
 		require.Greater(t, due(), time.Hour)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // cancelEvents ends pending events.
@@ -56,10 +57,10 @@ type runEvents struct {
 
 // Help is shown below the command's line.
 func (c *runEvents) Help() string {
-	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once. Where the host has quiet hours, an event of a user who has them now becomes due at their end, unless --force is given.
+	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once. Where the host has quiet hours, an event of a user who has them now becomes due at their end, unless --force is given. Filters need --due-until or --overdue: the next event of a series matches the other filters, too, so a repeated run-now would make it due as well.
 
 ` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
-    almanac events run-now --type OFFER --limit 10 --yes`
+    almanac events run-now --type OFFER --due-until 2026-03-16 --limit 10 --yes`
 }
 
 // Run makes them due.
@@ -108,7 +109,7 @@ type changeQuery struct {
 
 const defaultChanged = 1000
 
-func (c *changing) understand(env *environment, w waiting) (changeQuery, error) {
+func (c *changing) understand(env *environment, what almanac.Operation, w waiting) (changeQuery, error) {
 	p := changeQuery{how: almanac.OperateOptions{Limit: defaultChanged, DryRun: c.DryRun}}
 	var errs []error
 	for _, text := range c.IDs {
@@ -123,6 +124,8 @@ func (c *changing) understand(env *environment, w waiting) (changeQuery, error) 
 		errs = append(errs, errors.New("--dry-run: does not go with --yes"))
 	case filtered && !c.DryRun && !c.Yes:
 		errs = append(errs, errors.New("--dry-run or --yes is required with filters"))
+	case filtered && what == almanac.OperationRunNow && c.Filters.DueUntil == "" && w.Overdue == "":
+		errs = append(errs, errors.New("--due-until or --overdue is required with filters: a repeated run-now would make the next events due, too"))
 	case !filtered && len(c.IDs) == 0:
 		errs = append(errs, errors.New("<id> or a filter is required"))
 	case !filtered && c.DryRun:
@@ -141,16 +144,21 @@ func (c *changing) understand(env *environment, w waiting) (changeQuery, error) 
 }
 
 func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, w waiting, options almanac.OperateOptions) error {
-	p, err := c.understand(env, w)
+	p, err := c.understand(env, what, w)
 	if err != nil {
 		return err
 	}
 	p.how.Cancel, p.how.RunNow, p.how.Requeue = options.Cancel, options.RunNow, options.Requeue
-	scheduler, closing, err := c.Tables.operator(ctx, env)
+	store, scheduler, closing, err := c.Tables.operator(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer closing()
+	user, err := c.Filters.ofUser(ctx, store)
+	if err != nil {
+		return err
+	}
+	p.spec = append(p.spec, user...)
 	var done almanac.OperateResult
 	if len(p.ids) == 0 {
 		done, err = scheduler.Operate(ctx, what, p.spec, p.how)
@@ -197,16 +205,17 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 	return done, nil
 }
 
-// operator returns a scheduler with the host's handlers, and what closes its connection.
-func (t *tables) operator(ctx context.Context, env *environment) (almanac.Scheduler, func(), error) {
+// operator returns a store, a scheduler on it with the host's handlers, and what closes its
+// connection.
+func (t *tables) operator(ctx context.Context, env *environment) (*postgres.Store, almanac.Scheduler, func(), error) {
 	store, closing, err := t.open(ctx, env, 1)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	scheduler, err := env.operatorOn(store)
 	if err != nil {
 		closing()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return scheduler, closing, nil
+	return store, scheduler, closing, nil
 }

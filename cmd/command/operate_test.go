@@ -109,7 +109,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 		with []string
 	}{
 		"cancel":  {"would try to cancel 1 event\n", []string{"--overdue", "0s"}},
-		"run-now": {"would try to make due 2 events\n", []string{"--due-from", "2020-01-01"}},
+		"run-now": {"would try to make due 2 events\n", []string{"--due-from", "2020-01-01", "--due-until", "2100-01-01"}},
 		"requeue": {"would try to requeue 1 event\n", []string{"--user", adaID, "--due-until", "2022-01-01"}},
 	} {
 		r := c.run(append([]string{verb, "--dry-run"}, want.with...)...)

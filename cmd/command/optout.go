@@ -19,7 +19,7 @@ func (c *optOutUser) Help() string {
 	return `Without --type and --channel the user refuses everything. Nothing is planned any more that the user refuses. An event that is being delivered goes on, and is not tried again. ` + refusedLater + `
 
     almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
-    almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --channel email`
+    almanac users opt-out member-17 --channel email`
 }
 
 // refusedLater is what a command without handlers says of pending events, and refusedNow
@@ -53,7 +53,7 @@ func (c *optInUser) Run(ctx context.Context, env *environment) error {
 
 // whatIsRefused says who refuses what.
 type whatIsRefused struct {
-	ID      string `arg:"" name:"id" help:"The user's id."`
+	oneUser
 	Type    string `help:"Only events of this type." placeholder:"TYPE"`
 	Channel string `help:"Only events of this channel." placeholder:"NAME"`
 	JSON    bool   `help:"Write JSON." name:"json"`
@@ -73,20 +73,23 @@ type optOutReport struct {
 
 func (c *whatIsRefused) change(ctx context.Context, env *environment,
 	do func(almanac.Scheduler, context.Context, uuid.UUID, almanac.OptOut) (almanac.UpdateUserResult, error)) error {
-	id, errID := idOf("<id>", c.ID)
-	if err := misused(errID, c.Tables.understand(env)); err != nil {
+	if err := misused(c.oneUser.understand(), c.Tables.understand(env)); err != nil {
 		return err
 	}
-	scheduler, closing, err := c.Tables.operator(ctx, env)
+	store, scheduler, closing, err := c.Tables.operator(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer closing()
-	done, err := do(scheduler, ctx, id, almanac.OptOut{Type: c.Type, Channel: almanac.Channel(c.Channel)})
+	u, err := c.find(ctx, store)
 	if err != nil {
 		return err
 	}
-	report := optOutReport{id, append([]almanac.OptOut{}, done.User.OptOuts...), len(done.Removed), len(done.Cancelled), len(done.Added), len(done.Skipped)}
+	done, err := do(scheduler, ctx, u.ID, almanac.OptOut{Type: c.Type, Channel: almanac.Channel(c.Channel)})
+	if err != nil {
+		return err
+	}
+	report := optOutReport{u.ID, append([]almanac.OptOut{}, done.User.OptOuts...), len(done.Removed), len(done.Cancelled), len(done.Added), len(done.Skipped)}
 	if c.JSON {
 		return writeJSON(env.out, report)
 	}

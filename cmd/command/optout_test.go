@@ -38,8 +38,31 @@ func TestUsersOptOutAndIn(t *testing.T) {
 	r = almanacAt(t, today, "users", "opt-out", adaID, "--database-url", url)
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.errs, "no user "+adaID)
-	checkMisuse(t, almanacAt(t, today, "users", "opt-out", "ada", "--database-url", url), `<id>: "ada" is not a UUID`)
+	r = almanacAt(t, today, "users", "opt-out", "ada", "--database-url", url)
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "no user with this external id")
 	require.NotContains(t, runAs(t.Context(), host, "users", "opt-out", "--help").out, "no handlers, so")
+}
+
+func TestUsersAreNamedByTheirExternalIDs(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	runSQL(t, c.url, "UPDATE almanac.users SET external_id = 'member-17', email = 'ada@example.com' WHERE id = $1", adaID)
+	users := func(args ...string) result {
+		return almanacAt(t, today, append(append([]string{"users"}, args...), "--database-url", c.url)...)
+	}
+
+	require.Contains(t, users("opt-out", "member-17", "--type", "OFFER").out, adaID+" refuses OFFER\n")
+	require.Contains(t, users("opt-in", "ada@example.com", "--type", "OFFER").out, adaID+" refuses nothing\n")
+	for _, user := range []string{adaID, "member-17", "ada@example.com"} {
+		r := c.run("list", "--user", user, "--json")
+		require.Equal(t, exitOK, r.code, r.errs)
+		require.ElementsMatch(t, []string{"completed", "failed", "overdue"}, c.listed(r.out))
+		r = c.run("cancel", "--user", user, "--dry-run")
+		require.Equal(t, "would try to cancel 1 event\n", lastLine(r))
+	}
+	r := c.run("list", "--user", "member-18")
+	require.Equal(t, result{exitFailed, "", "almanac: no user with this external id\n"}, r)
 }
 
 func TestARequeueOfWhatIsRefusedMustBeForced(t *testing.T) {

@@ -130,7 +130,7 @@ func (c *resumeType) Run(ctx context.Context, env *environment) error {
 	if err := c.understand(env); err != nil {
 		return err
 	}
-	scheduler, closing, err := c.Tables.operator(ctx, env)
+	_, scheduler, closing, err := c.Tables.operator(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (c *listPauses) Run(ctx context.Context, env *environment) error {
 	if err := misused((&form{c.JSON, c.CSV}).understand(), c.Tables.understand(env)); err != nil {
 		return err
 	}
-	scheduler, closing, err := c.Tables.operator(ctx, env)
+	_, scheduler, closing, err := c.Tables.operator(ctx, env)
 	if err != nil {
 		return err
 	}

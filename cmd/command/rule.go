@@ -13,13 +13,18 @@ import (
 // rule is how the command line describes a recurrence.
 type rule struct {
 	Rule  string `help:"once, daily, weekly, monthly, yearly, an RRULE or a cron expression (default ${default})." placeholder:"RULE" default:"daily"`
-	At    string `help:"The time of day (default 09:00). An RRULE begins at this time of the first day; a cron expression has its own." placeholder:"HH:MM[:SS]"`
+	At    string `help:"The time of day (default 09:00). An RRULE begins at this time of the first day; a cron expression has its own. With --before it is the time of the announcement." placeholder:"HH:MM[:SS]"`
 	On    string `help:"The day: mon,thu for weekly; 31, or -1 for the last, for monthly; 02-29 for yearly. The default is that of the first day." placeholder:"DAY"`
 	Every string `help:"The interval in days, weeks, months or years, counted from the first day (default 1)." placeholder:"N"`
+
+	Before string `help:"Announce each occurrence so many days before, at the time of --at." placeholder:"DAYS"`
 }
 
 // maxEvery is days enough for all that the library plans, up to the year 9999.
 const maxEvery = 10_000_000
+
+// maxBefore is the greatest distance of a calendar.Offset.
+const maxBefore = 10_000
 
 // understand returns the recurrence, which has no slot before the first day.
 func (r *rule) understand(first calendar.Date) (calendar.Recurrence, error) {
@@ -31,6 +36,10 @@ func (r *rule) understand(first calendar.Date) (calendar.Recurrence, error) {
 	if r.Every != "" {
 		every, errEvery = number("--every", r.Every, 1, maxEvery)
 	}
+	days, errBefore := 0, error(nil)
+	if r.Before != "" {
+		days, errBefore = number("--before", r.Before, 0, maxBefore)
+	}
 	found, err := r.named(calendar.WallTime{Date: first, Clock: at}, every)
 	if err == nil { // some rules are judged by their use
 		if _, err = found.After(calendar.WallTime{}, calendar.Policies{}); !errors.Is(err, calendar.ErrInvalidRecurrence) {
@@ -38,7 +47,11 @@ func (r *rule) understand(first calendar.Date) (calendar.Recurrence, error) {
 		}
 		err = about("--rule", err)
 	}
-	return found, errors.Join(err, about("--at", errAt), errEvery)
+	if r.Before != "" {
+		announced := calendar.Offset{Of: found, Days: -days, At: at}
+		found = calendar.Bounded{Rule: announced, Start: calendar.WallTime{Date: first}}
+	}
+	return found, errors.Join(err, about("--at", errAt), errEvery, errBefore)
 }
 
 // named returns the recurrence that a word, an RRULE or a cron expression names.
@@ -67,8 +80,12 @@ func (r *rule) named(start calendar.WallTime, every int) (calendar.Recurrence, e
 	if err != nil && !strings.ContainsAny(r.Rule, " @") {
 		return nil, fmt.Errorf("--rule: %q is not once, daily, weekly, monthly or yearly, and neither an RRULE nor a cron expression", r.Rule)
 	}
+	useless := []string{"--at", "--on", "--every"}
+	if r.Before != "" {
+		useless = useless[1:] // the time of the announcement
+	}
 	return calendar.Bounded{Rule: found, Start: calendar.WallTime{Date: from}},
-		errors.Join(about("--rule", err), r.without("a cron expression", "--at", "--on", "--every"))
+		errors.Join(about("--rule", err), r.without("a cron expression", useless...))
 }
 
 // without refuses flags that mean nothing to a rule.

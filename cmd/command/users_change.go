@@ -83,10 +83,28 @@ func (p *profileFlags) flagErrors(err error) error {
 			errs = append(errs, fmt.Errorf("%s is required", flagOf(f.Field)))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s: %s", flagOf(f.Field), f.Problem))
+		errs = append(errs, fieldError(f))
 	}
 	return errors.Join(errs...)
 }
+
+// fieldError returns the error of a field. A part of the attributes is named after the flag. A
+// field without a flag, of which a handler of a host complains, is not written as one.
+func fieldError(f almanac.FieldError) error {
+	field, part, isPart := strings.Cut(f.Field, ".")
+	problem := f.Problem
+	if isPart {
+		problem = part + " " + problem
+	}
+	name := field
+	if slices.Contains(profileFields, field) {
+		name = flagOf(field)
+	}
+	return fmt.Errorf("%s: %s", name, problem)
+}
+
+// profileFields are the fields of a profile, or of its change, that have flags.
+var profileFields = []string{"id", "firstName", "lastName", "dateOfBirth", "timezone", "locale", "email", "externalId", "attributes", "merge"}
 
 // flagOf returns the flag of a field: "--date-of-birth" for "dateOfBirth".
 func flagOf(field string) string {

@@ -35,7 +35,7 @@ func TestAUserIsAdded(t *testing.T) {
 	require.Equal(t, exitFailed, again.code)
 	require.Contains(t, again.errs, "exists already")
 	taken := almanacAt(t, today, "users", "add", "--optional-profile", "--timezone", "UTC", "--external-id", "member-17", "--database-url", url)
-	require.Equal(t, result{exitFailed, "", "almanac: user " + adaID + " has the external id of user " + strings.Fields(taken.errs)[9] + "\n"}, taken)
+	require.Equal(t, result{exitFailed, "", "almanac: user " + adaID + ` has the external id "member-17"` + "\n"}, taken)
 
 	r = almanacAt(t, today, "users", "add", "--optional-profile", "--timezone", "UTC", "--date-of-birth", "--03-15", "--json", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)

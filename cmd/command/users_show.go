@@ -23,8 +23,13 @@ func (o *oneUser) understand() error {
 	if o.User == "" {
 		return errors.New("<user> is required")
 	}
+	return o.judge("<user>")
+}
+
+// judge returns what is wrong with the text, which an argument gave.
+func (o *oneUser) judge(argument string) error {
 	if _, _, err := (almanac.UserFilter{ExternalID: o.User}).Bounds(almanac.Page{}); err != nil {
-		return errors.New("<user>: is not text that can be stored")
+		return errors.New(argument + ": is not text that can be stored")
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 		"everything about events list": {
 			[]string{"events", "list", "--status", "done", "--user", "7", "--due-from", "now", "--due-until", "2026-02-29", "--overdue", "-5m", "-n", "0", "--after", "x", "--schema", "pg_x"},
 			[]string{
-				`--status: "done" is not one of pending, processing, completed, failed, cancelled`, `--user: "7" is not a UUID`,
+				`--status: "done" is not one of pending, processing, completed, failed, cancelled`,
 				`--due-from: "now" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`, `--due-until: "2026-02-29" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`,
 				`--overdue: "-5m" is not a duration such as 90s or 5m`, `--limit: "0" is not a number from 1 to 1000000`, `--after: "x" is not where a list ended`, noDatabase, badSchema,
 			},
@@ -117,10 +117,11 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 		"everything about events cancel": {
 			[]string{"events", "cancel", "7", "--user", "8", "--overdue", "x", "--limit", "0", "--schema", "pg_x"},
 			[]string{
-				`<id>: "7" is not a UUID`, "<id>: does not go with filters", `--user: "8" is not a UUID`, `--overdue: "x" is not a duration such as 90s or 5m`,
+				`<id>: "7" is not a UUID`, "<id>: does not go with filters", `--overdue: "x" is not a duration such as 90s or 5m`,
 				`--limit: "0" is not a number from 1 to 1000000`, noDatabase, badSchema,
 			},
 		},
+		"run now, again and again":      {[]string{"events", "run-now", "--type", "A", "--yes"}, []string{"--due-until or --overdue is required with filters: a repeated run-now would make the next events due, too", noDatabase}},
 		"nothing to run now":            {[]string{"events", "run-now"}, []string{"<id> or a filter is required", noDatabase}},
 		"filters without a yes":         {[]string{"events", "requeue", "--type", "A"}, []string{"--dry-run or --yes is required with filters", noDatabase}},
 		"a yes and a dry run":           {[]string{"events", "cancel", "--overdue", "0s", "--yes", "--dry-run"}, []string{"--dry-run: does not go with --yes", noDatabase}},

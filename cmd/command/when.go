@@ -40,6 +40,7 @@ A time without an instant is left out; it is shown in its place, and does not co
     almanac when --zone Europe/Berlin --rule monthly --on -1 --at 17:00 -n 3
     almanac when --zone Asia/Tokyo --rule "FREQ=WEEKLY;BYDAY=MO,WE;COUNT=4"
     almanac when --zone Europe/Paris --at 23:30 --quiet 22:00-08:00
+    almanac when --zone Europe/Berlin --rule yearly --on 03-15 --before 3
     almanac when --zone UTC --rule "*/15 9-17 * * mon-fri" --json`
 }
 

@@ -56,6 +56,23 @@ func TestQuietHoursAreExplained(t *testing.T) {
 	}
 }
 
+func TestAnnouncementsAreExplained(t *testing.T) {
+	t.Parallel()
+	r := almanacAt(t, today, "when", "--zone", "Europe/Paris", "--rule", "monthly", "--on", "1", "--before", "3", "--from", "2026-02-27", "-n", "2")
+	want := `
+  WALL TIME            CLOCKS SHOW          OFFSET  INSTANT               REASON
+  2026-03-29T09:00:00  2026-03-29T09:00:00  +02:00  2026-03-29T07:00:00Z  3 days before 1 April
+  2026-04-28T09:00:00  2026-04-28T09:00:00  +02:00  2026-04-28T07:00:00Z  3 days before 1 May
+`[1:]
+	if r != (result{exitOK, want, ""}) {
+		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
+	}
+	r = almanacAt(t, today, "when", "--zone", "Europe/Paris", "--before", "x")
+	if want := `almanac: --before: "x" is not a number from 0 to 10000`; r.code != exitUsage || !strings.HasPrefix(r.errs, want) {
+		t.Errorf("exit code %d, %q; want %q", r.code, r.errs, want)
+	}
+}
+
 // instants returns what when finds, to the minute, and its last line if that is no
 // occurrence.
 func instants(t *testing.T, args ...string) (found []string, end string) {
@@ -109,6 +126,9 @@ func TestRules(t *testing.T) {
 		"a cron expression":             {[]string{"--rule", "*/30 8 * * mon-fri"}, "2026-03-09T08:00 2026-03-09T08:30 2026-03-10T08:00", ""},
 		"a cron word":                   {[]string{"--rule", "@monthly"}, "2026-04-01T00:00 2026-05-01T00:00 2026-06-01T00:00", ""},
 		"a cron expression without day": {[]string{"--rule", "0 0 30 2 *"}, "", never},
+		"days before":                   {[]string{"--rule", "yearly", "--on", "03-15", "--before", "3", "--at", "18:30"}, "2026-03-12T18:30 2027-03-12T18:30 2028-03-12T18:30", ""},
+		"days before a cron expression": {[]string{"--rule", "0 8 1 * *", "--before", "1", "--at", "18:30"}, "2026-03-31T18:30 2026-04-30T18:30 2026-05-31T18:30", ""},
+		"a week before what ends":       {[]string{"--rule", "FREQ=WEEKLY;COUNT=3", "--before", "7"}, "2026-03-07T09:00 2026-03-14T09:00", again},
 		"midnight of the first day":     {[]string{"--rule", "@hourly"}, "2026-03-07T00:00 2026-03-07T01:00 2026-03-07T02:00", ""},
 	}
 	for name, tt := range tests {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -30,11 +31,12 @@ type LinkKey struct {
 const tokenParameter = "token"
 
 // NewLinks returns links to a URL, at which the host serves [Links.Handler]. The URL must be
-// https, as RFC 8058 requires. The first key signs; all keys verify.
+// https, as RFC 8058 requires. It may be http for localhost and loopback addresses, to try it
+// out. The first key signs; all keys verify.
 func NewLinks(target string, keys ...LinkKey) (*Links, error) {
 	base, err := url.Parse(target)
 	var errs []error
-	if err != nil || base.Scheme != "https" || base.Host == "" || base.Fragment != "" {
+	if err != nil || !isSecure(base) || base.Fragment != "" {
 		errs = append(errs, errors.New("almanacmail: the URL of links is not an absolute https URL without fragment"))
 	}
 	if len(keys) == 0 {
@@ -56,6 +58,13 @@ func NewLinks(target string, keys ...LinkKey) (*Links, error) {
 		return nil, err
 	}
 	return &Links{base, keys}, nil
+}
+
+// isSecure reports whether nobody between a browser and the host can read a URL.
+func isSecure(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	loopback := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	return u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && loopback)
 }
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

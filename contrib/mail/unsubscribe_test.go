@@ -190,3 +190,16 @@ func TestNewLinksNamesEveryWrongSetting(t *testing.T) {
 	require.ErrorContains(t, err, "https URL")
 	require.ErrorContains(t, err, "need a key")
 }
+
+func TestLinksMayBeTriedOutOnThisMachine(t *testing.T) {
+	t.Parallel()
+	key := almanacmail.LinkKey{ID: "2027", Secret: bytes.Repeat([]byte("k"), 32)}
+	for target, allowed := range map[string]bool{
+		"http://localhost:8080/unsubscribe": true, "http://127.0.0.1:8080/unsubscribe": true, "http://[::1]:8080/unsubscribe": true,
+		"http://example.com/unsubscribe": false, "http://localhost.example.com/": false, "http://192.168.0.1/": false, "ftp://localhost/": false,
+		"http:///unsubscribe": false, "https:///unsubscribe": false, "/unsubscribe": false,
+	} {
+		_, err := almanacmail.NewLinks(target, key)
+		require.Equal(t, allowed, err == nil, "%s: %v", target, err)
+	}
+}
