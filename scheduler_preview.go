@@ -79,9 +79,9 @@ func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) 
 }
 
 // usedKeys returns the greatest used key of each series of one type of a user. A key is used if
-// its event has ended, or is due already. It reads the newest 1,000 events and locks nothing.
+// its event has ended, or is due already. It locks nothing.
 func (s *scheduler) usedKeys(ctx context.Context, id uuid.UUID, eventType string, now time.Time) (map[Series]string, error) {
-	found, err := s.repository.Find(ctx, And{ForUser(id), OfType(eventType)}, Page{Limit: maxPage, Order: NewestFirst})
+	found, err := s.repository.Find(ctx, And{ForUser(id), OfType(eventType)}, Page{Limit: previewReads, Order: NewestFirst})
 	if err != nil {
 		return nil, err
 	}
@@ -125,20 +125,4 @@ func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
 		}
 	}
 	return ahead, nil
-}
-
-// usedKeys returns the greatest used key of each series of one type of a user. A key is used if
-// its event has ended, or is due already. It reads the newest 1,000 events and locks nothing.
-func (s *scheduler) usedKeys(ctx context.Context, id uuid.UUID, eventType string, now time.Time) (map[Series]string, error) {
-	found, err := s.repository.Find(ctx, And{ForUser(id), OfType(eventType)}, Page{Limit: previewReads, Order: NewestFirst})
-	if err != nil {
-		return nil, err
-	}
-	used := make(map[Series]string)
-	for _, e := range found.Events {
-		if e.Status.Terminal() || !e.Due.After(now) {
-			used[SeriesOf(e)] = max(used[SeriesOf(e)], e.OccurrenceKey)
-		}
-	}
-	return used, nil
 }
