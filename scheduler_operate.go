@@ -38,7 +38,7 @@ type Operator interface {
 	// [*NotFoundError] if the event does not exist, an [*InvalidStateTransitionError] if
 	// it is neither FAILED nor CANCELLED. It matches [ErrOptedOut] if the user has opted out
 	// of the type, unless [RequeueOptions].Force is set. It matches [ErrExists] if the event
-	// was requeued before; then requeue the event that repeats it.
+	// was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
 
 	// Operate applies an operation to the events that match spec, in order of creation,
@@ -271,11 +271,29 @@ func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options RequeueOp
 		return Event{}, err
 	}
 	if len(stored.New) == 0 {
-		return Event{}, fmt.Errorf("%w: event %s was requeued before", ErrExists, id)
+		return Event{}, s.requeuedBefore(ctx, e, before)
 	}
 	s.notifyEdit(ctx, before, stored)
 	s.running.wakeFor(stored.New...)
 	return stored.New[0], nil
+}
+
+// requeuedBefore returns the error for an event that was requeued before. It names the event that
+// repeats it, if that event is open or among the newest of the user and the type.
+func (s *scheduler) requeuedBefore(ctx context.Context, e Event, r Roster) error {
+	repeats := func(one Event) bool { return one.Origin.Kind == OriginRequeued && one.Origin.From == e.ID }
+	again := slices.Concat(r.Pending, r.InFlight)
+	if !slices.ContainsFunc(again, repeats) {
+		found, err := s.repository.Find(ctx, And{ForUser(e.UserID), OfType(e.Type)}, Page{Limit: maxPage, Order: NewestFirst})
+		if err != nil {
+			return err
+		}
+		again = found.Events
+	}
+	if i := slices.IndexFunc(again, repeats); i >= 0 {
+		return fmt.Errorf("%w: event %s was requeued before, as event %s", ErrExists, e.ID, again[i].ID)
+	}
+	return fmt.Errorf("%w: event %s was requeued before", ErrExists, e.ID)
 }
 
 func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error) {

@@ -154,6 +154,7 @@ func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
 			require.Equal(t, again.ID, twice.ID)
 			_, err = scheduler.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{})
 			require.ErrorIs(t, err, almanac.ErrExists, "what came of it is to be requeued")
+			require.ErrorContains(t, err, "as event "+again.ID.String())
 			_, err = scheduler.Requeue(t.Context(), twice.ID, almanac.RequeueOptions{})
 			require.NoError(t, err)
 			done := w.await(t, almanac.EventCompleted)

@@ -141,12 +141,14 @@
 //	GET    /readyz                as above
 //
 // What is said above about requests, answers and errors holds here too. Lists of users take
-// the beginning of a name, or a whole email or externalId ([almanac.UserFilter]). Lists of
-// events take a range of due instants (from is included, until is not), the beginning of a
-// failureReason, and an order: oldest (the default), newest, or next. The order next lists
-// PENDING events as they can be claimed ([almanac.NextFirst]). A preview has the next n
-// occurrences, 1 to 1,000, by default 10. If a policy refuses a wall time, the preview ends
-// there, and incomplete says why.
+// the beginning of a name, or a whole email or externalId ([almanac.UserFilter]). An unknown
+// user is no error, but an empty list.
+//
+// Lists of events take a range of due instants (from is included, until is not), the
+// beginning of a failureReason, and an order: oldest (the default), newest, or next. The
+// order next lists PENDING events as they can be claimed ([almanac.NextFirst]). A preview has
+// the next n occurrences, 1 to 1,000, by default 10. If a policy refuses a wall time, the
+// preview ends there, and incomplete says why.
 //
 // [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Pauser] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a

@@ -40,7 +40,7 @@ type ordering struct {
 	Upcoming bool   `help:"Only pending events, the next one first."`
 	Newest   bool   `help:"The newest event first."`
 	Failed   bool   `help:"Only failed events, the newest first."`
-	Reason   string `help:"Only events that failed or were cancelled for a reason that begins with this text, the newest first." placeholder:"TEXT"`
+	Reason   string `help:"Only events that failed or were cancelled for a reason that begins with this text, in the same case, the newest first." placeholder:"TEXT"`
 }
 
 // understand returns the order, the events to list, and what does not go together.
@@ -128,7 +128,7 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 	q.spec = append(q.spec, user...)
 	names := userNames{store, map[uuid.UUID]string{}}
 	table := eventList(env, c.Listing.Form, eventView{names: c.Names, reasons: c.Order.Failed || c.Order.Reason != ""})
-	_, err = table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]listedEvent, almanac.Cursor, error) {
+	found, err := table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]listedEvent, almanac.Cursor, error) {
 		found, err := store.Find(ctx, q.spec, page)
 		entries := listedEvents(found.Events)
 		if err == nil && c.Names {
@@ -136,6 +136,9 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 		}
 		return entries, found.Next, err
 	})
+	if err == nil && found == 0 && c.Order.Reason != "" {
+		fmt.Fprintln(env.errs, "reasons are compared from their beginning, in the same case")
+	}
 	return err
 }
 

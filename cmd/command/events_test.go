@@ -293,6 +293,8 @@ func TestEventsAreOrdered(t *testing.T) {
 			require.NotContains(t, r.out, "Lovelace")
 		})
 	}
+	r := c.run("list", "--reason", "4040")
+	require.Equal(t, result{exitOK, "no events\n", "reasons are compared from their beginning, in the same case\n"}, r)
 	for _, order := range [][]string{{"--newest"}, {"--upcoming"}} {
 		var found []string
 		for after := []string(nil); ; {

@@ -264,6 +264,9 @@ func (c *editUser) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
+	if err := atVersion(u, change.Version); err != nil {
+		return err
+	}
 	scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
 	if err != nil {
 		return err

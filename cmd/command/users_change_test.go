@@ -93,7 +93,7 @@ func TestAUserIsEdited(t *testing.T) {
 
 	r = edit(adaID, "--last-name", "King", "--if-version", "2")
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.errs, adaID)
+	require.Equal(t, "almanac: user "+adaID+" is at version 3, not at 2\n", r.errs)
 	require.Equal(t, 3, stored().Version)
 
 	r = edit(adaID, "--email", "", "--json")

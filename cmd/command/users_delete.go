@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (c *deleteUser) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	defer closing()
-	id, err := c.target(ctx, store)
+	id, err := c.target(ctx, store, version)
 	if err != nil {
 		return err
 	}
@@ -79,14 +80,14 @@ func (c *deleteUser) Run(ctx context.Context, env *environment) error {
 	return report.write(env)
 }
 
-// target returns the id of the user. A hidden user is found by the id alone, and only an
+// target returns the id of the user, who must be at the version if it is not zero. A hidden user is found by the id alone, and only an
 // erasure deletes it.
-func (c *deleteUser) target(ctx context.Context, store *postgres.Store) (uuid.UUID, error) {
+func (c *deleteUser) target(ctx context.Context, store *postgres.Store, version int) (uuid.UUID, error) {
 	u, err := c.find(ctx, store)
 	if id, isID := parseID(c.User); isID && errors.Is(err, almanac.ErrNotFound) {
 		return id, nil
 	}
-	return u.ID, err
+	return u.ID, cmp.Or(err, atVersion(u, version))
 }
 
 // deleteUser deletes a user, and notifies the host's observers.

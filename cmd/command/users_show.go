@@ -67,6 +67,15 @@ func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User
 	return found.Users[0], nil
 }
 
+// atVersion returns an error if a user is not at the version that --if-version names. Zero names
+// none. A change in between is refused by the library.
+func atVersion(u almanac.User, only int) error {
+	if only == 0 || only == u.Version {
+		return nil
+	}
+	return fmt.Errorf("user %s is at version %d, not at %d", u.ID, u.Version, only)
+}
+
 // showUser shows a user.
 type showUser struct {
 	oneUser
