@@ -210,7 +210,7 @@ func TestInternalErrorsAreLoggedAndNotSent(t *testing.T) {
 }
 
 // The answer says that its id leads to the reason in the log. It does without WithLogger too.
-func TestFailuresAreLoggedByDefault(t *testing.T) { //nolint:paralleltest // the default logger is global
+func TestFailuresAreLoggedByDefault(t *testing.T) { // not parallel: the default logger is global
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))

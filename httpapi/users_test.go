@@ -246,6 +246,20 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+func TestDataThatAHandlerRefusesIsInvalidInput(t *testing.T) {
+	t.Parallel()
+	repository := newRepository()
+	registry, err := almanac.NewRegistry(almanac.Recurring{Type: "RENEWAL", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "attributes.renews", Problem: "is not a date"}}}
+	}})
+	require.NoError(t, err)
+	scheduler, err := almanac.NewScheduler(repository, registry)
+	require.NoError(t, err)
+	s := openWith(t, scheduler, repository, httpapi.NoAuthentication{})
+
+	require.Equal(t, map[string]string{"attributes.renews": "is not a date"}, s.complaints(s.send("POST", "/user", grace)))
+}
+
 func TestUpdateNamesTheEventsInFlight(t *testing.T) {
 	t.Parallel()
 	s := open(t)
