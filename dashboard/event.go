@@ -148,8 +148,8 @@ func formsFor(r *request, e almanac.Event, now time.Time) ([]eventForm, error) {
 	}
 	forms := map[Action]eventForm{
 		Cancel:  {Path: "cancel", Label: "Cancel", Text: "Ends this event before it is delivered. Its series goes on with the next occurrence.", Danger: true},
-		RunNow:  {Path: "run-now", Label: "Run now", Text: "Makes this event due at once.", Force: "also in the quiet hours of the user"},
-		Requeue: {Path: "requeue", Label: "Requeue", Text: "Stores a new event that delivers this one again.", Force: "whatever the user has opted out of"},
+		RunNow:  {Path: "run-now", Label: "Run now", Text: "Makes this event due at once, or at the end of the user's quiet hours.", Force: "ignore quiet hours"},
+		Requeue: {Path: "requeue", Label: "Requeue", Text: "Stores a new event that delivers this one again.", Force: "ignore opt-outs"},
 	}
 	var allowed []eventForm
 	for _, action := range wanted {

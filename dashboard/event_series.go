@@ -75,7 +75,7 @@ func previewProblem(err error, words bool) string {
 	var refusedBy *calendar.WallTimeError
 	switch {
 	case errors.Is(err, almanac.ErrUnsupportedEventType):
-		return "The program that shows this page has no handler for the type, so it cannot tell."
+		return "The program that shows this page has no handler for the type, so it cannot preview the next occurrence."
 	case errors.As(err, &refusedBy):
 		return fmt.Sprintf("The policy reject refuses %s, which clocks in %s show %s: %s. Nothing is planned beyond it.",
 			refusedBy.Wall, refusedBy.Zone, refusedBy.Reading, refusedBy.Change)

@@ -71,7 +71,7 @@ func TestEventFormKeepsWhatWasSent(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, status)
 	requireRelative(t, body)
 	requireHarmless(t, body)
-	for _, sentence := range []string{"The status is none", "The user is not", "The first bound is neither", "The second bound is neither", "The reason is not", "The order is none"} {
+	for _, sentence := range []string{"The status is none", "The user is not", "Due from is neither", "Due before is neither", "The reason is not", "The order is none"} {
 		require.Contains(t, body, sentence)
 	}
 	for _, name := range []string{"user", "from", "until"} {
@@ -91,8 +91,8 @@ func TestEventFiltersThatAreWrongSayWhy(t *testing.T) {
 		"status=FAILED&order=next":             "The order next lists pending events only.",
 		"after=x":                              "The address of this page is not complete.",
 		"order=next&after=" + uuid.NewString(): "The address of this page is not complete.",
-		"zone=Mars/Base&from=2027-03-15":       "The first bound is a day in a zone that this program does not know.",
-		"from=2027-03-15&until=2027-03-15":     "The second bound is not after the first.",
+		"zone=Mars/Base&from=2027-03-15":       "Due from is a day in a zone that this program does not know.",
+		"from=2027-03-15&until=2027-03-15":     "Due before must be later than Due from.",
 		"type=" + strings.Repeat("x", 51):      "The type is not a text of at most 50 bytes.",
 		"zone=" + strings.Repeat("x", 65):      "The zone is not a text of at most 64 bytes.",
 		"type=%00":                             "The type is not a text",

@@ -104,13 +104,13 @@ func (f *eventFilter) readZone(bad *listComplaints) {
 func (f *eventFilter) due(bad *listComplaints) (due almanac.DueBetween) {
 	var problem string
 	if due.From, problem = f.bound(f.From); problem != "" {
-		bad.add("from", "The first bound "+problem)
+		bad.add("from", "Due from "+problem)
 	}
 	if due.Until, problem = f.bound(f.Until); problem != "" {
-		bad.add("until", "The second bound "+problem)
+		bad.add("until", "Due before "+problem)
 	}
 	if !due.From.IsZero() && !due.Until.IsZero() && !due.From.Before(due.Until) {
-		bad.add("until", "The second bound is not after the first.")
+		bad.add("until", "Due before must be later than Due from.")
 	}
 	return due
 }

@@ -139,7 +139,7 @@ func (m *Monitor) Observe(_ context.Context, n almanac.Notice) {
 type Lateness struct {
 	Span          time.Duration
 	Count         int
-	P50, P95, P99 time.Duration // within ten percent from 1 ms to 19 h; at most 1 ms or Most beyond
+	P50, P95, P99 time.Duration // within ten percent between 1 ms and 19 h; below at most 1 ms, above equal to Most
 	Most          time.Duration // exactly
 	Histogram     [buckets]int  // by bucket of lateness
 }

@@ -108,7 +108,7 @@ func (f operationForm) misfits(kind *operationKind) (bad []string) {
 		bad = append(bad, "Force is only for run now and requeue.")
 	}
 	if problem := reasonProblem(f.Because); problem != "" {
-		bad = append(bad, "The text why "+problem+".")
+		bad = append(bad, "The reason "+problem+".")
 	}
 	return bad
 }

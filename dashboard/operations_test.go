@@ -297,7 +297,7 @@ func TestAFormOfAnOperationIsChecked(t *testing.T) {
 		"operation=requeue&type=A&because=x":                  "Only a cancellation",
 		"operation=cancel&type=A&endSeries=perhaps":           "The box endSeries",
 		"operation=requeue&reason=%FF":                        "The reason of the failure is not text",
-		"operation=cancel&type=A&because=%00":                 "The text why is not text",
+		"operation=cancel&type=A&because=%00":                 "The reason is not text",
 		"operation=cancel&type=A&limit=x&zone=Europe%2FParis": `value="Europe/Paris"`,
 	} {
 		status, body := h.get(t, "/operations?"+address)

@@ -65,7 +65,7 @@ func (w *whenData) start(today calendar.Date) calendar.WallTime {
 			w.refuse("at", "at: "+sentenceOf(err))
 		}
 		if clock = clock[i+1:]; w.Form.From != "" {
-			w.refuse("from", "from does not go with a date in at.")
+			w.refuse("from", "Leave From empty when At has a date.")
 		}
 	}
 	if clock != "" {
