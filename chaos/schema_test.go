@@ -145,7 +145,7 @@ func TestAWorkerBeforeItsMigration(t *testing.T) {
 				r.Count("refused", 1)
 
 				r.WorkBy(tt.release.Program, "in time", unhurried, migrating)
-				r.Drained(60 * time.Second)
+				r.Drained(2 * time.Minute) // the worker first applies all migrations, between the locks of others
 				r.Check("refused")
 			})
 		})
