@@ -172,6 +172,7 @@ func TestDatabaseErrorsAreNotSent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	p := launch(t, append(listen(t, http.StatusOK).flags(), "-database-url", pool.Config().ConnString())...)
+	p.says("/readyz", http.StatusOK) // a program that finds no schema when it begins ends
 	// The schema is renamed because DROP takes the locks of the tables in another order,
 	// and can deadlock with the program's statements.
 	_, err := pool.Exec(t.Context(), "ALTER SCHEMA almanac RENAME TO elsewhere")
