@@ -8,7 +8,7 @@ import (
 	"path"
 )
 
-//go:embed assets/dashboard.css assets/dashboard.js
+//go:embed assets/dashboard.css assets/dashboard.js assets/icon.svg
 var assetFiles embed.FS
 
 // assets are the files with their hashes. A file at the address of another hash is not

@@ -117,8 +117,9 @@ type dashboard struct {
 	reader    Reader
 	numbers   *numbers
 	streams   streams
-	pauses    pauses
-	now       func() time.Time // of this machine; the reader's time decides what is due
+	pauses    shared[[]almanac.Pause]
+	clock     shared[time.Time] // the reader's
+	now       func() time.Time  // of this machine; the reader's time decides what is due
 	mux       *http.ServeMux
 }
 

@@ -92,7 +92,21 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 	}
 	data.Lease = d.leaseOf(r, e)
 	data.Trail = d.trailOf(r, id, data.Words.Shown)
-	return answer{title: e.Type + " " + short(e.ID), template: "event", data: data}, nil
+	return answer{title: e.Type + " " + short(e.ID), template: "event", data: data, notice: noticeOf(r.URL.Query().Get("done"), e)}, nil
+}
+
+// noticeOf says what was just done to an event, if the event is as it then is. A link cannot
+// claim anything else.
+func noticeOf(done string, e almanac.Event) string {
+	switch {
+	case done == kindOf(string(almanac.OperationCancel)).done && e.Status == almanac.Cancelled:
+		return "This event is cancelled."
+	case done == kindOf(string(almanac.OperationRunNow)).done && e.Status != almanac.Cancelled:
+		return "This event was made due now."
+	case done == kindOf(string(almanac.OperationRequeue)).done && e.Origin.Kind == almanac.OriginRequeued:
+		return "This event repeats the one that was requeued."
+	}
+	return ""
 }
 
 // timelineOf returns what the event says about itself, in order of time.

@@ -52,7 +52,7 @@ type frame struct {
 }
 
 // files are the addresses of the files that every page loads.
-type files struct{ Style, Script string }
+type files struct{ Style, Script, Icon string }
 
 // sections are the entries of the navigation.
 var sections = []struct{ Path, Name string }{
@@ -130,7 +130,7 @@ func (d *dashboard) render(r *request, a answer, name string) ([]byte, error) {
 		Title: a.title, Page: sectionOf(r.URL.Path), Root: r.root, Name: d.name, Principal: r.principal,
 		Login: d.login != nil && r.principal != "", Stranger: d.login != nil && r.principal == "",
 		Retry: r.Method == http.MethodGet && r.URL.RawQuery != "", Notice: a.notice,
-		files: files{r.root + assetPath("dashboard.css"), r.root + assetPath("dashboard.js")}, Data: a.data,
+		files: files{r.root + assetPath("dashboard.css"), r.root + assetPath("dashboard.js"), r.root + assetPath("icon.svg")}, Data: a.data,
 	}
 	if a.live != "" {
 		values := r.URL.Query()

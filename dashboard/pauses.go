@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -24,27 +22,10 @@ type pausesData struct {
 	Type   string   // as sent
 }
 
-// pauses shares the paused types for streamPace, so that many live pages cause one query a
-// second. A change here is seen at once.
-type pauses struct {
-	mu   sync.Mutex
-	at   time.Time // zero means that they must be read
-	list []almanac.Pause
-	err  error
-}
-
-// paused returns the paused types.
+// paused returns the paused types. A change here is seen at once.
 func (d *dashboard) paused(ctx context.Context) ([]almanac.Pause, error) {
-	p := &d.pauses
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := d.now(); p.at.IsZero() || now.Sub(p.at) >= streamPace {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit) // others share the result
-		defer cancel()
-		p.list, p.err = d.scheduler.Paused(ctx)
-		p.at = d.now()
-	}
-	return p.list, p.err
+	list, _, err := d.pauses.get(ctx, d.now, streamPace, d.scheduler.Paused)
+	return list, err
 }
 
 // pausesPage shows the paused types. With a type in "pause", it asks whether to pause it.
@@ -150,13 +131,6 @@ func (d *dashboard) pausePage(r *request) (answer, error) {
 	}
 	r.logChange(PauseTypes, slog.String("do", do), slog.String("type", eventType))
 	return answer{redirect: r.root + "pauses" + query("done", done, "type", eventType)}, nil
-}
-
-// forget has the paused types read again.
-func (p *pauses) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at = time.Time{}
 }
 
 func pauseRefused(err error) string {

@@ -142,14 +142,17 @@ func rootOf(p string) string {
 	return "./"
 }
 
-// clock returns the reader's time. It asks once for each request.
+// clock returns the reader's time. It is read every few seconds, and goes by this machine's
+// clock in between. One request has one time.
 func (r *request) clock() (time.Time, error) {
-	if !r.now.IsZero() {
-		return r.now, nil
+	if r.now.IsZero() {
+		read, at, err := r.d.clock.get(r.Context(), r.d.now, freshFor, r.d.reader.Now)
+		if err != nil {
+			return time.Time{}, err
+		}
+		r.now = read.UTC().Add(r.d.now().Sub(at))
 	}
-	now, err := r.d.reader.Now(r.Context())
-	r.now = now.UTC()
-	return r.now, err
+	return r.now, nil
 }
 
 // mayDo reports whether the viewer may do something to a user; uuid.Nil means to all users.

@@ -102,12 +102,17 @@ func (d *dashboard) eventsOf(r *request, permits *listPermits, data *userData) e
 	return nil
 }
 
-// typesOf returns the types of the user's events and of all others, in alphabetical order.
+// typesOf returns the types of the user's events and of all others, in alphabetical order. The
+// type of the user's first open event comes before all: its occurrences are what the page shows.
 func (d *dashboard) typesOf(r *request, data userData) []string {
 	types := d.knownTypes(r)
 	for _, e := range slices.Concat(data.Open, data.Ended) {
 		types = append(types, e.Type)
 	}
 	slices.Sort(types)
-	return slices.Compact(types)
+	if types = slices.Compact(types); len(data.Open) > 0 {
+		first := data.Open[0].Type
+		types = append([]string{first}, slices.DeleteFunc(types, func(one string) bool { return one == first })...)
+	}
+	return types
 }
