@@ -196,6 +196,13 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
+// try returns the number that an expression is, or an error while there is no page.
+func (b *tab) try(expression string) (float64, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[float64](expression))
+}
+
 // text returns the text of what a selector finds first, or "".
 func (b *tab) text(selector string) string {
 	b.t.Helper()

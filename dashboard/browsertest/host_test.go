@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -23,7 +26,8 @@ import (
 // host is a dashboard before a database with users and events in every state.
 type host struct {
 	server    *httptest.Server
-	root      string // the address of the first page
+	queries   atomic.Int64 // that the dashboard has sent
+	root      string       // the address of the first page
 	store     *postgres.Store
 	scheduler almanac.Scheduler
 
@@ -31,6 +35,7 @@ type host struct {
 	pending, completed, failed, leased almanac.Event
 	cancelled                          almanac.Event
 	hanako                             almanac.UserWithEvents
+	birthday                           almanac.Event // of hanako
 }
 
 // mount returns the handler of a server for the dashboard, and the path of its first page.
@@ -48,14 +53,16 @@ func newHost(t *testing.T, at mount, options ...dashboard.Option) *host {
 	h.store, err = postgres.New(pool)
 	require.NoError(t, err)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
-	reader, err := postgres.New(pool, postgres.ReadOnly(0))
+	reader, err := postgres.New(h.counted(t, pool), postgres.ReadOnly(0))
 	require.NoError(t, err)
 	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Anniversary{})
 	require.NoError(t, err)
 	monitor := dashboard.NewMonitor()
 	deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return nil })
 	quiet := slog.New(slog.DiscardHandler)
-	h.scheduler, err = almanac.NewScheduler(h.store, registry, almanac.WithLogger(quiet), almanac.WithObserver(monitor),
+	work, err := postgres.New(h.counted(t, pool))
+	require.NoError(t, err)
+	h.scheduler, err = almanac.NewScheduler(work, registry, almanac.WithLogger(quiet), almanac.WithObserver(monitor),
 		almanac.WithDeliverer(almanac.ChannelWebhook, monitor.Middleware(deliver)))
 	require.NoError(t, err)
 	h.fill(t)
@@ -71,6 +78,27 @@ func newHost(t *testing.T, at mount, options ...dashboard.Option) *host {
 	h.root = h.server.URL + path
 	return h
 }
+
+// counted returns a pool for the same database that counts its queries.
+func (h *host) counted(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	config := pool.Config()
+	config.MaxConns, config.ConnConfig.Tracer = 2, counter{&h.queries}
+	counted, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(counted.Close)
+	return counted
+}
+
+// counter counts queries.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // fill stores users and events.
 func (h *host) fill(t *testing.T) {
@@ -92,6 +120,11 @@ func (h *host) fill(t *testing.T) {
 	h.hanako, err = h.scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "花子", LastName: "山田", DateOfBirth: "1992-02-29",
 		Timezone: "Asia/Tokyo", Attributes: []byte(`{"anniversary":"2020-06-01"}`)})
 	require.NoError(t, err)
+	for _, e := range h.hanako.Events {
+		if e.Type == almanac.TypeBirthday {
+			h.birthday = e
+		}
+	}
 	for _, zone := range []string{"America/New_York", "Pacific/Apia", "Asia/Kolkata", "Europe/Berlin"} {
 		_, err = h.scheduler.CreateUser(t.Context(), almanac.Profile{FirstName: "Zoë", LastName: "of " + zone, DateOfBirth: "1985-03-29", Timezone: zone})
 		require.NoError(t, err)
@@ -108,7 +141,7 @@ func (h *host) pages() []string {
 		"calendar/2011-12-30?zone=Pacific/Apia",
 		"events", "events?order=next", "events?status=FAILED&reason=receiver", "events?type=NONE", "events?from=yesterday&zone=Nowhere",
 		"events/" + h.pending.ID.String(), "events/" + h.completed.ID.String(), "events/" + h.failed.ID.String(),
-		"events/" + h.leased.ID.String(), "events/" + h.cancelled.ID.String(), "events/" + h.hanako.Events[0].ID.String(),
+		"events/" + h.leased.ID.String(), "events/" + h.cancelled.ID.String(), "events/" + h.birthday.ID.String(),
 		"events/" + h.pending.ID.String() + "/cancel", "events/" + h.pending.ID.String() + "/run-now", "events/" + h.failed.ID.String() + "/requeue",
 		"users", "users?name=ada", "users?name=nobody", "users?email=x", "users/" + user, "users/" + tokyo + "?zone=America/Los_Angeles",
 		"users/" + tokyo + "?zone=Nowhere&born=x",

@@ -1,6 +1,8 @@
 package browsertest
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -9,5 +11,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		fmt.Fprintln(os.Stderr, program())
+		os.Exit(1)
+	}
 	pgtest.Main(m, goleak.IgnoreCurrent())
 }
