@@ -1,12 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race stress bench pictures micro fuzz chaos fmt lint check vulncheck notes release-check version
+.PHONY: help demo test race stress bench pictures browser micro fuzz chaos fmt lint check vulncheck notes release-check version
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Every package of the workspace. chaos, bench, migrators, httpapi/openapitest and
-# examples/birthdayd/deploy, which break things, measure them, and need other tools and schemas, are
-# modules outside of it.
+# Every package of the workspace. chaos, bench, migrators, dashboard/browsertest, httpapi/openapitest
+# and examples/birthdayd/deploy, which break things, measure them, and need other tools and schemas,
+# are modules outside of it.
 PACKAGES := work
 
 demo: ## Greet a few hundred people around the world, in this terminal
@@ -26,8 +26,16 @@ stress: ## Find tests that fail by chance; PKG=./httpapi, COUNT=100, FLAGS=-test
 bench: ## Measure Almanac beside its peers; bench/README.md says what and how
 	cd bench && GOWORK=off go run .
 
-pictures: ## Draw docs/pictures from what the last make bench measured
+pictures: ## Draw docs/pictures from what the last make bench measured, and from the dashboard
 	cd bench && GOWORK=off go run . -from bench.json -pictures ../docs/pictures
+	cd dashboard/browsertest && $(BROWSER) go test -count=1 -run TestPictures . -pictures ../../docs/pictures/dashboard
+
+AXE := 4.14.1
+BROWSER = dir=$$(mktemp -d) && npm pack --silent --pack-destination $$dir axe-core@$(AXE) >/dev/null && \
+	tar -xzf $$dir/axe-core-$(AXE).tgz -C $$dir && ALMANAC_TEST_AXE=$$dir/package/axe.min.js GOWORK=off
+
+browser: ## Test the dashboard in Chromium
+	cd dashboard/browsertest && $(BROWSER) go test -count=1 -parallel 3 -timeout 25m ./...
 
 micro: ## Run the micro-benchmarks with allocation counts
 	go test -run '^$$' -bench . -benchmem . ./calendar ./internal/...
