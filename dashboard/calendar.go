@@ -166,7 +166,13 @@ func countText(n int, noun string) string {
 }
 
 type monthLabel struct {
-	X    int
+	X     int
+	Name  string
+	First calendar.Date
+}
+
+type weekdayLabel struct {
+	Y    int
 	Name string
 }
 
@@ -263,7 +269,7 @@ func (c *calendarData) draw(days []localDay, events []almanac.Event) {
 		}
 		if day.Date.Day == 1 {
 			name := day.Date.Month.String()
-			c.Months = append(c.Months, monthLabel{s.X, name[:3]})
+			c.Months = append(c.Months, monthLabel{s.X, name[:3], day.Date})
 			c.Rows = append(c.Rows, monthRow{Name: name})
 		}
 		c.Squares = append(c.Squares, s)
@@ -277,10 +283,10 @@ func (c calendarData) Width() int  { return daysLeft + c.Weeks*pitch }
 func (c calendarData) Height() int { return daysTop + 7*pitch }
 
 // Weekdays are the labels of the rows.
-func (c calendarData) Weekdays() []monthLabel {
-	var labels []monthLabel
+func (c calendarData) Weekdays() []weekdayLabel {
+	var labels []weekdayLabel
 	for i, name := range []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
-		labels = append(labels, monthLabel{daysTop + i*pitch + 16, name})
+		labels = append(labels, weekdayLabel{daysTop + i*pitch + 16, name})
 	}
 	return labels
 }
