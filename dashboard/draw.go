@@ -13,27 +13,30 @@ import (
 const (
 	clocksWidth, clocksHeight = 640, 300
 	clocksLeft, clocksRight   = 70, 34
-	clocksTop, clocksBottom   = 14, 34
+	clocksTop, clocksBottom   = 14, 40
+	// clocksAround is how much time it shows before and after its instant.
+	clocksAround = 3 * time.Hour
 )
 
 // clockDrawing draws local time over UTC around an instant.
 type clockDrawing struct {
-	Lines  []string // paths, one for each offset
-	Bands  []clockBand
-	Asked  float64 // where the wall time is
-	Dots   []clockDot
-	Across []clockTick // instants
-	Up     []clockTick // wall times
-	Parts  []clockPart // the lines as a table
+	Lines, Jumps []clockLine // the local time, and its changes
+	Bands        []clockBand
+	Asked        float64 // where the wall time that was asked for is; zero if it is outside
+	Dots         []clockDot
+	Across, Up   []clockTick // instants and wall times
+	Parts        []clockPart // the lines as a table
 }
+
+type clockLine struct{ X1, Y1, X2, Y2 float64 }
 
 // clockBand is the span of wall times of a gap or a fold.
 type clockBand struct {
 	Y, Height float64
-	Text      string
+	Gap       bool // clocks skip it; otherwise they show it twice
 }
 
-// clockDot is an instant that policies choose.
+// clockDot is an instant in a drawing.
 type clockDot struct {
 	X, Y float64
 	Text string
@@ -49,6 +52,12 @@ type clockPart struct {
 	From, Until time.Time
 	Wall, Last  calendar.WallTime // what clocks show at From, and when they reach Until
 	Offset      string
+}
+
+// namedInstant is an instant that a drawing is to show.
+type namedInstant struct {
+	At   time.Time
+	Text string
 }
 
 // clockScale says where instants and wall times are. Wall times are labelled UTC.
@@ -67,41 +76,51 @@ func (s clockScale) y(label time.Time) float64 {
 	return clocksHeight - clocksBottom - share*(clocksHeight-clocksTop-clocksBottom)
 }
 
+// reach makes room for a wall time.
+func (s *clockScale) reach(w calendar.WallTime) {
+	label := w.Labelled()
+	if label.Before(s.low) {
+		s.low = label
+	}
+	if label.After(s.high) {
+		s.high = label
+	}
+}
+
 // drawClocks draws what the clocks of a zone show around an instant, the wall time that was
-// asked for, and the instants of the rows.
-func drawClocks(z calendar.Timezone, wall calendar.WallTime, around time.Time, rows []policyRow) clockDrawing {
-	half := 3 * time.Hour
+// asked for, and instants with their names.
+func drawClocks(z calendar.Timezone, asked calendar.WallTime, around time.Time, instants []namedInstant) clockDrawing {
+	half := clocksAround
 	if c, ok := z.NextChange(around.Add(-time.Second)); ok && c.At.Equal(around) {
 		half = max(half, 2*c.Width().Abs()).Truncate(time.Hour)
 	}
 	s := clockScale{from: around.Add(-half), until: around.Add(half)}
+	s.low = z.WallTime(around).Labelled()
+	s.high = s.low
 	changes := changesIn(z, s.from, s.until)
-	drawing := clockDrawing{Parts: partsOf(z, s.from, s.until, changes)}
-	s.low, s.high = wall.Labelled(), wall.Labelled()
-	for _, p := range drawing.Parts {
-		for _, w := range []calendar.WallTime{p.Wall, p.Last} {
-			if label := w.Labelled(); label.Before(s.low) {
-				s.low = label
-			} else if label.After(s.high) {
-				s.high = label
-			}
-		}
+	d := clockDrawing{Parts: partsOf(z, s.from, s.until, changes)}
+	for _, p := range d.Parts {
+		s.reach(p.Wall)
+		s.reach(p.Last)
 	}
-	for _, p := range drawing.Parts {
-		drawing.Lines = append(drawing.Lines, fmt.Sprintf("M%.1f %.1fL%.1f %.1f",
-			s.x(p.From), s.y(p.Wall.Labelled()), s.x(p.Until), s.y(p.Last.Labelled())))
+	near := asked.Labelled().Sub(z.WallTime(around).Labelled()).Abs() < 36*time.Hour // a stored wall time can be far off
+	if near {
+		s.reach(asked)
+		d.Asked = s.y(asked.Labelled())
+	}
+	for _, p := range d.Parts {
+		d.Lines = append(d.Lines, clockLine{s.x(p.From), s.y(p.Wall.Labelled()), s.x(p.Until), s.y(p.Last.Labelled())})
 	}
 	for _, c := range changes {
-		top, bottom := c.To().Labelled(), c.From().Labelled()
-		if c.Width() < 0 {
-			top, bottom = bottom, top
-		}
-		drawing.Bands = append(drawing.Bands, clockBand{s.y(top), s.y(bottom) - s.y(top), c.Text()})
+		from, to := s.y(c.From().Labelled()), s.y(c.To().Labelled())
+		d.Jumps = append(d.Jumps, clockLine{s.x(c.At), from, s.x(c.At), to})
+		d.Bands = append(d.Bands, clockBand{min(from, to), max(from, to) - min(from, to), c.Width() > 0})
 	}
-	drawing.Asked = s.y(wall.Labelled())
-	drawing.Dots = s.dots(rows)
-	drawing.Across, drawing.Up = s.ticks(s.from, s.until, s.x), s.ticks(s.low, s.high, s.y)
-	return drawing
+	for _, one := range instants {
+		d.Dots = append(d.Dots, clockDot{s.x(one.At), s.y(z.WallTime(one.At).Labelled()), one.Text})
+	}
+	d.Across, d.Up = ticks(s.from, s.until, s.x), ticks(s.low, s.high, s.y)
+	return d
 }
 
 // partsOf cuts a span of time at changes of clocks.
@@ -119,29 +138,8 @@ func partsOf(z calendar.Timezone, from, until time.Time, changes []clockChange) 
 	return parts
 }
 
-// dots places the instants of rows. Policies with the same instant share a dot.
-func (s clockScale) dots(rows []policyRow) []clockDot {
-	var dots []clockDot
-	seen := make(map[time.Time]int)
-	for _, row := range rows {
-		name := row.Policy[strings.LastIndex(row.Policy, " ")+1:]
-		if row.Policy == "every policy" {
-			name = row.Shown.Clock.String()
-		}
-		if i, ok := seen[row.At]; ok {
-			dots[i].Text += ", " + name
-			continue
-		}
-		if !row.At.IsZero() {
-			seen[row.At] = len(dots)
-			dots = append(dots, clockDot{s.x(row.At), s.y(row.Shown.Labelled()), name})
-		}
-	}
-	return dots
-}
-
 // ticks are whole hours, at most eight.
-func (s clockScale) ticks(from, until time.Time, place func(time.Time) float64) []clockTick {
+func ticks(from, until time.Time, place func(time.Time) float64) []clockTick {
 	step := time.Hour
 	for until.Sub(from) > 8*step {
 		step *= 2

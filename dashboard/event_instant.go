@@ -17,7 +17,7 @@ type eventInstant struct {
 	Reading  calendar.Reading  // how often clocks show the wall time
 	Differs  time.Time         // the instant by the rules of this program, if it is another one
 	Policies []eventPolicy     // what each policy would give
-	Drawing  *eventDrawing     // nil in an unknown zone
+	Drawing  *clockDrawing     // nil in an unknown zone
 }
 
 // eventPolicy is what one policy would give.
@@ -61,7 +61,7 @@ func explain(e almanac.Event) eventInstant {
 		return x
 	}
 	x.Chosen = z.WallTime(e.Due)
-	drawing := drawEvent(z, e.Due, e.Wall)
+	drawing := drawClocks(z, e.Wall, e.Due.Truncate(time.Second), []namedInstant{{e.Due, "chosen"}})
 	x.Drawing = &drawing
 	if err != nil {
 		x.Problem = "By the rules of this program the policies of the event give no instant: " + resolveProblem(err) + "."

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,8 +171,28 @@ func oneTimeOf(z calendar.Timezone, wall calendar.WallTime, form whenFields) *on
 		row.Policy = "every policy"
 		one.Rows = append(one.Rows, row)
 	}
-	one.Drawing = drawClocks(z, wall, around, one.Rows)
+	one.Drawing = drawClocks(z, wall, around, instantsOf(one.Rows))
 	return one
+}
+
+// instantsOf returns the instants of rows, with the names of their policies. Policies with the
+// same instant share it.
+func instantsOf(rows []policyRow) (all []namedInstant) {
+	for _, row := range rows {
+		name := row.Policy[strings.LastIndex(row.Policy, " ")+1:]
+		if row.Policy == "every policy" {
+			name = row.Shown.Clock.String()
+		}
+		i := slices.IndexFunc(all, func(one namedInstant) bool { return one.At.Equal(row.At) })
+		switch {
+		case row.At.IsZero():
+		case i >= 0:
+			all[i].Text += ", " + name
+		default:
+			all = append(all, namedInstant{row.At, name})
+		}
+	}
+	return all
 }
 
 // policyRowOf resolves a wall time under policies of which one is given.

@@ -34,7 +34,7 @@ func TestWhenShowsAllPoliciesForAGap(t *testing.T) {
 		require.Contains(t, rows[i], want)
 		require.Equal(t, i == 1, strings.Contains(rows[i], "chosen"))
 	}
-	require.Equal(t, 2, strings.Count(body, "<path"))
+	require.Equal(t, 2, strings.Count(body, `class="local"`))
 	require.Equal(t, 3, strings.Count(body, "<circle"))
 }
 
