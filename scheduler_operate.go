@@ -22,7 +22,9 @@ type Operator interface {
 	// [WithSweep]). The error is a [*NotFoundError] if the event does not exist, and an
 	// [*InvalidStateTransitionError] if it has started or ended. It is an
 	// [*OptimisticLockError] if the event ended during the call, or has another version
-	// than [CancelOptions].Version.
+	// than [CancelOptions].Version. If the successor cannot be planned, the error is that of
+	// the planning, such as [calendar.ErrRejectedWallTime], and nothing is cancelled. Then
+	// [CancelOptions].EndSeries cancels the event alone.
 	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another
@@ -45,8 +47,8 @@ type Operator interface {
 	// each in its own transaction. OperationCancel and OperationRunNow apply to PENDING
 	// events, and OperationRequeue to FAILED events. To requeue a CANCELLED event, call
 	// Requeue with its id. An event that cannot be changed is listed in Refused, and the
-	// others are processed. Operate stops at the first error of the repository, and
-	// returns the error with the result so far.
+	// others are processed. So is an event whose successor cannot be planned. Operate stops
+	// at the first error of the repository, and returns the error with the result so far.
 	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
 }
 
@@ -142,6 +144,12 @@ const (
 	maxOperate     = 1_000_000
 )
 
+// unplannedError says that a successor cannot be planned. It is about one event, and not about
+// the repository.
+type unplannedError struct{ error }
+
+func (e unplannedError) Unwrap() error { return e.error }
+
 func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {
@@ -166,10 +174,13 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 			return Edit{}, err
 		}
 		next, err := guarded("planning the successor of", e.Type, func() (Event, error) { return successor(h, done, r.User, r.Now) })
-		if errors.Is(err, calendar.ErrNoOccurrence) {
+		switch {
+		case errors.Is(err, calendar.ErrNoOccurrence):
 			return Edit{Changed: []Event{done}}, nil
+		case err != nil:
+			return Edit{}, unplannedError{err}
 		}
-		return Edit{Changed: []Event{done}, New: []Event{zones.stamp(next)}}, err
+		return Edit{Changed: []Event{done}, New: []Event{zones.stamp(next)}}, nil
 	})
 	if err != nil {
 		return CancelResult{}, err
@@ -369,7 +380,8 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidStateTransition) || errors.Is(err, ErrOptimisticLock) ||
-			errors.Is(err, ErrExists) || errors.Is(err, ErrOptedOut) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked):
+			errors.Is(err, ErrExists) || errors.Is(err, ErrOptedOut) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked) ||
+			errors.As(err, new(unplannedError)):
 			done.Refused = append(done.Refused, Refusal{EventID: e.ID, Err: err})
 		default:
 			return fmt.Errorf("almanac: %s event %s: %w", what, e.ID, err)

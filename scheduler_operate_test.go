@@ -15,6 +15,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -290,6 +291,49 @@ func TestOperateLeavesSuccessorsUnchanged(t *testing.T) {
 	pending, err := w.store.Count(t.Context(), almanac.InStatus(almanac.Pending))
 	require.NoError(t, err)
 	require.Equal(t, people, pending)
+}
+
+// One user whose next occurrence a policy refuses does not keep an operation from the others.
+func TestOperateRefusesAnEventWhoseSuccessorCannotBePlanned(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			// A night in March whose hour clocks in New York skip.
+			nights := almanac.Recurring{Type: "DIGEST", Policies: calendar.Policies{Gap: calendar.GapReject}, Rule: func(u almanac.User) (calendar.Recurrence, error) {
+				year := time.Now().Year() + 1
+				for day := 8; ; day++ {
+					if d := (calendar.Date{Year: year, Month: time.March, Day: day}); (calendar.WallTime{Date: d}).Labelled().Weekday() == time.Sunday {
+						before := calendar.WallTime{Date: calendar.Date{Year: year, Month: time.March, Day: day - 1}, Clock: calendar.Clock{Hour: 2, Minute: 30}}
+						return calendar.Bounded{Rule: calendar.Daily{At: before.Clock}, Start: before}, nil
+					}
+				}
+			}}
+			scheduler := w.scheduler(t, nights)
+			var users []almanac.UserWithEvents
+			for _, zone := range []string{"UTC", "America/New_York", "UTC"} {
+				created, err := scheduler.CreateUser(t.Context(), born(t, zone, 10))
+				require.NoError(t, err)
+				users = append(users, created)
+			}
+
+			done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{})
+
+			require.NoError(t, err)
+			require.Len(t, done.Events, 2)
+			require.Len(t, done.Refused, 1)
+			require.Equal(t, users[1].Events[0].ID, done.Refused[0].EventID)
+			require.ErrorIs(t, done.Refused[0].Err, calendar.ErrRejectedWallTime)
+			kept, err := w.store.Event(t.Context(), users[1].Events[0].ID)
+			require.NoError(t, err)
+			require.Equal(t, almanac.Pending, kept.Status)
+			alone, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(users[1].User.ID),
+				almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+			require.NoError(t, err)
+			require.Len(t, alone.Events, 1)
+		})
+	}
 }
 
 func TestOperateRefusesInvalidOptions(t *testing.T) {

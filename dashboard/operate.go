@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // operationKind is what can be done to events.
@@ -205,6 +206,8 @@ func refusalOf(kind *operationKind, err error) string {
 		return "The event was requeued before. Requeue the event that repeats it."
 	case errors.Is(err, almanac.ErrOptedOut):
 		return "The user has opted out of events of this type. Force requeues the event nevertheless."
+	case errors.Is(err, calendar.ErrRejectedWallTime):
+		return "The policy reject refuses the next occurrence of the series. End the series to cancel this event alone."
 	case errors.Is(err, almanac.ErrLocked):
 		return "Another transaction changes this user. Try again in a moment."
 	case errors.Is(err, almanac.ErrUnsupportedEventType):

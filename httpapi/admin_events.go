@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 type cancelledAnswer struct {
@@ -95,11 +97,22 @@ func refusalOf(what almanac.Operation, err error) error {
 	case errors.As(err, &lock) && lock.UserID == uuid.Nil:
 		return newProblem(http.StatusConflict, "the event has changed since, or is not at the version that the request names")
 	case errors.Is(err, almanac.ErrExists):
-		return newProblem(http.StatusConflict, "the event was requeued before; requeue the event that repeats it")
+		return newProblem(http.StatusConflict, requeuedBefore(err))
 	case errors.Is(err, almanac.ErrOptedOut):
 		return newProblem(http.StatusConflict, "the user has opted out of events of this type; force requeues the event nevertheless")
+	case errors.Is(err, calendar.ErrRejectedWallTime):
+		return newProblem(http.StatusConflict, "the policy reject refuses the next occurrence; endSeries cancels the event alone")
 	}
 	return err
+}
+
+// requeuedBefore says which event repeats the one that was requeued before, if the error does.
+func requeuedBefore(err error) string {
+	text := "the event was requeued before"
+	if _, named, ok := strings.Cut(err.Error(), almanac.ErrExists.Error()+": "); ok {
+		text = named
+	}
+	return text + "; requeue the event that repeats it"
 }
 
 // stateRefused says why an operation is not for an event in the given status.

@@ -88,20 +88,29 @@ func TestRefusedEventsAreListedWithReasons(t *testing.T) {
 	refused := func(e almanac.Event, detail string) map[string]any {
 		return map[string]any{"eventId": e.ID.String(), "detail": detail}
 	}
-	const before = "the event was requeued before; requeue the event that repeats it"
+	before := func(e almanac.Event) string {
+		found, err := o.repository.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
+		require.NoError(t, err)
+		for _, again := range found.Events {
+			if again.Origin.From == e.ID {
+				return fmt.Sprintf("event %s was requeued before, as event %s; requeue the event that repeats it", e.ID, again.ID)
+			}
+		}
+		return "nothing repeats the event"
+	}
 
 	limited := o.ok("POST", "/operations", body+`,"limit":1}`)
 	all := o.ok("POST", "/operations", body+`}`)
 	forced := o.ok("POST", "/operations", body+`,"force":true}`)
 
-	require.Equal(t, []any{refused(first, before)}, limited["refused"])
+	require.Equal(t, []any{refused(first, before(first))}, limited["refused"])
 	require.Equal(t, true, limited["more"])
-	require.Equal(t, []any{refused(first, before), refused(second, "the user has opted out of events of this type; force requeues the event nevertheless")}, all["refused"])
+	require.Equal(t, []any{refused(first, before(first)), refused(second, "the user has opted out of events of this type; force requeues the event nevertheless")}, all["refused"])
 	require.Len(t, all["events"], 1)
 	require.Equal(t, third.ID.String(), all["events"].([]any)[0].(map[string]any)["originEvent"])
 	require.Len(t, forced["events"], 1)
 	require.Equal(t, second.ID.String(), forced["events"].([]any)[0].(map[string]any)["originEvent"])
-	require.Equal(t, []any{refused(first, before), refused(third, before)}, forced["refused"])
+	require.Equal(t, []any{refused(first, before(first)), refused(third, before(third))}, forced["refused"])
 }
 
 // obstructed is a repository whose edits fail, or take time.

@@ -309,7 +309,7 @@ func TestAnEventIsRequeuedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://example.com/admin/events/"+again["id"].(string), location.String())
 	second := o.problem(o.send("POST", path, ""), http.StatusConflict)
-	require.Equal(t, "the event was requeued before; requeue the event that repeats it", second["detail"])
+	require.Equal(t, fmt.Sprintf("event %s was requeued before, as event %s; requeue the event that repeats it", e.ID, again["id"]), second["detail"])
 	pending := o.problem(o.send("POST", "/events/"+again["id"].(string)+"/requeue", ""), http.StatusConflict)
 	require.Equal(t, "the event is PENDING; only FAILED and CANCELLED events can be requeued", pending["detail"])
 }
