@@ -32,7 +32,7 @@ const (
 	EventFailed         NoticeKind = "event.failed"
 	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel, or because a delivery was NotOwed
 	EventRequeued       NoticeKind = "event.requeued"  // the new event of Operator.Requeue
-	EventSkipped        NoticeKind = "event.skipped"   // an edit of the user left the event unchanged, because it was claimed before
+	EventSkipped        NoticeKind = "event.skipped"   // an edit of the user left the event unchanged, because it was claimed or requeued before
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"

@@ -176,7 +176,7 @@ type UpdateUserResult struct {
 	Added     []Event     // first events of series that had no open event
 	Removed   []Event     // pending events whose occurrence no longer exists or is refused
 	Cancelled []Event     // events that waited for another attempt, and are refused now; see OptOuter
-	Skipped   []uuid.UUID // events that were claimed before and keep the old data; observers are notified of each by EventSkipped
+	Skipped   []uuid.UUID // events that were claimed or requeued before and keep the old data; observers are notified of each by EventSkipped
 }
 
 // NewScheduler returns a scheduler that stores events of the registry's types in a
@@ -208,13 +208,21 @@ func (s *scheduler) With(r Repository) Scheduler {
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) {
-		c := c.needed(r.User)
-		if c.isEmpty() {
-			return r.User, r.User.expect(c.Version)
+		needed := c.needed(r.User)
+		if !needed.isEmpty() {
+			return r.User.edit(needed, r.Now, s.optional)
 		}
-		return r.User.edit(c, r.Now, s.optional)
+		err := r.User.expect(c.Version)
+		if err == nil && !c.isEmpty() {
+			err = errNothingToDo
+		}
+		return r.User, err
 	})
 }
+
+// errNothingToDo says that a change of opt-outs changes nothing. The events then stay as they
+// are: a mail program may send the same opt-out again and again.
+var errNothingToDo = errors.New("almanac: nothing to do")
 
 func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) { return r.User, nil })
@@ -231,6 +239,10 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
 		before = r
 		u, err := change(r)
+		if errors.Is(err, errNothingToDo) {
+			before = Roster{User: r.User}
+			return Edit{}, nil
+		}
 		if err != nil {
 			return Edit{}, err
 		}

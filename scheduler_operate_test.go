@@ -179,6 +179,30 @@ func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
 	}
 }
 
+// Somebody who requeues an event wants it delivered, however long ago its instant was.
+func TestARequeuedEventIsNotMissed(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w, r := openOn(repository(t)), new(receiver)
+			handler := series{eventType: "DIGEST", seconds: ago(48 * time.Hour), execute: r.Deliver}
+			handler.CatchUpPolicy = almanac.CatchUp{SkipOlder: time.Hour, SkipTried: true}
+			storeEvent(t, w.store, handler)
+			scheduler := w.run(t, handler)
+			missed := w.await(t, almanac.EventFailed)
+			require.Contains(t, missed.FailureReason, "missed: ")
+
+			again, err := scheduler.Requeue(t.Context(), missed.ID, almanac.RequeueOptions{})
+
+			require.NoError(t, err)
+			require.Equal(t, again.ID, w.await(t, almanac.EventCompleted).ID)
+			require.NoError(t, w.stop())
+			require.Len(t, r.deliveries(), 1)
+		})
+	}
+}
+
 // An edit and a deletion leave a requeued event alone, as they do every event that
 // was claimed once.
 func TestEditsLeaveRequeuedEventsUnchanged(t *testing.T) {

@@ -332,3 +332,32 @@ func TestMissedCountsEventsAfterADowntime(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// A mail program sends the same opt-out again and again.
+func TestAnOptOutThatChangesNothingLeavesTheEvents(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			created, err := scheduler.CreateUser(t.Context(), born(t, "UTC", 10))
+			require.NoError(t, err)
+			offers := almanac.OptOut{Type: "OFFER"}
+			first, err := scheduler.OptOut(t.Context(), created.User.ID, offers)
+			require.NoError(t, err)
+			before := w.all(t)
+
+			again, err := scheduler.OptOut(t.Context(), created.User.ID, offers)
+			require.NoError(t, err)
+			in, err := scheduler.OptIn(t.Context(), created.User.ID, almanac.OptOut{Channel: "mail"})
+			require.NoError(t, err)
+
+			require.Equal(t, almanac.UpdateUserResult{User: first.User}, again)
+			require.Equal(t, almanac.UpdateUserResult{User: first.User}, in)
+			require.Equal(t, before, w.all(t))
+			_, err = scheduler.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{OptOut: []almanac.OptOut{offers}, Version: 1})
+			require.ErrorIs(t, err, almanac.ErrOptimisticLock, "the version is compared all the same")
+		})
+	}
+}

@@ -75,11 +75,16 @@ func CrashesBelow(n int) Check {
 	}
 }
 
-// NotOlderThan refuses events whose due instant passed more than age ago.
+// NotOlderThan refuses events whose due instant passed more than age ago. For a requeued event
+// the age counts from when it was requeued: somebody has asked for it since its instant passed.
 func NotOlderThan(age time.Duration) Check {
 	return func(e Event, now time.Time) error {
-		if late := now.Sub(e.Due); late > age {
-			return fmt.Errorf("missed: %v after its instant, more than %v", late.Round(time.Second), age)
+		from, what := e.Due, "its instant"
+		if e.Origin.Kind == OriginRequeued && e.CreatedAt.After(e.Due) {
+			from, what = e.CreatedAt, "it was requeued"
+		}
+		if late := now.Sub(from); late > age {
+			return fmt.Errorf("missed: %v after %s, more than %v", late.Round(time.Second), what, age)
 		}
 		return nil
 	}

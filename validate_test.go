@@ -15,6 +15,12 @@ func TestStockChecks(t *testing.T) {
 
 	due := instant(t, "2026-12-10T09:00:00Z")
 	event := almanac.Event{Status: almanac.Processing, Due: due, RetryCount: 2, CrashCount: 4}
+	requeued := func(check almanac.Check) almanac.Check { // two hours after its instant
+		return func(e almanac.Event, now time.Time) error {
+			e.Origin, e.CreatedAt = almanac.Origin{Kind: almanac.OriginRequeued, From: uuid.New()}, due.Add(2*time.Hour)
+			return check(e, now)
+		}
+	}
 	tests := map[string]struct {
 		check almanac.Check
 		now   time.Time
@@ -32,6 +38,8 @@ func TestStockChecks(t *testing.T) {
 		"no crash left":                   {almanac.CrashesBelow(4), due, "worker died 4 times"},
 		"as old as may be":                {almanac.NotOlderThan(time.Hour), due.Add(time.Hour), ""},
 		"older":                           {almanac.NotOlderThan(time.Hour), due.Add(time.Hour + time.Minute), "missed: 1h1m0s after its instant, more than 1h0m0s"},
+		"requeued, as old as may be":      {requeued(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
+		"requeued, older":                 {requeued(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was requeued, more than 1h0m0s"},
 		"early, which is never too late":  {almanac.NotOlderThan(0), due.Add(-time.Hour), ""},
 		"on time, when nothing is waited": {almanac.NotOlderThan(0), due, ""},
 	}

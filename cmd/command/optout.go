@@ -107,7 +107,7 @@ func (r optOutReport) write(env *environment) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(env.out, "%s removed, %d cancelled, %d added; %d in flight\n", counted(r.Removed, "event"), r.Cancelled, r.Added, r.InFlight)
+	_, err := fmt.Fprintf(env.out, "%s removed, %d cancelled, %d added; %d stay as they are\n", counted(r.Removed, "event"), r.Cancelled, r.Added, r.InFlight)
 	return err
 }
 

@@ -333,7 +333,7 @@ func (r editReport) write(env *environment) error {
 		}
 	}
 	for _, id := range r.Skipped {
-		fmt.Fprintf(env.errs, "event %s was claimed before, and stays as it is\n", id)
+		fmt.Fprintf(env.errs, "event %s was claimed or requeued before, and stays as it is\n", id)
 	}
 	if len(r.left) > 0 {
 		types := make([]string, len(r.left))
