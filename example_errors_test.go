@@ -21,7 +21,7 @@ func ExampleNotFoundError() {
 }
 
 func ExampleNoDelivererError() {
-	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Recurring{Type: "DIGEST", Via: "letter"})
+	registry, err := almanac.NewRegistry(almanac.Birthday{}, almanac.Reminder{Type: "DIGEST", Via: "letter"})
 	if err != nil {
 		fmt.Println(err)
 	}

@@ -248,7 +248,11 @@ func NewRegistry(handlers ...EventHandler) (Registry, error) {
 		if problem := tokenProblem(eventType, maxEventType); problem != "" {
 			errs = append(errs, fmt.Errorf("almanac: event type %q %s", excerpt.Of(eventType, maxEventType), problem))
 		}
-		if err := executionOf(h).check(); err != nil {
+		err := executionOf(h).check()
+		if made, ok := h.(interface{ valid() error }); ok { // a ready-made handler, or what embeds one
+			err = errors.Join(err, made.valid())
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("almanac: handler of %q: %w", eventType, err))
 		}
 		r[eventType] = h

@@ -2,6 +2,7 @@ package almanac
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,6 +58,17 @@ func hey(u User) string {
 
 // EventType returns b.Type, or [TypeBirthday].
 func (b Birthday) EventType() string { return orElse(b.Type, TypeBirthday) }
+
+// valid returns what NewRegistry refuses.
+func (b Birthday) valid() error { return errors.Join(checkBefore(b.Before), b.Policies.Check()) }
+
+// checkBefore returns an error for a number of days that no announcement can have.
+func checkBefore(days int) error {
+	if days < 0 || days > maxDaysBefore {
+		return fmt.Errorf("%d days before are not between 0 and %d", days, maxDaysBefore)
+	}
+	return nil
+}
 
 // CatchUp returns b.CatchUpPolicy. If Before is not zero, an event may be late until about
 // the birthday, and is tried until then: by Before days of 24 hours, less one hour. A
@@ -141,6 +153,9 @@ func anniversaryMessage(u User, years, before int) string {
 
 // EventType returns a.Type, or [TypeAnniversary].
 func (a Anniversary) EventType() string { return orElse(a.Type, TypeAnniversary) }
+
+// valid returns what NewRegistry refuses.
+func (a Anniversary) valid() error { return errors.Join(checkBefore(a.Before), a.Policies.Check()) }
 
 // CatchUp returns a.CatchUpPolicy, or for Before the default of [Birthday].CatchUp.
 func (a Anniversary) CatchUp() CatchUp { return announcedInTime(a.CatchUpPolicy, a.Before) }

@@ -82,6 +82,9 @@ func (a *Appointment) UnmarshalJSON(text []byte) error {
 // EventType returns r.Type, or [TypeReminder].
 func (r Reminder) EventType() string { return orElse(r.Type, TypeReminder) }
 
+// valid returns what NewRegistry refuses.
+func (r Reminder) valid() error { return r.Policies.Check() }
+
 // maxAppointments limits the work of planning, which reads all appointments for each of
 // them.
 const maxAppointments = 100
@@ -235,6 +238,15 @@ type Recurring struct {
 
 // EventType returns r.Type.
 func (r Recurring) EventType() string { return r.Type }
+
+// valid returns what NewRegistry refuses.
+func (r Recurring) valid() error {
+	err := r.Policies.Check()
+	if r.Rule == nil {
+		err = errors.Join(errors.New("the handler has no rule"), err)
+	}
+	return err
+}
 
 // Next returns the first occurrence of u's rule strictly after the given instant, in r.Zone
 // or else in u's zone.

@@ -91,6 +91,11 @@ func TestNewRegistryRefuses(t *testing.T) {
 		"a negative longest wait":  {[]almanac.EventHandler{retry(almanac.RetryPolicy{Max: -1})}, []string{"retry policy"}},
 		"a negative jitter":        {[]almanac.EventHandler{retry(almanac.RetryPolicy{Jitter: -0.1})}, []string{"retry policy"}},
 		"a jitter beyond the wait": {[]almanac.EventHandler{retry(almanac.RetryPolicy{Jitter: 1.1})}, []string{"retry policy"}},
+		"days before the day before": {[]almanac.EventHandler{almanac.Birthday{Before: -3}, almanac.Anniversary{Before: 365}},
+			[]string{`handler of "BIRTHDAY": -3 days before`, `handler of "ANNIVERSARY": 365 days before are not between 0 and 364`}},
+		"no rule":           {[]almanac.EventHandler{almanac.Recurring{Type: "A"}}, []string{`handler of "A": the handler has no rule`}},
+		"an unknown policy": {[]almanac.EventHandler{almanac.Reminder{Policies: calendar.Policies{Gap: "leap"}}}, []string{`is "leap", which is no policy`}},
+		"an embedded one":   {[]almanac.EventHandler{struct{ almanac.Birthday }{almanac.Birthday{Before: 400}}}, []string{"400 days before"}},
 		"everything at once": {
 			[]almanac.EventHandler{nil, a, a, plain{}, tuned{b, almanac.Execution{AttemptTimeout: -1, RetryPolicy: almanac.RetryPolicy{Attempts: -1}}}},
 			[]string{"handler 0 is nil", `two handlers for event type "A"`, "has 0 bytes", `handler of "B"`, "timeout", "retry policy"},

@@ -61,7 +61,7 @@ type UserFinder interface {
 }
 
 // UserFilter selects the users who match every field that is not empty. The zero
-// UserFilter selects all users. An index finds users by each field but Timezone.
+// UserFilter selects all users. An index finds users by each field.
 type UserFilter struct {
 	// Name is the beginning of the last name or of the full name, which is [User.Name].
 	// "ada" and "ada lo" and "love" all select Ada Lovelace.
