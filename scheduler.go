@@ -208,21 +208,14 @@ func (s *scheduler) With(r Repository) Scheduler {
 
 func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) {
-		needed := c.needed(r.User)
-		if !needed.isEmpty() {
+		if needed := c.needed(r.User); !needed.isEmpty() {
 			return r.User.edit(needed, r.Now, s.optional)
+		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
+			return r.User, err
 		}
-		err := r.User.expect(c.Version)
-		if err == nil && !c.isEmpty() {
-			err = errNothingToDo
-		}
-		return r.User, err
+		return r.User, errNothingToDo
 	})
 }
-
-// errNothingToDo says that a change of opt-outs changes nothing. The events then stay as they
-// are: a mail program may send the same opt-out again and again.
-var errNothingToDo = errors.New("almanac: nothing to do")
 
 func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
 	return s.edit(ctx, id, func(r Roster) (User, error) { return r.User, nil })

@@ -144,12 +144,6 @@ const (
 	maxOperate     = 1_000_000
 )
 
-// unplannedError says that a successor cannot be planned. It is about one event, and not about
-// the repository.
-type unplannedError struct{ error }
-
-func (e unplannedError) Unwrap() error { return e.error }
-
 func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {

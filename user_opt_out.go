@@ -3,6 +3,7 @@ package almanac
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,6 +150,10 @@ func (c ProfileChange) optOuts(u User) []OptOut {
 	}
 	return all
 }
+
+// errNothingToDo says that a change of opt-outs changes nothing. The events then stay as they
+// are: a mail program may send the same opt-out again and again.
+var errNothingToDo = errors.New("almanac: nothing to do")
 
 // needed returns the change without opt-outs and opt-ins, if they would change nothing.
 func (c ProfileChange) needed(u User) ProfileChange {
