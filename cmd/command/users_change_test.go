@@ -122,7 +122,7 @@ func TestWhatIsInFlightStaysInAnEdit(t *testing.T) {
 	require.NoError(t, err)
 	r := runAs(t.Context(), host, "users", "edit", first.UserID.String(), "--timezone", "Asia/Kolkata", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.Equal(t, "event "+first.ID.String()+" was claimed before, and stays as it is\n", r.errs)
+	require.Equal(t, "event "+first.ID.String()+" was claimed or requeued before, and stays as it is\n", r.errs)
 }
 
 func TestAUserIsDeleted(t *testing.T) {
