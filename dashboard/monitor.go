@@ -23,7 +23,7 @@ type Monitor struct {
 
 	mu     sync.Mutex
 	types  map[string]*series
-	recent [recentShown]Delivered // a ring
+	recent [recentShown]delivered // a ring
 	count  int                    // of all that were ever put into recent
 }
 
@@ -32,8 +32,8 @@ var _ almanac.Observer = (*Monitor)(nil)
 // recentShown is how many deliveries a Monitor keeps for the map.
 const recentShown = 256
 
-// Delivered is a delivery that was just accepted.
-type Delivered struct {
+// delivered is a delivery that was just accepted.
+type delivered struct {
 	EventID  uuid.UUID
 	Type     string
 	Zone     string        // of the event's target
@@ -124,7 +124,7 @@ func (m *Monitor) Observe(_ context.Context, n almanac.Notice) {
 	switch n.Kind {
 	case almanac.EventCompleted:
 		m.slot(n.Event.Type).completed++
-		m.recent[m.count%recentShown] = Delivered{n.Event.ID, n.Event.Type, n.Event.Zone, m.now(), max(0, n.Event.ExecutedAt.Sub(n.Event.Due))}
+		m.recent[m.count%recentShown] = delivered{n.Event.ID, n.Event.Type, n.Event.Zone, m.now(), max(0, n.Event.ExecutedAt.Sub(n.Event.Due))}
 		m.count++
 	case almanac.EventFailed:
 		m.slot(n.Event.Type).failed++
@@ -135,8 +135,8 @@ func (m *Monitor) Observe(_ context.Context, n almanac.Notice) {
 	}
 }
 
-// Lateness is how late attempts started in a span of time.
-type Lateness struct {
+// lateness is how late attempts started in a span of time.
+type lateness struct {
 	Span          time.Duration
 	Count         int
 	P50, P95, P99 time.Duration // within ten percent between 1 ms and 19 h; below at most 1 ms, above equal to Most
@@ -144,15 +144,15 @@ type Lateness struct {
 	Histogram     [buckets]int  // by bucket of lateness
 }
 
-// Rates are numbers of outcomes in a span of time.
-type Rates struct {
+// rates are numbers of outcomes in a span of time.
+type rates struct {
 	Span                                            time.Duration
 	Started, Completed, Failed, Cancelled, Released int
 }
 
 // span adds up the minutes of a span that ends now, for one type, or for all if eventType is
 // "".
-func (m *Monitor) span(eventType string, span time.Duration) (l Lateness, r Rates) {
+func (m *Monitor) span(eventType string, span time.Duration) (l lateness, r rates) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l.Span, r.Span = span, span
@@ -183,7 +183,7 @@ func (m *Monitor) span(eventType string, span time.Duration) (l Lateness, r Rate
 }
 
 // quantile returns the lateness that a share of the attempts do not exceed.
-func (l Lateness) quantile(share float64) time.Duration {
+func (l lateness) quantile(share float64) time.Duration {
 	if l.Count == 0 {
 		return 0
 	}
@@ -231,7 +231,7 @@ func (m *Monitor) eventTypes() []string {
 
 // since returns the deliveries after the first seen of all, oldest first, and how many there
 // were in all. It leaves out those that were overwritten.
-func (m *Monitor) since(seen int) (made []Delivered, all int) {
+func (m *Monitor) since(seen int) (made []delivered, all int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := max(seen, m.count-recentShown); i < m.count; i++ {

@@ -21,7 +21,7 @@ type nowData struct {
 	Wave     wave
 	Totals   []typeRow
 	Lateness []lateRow
-	Rates    []Rates
+	Rates    []rates
 	Measured bool // whether there is a Monitor
 	clocks
 }
@@ -43,7 +43,7 @@ type condition struct {
 
 // lateRow has the lateness of one span.
 type lateRow struct {
-	Lateness
+	lateness
 	Plot string // the path of the histogram, in a box of plotWidth by plotHeight
 }
 
@@ -199,7 +199,7 @@ const (
 )
 
 // plot returns the outline of a histogram of lateness. The axis of lateness is logarithmic.
-func plot(l Lateness) string {
+func plot(l lateness) string {
 	most := 0
 	for _, n := range l.Histogram {
 		most = max(most, n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -193,4 +194,47 @@ func TestTheClocksAreCompared(t *testing.T) {
 	ahead, within := s.Skew()
 	require.Equal(t, 5*time.Second, ahead)
 	require.Equal(t, time.Second, within)
+}
+
+// ticker is a reader that counts how often its time is read.
+type ticker struct {
+	Reader
+	asked atomic.Int32
+	err   error
+}
+
+func (k *ticker) Now(context.Context) (time.Time, error) {
+	k.asked.Add(1)
+	return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC), k.err
+}
+
+func TestViewersShareTheReadersClock(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	k := &ticker{Reader: h.repository}
+	made, err := New(h.scheduler, k, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	d := made.(*dashboard)
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	d.now = func() time.Time { return now }
+	clock := func() (time.Time, error) {
+		return d.requestOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/map", nil), "").clock()
+	}
+	first, err := clock()
+	require.NoError(t, err)
+	now = now.Add(4 * time.Second)
+	later, err := clock()
+	require.NoError(t, err)
+	require.Equal(t, 4*time.Second, later.Sub(first), "the clock goes on")
+	require.EqualValues(t, 1, k.asked.Load())
+
+	k.err = errors.New("gone")
+	now = now.Add(time.Second)
+	_, err = clock()
+	require.Error(t, err)
+	k.err = nil
+	now = now.Add(streamPace)
+	_, err = clock()
+	require.NoError(t, err, "an error is not shared for as long as an answer")
+	require.EqualValues(t, 3, k.asked.Load())
 }

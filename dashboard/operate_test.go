@@ -52,6 +52,23 @@ func TestAnEventIsCancelled(t *testing.T) {
 	require.Empty(t, found.Events, "the series ends")
 }
 
+func TestANoticeSaysOnlyWhatIsTrue(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	path := "/events/" + h.createUser(t, ada()).Events[0].ID.String()
+	for _, done := range []string{"cancelled", "requeued", "nonsense", "%3Cb%3E"} {
+		_, body := h.get(t, path+"?done="+done)
+		require.NotContains(t, body, `class="alert good"`, done)
+	}
+	_, body := h.get(t, path+"?done=run-now")
+	require.Contains(t, body, "This event was made due now.")
+	require.Equal(t, http.StatusSeeOther, h.send(t, http.MethodPost, path+"/cancel", url.Values{}).Code)
+	_, body = h.get(t, path+"?done=cancelled")
+	require.Contains(t, body, "This event is cancelled.")
+	_, body = h.get(t, path+"?done=run-now")
+	require.NotContains(t, body, "due now")
+}
+
 func TestAnEventRunsNowAndIsRequeued(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

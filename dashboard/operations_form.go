@@ -102,7 +102,7 @@ func (f operationForm) misfits(kind *operationKind) (bad []string) {
 		bad = append(bad, "Only failed events have a reason of the failure, so it is only for requeue.")
 	}
 	if !cancels && (f.Because != "" || f.EndSeries) {
-		bad = append(bad, "Only a cancellation stores why, and can end the series.")
+		bad = append(bad, "Only a cancellation stores a reason, and can end the series.")
 	}
 	if cancels && f.Force {
 		bad = append(bad, "Force is only for run now and requeue.")

@@ -86,7 +86,7 @@ func (w *whenData) without(rule string, names ...string) {
 	given := map[string]string{"at": w.Form.At, "on": w.Form.On, "every": w.Form.Every, "quiet": w.Form.Quiet}
 	for _, name := range names {
 		if given[name] != "" {
-			w.refuse(name, name+" does not go with "+rule+".")
+			w.refuse(name, fmt.Sprintf("Leave %s empty: it has no meaning with %s.", name, rule))
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestManyEventsAreCancelled(t *testing.T) {
 }
 
 // reasonOfMany is the name of a field.
-const reasonOfMany = "Why (cancel), stored with the events"
+const reasonOfMany = "Reason (cancel), stored with the events"
 
 func TestFailedEventsAreRequeued(t *testing.T) {
 	t.Parallel()
