@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/calendar"
 )
 
 type cancelledAnswer struct {
@@ -100,8 +99,6 @@ func refusalOf(what almanac.Operation, err error) error {
 		return newProblem(http.StatusConflict, requeuedBefore(err))
 	case errors.Is(err, almanac.ErrOptedOut):
 		return newProblem(http.StatusConflict, "the user has opted out of events of this type; force requeues the event nevertheless")
-	case errors.Is(err, calendar.ErrRejectedWallTime):
-		return newProblem(http.StatusConflict, "the policy reject refuses the next occurrence; endSeries cancels the event alone")
 	}
 	return err
 }

@@ -95,7 +95,8 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 	preview := d.send(t, h, 200, request{"GET", "/users/" + weekends.User.ID.String() + "/preview?type=" + typeWeekend, "", nil})
 	require.NotNil(t, preview.body["incomplete"])
 	only := `{"operation":"cancel","filter":{"type":"` + typeWeekend + `"},"dryRun":false,"reason":"x","endSeries":`
-	d.send(t, h, 422, request{"POST", "/operations", only + `false}`, nil})
+	stays := d.send(t, h, 200, request{"POST", "/operations", only + `false}`, nil})
+	require.Len(t, stays.body["refused"], 1)
 	d.send(t, h, 200, request{"POST", "/operations", only + `true}`, nil})
 	next := o.hire(t, `{}`)
 	d.all(t, o, (*office).admin, next.User.ID.String(), next.Events[0].ID.String())
@@ -104,9 +105,9 @@ func TestTheAdminAPIIsAsDescribed(t *testing.T) {
 // refused sends opt-outs and opt-ins with which a policy refuses a wall time.
 func (d *described) refused(t *testing.T, o *office, h http.Handler, users string) {
 	t.Helper()
-	for _, what := range []string{"/opt-out", "/opt-in"} {
+	for what, channel := range map[string]string{"/opt-out": "mail", "/opt-in": "push"} { // the user refuses push
 		id := o.unplanned(t).ID.String()
-		d.send(t, h, 422, request{"POST", users + id + what, `{"channel":"mail"}`, nil})
+		d.send(t, h, 422, request{"POST", users + id + what, `{"channel":"` + channel + `"}`, nil})
 	}
 }
 
