@@ -168,10 +168,13 @@ func TestAnOperationEndsBeforeTheRequest(t *testing.T) {
 	})
 }
 
-func TestAnOperationStopsAtASuccessorThatAPolicyRefuses(t *testing.T) {
+func TestAnOperationGoesOnAfterASuccessorThatAPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
 	o.ofWeekends()
 	const body = `{"operation":"cancel","filter":{"until":"2026-04-01T00:00:00Z"},"dryRun":false}`
-	o.problem(o.send("POST", "/operations", body), http.StatusUnprocessableEntity)
+	a := o.ok("POST", "/operations", body)
+	require.Nil(t, a["stopped"])
+	require.Len(t, a["refused"], 1)
+	require.Contains(t, a["refused"].([]any)[0].(map[string]any)["detail"], "never, and that is refused")
 }
