@@ -48,7 +48,7 @@ func (b *bench) run(ctx context.Context) error {
 	}{
 		{"throughput", b.throughput}, {"lateness", b.lateness}, {"burst", b.burst}, {"wake", b.wake}, {"claims", b.claims},
 		{"horizon", b.horizon}, {"recovery", b.recovery}, {"beside", b.beside}, {"writing", b.writing}, {"processes", b.processes},
-		{"fanout", b.fanout}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held},
+		{"fanout", b.fanout}, {"failover", b.failover}, {"idle", b.idle}, {"held", b.held}, {"dashboard", b.dashboard},
 	} {
 		if err := b.timed(ctx, s.name, s.measure); err != nil {
 			return err

@@ -82,6 +82,7 @@ type sizes struct {
 	Waiting   int             `json:"waiting"`            // due events of a paused type, or of one that nobody handles
 	Ended     int             `json:"ended"`              // ended events of a user who is edited
 	History   int             `json:"history"`            // ended events of all users
+	Viewed    []int           `json:"viewed"`             // events of all users, before which a dashboard is looked at
 	Processes []int           `json:"processes"`          // how many work at once
 	Fans      []int           `json:"fans"`               // how many deliver, with and without a stream
 	Takes     []time.Duration `json:"takes_nanoseconds"`  // of their receivers
@@ -97,7 +98,7 @@ func fullSizes() sizes {
 	return sizes{
 		Rounds: 3, Events: 60_000, Limit: 6 * time.Second,
 		Spread: 2000, Over: time.Minute, Burst: 100_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
+		Tables: []int{1000, 10_000, 100_000, 1_000_000}, Idle: []int{100_000}, Held: 100_000, Aged: 300_000, Beside: 20_000, Waiting: 500_000, Ended: 3650, History: 1_000_000, Viewed: []int{100_000}, Processes: []int{1, 2, 4, 8}, Fans: []int{1, 2, 4}, Takes: takes, Crash: 2000, Window: 5 * time.Second,
 	}
 }
 
@@ -106,7 +107,7 @@ func quickSizes() sizes {
 	return sizes{
 		Rounds: 1, Events: 10_000, Limit: 3 * time.Second,
 		Spread: 300, Over: 6 * time.Second, Burst: 10_000, Tries: 3,
-		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
+		Tables: []int{1000, 10_000, 100_000}, Idle: []int{10_000}, Held: 10_000, Aged: 30_000, Beside: 5000, Waiting: 50_000, Ended: 3650, History: 100_000, Viewed: []int{100_000}, Processes: []int{1, 2}, Fans: []int{1, 2}, Takes: takes, Crash: 1000, Window: 2 * time.Second,
 	}
 }
 
@@ -146,6 +147,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		o.sizes.Tables = append(o.sizes.Tables, 10_000_000)
 		o.sizes.Idle = append(o.sizes.Idle, 1_000_000, 10_000_000)
 		o.sizes.History = 10_000_000
+		o.sizes.Viewed = append(o.sizes.Viewed, 10_000_000)
 	}
 	for _, given := range []struct{ flag, size *int }{
 		{rounds, &o.sizes.Rounds}, {events, &o.sizes.Events}, {burst, &o.sizes.Burst},

@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 func TestTheCalendarShowsAYear(t *testing.T) {
@@ -108,6 +111,31 @@ func TestTheCalendarWorksWithoutEvents(t *testing.T) {
 		require.Equal(t, http.StatusOK, status)
 		require.Contains(t, body, "could not be found in time")
 	}
+}
+
+// endlessSearch is a repository whose searches for events end with their context only.
+type endlessSearch struct{ *almanactest.Repository }
+
+func (endlessSearch) Find(ctx context.Context, _ almanac.Spec, _ almanac.Page) (almanac.FindResult, error) {
+	<-ctx.Done()
+	return almanac.FindResult{}, ctx.Err()
+}
+
+func TestTheCalendarGivesUpALongSearch(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	h := newHost(t)
+	var err error
+	h.Handler, err = New(h.scheduler, endlessSearch{h.repository}, AllowAll(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	began := time.Now()
+
+	status, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
+
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "could not be found in time")
+	require.Less(t, time.Since(began), readLimit)
+	require.Empty(t, log.String(), "a large database is no failure")
 }
 
 func TestADayListsItsHoursAndEvents(t *testing.T) {

@@ -1,11 +1,13 @@
 package dashboard
 
 import (
+	"context"
 	"html"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,11 +156,40 @@ func TestAZoneIsLookedForInABoundedNumberOfEvents(t *testing.T) {
 	t.Parallel()
 	repository, calls := almanactest.NewRepository(time.Now), 0
 	h := newHostOf(t, repository, endless{repository, &calls})
+	now := time.Now()
+	h.Handler.(*dashboard).now = func() time.Time { return now } // no search takes time
 	status, body := h.get(t, "/events?zone=Asia/Tokyo")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, lookedMost/lookedAtOnce, calls)
 	require.Contains(t, body, "10,000 events of the list were looked at, as far as 2001-09-09 01:46:40 UTC.")
 	require.Contains(t, body, "No event here matches. Go on with the next page.")
+	require.Contains(t, next(body), "zone=Asia%2FTokyo")
+}
+
+// slowly is endless, and each of its searches takes two thirds of what a page has.
+type slowly struct {
+	endless
+	passed *atomic.Int64 // nanoseconds
+}
+
+func (s slowly) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+	s.passed.Add(int64(lookedFor * 2 / 3))
+	return s.endless.Find(ctx, spec, page)
+}
+
+func TestAZoneIsLookedForInABoundedTime(t *testing.T) {
+	t.Parallel()
+	repository, calls := almanactest.NewRepository(time.Now), 0
+	began := time.Now()
+	var passed atomic.Int64
+	h := newHostOf(t, repository, slowly{endless{repository, &calls}, &passed})
+	h.Handler.(*dashboard).now = func() time.Time { return began.Add(time.Duration(passed.Load())) }
+
+	status, body := h.get(t, "/events?zone=Asia/Tokyo")
+
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, 2, calls)
+	require.Contains(t, body, "2,000 events of the list were looked at")
 	require.Contains(t, next(body), "zone=Asia%2FTokyo")
 }
 

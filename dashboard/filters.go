@@ -22,6 +22,8 @@ const (
 	lookedMost = 10_000
 	// lookedAtOnce is the most events that one call of Find returns.
 	lookedAtOnce = 1000
+	// lookedFor is for how long a page with a zone begins to look at more events.
+	lookedFor = 50 * time.Millisecond
 )
 
 var eventStatuses = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled}
@@ -184,14 +186,15 @@ type foundEvents struct {
 }
 
 // findEvents finds a page of the events that a filter selects. The zone is compared here,
-// so that the cost has a bound: of at most lookedMost events.
+// so that the cost has a bound: of at most lookedMost events, and of about lookedFor.
 func (d *dashboard) findEvents(ctx context.Context, f eventFilter, limit int) (all foundEvents, err error) {
 	page := almanac.Page{Limit: limit, After: almanac.Cursor(f.After), Order: f.order}
 	if f.zone == "" {
 		found, err := d.reader.Find(ctx, f.spec, page)
 		return foundEvents{Events: found.Events, Next: found.Next}, err
 	}
-	for page.Limit = lookedAtOnce; all.Looked < lookedMost; {
+	until := d.now().Add(lookedFor)
+	for page.Limit = lookedAtOnce; all.Looked < lookedMost && (all.Looked == 0 || d.now().Before(until)); {
 		found, err := d.reader.Find(ctx, f.spec, page)
 		if err != nil {
 			return all, err

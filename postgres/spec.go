@@ -49,17 +49,19 @@ const (
 
 // renderer writes a specification as a condition on one part of the events.
 type renderer struct {
-	part         part
-	args         pgx.StrictNamedArgs
-	queue, ended string // tables and views
-	waitingTypes string
-	endedTypes   string
-	most         int // see few
+	part          part
+	args          pgx.StrictNamedArgs
+	queue, series string // tables
+	ended         string // a view
+	waitingTypes  string
+	endedTypes    string
+	most          int // see few
 }
 
 func (s *Store) renderer(p part, args pgx.StrictNamedArgs) *renderer {
 	r := &renderer{part: p, args: args}
-	r.queue, r.ended = pgx.Identifier{s.schema, "queue"}.Sanitize(), pgx.Identifier{s.schema, "ended_events"}.Sanitize()
+	r.queue, r.series = pgx.Identifier{s.schema, "queue"}.Sanitize(), pgx.Identifier{s.schema, "series"}.Sanitize()
+	r.ended = pgx.Identifier{s.schema, "ended_events"}.Sanitize()
 	r.waitingTypes, r.endedTypes = typesOf(r.queue), typesOf(r.ended)
 	return r
 }
@@ -94,7 +96,7 @@ func (r *renderer) render(spec almanac.Spec) string {
 	case almanac.OfType:
 		return "e.event_type = " + r.bind(string(spec))
 	case almanac.ForUser:
-		return "e.user_id = " + r.bind(uuid.UUID(spec))
+		return r.user(uuid.UUID(spec))
 	case almanac.InStatus:
 		return r.status(almanac.Status(spec))
 	case almanac.DueBetween:
@@ -132,6 +134,16 @@ func (r *renderer) join(parts []almanac.Spec, operator, none string) string {
 		rendered[i] = r.render(part)
 	}
 	return "(" + strings.Join(rendered, operator) + ")"
+}
+
+// user returns the condition that an event is for a user. A pending event is found through the open series of
+// its user. Without their event ids, the planner reads the whole queue once that is large.
+func (r *renderer) user(id uuid.UUID) string {
+	name := r.bind(id)
+	if r.part != pending {
+		return "e.user_id = " + name
+	}
+	return "(e.user_id = " + name + " AND e.id = ANY (ARRAY (SELECT x.event_id FROM " + r.series + " x WHERE x.open_user_id = " + name + ")))"
 }
 
 func (r *renderer) status(s almanac.Status) string {

@@ -35,7 +35,7 @@ type host struct {
 	pending, completed, failed, leased almanac.Event
 	cancelled                          almanac.Event
 	hanako                             almanac.UserWithEvents
-	birthday                           almanac.Event // of hanako
+	birthday, anniversary              almanac.Event // of hanako
 }
 
 // mount returns the handler of a server for the dashboard, and the path of its first page.
@@ -123,6 +123,8 @@ func (h *host) fill(t *testing.T) {
 	for _, e := range h.hanako.Events {
 		if e.Type == almanac.TypeBirthday {
 			h.birthday = e
+		} else {
+			h.anniversary = e
 		}
 	}
 	for _, zone := range []string{"America/New_York", "Pacific/Apia", "Asia/Kolkata", "Europe/Berlin"} {

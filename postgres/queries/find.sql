@@ -3,9 +3,10 @@
 -- :beyond and :direction say the order: > and ASC, or < and DESC.
 -- :pending, :processing and :ended are a specification rendered as a condition on the events of that status. If few events lie in
 -- the index ranges of the specification, :few_pending is an array of their ids and :few_ended is true. Then the ended events are
--- read and sorted. The pending events are looked up in the order of their ids until the page is full. OFFSET 0 keeps the planner
--- from reading in the order of ids, past events that do not match, and from reading a whole table for a join. If more events lie
--- in the ranges, the planner may do both. Only one of the two ways is executed.
+-- read and sorted. The pending events are looked up in the order of their ids until the page is full. Their ids are sorted before,
+-- or the planner would look all of them up and sort then. OFFSET 0 keeps the planner from reading in the order of ids, past events
+-- that do not match, and from reading a whole table for a join. If more events lie in the ranges, the planner may do both. Only one
+-- of the two ways is executed.
 WITH chosen AS MATERIALIZED (
     SELECT :few_pending AS pending_ids, :few_ended AS few_ended
 )
@@ -17,6 +18,7 @@ FROM (
             SELECT DISTINCT n.id
             FROM unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)
             WHERE n.id :beyond @after
+            ORDER BY n.id :direction
         ) n
         CROSS JOIN LATERAL (
             SELECT *

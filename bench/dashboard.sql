@@ -1,0 +1,96 @@
+-- Store what a dashboard shows of a program that has run for nine years: ten events of each user. Eight birthdays have ended, and one is
+-- pending. Every second user waits for an anniversary, and the others had their last one. So a seventh of the events is pending.
+-- One user of a thousand has a birthday that is overdue, and another one that is in flight.
+-- The setting bench.users has the number of users. The statements need pg_temp.uuid7.
+CREATE TEMPORARY TABLE people AS
+SELECT n, pg_temp.uuid7(1450000000000 + n * 1000) AS user_id, zone, day, due, due_key
+FROM generate_series(1, current_setting('bench.users')::bigint) n,
+    -- Zones differ in size, and one has a user of a thousand.
+    LATERAL (
+        SELECT CASE WHEN n % 1000 = 0 THEN 'Pacific/Chatham' ELSE (ARRAY[
+            'America/New_York', 'America/New_York', 'America/New_York', 'America/New_York', 'Europe/London', 'Europe/London', 'Asia/Tokyo',
+            'Asia/Tokyo', 'Europe/Berlin', 'Europe/Berlin', 'America/Los_Angeles', 'America/Los_Angeles', 'Asia/Kolkata', 'Asia/Kolkata',
+            'America/Sao_Paulo', 'Europe/Paris', 'Australia/Sydney', 'Africa/Lagos', 'UTC', 'Asia/Kathmandu'
+        ])[1 + abs(hashint8(n)) % 20] END
+    ) z (zone),
+    -- The day of the birthday in any year, with those of the last days for users whose birthday is not over.
+    LATERAL (SELECT CASE WHEN n % 1000 IN (7, 8) THEN current_date - 1 - (n / 1000 % 2)::integer ELSE date '2001-01-01' + (n * 104729 % 365)::integer END) d (day),
+    LATERAL (SELECT (make_date(extract(year FROM current_date)::integer, extract(month FROM day)::integer, least(28, extract(day FROM day)::integer)) + time '09:00') AT TIME ZONE zone) t (this_year),
+    LATERAL (SELECT CASE WHEN n % 1000 IN (7, 8) OR this_year > now() THEN 0 ELSE 1 END) y (later),
+    LATERAL (SELECT ((this_year AT TIME ZONE zone) + later * interval '1 year') AT TIME ZONE zone, extract(year FROM current_date)::integer + later) o (due, due_key)
+-- In the order in which events end.
+ORDER BY due;
+
+INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at)
+SELECT user_id,
+    (ARRAY['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'Ivan', 'Jean', 'Katherine', 'Leslie', 'Margaret', 'Niklaus', 'Radia', 'Stephen', 'Tony', 'Ursula', 'Whitfield'])[1 + n % 20],
+    family[1 + n / 20 % 20] || '-' || family[1 + n / 400 % 20],
+    make_date((1950 + n % 50)::integer, extract(month FROM day)::integer, least(28, extract(day FROM day)::integer)), zone, 'customer-' || n, CASE WHEN n % 3 > 0 THEN 'user' || n || '@example.com' END,
+    to_timestamp(1450000000 + n)
+FROM people,
+    (SELECT ARRAY['Allen', 'Backus', 'Church', 'Dijkstra', 'Engelbart', 'Floyd', 'Goldberg', 'Hopper', 'Iverson', 'Johnson', 'Knuth', 'Lovelace', 'McCarthy', 'Naur', 'Perlis', 'Ritchie', 'Shannon', 'Turing', 'Wirth', 'Zuse']) f (family);
+
+-- Ended birthdays, a year after the other. One of a hundred failed, and one of two hundred was cancelled.
+DO $$
+BEGIN
+    FOR ago IN REVERSE 8..1 LOOP
+        INSERT INTO almanac.history (
+            id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+            idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count, claim_count, crash_count,
+            version, created_at, updated_at)
+        SELECT pg_temp.uuid7((extract(epoch FROM ended - interval '1 year') * 1000)::bigint), user_id, 'BIRTHDAY', due_key - ago, kind, ended,
+            ended AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || ago), 16),
+            '{"message": "Hey, it''s your birthday"}', 1, user_id, CASE kind WHEN 'COMPLETED' THEN ended + interval '200 ms' END,
+            CASE WHEN kind <> 'COMPLETED' THEN (ARRAY['HTTP 404', 'HTTP 410', 'HTTP 503: try again later', 'dial tcp: connection refused'])[1 + n % 4] END,
+            0, 1, 0, 3, ended - interval '1 year', ended + interval '200 ms'
+        FROM people,
+            LATERAL (SELECT ((due AT TIME ZONE zone) - ago * interval '1 year') AT TIME ZONE zone) e (ended),
+            LATERAL (SELECT CASE abs(hashint8(n * 10 + ago)) % 200 WHEN 0 THEN 'FAILED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'CANCELLED' ELSE 'COMPLETED' END) k (kind);
+    END LOOP;
+END $$;
+
+INSERT INTO almanac.history (
+    id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies, idempotency_key,
+    delivery_payload, user_version, lease_token, executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at)
+SELECT pg_temp.uuid7((extract(epoch FROM ended - interval '1 year') * 1000)::bigint), user_id, 'ANNIVERSARY', due_key - 1, 'COMPLETED', ended,
+    ended AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || 'last'), 16),
+    '{"message": "Ten years!"}', 1, user_id, ended, 0, 1, 0, 3, ended - interval '1 year', ended
+FROM people,
+    LATERAL (SELECT ((due AT TIME ZONE zone) - interval '300 days') AT TIME ZONE zone) a (about),
+    LATERAL (SELECT least(about, now() - interval '1 day')) e (ended)
+WHERE n % 2 = 1;
+
+INSERT INTO almanac.series (
+    user_id, event_type, name, current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
+    target_timezone, policies, idempotency_key, delivery_payload, user_version, created_at, updated_at)
+SELECT user_id, kind, '', 1, (due_key - 1)::text, pg_temp.uuid7((extract(epoch FROM planned) * 1000)::bigint), due_key, at, at AT TIME ZONE zone,
+    zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || kind), 16), '{"message": "Hey"}', 1, planned, planned
+FROM people,
+    LATERAL (
+        VALUES ('BIRTHDAY', due), ('ANNIVERSARY', ((due AT TIME ZONE zone) + interval '30 days') AT TIME ZONE zone)
+    ) p (kind, at),
+    LATERAL (SELECT least(at - interval '1 year', now() - interval '1 day')) c (planned)
+WHERE kind = 'BIRTHDAY' OR n % 2 = 0;
+
+CREATE TEMPORARY TABLE flying AS
+SELECT s.id, s.event_id, s.version, p.n
+FROM people p
+JOIN almanac.series s ON s.user_id = p.user_id
+WHERE p.n % 1000 = 8 AND s.event_type = 'BIRTHDAY';
+
+INSERT INTO almanac.leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at)
+SELECT gen_random_uuid(), 'worker ' || n / 1000 / 100, array_agg(id), array_agg(event_id), array_agg(version), now(), now() + interval '1 day'
+FROM flying
+GROUP BY n / 1000 / 100;
+
+INSERT INTO almanac.queue (available_at, event_id, series_id, event_type, delayed_from)
+SELECT target_timestamp_utc, event_id, id, event_type, NULL
+FROM almanac.series
+WHERE event_id NOT IN (SELECT event_id FROM flying);
+
+INSERT INTO almanac.keys (idempotency_key)
+SELECT idempotency_key FROM almanac.history
+UNION ALL
+SELECT idempotency_key FROM almanac.series;
+
+INSERT INTO almanac.pauses (event_type) VALUES ('DIGEST')
