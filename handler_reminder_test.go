@@ -553,7 +553,6 @@ func TestRecurringPassesErrorsOn(t *testing.T) {
 		rule func(almanac.User) (calendar.Recurrence, error)
 		want error
 	}{
-		"no rule at all":           {nil, calendar.ErrInvalidRecurrence},
 		"the host's own":           {rule(nil, cause), cause},
 		"even with a rule":         {rule(calendar.Daily{}, cause), cause},
 		"no reminder":              {rule(nil, calendar.ErrNoOccurrence), calendar.ErrNoOccurrence},

@@ -113,7 +113,10 @@ func TestOnlyAccountsOfTheHostSeeThePages(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, "<h1>Now</h1>")
-	require.Contains(t, text, "This process is healthy.")
+	require.Eventually(t, func() bool { // once the workers have verified the schema
+		_, text := p.look(t, "", "viewer", "lets-look")
+		return strings.Contains(text, "This process is healthy.")
+	}, time.Minute, 50*time.Millisecond)
 	p.stop(t)
 }
 
