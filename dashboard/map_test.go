@@ -18,12 +18,16 @@ func TestTheMapShowsUsersAtTheirPlaces(t *testing.T) {
 	h.createUser(t, ada())
 	h.createUser(t, almanac.Profile{FirstName: "Grace", LastName: "Hopper", DateOfBirth: "1906-12-09", Timezone: "Etc/GMT+5"})
 	h.waitForNumbers(t)
-	status, body := h.get(t, "/map")
+	london, err := time.LoadLocation("Europe/London")
+	require.NoError(t, err)
+	_, unlit := h.get(t, "/map?hour="+time.Now().In(london).Add(12*time.Hour).Format("15:04"))
+	status, lit := h.get(t, "/map?hour="+time.Now().In(london).Add(-30*time.Minute).Format("15:04"))
 	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, body, `href="./zones/Europe/London"`)
-	require.Contains(t, body, "Zones without a place")
-	require.Contains(t, body, `href="./zones/Etc/GMT`)
-	require.Regexp(t, `<circle class="( w)?" cx="[0-9.]+" cy="[0-9.]+" r="16"><title>Europe/London`, body)
+	require.Contains(t, lit, `href="./zones/Europe/London"`)
+	require.Contains(t, lit, "Zones without a place")
+	require.Contains(t, lit, `href="./zones/Etc/GMT`)
+	require.Regexp(t, `<circle class="w" cx="[0-9.]+" cy="[0-9.]+" r="16"><title>Europe/London`, lit)
+	require.Regexp(t, `<circle class="" cx="[0-9.]+" cy="[0-9.]+" r="16"><title>Europe/London`, unlit)
 }
 
 func TestTheMapStaysSmall(t *testing.T) {
