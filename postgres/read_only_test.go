@@ -129,8 +129,10 @@ func TestReadOnlyStatementsEndAtTheirLimit(t *testing.T) {
 		require.Less(t, time.Since(began), 25*time.Second, "%s: the lock timeout is 30 s", what)
 	}
 	require.NoError(t, holder.Rollback(t.Context()))
-	_, err = store.Stats(t.Context())
-	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := store.Stats(t.Context())
+		return err == nil
+	}, time.Minute, time.Millisecond, "a busy machine may need more than the limit at first")
 
 	_, err = postgres.New(pool, postgres.ReadOnly(-1))
 	require.ErrorContains(t, err, "negative")
