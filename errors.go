@@ -32,7 +32,7 @@ var (
 	ErrPermanent              = errors.New("almanac: permanent failure")                            // see Permanent
 	ErrNotOwed                = errors.New("almanac: not owed")                                     // see NotOwed
 	ErrRunning                = errors.New("almanac: scheduler is running already")                 // from Runner.Run and RunOnce
-	ErrOutdated               = errors.New("almanac: database is older than this program")          // from Runner.Run and RunOnce; see Verifier
+	ErrOutdated               = errors.New("almanac: database is older than this program")          // from Runner.Run and RunOnce, see Verifier; and from every call before package postgres when a table is missing
 	ErrNotRunning             = errors.New("almanac: scheduler is not running")                     // from Health.Err
 	ErrStuck                  = errors.New("almanac: deliveries do not return")                     // from Health.Err: restart the process
 	ErrHandedOn               = errors.New("almanac: handed on: another process settles the event") // see SettleResult.Err
@@ -80,8 +80,8 @@ func (e *ExternalIDTakenError) Is(target error) bool { return target == ErrExter
 // FieldError describes one invalid field of an input.
 type FieldError struct {
 	Field   string // the name that the caller uses, such as "dateOfBirth"
-	Problem string // the problem as a clause, such as "is in the future"
-	Err     error  // the typed error of the field, if any
+	Problem string // the whole problem as a clause, such as "is in the future"
+	Err     error  // the typed error of the field, if any; its text is not printed
 }
 
 // ValidationError lists every invalid field of an input. No part of the input was stored.

@@ -291,8 +291,11 @@ func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) 
 // dateOfBirth parses a date of birth. If optional is true, it accepts "", and dates without
 // a year.
 func dateOfBirth(s string, optional bool) (DateOfBirth, error) {
-	if s == "" && optional {
+	switch {
+	case s == "" && optional:
 		return DateOfBirth{}, nil
+	case s == "":
+		return DateOfBirth{}, &InvalidDateOfBirthError{Reason: "is empty"}
 	}
 	d, err := ParseDateOfBirth(s)
 	if _, known := d.Year(); err == nil && !known && !optional {

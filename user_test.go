@@ -127,7 +127,7 @@ func TestNewUserChecksTheDateOfBirthInTheUsersZone(t *testing.T) {
 		"30 February":                         {"1990-02-30", "UTC", "is not a day of the calendar: February 1990 has 28 days"},
 		"before anybody alive":                {"1899-12-31", "UTC", "is before 1900-01-01"},
 		"no date":                             {"yesterday", "UTC", "is not a date of the form YYYY-MM-DD"},
-		"nothing":                             {"", "UTC", "is not a date of the form YYYY-MM-DD"},
+		"nothing":                             {"", "UTC", "is empty"},
 		"with a time":                         {"1990-12-10T00:00:00Z", "UTC", "is not a date of the form YYYY-MM-DD"},
 		"American":                            {"12/10/1990", "UTC", "is not a date of the form YYYY-MM-DD"},
 	}
@@ -392,7 +392,7 @@ func TestNewUserNamesEveryInvalidField(t *testing.T) {
 		want    []string
 	}{
 		"nothing is given": {almanac.Profile{}, []string{
-			"firstName is empty", "lastName is empty", "dateOfBirth is not a date of the form YYYY-MM-DD", "timezone is not a known time zone",
+			"firstName is empty", "lastName is empty", "dateOfBirth is empty", "timezone is not a known time zone",
 		}},
 		"everything is bad": {
 			almanac.Profile{FirstName: "\x00", LastName: "\xff", DateOfBirth: "1899-01-01", Timezone: "Europe/Kyev", Attributes: json.RawMessage("1")},
@@ -530,10 +530,10 @@ func TestNewUserWithoutNamesOrDateOfBirth(t *testing.T) {
 		"complete":            {"Ada", "Lovelace", "1990-12-10", "Ada Lovelace", nil, nil},
 		"a first name":        {"Sukarno", "", "1901-06-06", "Sukarno", []string{"lastName is empty"}, nil},
 		"a last name":         {"", "Teller", "1948-02-14", "Teller", []string{"firstName is empty"}, nil},
-		"no date":             {"Ada", "Lovelace", "", "Ada Lovelace", []string{"dateOfBirth is not a date of the form YYYY-MM-DD"}, nil},
+		"no date":             {"Ada", "Lovelace", "", "Ada Lovelace", []string{"dateOfBirth is empty"}, nil},
 		"no year":             {"Ada", "Lovelace", "--12-10", "Ada Lovelace", []string{"dateOfBirth has no year"}, nil},
 		"a leap day, no year": {"Ada", "Lovelace", "--02-29", "Ada Lovelace", []string{"dateOfBirth has no year"}, nil},
-		"nothing but a zone":  {"", "", "", "", []string{"firstName is empty", "lastName is empty", "dateOfBirth is not a date of the form YYYY-MM-DD"}, nil},
+		"nothing but a zone":  {"", "", "", "", []string{"firstName is empty", "lastName is empty", "dateOfBirth is empty"}, nil},
 		"blanks are no names": {" ", "\u200b", "1990-12-10", "", []string{"firstName is empty", "lastName is empty"}, []string{"firstName is empty", "lastName is empty"}},
 		"no day of the year": {"Ada", "Lovelace", "--02-30", "", []string{"dateOfBirth is not a day of the year in the form --MM-DD"},
 			[]string{"dateOfBirth is not a day of the year in the form --MM-DD"}},

@@ -366,7 +366,7 @@ func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, use
 	batch.Queue(s.statements.Standings, pgx.StrictNamedArgs{"ids": ids, "type": eventType})
 	batch.Queue(s.statements.Now)
 	results := tx.SendBatch(ctx, &batch)
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer closeBatch(results, &err)
 
 	rows, err := results.Query()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 //	40001, 40P01, undone in favour of another transaction   repeats the operation, see do
 //	55P03, lock timeout                                     returns an error that matches almanac.ErrLocked
 //	the connection was lost before COMMIT                   repeats the operation on another connection
+//	42P01, 42703, 42883, 3F000, an object is missing        returns an error that matches almanac.ErrOutdated
 //	25006, the session may not write                        closes the connection, repeats on another
 //	57014, a statement took too long                        stores the batch in halves
 //	classes 22 and 23, P0001, a row was refused             stores the other rows of the batch
@@ -28,6 +29,10 @@ const (
 	lockNotAvailable     = "55P03"
 	readOnly             = "25006"
 	queryCanceled        = "57014"
+	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	undefinedFunction    = "42883"
+	undefinedSchema      = "3F000"
 	raised               = "P0001" // RAISE in a function, such as a trigger of the host
 	classConnection      = "08"    // also sent by poolers that have lost the server
 	classDataException   = "22"
@@ -52,6 +57,16 @@ func rolledBack(err error) bool {
 func refused(err error) bool {
 	code := stateOf(err)
 	return code == raised || classOf(code) == classDataException || classOf(code) == classIntegrity
+}
+
+// outdated reports whether the database lacks a schema, table, column or function that a
+// statement names.
+func outdated(err error) bool {
+	switch stateOf(err) {
+	case undefinedTable, undefinedColumn, undefinedFunction, undefinedSchema:
+		return true
+	}
+	return false
 }
 
 // violates reports whether the database rejected a row because of a constraint.
@@ -118,12 +133,21 @@ type failure struct {
 	err  error
 }
 
-func (f *failure) Error() string { return "postgres: " + f.what + ": " + f.err.Error() }
+func (f *failure) Error() string {
+	text := "postgres: " + f.what + ": " + f.err.Error()
+	if outdated(f.err) {
+		text += ": is this the right database and schema, and is it migrated?"
+	}
+	return text
+}
+
 func (f *failure) Unwrap() error { return f.err }
 
-// Is makes errors.Is(err, almanac.ErrLocked) true after a lock timeout.
+// Is makes errors.Is(err, almanac.ErrLocked) true after a lock timeout, and
+// errors.Is(err, almanac.ErrOutdated) when the schema or a part of it is missing.
 func (f *failure) Is(target error) bool {
-	return target == almanac.ErrLocked && stateOf(f.err) == lockNotAvailable
+	return target == almanac.ErrLocked && stateOf(f.err) == lockNotAvailable ||
+		target == almanac.ErrOutdated && outdated(f.err)
 }
 
 // SafeToRetry reports whether it is certain that nothing was stored. pgconn.SafeToRetry

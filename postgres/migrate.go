@@ -29,6 +29,9 @@ func (e *SchemaVersionError) Error() string {
 		return fmt.Sprintf("postgres: schema %q is at version %d, and this program knows none after %d: the release that migrated it knows the way down",
 			e.Schema, e.Found, e.Known)
 	}
+	if e.Found == 0 {
+		return fmt.Sprintf("postgres: there is no migrated schema %q in this database: migrate it, unless another database or schema is meant", e.Schema)
+	}
 	return fmt.Sprintf("postgres: schema %q is at version %d, and this program is of version %d: migrate it, or run an older release",
 		e.Schema, e.Found, e.Known)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -212,7 +211,7 @@ func (t *settling) read(ctx context.Context, indexes []int) (err error) {
 	}
 	statements.Queue(t.statements.Leases, pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
 	results := t.tx.SendBatch(ctx, &statements)
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer closeBatch(results, &err)
 
 	if t.locked {
 		if t.users, t.busy, err = lockedUsers(results); err != nil {

@@ -226,7 +226,7 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	}
 	batch.Queue(s.statements.Now)
 	results := tx.SendBatch(ctx, &batch)
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer closeBatch(results, &err)
 
 	if r.User, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUsers()); err != nil {
 		return r, nil, missing(err, "user", id)
@@ -268,6 +268,14 @@ func next[T, R any](results pgx.BatchResults, collect func(pgx.Rows, pgx.RowToFu
 		return none, err
 	}
 	return collect(rows, scan)
+}
+
+// closeBatch closes the results of a batch. Close repeats the error of the statement that failed, which
+// is stored in err before.
+func closeBatch(results pgx.BatchResults, err *error) {
+	if closed := results.Close(); *err == nil {
+		*err = closed
+	}
 }
 
 // apply stores an edit of a roster that the transaction has locked.

@@ -44,7 +44,7 @@ func TestVerifyComparesTheDatabaseWithTheRelease(t *testing.T) {
 	require.NoError(t, err)
 	err = store.Verify(t.Context())
 	require.ErrorIs(t, err, almanac.ErrOutdated)
-	require.ErrorContains(t, err, `schema "elsewhere" is at version 0, and this program is of version`)
+	require.ErrorContains(t, err, `there is no migrated schema "elsewhere" in this database: migrate it, unless another database or schema is meant`)
 }
 
 func TestVerifyReturnsDatabaseErrors(t *testing.T) {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -31,7 +30,7 @@ func (s *Store) zoneBook(ctx context.Context, db DB, marks string) (book almanac
 		batch.Queue(sql)
 	}
 	results := db.SendBatch(ctx, &batch)
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer closeBatch(results, &err)
 	if book.Rules, err = next(results, pgx.CollectRows[almanac.ZoneRecord], scanZoneRecord); err != nil {
 		return book, err
 	}

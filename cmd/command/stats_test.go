@@ -91,7 +91,7 @@ func TestAnEmptyDatabaseHasStatisticsToo(t *testing.T) {
 
 	r := almanacAt(t, today, "stats", "--database-url", pgtest.EmptyURL(t))
 	require.Equal(t, exitFailed, r.code)
-	require.Contains(t, r.errs, `schema "almanac" is at version 0`)
+	require.Contains(t, r.errs, `there is no migrated schema "almanac" in this database`)
 }
 
 // Large tables are sampled, and the backlog is counted up to a limit.

@@ -79,8 +79,12 @@ func (p *profileFlags) flagErrors(err error) error {
 	}
 	var errs []error
 	for _, f := range invalid.Fields {
+		if missing[f.Field] && f.Field == "timezone" {
+			errs = append(errs, errors.New("--timezone is required"))
+			continue
+		}
 		if missing[f.Field] {
-			errs = append(errs, fmt.Errorf("%s is required", flagOf(f.Field)))
+			errs = append(errs, fmt.Errorf("%s is required without --optional-profile", flagOf(f.Field)))
 			continue
 		}
 		errs = append(errs, fieldError(f))
