@@ -310,7 +310,8 @@ type RetentionRepository interface {
 	Prune(ctx context.Context, before time.Time, page Page) (PruneResult, error)
 }
 
-// RecoveryRepository finds the events that were missed during a downtime.
+// RecoveryRepository finds the events that were missed during a downtime, and the ended
+// events that were requeued.
 type RecoveryRepository interface {
 	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
 	// in the order in which they became available. That is the order of their due
@@ -318,6 +319,10 @@ type RecoveryRepository interface {
 	// Any other limit is a [*ValidationError]. FindMissed changes nothing and locks
 	// nothing.
 	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
+
+	// Requeued returns the ids of those of the events that were requeued before, in any
+	// order. An event stays requeued after the event that repeats it was pruned.
+	Requeued(ctx context.Context, events []Event) ([]uuid.UUID, error)
 }
 
 // MissedLimit returns the limit of a FindMissed, or of a call of Leases, with its default.

@@ -45,10 +45,11 @@ type Operator interface {
 
 	// Operate applies an operation to the events that match spec, in order of creation,
 	// each in its own transaction. OperationCancel and OperationRunNow apply to PENDING
-	// events, and OperationRequeue to FAILED events. To requeue a CANCELLED event, call
-	// Requeue with its id. An event that cannot be changed is listed in Refused, and the
-	// others are processed. So is an event whose successor cannot be planned. Operate stops
-	// at the first error of the repository, and returns the error with the result so far.
+	// events, and OperationRequeue to FAILED events that were not requeued before. To requeue
+	// a CANCELLED event, call Requeue with its id. An event that cannot be changed is listed
+	// in Refused, and the others are processed. So is an event whose successor cannot be
+	// planned. Operate stops at the first error of the repository, and returns the error with
+	// the result so far.
 	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
 }
 
@@ -137,6 +138,9 @@ type OperateResult struct {
 	// Unplanned is how many cancelled events left their successor to another program; see
 	// [CancelResult].
 	Unplanned int
+	// RequeuedBefore is how many FAILED events OperationRequeue left out because they were
+	// requeued before. They do not count towards the limit.
+	RequeuedBefore int
 }
 
 const (
@@ -318,8 +322,8 @@ func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, opti
 		picked = append(picked, spec)
 	}
 	var done OperateResult
-	found, err := s.pick(ctx, picked, options.Limit+1)
-	if err != nil {
+	found, requeued, err := s.pick(ctx, what, picked, options.Limit+1)
+	if done.RequeuedBefore = requeued; err != nil {
 		return done, err
 	}
 	if done.More = len(found) > options.Limit; done.More {
@@ -336,26 +340,34 @@ func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, opti
 	return done, nil
 }
 
-// pick returns the first events that match spec, at most limit. It finds all of them
-// before the operation begins, because the operation stores new events that may match
-// too.
-func (s *scheduler) pick(ctx context.Context, spec Spec, limit int) ([]Event, error) {
-	var picked []Event
-	for page := (Page{}); len(picked) < limit; {
-		page.Limit = min(maxPage, limit-len(picked))
+// pick returns the first events that match spec, at most limit, and how many were left out
+// because they were requeued before. It finds all of them before the operation begins, because
+// the operation stores new events that may match too.
+func (s *scheduler) pick(ctx context.Context, what Operation, spec Spec, limit int) (picked []Event, requeued int, err error) {
+	for page := (Page{Limit: min(maxPage, limit)}); len(picked) < limit; {
 		found, err := s.repository.Find(ctx, spec, page)
 		if err != nil {
-			return nil, err
+			return nil, requeued, err
+		}
+		var before []uuid.UUID
+		if what == OperationRequeue {
+			if before, err = s.repository.Requeued(ctx, found.Events); err != nil {
+				return nil, requeued, err
+			}
 		}
 		for _, e := range found.Events {
-			e.Payload = nil // a million events may be kept in memory
-			picked = append(picked, e)
+			if slices.Contains(before, e.ID) {
+				requeued++
+			} else if len(picked) < limit {
+				e.Payload = nil // a million events may be kept in memory
+				picked = append(picked, e)
+			}
 		}
 		if page.After = found.Next; page.After == "" {
 			break
 		}
 	}
-	return picked, nil
+	return picked, requeued, nil
 }
 
 // operateOn applies an operation to a page of events, and adds to the result.

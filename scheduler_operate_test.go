@@ -284,12 +284,55 @@ func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
 			again, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.OperateOptions{})
 			require.NoError(t, err)
 			require.Len(t, again.Events, 2, "nothing that was cancelled comes back")
-			twice, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.OperateOptions{})
-			require.NoError(t, err)
-			require.Len(t, twice.Refused, 2)
 			back, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.InStatus(almanac.Cancelled), almanac.OperateOptions{})
 			require.NoError(t, err)
 			require.Empty(t, back, "not by its status either")
+		})
+	}
+}
+
+// An operator who requeues a thousand failures at a time comes to the end of them, though all
+// of them stay FAILED.
+func TestRepeatedRequeuesReachEveryFailure(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			scheduler := w.scheduler(t, almanac.Birthday{})
+			fail := func(n int) {
+				claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"DIGEST"}, Limit: n, Lease: time.Minute})
+				require.NoError(t, err)
+				require.Len(t, claim.Events, n)
+				for _, e := range claim.Events {
+					_, err = w.store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.GaveUp("HTTP 404")}})
+					require.NoError(t, err)
+				}
+			}
+			requeue := func(options almanac.OperateOptions) (requeued, before int, more bool) {
+				done, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.ForReason("HTTP"), options)
+				require.NoError(t, err)
+				require.Empty(t, done.Refused)
+				return len(done.Events), done.RequeuedBefore, done.More
+			}
+			check := func(options almanac.OperateOptions, wantRequeued, wantBefore int, wantMore bool) {
+				t.Helper()
+				requeued, before, more := requeue(options)
+				require.Equal(t, []any{wantRequeued, wantBefore, wantMore}, []any{requeued, before, more})
+			}
+			for range 5 {
+				storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Minute)})
+			}
+			fail(5)
+
+			check(almanac.OperateOptions{Limit: 2}, 2, 0, true)
+			check(almanac.OperateOptions{DryRun: true}, 3, 2, false)
+			check(almanac.OperateOptions{Limit: 2}, 2, 2, true)
+			check(almanac.OperateOptions{Limit: 2}, 1, 4, false)
+			check(almanac.OperateOptions{Limit: 2}, 0, 5, false)
+			fail(5)
+			check(almanac.OperateOptions{DryRun: true}, 5, 5, false)
+			check(almanac.OperateOptions{}, 5, 5, false)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +16,34 @@ import (
 // seriesCases check that names of series, occurrence keys and origins stay distinct,
 // whatever characters they contain.
 var seriesCases = map[string]func(*kit){
+	"Requeued/returns the events that were requeued before": func(k *kit) {
+		not, open, ended, cancelled := k.failed(), k.failed(), k.failed(), k.newEvent(DueIn(time.Hour))
+		cancelled = k.apply(cancelled.UserID, cancelling).Changed[0]
+		k.apply(open.UserID, requeuing(open))
+		k.apply(cancelled.UserID, requeuing(cancelled))
+		again := k.apply(ended.UserID, requeuing(ended)).New[0]
+		check := func(when string) {
+			found, err := k.r.Requeued(k.Context(), []almanac.Event{not, open, again, ended, cancelled})
+			k.ok(err)
+			k.same("how many are requeued "+when, len(found), 3)
+			for _, e := range []almanac.Event{open, ended, cancelled} {
+				k.same("requeued "+when, slices.Contains(found, e.ID), true)
+			}
+		}
+		check("and pending")
+		claimed := k.claim(2)
+		check("and in flight")
+		for _, e := range claimed {
+			k.ok(k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveUp("HTTP 410")}).Err)
+		}
+		check("and failed")
+		_, err := k.r.Prune(k.Context(), k.now.Add(time.Hour), almanac.Page{})
+		k.ok(err)
+		check("and pruned")
+		none, err := k.r.Requeued(k.Context(), nil)
+		k.ok(err)
+		k.same("of no events", len(none), 0)
+	},
 	"Series/treats slashes and tildes as ordinary characters": func(k *kit) {
 		u := User()
 		var pending []almanac.Event

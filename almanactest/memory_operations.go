@@ -6,8 +6,25 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
+
+// Requeued returns the ids of those of the events that were requeued before.
+func (r *Repository) Requeued(ctx context.Context, events []almanac.Event) (requeued []uuid.UUID, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		for _, e := range events {
+			repeat := e
+			repeat.Origin = almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID}
+			if r.hasOpen(seriesOf(repeat)) || r.usedUp(repeat) {
+				requeued = append(requeued, e.ID)
+			}
+		}
+		return nil
+	})
+	return requeued, err
+}
 
 // Pause pauses a type of event, unless it is paused already.
 func (r *Repository) Pause(ctx context.Context, eventType string) error {

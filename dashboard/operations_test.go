@@ -210,7 +210,7 @@ func TestRefusedEventsAreListedWithWhy(t *testing.T) {
 	for i, e := range h.createUsers(t, 120) {
 		failed := h.failEvent(t, e, "<script>gone")
 		if i < 110 {
-			_, err := h.scheduler.Requeue(t.Context(), failed.ID, almanac.RequeueOptions{})
+			_, err := h.scheduler.OptOut(t.Context(), failed.UserID, almanac.OptOut{Type: failed.Type})
 			require.NoError(t, err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestRefusedEventsAreListedWithWhy(t *testing.T) {
 	_, body = h2.post(t, "/operations", formOf(body))
 	require.Contains(t, body, "<dd>10 events are requeued</dd>")
 	require.Contains(t, body, "<dd>110 events</dd>")
-	require.Equal(t, 100, strings.Count(body, "The event was requeued before."))
+	require.Equal(t, 100, strings.Count(body, "The user has opted out of events of this type."))
 	require.Contains(t, body, "10 more were refused.")
 }
 

@@ -140,6 +140,8 @@ type operationAnswer struct {
 	More      bool              `json:"more"`
 	Stopped   *string           `json:"stopped"`   // why the operation ended early, if it did
 	Unplanned int               `json:"unplanned"` // how many successors another program plans
+	// RequeuedBefore is how many failed events a requeue left out.
+	RequeuedBefore int `json:"requeuedBefore"`
 }
 
 type refusedEvent struct {
@@ -163,7 +165,8 @@ func (a *admin) operate(r *http.Request) (reply, error) {
 		return reply{}, err
 	}
 	answer := operationAnswer{
-		Operation: what, DryRun: options.DryRun, More: done.More || err != nil, Unplanned: done.Unplanned,
+		Operation: what, DryRun: options.DryRun, More: done.More || err != nil,
+		Unplanned: done.Unplanned, RequeuedBefore: done.RequeuedBefore,
 		Events: make([]event, 0, len(done.Events)), Refused: make([]refusedEvent, 0, len(done.Refused)),
 	}
 	for _, e := range done.Events {

@@ -52,7 +52,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	require.Equal(t, e.ID.String(), listed["id"])
 	require.Nil(t, listed["deliveryPayload"])
 	delete(a, "events")
-	require.Equal(t, map[string]any{"operation": "cancel", "dryRun": true, "refused": []any{}, "more": false, "stopped": nil, "unplanned": 0.0}, a)
+	require.Equal(t, map[string]any{"operation": "cancel", "dryRun": true, "refused": []any{}, "more": false, "stopped": nil, "unplanned": 0.0, "requeuedBefore": 0.0}, a)
 	require.Equal(t, 1, o.is(e, almanac.Pending).Version)
 }
 
@@ -85,32 +85,26 @@ func TestRefusedEventsAreListedWithReasons(t *testing.T) {
 	o.ok("POST", "/users/"+second.UserID.String()+"/opt-out", `{}`)
 	require.Equal(t, http.StatusCreated, o.send("POST", "/events/"+first.ID.String()+"/requeue", "").status)
 	body := `{"operation":"requeue","filter":{"reason":"away"},"dryRun":false`
-	refused := func(e almanac.Event, detail string) map[string]any {
-		return map[string]any{"eventId": e.ID.String(), "detail": detail}
-	}
-	before := func(e almanac.Event) string {
-		found, err := o.repository.Find(t.Context(), almanac.InStatus(almanac.Pending), almanac.Page{})
-		require.NoError(t, err)
-		for _, again := range found.Events {
-			if again.Origin.From == e.ID {
-				return fmt.Sprintf("event %s was requeued before, as event %s; requeue the event that repeats it", e.ID, again.ID)
-			}
+	optedOut := map[string]any{"eventId": second.ID.String(), "detail": "the user has opted out of events of this type; force requeues the event nevertheless"}
+	origins := func(a map[string]any) (from []any) {
+		for _, e := range a["events"].([]any) {
+			from = append(from, e.(map[string]any)["originEvent"])
 		}
-		return "nothing repeats the event"
+		return from
 	}
 
 	limited := o.ok("POST", "/operations", body+`,"limit":1}`)
+	dry := o.ok("POST", "/operations", `{"operation":"requeue","filter":{"reason":"away"},"dryRun":true}`)
 	all := o.ok("POST", "/operations", body+`}`)
 	forced := o.ok("POST", "/operations", body+`,"force":true}`)
 
-	require.Equal(t, []any{refused(first, before(first))}, limited["refused"])
-	require.Equal(t, true, limited["more"])
-	require.Equal(t, []any{refused(first, before(first)), refused(second, "the user has opted out of events of this type; force requeues the event nevertheless")}, all["refused"])
-	require.Len(t, all["events"], 1)
-	require.Equal(t, third.ID.String(), all["events"].([]any)[0].(map[string]any)["originEvent"])
-	require.Len(t, forced["events"], 1)
-	require.Equal(t, second.ID.String(), forced["events"].([]any)[0].(map[string]any)["originEvent"])
-	require.Equal(t, []any{refused(first, before(first)), refused(third, before(third))}, forced["refused"])
+	require.Equal(t, []any{[]any{optedOut}, true, 1.0}, []any{limited["refused"], limited["more"], limited["requeuedBefore"]})
+	require.Equal(t, []string{second.ID.String(), third.ID.String()}, ids(dry["events"]))
+	require.Equal(t, 1.0, dry["requeuedBefore"])
+	require.Equal(t, []any{[]any{optedOut}, 1.0}, []any{all["refused"], all["requeuedBefore"]})
+	require.Equal(t, []any{third.ID.String()}, origins(all))
+	require.Equal(t, []any{[]any{}, 2.0}, []any{forced["refused"], forced["requeuedBefore"]})
+	require.Equal(t, []any{second.ID.String()}, origins(forced))
 }
 
 // obstructed is a repository whose edits fail, or take time.

@@ -132,7 +132,7 @@
 //	POST   /events/{id}/cancel    {reason, version, endSeries}, each optional → 200 {event, successor, unplanned}
 //	POST   /events/{id}/run-now   {force}, optional → 200 {event}
 //	POST   /events/{id}/requeue   {force}, optional → 201 {event}
-//	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned}
+//	POST   /operations            {operation, filter, dryRun, limit, reason, endSeries, force} → 200 {operation, dryRun, events, refused, more, stopped, unplanned, requeuedBefore}
 //	GET    /pauses                → 200 {pauses}
 //	PUT    /types/{type}/pause    → 204
 //	DELETE /types/{type}/pause    → 204
@@ -164,8 +164,9 @@
 // why; more is true if more events may match. Cancelled and delivered events have successors,
 // which can match the same filter. So give until, or a repeated cancel cancels the successors
 // too, and a repeated run-now delivers them long before their time. A requeue leaves the old
-// event FAILED, so it matches again, and is refused. To reach events beyond the limit, narrow
-// the filter.
+// event FAILED. A repeated requeue leaves it out, and requeuedBefore counts it, so a request
+// that is sent again goes on beyond the limit. It meets refused events again: narrow the
+// filter if there are many.
 //
 // Under [WithAuthorization], lists, operations and pauses are requests for all users. Other
 // requests are for the user in the path, or for the user of the event. Names and addresses in

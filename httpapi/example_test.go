@@ -62,7 +62,7 @@ func ExampleNewAdmin() {
 	http.StripPrefix("/admin", admin).ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "http://localhost/admin/operations", strings.NewReader(
 		`{"operation": "requeue", "filter": {"reason": "receiver answered 503"}, "dryRun": true}`)))
 	fmt.Println(answer.Code, answer.Body)
-	// Output: 200 {"operation":"requeue","dryRun":true,"events":[],"refused":[],"more":false,"stopped":null,"unplanned":0}
+	// Output: 200 {"operation":"requeue","dryRun":true,"events":[],"refused":[],"more":false,"stopped":null,"unplanned":0,"requeuedBefore":0}
 }
 
 // staffOnly lets in requests that the host's own proxy has authenticated.

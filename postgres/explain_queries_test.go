@@ -125,6 +125,7 @@ func servedQueries() map[string]served {
 		"users by a name that nobody has":  {people(almanac.UserFilter{Name: "x"}, ""), 10, []string{"users_full_name", "users_last_name"}, 0},
 		"users by e-mail address":          {people(almanac.UserFilter{Email: "u99100@example.com"}, ""), 20, []string{"users_email"}, 0},
 		"users by external id":             {people(almanac.UserFilter{ExternalID: "99999"}, ""), 20, []string{"users_external_id"}, 0},
+		"a page of failures, requeued":     {requeued, 6000, []string{"series_name_key"}, 0},
 		"other instants":                   {moving, 60_000, []string{"queue_event"}, 0},
 	}
 }
@@ -134,6 +135,16 @@ func claimReady(types ...string) func(context.Context, *postgres.Store) error {
 		_, err := s.Claim(ctx, almanac.ClaimRequest{Token: uuid.New(), Types: types, Limit: 100, Lease: time.Minute})
 		return err
 	}
+}
+
+// requeued asks which events of a page of failures were requeued.
+func requeued(ctx context.Context, s *postgres.Store) error {
+	found, err := s.Find(ctx, almanac.InStatus(almanac.Failed), almanac.Page{Limit: 1000})
+	if err != nil {
+		return err
+	}
+	_, err = s.Requeued(ctx, found.Events)
+	return err
 }
 
 func moving(ctx context.Context, s *postgres.Store) error {

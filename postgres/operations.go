@@ -114,6 +114,25 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 	return stored, err
 }
 
+// Requeued returns the ids of those of the events that were requeued before.
+func (s *Store) Requeued(ctx context.Context, events []almanac.Event) (requeued []uuid.UUID, err error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	args := seriesArgs(column(events, func(e almanac.Event) almanac.Event {
+		e.Origin = almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID} // as that of its repeat
+		return e
+	}))
+	args["ids"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
+	args["users"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID }))
+	args["types"] = column(events, func(e almanac.Event) string { return e.Type })
+	err = s.do(ctx, "find requeued events", func(ctx context.Context, db DB) (err error) {
+		requeued, err = all(ctx, db, s.statements.Requeued, args, scanID)
+		return err
+	})
+	return requeued, err
+}
+
 // Pause stores that a type of event is paused. If it is paused already, nothing changes.
 func (s *Store) Pause(ctx context.Context, eventType string) error {
 	return s.transact(ctx, "pause", func(ctx context.Context, tx pgx.Tx) error {

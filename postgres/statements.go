@@ -93,6 +93,7 @@ type statements struct {
 	RemoveHiddenUsers   string
 	Renew               string
 	RequeueEvents       string
+	Requeued            string
 	Resume              string
 	RunNow              string
 	SettleEnded         string

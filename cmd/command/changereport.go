@@ -18,6 +18,8 @@ type changeReport struct {
 	More      bool              `json:"more"`            // the limit was reached
 	Unplanned int               `json:"unplanned"`       // cancelled events whose series wait for a program with the handler
 	Error     string            `json:"error,omitempty"` // why it was not done to the end
+
+	RequeuedBefore int `json:"requeuedBefore"` // failed events that were left out
 }
 
 // unchanged is an event that could not be changed.
@@ -27,7 +29,7 @@ type unchanged struct {
 }
 
 func changeReportOf(what almanac.Operation, dryRun bool, done almanac.OperateResult, err error) changeReport {
-	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More, Unplanned: done.Unplanned}
+	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More, Unplanned: done.Unplanned, RequeuedBefore: done.RequeuedBefore}
 	for _, e := range done.Events {
 		r.Events = append(r.Events, eventReportOf(e, false))
 	}
@@ -49,6 +51,9 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	}
 	for _, one := range r.Refused {
 		fmt.Fprintf(env.errs, "refused %s: %s\n", one.ID, printable(one.Reason))
+	}
+	if r.RequeuedBefore > 0 {
+		fmt.Fprintf(env.errs, "left out %s: requeued before\n", counted(r.RequeuedBefore, "failed event"))
 	}
 	if r.Unplanned > 0 {
 		fmt.Fprintf(env.errs, "nothing is planned yet after %s: a running program with the handlers does it within seconds\n", counted(r.Unplanned, "event"))

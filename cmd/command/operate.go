@@ -77,7 +77,7 @@ type requeueEvents struct {
 
 // Help is shown below the command's line.
 func (c *requeueEvents) Help() string {
-	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only. A CANCELLED event is requeued by its id. An event is refused if its user has opted out of its type, unless --force is given.
+	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only, and leave out and count those that were requeued before. So a repeated command goes on after --limit events. A CANCELLED event is requeued by its id. An event is refused if its user has opted out of its type, unless --force is given.
 
 ` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`

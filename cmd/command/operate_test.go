@@ -151,6 +151,8 @@ func TestEventsAreRequeuedOnce(t *testing.T) {
 	require.Equal(t, almanac.Failed, c.is("failed").Status, "what has ended never changes")
 	require.Equal(t, "k", again[0].OccurrenceKey)
 	require.Equal(t, c.ids["failed"], *again[0].OriginEvent)
+	require.Equal(t, result{exitOK, "requeued 0 events\n", "left out 1 failed event: requeued before\n"}, c.run("requeue", "--type", "B", "--yes"))
+	require.Equal(t, 1, reportIn(t, c.run("requeue", "--type", "B", "--dry-run", "--json")).RequeuedBefore)
 	require.Contains(t, c.run("show", again[0].ID.String()).out, "\noccurrence  k\norigin      requeued\nof event    "+c.ids["failed"].String()+"\n")
 
 	r = c.run("requeue", c.ids["failed"].String(), c.ids["overdue"].String())
