@@ -2,6 +2,7 @@ package almanac
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -71,6 +72,24 @@ func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 		again.LastError = e.FailureReason
 	}
 	return again, again.check()
+}
+
+// requeuedBefore returns the error for an event that was requeued before. It names the event that
+// repeats it, if that event is open or among the newest of the user and the type.
+func (s *scheduler) requeuedBefore(ctx context.Context, e Event, r Roster) error {
+	repeats := func(one Event) bool { return one.Origin.Kind == OriginRequeued && one.Origin.From == e.ID }
+	again := slices.Concat(r.Pending, r.InFlight)
+	if !slices.ContainsFunc(again, repeats) {
+		found, err := s.repository.Find(ctx, And{ForUser(e.UserID), OfType(e.Type)}, Page{Limit: maxPage, Order: NewestFirst})
+		if err != nil {
+			return err
+		}
+		again = found.Events
+	}
+	if i := slices.IndexFunc(again, repeats); i >= 0 {
+		return fmt.Errorf("%w: event %s was requeued before, as event %s", ErrExists, e.ID, again[i].ID)
+	}
+	return fmt.Errorf("%w: event %s was requeued before", ErrExists, e.ID)
 }
 
 // Check checks an edit of the roster. Every [Repository] must call it before it stores

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,8 +17,41 @@ import (
 // listedEvent is an entry of a list of events.
 type listedEvent struct {
 	almanac.Event
-	name   string // of the user, if it was asked for
-	change string // what an edit did to the event, if the list is about an edit
+	name     string // of the user, if it was asked for
+	change   string // what an edit did to the event, if the list is about an edit
+	requeued bool   // whether another event repeats it, if the list is about failures
+}
+
+// next returns when a pending event is tried, if that is later than its instant, and "" otherwise.
+func (e listedEvent) next() string {
+	if e.Status != almanac.Pending || !e.AvailableAt.After(e.Due) {
+		return ""
+	}
+	return instantText(e.AvailableAt)
+}
+
+// available returns when a pending event can be claimed, and "" for any other event.
+func (e listedEvent) available() string {
+	if e.AvailableAt.IsZero() {
+		return ""
+	}
+	return instantText(e.AvailableAt)
+}
+
+// reason returns why an event failed or was cancelled, or why a pending one waits for another attempt.
+func (e listedEvent) reason() string {
+	if e.Status == almanac.Pending {
+		return e.LastError
+	}
+	return e.FailureReason
+}
+
+// again says whether another event repeats it.
+func (e listedEvent) again() string {
+	if e.requeued {
+		return "yes"
+	}
+	return ""
 }
 
 // eventView says which columns a list of events has.
@@ -25,6 +59,8 @@ type eventView struct {
 	terminal bool // also columns that only people read
 	names    bool // the names of users
 	reasons  bool // why events failed or were cancelled, before their status
+	requeues bool // whether other events repeat them
+	waiting  bool // when pending events are tried next
 	oneUser  bool // the list is about one user
 	changes  bool // what an edit did
 	now      time.Time
@@ -39,7 +75,8 @@ func eventList(env *environment, f form, v eventView) list[listedEvent] {
 			return struct {
 				eventReport
 				UserName string `json:"userName,omitempty"`
-			}{eventReportOf(e.Event, false), e.name}
+				Requeued bool   `json:"requeued,omitempty"`
+			}{eventReportOf(e.Event, false), e.name, e.requeued}
 		},
 	}
 }
@@ -67,6 +104,7 @@ func (v eventView) columns() []column[listedEvent] {
 		{true, column[listedEvent]{"STATUS", func(e listedEvent) string { return string(e.Status) }, span{rank: status}, v.colour}},
 		{v.terminal, column[listedEvent]{"WHEN", func(e listedEvent) string { return whenText(e.Due, v.now) }, span{rank: when}, nil}},
 		{true, column[listedEvent]{"DUE", func(e listedEvent) string { return instantText(e.Due) }, span{rank: due}, nil}},
+		{v.waiting, column[listedEvent]{"NEXT", listedEvent.next, span{rank: 8}, nil}},
 		{true, column[listedEvent]{"WALL TIME", func(e listedEvent) string { return e.Wall.String() }, span{rank: wall}, nil}},
 		{true, column[listedEvent]{"ZONE", func(e listedEvent) string { return e.Zone }, span{rank: 9, least: 16}, nil}},
 		{true, column[listedEvent]{"TYPE", func(e listedEvent) string { return e.Type }, span{rank: 2, least: 12}, nil}},
@@ -75,7 +113,8 @@ func (v eventView) columns() []column[listedEvent] {
 		{true, column[listedEvent]{"FAILED ATTEMPTS", func(e listedEvent) string { return strconv.Itoa(e.RetryCount) }, span{rank: 14}, nil}},
 		{!v.oneUser, column[listedEvent]{"USER", func(e listedEvent) string { return e.UserID.String() }, span{rank: 11}, nil}},
 		{v.names, column[listedEvent]{"NAME", func(e listedEvent) string { return e.name }, span{rank: 3, least: 16}, nil}},
-		{true, column[listedEvent]{"REASON", func(e listedEvent) string { return e.FailureReason }, span{rank: 4, least: 16}, nil}},
+		{v.requeues, column[listedEvent]{"REQUEUED", listedEvent.again, span{rank: 6}, nil}},
+		{true, column[listedEvent]{"REASON", listedEvent.reason, span{rank: 4, least: 16}, nil}},
 	}
 	var columns []column[listedEvent]
 	for _, c := range all {
@@ -100,6 +139,11 @@ func (v eventView) fields() []field[listedEvent] {
 		{"retryCount", func(e listedEvent) string { return strconv.Itoa(e.RetryCount) }},
 		{"userId", func(e listedEvent) string { return e.UserID.String() }},
 		{"failureReason", func(e listedEvent) string { return e.FailureReason }},
+		{"availableAt", func(e listedEvent) string { return e.available() }},
+		{"lastError", func(e listedEvent) string { return e.LastError }},
+	}
+	if v.requeues {
+		fields = append(fields, field[listedEvent]{"requeued", listedEvent.again})
 	}
 	if v.names {
 		fields = append(fields, field[listedEvent]{"userName", func(e listedEvent) string { return e.name }})
@@ -130,6 +174,19 @@ func listedEvents(events []almanac.Event) []listedEvent {
 		entries[i].Event = e
 	}
 	return entries
+}
+
+// markRequeued marks the entries that were requeued.
+func markRequeued(ctx context.Context, store *postgres.Store, entries []listedEvent) error {
+	events := make([]almanac.Event, len(entries))
+	for i, e := range entries {
+		events[i] = e.Event
+	}
+	ids, err := store.Requeued(ctx, events)
+	for i, e := range entries {
+		entries[i].requeued = slices.Contains(ids, e.ID)
+	}
+	return err
 }
 
 // userNames looks up the names of users, each once.

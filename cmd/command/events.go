@@ -127,12 +127,18 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 	}
 	q.spec = append(q.spec, user...)
 	names := userNames{store, map[uuid.UUID]string{}}
-	table := eventList(env, c.Listing.Form, eventView{names: c.Names, reasons: c.Order.Failed || c.Order.Reason != ""})
+	failures := c.Order.Failed || c.Order.Reason != ""
+	table := eventList(env, c.Listing.Form, eventView{
+		names: c.Names, reasons: failures, requeues: failures, waiting: c.Order.Upcoming || c.Waiting.Overdue != "",
+	})
 	found, err := table.writeAll(ctx, env, q.page, func(ctx context.Context, page almanac.Page) ([]listedEvent, almanac.Cursor, error) {
 		found, err := store.Find(ctx, q.spec, page)
 		entries := listedEvents(found.Events)
 		if err == nil && c.Names {
 			err = names.fill(ctx, entries)
+		}
+		if err == nil && failures {
+			err = markRequeued(ctx, store, entries)
 		}
 		return entries, found.Next, err
 	})

@@ -311,6 +311,27 @@ func TestEventsAreOrdered(t *testing.T) {
 	}
 }
 
+// An operator sees what waits for another attempt, until when and why, and which failures are left to requeue.
+func TestListsSayWhatIsStillToCome(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	until := time.Date(2099, time.May, 1, 8, 0, 0, 0, time.UTC)
+	id := c.event(c.user, "D", 2023, func(e almanac.Event) (almanac.Event, error) {
+		return e.Release(almanac.AfterSnooze, "535 wrong password", until)
+	})
+	for _, args := range [][]string{{"--upcoming"}, {"--overdue", "0s"}} {
+		r := c.run(append([]string{"list", "--type", "D"}, args...)...)
+		require.Regexp(t, `^ID +STATUS +DUE +NEXT +WALL TIME .* REASON\n`+id.String()+` +PENDING +2023-03-15T13:00:00Z +2099-05-01T08:00:00Z .* 535 wrong password\n$`, r.out)
+	}
+	require.Contains(t, c.run("list", "--type", "D", "--csv").out, ",2099-05-01T08:00:00Z,535 wrong password\n")
+
+	require.NotContains(t, c.run("list", "--failed").out, "yes")
+	require.Equal(t, "requeued 1 event\n", lastLine(c.run("requeue", "--reason", "404", "--yes")))
+	require.Regexp(t, `^ID .* REQUEUED +REASON\n.* yes +404 .*\n$`, c.run("list", "--failed").out)
+	require.Contains(t, c.run("list", "--reason", "404", "--json").out, `"requeued":true`)
+	require.Equal(t, result{exitOK, "requeued 0 events\n", ""}, c.run("requeue", "--reason", "405", "--yes"))
+}
+
 func TestEventsAreWrittenForPrograms(t *testing.T) {
 	t.Parallel()
 	c := board(t)
@@ -318,14 +339,14 @@ func TestEventsAreWrittenForPrograms(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, records, 7)
-	require.Equal(t, []string{"id", "status", "due", "wall", "zone", "type", "series", "occurrenceKey", "retryCount", "userId", "failureReason", "userName"}, records[0])
+	require.Equal(t, []string{"id", "status", "due", "wall", "zone", "type", "series", "occurrenceKey", "retryCount", "userId", "failureReason", "availableAt", "lastError", "userName"}, records[0])
 	require.Equal(t, []string{
-		c.ids["failed"].String(), "FAILED", "2021-03-15T13:00:00Z", "2021-03-15T09:00:00", "America/New_York", "B", "", "k", "1", adaID, "404\n\x1b[31mnobody there", "Ada Lovelace",
+		c.ids["failed"].String(), "FAILED", "2021-03-15T13:00:00Z", "2021-03-15T09:00:00", "America/New_York", "B", "", "k", "1", adaID, "404\n\x1b[31mnobody there", "", "", "Ada Lovelace",
 	}, records[5], "programs get what is stored")
 	require.NotContains(t, c.run("list", "--csv").out, "Lovelace")
 	r = c.run("list", "--json", "--names", "--user", graceID)
 	require.Contains(t, r.out, `"userName":"花子 山田"}`)
-	require.Equal(t, "id,status,due,wall,zone,type,series,occurrenceKey,retryCount,userId,failureReason\n", c.run("list", "--csv", "--type", "Z").out)
+	require.Equal(t, "id,status,due,wall,zone,type,series,occurrenceKey,retryCount,userId,failureReason,availableAt,lastError\n", c.run("list", "--csv", "--type", "Z").out)
 
 	require.Equal(t, exitOK, almanacAt(t, today, "pause", "A", "--database-url", c.url).code)
 	require.Regexp(t, `^type,since\nA,\S+Z\n$`, almanacAt(t, today, "pauses", "--csv", "--database-url", c.url).out)

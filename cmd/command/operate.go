@@ -44,7 +44,7 @@ const many = `Give ids, or filters with --dry-run or --yes. Filters select the e
 // Run cancels.
 func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
 	how := almanac.OperateOptions{Cancel: almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries}}
-	return c.Changing.run(ctx, env, almanac.OperationCancel, c.Waiting, how)
+	return c.Changing.run(ctx, env, almanac.OperationCancel, ownFilters{waiting: c.Waiting}, how)
 }
 
 // runEvents makes pending events due.
@@ -65,12 +65,13 @@ func (c *runEvents) Help() string {
 
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRunNow, c.Waiting, almanac.OperateOptions{RunNow: almanac.RunNowOptions{Force: c.Force}})
+	return c.Changing.run(ctx, env, almanac.OperationRunNow, ownFilters{waiting: c.Waiting}, almanac.OperateOptions{RunNow: almanac.RunNowOptions{Force: c.Force}})
 }
 
 // requeueEvents delivers failed events once more.
 type requeueEvents struct {
-	Force bool `help:"Deliver also to users who have opted out."`
+	Force  bool   `help:"Deliver also to users who have opted out."`
+	Reason string `help:"Only events that failed for a reason that begins with this text, in the same case." placeholder:"TEXT"`
 
 	Changing changing `embed:""`
 }
@@ -80,12 +81,13 @@ func (c *requeueEvents) Help() string {
 	return `An ended event never changes, so a requeue stores a new event with the same keys. An event can be requeued once; after that, requeue the new event. Filters select FAILED events only, and leave out and count those that were requeued before. So a repeated command goes on after --limit events. A CANCELLED event is requeued by its id. An event is refused if its user has opted out of its type, unless --force is given.
 
 ` + many + `    almanac events requeue 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
+    almanac events requeue --reason "webhook: receiver answered 503" --dry-run
     almanac events requeue --type OFFER --due-from 2026-03-15 --limit 5000 --yes`
 }
 
 // Run requeues.
 func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRequeue, waiting{}, almanac.OperateOptions{Requeue: almanac.RequeueOptions{Force: c.Force}})
+	return c.Changing.run(ctx, env, almanac.OperationRequeue, ownFilters{reason: c.Reason}, almanac.OperateOptions{Requeue: almanac.RequeueOptions{Force: c.Force}})
 }
 
 // changing says which events are changed.
@@ -100,6 +102,12 @@ type changing struct {
 	Tables  tables  `embed:""`
 }
 
+// ownFilters are filters that only some of the operations have.
+type ownFilters struct {
+	waiting waiting
+	reason  string // how the reasons of failed events begin
+}
+
 // changeQuery is what the arguments ask for: ids, or else a specification.
 type changeQuery struct {
 	ids  []uuid.UUID
@@ -109,14 +117,14 @@ type changeQuery struct {
 
 const defaultChanged = 1000
 
-func (c *changing) understand(env *environment, what almanac.Operation, w waiting) (changeQuery, error) {
+func (c *changing) understand(env *environment, what almanac.Operation, own ownFilters) (changeQuery, error) {
 	p := changeQuery{how: almanac.OperateOptions{Limit: defaultChanged, DryRun: c.DryRun}}
 	var errs []error
 	for _, text := range c.IDs {
 		id, err := idOf("<id>", text)
 		p.ids, errs = append(p.ids, id), append(errs, err)
 	}
-	filtered := c.Filters != (filters{}) || w != (waiting{})
+	filtered := c.Filters != (filters{}) || own != (ownFilters{})
 	switch {
 	case filtered && len(c.IDs) > 0:
 		errs = append(errs, errors.New("<id>: does not go with filters"))
@@ -124,7 +132,7 @@ func (c *changing) understand(env *environment, what almanac.Operation, w waitin
 		errs = append(errs, errors.New("--dry-run: does not go with --yes"))
 	case filtered && !c.DryRun && !c.Yes:
 		errs = append(errs, errors.New("--dry-run or --yes is required with filters"))
-	case filtered && what == almanac.OperationRunNow && c.Filters.DueUntil == "" && w.Overdue == "":
+	case filtered && what == almanac.OperationRunNow && c.Filters.DueUntil == "" && own.waiting.Overdue == "":
 		errs = append(errs, errors.New("--due-until or --overdue is required with filters: a repeated run-now would make the next events due, too"))
 	case !filtered && len(c.IDs) == 0:
 		errs = append(errs, errors.New("<id> or a filter is required"))
@@ -138,13 +146,16 @@ func (c *changing) understand(env *environment, what almanac.Operation, w waitin
 		p.how.Limit, errLimit = number("--limit", c.Limit, 1, maxListed)
 	}
 	p.spec, errFilters = c.Filters.understand()
-	late, errWaiting := w.understand()
+	late, errWaiting := own.waiting.understand()
 	p.spec = append(p.spec, late...)
+	if own.reason != "" {
+		p.spec = append(p.spec, almanac.ForReason(own.reason))
+	}
 	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.understand(env))...)
 }
 
-func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, w waiting, options almanac.OperateOptions) error {
-	p, err := c.understand(env, what, w)
+func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, own ownFilters, options almanac.OperateOptions) error {
+	p, err := c.understand(env, what, own)
 	if err != nil {
 		return err
 	}

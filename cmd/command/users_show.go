@@ -183,7 +183,7 @@ func (h history) write(env *environment, user uuid.UUID) error {
 		events      []almanac.Event
 		isMore      bool
 	}{
-		{"open events", "almanac events list --upcoming --user ", eventView{oneUser: true}, h.open, h.moreOpen},
+		{"open events", "almanac events list --upcoming --user ", eventView{oneUser: true, waiting: true}, h.open, h.moreOpen},
 		{"ended events", "almanac events list --newest --user ", eventView{oneUser: true, reasons: true}, h.ended, h.moreEnded},
 	}
 	for _, p := range parts {
