@@ -35,6 +35,9 @@ type Stats struct {
 	// Oldest is since when the first event of the backlog has been available, UTC. Zero
 	// means that there is no backlog.
 	Oldest time.Time
+	// Delayed is the number of PENDING events that were due before At and become available
+	// after it, such as at their next attempt, counted up to 5,000.
+	Delayed Count
 	Users  Count
 	// Events are the numbers of events by type and status, in alphabetical order of
 	// types, then in the order of an event's life. Numbers of zero are left out.

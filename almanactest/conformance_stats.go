@@ -16,6 +16,7 @@ var statsCases = map[string]func(*kit){
 	"Stats/of an empty repository": func(k *kit) {
 		s := k.stats()
 		k.same("backlog", s.Backlog, almanac.Count{})
+		k.same("delayed", s.Delayed, almanac.Count{})
 		k.same("users", s.Users, almanac.Count{})
 		k.same("events, zones", len(s.Events)+len(s.Zones), 0)
 		k.same("oldest, analyzed", s.Oldest.IsZero() && s.Analyzed.IsZero(), true)
@@ -76,6 +77,7 @@ var statsCases = map[string]func(*kit){
 		s := k.stats()
 		k.same("the claimed event was next", claimed.Due.Equal(oldest.Due.Add(time.Hour)), true)
 		k.same("backlog", s.Backlog, exactly(2))
+		k.same("delayed", s.Delayed, exactly(1))
 		k.same("oldest", s.Oldest, oldest.Due)
 		k.same("location", s.Oldest.Location(), time.UTC)
 		k.same("location", s.At.Location(), time.UTC)

@@ -36,6 +36,9 @@ func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error)
 				z.Pending.N++
 				zones[e.Zone] = z
 				waiting(&stats, e.AvailableAt)
+				if e.Due.Before(now) && e.AvailableAt.After(now) {
+					stats.Delayed.N++
+				}
 			}
 		}
 		stats.Events, stats.Zones = typeCounts(events), zoneCounts(zones)

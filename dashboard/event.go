@@ -141,7 +141,9 @@ func (p *listPermits) words(e almanac.Event) (w eventWords, err error) {
 	if w.Shown, err = p.may(SeePayloads, e.UserID); !w.Shown || err != nil {
 		return w, err
 	}
-	w.LastError = e.LastError
+	if w.LastError = e.LastError; e.Status == almanac.Pending {
+		w.Reason = "" // which is that error
+	}
 	w.Payload, w.Cut = prettyJSON(e.Payload)
 	return w, nil
 }

@@ -26,7 +26,7 @@ type eventsData struct {
 type eventRow struct {
 	almanac.Event
 	Delayed bool   // available later than its target
-	Reason  string // why it failed or was cancelled, shortened
+	Reason  string // why it failed, was cancelled or waits for another attempt, shortened
 	Hidden  bool   // there is a reason, which the viewer may not see
 }
 
@@ -97,7 +97,11 @@ func (p *listPermits) rows(events []almanac.Event, byReason bool) ([]eventRow, e
 func (p *listPermits) row(e almanac.Event) (eventRow, error) {
 	row := eventRow{Event: e, Delayed: e.Status == almanac.Pending && e.AvailableAt.After(e.Due)}
 	row.Payload, row.LastError, row.FailureReason = nil, "", ""
-	if e.FailureReason == "" {
+	reason := e.FailureReason
+	if e.Status == almanac.Pending {
+		reason = e.LastError
+	}
+	if reason == "" {
 		return row, nil
 	}
 	may, err := true, error(nil)
@@ -105,7 +109,7 @@ func (p *listPermits) row(e almanac.Event) (eventRow, error) {
 		may, err = p.may(SeePayloads, e.UserID)
 	}
 	if row.Hidden = !may; may {
-		row.Reason = e.FailureReason
+		row.Reason = reason
 	}
 	return row, err
 }

@@ -18,6 +18,7 @@ const (
 	statsPages   = 500     // pages of a table; a larger table is sampled
 	statsJoined  = 5000    // pages of the table series up to which all pending events are joined with it
 	statsBacklog = 100_000 // events of the backlog
+	statsDelayed = 5000    // events that are available later than they are due
 	statsWave    = 10_000  // events of the wave
 	statsFlying  = 4000    // events in flight; each is looked up in the table series
 	statsZones   = 2000    // pending events whose zones are looked up
@@ -168,17 +169,21 @@ func (r *reading) estimated(factor float64, at time.Time) weight {
 }
 
 func (r *reading) countBacklog(ctx context.Context) error {
-	rows, err := r.db.Query(ctx, r.store.statements.StatsBacklog, pgx.StrictNamedArgs{"at": r.stats.At, "limit": statsBacklog + 1})
+	rows, err := r.db.Query(ctx, r.store.statements.StatsBacklog, pgx.StrictNamedArgs{"at": r.stats.At, "limit": statsBacklog + 1, "delayed": statsDelayed})
 	if err != nil {
 		return err
 	}
 	var oldest *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&r.stats.Backlog.N, &oldest, &r.listed}, func() error { return nil })
+	var delayed int
+	_, err = pgx.ForEachRow(rows, []any{&r.stats.Backlog.N, &oldest, &r.listed, &r.stats.Delayed.N, &delayed}, func() error { return nil })
 	if oldest != nil {
 		r.stats.Oldest = oldest.UTC()
 	}
 	if r.stats.Backlog.N > statsBacklog {
 		r.stats.Backlog = almanac.Count{N: statsBacklog, Kind: almanac.AtLeast}
+	}
+	if delayed == statsDelayed {
+		r.stats.Delayed.Kind = almanac.AtLeast
 	}
 	return err
 }

@@ -52,6 +52,8 @@ type backlog struct {
 	More   bool       `json:"more"`             // there are more than were counted
 	Oldest *time.Time `json:"oldest,omitempty"` // since when the first could be claimed, UTC
 	Late   float64    `json:"lateSeconds"`      // how long that is
+	// Delayed is the number of events that were due and wait for another attempt.
+	Delayed int64 `json:"delayed"`
 }
 
 // leases are claims.
@@ -111,7 +113,7 @@ func (c *stats) Run(ctx context.Context, env *environment) error {
 
 func (s *statistics) read(ctx context.Context, tx pgx.Tx, exact bool) error {
 	row := tx.QueryRow(ctx, statement("stats_backlog", s.Schema), pgx.StrictNamedArgs{"limit": backlogLimit + 1})
-	if err := row.Scan(&s.At, &s.Backlog.Events, &s.Backlog.Oldest); err != nil {
+	if err := row.Scan(&s.At, &s.Backlog.Events, &s.Backlog.Oldest, &s.Backlog.Delayed); err != nil {
 		return err
 	}
 	s.At = s.At.UTC()
@@ -214,6 +216,9 @@ func (s *statistics) write(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "schema\t%s at %s\n", s.Schema, s.At.Format(time.RFC3339))
 	fmt.Fprintf(table, "backlog\t%s\n", s.Backlog)
+	if n := s.Backlog.Delayed; n > 0 {
+		fmt.Fprintf(table, "delayed\t%s waiting for another attempt: see events list --overdue 0s\n", counted(int(min(n, backlogLimit)), "overdue event"))
+	}
 	fmt.Fprintf(table, "leases\t%d in force with %s, %d expired\n", s.Leases.InForce, counted(int(s.Leases.Events), "event"), s.Leases.Expired)
 	if err := table.Flush(); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -78,6 +79,23 @@ func TestStatisticsCountRows(t *testing.T) {
 	text := succeeds(t, "stats", "--database-url", address)
 	require.Regexp(t, regexp.MustCompile(`(?s)^schema   almanac at \S+Z\nbacklog  2 events, the first since \S+Z \(1h0m\S+s\)\nleases   1 in force with 2 events, 1 expired\n\n`+
 		`TYPE      STATUS      EVENTS\nBIRTHDAY  PENDING     4\nBIRTHDAY  PROCESSING  3\n\nTABLE +ROWS +DEAD +SIZE +INDEXES +VACUUMED\naudit .*?\nhistory `), text)
+}
+
+func TestStatisticsTellOfEventsThatWaitForAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	store := storeAt(t, address)
+	for _, options := range [][]almanactest.EventOption{
+		{almanactest.ReadyFor(time.Hour), almanactest.Tried(1), almanactest.DelayedFor(time.Hour)},
+		{almanactest.ReadyFor(time.Hour), almanactest.Tried(1), almanactest.DelayedFor(-time.Minute)},
+		{almanactest.DueIn(time.Hour)},
+	} {
+		u := almanactest.User()
+		almanactest.Store(t, store, u, almanactest.Event(time.Now(), append([]almanactest.EventOption{almanactest.For(u)}, options...)...))
+	}
+
+	require.Equal(t, int64(1), statisticsOf(t, address).Backlog.Delayed)
+	require.Contains(t, succeeds(t, "stats", "--database-url", address), "\ndelayed  1 overdue event waiting for another attempt: see events list --overdue 0s\n")
 }
 
 func TestAnEmptyDatabaseHasStatisticsToo(t *testing.T) {

@@ -1,10 +1,18 @@
 -- Count the pending events that can be claimed.
---   @at timestamptz · @limit integer (the most events to count)
--- Returns how many there are up to the limit, since when the first of them has been available, and how many events all leases list.
+--   @at timestamptz · @limit integer (the most events to count) · @delayed integer (the most delayed events to read)
+-- Returns how many there are up to the limit, since when the first of them has been available, how many events all leases list, how many
+-- of the delayed events were due and are not available yet, and how many delayed events were read.
 -- Each type has its own range of the index, which is read on its own.
 WITH types AS MATERIALIZED (
     SELECT t.name
     FROM unnest(:queued_types) AS t (name)
+), delayed AS MATERIALIZED (
+    SELECT q.available_at
+    FROM :"schema".queue q
+    WHERE q.delayed_from > '-infinity'
+        AND q.delayed_from < @at
+    ORDER BY q.delayed_from
+    LIMIT @delayed
 )
 SELECT
     (
@@ -35,4 +43,6 @@ SELECT
             LIMIT 1
         ) q
     ),
-    (SELECT coalesce(sum(cardinality(l.event_ids)), 0)::bigint FROM :"schema".leases l)
+    (SELECT coalesce(sum(cardinality(l.event_ids)), 0)::bigint FROM :"schema".leases l),
+    (SELECT count(*) FROM delayed d WHERE d.available_at > @at),
+    (SELECT count(*) FROM delayed)
