@@ -80,10 +80,11 @@ func (s *scheduler) Run(ctx context.Context) error {
 		s.log.WarnContext(ctx, "missed events could not be counted", slog.Any("error", err))
 	}
 	err = s.runListening(ctx, lanes)
-	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", owner), slog.Any("error", err))
 	if err != nil {
+		s.log.ErrorContext(ctx, "scheduler stopped", slog.String("owner", owner), slog.Any("error", err))
 		return fmt.Errorf("almanac: run: %w", err)
 	}
+	s.log.InfoContext(ctx, "scheduler stopped", slog.String("owner", owner))
 	return nil
 }
 
