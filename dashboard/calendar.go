@@ -107,7 +107,7 @@ func (f zoneFields) spec(from, until time.Time) almanac.Spec {
 type calendarData struct {
 	zoneFields
 	calendarYear
-	Weeks          int
+	Weeks          int // of the half that has more
 	Squares        []daySquare
 	Months         []monthLabel
 	Rows           []monthRow // the same as a table
@@ -130,11 +130,12 @@ type daySquare struct {
 	Count       int
 }
 
-// The drawing of a year: squares of 24 units, which are 24 pixels or more.
+// The drawing of a year: one half above the other, of squares of 24 units, which are 24 pixels or more.
 const (
 	pitch      = 26
 	daysLeft   = 36 // room for the names of weekdays
 	daysTop    = 18 // room for the names of months
+	halfHeight = daysTop + 7*pitch + 12
 	mostShades = 4
 )
 
@@ -167,7 +168,7 @@ func countText(n int, noun string) string {
 }
 
 type monthLabel struct {
-	X     int
+	X, Y  int
 	Name  string
 	First calendar.Date
 }
@@ -250,7 +251,7 @@ func (d *dashboard) withoutEvents(r *request, err error) error {
 	return nil
 }
 
-// draw places the days of a year, weeks from left to right, Monday first.
+// draw places the days of a year: each half with its weeks from left to right, Monday first.
 func (c *calendarData) draw(days []localDay, events []almanac.Event) {
 	counts := make([]int, len(days))
 	for _, e := range events {
@@ -266,32 +267,39 @@ func (c *calendarData) draw(days []localDay, events []almanac.Event) {
 			c.Most = max(c.Most, counts[i])
 		}
 	}
-	skew := (int(calendar.WallTime{Date: days[0].Date}.Labelled().Weekday()) + 6) % 7
+	var place, top int // of the day in its half: whole weeks, and days since Monday
 	for i, day := range days {
-		s := daySquare{localDay: day, X: daysLeft + (i+skew)/7*pitch, Y: daysTop + (i+skew)%7*pitch, Count: counts[i]}
+		if day.Date.Day == 1 && day.Date.Month%6 == 1 {
+			place = (int(calendar.WallTime{Date: day.Date}.Labelled().Weekday()) + 6) % 7
+			top = int(day.Date.Month) / 7 * halfHeight
+		}
+		s := daySquare{localDay: day, X: daysLeft + place/7*pitch, Y: top + daysTop + place%7*pitch, Count: counts[i]}
+		c.Weeks = max(c.Weeks, place/7+1)
+		place++
 		if s.Count > 0 {
 			s.Shade = min(mostShades, 1+mostShades*(s.Count-1)/c.Most)
 		}
 		if day.Date.Day == 1 {
 			name := day.Date.Month.String()
-			c.Months = append(c.Months, monthLabel{s.X, name[:3], day.Date})
+			c.Months = append(c.Months, monthLabel{s.X, top + 12, name[:3], day.Date})
 			c.Rows = append(c.Rows, monthRow{Name: name})
 		}
 		c.Squares = append(c.Squares, s)
 		c.Rows[len(c.Rows)-1].Days = append(c.Rows[len(c.Rows)-1].Days, s)
 	}
-	c.Weeks = (len(days)-1+skew)/7 + 1
 }
 
 // Width and Height are the size of the drawing.
 func (c calendarData) Width() int  { return daysLeft + c.Weeks*pitch }
-func (c calendarData) Height() int { return daysTop + 7*pitch }
+func (c calendarData) Height() int { return halfHeight + daysTop + 7*pitch }
 
 // Weekdays are the labels of the rows.
 func (c calendarData) Weekdays() []weekdayLabel {
 	var labels []weekdayLabel
-	for i, name := range []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
-		labels = append(labels, weekdayLabel{daysTop + i*pitch + 16, name})
+	for _, top := range []int{0, halfHeight} {
+		for i, name := range []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} {
+			labels = append(labels, weekdayLabel{top + daysTop + i*pitch + 16, name})
+		}
 	}
 	return labels
 }

@@ -42,12 +42,16 @@ func TestTheCalendarShowsAYear(t *testing.T) {
 	require.Contains(t, body, "Fri 2011-12-30: a date that clocks skip, gap of 24 h")
 }
 
-func TestTheCalendarHas53Or54Weeks(t *testing.T) {
+// The second half of a year stands below the first, so that the whole year fits on a screen.
+func TestHalfAYearHas27Or28Weeks(t *testing.T) {
 	t.Parallel()
 	h, _ := zonesHost(t)
-	for year, weeks := range map[int]int{2026: 53, 2012: 54, 2040: 54, 2018: 53} {
+	for year, weeks := range map[int]int{2026: 27, 2012: 28, 2018: 28, 2025: 27} {
 		_, body := h.get(t, fmt.Sprintf("/calendar?year=%d", year))
-		require.Contains(t, body, fmt.Sprintf(`viewBox="0 0 %d 200"`, daysLeft+weeks*pitch), year)
+		require.Contains(t, body, fmt.Sprintf(`viewBox="0 0 %d 412"`, daysLeft+weeks*pitch), year)
+		require.Regexp(t, `<rect x="36" y="\d+" class="d0"/><title>\w+ \d+-01-01`, body)
+		require.Regexp(t, `<rect x="36" y="(230|256|282|308|334|360|386)" class="d0"/><title>\w+ \d+-07-01`, body)
+		require.Equal(t, 2, strings.Count(body, ">Mon</text>"))
 	}
 }
 
