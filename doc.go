@@ -99,7 +99,8 @@
 //
 // Errors: [*ValidationError] with each [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
 // [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
-// [*MaxRetriesExceededError], [*NoDelivererError] and [*UnsupportedEventTypeError].
+// [*SuccessorError], [*MaxRetriesExceededError], [*NoDelivererError] and
+// [*UnsupportedEventTypeError].
 //
 // Storage: a [Repository] is composed of [UserRepository], [UserFinder], [EventRepository],
 // [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser], [SuccessionRepository],

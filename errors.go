@@ -125,6 +125,20 @@ func (e *ValidationError) Unwrap() []error {
 	return errs
 }
 
+// SuccessorError says that an event was not cancelled because its successor cannot be planned. Err
+// is the error of the planning, such as one that matches [calendar.ErrRejectedWallTime].
+type SuccessorError struct {
+	EventID uuid.UUID
+	Err     error
+}
+
+func (e *SuccessorError) Error() string {
+	return fmt.Sprintf("almanac: the successor of event %s cannot be planned: %v", e.EventID, e.Err)
+}
+
+// Unwrap returns the error of the planning.
+func (e *SuccessorError) Unwrap() error { return e.Err }
+
 // InvalidDateOfBirthError says why a value is no valid date of birth.
 type InvalidDateOfBirthError struct {
 	Value  string

@@ -38,7 +38,7 @@ type Stats struct {
 	// Delayed is the number of PENDING events that were due before At and become available
 	// after it, such as at their next attempt, counted up to 5,000.
 	Delayed Count
-	Users  Count
+	Users   Count
 	// Events are the numbers of events by type and status, in alphabetical order of
 	// types, then in the order of an event's life. Numbers of zero are left out.
 	Events []TypeCount

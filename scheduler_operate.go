@@ -22,9 +22,9 @@ type Operator interface {
 	// [WithSweep]). The error is a [*NotFoundError] if the event does not exist, and an
 	// [*InvalidStateTransitionError] if it has started or ended. It is an
 	// [*OptimisticLockError] if the event ended during the call, or has another version
-	// than [CancelOptions].Version. If the successor cannot be planned, the error is that of
-	// the planning, such as [calendar.ErrRejectedWallTime], and nothing is cancelled. Then
-	// [CancelOptions].EndSeries cancels the event alone.
+	// than [CancelOptions].Version. It is a [*SuccessorError] if the successor cannot be
+	// planned, as when a policy rejects its wall time. Then [CancelOptions].EndSeries cancels
+	// the event alone.
 	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
 
 	// RunNow makes a pending event due at once. If the event is delayed before another
@@ -176,7 +176,7 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 		case errors.Is(err, calendar.ErrNoOccurrence):
 			return Edit{Changed: []Event{done}}, nil
 		case err != nil:
-			return Edit{}, unplannedError{err}
+			return Edit{}, &SuccessorError{id, err}
 		}
 		return Edit{Changed: []Event{done}, New: []Event{zones.stamp(next)}}, nil
 	})
@@ -369,7 +369,7 @@ func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Even
 			return ctx.Err()
 		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidStateTransition) || errors.Is(err, ErrOptimisticLock) ||
 			errors.Is(err, ErrExists) || errors.Is(err, ErrOptedOut) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked) ||
-			errors.As(err, new(unplannedError)):
+			errors.As(err, new(*SuccessorError)):
 			done.Refused = append(done.Refused, Refusal{EventID: e.ID, Err: err})
 		default:
 			return fmt.Errorf("almanac: %s event %s: %w", what, e.ID, err)

@@ -392,6 +392,7 @@ func TestOperateRefusesAnEventWhoseSuccessorCannotBePlanned(t *testing.T) {
 			require.Len(t, done.Refused, 1)
 			require.Equal(t, users[1].Events[0].ID, done.Refused[0].EventID)
 			require.ErrorIs(t, done.Refused[0].Err, calendar.ErrRejectedWallTime)
+			require.ErrorAs(t, done.Refused[0].Err, new(*almanac.SuccessorError))
 			kept, err := w.store.Event(t.Context(), users[1].Events[0].ID)
 			require.NoError(t, err)
 			require.Equal(t, almanac.Pending, kept.Status)

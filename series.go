@@ -103,12 +103,6 @@ func (o Occurrence) in(u User) Occurrence {
 	return o
 }
 
-// unplannedError says that a successor cannot be planned. It is about one event, and not about
-// the repository.
-type unplannedError struct{ error }
-
-func (e unplannedError) Unwrap() error { return e.error }
-
 // guarded calls a handler's planning code for an event type and turns a panic into an
 // error, which says what panicked. A panic would abort a transaction that also stores
 // outcomes of other events.

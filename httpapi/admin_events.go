@@ -173,14 +173,18 @@ func (a *admin) operate(r *http.Request) (reply, error) {
 		e.Payload = nil
 		answer.Events = append(answer.Events, eventOf(e))
 	}
+	var unsaid error // the last one, since thousands of events can fail alike
 	for _, refusal := range done.Refused {
-		p, _ := problemOf(r, refusalOf(what, refusal.Err))
+		p, complete := problemOf(r, refusalOf(what, refusal.Err))
+		if !complete {
+			unsaid = refusal.Err
+		}
 		answer.Refused = append(answer.Refused, refusedEvent{refusal.EventID, p.Detail})
 	}
 	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 		err = newProblem(http.StatusServiceUnavailable, "the time of a request is over")
 	}
-	re := reply{status: http.StatusOK}
+	re := reply{status: http.StatusOK, failure: unsaid}
 	if err != nil {
 		p, complete := problemOf(r, err)
 		if answer.Stopped = &p.Detail; !complete && r.Context().Err() == nil {

@@ -165,7 +165,7 @@ func TestAnOperationEndsBeforeTheRequest(t *testing.T) {
 func TestAnOperationGoesOnAfterASuccessorThatAPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
-	o.ofWeekends()
+	o.ofWeekends(`{"weekend":true}`)
 	const body = `{"operation":"cancel","filter":{"until":"2026-04-01T00:00:00Z"},"dryRun":false}`
 	a := o.ok("POST", "/operations", body)
 	require.Nil(t, a["stopped"])

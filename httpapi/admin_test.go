@@ -33,9 +33,23 @@ func weekend() almanac.Recurring {
 			if !strings.Contains(string(u.Attributes), "weekend") {
 				return nil, nil
 			}
-			return calendar.Weekly{On: []time.Weekday{time.Saturday, time.Sunday}, At: calendar.Clock{Hour: 2, Minute: 30}}, nil
+			rule := calendar.Weekly{On: []time.Weekday{time.Saturday, time.Sunday}, At: calendar.Clock{Hour: 2, Minute: 30}}
+			if strings.Contains(string(u.Attributes), "broken") {
+				return failingRule{rule}, nil
+			}
+			return rule, nil
 		},
 	}
+}
+
+// failingRule is a rule with one slot, after which it fails.
+type failingRule struct{ calendar.Recurrence }
+
+func (b failingRule) After(w calendar.WallTime, p calendar.Policies) (calendar.Slot, error) {
+	if first, err := b.Recurrence.After(calendar.WallTimeOf(today), p); err != nil || w.Before(first.Wall) {
+		return first, err
+	}
+	return calendar.Slot{}, errors.New("secret")
 }
 
 // office is the admin API of a program that delivers, with a repository of its own.
@@ -203,7 +217,7 @@ func TestAPreviewListsOccurrences(t *testing.T) {
 func TestAPreviewSaysWhyItEndsEarly(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
-	id := o.ofWeekends()
+	id := o.ofWeekends(`{"weekend":true}`)
 
 	a := o.ok("GET", "/users/"+id+"/preview?type="+typeWeekend, "")
 
@@ -211,12 +225,12 @@ func TestAPreviewSaysWhyItEndsEarly(t *testing.T) {
 	require.Equal(t, "clocks in America/New_York show 2026-03-08T02:30:00 never, and that is refused", a["incomplete"])
 }
 
-// ofWeekends stores a user with an event on a Saturday, before a Sunday that is refused. It
-// returns the id of the user.
-func (o *office) ofWeekends() string {
+// ofWeekends stores a user with the attributes and an event on a Saturday, before a Sunday that is
+// refused. It returns the id of the user.
+func (o *office) ofWeekends(attributes string) string {
 	o.t.Helper()
 	created, err := o.scheduler.CreateUser(o.t.Context(), almanac.Profile{
-		FirstName: "W", LastName: "W", DateOfBirth: "1990-01-01", Timezone: "America/New_York", Attributes: []byte(`{"weekend":true}`),
+		FirstName: "W", LastName: "W", DateOfBirth: "1990-01-01", Timezone: "America/New_York", Attributes: []byte(attributes),
 	})
 	require.NoError(o.t, err)
 	return created.User.ID.String()
@@ -246,12 +260,30 @@ func TestAnEventIsCancelled(t *testing.T) {
 func TestASuccessorThatAPolicyRefusesKeepsTheEvent(t *testing.T) {
 	t.Parallel()
 	o := openOffice(t, newRepository())
-	id := o.ofWeekends()
+	id := o.ofWeekends(`{"weekend":true}`)
 	events := ids(o.ok("GET", "/users/"+id+"/events?type="+typeWeekend, "")["events"])
 
 	o.problem(o.send("POST", "/events/"+events[0]+"/cancel", ""), http.StatusUnprocessableEntity)
 
 	require.Equal(t, "PENDING", o.ok("GET", "/events/"+events[0], "")["event"].(map[string]any)["status"])
+}
+
+func TestASuccessorThatAHandlerCannotPlanKeepsTheEvent(t *testing.T) {
+	t.Parallel()
+	o := openOffice(t, newRepository())
+	id := o.ofWeekends(`{"weekend":true,"broken":true}`)
+	events := ids(o.ok("GET", "/users/"+id+"/events?type="+typeWeekend, "")["events"])
+	const detail = "the next event of the series cannot be planned; endSeries cancels this event alone"
+
+	p := o.problem(o.send("POST", "/events/"+events[0]+"/cancel", ""), http.StatusUnprocessableEntity)
+
+	require.Equal(t, detail, p["detail"])
+	require.Equal(t, 1, strings.Count(o.log.String(), "cannot be planned: secret"))
+	all := o.ok("POST", "/operations", `{"operation":"cancel","filter":{"type":"`+typeWeekend+`"},"dryRun":false}`)
+	require.Equal(t, []any{map[string]any{"eventId": events[0], "detail": detail}}, all["refused"])
+	require.Equal(t, 2, strings.Count(o.log.String(), "cannot be planned: secret"))
+	require.Equal(t, "PENDING", o.ok("GET", "/events/"+events[0], "")["event"].(map[string]any)["status"])
+	o.ok("POST", "/events/"+events[0]+"/cancel", `{"endSeries":true}`)
 }
 
 func TestAnEventIsRunNow(t *testing.T) {

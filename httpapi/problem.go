@@ -116,10 +116,13 @@ func problemOf(r *http.Request, err error) (_ *problem, complete bool) {
 	var p *problem
 	var missing *almanac.NotFoundError
 	var wall *calendar.WallTimeError
+	var successor *almanac.SuccessorError
 	var lock *almanac.OptimisticLockError
 	switch {
 	case errors.As(err, &p):
 		return p, true
+	case errors.As(err, &successor) && !errors.As(err, &wall): // what a handler says is not for clients
+		return newProblem(http.StatusUnprocessableEntity, "the next event of the series cannot be planned; endSeries cancels this event alone"), false
 	case errors.Is(err, almanac.ErrInvalid):
 		var bad complaints
 		bad.addAll(err)

@@ -110,6 +110,27 @@ func TestCancelPlansTheSuccessorByTheHostsHandler(t *testing.T) {
 	}
 }
 
+// One event whose successor cannot be planned does not keep a command from the others.
+func TestCancelGoesOnAfterASuccessorThatCannotBePlanned(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	first := subscribers(t, url, host, 2)
+	broken := renewals()
+	broken.Rule = func(u almanac.User) (calendar.Recurrence, error) {
+		if u.ID == first[0].UserID {
+			return nil, errors.New("no contract")
+		}
+		return renewals().Rule(u)
+	}
+
+	r := runAs(t.Context(), hostOf(t, broken), "events", "cancel", first[0].ID.String(), first[1].ID.String(), "--database-url", url)
+
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "refused "+first[0].ID.String()+": the successor of event "+first[0].ID.String()+" cannot be planned: ")
+	require.Contains(t, r.errs, "no contract\n")
+	require.Contains(t, r.out, "cancelled 1 event\n")
+}
+
 // A host may have several programs, each with handlers of its own.
 func TestCancelLeavesTheSuccessorOfOtherTypesToTheirProgram(t *testing.T) {
 	t.Parallel()

@@ -207,7 +207,7 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 			done.Events = append(done.Events, e)
 		case errors.Is(err, almanac.ErrNotFound) || errors.Is(err, almanac.ErrInvalidStateTransition) ||
 			errors.Is(err, almanac.ErrOptimisticLock) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrUnsupportedEventType) ||
-			errors.Is(err, almanac.ErrOptedOut):
+			errors.Is(err, almanac.ErrOptedOut) || errors.Is(err, almanac.ErrLocked) || errors.As(err, new(*almanac.SuccessorError)):
 			done.Refused = append(done.Refused, almanac.Refusal{EventID: id, Err: err})
 		default:
 			return done, fmt.Errorf("%s event %s: %w", what, id, err)
