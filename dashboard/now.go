@@ -12,21 +12,22 @@ import (
 
 // nowData is what the first page shows.
 type nowData struct {
-	Loading bool   // the numbers are being read for the first time
-	Offline string // why the numbers are old; "" if they are not
-	Numbers snapshot
-	Health  []condition
-	Held    int // events that this process holds
-	Workers int
-	// DelayedUntil is the bound of a list of the events that wait for another attempt.
-	DelayedUntil string
-	Wave         wave
-	Totals       []typeRow
-	Lateness     []lateRow
-	Rates        []rates
-	Measured     bool // whether there is a Monitor
+	Loading  bool   // the numbers are being read for the first time
+	Offline  string // why the numbers are old; "" if they are not
+	Numbers  snapshot
+	Health   []condition
+	Held     int // events that this process holds
+	Workers  int
+	Wave     wave
+	Totals   []typeRow
+	Lateness []lateRow
+	Rates    []rates
+	Measured bool // whether there is a Monitor
 	clocks
 }
+
+// DelayedUntil bounds a list of the events that wait for another attempt.
+func (n nowData) DelayedUntil() string { return n.Numbers.Stats.At.Format(time.RFC3339) }
 
 // clocks compares the clocks and the zone data of this process with those of the database.
 type clocks struct {
@@ -77,7 +78,6 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 	}
 	if !s.Answered.IsZero() {
 		data.Numbers = s
-		data.DelayedUntil = s.Stats.At.Format(time.RFC3339)
 		data.Wave = waveOf(s.Stats.Wave)
 		data.Totals = totals(s)
 		data.Skew, data.Within = s.Skew()
