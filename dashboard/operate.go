@@ -29,6 +29,14 @@ type operationKind struct {
 	done  string // what the address of the event's page says after it
 }
 
+// question is the title of the page that asks for a confirmation.
+func (k operationKind) question() string {
+	if k.Name == almanac.OperationRunNow {
+		return "Run this event now?"
+	}
+	return k.Verb + " this event?"
+}
+
 var operationKinds = []operationKind{
 	{almanac.OperationCancel, Cancel, almanac.Pending, "Cancel", "cancelled",
 		"A cancelled event is not delivered. Its series continues with the next occurrence, unless the series is ended.", "cancelled"},
@@ -145,7 +153,7 @@ func (d *dashboard) confirmEventPage(r *request) (answer, error) {
 }
 
 func confirmEvent(r *request, e almanac.Event, kind *operationKind, c eventChange) answer {
-	return answer{title: kind.Verb + "?", template: "confirm", data: confirmData{
+	return answer{title: kind.question(), template: "confirm", data: confirmData{
 		Errors: c.bad, Text: []string{kind.Means}, Verb: kind.Verb, Danger: kind.Name == almanac.OperationCancel,
 		Action: r.root + "events/" + e.ID.String() + "/" + string(kind.Name), Back: r.root + "events/" + e.ID.String(),
 		Fields: []field{{"version", strconv.Itoa(c.Version)}}, Event: &e, Kind: kind, Change: c,

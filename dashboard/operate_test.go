@@ -30,7 +30,7 @@ func TestAnEventIsCancelled(t *testing.T) {
 	e := h.createUser(t, ada()).Events[0]
 	at := "/events/" + e.ID.String() + "/cancel"
 	_, body := h.get(t, at)
-	require.Contains(t, body, "<h1>Cancel?</h1>")
+	require.Contains(t, body, "<h1>Cancel this event?</h1>")
 	require.Contains(t, body, `name="version" value="`+strconv.Itoa(e.Version)+`"`)
 	require.Contains(t, body, `name="endSeries"`)
 	require.Equal(t, almanac.Pending, h.event(t, e.ID).Status, "a question changes nothing")

@@ -55,8 +55,8 @@
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;
-    pause.textContent = paused ? "Go on" : "Pause";
-    if (paused) { stop(); say("Paused", ""); } else start();
+    pause.textContent = paused ? "Update again" : "Stop updates";
+    if (paused) { stop(); say("Not updated", ""); } else start();
   });
   start();
 })();

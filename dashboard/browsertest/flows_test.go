@@ -308,9 +308,9 @@ func TestALivePageIsPaused(t *testing.T) {
 		b := newTab(t, browser, desk)
 		b.open(h.root + "pauses")
 		b.until(`document.querySelector("[data-state]").textContent === "Live"`)
-		by.touch(b, "Pause")
-		b.until(`document.querySelector("[data-state]").textContent === "Paused"`)
-		by.touch(b, "Go on")
+		by.touch(b, "Stop updates")
+		b.until(`document.querySelector("[data-state]").textContent === "Not updated"`)
+		by.touch(b, "Update again")
 		b.until(`document.querySelector("[data-state]").textContent === "Live"`)
 		b.requireSound(h.server.URL)
 	}
