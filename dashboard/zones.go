@@ -77,7 +77,7 @@ func (s zoneStanding) Doubts() []string {
 		doubts = append(doubts, "The rules differ, and this program's are not newer.")
 	}
 	if len(s.MarkedBy) > 0 {
-		doubts = append(doubts, "Some events were planned by rules that differ, of release "+strings.Join(s.MarkedBy, ", ")+".")
+		doubts = append(doubts, "Some events follow other rules ("+strings.Join(s.MarkedBy, ", ")+").")
 	}
 	if !s.Recheck.IsZero() {
 		doubts = append(doubts, "Pending events are checked again after "+utc(s.Recheck)+" UTC.")

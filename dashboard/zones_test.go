@@ -99,7 +99,7 @@ func TestZonesShowDoubts(t *testing.T) {
 	require.Contains(t, body, "This program has no data for the zone.")
 	_, body = h.getRead(t, "/zones?doubt=1")
 	require.Contains(t, body, "Pending events are checked again after 2026-11-25 12:00:00 UTC.")
-	require.Contains(t, body, "Some events were planned by rules that differ, of release 2020a.")
+	require.Contains(t, body, "Some events follow other rules (2020a).")
 	require.NotContains(t, body, "Asia/Tokyo")
 	_, body = h.getRead(t, "/zones/Europe/Paris")
 	require.Contains(t, body, "The rules do not agree.")
