@@ -55,7 +55,7 @@
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;
-    pause.textContent = paused ? "Update again" : "Stop updates";
+    pause.textContent = paused ? "Go on" : "Stop";
     if (paused) { stop(); say("Not updated", ""); } else start();
   });
   start();

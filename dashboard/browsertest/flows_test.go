@@ -308,9 +308,9 @@ func TestALivePageIsPaused(t *testing.T) {
 		b := newTab(t, browser, desk)
 		b.open(h.root + "pauses")
 		b.until(`document.querySelector("[data-state]").textContent === "Live"`)
-		by.touch(b, "Stop updates")
+		by.touch(b, "Stop")
 		b.until(`document.querySelector("[data-state]").textContent === "Not updated"`)
-		by.touch(b, "Update again")
+		by.touch(b, "Go on")
 		b.until(`document.querySelector("[data-state]").textContent === "Live"`)
 		b.requireSound(h.server.URL)
 	}
