@@ -45,7 +45,11 @@ type program struct {
 
 func start(t *testing.T) program {
 	t.Helper()
-	address := pgtest.URL(t)
+	return startAt(t, pgtest.URL(t))
+}
+
+func startAt(t *testing.T, address string) program {
+	t.Helper()
 	pool, err := pgxpool.New(t.Context(), address)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -156,10 +160,10 @@ func TestViewersMayNotCancelAndOperatorsMay(t *testing.T) {
 	require.NotContains(t, p.log.String(), "principal=viewer")
 }
 
-// Pages are read by the dashboard's own connections, of which there are two.
+// Pages are read by the dashboard's own connections, of which there are two. A pooler would have others.
 func TestPagesAreReadByTwoConnections(t *testing.T) {
 	t.Parallel()
-	p := start(t)
+	p := startAt(t, pgtest.Direct(t, pgtest.URL(t)))
 	var group sync.WaitGroup
 	for range 32 {
 		group.Go(func() {
