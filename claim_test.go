@@ -178,7 +178,7 @@ func TestDeliveriesHaveTheUserOfTheirClaim(t *testing.T) {
 		var scheduler almanac.Scheduler
 		var delivered, middle []almanac.User
 		email := "ada@new.example"
-		scheduler = schedulerOn(t, repository,
+		scheduler = schedulerOn(t, repository, almanac.WithPoll(time.Minute), almanac.WithSweep(time.Minute),
 			almanac.WithMiddleware(func(next almanac.Deliverer) almanac.Deliverer {
 				return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 					middle = append(middle, d.User)
@@ -199,7 +199,7 @@ func TestDeliveriesHaveTheUserOfTheirClaim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 3*24*time.Hour)
+		ctx, stop := context.WithTimeout(t.Context(), 34*time.Hour)
 		defer stop()
 
 		if err := scheduler.Run(ctx); err != nil {

@@ -114,7 +114,7 @@ func sampleOf(ctx context.Context, db database) (s sample, err error) {
 	err = db.pool.QueryRow(ctx, `
 		SELECT
 			(SELECT event_id FROM almanac.queue WHERE available_at > now() AND event_type = 'BIRTHDAY' ORDER BY available_at OFFSET 100 LIMIT 1),
-			(SELECT id FROM almanac.history WHERE failure_reason IS NOT NULL AND status = 'FAILED' ORDER BY id DESC LIMIT 1),
+			(SELECT id FROM almanac.history WHERE failure_reason LIKE 'HTTP%' AND status = 'FAILED' ORDER BY id DESC LIMIT 1),
 			(SELECT id FROM almanac.users WHERE external_id = 'customer-42')`).Scan(&s.pending, &s.failed, &s.user)
 	return s, err
 }

@@ -21,8 +21,10 @@ import (
 
 const (
 	firstYear, lastYear = 1900, 2100
-	// mostEvents is how many events a page of days looks at.
-	mostEvents = 1000
+	// yearEvents and dayEvents are how many events the pages of a year and of a day look at.
+	yearEvents, dayEvents = 1000, 400
+	// yearWait is for how long the page of a year looks for events.
+	yearWait = 60 * time.Millisecond
 )
 
 // zoneFields are the fields of the pages of days.
@@ -227,9 +229,9 @@ func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone
 	}
 	data.Changes = changes
 	// In a large database a year has too many events for an index, see docs/adr/0043-queries-by-time.md.
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), yearWait)
 	defer cancel()
-	found, err := d.reader.Find(ctx, data.spec(days[0].Start, days[len(days)-1].End), almanac.Page{Limit: mostEvents})
+	found, err := d.reader.Find(ctx, data.spec(days[0].Start, days[len(days)-1].End), almanac.Page{Limit: yearEvents})
 	late := ctx.Err() != nil && r.Context().Err() == nil // nothing is wrong with the database
 	if data.NoShades = err != nil; err != nil && !late {
 		if err := d.withoutEvents(r, err); err != nil {

@@ -73,7 +73,7 @@ func (d *dashboard) fillDay(r *request, data *dayData, z calendar.Timezone, date
 	if data.Hours = hoursOf(z, data.Day); data.Day.Missing() {
 		return nil
 	}
-	found, err := d.reader.Find(r.Context(), data.spec(data.Day.Start, data.Day.End), almanac.Page{Limit: mostEvents})
+	found, err := d.reader.Find(r.Context(), data.spec(data.Day.Start, data.Day.End), almanac.Page{Limit: dayEvents})
 	if data.NoEvents = err != nil; err != nil {
 		return d.withoutEvents(r, err)
 	}

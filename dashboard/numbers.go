@@ -12,9 +12,9 @@ import (
 const (
 	// freshFor is how long numbers are shared by all viewers before they are read again.
 	freshFor = 5 * time.Second
-	// patience is how long a page waits for numbers. Then it shows older ones, or none. A calendar waits
-	// as long for the events of a year.
-	patience = 80 * time.Millisecond
+	// patience is how long a page that is about numbers waits for them. Then it shows older ones, or none.
+	// Pages that only offer more with them take what is there.
+	patience = 40 * time.Millisecond
 	// readAgain is the least time between two reads. It counts after a failure.
 	readAgain = time.Second
 )

@@ -57,7 +57,7 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 	if data.May, err = r.mayDo(PauseTypes, uuid.Nil); err != nil {
 		return answer{}, err
 	}
-	s, _ := d.numbers.get(r.Context(), patience) // without numbers, a type can be entered
+	s, _ := d.numbers.get(r.Context(), 0) // without numbers, a type can be entered
 	for _, one := range s.Stats.Events {
 		if !slices.Contains(data.Others, one.Type) && !slices.ContainsFunc(data.Paused, func(p almanac.Pause) bool { return p.EventType == one.Type }) {
 			data.Others = append(data.Others, one.Type)
