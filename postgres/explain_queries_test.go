@@ -32,6 +32,7 @@ func servedQueries() map[string]served {
 		until := time.Now().AddDate(-years, 0, 0)
 		return almanac.DueBetween{From: until.Add(-24 * time.Hour), Until: until}
 	}
+	month := almanac.DueBetween{From: time.Now().AddDate(-3, 0, -30), Until: time.Now().AddDate(-3, 0, 0)}
 	find := func(spec almanac.Spec) func(context.Context, *postgres.Store) error {
 		return func(ctx context.Context, s *postgres.Store) error {
 			_, err := s.Find(ctx, spec, almanac.Page{})
@@ -77,22 +78,23 @@ func servedQueries() map[string]served {
 			_, err := s.FindMissed(ctx, types, time.Second, 1000)
 			return err
 		}, 10_000, []string{"queue_due"}, 0},
-		"by user":                     {find(almanac.ForUser(someone)), 50, []string{"history_user", "series_open", "queue_event"}, 0},
-		"pending, of one user":        {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.ForUser(someone)}), 50, []string{"series_open", "queue_event"}, 0},
-		"pending":                     {find(almanac.InStatus(almanac.Pending)), 300, []string{"queue_event"}, 0},
-		"processing":                  {find(almanac.InStatus(almanac.Processing)), 1000, nil, 0},
-		"completed":                   {find(almanac.InStatus(almanac.Completed)), 300, []string{"history_pkey"}, 0},
-		"failed":                      {find(almanac.InStatus(almanac.Failed)), 300, []string{"history_failed"}, 0},
-		"due on a day, ended":         {find(day(1)), 2000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
-		"due on a day, pending":       {find(day(0)), 1000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
-		"due on a day, none":          {find(day(20)), 150, []string{"history_due", "queue_due", "queue_delayed"}, 0},
-		"due on a day, counted":       {count(day(1)), 2000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
-		"overdue, counted":            {count(almanac.Overdue{By: 16 * time.Hour}), 400, []string{"queue_due", "queue_delayed"}, 0},
-		"of a type that is not there": {find(almanac.OfType("DIGEST")), 50, []string{"history_due", "queue_due"}, 0},
-		"of a rare type":              {find(almanac.OfType("ANNIVERSARY")), 1000, []string{"history_due", "queue_due"}, 0},
-		"failed, of one type":         {find(almanac.And{almanac.InStatus(almanac.Failed), almanac.OfType("BIRTHDAY")}), 300, []string{"history_failed"}, 0},
-		"pending, in a zone":          {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.InZone{"UTC"}}), 300, []string{"queue_event"}, 0},
-		"all, from the beginning":     {find(almanac.And{}), 300, []string{"history_pkey", "queue_event"}, 0},
+		"by user":               {find(almanac.ForUser(someone)), 50, []string{"history_user", "series_open", "queue_event"}, 0},
+		"pending, of one user":  {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.ForUser(someone)}), 50, []string{"series_open", "queue_event"}, 0},
+		"pending":               {find(almanac.InStatus(almanac.Pending)), 300, []string{"queue_event"}, 0},
+		"processing":            {find(almanac.InStatus(almanac.Processing)), 1000, nil, 0},
+		"completed":             {find(almanac.InStatus(almanac.Completed)), 300, []string{"history_pkey"}, 0},
+		"failed":                {find(almanac.InStatus(almanac.Failed)), 300, []string{"history_failed"}, 0},
+		"due on a day, ended":   {find(day(1)), 2000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due on a day, pending": {find(day(0)), 1000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due on a day, none":    {find(day(20)), 150, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due in a month of the past, newest first": {list(almanac.NewestFirst, month), 5000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"due on a day, counted":                    {count(day(1)), 2000, []string{"history_due", "queue_due", "queue_delayed"}, 0},
+		"overdue, counted":                         {count(almanac.Overdue{By: 16 * time.Hour}), 400, []string{"queue_due", "queue_delayed"}, 0},
+		"of a type that is not there":              {find(almanac.OfType("DIGEST")), 50, []string{"history_due", "queue_due"}, 0},
+		"of a rare type":                           {find(almanac.OfType("ANNIVERSARY")), 1000, []string{"history_due", "queue_due"}, 0},
+		"failed, of one type":                      {find(almanac.And{almanac.InStatus(almanac.Failed), almanac.OfType("BIRTHDAY")}), 300, []string{"history_failed"}, 0},
+		"pending, in a zone":                       {find(almanac.And{almanac.InStatus(almanac.Pending), almanac.InZone{"UTC"}}), 300, []string{"queue_event"}, 0},
+		"all, from the beginning":                  {find(almanac.And{}), 300, []string{"history_pkey", "queue_event"}, 0},
 		"next due": {func(ctx context.Context, s *postgres.Store) error {
 			_, _, err := s.Until(ctx, types, time.Time{})
 			return err

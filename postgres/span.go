@@ -15,6 +15,11 @@ import (
 // planner's statistics do not show where in the order of ids the events are.
 const few = 5000
 
+// fewDue is few for ended events that are due in a span of time. They lie beside each other in the
+// table, which has events in the order in which they ended, so a hundred are read with one block or
+// a few.
+const fewDue = 100_000
+
 // fewNext is few for a page in the order in which events can be claimed. It is smaller, because
 // a scan in that order can begin where the range begins, see earliest.
 const fewNext = 500
@@ -35,11 +40,14 @@ type span struct {
 // events the expression is a boolean; for pending events it is the array of the ids in
 // the ranges, or NULL.
 func (r *renderer) few(spec almanac.Spec) string {
+	spans, bounded := r.spans(spec)
+	if r.part == ended && !slices.ContainsFunc(spans, func(s span) bool { return s.from+s.until == "" }) {
+		r.most = max(r.most, fewDue)
+	}
 	answer, none := fmt.Sprintf("count(*) <= %d", r.most), "false"
 	if r.part == pending {
 		answer, none = fmt.Sprintf("CASE WHEN count(*) <= %d THEN coalesce(array_agg(n.id), '{}') END", r.most), "NULL::uuid[]"
 	}
-	spans, bounded := r.spans(spec)
 	if !bounded || len(spans) == 0 || len(spans) > maxSpans {
 		return none
 	}
