@@ -101,7 +101,7 @@ func newEdited(r *chaos.Run) *edited {
 	config.MaxConns, config.ConnConfig.RuntimeParams["application_name"] = editors, "editor"
 	pool, err := pgxpool.NewWithConfig(r.Context(), config)
 	require.NoError(r, err)
-	r.Cleanup(pool.Close)
+	r.Cleanup(func() { chaos.Disconnect(r.T, pool) })
 	return &edited{Run: r, pool: pool, planner: r.PlannerOn(pool), made: make(map[uuid.UUID]map[int]made), gone: make(map[uuid.UUID]departure)}
 }
 

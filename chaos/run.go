@@ -82,9 +82,25 @@ func NewRun(t *testing.T, c *Cluster, seed uint64) *Run {
 		for _, w := range r.workers {
 			_ = w.Kill()
 		}
-		r.pool.Close()
+		Disconnect(t, r.pool)
 	})
 	return r
+}
+
+// Disconnect closes a pool at the end of a test. Closing waits for connections that are in use, and a
+// test that failed within a transaction has left one.
+func Disconnect(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the test has left a connection in use")
+	}
 }
 
 // Reconnect follows the server to its present address.
