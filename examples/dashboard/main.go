@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"crypto/subtle"
 	"fmt"
 	"log"
 	"net"
@@ -17,7 +16,6 @@ import (
 	_ "time/tzdata"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/dashboard"
@@ -52,31 +50,6 @@ func main() {
 	check(server.Shutdown(context.Background()))
 }
 
-// account is a row of the host's own table of accounts.
-type account struct {
-	name     string
-	operator bool
-}
-
-// accountKey is the key under which login puts the account into the context of a request.
-type accountKey struct{}
-
-// login stands for the login of the host. It lets through requests with a known account only.
-func login(next http.Handler) http.Handler {
-	accounts := map[string]string{"operator": os.Getenv("OPERATOR_PASSWORD"), "viewer": os.Getenv("VIEWER_PASSWORD")}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, password, _ := r.BasicAuth()
-		want := accounts[name]
-		if want == "" || subtle.ConstantTimeCompare([]byte(password), []byte(want)) == 0 {
-			w.Header().Set("WWW-Authenticate", "Basic")
-			http.Error(w, "Log in first.", http.StatusUnauthorized)
-			return
-		}
-		ctx := context.WithValue(r.Context(), accountKey{}, account{name, name == "operator"})
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
 // principal returns the name that the log and the audit trail show.
 func principal(r *http.Request) (string, bool) {
 	a, ok := r.Context().Value(accountKey{}).(account)
@@ -87,22 +60,4 @@ func principal(r *http.Request) (string, bool) {
 func may(r *http.Request, wanted dashboard.Action, _ uuid.UUID) (bool, error) {
 	a, _ := r.Context().Value(accountKey{}).(account)
 	return a.operator || wanted == dashboard.Look, nil
-}
-
-func connect(ctx context.Context, name string, connections int32) *pgxpool.Pool {
-	config := must(pgxpool.ParseConfig(os.Getenv("DATABASE_URL")))
-	config.MaxConns = connections
-	config.ConnConfig.RuntimeParams["application_name"] = name
-	return must(pgxpool.NewWithConfig(ctx, config))
-}
-
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }
