@@ -3,6 +3,7 @@ package browsertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,28 +29,63 @@ const patience = time.Minute
 // rules leads all names that the tests use to this machine, and no other name anywhere.
 const rules = "MAP *.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
 
-// newBrowser starts a Chromium, which ends with the test.
+// shared is the Chromium of all tests that run at the same time. Each tab has cookies of its own.
+var shared struct {
+	mu    sync.Mutex
+	users int // tests that use it
+	ctx   context.Context
+	stop  func() error
+}
+
+// newBrowser returns a Chromium, which ends with the last test that uses it.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users == 0 {
+		var err error
+		shared.ctx, shared.stop, err = startBrowser()
+		require.NoError(t, err)
+	}
+	shared.users++
+	t.Cleanup(func() {
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		if shared.users--; shared.users == 0 {
+			require.NoError(t, shared.stop())
+		}
+	})
+	return shared.ctx
+}
+
+// startBrowser starts a Chromium with a directory of its own.
+func startBrowser() (_ context.Context, stop func() error, err error) {
 	path := os.Getenv("ALMANAC_TEST_CHROMIUM")
 	if path == "" {
-		var err error
-		path, err = exec.LookPath("chromium")
-		require.NoError(t, err, "install Chromium, or set ALMANAC_TEST_CHROMIUM to its path")
+		if path, err = exec.LookPath("chromium"); err != nil {
+			return nil, nil, fmt.Errorf("install Chromium, or set ALMANAC_TEST_CHROMIUM to its path: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "almanac-chromium-")
+	if err != nil {
+		return nil, nil, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir),
 		chromedp.Flag("host-resolver-rules", rules), chromedp.Flag("disable-quic", true),
-		chromedp.Env("HOME="+t.TempDir()), chromedp.WSURLReadTimeout(patience))
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(func() {
-		require.NoError(t, chromedp.Cancel(ctx))
+		chromedp.Env("HOME="+dir), chromedp.WSURLReadTimeout(patience))
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	stop = func() error {
+		err := chromedp.Cancel(ctx)
 		cancel()
-	})
-	require.NoError(t, chromedp.Do(ctx))
-	return ctx
+		end()
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return ctx, stop, nil
 }
 
 // look is how a tab shows pages.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/dashboard"
@@ -27,10 +28,11 @@ func TestEveryPageIsAccessible(t *testing.T) {
 	} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
+			b := newTab(t, browser, l)
+			b.expect("Failed to load resource: the server responded with a status of 40") // of the page itself
 			for _, path := range h.pages() {
 				t.Run(path, func(t *testing.T) {
-					b := newTab(t, browser, l)
-					b.expect("Failed to load resource: the server responded with a status of 40") // of the page itself
+					b.t = t
 					require.Contains(t, statusOf(path), b.open(h.root+path))
 					b.requireAccessible()
 					b.requireSound(h.server.URL)
@@ -44,12 +46,12 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, atRoot, dashboard.AllowAll())
 	h.waitForNumbers(t)
-	browser := newBrowser(t)
-	for _, width := range []int64{360, 600, 800, 1024, 1920, 2560} {
-		b := newTab(t, browser, look{width, 900, false, true, nil})
-		b.expect("Failed to load resource")
-		for _, path := range h.pages() {
-			b.open(h.root + path)
+	b := newTab(t, newBrowser(t), desk)
+	b.expect("Failed to load resource")
+	for _, path := range h.pages() {
+		b.open(h.root + path)
+		for _, width := range []int64{360, 600, 800, 1024, 1920, 2560} {
+			b.do(chromedp.EmulateViewport(width, 900))
 			require.LessOrEqual(t, eval[int64](b, "document.documentElement.scrollWidth"), width, path)
 		}
 	}
