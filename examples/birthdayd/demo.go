@@ -191,5 +191,5 @@ func (d *demo) greetingOf(a arrival, c clock) greeting {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.events[a.key]
-	return greeting{arrival: a, event: e, late: c.at(a.at).Sub(e.Due), ours: d.users[e.UserID]}
+	return greeting{arrival: a, event: e, late: c.late(a.at, e.Due), ours: d.users[e.UserID]}
 }
