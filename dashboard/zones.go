@@ -61,7 +61,8 @@ type zoneStanding struct {
 	Agree, Newer  bool   // the rules are the same; those of this program are newer
 	Until         time.Time
 	Recheck       time.Time
-	MarkedBy      []string // the releases of the marks
+	MarkedBy      []string // the releases of marks with other rules than this program's
+	Early         bool     // whether there is a mark with this program's rules
 	Fingerprinted [2]int64 // here, and stored
 }
 
@@ -79,25 +80,34 @@ func (s zoneStanding) Doubts() []string {
 	if len(s.MarkedBy) > 0 {
 		doubts = append(doubts, "Some events follow other rules ("+strings.Join(s.MarkedBy, ", ")+").")
 	}
-	if !s.Recheck.IsZero() {
-		doubts = append(doubts, "Pending events are checked again after "+utc(s.Recheck)+" UTC.")
-	}
 	return doubts
+}
+
+// Notes says what programs still do about the zone, though nothing is in doubt.
+func (s zoneStanding) Notes() []string {
+	var notes []string
+	if s.Early {
+		notes = append(notes, "Some events were planned before the rules were stored.")
+	}
+	if !s.Recheck.IsZero() {
+		notes = append(notes, "Pending events are checked again after "+utc(s.Recheck)+" UTC.")
+	}
+	return notes
 }
 
 // zoneBook finds the stored rules of a zone.
 type zoneBook struct {
 	rules map[string]almanac.ZoneRecord
-	marks map[string][]string
+	marks map[string][]calendar.ZoneRules
 }
 
 func bookOf(book almanac.ZoneBook) zoneBook {
-	b := zoneBook{make(map[string]almanac.ZoneRecord, len(book.Rules)), make(map[string][]string)}
+	b := zoneBook{make(map[string]almanac.ZoneRecord, len(book.Rules)), make(map[string][]calendar.ZoneRules)}
 	for _, rules := range book.Rules {
 		b.rules[rules.Zone] = rules
 	}
 	for _, mark := range book.Marks {
-		b.marks[mark.Zone] = append(b.marks[mark.Zone], cmp.Or(mark.Version, "an unknown release"))
+		b.marks[mark.Zone] = append(b.marks[mark.Zone], mark)
 	}
 	return b
 }
@@ -109,7 +119,14 @@ func (b zoneBook) standing(name string, now time.Time) zoneStanding {
 	if known {
 		since = stored.Since
 	}
-	s := zoneStanding{Rules: known, Stored: stored.Version, Recheck: stored.Recheck, MarkedBy: b.marks[name]}
+	s := zoneStanding{Rules: known, Stored: stored.Version, Recheck: stored.Recheck}
+	for _, mark := range b.marks[name] {
+		if same, err := calendar.StoredTimezone(name).Rules(mark.Since); err == nil && same.Fingerprint == mark.Fingerprint {
+			s.Early = true
+			continue
+		}
+		s.MarkedBy = append(s.MarkedBy, cmp.Or(mark.Version, "an unknown release"))
+	}
 	mine, err := calendar.StoredTimezone(name).Rules(since)
 	if s.Data = err == nil; !s.Data {
 		return s
