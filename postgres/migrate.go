@@ -43,16 +43,19 @@ func (e *SchemaVersionError) Is(target error) bool {
 }
 
 // Migrate brings the database to the schema of this release. It creates the PostgreSQL
-// schema if necessary, and applies the missing migrations, in one transaction. If no
-// migration is missing, for example because a newer release has migrated the database,
-// Migrate changes nothing and only needs the right to read.
+// schema if necessary, and applies the missing migrations in order, each in a transaction of
+// its own. If no migration is missing, for example because a newer release has migrated the
+// database, Migrate changes nothing and only needs the right to read.
 //
-// Any number of processes may call Migrate at once: one of them migrates and the others
-// wait. Workers may run meanwhile. A migration may not get a lock within half a second,
-// because another transaction uses a table for long. Then the migration is undone, so that
-// statements queued behind it can run. Migrate tries again until ctx is done. In a
-// transaction of the host, the host's lock_timeout applies instead, and nothing is tried
-// again.
+// Any number of processes may call Migrate at once: each migration is applied once, and the
+// other processes wait. Workers may run meanwhile. A migration may not get a lock within half
+// a second, because another transaction uses a table. Then the migration is undone, so that
+// statements queued behind it can run. Migrate tries again until ctx is done. If Migrate
+// returns an error, the migrations that were applied before remain, and the next call goes on
+// after them.
+//
+// In a transaction of the host, all migrations are part of that transaction, the host's
+// lock_timeout applies, and nothing is tried again.
 func Migrate(ctx context.Context, db DB, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {
@@ -62,37 +65,46 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	// READ COMMITTED, whatever the role's default is: a snapshot from before the wait for the
-	// lock would not show the migrations of the process that held the lock.
-	err = s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return s.migrate(ctx, tx, steps) })
-	if err != nil {
-		return wrap("migrate schema "+s.schema, err)
+	for done := false; !done; {
+		// READ COMMITTED, whatever the role's default is: a snapshot from before the wait for the
+		// lock would not show the migrations of the process that held the lock.
+		err = s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) (err error) {
+			done, err = s.migrateNext(ctx, tx, steps)
+			return err
+		})
+		if err != nil {
+			return wrap("migrate schema "+s.schema, err)
+		}
 	}
 	return nil
 }
 
-func (s *Store) migrate(ctx context.Context, tx pgx.Tx, steps []migration) error {
+// migrateNext applies the first missing migration, and reports whether none is missing. Each
+// migration has a transaction of its own. One transaction for all would hold the locks of
+// each until the last is applied: it would wait for a reader that waits for it, be undone,
+// and begin again, under frequent readers for minutes.
+func (s *Store) migrateNext(ctx context.Context, tx pgx.Tx, steps []migration) (done bool, err error) {
 	known := len(steps)
 	if version, err := s.version(ctx, tx); err != nil || version >= known {
-		return err
+		return true, err
 	}
 	if err := s.lockMigrations(ctx, tx); err != nil {
-		return err
+		return false, err
 	}
 	version, err := s.version(ctx, tx)
 	if err != nil || version >= known {
-		return err
+		return true, err
 	}
 	if version == 0 {
 		if _, err := tx.Exec(ctx, preparation(s.schema)); err != nil {
-			return err
+			return false, err
 		}
 	}
-	missing := steps[version:]
+	apply := func(tx pgx.Tx) error { return s.applyStep(ctx, tx, steps[version]) }
 	if s.InTransaction() {
-		return s.applySteps(ctx, tx, missing)
+		return false, apply(tx)
 	}
-	return yielding(ctx, tx, func(tx pgx.Tx) error { return s.applySteps(ctx, tx, missing) })
+	return false, yielding(ctx, tx, apply)
 }
 
 // lockMigrations waits until no other process migrates, however long that takes. The lock
@@ -108,15 +120,13 @@ func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// applySteps applies migrations and adds them to the list of applied migrations.
-func (s *Store) applySteps(ctx context.Context, tx pgx.Tx, steps []migration) error {
-	for _, step := range steps {
-		if _, err := tx.Exec(ctx, step.sql); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
-		if _, err := tx.Exec(ctx, "INSERT INTO "+migrationsTable(s.schema)+" (version, name) VALUES ($1, $2)", step.version, step.name); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
+// applyStep applies a migration and adds it to the list of applied migrations.
+func (s *Store) applyStep(ctx context.Context, tx pgx.Tx, step migration) error {
+	if _, err := tx.Exec(ctx, step.sql); err != nil {
+		return fmt.Errorf("%s: %w", step.name, err)
+	}
+	if _, err := tx.Exec(ctx, "INSERT INTO "+migrationsTable(s.schema)+" (version, name) VALUES ($1, $2)", step.version, step.name); err != nil {
+		return fmt.Errorf("%s: %w", step.name, err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ type migrateUp struct {
 
 // Help is shown below the command's line.
 func (c *migrateUp) Help() string {
-	return `The PostgreSQL schema is created if necessary. All missing migrations are applied in one transaction; workers may run meanwhile. Several processes may migrate at once. If no migration is missing, also because a newer release has migrated, nothing is changed.
+	return `The PostgreSQL schema is created if necessary. The missing migrations are applied in order, each in a transaction of its own; workers may run meanwhile. Several processes may migrate at once. If no migration is missing, also because a newer release has migrated, nothing is changed.
 
     almanac migrate up
     almanac migrate up --database-url postgres://localhost/app --schema greetings
