@@ -64,51 +64,45 @@
 //
 // # Names by subject
 //
-// Users: [Profile], [ProfileChange], [DateOfBirth] and [NewUser] make and change a [User].
-// [Planner] creates, edits and deletes users, with [UserWithEvents], [UpdateUserResult],
-// [DeleteOptions] and [DeleteResult]. [BulkPlanner] does it for many, with [CreateUsersOptions],
-// [CreateUsersResult], [BackfillOptions], [BackfillResult] and [Refusal]. [OptOuter] stores
-// what a user refuses ([OptOut]). Late events wait in the [calendar.QuietHours] of a user.
-//
-// Events: an [Event] has a [Status], a [Series], an [Origin] with an [OriginKind], and an
-// [IdempotencyKey]. An [Occurrence] is what it is planned from. A [Spec] selects events:
-// [And], [Or], [Not], [ForUser], [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue],
-// [ForReason].
-//
-// Handlers: an [EventHandler] is in a [Registry]. Ready-made are [Birthday], [Anniversary],
-// [Recurring], [OneOff], and [Reminder] with [Appointment]. A handler can also be a [MultiSeries],
-// a [Follower] with [FollowUp], an [Executor], a [Timeouter], a [Retrier] with [RetryPolicy], a
-// [CatchUpper] with [CatchUp], and [Mandatory]. [Execution] has the last four.
-//
-// Running: a [Scheduler] is made with [Option] values, and [Runner] runs it: Run, and RunOnce with
-// [RunOnceOptions] and [RunOnceResult]. [Health] reports each [Failure]. [Missed] counts the events
-// that a downtime delayed. A [Limit] bounds one type of event.
-//
-// Delivery: a [Deliverer] or [DelivererFunc] of a [Channel] takes a [Delivery], behind
-// [Middleware]. [Checks], each a [Check], can refuse the event before.
-//
-// Operations: [OneOffPlanner] plans one event at a wall time ([ScheduleAtOptions],
-// [ScheduleAtResult]). [Operator] cancels, runs and requeues ([CancelOptions], [CancelResult],
-// [RunNowOptions], [RequeueOptions], [Operation], [OperateOptions], [OperateResult]). [Pauser]
-// pauses a type ([Pause]). [WithPrincipal] names who asks, for each [AuditStep] of the audit trail.
-// Scheduler.Reconcile follows new zone rules ([ReconcileOptions], [ReconcileResult], [ZoneReport]).
-//
-// Observing: an [Observer], such as [Hooks] or [ObserverFunc], is notified by a [Notice] of a
-// [NoticeKind], with a [ReleaseCause]. [ClaimMeasurer] and [UpdateMeasurer] take a
-// [ClaimMeasurement] and an [UpdateMeasurement] of an [UpdateKind].
-//
-// Errors: [*ValidationError] with each [FieldError], [*InvalidDateOfBirthError], [*NotFoundError],
-// [*ExternalIDTakenError], [*OptimisticLockError], [*InvalidStateTransitionError],
-// [*SuccessorError], [*MaxRetriesExceededError], [*NoDelivererError] and
-// [*UnsupportedEventTypeError].
-//
-// Storage: a [Repository] is composed of [UserRepository], [UserFinder], [EventRepository],
-// [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser], [SuccessionRepository],
-// [RecoveryRepository], [RetentionRepository], [ZoneRepository], [PauseRepository], [Timekeeper],
-// [StatsRepository], [Listener], [Verifier] and [Transactional]. What passes between it and the scheduler: [Roster],
-// [Edit], [UserSeries], [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
-// [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page] with its [Order], [Cursor],
-// [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook] and [ZoneRecord].
-// For operators there are [Stats], with [Count] of a [CountKind], [TypeCount], [ZoneCount] and
-// [WaveCount], and each [Lease].
+//   - Users: [User], [Profile], [ProfileChange], [DateOfBirth], [NewUser]; created, edited
+//     and deleted by a [Planner] ([UserWithEvents], [UpdateUserResult], [DeleteOptions],
+//     [DeleteResult]); many at once by a [BulkPlanner] ([CreateUsersOptions],
+//     [CreateUsersResult], [Refusal], [BackfillOptions], [BackfillResult]); opt-outs by an
+//     [OptOuter] ([OptOut]); [calendar.QuietHours].
+//   - Events: [Event] with [Status], [Series], [Origin], [OriginKind], [IdempotencyKey];
+//     planned from an [Occurrence]; selected by a [Spec] ([And], [Or], [Not], [ForUser],
+//     [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue], [ForReason]).
+//   - Handlers: [EventHandler], in a [Registry]; ready-made: [Birthday], [Anniversary],
+//     [Recurring], [OneOff], [Reminder] with [Appointment]; with further methods:
+//     [MultiSeries], [Follower] with [FollowUp], [Executor], [Timeouter], [Retrier] with
+//     [RetryPolicy], [CatchUpper] with [CatchUp], [Mandatory]; [Execution] has the methods
+//     of the last four.
+//   - Running: [Scheduler], made with [Option] values; [Runner] ([RunOnceOptions],
+//     [RunOnceResult]); [Health] with [Failure]; [Missed], the events that a downtime
+//     delayed; [Limit], for one type of event.
+//   - Delivery: [Deliverer] and [DelivererFunc] of a [Channel]; [Delivery]; [Middleware];
+//     [Checks] of [Check] values, before the delivery.
+//   - Operations: [OneOffPlanner] ([ScheduleAtOptions], [ScheduleAtResult]); [Operator],
+//     which cancels, runs and requeues ([CancelOptions], [CancelResult], [RunNowOptions],
+//     [RequeueOptions], [Operation], [OperateOptions], [OperateResult]); [Pauser]
+//     ([Pause]); Scheduler.Reconcile, for new zone rules ([ReconcileOptions],
+//     [ReconcileResult], [ZoneReport]); [WithPrincipal], for the audit trail ([AuditStep]).
+//   - Observing: [Observer], [Hooks], [ObserverFunc]; [Notice] with [NoticeKind] and
+//     [ReleaseCause]; [ClaimMeasurer] with [ClaimMeasurement]; [UpdateMeasurer] with
+//     [UpdateMeasurement] and [UpdateKind].
+//   - Errors: [*ValidationError] with [FieldError], [*InvalidDateOfBirthError],
+//     [*NotFoundError], [*ExternalIDTakenError], [*OptimisticLockError],
+//     [*InvalidStateTransitionError], [*SuccessorError], [*MaxRetriesExceededError],
+//     [*NoDelivererError], [*UnsupportedEventTypeError].
+//   - Storage: [Repository], composed of [UserRepository], [UserFinder], [EventRepository],
+//     [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser],
+//     [SuccessionRepository], [RecoveryRepository], [RetentionRepository],
+//     [ZoneRepository], [PauseRepository], [Timekeeper], [StatsRepository], [Listener],
+//     [Verifier], [Transactional].
+//   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries],
+//     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
+//     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page] with [Order],
+//     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
+//     [ZoneRecord]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
+//     [ZoneCount], [WaveCount], and [Lease].
 package almanac

@@ -95,8 +95,8 @@ type DelivererFunc func(ctx context.Context, d Delivery) error
 func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f(ctx, d) }
 
 // Middleware wraps the [Deliverer] of a channel, or a handler that is an [Executor], for
-// example to measure, to trace or to refuse deliveries. The result has the contract of a
-// Deliverer. Middleware is called once for each event type when Run starts.
+// example to measure, to trace or to refuse deliveries. The result must behave as a
+// Deliverer must. Middleware is called once for each event type when Run starts.
 type Middleware func(next Deliverer) Deliverer
 
 // Executor is the ability of a handler to make the attempts itself, instead of a

@@ -9,7 +9,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// TypeBirthday is the event type of [Birthday].
+// TypeBirthday is the default event type of [Birthday].
 const TypeBirthday = "BIRTHDAY"
 
 // Birthday is the ready-made handler that greets each user on their birthday, in the
@@ -31,8 +31,8 @@ type Birthday struct {
 	// same day. Nil means none. [WithQuietHours] is for events that are late.
 	Quiet func(u User) calendar.QuietHours
 	// Before is how many calendar days before the birthday the user is greeted, 0 to 364.
-	// Zero means on the day. A user who is created between the two is not greeted that
-	// year. Use a handler with a Type of its own for each distance.
+	// Zero means on the day. A user who is created after the day of the announcement is not
+	// greeted that year. Use a handler with a Type of its own for each distance.
 	Before int
 	// Message returns the text. Nil means BirthdayMessage, with "in 3 days" or "tomorrow"
 	// if Before is not zero.
@@ -350,16 +350,16 @@ func quietOf(quiet func(User) calendar.QuietHours, u User) calendar.QuietHours {
 
 // AtAttribute returns a function for the field At of a ready-made handler. The time of day
 // is that in the user's attribute of the given name, as in {"deliverAt": "18:30"}, or
-// otherwise if the user has no valid one.
-func AtAttribute(name string, otherwise calendar.Clock) func(User) calendar.Clock {
+// fallback if the user has no valid one.
+func AtAttribute(name string, fallback calendar.Clock) func(User) calendar.Clock {
 	return func(u User) calendar.Clock {
 		var text string
 		if found, err := attribute(u, name, &text); err != nil || !found {
-			return otherwise
+			return fallback
 		}
 		at, err := calendar.ParseClock(text)
 		if err != nil {
-			return otherwise
+			return fallback
 		}
 		return at
 	}

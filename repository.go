@@ -325,8 +325,8 @@ type RecoveryRepository interface {
 	Requeued(ctx context.Context, events []Event) ([]uuid.UUID, error)
 }
 
-// MissedLimit returns the limit of a FindMissed, or of a call of Leases, with its default.
-// The error is a [*ValidationError] if the limit is out of range.
+// MissedLimit returns the limit of a call of FindMissed or Leases: limit, or the default if
+// limit is zero. The error is a [*ValidationError] if the limit is out of range.
 func MissedLimit(limit int) (int, error) {
 	if limit < 0 || limit > maxPage {
 		return 0, &ValidationError{Fields: []FieldError{{Field: "limit", Problem: "is not between 1 and 1000"}}}

@@ -151,8 +151,9 @@ type Roster struct {
 	Now time.Time
 }
 
-// Edit is a change of a roster: first the change to store, and after the call the change
-// as stored. [Roster.Check] says which edits can be stored.
+// Edit is a change of a user and of their open events, which a Roster holds. The caller
+// passes the change to store, and gets back the change as stored. [Roster.Check] says which
+// edits can be stored.
 type Edit struct {
 	User *User // the changed user, with its version raised by one; nil leaves the user unchanged
 

@@ -28,9 +28,9 @@ import (
 // calls them.
 type Confirmer interface {
 	// Confirm returns which of the events are still held as they were claimed. If the
-	// result's At has reached the instant of a held event, every later edit finds that
-	// event in flight. The list may contain several claims of one event; only the latest
-	// claim can be held. Confirm changes nothing and waits for no lock.
+	// result's At is not before the due instant of a held event, every later edit finds
+	// that event in flight. The list may contain several claims of one event; only the
+	// latest claim can be held. Confirm changes nothing and waits for no lock.
 	Confirm(ctx context.Context, events []Event) (ConfirmResult, error)
 
 	// Return releases those of the events that are still held as they were claimed, as

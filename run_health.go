@@ -9,8 +9,7 @@ import (
 )
 
 // Health is the condition of a scheduler's Run, as this process observes it. [Health.Err]
-// judges it. The fields are for metrics and for other judgements. Durations follow the
-// process's monotonic clock.
+// judges it. The fields are for metrics. Durations follow the process's monotonic clock.
 type Health struct {
 	// Running is whether Run is active and was not asked to stop. Without an active Run,
 	// all fields below are zero, except Workers and Patience.

@@ -13,7 +13,7 @@ import (
 )
 
 // MultiSeries is the ability of a handler to run several series for one user, such as one
-// for each reminder of the user. Each series has one event ahead, independently of the
+// for each reminder of the user. Each series has one open event, independently of the
 // others. So several events can be due at the same instant.
 type MultiSeries interface {
 	// Series returns the names of the user's present series. Each name has 1 to 50 bytes

@@ -1,5 +1,5 @@
-// Package calendar answers when clocks on a wall show a time: when is 02:30 in New York, on every
-// second Sunday, on the night on which clocks change?
+// Package calendar answers when clocks on a wall show a time: when is 02:30 in New York, on
+// the second Sunday of a month, on the night on which clocks change?
 //
 // It needs no database and no other package of Almanac.
 //

@@ -14,7 +14,7 @@ var (
 	ErrRejectedWallTime  = errors.New("calendar: clocks do not show this wall time once") // *WallTimeError
 	ErrInvalidRecurrence = errors.New("calendar: invalid recurrence")                     // *InvalidRecurrenceError
 	ErrNoOccurrence      = errors.New("calendar: no further occurrence")                  // a recurrence has ended, or has no occurrence
-	ErrInvalidInput      = errors.New("calendar: no wall time, or no policy")             // *InputError
+	ErrInvalidInput      = errors.New("calendar: invalid wall time or policy")            // *InputError
 )
 
 // FormatError says why a text is not a date, a time of day or a wall time.

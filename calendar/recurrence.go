@@ -26,7 +26,7 @@ type Recurrence interface {
 // Slot is one wall time that a [Recurrence] yields.
 type Slot struct {
 	Key  string   // see Occurrence.Key
-	Wall WallTime // a day that the calendar has
+	Wall WallTime // its date exists in the calendar
 	// Named is the day that the rule names where the calendar lacks it and a policy
 	// moved the slot: 2027-02-29. It is the zero Date otherwise.
 	Named Date
@@ -40,10 +40,10 @@ type Slot struct {
 
 // Occurrence is a wall time that a recurrence yields, in a zone and by policies.
 type Occurrence struct {
-	// Key names the occurrence among those of its recurrence, for ever. It is nominal and local,
-	// such as "2027" for a birthday or "2027-03-15" for a daily digest, never an instant: no
-	// change of clocks, zone or rules changes it. Later occurrences have greater keys, compared
-	// byte by byte.
+	// Key names the occurrence among those of its recurrence, for ever. It is a local name,
+	// such as "2027" for a birthday or "2027-03-15" for a daily digest, never an instant:
+	// no change of clocks, zone or rules changes it. Later occurrences have greater keys,
+	// compared byte by byte.
 	Key string
 	// Wall is when the occurrence happens on the clocks of Zone.
 	Wall WallTime

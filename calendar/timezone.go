@@ -53,9 +53,9 @@ const (
 // Three names that a directory of zone files may have are refused: Factory, which stands
 // for a machine that was not set up, localtime and posixrules.
 //
-// The error is an [*InvalidTimezoneError], which suggests the nearest name. For a path, that
-// is the zone at the end of the path. For a well-known abbreviation, it is the usual place.
-// For Local, localtime and Factory there is no suggestion.
+// The error is an [*InvalidTimezoneError], which suggests the nearest name. For a path,
+// that is the zone at the end of the path. For a well-known abbreviation, it is the usual
+// place. For Local, localtime, posixrules and Factory there is no suggestion.
 //
 // Rules come from the program's own zone data, see [OwnZoneData], and are read
 // once for each name.

@@ -49,14 +49,14 @@ func AllowAll() Option {
 }
 
 // WithPermissions sets what viewers may do. The function is asked for each request that is
-// let in, and again for each thing on a page that needs a permission. The user is whom the
-// action is about. It is [uuid.Nil] for actions about all users: pages of lists, operations
+// let in, and again for each thing on a page that needs a permission. user is the id of the
+// user concerned. It is [uuid.Nil] for actions about all users: pages of lists, operations
 // on many events, pauses, and reconciling. SeeNames is asked with the id of each user whose
 // name a page would show.
 //
 // Without [Look], the answer is 403, and for a page about one user or event 404. Each
-// change is checked again when it is made. An error is a failure of the server. The
-// function must be safe for concurrent use.
+// change is checked again when it is made. An error is answered 500. The function must be
+// safe for concurrent use.
 //
 // By default a viewer who is let in may do everything except [SeeNames] and [SeePayloads].
 func WithPermissions(may func(r *http.Request, a Action, user uuid.UUID) (bool, error)) Option {

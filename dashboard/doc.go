@@ -1,6 +1,6 @@
 // Package dashboard serves pages about users, events and time zones to the people who run a
-// program. It shows which users are due in which zone, when, and why an event is at
-// 03:30.
+// program. It shows which users are due in which zone, when, and why an event for 02:30 is
+// due at 03:30 on the night of a clock change.
 //
 //	monitor := dashboard.NewMonitor()
 //	scheduler, err := almanac.NewScheduler(store, registry, almanac.WithObserver(monitor),
@@ -9,8 +9,9 @@
 //	pages, err := dashboard.New(scheduler, reader, dashboard.WithTokenLogin(token), dashboard.WithMonitor(monitor))
 //	mux.Handle("/dashboard/", http.StripPrefix("/dashboard", pages))
 //
-// Everything works without script. With script, pages stay up to date by themselves. Nothing
-// is loaded from elsewhere and nothing is inline, so a strict Content-Security-Policy holds.
+// Everything works without JavaScript. With script, pages stay up to date by themselves.
+// Nothing is loaded from elsewhere and nothing is inline, so a strict
+// Content-Security-Policy holds.
 //
 // # Access
 //
@@ -22,7 +23,7 @@
 //
 // # Cost
 //
-// All viewers share one read of the numbers, at most each five seconds, and only while
-// somebody looks. Every order of a list is that of an index. At most two calls of the reader run at
-// a time.
+// All viewers share one read of the numbers, at most once every five seconds, and only
+// while somebody looks. Every order of a list is that of an index. At most two calls of the
+// reader run at a time.
 package dashboard

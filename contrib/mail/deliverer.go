@@ -78,8 +78,8 @@ func (d *Deliverer) send(ctx context.Context, delivery almanac.Delivery, address
 	return examine(d.pool.send(ctx, m))
 }
 
-// Health returns nil, or the error since which the server takes no mail from this sender: it
-// cannot be reached, refuses the login, or refuses the sender. The error matches a
+// Health returns the error because of which the server accepts no mail from this sender, or
+// nil: it cannot be reached, refuses the login, or refuses the sender. The error matches a
 // [*DeliveryError]. Mails wait until the cause is removed, so an alert on Health is worth
 // having.
 func (d *Deliverer) Health() error {

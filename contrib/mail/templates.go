@@ -71,7 +71,7 @@ type page struct {
 // Users without a locale, or with one that nothing suits, get the templates of the locale
 // fallback. It must have every event type. The error joins everything that is wrong: a
 // template that cannot be compiled, HTML that cannot be escaped, a missing part, and a
-// missing message or plural form. A member that a payload lacks shows only when a mail is
+// missing message or plural form. A field that a payload lacks is found only when a mail is
 // rendered; see [Templates.Render].
 func ParseTemplates(files fs.FS, fallback string) (*Templates, error) {
 	preferred, err := language.Parse(fallback)

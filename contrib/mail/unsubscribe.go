@@ -39,9 +39,9 @@ var unsubscribePage = template.Must(template.New("unsubscribe").Parse(`<!doctype
 //   - GET only shows a page with a button that does so, because scanners of mails follow
 //     links.
 //
-// A link that is not ours is answered 404, and an error of optOut 500. The page is executed
-// with a [Page]; nil is a page in plain English. It must have a form that sends a POST to the
-// same URL.
+// A link with an invalid signature is answered 404, and an error of optOut 500. The page is
+// executed with a [Page]; nil is a page in plain English. It must have a form that sends a
+// POST to the same URL.
 func (l *Links) Handler(optOut func(ctx context.Context, user uuid.UUID, eventType string) error, page *template.Template) http.Handler {
 	if page == nil {
 		page = unsubscribePage
