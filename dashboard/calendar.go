@@ -117,6 +117,7 @@ type calendarData struct {
 	Shown          int  // events
 	More, NoShades bool // whether there are more events; whether they could not be found
 	Most           int  // events of the day that has most
+	HasToday       bool // whether today is a day of this year
 }
 
 // calendarYear is the year of the page.
@@ -130,6 +131,7 @@ type daySquare struct {
 	localDay
 	X, Y, Shade int
 	Count       int
+	Today       bool
 }
 
 // The drawing of a year: one half above the other, of squares of 24 units, which are 24 pixels or more.
@@ -192,11 +194,11 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 	}
 	fields, z := zoneFieldsOf(r)
 	data := calendarData{zoneFields: fields, calendarYear: calendarYear{Year: strings.TrimSpace(r.FormValue("year"))}}
+	now, err := r.clock()
+	if err != nil {
+		return answer{}, err
+	}
 	if data.Year == "" {
-		now, err := r.clock()
-		if err != nil {
-			return answer{}, err
-		}
 		data.Year = strconv.Itoa(z.WallTime(now).Date.Year)
 	}
 	year, err := strconv.Atoi(data.Year)
@@ -205,7 +207,7 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 	}
 	a := answer{title: "Calendar", template: "calendar", status: data.status()}
 	if a.status == http.StatusOK {
-		if err := d.fillYear(r, &data, z, year); err != nil {
+		if err := d.fillYear(r, &data, z, year, now); err != nil {
 			return answer{}, err
 		}
 		a.title = fmt.Sprintf("%d in %s", year, data.Zone)
@@ -215,7 +217,7 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 }
 
 // fillYear finds the days of a year and the events in them.
-func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone, year int) error {
+func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone, year int, now time.Time) error {
 	if data.Before = year - 1; data.Before < firstYear {
 		data.Before = 0
 	}
@@ -240,6 +242,10 @@ func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone
 	}
 	data.Shown, data.More = len(found.Events), found.Next != ""
 	data.draw(days, found.Events)
+	for i := range data.Squares {
+		data.Squares[i].Today = !now.Before(days[i].Start) && now.Before(days[i].End)
+		data.HasToday = data.HasToday || data.Squares[i].Today
+	}
 	return nil
 }
 
@@ -283,7 +289,11 @@ func (c *calendarData) draw(days []localDay, events []almanac.Event) {
 		}
 		if day.Date.Day == 1 {
 			name := day.Date.Month.String()
-			c.Months = append(c.Months, monthLabel{s.X, top + 12, name[:3], day.Date})
+			x := s.X
+			if place > 7 && s.Y > top+daysTop { // the column begins with days of the month before
+				x += pitch
+			}
+			c.Months = append(c.Months, monthLabel{x, top + 12, name[:3], day.Date})
 			c.Rows = append(c.Rows, monthRow{Name: name})
 		}
 		c.Squares = append(c.Squares, s)

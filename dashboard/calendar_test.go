@@ -17,6 +17,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 func TestTheCalendarShowsAYear(t *testing.T) {
@@ -61,6 +62,10 @@ func TestTheCalendarDefaultsToUTCAndThisYear(t *testing.T) {
 	_, body := h.get(t, "/calendar")
 	require.Contains(t, body, fmt.Sprintf("<h1>%d in UTC</h1>", time.Now().UTC().Year()))
 	require.Contains(t, body, "Clocks do not change in this year.")
+	require.Equal(t, 1, strings.Count(body, ` today"`))
+	require.Contains(t, body, "The framed square is today.")
+	_, body = h.get(t, "/calendar?year=2000")
+	require.NotContains(t, body, "today")
 }
 
 func TestTheCalendarRefusesWrongFields(t *testing.T) {
@@ -89,6 +94,23 @@ func due(instants ...time.Time) (events []almanac.Event) {
 	return events
 }
 
+// A month's name does not stand over days of the month before.
+func TestMonthsStandOverTheirDays(t *testing.T) {
+	t.Parallel()
+	days, _, err := daysOf(calendar.StoredTimezone("UTC"), calendar.Date{Year: 2026, Month: time.January, Day: 1}, 365)
+	require.NoError(t, err)
+	var c calendarData
+	c.draw(days, nil)
+	for _, label := range c.Months {
+		for _, s := range c.Squares {
+			if s.X == label.X && s.Y > label.Y && s.Y < label.Y+halfHeight {
+				require.Equal(t, label.First.Month, s.Date.Month, "%s over %s", label.Name, s.Date)
+				break // the top square
+			}
+		}
+	}
+}
+
 func TestTheCalendarShadesDays(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
@@ -100,7 +122,7 @@ func TestTheCalendarShadesDays(t *testing.T) {
 	require.Contains(t, body, "The shade counts the first 3 events of the year")
 	require.Contains(t, body, "clocks skip 02:00–03:00; 1 event</title>")
 	require.Contains(t, body, "<title>Mon 2026-03-09; 2 events</title>")
-	require.Contains(t, body, "from no event to 2 a day")
+	require.Contains(t, body, "up to 2 a day")
 }
 
 func TestTheCalendarWorksWithoutEvents(t *testing.T) {
@@ -157,10 +179,10 @@ func TestADayListsItsHoursAndEvents(t *testing.T) {
 	for row, event := range map[int]int{1: 3, 2: 2, 3: 1, 25: 0} {
 		require.Contains(t, rows[row], `<a href="../events/`+events[event].ID.String()+`">`, row)
 	}
-	require.Contains(t, rows[2], "first showing")
-	require.Contains(t, rows[3], "second showing")
+	require.Contains(t, rows[2], "first time")
+	require.Contains(t, rows[3], "second time")
 	require.Contains(t, body, "../calendar/2026-10-31?zone=America%2FNew_York")
-	require.Contains(t, body, "4 events, in order")
+	require.Contains(t, body, "4 events, by the hour")
 	require.Equal(t, almanac.And{almanac.DueBetween{From: start, Until: start.Add(25 * time.Hour)}, almanac.InZone{"America/New_York"}}, reader.spec)
 }
 

@@ -219,10 +219,10 @@ func hourOf(z calendar.Timezone, day localDay, h localHour) localHour {
 			h.Change = c
 		}
 		if c.Width() < 0 && !h.From.Before(c.At.Add(c.Width())) && h.From.Before(c.At) {
-			h.Showing = "first showing"
+			h.Showing = "first time"
 		}
 		if c.Width() < 0 && !h.From.Before(c.At) && h.From.Before(c.At.Add(-c.Width())) {
-			h.Showing = "second showing"
+			h.Showing = "second time"
 		}
 	}
 	return h

@@ -75,12 +75,12 @@ func TestHoursNameGapsAndRepeatedHours(t *testing.T) {
 	require.Equal(t, []string{"01:00–02:00 −05:00", "| 03:00–04:00 −04:00"}, names(hours)[1:3])
 	_, hours = dayOf(t, "America/New_York", "2026-11-01")
 	require.Len(t, hours, 25)
-	require.Equal(t, []string{"01:00–02:00 −04:00 first showing", "| 01:00–02:00 −05:00 second showing"}, names(hours)[1:3])
+	require.Equal(t, []string{"01:00–02:00 −04:00 first time", "| 01:00–02:00 −05:00 second time"}, names(hours)[1:3])
 	require.Equal(t, "23:00–24:00 −05:00", names(hours)[24])
 	_, hours = dayOf(t, "Australia/Lord_Howe", "2026-04-05")
-	require.Equal(t, []string{"01:00–01:30 +11:00", "01:30–02:00 +11:00 first showing", "| 01:30–02:00 +10:30 second showing"}, names(hours)[1:4])
+	require.Equal(t, []string{"01:00–01:30 +11:00", "01:30–02:00 +11:00 first time", "| 01:30–02:00 +10:30 second time"}, names(hours)[1:4])
 	_, hours = dayOf(t, "America/St_Johns", "2006-10-29") // clocks went back from 00:01 to 23:01 of the day before
-	require.Equal(t, []string{"00:00–00:01 −02:30 first showing", "| 23:01–24:00 −03:30 second showing", "00:00–00:01 −03:30 second showing"}, names(hours)[:3])
+	require.Equal(t, []string{"00:00–00:01 −02:30 first time", "| 23:01–24:00 −03:30 second time", "00:00–00:01 −03:30 second time"}, names(hours)[:3])
 	require.Equal(t, "2006-10-28", hours[1].Other)
 }
 

@@ -147,7 +147,7 @@ func ticks(from, until time.Time, place func(time.Time) float64) []clockTick {
 	var ticks []clockTick
 	for at := from.Truncate(step); !at.After(until); at = at.Add(step) {
 		if !at.Before(from) {
-			ticks = append(ticks, clockTick{place(at), at.UTC().Format("02 15:04")})
+			ticks = append(ticks, clockTick{place(at), at.UTC().Format("Mon 15:04")})
 		}
 	}
 	return ticks

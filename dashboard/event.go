@@ -48,11 +48,9 @@ type eventWords struct {
 	Hidden    bool   // there is a reason, which the viewer may not see
 }
 
-// eventForm is an operation that the status of the event allows.
+// eventForm is an operation that the status of the event allows, and the page that asks for it.
 type eventForm struct {
 	Path, Label, Text string
-	Force             string // the label of the field force; "" if there is none
-	Danger            bool
 }
 
 func (d *dashboard) eventPage(r *request) (answer, error) {
@@ -163,9 +161,9 @@ func formsFor(r *request, e almanac.Event, now time.Time) ([]eventForm, error) {
 		wanted = append(wanted, Requeue)
 	}
 	forms := map[Action]eventForm{
-		Cancel:  {Path: "cancel", Label: "Cancel", Text: "Ends this event before it is delivered. Its series goes on with the next occurrence.", Danger: true},
-		RunNow:  {Path: "run-now", Label: "Run now", Text: "Makes this event due at once, or at the end of the user's quiet hours.", Force: "ignore quiet hours"},
-		Requeue: {Path: "requeue", Label: "Requeue", Text: "Stores a new event that delivers this one again.", Force: "ignore opt-outs"},
+		Cancel:  {Path: "cancel", Label: "Cancel", Text: "Ends this event before it is delivered. Its series goes on with the next occurrence."},
+		RunNow:  {Path: "run-now", Label: "Run now", Text: "Makes this event due at once, or at the end of the user's quiet hours."},
+		Requeue: {Path: "requeue", Label: "Requeue", Text: "Stores a new event that delivers this one again."},
 	}
 	var allowed []eventForm
 	for _, action := range wanted {

@@ -51,7 +51,7 @@ func TestAnEventInAGapIsExplained(t *testing.T) {
 	require.Contains(t, body, "moved forward 60 min because clocks skip 02:00–03:00")
 	require.Contains(t, body, ">skipped</text>")
 	require.Contains(t, body, "asks for <strong>2026-03-08T02:30:00</strong>")
-	require.Contains(t, body, "Clocks show <strong>2026-03-08T03:30:00</strong>")
+	require.Contains(t, body, "clocks show <strong>2026-03-08T03:30:00</strong>")
 	require.Equal(t, 2, strings.Count(body, `class="status">of this event`)) // its gap and its fold policy
 	for policy, instant := range map[string]string{
 		"gap forward": "2026-03-08 07:30:00 UTC", "gap backward": "2026-03-08 06:30:00 UTC", "gap boundary": "2026-03-08 07:00:00 UTC",
@@ -203,10 +203,10 @@ func TestAnEventOffersWhatItsStatusAllows(t *testing.T) {
 	}
 	h := newHost(t)
 	body := h.show(t, almanactest.User(), later)
-	require.Regexp(t, `method="post" action="\.\./events/[0-9a-f-]{36}/run-now"`, body)
-	require.Contains(t, body, `name="reason"`)
-	require.Contains(t, body, `name="force"`)
-	require.NotContains(t, newHost(t, allowing(Look)).show(t, almanactest.User(), later), `method="post"`)
+	require.Regexp(t, `href="\.\./events/[0-9a-f-]{36}/run-now"`, body)
+	require.Regexp(t, `href="\.\./events/[0-9a-f-]{36}/cancel"`, body)
+	require.NotContains(t, body, `method="post"`, "each operation asks first")
+	require.NotContains(t, newHost(t, allowing(Look)).show(t, almanactest.User(), later), "/run-now")
 }
 
 // leased is a reader that knows the lease of each event.

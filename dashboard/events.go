@@ -20,7 +20,11 @@ type eventsData struct {
 	Next     string // the query of the next page; "" on the last page
 	Looked   int    // how many events were compared with the zone; zero without one
 	Back     time.Time
+	Changes  []wholeChange
 }
+
+// wholeChange is an operation on all events of a filter.
+type wholeChange struct{ Verb, Query string }
 
 // eventRow is an event in a list.
 type eventRow struct {
@@ -58,12 +62,34 @@ func (d *dashboard) eventsPage(r *request) (answer, error) {
 		if found.Next != "" {
 			data.Next = f.Query("after", found.Next)
 		}
+		if data.Changes, err = changesFor(r, f); err != nil {
+			return answer{}, err
+		}
 		if data.Looked, data.Back = found.Looked, found.Last.CreatedAt; f.order == almanac.NextFirst {
 			data.Back = found.Last.AvailableAt
 		}
 	}
 	page.data = data
 	return page, nil
+}
+
+// changesFor returns the operations that the viewer may do to all events of a filter.
+func changesFor(r *request, f eventFilter) ([]wholeChange, error) {
+	var changes []wholeChange
+	for _, kind := range operationKinds {
+		query := f.Operation(kind)
+		if query == "" {
+			continue
+		}
+		may, err := r.mayDo(kind.may, uuid.Nil)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			changes = append(changes, wholeChange{kind.Verb, query})
+		}
+	}
+	return changes, nil
 }
 
 // knownTypes returns the types of events that the numbers know, in alphabetical order.

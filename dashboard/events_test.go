@@ -108,6 +108,47 @@ func TestEventFiltersThatAreWrongSayWhy(t *testing.T) {
 	}
 }
 
+// The list leads to operations on all events of its filter.
+func TestAFilterOffersItsOperations(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, everything())
+	u := almanactest.User()
+	h.store(t, u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.InStatus(almanac.Failed)))
+	h.createUser(t, ada())
+	for filter, want := range map[string]string{
+		"status=FAILED&type=BIRTHDAY":               "operation=requeue&amp;type=BIRTHDAY",
+		"status=FAILED&user=" + u.ID.String():       "operation=requeue&amp;user=" + u.ID.String(),
+		"status=PENDING&zone=Europe/London":         "operation=cancel&amp;zone=Europe%2FLondon",
+		"status=PENDING&from=2026-01-01&order=next": "from=2026-01-01T00%3A00%3A00Z&amp;operation=run-now",
+		"status=PENDING":                            "",
+		"status=FAILED&order=oldest":                "",
+		"type=BIRTHDAY":                             "",
+	} {
+		_, body := h.get(t, "/events?"+filter)
+		require.NotContains(t, body, "No event matches.", filter)
+		if want == "" {
+			require.NotContains(t, body, "operation=", filter)
+			continue
+		}
+		require.Contains(t, body, want, filter)
+	}
+	_, body := newHost(t, allowing(Look)).get(t, "/events?status=PENDING&type=BIRTHDAY")
+	require.NotContains(t, body, "operation=")
+}
+
+func TestTheUsualFiltersAreMarked(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	for query, name := range map[string]string{
+		"": "All", "status=PENDING&order=next": "Next", "status=FAILED&order=newest": "Last failed", "status=PROCESSING": "Processing",
+	} {
+		_, body := h.get(t, "/events?"+query)
+		require.Contains(t, body, `aria-current="true">`+name+"</a>")
+	}
+	_, body := h.get(t, "/events?type=BIRTHDAY")
+	require.NotContains(t, body, `aria-current="true"`)
+}
+
 // Bounds are days of the zone, also where clocks skip midnight: in Havana on 2027-03-14 the
 // day begins at 01:00.
 func TestADayBeginsAtItsFirstInstant(t *testing.T) {

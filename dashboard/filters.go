@@ -36,9 +36,10 @@ var eventOrders = map[string]almanac.Order{"": almanac.NewestFirst, "oldest": al
 type eventFilter struct {
 	Status, Type, Zone, User, From, Until, Reason, Order, After string
 
-	spec  almanac.Spec // without the zone
-	zone  string       // as stored events have it; "" means all zones
-	order almanac.Order
+	spec    almanac.Spec       // without the zone
+	between almanac.DueBetween // part of spec
+	zone    string             // as stored events have it; "" means all zones
+	order   almanac.Order
 }
 
 // Query returns the filter as the query of an address, without the cursor, and with more
@@ -47,6 +48,37 @@ func (f eventFilter) Query(more ...any) string {
 	return query(append([]any{
 		"status", f.Status, "type", f.Type, "zone", f.Zone, "user", f.User, "from", f.From, "until", f.Until, "reason", f.Reason, "order", f.Order,
 	}, more...)...)
+}
+
+// Preset names the usual filter that this one is, or "".
+func (f eventFilter) Preset() string {
+	switch f.Query() {
+	case query("status", almanac.Pending, "order", "next"):
+		return "next"
+	case query("status", almanac.Failed):
+		return "failed"
+	case query("status", almanac.Processing):
+		return "processing"
+	case query():
+		return "all"
+	}
+	return ""
+}
+
+// Operation returns the query of the form that does an operation to all events of the filter,
+// or "" if the filter has events of another status, or all events of the status.
+func (f eventFilter) Operation(kind operationKind) string {
+	if f.Status != string(kind.of) || f.Query() == query("status", f.Status, "order", f.Order) {
+		return ""
+	}
+	from, until := "", ""
+	if !f.between.From.IsZero() {
+		from = f.between.From.Format(time.RFC3339)
+	}
+	if !f.between.Until.IsZero() {
+		until = f.between.Until.Format(time.RFC3339)
+	}
+	return query("operation", kind.Name, "type", f.Type, "user", f.User, "zone", f.zone, "from", from, "until", until, "reason", f.Reason)
 }
 
 // filterOf reads a filter from a query.
@@ -81,8 +113,8 @@ func filterOf(q url.Values) (f eventFilter, bad listComplaints) {
 		}
 	}
 	f.readZone(&bad)
-	if due := f.due(&bad); due != (almanac.DueBetween{}) {
-		parts = append(parts, due)
+	if f.between = f.due(&bad); f.between != (almanac.DueBetween{}) {
+		parts = append(parts, f.between)
 	}
 	f.spec = parts
 	f.readOrder(&bad)

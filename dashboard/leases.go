@@ -15,7 +15,6 @@ type leasesData struct {
 	Offline string
 	At      time.Time // of the database, when the leases were read
 	Owners  []leaseOwner
-	Events  int
 	Expired int // leases
 	More    bool
 }
@@ -62,7 +61,6 @@ func (l *leasesData) add(lease heldLease) {
 	owner := &l.Owners[i]
 	owner.Leases = append(owner.Leases, lease)
 	owner.Events += lease.Events
-	l.Events += lease.Events
 	if lease.Expired {
 		owner.Expired++
 		l.Expired++
@@ -71,11 +69,8 @@ func (l *leasesData) add(lease heldLease) {
 
 // Summary says what the owner holds.
 func (o leaseOwner) Summary() string {
-	return countText(len(o.Leases), "lease") + ", " + countText(o.Events, "event")
+	return countText(len(o.Leases), "lease") + ", " + countText(o.Events, "claimed event")
 }
-
-// EventsText is the number of events in words.
-func (l leasesData) EventsText() string { return countText(l.Events, "event") }
 
 // OwnersText is the number of owners in words.
 func (l leasesData) OwnersText() string { return countText(len(l.Owners), "owner") }

@@ -176,7 +176,9 @@ func (m *mapData) place(counts []almanac.ZoneCount, at calendar.Clock, late map[
 			row.Users, row.Pending = plus(row.Users, sums[zone].Users), plus(row.Pending, sums[zone].Pending)
 			classes[zone] = dotClass(sums[zone], row.Lit, late[zone])
 		}
-		m.Offsets = append(m.Offsets, row)
+		if row.Lit || row.Users.N+row.Pending.N > 0 {
+			m.Offsets = append(m.Offsets, row)
+		}
 	}
 	m.draw(sums, classes)
 	for _, row := range sums {
@@ -187,6 +189,9 @@ func (m *mapData) place(counts []almanac.ZoneCount, at calendar.Clock, late map[
 	})
 	m.Zones = m.Zones[:min(len(m.Zones), 20)]
 }
+
+// Later is how much later than now the map is.
+func (m mapForm) Later() time.Duration { return time.Duration(m.Ahead) * mapStep }
 
 // area returns the number by which the area of a dot is drawn.
 func (m *mapData) area(row placeRow) int64 {

@@ -49,7 +49,7 @@ func TestTheMapMovesAhead(t *testing.T) {
 	_, now := h.get(t, "/map")
 	_, later := h.get(t, "/map?ahead=24")
 	require.Contains(t, now, "As it is at")
-	require.Contains(t, later, "As it will be at")
+	require.Contains(t, later, "as they will be at")
 	require.NotEqual(t, between(now, `class="dark" d="`, `"`), between(later, `class="dark" d="`, `"`))
 }
 

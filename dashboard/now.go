@@ -29,6 +29,11 @@ type nowData struct {
 // DelayedUntil bounds a list of the events that wait for another attempt.
 func (n nowData) DelayedUntil() string { return n.Numbers.Stats.At.Format(time.RFC3339) }
 
+// AtMost is how far the clocks that agree can be apart, in whole milliseconds.
+func (c clocks) AtMost() time.Duration {
+	return max(time.Millisecond, c.Within.Truncate(time.Millisecond)+time.Millisecond)
+}
+
 // clocks compares the clocks and the zone data of this process with those of the database.
 type clocks struct {
 	Skew    time.Duration // how much this machine's clock is ahead of the database's

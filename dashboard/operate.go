@@ -118,6 +118,7 @@ type confirmData struct {
 	Danger bool
 	Fields []field // hidden
 	Event  *almanac.Event
+	Name   string // of its user, if the viewer may see it
 	Kind   *operationKind
 	Change eventChange
 }
@@ -149,15 +150,23 @@ func (d *dashboard) confirmEventPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return confirmEvent(r, e, kind, eventChange{Version: e.Version}), nil
+	return d.confirmEvent(r, e, kind, eventChange{Version: e.Version})
 }
 
-func confirmEvent(r *request, e almanac.Event, kind *operationKind, c eventChange) answer {
+func (d *dashboard) confirmEvent(r *request, e almanac.Event, kind *operationKind, c eventChange) (answer, error) {
+	u, err := d.reader.User(r.Context(), e.UserID)
+	if err != nil && !errors.Is(err, almanac.ErrNotFound) {
+		return answer{}, err
+	}
+	name, err := r.nameOf(u) // a deleted user has no name
+	if err != nil {
+		return answer{}, err
+	}
 	return answer{title: kind.question(), template: "confirm", data: confirmData{
-		Errors: c.bad, Text: []string{kind.Means}, Verb: kind.Verb, Danger: kind.Name == almanac.OperationCancel,
+		Errors: c.bad, Text: []string{kind.Means}, Verb: strings.TrimSuffix(kind.question(), "?"), Danger: kind.Name == almanac.OperationCancel, Name: name,
 		Action: r.root + "events/" + e.ID.String() + "/" + string(kind.Name), Back: r.root + "events/" + e.ID.String(),
 		Fields: []field{{"version", strconv.Itoa(c.Version)}}, Event: &e, Kind: kind, Change: c,
-	}}
+	}}, nil
 }
 
 // changeEventPage changes an event.
@@ -168,9 +177,9 @@ func (d *dashboard) changeEventPage(r *request) (answer, error) {
 	}
 	c := eventChangeOf(r.PostForm)
 	if len(c.bad) > 0 {
-		a := confirmEvent(r, e, kind, c)
+		a, err := d.confirmEvent(r, e, kind, c)
 		a.status = http.StatusBadRequest
-		return a, nil
+		return a, err
 	}
 	id, err := d.changeEvent(r.Context(), kind, e, c)
 	if why := refusalOf(kind, err); why != "" {

@@ -140,6 +140,15 @@ func (f operationForm) fields() []field {
 	return slices.DeleteFunc(all, func(one field) bool { return one.Value == "" })
 }
 
+// Chosen returns the filter and what is stored, with the names of the form's fields.
+func (f operationForm) Chosen() []field {
+	all := []field{
+		{"Type", f.Type}, {"User's id", f.User}, {"Zone", f.Zone}, {"Due from, UTC", f.From}, {"Due before, UTC", f.Until},
+		{"Failure begins with", f.Reason}, {"Reason to store", f.Because},
+	}
+	return slices.DeleteFunc(all, func(one field) bool { return one.Value == "" })
+}
+
 // Address returns the query of the page with this form.
 func (f operationForm) Address() string {
 	var pairs []any

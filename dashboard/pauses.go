@@ -20,6 +20,16 @@ type pausesData struct {
 	Others []string // types that can be paused
 	May    bool     // whether the viewer may pause and resume
 	Type   string   // as sent
+
+	pending map[string]almanac.Count // by type
+}
+
+// PendingOf says how many events of a type are pending.
+func (p pausesData) PendingOf(eventType string) string {
+	if p.pending == nil {
+		return "unknown"
+	}
+	return p.pending[eventType].String()
 }
 
 // paused returns the paused types. A change here is seen at once.
@@ -28,7 +38,8 @@ func (d *dashboard) paused(ctx context.Context) ([]almanac.Pause, error) {
 	return list, err
 }
 
-// pausesPage shows the paused types. With a type in "pause", it asks whether to pause it.
+// pausesPage shows the paused types. With a type in "pause" or "resume", it asks whether to do
+// that.
 func (d *dashboard) pausesPage(r *request) (answer, error) {
 	if err := r.need(Look, uuid.Nil); err != nil {
 		return answer{}, err
@@ -36,6 +47,9 @@ func (d *dashboard) pausesPage(r *request) (answer, error) {
 	asked := r.URL.Query()
 	if asked.Has("pause") {
 		return d.confirmPause(r, asked.Get("pause"))
+	}
+	if asked.Has("resume") {
+		return d.confirmResume(r, asked.Get("resume"))
 	}
 	a, err := d.pausesAnswer(r, "", nil)
 	switch done, eventType := asked.Get("done"), asked.Get("type"); {
@@ -58,7 +72,13 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 		return answer{}, err
 	}
 	s, _ := d.numbers.get(r.Context(), 0) // without numbers, a type can be entered
+	if !s.Answered.IsZero() {
+		data.pending = make(map[string]almanac.Count)
+	}
 	for _, one := range s.Stats.Events {
+		if one.Status == almanac.Pending {
+			data.pending[one.Type] = one.Count
+		}
 		if !slices.Contains(data.Others, one.Type) && !slices.ContainsFunc(data.Paused, func(p almanac.Pause) bool { return p.EventType == one.Type }) {
 			data.Others = append(data.Others, one.Type)
 		}
@@ -91,6 +111,26 @@ func (d *dashboard) confirmPause(r *request, eventType string) (answer, error) {
 		},
 		Action: r.root + "pauses", Back: r.root + "pauses", Verb: "Pause", Danger: true,
 		Fields: []field{{"type", eventType}, {"do", "pause"}},
+	}}, nil
+}
+
+// confirmResume asks whether to resume a type.
+func (d *dashboard) confirmResume(r *request, eventType string) (answer, error) {
+	if err := r.need(PauseTypes, uuid.Nil); err != nil {
+		return answer{}, err
+	}
+	if problem := eventTypeProblem(eventType); problem != "" {
+		a, err := d.pausesAnswer(r, "", []string{problem})
+		a.status, a.live = http.StatusBadRequest, ""
+		return a, err
+	}
+	return answer{title: "Resume " + eventType + "?", template: "confirm", data: confirmData{
+		Text: []string{
+			"All processes claim events of the type " + eventType + " again, oldest first.",
+			"Events that became due during the pause are delivered late, unless the rules of the type leave out late events.",
+		},
+		Action: r.root + "pauses", Back: r.root + "pauses", Verb: "Resume",
+		Fields: []field{{"type", eventType}, {"do", "resume"}},
 	}}, nil
 }
 

@@ -37,8 +37,15 @@ func TestATypeIsPausedAndResumed(t *testing.T) {
 	require.Equal(t, "./pauses?done=paused&type=BIRTHDAY", w.Header().Get("Location"))
 	_, body = h.get(t, "/pauses?done=paused&type=BIRTHDAY")
 	require.Contains(t, body, "Events of type BIRTHDAY are paused.")
-	require.Contains(t, body, `name="do" value="resume"`)
 	require.NotContains(t, body, `href="./pauses?pause=BIRTHDAY"`)
+	require.Regexp(t, `<a href="[^"]*status=PENDING[^"]*">1</a>`, body, "how many events wait")
+	require.Contains(t, body, `href="./pauses?resume=BIRTHDAY"`)
+	_, body = h.get(t, "/pauses?resume=BIRTHDAY")
+	require.Contains(t, body, "<h1>Resume BIRTHDAY?</h1>")
+	require.Contains(t, body, `name="do" value="resume"`)
+	paused, err = h.scheduler.Paused(t.Context())
+	require.NoError(t, err)
+	require.Len(t, paused, 1, "a question changes nothing")
 
 	w = h.send(t, http.MethodPost, "/pauses", url.Values{"type": {"BIRTHDAY"}, "do": {"resume"}})
 	require.Equal(t, "./pauses?done=resumed&type=BIRTHDAY", w.Header().Get("Location"))
@@ -56,9 +63,11 @@ func TestWithoutPermissionPausesAreOnlyShown(t *testing.T) {
 	require.Contains(t, body, "BIRTHDAY")
 	require.NotContains(t, body, "<form")
 	require.NotContains(t, body, "?pause=")
-	status, _ := h.get(t, "/pauses?pause=BIRTHDAY")
-	require.Equal(t, http.StatusForbidden, status)
-	status, _ = newHost(t, allExcept(Look)).get(t, "/pauses")
+	for _, asks := range []string{"pause", "resume"} {
+		status, _ := h.get(t, "/pauses?"+asks+"=BIRTHDAY")
+		require.Equal(t, http.StatusForbidden, status)
+	}
+	status, _ := newHost(t, allExcept(Look)).get(t, "/pauses")
 	require.Equal(t, http.StatusForbidden, status)
 }
 

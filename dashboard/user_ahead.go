@@ -59,8 +59,8 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 			p.Types = append(p.Types, o)
 		}
 	}
-	p.Gaps = listOptions(p.Form.Gap, "as it is", calendar.GapForward, calendar.GapBackward, calendar.GapBoundary, calendar.GapSkip, calendar.GapReject)
-	p.Folds = listOptions(p.Form.Fold, "as it is", calendar.FoldFirst, calendar.FoldSecond, calendar.FoldReject)
+	p.Gaps = listOptions(p.Form.Gap, "unchanged", calendar.GapForward, calendar.GapBackward, calendar.GapBoundary, calendar.GapSkip, calendar.GapReject)
+	p.Folds = listOptions(p.Form.Fold, "unchanged", calendar.FoldFirst, calendar.FoldSecond, calendar.FoldReject)
 	if p.Type == "" {
 		return p, nil
 	}

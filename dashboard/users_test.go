@@ -14,7 +14,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var userLinks = regexp.MustCompile(`href="\./users/([0-9a-f-]{36})"`)
+var userLinks = regexp.MustCompile(`class="mono" href="\./users/([0-9a-f-]{36})"`)
 
 func TestUsersAreFound(t *testing.T) {
 	t.Parallel()

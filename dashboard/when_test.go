@@ -32,7 +32,7 @@ func TestWhenShowsAllPoliciesForAGap(t *testing.T) {
 	require.Len(t, rows, 5)
 	for i, want := range []string{"2026-03-08T07:30:00.000Z", "2026-03-08T06:30:00.000Z", "2026-03-08T07:00:00.000Z", "left out", "an error"} {
 		require.Contains(t, rows[i], want)
-		require.Equal(t, i == 1, strings.Contains(rows[i], "chosen"))
+		require.Equal(t, i == 1, strings.Contains(rows[i], "your choice"))
 	}
 	require.Equal(t, 2, strings.Count(body, `class="local"`))
 	require.Equal(t, 3, strings.Count(body, "<circle"))

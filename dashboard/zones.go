@@ -50,6 +50,11 @@ type zoneRow struct {
 	zoneStanding
 }
 
+// Soon reports whether clocks change within three days.
+func (z zoneRow) Soon() bool {
+	return !z.Next.IsZero() && z.Next.At.Sub(z.Clock.At) < 72*time.Hour
+}
+
 // Path is the zone in the path of its page.
 func (z zoneRow) Path() string { return (&url.URL{Path: z.Name}).EscapedPath() }
 
@@ -64,6 +69,22 @@ type zoneStanding struct {
 	MarkedBy      []string // the releases of marks with other rules than this program's
 	Early         bool     // whether there is a mark with this program's rules
 	Fingerprinted [2]int64 // here, and stored
+}
+
+// Releases are that of this program, and that of the database if it is another one.
+func (s zoneStanding) Releases() string {
+	here, stored := cmp.Or(s.Here, "unknown"), cmp.Or(s.Stored, "unknown")
+	switch {
+	case !s.Data && !s.Rules:
+		return "none"
+	case !s.Data:
+		return "none here, database " + stored
+	case !s.Rules:
+		return here + ", database none"
+	case here == stored:
+		return here
+	}
+	return here + ", database " + stored
 }
 
 // Doubts says why instants in the zone may not follow this program's rules.
@@ -87,7 +108,7 @@ func (s zoneStanding) Doubts() []string {
 func (s zoneStanding) Notes() []string {
 	var notes []string
 	if s.Early {
-		notes = append(notes, "Some events were planned before the rules were stored.")
+		notes = append(notes, "Some events were planned before the database had these rules. Both are the same, so nothing needs to be done.")
 	}
 	if !s.Recheck.IsZero() {
 		notes = append(notes, "Pending events are checked again after "+utc(s.Recheck)+" UTC.")

@@ -106,12 +106,12 @@ func TestZonesShowDoubts(t *testing.T) {
 	_, body = h.getRead(t, "/zones/Europe/Rome")
 	require.Contains(t, body, "Pending events are checked again after 2026-11-25 12:00:00 UTC.")
 	_, body = h.getRead(t, "/zones/Europe/Madrid")
-	require.Contains(t, body, "Some events were planned before the rules were stored.")
+	require.Contains(t, body, "Some events were planned before the database had these rules.")
 	_, body = h.getRead(t, "/zones/Europe/Paris")
 	require.Contains(t, body, "The rules do not agree.")
 	require.Contains(t, body, "2999z")
 	_, body = h.getRead(t, "/zones/Asia/Tokyo")
-	require.Contains(t, body, "The rules agree until 2036-01-01 00:00:00 UTC.")
+	require.Contains(t, body, "The rules agree. They were compared until 2036-01-01 00:00:00 UTC.")
 }
 
 func TestStandingSaysWhichRulesAreNewer(t *testing.T) {

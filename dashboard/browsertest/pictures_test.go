@@ -153,7 +153,7 @@ func perform(t *testing.T) *studio {
 	})
 	const rarely = 24 * time.Hour // a day of frequent looks at a repository in memory takes minutes
 	scheduler, err := almanac.NewScheduler(repository, registry, almanac.WithLogger(slog.New(slog.DiscardHandler)), almanac.WithObserver(monitor),
-		almanac.WithPoll(rarely), almanac.WithSweep(rarely), almanac.WithLease(rarely),
+		almanac.WithPoll(rarely), almanac.WithSweep(rarely),
 		almanac.WithDeliverer(almanac.ChannelWebhook, monitor.Middleware(deliver)))
 	require.NoError(t, err)
 	all := func(*http.Request, dashboard.Action, uuid.UUID) (bool, error) { return true, nil }
