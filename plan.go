@@ -225,9 +225,10 @@ type replanning struct {
 // event returns a pending event, updated for its user after the edit.
 //
 // If the occurrence keeps its wall time, the event keeps its identity, and its instant
-// follows the user's zone. If that instant has passed, the event is due now. If the wall
-// time differs, the user's data was corrected, and the next occurrence after now replaces
-// it.
+// follows the user's zone. If that instant has passed, the event is due now. If
+// [Operator].RunNow made the event due and the edit does not change its occurrence, it stays
+// due. If the wall time differs otherwise, the user's data was corrected, and the next
+// occurrence after now replaces it.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e.OccurrenceKey, e.Due.Add(-searchBack))
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
@@ -239,6 +240,11 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	}
 	if found && same.Wall == e.Wall {
 		return p.again(h, e, same)
+	}
+	if found && p.madeDue(h, e, same) {
+		next, err := e.keep(p.is, h, same) // the payload is about the occurrence
+		next.Wall, next.Zone, next.Policies = e.Wall, e.Zone, e.Policies
+		return next, err
 	}
 	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
 	return p.zones.stamp(next), err
@@ -288,6 +294,23 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 		return e, err
 	}
 	return e.keep(p.is, h, o)
+}
+
+// maxQuiet is longer than any quiet hours: RunNow makes an event due at most so much later.
+const maxQuiet = 25 * time.Hour
+
+// madeDue reports whether [Operator].RunNow made a pending event due earlier than its
+// occurrence, and the edit changes neither the occurrence nor the zone. It is false for
+// [Planner].Reschedule, which has no edit: that takes such events back to their occurrences.
+func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
+	if p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || e.Due.After(p.Now.Add(maxQuiet)) {
+		return false
+	}
+	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) {
+		return false
+	}
+	was, found, err := occurrenceNamed(h, p.User, e.OccurrenceKey, e.Due.Add(-searchBack))
+	return err == nil && found && was.Wall == same.Wall && was.Zone == same.Zone
 }
 
 // leavesTimes reports whether a series lacks the occurrence of a pending event because of

@@ -1,11 +1,13 @@
 package almanac_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -75,6 +77,60 @@ func TestQuietHoursHoldLateEventsOnly(t *testing.T) {
 				require.Equal(t, tt.want, got)
 			})
 		})
+	}
+}
+
+// An event that waits for the end of the quiet hours stays made due, unless an edit concerns it.
+func TestEditsLeaveAnEventThatWasMadeDue(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		edit  func(almanac.Scheduler, uuid.UUID) (almanac.UpdateUserResult, error)
+		stays bool
+	}{
+		"an opt-out of another type": {func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.OptOut(context.Background(), id, almanac.OptOut{Type: "ANOTHER"})
+		}, true},
+		"another name": {func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.UpdateUser(context.Background(), id, almanac.ProfileChange{FirstName: ptr("Augusta")})
+		}, true},
+		"another birthday": {func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.UpdateUser(context.Background(), id, almanac.ProfileChange{DateOfBirth: ptr(time.Now().AddDate(-20, 0, 200).Format(time.DateOnly))})
+		}, false},
+		"another zone": {func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.UpdateUser(context.Background(), id, almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")})
+		}, false},
+		"a reschedule": {func(s almanac.Scheduler, id uuid.UUID) (almanac.UpdateUserResult, error) {
+			return s.Reschedule(context.Background(), id)
+		}, false},
+	} {
+		for where, repository := range onBoth {
+			t.Run(name+", "+where, func(t *testing.T) {
+				t.Parallel()
+				w := openOn(repository(t))
+				allDay := almanac.WithQuietHours(func(almanac.User) calendar.QuietHours {
+					now := time.Now().UTC().Add(-time.Hour)
+					return calendar.QuietHours{From: calendar.Clock{Hour: now.Hour()}, Until: calendar.Clock{Hour: (now.Hour() + 3) % 24}}
+				})
+				s := w.scheduler(t, almanac.Birthday{}, allDay)
+				created, err := s.CreateUser(t.Context(), born(t, "UTC", 100))
+				require.NoError(t, err)
+				made, err := s.RunNow(t.Context(), created.Events[0].ID, almanac.RunNowOptions{})
+				require.NoError(t, err)
+				require.True(t, made.Due.After(time.Now()), "it waits for the end of the quiet hours")
+				require.True(t, made.Due.Before(created.Events[0].Due))
+
+				edited, err := tt.edit(s, created.User.ID)
+				require.NoError(t, err)
+				is, err := w.store.Event(t.Context(), made.ID)
+				require.NoError(t, err)
+				require.Equal(t, tt.stays, is.Due.Equal(made.Due), "%v", edited)
+				require.Equal(t, tt.stays, is.Wall == made.Wall)
+				if tt.stays {
+					require.Empty(t, edited.Moved)
+					require.Contains(t, string(is.Payload), edited.User.FirstName)
+				}
+			})
+		}
 	}
 }
 

@@ -29,10 +29,10 @@ type Operator interface {
 
 	// RunNow makes a pending event due at once. If the event is delayed before another
 	// attempt, RunNow makes it available at once. Its identity and its idempotency key
-	// stay, and the series continues from the next occurrence. A profile edit before the
-	// event is claimed moves it back. In the user's quiet hours (see [WithQuietHours]) the
-	// event becomes due at their end, unless [RunNowOptions].Force is set. The errors are
-	// those of Cancel.
+	// stay, and the series continues from the next occurrence. In the user's quiet hours (see
+	// [WithQuietHours]) the event becomes due at their end, unless [RunNowOptions].Force is
+	// set. Until the event is claimed, an edit that changes its occurrence or the user's zone
+	// moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
 	RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error)
 
 	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
