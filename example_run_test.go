@@ -41,7 +41,7 @@ func ExampleOption() {
 		almanac.WithWorkers(-1), almanac.WithPoll(0), almanac.WithSweep(time.Second))
 	fmt.Println(err)
 	// Output:
-	// almanac: -1 workers
+	// almanac: -1 workers, not 1 or more
 	// almanac: poll of 0s is not positive
 }
 

@@ -49,6 +49,9 @@ func (r *running) each(update func(*lane)) {
 }
 
 func (s *scheduler) Run(ctx context.Context) error {
+	if s.inTransaction() {
+		return fmt.Errorf("almanac: run: in a transaction: %w", errors.ErrUnsupported)
+	}
 	routes, err := s.routes()
 	if err != nil {
 		return err

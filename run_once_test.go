@@ -355,6 +355,7 @@ func TestRunOnceRefusesOptionsOutOfRange(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.With(bound).RunOnce(t.Context(), almanac.RunOnceOptions{})
 	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorIs(t, s.With(bound).Run(t.Context()), errors.ErrUnsupported)
 
 	outdated := &doubtful{Repository: almanactest.NewRepository(nil), answers: func(int) error { return almanac.ErrOutdated }}
 	_, err = s.With(outdated).RunOnce(t.Context(), almanac.RunOnceOptions{})

@@ -84,10 +84,10 @@ type Runner interface {
 	// Run learns of events that other processes store from the repository's hints (see
 	// [Listener]). Without hints it finds them at the next poll (see [WithPoll]).
 	//
-	// Only one Run of a scheduler is active at a time. A second concurrent call returns
-	// [ErrRunning]. If the repository lacks a migration of this release, Run claims
-	// nothing and returns an error that matches [ErrOutdated]. Migrations of a newer
-	// release are no error. While the repository does not answer, Run waits.
+	// Only one Run of a scheduler is active at a time: a second call returns [ErrRunning]. In a
+	// transaction of the host, the error matches [errors.ErrUnsupported]. If the repository
+	// lacks a migration of this release, Run claims nothing, and the error matches
+	// [ErrOutdated]. A newer schema is no error. While the repository is silent, Run waits.
 	Run(ctx context.Context) error
 
 	// RunOnce makes one bounded pass of the work that Run does, for hosts that a cron or

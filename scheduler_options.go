@@ -34,6 +34,7 @@ type settings struct {
 	log        *slog.Logger
 	quiet      func(User) calendar.QuietHours // nil means none
 	optional   bool                           // users need neither names nor a date of birth
+	nils       []int                          // the places of options that are nil
 }
 
 // WithWorkers sets how many events are delivered at the same time. It must be at least 1.
@@ -206,7 +207,11 @@ func settingsOf(options []Option) settings {
 		deliverers: make(map[Channel]Deliverer),
 		log:        slog.Default(),
 	}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			s.nils = append(s.nils, i)
+			continue
+		}
 		option(&s)
 	}
 	return s
@@ -222,21 +227,24 @@ func (s settings) check(r Repository, registry Registry) error {
 	}
 	refuse(r == nil, "repository is nil")
 	refuse(registry == nil, "registry is nil")
-	refuse(s.workers < 1, "%d workers", s.workers)
+	for _, i := range s.nils {
+		refuse(true, "option %d is nil", i)
+	}
+	refuse(s.workers < 1, "%d workers, not 1 or more", s.workers)
 	refuse(s.lease < 3*time.Second, "lease of %v is under three seconds", s.lease)
 	refuse(s.drain < 0, "drain of %v is negative", s.drain)
 	refuse(s.poll <= 0, "poll of %v is not positive", s.poll)
-	refuse(s.lookAhead < 0 || s.lookAhead > s.lease/3, "look-ahead of %v is not between 0 and a third of the lease", s.lookAhead)
+	refuse(s.lookAhead < 0 || s.lease >= 3*time.Second && s.lookAhead > s.lease/3, "look-ahead of %v is not between 0 and a third of the lease", s.lookAhead)
 	refuse(s.sweep <= 0, "sweep of %v is not positive", s.sweep)
 	refuse(s.grace < 0, "missed grace of %v is negative", s.grace)
-	refuse(s.crashes < 1, "crash limit of %d", s.crashes)
+	refuse(s.crashes < 1, "crash limit of %d, not 1 or more", s.crashes)
 	refuse(s.zoneCheck <= 0, "zone check of %v is not positive", s.zoneCheck)
 	refuse(s.retention < 0, "retention of %v is negative", s.retention)
 	refuse(s.log == nil, "logger is nil")
 	if s.quiet != nil {
 		q, err := guarded("choosing", "quiet hours", func() (calendar.QuietHours, error) { return s.quiet(User{}), nil })
 		refuse(err != nil, "quiet hours of the zero user: %v", err)
-		refuse(!q.From.Valid() || !q.Until.Valid(), "quiet hours from %s until %s", q.From, q.Until)
+		refuse(!q.From.Valid() || !q.Until.Valid(), "quiet hours from %s until %s: a time of day is from 00:00:00 to 23:59:59", q.From, q.Until)
 	}
 	for i, check := range s.checks {
 		refuse(check == nil, "check %d is nil", i)

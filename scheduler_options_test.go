@@ -37,14 +37,14 @@ type optionCase struct {
 func optionCases() map[string]optionCase {
 	pass := func(almanac.Event, time.Time) error { return nil }
 	return map[string]optionCase{
-		"WithWorkers":     {almanac.WithWorkers(1), almanac.WithWorkers(0), "0 workers"},
+		"WithWorkers":     {almanac.WithWorkers(1), almanac.WithWorkers(0), "0 workers, not 1 or more"},
 		"WithLease":       {almanac.WithLease(3 * time.Second), almanac.WithLease(3*time.Second - 1), "lease of 2.999999999s is under three seconds"},
 		"WithDrain":       {almanac.WithDrain(0), almanac.WithDrain(-1), "drain of -1ns is negative"},
 		"WithPoll":        {almanac.WithPoll(1), almanac.WithPoll(0), "poll of 0s is not positive"},
 		"WithLookAhead":   {almanac.WithLookAhead(20 * time.Second), almanac.WithLookAhead(-1), "look-ahead of -1ns is not between 0 and a third of the lease"},
 		"WithSweep":       {almanac.WithSweep(1), almanac.WithSweep(0), "sweep of 0s is not positive"},
 		"WithMissedGrace": {almanac.WithMissedGrace(0), almanac.WithMissedGrace(-1), "missed grace of -1ns is negative"},
-		"WithCrashLimit":  {almanac.WithCrashLimit(1), almanac.WithCrashLimit(0), "crash limit of 0"},
+		"WithCrashLimit":  {almanac.WithCrashLimit(1), almanac.WithCrashLimit(0), "crash limit of 0, not 1 or more"},
 		"WithZoneCheck":   {almanac.WithZoneCheck(1), almanac.WithZoneCheck(0), "zone check of 0s is not positive"},
 		"WithRetention":   {almanac.WithRetention(0), almanac.WithRetention(-1), "retention of -1ns is negative"},
 		"WithChecks":      {almanac.WithChecks(pass), almanac.WithChecks(pass, nil), "check 1 is nil"},
@@ -54,7 +54,7 @@ func optionCases() map[string]optionCase {
 		"WithObserver":    {almanac.WithObserver(almanac.Hooks{}), almanac.WithObserver(nil), "observer 0 is nil"},
 		"WithLogger":      {nil, almanac.WithLogger(nil), "logger is nil"},
 
-		"WithQuietHours":      {almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(25, 8)), "quiet hours from 25:00:00 until 08:00:00"},
+		"WithQuietHours":      {almanac.WithQuietHours(nil), almanac.WithQuietHours(quiet(25, 8)), "quiet hours from 25:00:00 until 08:00:00: a time of day is from 00:00:00 to 23:59:59"},
 		"WithOptionalProfile": {good: almanac.WithOptionalProfile()},
 	}
 }
@@ -88,8 +88,8 @@ func TestNewSchedulerChecksEachOption(t *testing.T) {
 func TestNewSchedulerReportsAllProblems(t *testing.T) {
 	t.Parallel()
 
-	want := []string{"repository is nil", "registry is nil"}
-	var options []almanac.Option
+	want := []string{"repository is nil", "registry is nil", "option 0 is nil"}
+	options := []almanac.Option{nil}
 	for _, tt := range optionCases() {
 		if tt.bad != nil {
 			want, options = append(want, tt.complaint), append(options, tt.bad)
@@ -355,8 +355,8 @@ func TestARefusedTransitionSaysWhy(t *testing.T) {
 	t.Parallel()
 	id := must(uuid.NewV7())
 	for want, refused := range map[string]almanac.InvalidStateTransitionError{
-		"was claimed before, so it keeps its target":              {From: almanac.Pending, To: almanac.Pending},
-		"is FAILED already":                                       {From: almanac.Failed, To: almanac.Failed},
+		"it cannot be requeued, and keeps its target if it was ever claimed": {From: almanac.Pending, To: almanac.Pending},
+		"is FAILED already": {From: almanac.Failed, To: almanac.Failed},
 		": invalid state transition from COMPLETED to PROCESSING": {From: almanac.Completed, To: almanac.Processing},
 	} {
 		refused.EventID = id

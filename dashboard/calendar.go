@@ -207,9 +207,10 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 	}
 	a := answer{title: "Calendar", template: "calendar", status: data.status()}
 	if a.status == http.StatusOK {
-		if err := d.fillYear(r, &data, z, year, now); err != nil {
+		if err := d.fillYear(r, &data, z, year); err != nil {
 			return answer{}, err
 		}
+		data.frame(now)
 		a.title = fmt.Sprintf("%d in %s", year, data.Zone)
 	}
 	a.data = data
@@ -217,7 +218,7 @@ func (d *dashboard) calendarPage(r *request) (answer, error) {
 }
 
 // fillYear finds the days of a year and the events in them.
-func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone, year int, now time.Time) error {
+func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone, year int) error {
 	if data.Before = year - 1; data.Before < firstYear {
 		data.Before = 0
 	}
@@ -242,11 +243,16 @@ func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone
 	}
 	data.Shown, data.More = len(found.Events), found.Next != ""
 	data.draw(days, found.Events)
-	for i := range data.Squares {
-		data.Squares[i].Today = !now.Before(days[i].Start) && now.Before(days[i].End)
-		data.HasToday = data.HasToday || data.Squares[i].Today
-	}
 	return nil
+}
+
+// frame marks the square of today, if it is a day of the year.
+func (c *calendarData) frame(now time.Time) {
+	for i := range c.Squares {
+		s := &c.Squares[i]
+		s.Today = !now.Before(s.Start) && now.Before(s.End)
+		c.HasToday = c.HasToday || s.Today
+	}
 }
 
 // withoutEvents logs why events could not be found. The page shows the rest. The error

@@ -90,19 +90,31 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 	}
 	data.Lease = d.leaseOf(r, e)
 	data.Trail = d.trailOf(r, id, data.Words.Shown)
-	return answer{title: e.Type + " " + short(e.ID), template: "event", data: data, notice: noticeOf(r.URL.Query().Get("done"), e)}, nil
+	return answer{title: e.Type + " " + short(e.ID), template: "event", data: data, notice: noticeOf(r.URL.Query().Get("done"), e, now)}, nil
 }
 
 // noticeOf says what was just done to an event, if the event is as it then is. A link cannot
 // claim anything else.
-func noticeOf(done string, e almanac.Event) string {
+func noticeOf(done string, e almanac.Event, now time.Time) string {
 	switch {
 	case done == kindOf(string(almanac.OperationCancel)).done && e.Status == almanac.Cancelled:
 		return "This event is cancelled."
 	case done == kindOf(string(almanac.OperationRunNow)).done && e.Status != almanac.Cancelled:
-		return "This event was made due now."
+		return madeDue(e.AvailableAt.Sub(now))
 	case done == kindOf(string(almanac.OperationRequeue)).done && e.Origin.Kind == almanac.OriginRequeued:
 		return "This event repeats the one that was requeued."
+	}
+	return ""
+}
+
+// madeDue says what run now has done to an event that is available after a time: it was made
+// due then, or at the end of the user's quiet hours.
+func madeDue(after time.Duration) string {
+	switch {
+	case after < time.Minute:
+		return "This event was made due now."
+	case after < 24*time.Hour:
+		return "This event was made due in " + duration(after.Truncate(time.Minute)) + ", at the end of the user's quiet hours."
 	}
 	return ""
 }

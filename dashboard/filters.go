@@ -36,10 +36,9 @@ var eventOrders = map[string]almanac.Order{"": almanac.NewestFirst, "oldest": al
 type eventFilter struct {
 	Status, Type, Zone, User, From, Until, Reason, Order, After string
 
-	spec    almanac.Spec       // without the zone
-	between almanac.DueBetween // part of spec
-	zone    string             // as stored events have it; "" means all zones
-	order   almanac.Order
+	spec  almanac.Spec // without the zone
+	zone  string       // as stored events have it; "" means all zones
+	order almanac.Order
 }
 
 // Query returns the filter as the query of an address, without the cursor, and with more
@@ -71,14 +70,14 @@ func (f eventFilter) Operation(kind operationKind) string {
 	if f.Status != string(kind.of) || f.Query() == query("status", f.Status, "order", f.Order) {
 		return ""
 	}
-	from, until := "", ""
-	if !f.between.From.IsZero() {
-		from = f.between.From.Format(time.RFC3339)
+	bound := func(at time.Time) string {
+		if at.IsZero() {
+			return ""
+		}
+		return at.Format(time.RFC3339)
 	}
-	if !f.between.Until.IsZero() {
-		until = f.between.Until.Format(time.RFC3339)
-	}
-	return query("operation", kind.Name, "type", f.Type, "user", f.User, "zone", f.zone, "from", from, "until", until, "reason", f.Reason)
+	due := f.due(new(listComplaints)) // which were found before
+	return query("operation", kind.Name, "type", f.Type, "user", f.User, "zone", f.zone, "from", bound(due.From), "until", bound(due.Until), "reason", f.Reason)
 }
 
 // filterOf reads a filter from a query.
@@ -113,8 +112,8 @@ func filterOf(q url.Values) (f eventFilter, bad listComplaints) {
 		}
 	}
 	f.readZone(&bad)
-	if f.between = f.due(&bad); f.between != (almanac.DueBetween{}) {
-		parts = append(parts, f.between)
+	if due := f.due(&bad); due != (almanac.DueBetween{}) {
+		parts = append(parts, due)
 	}
 	f.spec = parts
 	f.readOrder(&bad)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -56,14 +57,14 @@ func TestANoticeSaysOnlyWhatIsTrue(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	path := "/events/" + h.createUser(t, ada()).Events[0].ID.String()
-	for _, done := range []string{"cancelled", "requeued", "nonsense", "%3Cb%3E"} {
+	for _, done := range []string{"cancelled", "requeued", "run-now", "nonsense", "%3Cb%3E"} {
 		_, body := h.get(t, path+"?done="+done)
 		require.NotContains(t, body, `class="alert good"`, done)
 	}
-	_, body := h.get(t, path+"?done=run-now")
-	require.Contains(t, body, "This event was made due now.")
+	require.Equal(t, "This event was made due now.", madeDue(time.Second))
+	require.Equal(t, "This event was made due in 8 h 30 min, at the end of the user's quiet hours.", madeDue(8*time.Hour+30*time.Minute+time.Second))
 	require.Equal(t, http.StatusSeeOther, h.send(t, http.MethodPost, path+"/cancel", url.Values{}).Code)
-	_, body = h.get(t, path+"?done=cancelled")
+	_, body := h.get(t, path+"?done=cancelled")
 	require.Contains(t, body, "This event is cancelled.")
 	_, body = h.get(t, path+"?done=run-now")
 	require.NotContains(t, body, "due now")

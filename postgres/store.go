@@ -16,7 +16,8 @@ import (
 )
 
 // DB is the part of pgx that a store uses. *pgxpool.Pool, *pgx.Conn and pgx.Tx implement
-// it.
+// it. A connection and a transaction serve one call at a time: [almanac.Runner].Run needs a
+// pool.
 type DB interface {
 	// Begin begins a transaction. In a transaction it sets a savepoint.
 	Begin(ctx context.Context) (pgx.Tx, error)

@@ -55,7 +55,7 @@
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;
-    pause.textContent = paused ? "Go on" : "Stop updates";
+    pause.textContent = paused ? "Go on" : "Freeze";
     if (paused) { stop(); say("Not updated", ""); } else start();
   });
   start();

@@ -61,6 +61,8 @@ func NameProblem(name string) string {
 		return fmt.Sprintf("is longer than %d characters", maxNameLength)
 	case strings.ContainsFunc(name, hidden):
 		return "contains control characters"
+	case strings.TrimSpace(name) != name: // it would be found by no beginning of the name
+		return "begins or ends with a space"
 	}
 	return ""
 }

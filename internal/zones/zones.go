@@ -7,6 +7,7 @@ package zones
 
 import (
 	_ "embed"
+	"regexp"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -62,7 +63,7 @@ func Names() []string {
 // ("posix/Asia/Tokyo"), and of a well-known abbreviation ("PST").
 func Nearest(name string) string {
 	wanted := withoutPath(fold(name))
-	if wanted == "" || len(wanted) > 64 {
+	if wanted == "" || len(wanted) > 64 || offset.MatchString(strings.TrimSpace(name)) {
 		return ""
 	}
 	if place, ok := places[wanted]; ok {
@@ -81,6 +82,10 @@ func Nearest(name string) string {
 	}
 	return best
 }
+
+// offset matches an offset from UTC, such as "GMT+2". The names of the database that look like
+// it have the opposite sign: Etc/GMT+2 is two hours behind UTC.
+var offset = regexp.MustCompile(`(?i)^(?:UTC|GMT)?\s*[+-]\d`)
 
 // before breaks ties, so that the suggestion is always the same: canonical names first,
 // then alphabetical order.
