@@ -10,21 +10,23 @@
 // It stores one pending event for each user and type, and delivers the event at its
 // instant:
 //
-//		plan ──▶ store ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ notify
-//		  ▲                                                  │
-//		  └───────────── the next occurrence ◀───────────────┘
+//	plan ──▶ store ──▶ claim ──▶ check ──▶ deliver ──▶ settle ──▶ notify
+//	  ▲                                                  │
+//	  └───────────── the next occurrence ◀───────────────┘
 //
-//	  - plan: the handler returns the next occurrence, and [NewEvent] makes an event of it;
-//	  - store: the user and the event are stored in one transaction, which can be a
-//	    transaction of the host (see [Scheduler].With);
-//	  - claim: one statement takes due events for a limited time, the lease; two processes
-//	    never take the same event;
-//	  - check: the validation chain ([Checks]) can refuse the event;
-//	  - deliver: the [Deliverer] of the event's channel delivers it, for example package
-//	    webhook;
-//	  - settle: the outcome and the next occurrence are stored in one transaction, so the
-//	    user always has a next birthday in the database;
-//	  - notify: observers are notified of the committed changes.
+// These are the steps:
+//
+//   - plan: the handler returns the next occurrence, and [NewEvent] makes an event of it;
+//   - store: the user and the event are stored in one transaction, which can be a
+//     transaction of the host (see [Scheduler].With);
+//   - claim: one statement takes due events for a limited time, the lease; two processes
+//     never take the same event;
+//   - check: the validation chain ([Checks]) can refuse the event;
+//   - deliver: the [Deliverer] of the event's channel delivers it, for example package
+//     webhook;
+//   - settle: the outcome and the next occurrence are stored in one transaction, so the
+//     user always has a next birthday in the database;
+//   - notify: observers are notified of the committed changes.
 //
 // # Getting started
 //

@@ -268,16 +268,24 @@ func (r Recurring) Next(u User, after time.Time) (calendar.Occurrence, error) {
 	return calendar.Next(rule, zone, r.Policies, after)
 }
 
-// Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key.
+// Payload returns {"message": …, "occurrence": …}. The occurrence is the occurrence key. If the
+// rule is a [calendar.Offset], "date" is the announced day, and "daysBefore" is its distance.
 func (r Recurring) Payload(u User, o Occurrence) (json.RawMessage, error) {
 	message := ""
 	if r.Message != nil {
 		message = r.Message(u, o)
 	}
+	var announced announcement
+	if o.Announces != (calendar.WallTime{}) {
+		midnight := func(d calendar.Date) time.Time { return calendar.WallTime{Date: d}.Labelled() }
+		days := midnight(o.Announces.Date).Sub(midnight(o.Wall.Date)) / (24 * time.Hour)
+		announced = announcement{Date: o.Announces.Date.String(), DaysBefore: int(days)}
+	}
 	return json.Marshal(struct {
 		Message    string `json:"message"`
 		Occurrence string `json:"occurrence"`
-	}{message, o.Key})
+		announcement
+	}{message, o.Key, announced})
 }
 
 // Channel returns r.Via, or [ChannelWebhook].

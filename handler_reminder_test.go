@@ -502,6 +502,26 @@ func TestRecurringDependsOnTheUser(t *testing.T) {
 	}
 }
 
+func TestRecurringSaysWhatItAnnounces(t *testing.T) {
+	t.Parallel()
+	checkUps := calendar.Monthly{From: calendar.Date{Year: 2027, Month: time.January, Day: 7}, Every: 6, Day: 7, At: calendar.Clock{Hour: 10}}
+	for want, rule := range map[string]calendar.Recurrence{
+		`{"message":"","occurrence":"2027-07","date":"2027-07-07","daysBefore":3}`: calendar.Offset{Of: checkUps, Days: -3, At: calendar.Clock{Hour: 9}},
+		`{"message":"","occurrence":"2027-07","date":"2027-07-07"}`:                calendar.Offset{Of: checkUps, At: calendar.Clock{Hour: 9}},
+		`{"message":"","occurrence":"2027-07"}`:                                    checkUps,
+	} {
+		h, u := always(rule), almanactest.User()
+		next, err := h.Next(u, time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := h.Payload(u, almanac.Occurrence{Occurrence: next})
+		if string(payload) != want || err != nil {
+			t.Errorf("payload %s, %v; want %s", payload, err, want)
+		}
+	}
+}
+
 func TestRecurringFollowsTheClocksOfItsZone(t *testing.T) {
 	t.Parallel()
 

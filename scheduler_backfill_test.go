@@ -72,7 +72,7 @@ func TestBackfillStoresEventsForUsersWithoutOne(t *testing.T) {
 				refused[r.UserID] = r.Err.Error()
 			}
 			require.Len(t, refused, 2)
-			require.Equal(t, "bad", refused[users[5].ID])
+			require.Equal(t, `almanac: handler of "CHOOSY": bad`, refused[users[5].ID])
 			require.Contains(t, refused[users[9].ID], "panicked: worse")
 			require.Equal(t, 8, w.countNotices(almanac.EventCreated))
 			require.Equal(t, 12+9, w.stored(t))

@@ -77,8 +77,8 @@ type RunNowOptions struct {
 // RequeueOptions are options of [Operator].Requeue. The zero RequeueOptions means the
 // defaults.
 type RequeueOptions struct {
-	// Force delivers the event whatever its user has opted out of, now or later. Without
-	// it, an event is refused if the user has opted out of its type, and an event whose
+	// Force delivers the event whatever its user has opted out of, now or later, and in the
+	// user's quiet hours too. Without it, an event is refused if the user has opted out of its type, and an event whose
 	// channel the user refuses ends as CANCELLED again.
 	Force bool
 }

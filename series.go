@@ -44,9 +44,13 @@ func (s oneSeries) Next(u User, after time.Time) (calendar.Occurrence, error) {
 }
 
 // nextOf returns the first occurrence of a handler, or of one series, after an instant.
-// The occurrence is in the user's zone unless the handler set another.
+// The occurrence is in the user's zone unless the handler set another. An error names the
+// type, because the handlers of a user are called one after the other.
 func nextOf(h EventHandler, u User, after time.Time) (Occurrence, error) {
 	next, err := h.Next(u, after)
+	if err != nil && !errors.Is(err, calendar.ErrNoOccurrence) {
+		err = fmt.Errorf("almanac: handler of %q: %w", h.EventType(), err)
+	}
 	o := Occurrence{Occurrence: next}
 	if s, ok := h.(oneSeries); ok {
 		o.Series = s.name

@@ -136,7 +136,7 @@ const (
 func parse(args []string, lookup lookupEnv) (config, error) {
 	var c config
 	file, errs := resolve(c.settings(), args, lookup)
-	if errors.Is(errs, flag.ErrHelp) || errors.Is(errs, errFile) || c.version {
+	if errors.Is(errs, flag.ErrHelp) || errors.Is(errs, errFile) || errors.Is(errs, errFlag) || c.version {
 		return c, errs
 	}
 	return c, errors.Join(errs, c.takeReceivers(file), c.check())

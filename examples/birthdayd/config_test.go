@@ -227,3 +227,23 @@ func TestVersionIsPrinted(t *testing.T) {
 		t.Errorf("run(-version) = %d, %q", code, &out)
 	}
 }
+
+func TestMisspeltVariablesAreRefused(t *testing.T) {
+	t.Parallel()
+	good := []string{"BIRTHDAYD_WEBHOOK_URL=x", "DATABASE_URL=y", "PATH=/bin", "birthdayd_x=1", "BIRTHDAYD_SERVICE_HOST=10.0.0.1", "BIRTHDAYD_PORT_8080_TCP=x"}
+	if err := misspelt(good); err != nil {
+		t.Error(err)
+	}
+	const want = "BIRTHDAYD_WEBHOOK_SECRT: there is no such setting\nBIRTHDAYD_ONCE: there is no such setting"
+	if err := misspelt(append(good, "BIRTHDAYD_WEBHOOK_SECRT=x", "BIRTHDAYD_ONCE=true")); err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+func TestAnUnknownFlagIsTheOnlyComplaint(t *testing.T) {
+	t.Parallel()
+	_, err := parse([]string{"-adr", "x"}, func(string) (string, bool) { return "", false })
+	if want := "flag provided but not defined: -adr"; err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+}

@@ -24,9 +24,12 @@ type setting struct {
 	take   func(text string) error
 }
 
+// prefix begins the name of every variable.
+const prefix = "BIRTHDAYD_"
+
 // variable is the setting's own environment variable.
 func (s setting) variable() string {
-	return "BIRTHDAYD_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
+	return prefix + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
 }
 
 // variables returns all of them, in order of precedence.
@@ -52,9 +55,12 @@ func (t *text) String() string     { return t.value }
 func (t *text) Set(s string) error { t.value, t.given = s, true; return nil }
 func (t *text) IsBoolFlag() bool   { return t.toggle }
 
+// errFlag marks an error of the command line. It has no text.
+var errFlag = errors.New("")
+
 // resolve sets the value of every setting, and returns the file of settings. The error
-// contains every complaint. It is flag.ErrHelp when help was requested, and errFile when the
-// file cannot be read.
+// contains every complaint. It is flag.ErrHelp when help was requested, errFlag when there is
+// no such flag, and errFile when the file cannot be read.
 func resolve(settings []setting, args []string, lookup lookupEnv) (configFile, error) {
 	flags := flag.NewFlagSet("birthdayd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -63,8 +69,10 @@ func resolve(settings []setting, args []string, lookup lookupEnv) (configFile, e
 		said[s.name] = &text{toggle: s.arg == ""}
 		flags.Var(said[s.name], s.name, s.usage)
 	}
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return configFile{}, err
+	} else if err != nil { // the flags after it are not read
+		return configFile{}, fmt.Errorf("%w%w", errFlag, err)
 	}
 	var errs []error
 	if flags.NArg() > 0 {
@@ -99,6 +107,28 @@ func (s setting) valueOf(said text, lookup lookupEnv, file configFile) (value, s
 		return value, place
 	}
 	return s.preset, "-" + s.name
+}
+
+// misspelt returns an error that lists the variables of an environment that look like
+// settings of birthdayd and are none. Without a secret that is misspelt, webhooks are not
+// signed. Kubernetes sets variables for a service of this name: BIRTHDAYD_SERVICE_HOST,
+// BIRTHDAYD_PORT and others.
+func misspelt(environment []string) error {
+	known := make(map[string]bool)
+	for _, s := range (&config{}).settings() {
+		if !s.once {
+			known[s.variable()] = true
+		}
+	}
+	var errs []error
+	for _, entry := range environment {
+		name, _, _ := strings.Cut(entry, "=")
+		rest, ours := strings.CutPrefix(name, prefix)
+		if ours && !known[name] && !strings.HasPrefix(rest, "SERVICE_") && !strings.HasPrefix(rest, "PORT") {
+			errs = append(errs, fmt.Errorf("%s: there is no such setting", name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 const helpHead = `birthdayd greets users on their birthday by webhook or mail, at a time of day where they live.

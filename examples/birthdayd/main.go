@@ -26,6 +26,10 @@ func main() {
 	// A second signal ends the process at once: after the first, signals have their default
 	// effect again.
 	context.AfterFunc(signalled, func() { release(); stop() })
+	if err := misspelt(os.Environ()); err != nil {
+		fmt.Fprintf(os.Stderr, "birthdayd: %v\nbirthdayd -h lists all variables.\n", err)
+		os.Exit(exitUsage)
+	}
 	os.Exit(run(ctx, os.Args[1:], os.LookupEnv, streams{os.Stdout, os.Stderr}))
 }
 
