@@ -317,9 +317,26 @@ func (r *Run) Drained(limit time.Duration) time.Time {
 			return time.Now()
 		}
 		if pause(ctx, 50*time.Millisecond) != nil {
-			require.Fail(r, "not drained", "%d open, %d ended (%v)\n%s", open, ended, err, r.Complaints())
+			require.Fail(r, "not drained", "%d open, %d ended (%v)\n%s\n%s", open, ended, err, r.Complaints(), r.activity())
 		}
 	}
+}
+
+// activity says what each connection to the database does, and for which lock it waits.
+func (r *Run) activity() string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	rows, err := r.pool.Query(ctx, `SELECT concat_ws(' | ', pid, application_name, state, wait_event_type, wait_event,
+			'blocked by ' || array_to_string(nullif(pg_blocking_pids(pid), '{}'), ','), (clock_timestamp() - query_start)::interval(0), left(query, 120))
+		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY pid`)
+	if err != nil {
+		return err.Error()
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Complaints are the ends of what the workers wrote to their standard error.
