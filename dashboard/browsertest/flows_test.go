@@ -186,7 +186,7 @@ func TestAMoveOfAUserIsPreviewed(t *testing.T) {
 		require.Contains(t, b.text("[role=alert]"), "date of birth")
 		by.fill(b, "What if the zone were …", "America/New_York")
 		by.fill(b, "… or the date of birth", "1990-12-11")
-		by.choose(b, "the gap policy", "reject")
+		by.choose(b, "… or the gap policy", "reject")
 		by.press(b, "Preview")
 		require.Contains(t, b.text("main"), "would move or be left out. This is a preview: nothing is stored.")
 		stored, err := h.store.User(t.Context(), h.ada.ID)
