@@ -44,12 +44,12 @@ type Operator interface {
 	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
 
 	// Operate applies an operation to the events that match spec, in order of creation,
-	// each in its own transaction. OperationCancel and OperationRunNow apply to PENDING
-	// events, and OperationRequeue to FAILED events that were not requeued before. To requeue
-	// a CANCELLED event, call Requeue with its id. An event that cannot be changed is listed
-	// in Refused, and the others are processed. So is an event whose successor cannot be
-	// planned. Operate stops at the first error of the repository, and returns the error with
-	// the result so far.
+	// each in its own transaction. A nil spec matches every event. OperationCancel and
+	// OperationRunNow apply to PENDING events, and OperationRequeue to FAILED events that
+	// were not requeued before. To requeue a CANCELLED event, call Requeue with its id. An
+	// event that cannot be changed is listed in Refused, and the others are processed. So
+	// is an event whose successor cannot be planned. Operate stops at the first error of
+	// the repository, and returns the error with the result so far.
 	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
 }
 
