@@ -6,6 +6,7 @@ import (
 	htmltemplate "html/template"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,16 +14,23 @@ import (
 	"text/template/parse"
 )
 
+// source is a file of templates.
+type source struct {
+	file string // such as "en/BIRTHDAY.txt"
+	text string
+	err  error // of reading it
+}
+
 // sources are the templates of a locale in one format.
 type sources struct {
-	pages map[string]string // by file, such as "en/BIRTHDAY.txt"
-	parts map[string]string // by name: of the locale, and of all locales
+	pages map[string]source // by file
+	parts map[string]source // by name: of the locale, and of all locales
 }
 
 // readSources reads the templates of a directory that end in ext, and the parts beside it.
 // The directory's own parts come before those.
 func readSources(files fs.FS, dir, ext string) (sources, error) {
-	s := sources{make(map[string]string), make(map[string]string)}
+	s := sources{make(map[string]source), make(map[string]source)}
 	for _, from := range []string{".", dir} {
 		entries, err := fs.ReadDir(files, from)
 		if err != nil {
@@ -35,142 +43,110 @@ func readSources(files fs.FS, dir, ext string) (sources, error) {
 			}
 			name := path.Join(from, entry.Name())
 			text, err := fs.ReadFile(files, name)
-			if err != nil {
-				return s, fmt.Errorf("almanacmail: %w", err)
-			}
 			if isPart {
-				s.parts[part] = string(text)
+				s.parts[part] = source{name, string(text), err}
 			} else {
-				s.pages[name] = string(text)
+				s.pages[name] = source{name, string(text), err}
 			}
 		}
 	}
 	return s, nil
 }
 
-// compilePage compiles the templates of one event type, given by the name of its text.
-func compilePage(name string, texts, htmls sources, m *messages) (*page, error) {
-	head, body, ok := strings.Cut(strings.ReplaceAll(texts.pages[name], "\r\n", "\n"), "\n\n")
+// split returns the subject and the text of a page. With an error, text is all that can be
+// searched for other mistakes.
+func (s source) split() (subject, text string, err error) {
+	if s.err != nil {
+		return "", "", fmt.Errorf("almanacmail: %w", s.err)
+	}
+	head, body, ok := strings.Cut(strings.ReplaceAll(s.text, "\r\n", "\n"), "\n\n")
 	subject, labelled := strings.CutPrefix(head, "Subject: ")
 	if !ok || !labelled || strings.Contains(subject, "\n") {
-		return nil, fmt.Errorf("almanacmail: %s does not begin with a line \"Subject: …\" and an empty line", name)
+		return "", s.text, fmt.Errorf("almanacmail: %s does not begin with a line \"Subject: …\" and an empty line", s.file)
 	}
+	return subject, "\n\n" + body, nil // so that errors name the lines of the file
+}
+
+// compilePage compiles the templates of one event type, given by the name of its text. With
+// an error, the page has what could be compiled.
+func compilePage(name string, texts, htmls sources, m *messages) (*page, error) {
 	p := &page{locale: m.locale}
-	var errs [3]error
-	p.subject, errs[0] = texts.compileText(name, subject, m)
-	p.text, errs[1] = texts.compileText(name, "\n\n"+body, m) // so that errors name the lines of the file
+	subject, text, err := texts.pages[name].split()
+	errs := [4]error{err}
+	p.subject, errs[1] = texts.compileText(name, subject, m)
+	p.text, errs[2] = texts.compileText(name, text, m)
 	html := strings.TrimSuffix(name, ".txt") + ".html"
-	if source, ok := htmls.pages[html]; ok {
-		p.html, errs[2] = htmls.compileHTML(html, source, m)
+	if one, ok := htmls.pages[html]; ok {
+		p.html, errs[3] = htmls.compileHTML(one, m)
 	}
 	return p, errors.Join(errs[:]...)
 }
 
-func (s sources) compileText(name, source string, m *messages) (*texttemplate.Template, error) {
+func (s sources) compileText(name, text string, m *messages) (*texttemplate.Template, error) {
 	t := texttemplate.New(name).Funcs(m.functions()).Option("missingkey=error")
-	for part, text := range s.parts {
-		if _, err := t.New(part).Parse(text); err != nil {
-			return nil, fmt.Errorf("almanacmail: part %q: %w", part, err)
+	broken, err := s.parse(name, text, func(name, text string) error {
+		one := t
+		if name != t.Name() {
+			one = t.New(name)
 		}
-	}
-	if _, err := t.Parse(source); err != nil {
-		return nil, fmt.Errorf("almanacmail: %w", err)
-	}
-	var errs []error
+		_, err := one.Parse(text)
+		return err
+	})
+	c := checker{sources: s, messages: m, trees: make(map[string]*parse.Tree), broken: broken}
 	for _, one := range t.Templates() {
-		c := checker{has: func(other string) bool { return t.Lookup(other) != nil }, messages: m, in: one.Name()}
-		errs = append(errs, c.check(one.Root))
+		c.trees[one.Name()] = one.Tree
 	}
-	return t, errors.Join(errs...)
+	return t, errors.Join(err, c.checkAll())
 }
 
-func (s sources) compileHTML(name, source string, m *messages) (*htmltemplate.Template, error) {
-	t := htmltemplate.New(name).Funcs(m.functions()).Option("missingkey=error")
-	for part, text := range s.parts {
-		if _, err := t.New(part).Parse(text); err != nil {
-			return nil, fmt.Errorf("almanacmail: part %q: %w", part, err)
+func (s sources) compileHTML(page source, m *messages) (*htmltemplate.Template, error) {
+	if page.err != nil {
+		return nil, fmt.Errorf("almanacmail: %w", page.err)
+	}
+	t := htmltemplate.New(page.file).Funcs(m.functions()).Option("missingkey=error")
+	broken, err := s.parse(page.file, page.text, func(name, text string) error {
+		one := t
+		if name != t.Name() {
+			one = t.New(name)
 		}
-	}
-	if _, err := t.Parse(source); err != nil {
-		return nil, fmt.Errorf("almanacmail: %w", err)
-	}
-	var errs []error
+		_, err := one.Parse(text)
+		return err
+	})
+	c := checker{sources: s, messages: m, trees: make(map[string]*parse.Tree), broken: broken}
 	for _, one := range t.Templates() {
-		if one.Tree == nil {
-			continue
+		if one.Tree != nil {
+			c.trees[one.Name()] = one.Tree
 		}
-		c := checker{has: func(other string) bool { return t.Lookup(other) != nil }, messages: m, in: one.Name()}
-		errs = append(errs, c.check(one.Tree.Root))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	found := errors.Join(err, c.checkAll())
+	if err != nil {
+		return nil, found
 	}
-	// The first execution decides how each value is escaped, whatever the data.
+	// The first execution decides how each value is escaped, whatever the data. A part that is
+	// missing has been found.
 	var unescapable *htmltemplate.Error
-	if err := t.Execute(io.Discard, Data{}); errors.As(err, &unescapable) {
-		return nil, fmt.Errorf("almanacmail: %w", err)
+	if err := t.Execute(io.Discard, Data{}); errors.As(err, &unescapable) && unescapable.ErrorCode != htmltemplate.ErrNoSuchTemplate {
+		found = errors.Join(found, fmt.Errorf("almanacmail: %w", err))
 	}
-	return t, nil
+	return t, found
 }
 
-// checker finds what would fail in a compiled template only when it is executed: parts and
-// messages that do not exist.
-type checker struct {
-	has      func(part string) bool
-	messages *messages
-	in       string
-}
-
-func (c checker) check(n parse.Node) error {
-	var children []parse.Node
-	switch n := n.(type) {
-	case *parse.ListNode:
-		if n != nil {
-			children = n.Nodes
+// parse calls a function with the name and the text of each part, and then of a page. With an
+// error, broken has the texts that could not be parsed.
+func (s sources) parse(page, text string, parse func(name, text string) error) (broken []string, err error) {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
+		part := s.parts[name]
+		if part.err != nil {
+			errs = append(errs, fmt.Errorf("almanacmail: %w", part.err))
+		} else if err := parse(name, part.text); err != nil {
+			errs = append(errs, fmt.Errorf("almanacmail: %s: %w", part.file, err))
+			broken = append(broken, part.text)
 		}
-	case *parse.TemplateNode:
-		if !c.has(n.Name) {
-			return fmt.Errorf("almanacmail: template %s: there is no part %q", c.in, n.Name)
-		}
-		children = append(children, n.Pipe)
-	case *parse.ActionNode:
-		children = append(children, n.Pipe)
-	case *parse.IfNode:
-		children = append(children, n.Pipe, n.List, n.ElseList)
-	case *parse.RangeNode:
-		children = append(children, n.Pipe, n.List, n.ElseList)
-	case *parse.WithNode:
-		children = append(children, n.Pipe, n.List, n.ElseList)
-	case *parse.PipeNode:
-		if n != nil {
-			for _, command := range n.Cmds {
-				children = append(children, command)
-			}
-		}
-	case *parse.CommandNode:
-		if err := c.checkCall(n.Args); err != nil {
-			return err
-		}
-		children = n.Args
 	}
-	return errors.Join(slices.Collect(func(yield func(error) bool) {
-		for _, child := range children {
-			if !yield(c.check(child)) {
-				return
-			}
-		}
-	})...)
-}
-
-// checkCall checks a call of the function plural with a literal name.
-func (c checker) checkCall(args []parse.Node) error {
-	if len(args) < 2 {
-		return nil
+	if err := parse(page, text); err != nil {
+		errs = append(errs, fmt.Errorf("almanacmail: %w", err))
+		broken = append(broken, text)
 	}
-	function, ok := args[0].(*parse.IdentifierNode)
-	name, literal := args[1].(*parse.StringNode)
-	if !ok || function.Ident != "plural" || !literal || c.messages.has(name.Text) {
-		return nil
-	}
-	return fmt.Errorf("almanacmail: template %s: there is no message %q in messages.json", c.in, name.Text)
+	return broken, errors.Join(errs...)
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/nicksnyder/go-i18n/v2/i18n"
 	"golang.org/x/text/language"
@@ -15,7 +17,8 @@ import (
 // messages are the messages with plural forms of a locale. They are safe for concurrent use.
 type messages struct {
 	locale language.Tag
-	known  map[string]bool
+	file   string
+	known  map[string]bool // nil if the file cannot be read
 	bundle *i18n.Bundle
 }
 
@@ -26,9 +29,10 @@ const mostTried = 200
 // parseMessages reads a file of messages, if there is one, and tries each message with many
 // numbers. The messages that could be read are returned with the error.
 func parseMessages(files fs.FS, name string, locale language.Tag) (*messages, error) {
-	m := &messages{locale: locale, known: make(map[string]bool), bundle: i18n.NewBundle(locale)}
+	m := &messages{locale: locale, file: name, bundle: i18n.NewBundle(locale)}
 	text, err := fs.ReadFile(files, name)
 	if errors.Is(err, fs.ErrNotExist) {
+		m.known = make(map[string]bool)
 		return m, nil
 	}
 	if err != nil {
@@ -41,20 +45,33 @@ func parseMessages(files fs.FS, name string, locale language.Tag) (*messages, er
 	if err != nil {
 		return m, fmt.Errorf("almanacmail: %s: %w", name, err)
 	}
-	var errs []error
+	m.known = make(map[string]bool)
 	for _, message := range file.Messages {
 		m.known[message.ID] = true
-		for n := range int64(mostTried + 1) {
-			if _, err := m.localize(message.ID, n); err != nil {
-				errs = append(errs, fmt.Errorf("almanacmail: %s: for the number %d: %w", name, n, err))
-				break
-			}
-		}
+	}
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(m.known)) {
+		errs = append(errs, m.try(id))
 	}
 	return m, errors.Join(errs...)
 }
 
-func (m *messages) has(id string) bool { return m.known[id] }
+// try returns an error for each form that a message lacks.
+func (m *messages) try(id string) error {
+	var errs []error
+	known := make(map[string]bool)
+	for n := range int64(mostTried + 1) {
+		if _, err := m.localize(id, n); err != nil && !known[err.Error()] {
+			known[err.Error()] = true
+			errs = append(errs, fmt.Errorf("almanacmail: %s: %q for the number %d: %w", m.file, id, n, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// has reports whether there is a message. If the file cannot be read, any message may be in
+// it.
+func (m *messages) has(id string) bool { return m.known == nil || m.known[id] }
 
 // functions are the functions of templates. Text and HTML templates take the same type.
 func (m *messages) functions() map[string]any { return map[string]any{"plural": m.plural} }

@@ -69,20 +69,38 @@ type page struct {
 // text/template and html/template, and are executed with a [Data].
 //
 // Users without a locale, or with one that nothing suits, get the templates of the locale
-// fallback. It must have every event type. The error joins everything that is wrong: a
-// template that cannot be compiled, HTML that cannot be escaped, a missing part, and a
-// missing message or plural form. A field that a payload lacks is found only when a mail is
-// rendered; see [Templates.Render].
+// fallback. It must have every event type. The error joins everything that is wrong, always in
+// the same order: a template that cannot be compiled, HTML that cannot be escaped, a missing
+// part, and a missing message or plural form. A field that a payload lacks is found only when
+// a mail is rendered; see [Templates.Render].
 func ParseTemplates(files fs.FS, fallback string) (*Templates, error) {
+	t := &Templates{shelves: make(map[string]*shelf)}
+	err := t.parse(files)
+	if err == nil && len(t.shelves) == 0 {
+		err = errors.New("almanacmail: there are no templates")
+	}
+	errs := []error{err}
 	preferred, err := language.Parse(fallback)
 	if err != nil {
-		return nil, fmt.Errorf("almanacmail: fallback locale %q: %w", fallback, err)
+		errs = append(errs, fmt.Errorf("almanacmail: fallback locale %q: %w", fallback, err))
+	} else {
+		for _, eventType := range t.Types() {
+			errs = append(errs, t.shelves[eventType].arrange(eventType, preferred))
+		}
 	}
+	if err := distinct(errs); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// parse compiles the templates in files. With an error, t also has the pages that are wrong,
+// so that their types do not count as missing.
+func (t *Templates) parse(files fs.FS) error {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
-		return nil, fmt.Errorf("almanacmail: %w", err)
+		return fmt.Errorf("almanacmail: %w", err)
 	}
-	t := &Templates{shelves: make(map[string]*shelf)}
 	var errs []error
 	for _, entry := range entries {
 		if !entry.IsDir() {
@@ -95,23 +113,11 @@ func ParseTemplates(files fs.FS, fallback string) (*Templates, error) {
 		}
 		pages, err := parseLocale(files, entry.Name(), locale)
 		errs = append(errs, err)
-		for eventType, one := range pages {
-			errs = append(errs, t.add(eventType, one))
+		for _, eventType := range slices.Sorted(maps.Keys(pages)) {
+			errs = append(errs, t.add(eventType, pages[eventType]))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	if len(t.shelves) == 0 {
-		return nil, errors.New("almanacmail: there are no templates")
-	}
-	for _, eventType := range t.Types() {
-		errs = append(errs, t.shelves[eventType].arrange(eventType, preferred))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return errors.Join(errs...)
 }
 
 func (t *Templates) add(eventType string, one *page) error {
@@ -185,7 +191,8 @@ func (t *Templates) Render(d almanac.Delivery, unsubscribe string) (Mail, error)
 	return Mail{Locale: data.Locale, Subject: singleLine(subject.String()), Text: strings.Trim(text.String(), "\n"), HTML: html.String()}, nil
 }
 
-// parseLocale compiles the files of a locale, by event type.
+// parseLocale compiles the files of a locale, by event type. With an error, it also returns
+// the pages that are wrong.
 func parseLocale(files fs.FS, dir string, locale language.Tag) (map[string]*page, error) {
 	texts, err := readSources(files, dir, ".txt")
 	if err != nil {
@@ -198,19 +205,37 @@ func parseLocale(files fs.FS, dir string, locale language.Tag) (map[string]*page
 	counted, err := parseMessages(files, path.Join(dir, "messages.json"), locale)
 	errs := []error{err}
 	pages := make(map[string]*page)
-	for name := range texts.pages {
+	for _, name := range slices.Sorted(maps.Keys(texts.pages)) {
 		one, err := compilePage(name, texts, htmls, counted)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
+		errs = append(errs, err)
 		pages[strings.TrimSuffix(path.Base(name), ".txt")] = one
 	}
-	for name := range htmls.pages {
-		text := strings.TrimSuffix(name, ".html") + ".txt"
-		if _, ok := texts.pages[text]; !ok {
-			errs = append(errs, fmt.Errorf("almanacmail: %s has no %s beside it", name, path.Base(text)))
+	for _, name := range slices.Sorted(maps.Keys(htmls.pages)) {
+		eventType := strings.TrimSuffix(path.Base(name), ".html")
+		if pages[eventType] == nil {
+			_, err := htmls.compileHTML(htmls.pages[name], counted)
+			errs = append(errs, fmt.Errorf("almanacmail: %s has no %s.txt beside it", name, eventType), err)
+			pages[eventType] = &page{locale: locale}
 		}
 	}
 	return pages, errors.Join(errs...)
+}
+
+// distinct joins errors, and leaves out repetitions: many mails share a part.
+func distinct(errs []error) error {
+	var all []error
+	known := make(map[string]bool)
+	var add func(error)
+	add = func(err error) {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, one := range joined.Unwrap() {
+				add(one)
+			}
+		} else if err != nil && !known[err.Error()] {
+			known[err.Error()] = true
+			all = append(all, err)
+		}
+	}
+	add(errors.Join(errs...))
+	return errors.Join(all...)
 }

@@ -2,6 +2,7 @@ package almanacmail_test
 
 import (
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"strings"
 	"testing"
@@ -130,7 +131,7 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 		"syntax":                         {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\nline 3\n{{.User.FirstName"}, "de/BIRTHDAY.txt:4"},
 		"syntax of a subject":            {map[string]string{"de/BIRTHDAY.txt": "Subject: {{if}}\n\ntext"}, "de/BIRTHDAY.txt:1"},
 		"syntax of HTML":                 {map[string]string{"en/BIRTHDAY.html": "{{end}}"}, "en/BIRTHDAY.html:1"},
-		"syntax of a part":               {map[string]string{"part.part.txt": "{{end}}"}, `part "part": template: part:1`},
+		"syntax of a part":               {map[string]string{"part.part.txt": "{{end}}"}, `part.part.txt: template: part:1`},
 		"an unknown function":            {map[string]string{"de/BIRTHDAY.txt": "Subject: x\n\n{{shout .Payload.message}}"}, `function "shout" not defined`},
 		"no subject":                     {map[string]string{"de/BIRTHDAY.txt": "Dear Ada,\n\ntext"}, "does not begin with a line"},
 		"a subject of two lines":         {map[string]string{"de/BIRTHDAY.txt": "Subject: a\nb\n\ntext"}, "does not begin with a line"},
@@ -153,16 +154,88 @@ func TestMistakesAreFoundAtTheStart(t *testing.T) {
 			maps.Copy(all, tt.more)
 			_, err := almanacmail.ParseTemplates(files(all), "en")
 			require.ErrorContains(t, err, tt.want)
-			require.LessOrEqual(t, strings.Count(err.Error(), "\n"), 1, "nothing else is wrong")
+			require.NotContains(t, err.Error(), "\n", "nothing else is wrong")
 		})
 	}
 	_, err := almanacmail.ParseTemplates(files(nil), "en")
 	require.ErrorContains(t, err, "no templates")
 	_, err = almanacmail.ParseTemplates(files(english), "english")
 	require.ErrorContains(t, err, "fallback")
-	_, err = almanacmail.ParseTemplates(files(map[string]string{"en/BIRTHDAY.txt": "one", "de/BIRTHDAY.txt": "two"}), "en")
+}
+
+// mistakes are templates with mistakes in every place, and found are the lines of the error.
+var (
+	mistakes = map[string]string{
+		"footer.part.txt":     "{{template \"address\"}} {{plural \"days\" 1}}", // wrong in both locales
+		"broken.part.txt":     "{{define \"inner\"}}{{end}}{{end}}",
+		"de/RENEWAL.txt":      "Subject: x\n\n{{template \"footer\" .}}{{template \"broken\" .}}{{template \"inner\" .}}",
+		"de/BIRTHDAY.txt":     "Dear Ada,\n\n{{if (plural \"weeks\" (len (index .Payload 0).list))}}{{template \"none\"}}{{end}}",
+		"de/BIRTHDAY.html":    `<a href="{{if .Unsubscribe}}{{.Unsubscribe}}">{{end}}{{plural "weeks" 2}}`,
+		"de/messages.json":    `{"years": {"one": "x"}, "days": {"other": "x", "one": "{{"}}`,
+		"en/BIRTHDAY.txt":     "Subject: {{if}}\n\n{{end}}",
+		"en/HTMLONLY.html":    "{{end}}",
+		"en/messages.json":    `years: x`, // so that no template lacks a message
+		"english/OTHER.txt":   "Subject: x\n\ntext",
+		"fr/ONLYFRENCH.txt":   "Subject: x\n\n{{template \"footer\" .}}",
+		"fr/ONLYFRENCH.html":  "{{template \"none\"}}",
+		"fr/address.part.txt": "",
+	}
+	found = []string{
+		`almanacmail: de/messages.json: "days" for the number 1: template: :1: unclosed action`,
+		`almanacmail: de/messages.json: "years" for the number 0: message "years" has no plural form "other"`,
+		`almanacmail: de/BIRTHDAY.txt does not begin with a line "Subject: …" and an empty line`,
+		`almanacmail: broken.part.txt: template: broken:1: unexpected {{end}}`,
+		`almanacmail: footer.part.txt:1:11: there is no part "address" for locale de`,
+		`almanacmail: de/BIRTHDAY.txt:3:6: there is no message "weeks" in de/messages.json`,
+		`almanacmail: de/BIRTHDAY.txt:3:64: there is no part "none" for locale de`,
+		`almanacmail: de/BIRTHDAY.html:1:55: there is no message "weeks" in de/messages.json`,
+		`almanacmail: html/template:de/BIRTHDAY.html:1:14: {{if}} branches end in different contexts`,
+		`almanacmail: en/messages.json: invalid character 'y' looking for beginning of value`,
+		`almanacmail: template: en/BIRTHDAY.txt:1: missing value for if`,
+		`almanacmail: footer.part.txt:1:11: there is no part "address" for locale en`,
+		`almanacmail: template: en/BIRTHDAY.txt:3: unexpected {{end}}`,
+		`almanacmail: en/HTMLONLY.html has no HTMLONLY.txt beside it`,
+		`almanacmail: template: en/HTMLONLY.html:1: unexpected {{end}}`,
+		`almanacmail: directory "english" is not a locale: language: tag is not well-formed`,
+		`almanacmail: footer.part.txt:1:25: there is no message "days" in fr/messages.json`,
+		`almanacmail: fr/ONLYFRENCH.html:1:11: there is no part "none" for locale fr`,
+		`almanacmail: event type "ONLYFRENCH" has no template in the fallback locale en`,
+		`almanacmail: event type "RENEWAL" has no template in the fallback locale en`,
+	}
+)
+
+// A program that fixes one mistake after the other would start many times.
+func TestEveryMistakeIsReported(t *testing.T) {
+	t.Parallel()
+	for range 20 { // the order does not depend on that of maps
+		_, err := almanacmail.ParseTemplates(files(mistakes), "en")
+		require.Error(t, err)
+		lines := strings.Split(err.Error(), "\n")
+		require.Len(t, lines, len(found), "%s", err)
+		for i, line := range lines {
+			require.True(t, strings.HasPrefix(line, found[i]), line) // templates add to some
+		}
+	}
+	_, err := almanacmail.ParseTemplates(files(map[string]string{"en/BIRTHDAY.txt": "one"}), "english")
 	require.ErrorContains(t, err, "en/BIRTHDAY.txt")
-	require.ErrorContains(t, err, "de/BIRTHDAY.txt", "every mistake")
+	require.ErrorContains(t, err, `fallback locale "english"`)
+}
+
+// unreadable is a file system of which no file can be read.
+type unreadable struct{ fs.FS }
+
+func (unreadable) ReadFile(name string) ([]byte, error) {
+	return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrPermission}
+}
+
+// What follows from a file that cannot be read is not a mistake of its own.
+func TestEveryFileThatCannotBeReadIsReported(t *testing.T) {
+	t.Parallel()
+	_, err := almanacmail.ParseTemplates(unreadable{files(map[string]string{
+		"en/BIRTHDAY.txt": "", "en/BIRTHDAY.html": "", "en/messages.json": "", "footer.part.txt": "", "de/BIRTHDAY.txt": "", "de/messages.json": "",
+	})}, "en")
+	require.ErrorIs(t, err, fs.ErrPermission)
+	require.Len(t, strings.Split(err.Error(), "\n"), 6, "%s", err)
 }
 
 // What a payload lacks would otherwise be sent as "<no value>".
