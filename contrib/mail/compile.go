@@ -96,7 +96,7 @@ func (s sources) compileText(name, text string, m *messages) (*texttemplate.Temp
 	for _, one := range t.Templates() {
 		c.trees[one.Name()] = one.Tree
 	}
-	return t, errors.Join(err, c.checkAll())
+	return t, errors.Join(err, c.checkAll(), c.checkFields(name))
 }
 
 func (s sources) compileHTML(page source, m *messages) (*htmltemplate.Template, error) {
@@ -118,7 +118,7 @@ func (s sources) compileHTML(page source, m *messages) (*htmltemplate.Template, 
 			c.trees[one.Name()] = one.Tree
 		}
 	}
-	found := errors.Join(err, c.checkAll())
+	found := errors.Join(err, c.checkAll(), c.checkFields(page.file))
 	if err != nil {
 		return nil, found
 	}

@@ -71,8 +71,9 @@ type page struct {
 // Users without a locale, or with one that nothing suits, get the templates of the locale
 // fallback. It must have every event type. The error joins everything that is wrong, always in
 // the same order: a template that cannot be compiled, HTML that cannot be escaped, a missing
-// part, and a missing message or plural form. A field that a payload lacks is found only when
-// a mail is rendered; see [Templates.Render].
+// part, a missing message or plural form, and a field that [Data] or its User or Event does not
+// have, such as {{.User.Nmae}}. A field that a payload lacks is found only when a mail is
+// rendered; see [Templates.Render].
 func ParseTemplates(files fs.FS, fallback string) (*Templates, error) {
 	t := &Templates{shelves: make(map[string]*shelf)}
 	err := t.parse(files)
