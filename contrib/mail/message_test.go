@@ -21,6 +21,7 @@ import (
 
 	"github.com/emersion/go-msgauth/dkim"
 	"github.com/stretchr/testify/require"
+	gomail "github.com/wneessen/go-mail"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
@@ -196,23 +197,61 @@ func record(t *testing.T, key crypto.Signer) string {
 func TestNewNamesEveryWrongSetting(t *testing.T) {
 	t.Parallel()
 	_, err := almanacmail.New(almanacmail.Settings{
-		Server:     almanacmail.Server{Address: "smtp.example.com", Password: "secret"},
+		Server:     almanacmail.Server{Address: "smtp.example.com", Password: "secret", Encryption: "rot13", Connections: -1},
 		From:       mail.Address{Address: "hello"},
 		ReplyTo:    mail.Address{Name: "nobody"},
 		ReturnPath: "<>",
+		Domain:     "example com",
 		DKIM:       &almanacmail.DKIM{Domain: "example.com"},
 	})
-	for _, want := range []string{`server "smtp.example.com" is not host:port`, `From "hello"`, `ReplyTo ""`, `ReturnPath "<>"`, `"" is not a domain`, "Templates is nil", "DKIM: there is no key"} {
+	for _, want := range []string{`server "smtp.example.com" is not host:port`, `From "hello"`, `ReplyTo ""`, `ReturnPath "<>"`, `"example com" is not a domain`, "Templates is required", `"rot13" is not an encryption`, "-1 connections", "DKIM: there is no key"} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NotContains(t, err.Error(), "secret")
+}
+
+// The domain and the return path follow from the sender, and so do mistakes in them.
+func TestNewNamesOnlyCauses(t *testing.T) {
+	t.Parallel()
+	_, err := almanacmail.New(almanacmail.Settings{})
+	require.EqualError(t, err, "almanacmail: Server.Address is required\nalmanacmail: From is required\nalmanacmail: Templates is required")
+	settings := almanacmail.Settings{Server: almanacmail.Server{Address: "smtp.example.com:587"}, Templates: templates(t)}
+	settings.From.Address = "hello"
+	_, err = almanacmail.New(settings)
+	require.EqualError(t, err, `almanacmail: From "hello" is not an e-mail address`)
+	settings.From.Address = `"hello@example"@example.com`
+	_, err = almanacmail.New(settings)
+	require.NoError(t, err, "the last @ begins the domain")
+}
+
+// Every login would fail, and every mail be postponed.
+func TestNewRefusesAPasswordWithoutEncryption(t *testing.T) {
+	t.Parallel()
 	settings := almanacmail.Settings{From: mail.Address{Address: "a@example.com"}, Templates: templates(t)}
-	settings.Server = almanacmail.Server{Address: "smtp.example.com:587", Encryption: "rot13"}
+	settings.Server = almanacmail.Server{Encryption: almanacmail.Unencrypted, Username: "almanac", Password: "secret"}
+	for address, allowed := range map[string]bool{
+		"localhost:25": true, "127.0.0.1:25": true, "[::1]:25": true,
+		"smtp.example.com:25": false, "127.0.0.2:25": false, "localhost.example.com:25": false,
+	} {
+		settings.Server.Address = address
+		_, err := almanacmail.New(settings)
+		require.Equal(t, allowed, err == nil, "%s: %v", address, err)
+		if !allowed {
+			for _, want := range []string{"Server.Encryption", "Server.Username", "Server.Password"} {
+				require.ErrorContains(t, err, want)
+			}
+			require.NotContains(t, err.Error(), "secret")
+		}
+	}
+	settings.Server.Options = []gomail.Option{gomail.WithSMTPAuth(gomail.SMTPAuthCramMD5)}
+	_, err := almanacmail.New(settings)
+	require.NoError(t, err, "another way to log in, which sends no password")
+	settings.Server.Options, settings.Server.Username = nil, ""
 	_, err = almanacmail.New(settings)
-	require.ErrorContains(t, err, `"rot13" is not an encryption`)
-	settings.Server = almanacmail.Server{Address: "smtp.example.com:587", Connections: -1}
+	require.NoError(t, err, "no login")
+	settings.Server.Encryption, settings.Server.Username = almanacmail.StartTLS, "almanac"
 	_, err = almanacmail.New(settings)
-	require.ErrorContains(t, err, "-1 connections")
+	require.NoError(t, err)
 }
 
 func TestTheUsersAddressIsTakenAtEachAttempt(t *testing.T) {

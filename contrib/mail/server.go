@@ -36,7 +36,7 @@ type Server struct {
 	Connections int
 	// Options are further options of go-mail, such as another way to log in
 	// (gomail.WithSMTPAuthCustom) or another name for EHLO (gomail.WithHELO). They cannot
-	// change the timeout and the dialling of connections.
+	// change the timeout and the dialling of connections. The default is none.
 	Options []gomail.Option
 }
 
@@ -47,7 +47,7 @@ type Encryption string
 const (
 	StartTLS    Encryption = "starttls"  // begins in plain text; a server that does not offer STARTTLS is not used
 	ImplicitTLS Encryption = "tls"       // encrypted from the first byte
-	Unencrypted Encryption = "plaintext" // for a server on the same machine; a password is sent to localhost only
+	Unencrypted Encryption = "plaintext" // for a server on the same machine; New refuses a Username for other hosts, unless there are Options
 )
 
 const (
@@ -59,6 +59,9 @@ const (
 
 // withDefaults returns s with its defaults, and the host and the port of its address.
 func (s Server) withDefaults() (server Server, host string, port int, err error) {
+	if s.Address == "" {
+		return s, "", 0, errors.New("almanacmail: Server.Address is required")
+	}
 	host, text, err := net.SplitHostPort(s.Address)
 	if err == nil {
 		port, err = strconv.Atoi(text)
@@ -85,6 +88,28 @@ func (s Server) withDefaults() (server Server, host string, port int, err error)
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	s.TLS = config
 	return s, host, port, nil
+}
+
+// checked returns s with its defaults, and every complaint about it.
+func (s Server) checked() (Server, error) {
+	checked, host, _, err := s.withDefaults()
+	errs := []error{err}
+	tried := checked
+	if err != nil {
+		tried.Address = "localhost:587" // so that the other fields are checked, too
+	}
+	_, err = tried.client(noDial)
+	errs = append(errs, err)
+	if checked.Connections < 0 {
+		errs = append(errs, fmt.Errorf("almanacmail: %d connections are not 1 or more", checked.Connections))
+	}
+	// go-mail would refuse each login. Options may have another way to log in or to encrypt.
+	local := slices.Contains([]string{"", "localhost", "127.0.0.1", "::1"}, host)
+	if s.Encryption == Unencrypted && s.Username != "" && !local && len(s.Options) == 0 {
+		errs = append(errs, fmt.Errorf("almanacmail: Server.Encryption %q with Server.Username would send Server.Password in plain text to %s; "+
+			"that is only allowed to localhost, 127.0.0.1 and ::1", s.Encryption, host))
+	}
+	return checked, errors.Join(errs...)
 }
 
 // client returns a client of go-mail. It is made anew for each connection, because finding a

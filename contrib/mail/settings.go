@@ -1,6 +1,7 @@
 package almanacmail
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -82,26 +83,26 @@ func (s Settings) checked() (Settings, error) {
 			errs = append(errs, fmt.Errorf("almanacmail: "+format, args...))
 		}
 	}
-	server, _, _, err := s.Server.withDefaults()
-	if err == nil {
-		_, err = server.client(noDial)
-	}
+	server, err := s.Server.checked()
 	errs = append(errs, err)
-	refuse(server.Connections < 0, "%d connections are not 1 or more", server.Connections)
-	_, domain, found := strings.Cut(s.From.Address, "@")
-	refuse(!found || !bare(s.From.Address), "From %q is not an e-mail address", s.From.Address)
+	refuse(s.From == mail.Address{}, "From is required")
+	refuse(s.From != mail.Address{} && !bare(s.From.Address), "From %q is not an e-mail address", s.From.Address)
 	refuse(s.ReplyTo != mail.Address{} && !bare(s.ReplyTo.Address), "ReplyTo %q is not an e-mail address", s.ReplyTo.Address)
-	if s.ReturnPath == "" {
-		s.ReturnPath = s.From.Address
-	}
-	refuse(!bare(s.ReturnPath), "ReturnPath %q is not an e-mail address", s.ReturnPath)
-	if s.Domain == "" {
-		s.Domain = domain
-	}
-	refuse(!bare("x@"+s.Domain), "%q is not a domain", s.Domain)
-	refuse(s.Templates == nil, "Templates is nil")
+	refuse(s.ReturnPath != "" && !bare(s.ReturnPath), "ReturnPath %q is not an e-mail address", s.ReturnPath)
+	refuse(s.Domain != "" && !bare("x@"+s.Domain), "%q is not a domain", s.Domain)
+	refuse(s.Templates == nil, "Templates is required")
 	if s.DKIM != nil {
 		errs = append(errs, s.DKIM.check())
+	}
+	s.Server = server
+	return s.withDefaults(), errors.Join(errs...)
+}
+
+// withDefaults returns s with its defaults, except those of Server.
+func (s Settings) withDefaults() Settings {
+	s.ReturnPath = cmp.Or(s.ReturnPath, s.From.Address)
+	if s.Domain == "" {
+		s.Domain = s.From.Address[strings.LastIndex(s.From.Address, "@")+1:]
 	}
 	if s.Address == nil {
 		s.Address = func(_ context.Context, d almanac.Delivery) (string, error) { return d.User.Email, nil }
@@ -112,8 +113,7 @@ func (s Settings) checked() (Settings, error) {
 	if s.Log == nil {
 		s.Log = slog.Default()
 	}
-	s.Server = server
-	return s, errors.Join(errs...)
+	return s
 }
 
 // bare reports whether text is an e-mail address and nothing else.
