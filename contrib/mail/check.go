@@ -10,8 +10,8 @@ import (
 	"text/template/parse"
 )
 
-// checker finds what would fail in compiled templates only when they are executed: parts and
-// messages that do not exist.
+// checker finds what would fail in compiled templates only when they are executed: parts,
+// messages and names of weekdays that do not exist.
 type checker struct {
 	sources  sources
 	messages *messages
@@ -39,6 +39,10 @@ func (c checker) problem(n parse.Node) string {
 	case *parse.TemplateNode:
 		if !c.hasPart(n.Name) {
 			return fmt.Sprintf("there is no part %q for locale %s", n.Name, c.messages.locale)
+		}
+	case *parse.IdentifierNode:
+		if _, known := dateFormOf(c.messages.locale); n.Ident == "weekday" && !known {
+			return fmt.Sprintf("the names of weekdays are not known for locale %s", c.messages.locale)
 		}
 	case *parse.CommandNode:
 		if len(n.Args) < 2 {

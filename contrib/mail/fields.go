@@ -8,7 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// fieldChecker finds fields that do not exist. It follows values only as long as their types
+// fieldChecker finds fields that do not exist, and values that are no dates. It follows values only as long as their types
 // are known: from [Data] through fields, methods and {{with}} to parts. It does not look at
 // payloads and variables.
 type fieldChecker struct {
@@ -75,6 +75,8 @@ func (f fieldChecker) check(n parse.Node) {
 		inner.dot = nil
 		f.checkBranches(n.BranchNode, inner)
 		return
+	case *parse.PipeNode:
+		f.checkDates(n)
 	case *parse.TemplateNode:
 		if n.Pipe != nil {
 			dot, _ := f.typeOf(n.Pipe)
@@ -92,6 +94,28 @@ func (f fieldChecker) checkBranches(n parse.BranchNode, inner fieldChecker) {
 	inner.check(n.List)
 	if n.ElseList != nil {
 		f.check(n.ElseList)
+	}
+}
+
+// checkDates checks the arguments of the functions date and weekday, which are given or come
+// from the command before.
+func (f fieldChecker) checkDates(pipe *parse.PipeNode) {
+	var before parse.Node
+	for _, command := range pipe.Cmds {
+		argument := before
+		if len(command.Args) == 2 {
+			argument = command.Args[1]
+		}
+		function, ok := command.Args[0].(*parse.IdentifierNode)
+		if ok && argument != nil && (function.Ident == "date" || function.Ident == "weekday") {
+			if t, err := f.typeOf(argument); err == nil && t != nil && t.Kind() != reflect.Interface && !slices.Contains(dateTypes, t) {
+				*f.found = append(*f.found, f.errorAt(f.tree, argument, fmt.Sprintf("%s: %s takes %s, not %s", argument, function.Ident, dateTypeNames, t)))
+			}
+		}
+		before = command.Args[0]
+		if len(command.Args) > 1 {
+			before = nil // the result of a function
+		}
 	}
 }
 
