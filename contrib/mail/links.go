@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Links makes and verifies the links by which users unsubscribe. A link names a user and an
-// event type, and is signed with a key of the host's. It never expires. Links is safe for
+// Links makes and verifies the links by which users unsubscribe. A link names a user, an event
+// type and the locale of its mail, and is signed with a key of the host's. It never expires. Links is safe for
 // concurrent use. Every process that sends mails, or serves the links, needs the same keys.
 type Links struct {
 	base *url.URL
@@ -72,32 +72,52 @@ const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 // URL returns the link that opts a user out of an event type. The type "" stands for every
 // type.
 func (l *Links) URL(user uuid.UUID, eventType string) string {
+	return l.url(subject{user: user, eventType: eventType})
+}
+
+// subject is what a link is about.
+type subject struct {
+	user      uuid.UUID
+	eventType string // "" stands for every type
+	locale    string // of the mail; "" if it is not known
+}
+
+func (l *Links) url(about subject) string {
 	u, query := *l.base, l.base.Query()
-	query.Set(tokenParameter, l.keys[0].token(user, eventType))
+	query.Set(tokenParameter, l.keys[0].token(about))
 	u.RawQuery = query.Encode()
 	return u.String()
 }
 
-// verify returns the user and the event type of a token.
-func (l *Links) verify(token string) (user uuid.UUID, eventType string, ok bool) {
+// verify returns the subject of a token.
+func (l *Links) verify(token string) (subject, bool) {
 	id, rest, _ := strings.Cut(token, ".")
-	subject, _, _ := strings.Cut(rest, ".")
-	raw, err := base64.RawURLEncoding.DecodeString(subject)
-	if err != nil || len(raw) < len(user) {
-		return uuid.Nil, "", false
+	encoded, _, _ := strings.Cut(rest, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || len(raw) < len(uuid.UUID{}) {
+		return subject{}, false
 	}
-	user, eventType = uuid.UUID(raw[:len(user)]), string(raw[len(user):])
+	about := subject{user: uuid.UUID(raw[:len(uuid.UUID{})])}
+	about.eventType, about.locale, _ = strings.Cut(string(raw[len(about.user):]), localeMark)
 	for _, k := range l.keys {
 		if k.ID == id {
-			return user, eventType, hmac.Equal([]byte(token), []byte(k.token(user, eventType)))
+			return about, hmac.Equal([]byte(token), []byte(k.token(about)))
 		}
 	}
-	return uuid.Nil, "", false
+	return subject{}, false
 }
 
-// token returns <key id>.<user and event type>.<HMAC>, the last two in base64.
-func (k LinkKey) token(user uuid.UUID, eventType string) string {
-	signed := k.ID + "." + base64.RawURLEncoding.EncodeToString(append(user[:], eventType...))
+// localeMark is between the event type and the locale in tokens that have a locale. The
+// database stores no event type that contains it.
+const localeMark = "\x00"
+
+// token returns <key id>.<user, event type and locale>.<HMAC>, the last two in base64.
+func (k LinkKey) token(about subject) string {
+	raw := append(about.user[:], about.eventType...)
+	if about.locale != "" {
+		raw = append(raw, localeMark+about.locale...)
+	}
+	signed := k.ID + "." + base64.RawURLEncoding.EncodeToString(raw)
 	mac := hmac.New(sha256.New, k.Secret)
 	mac.Write([]byte("almanac unsubscribe " + signed)) // no other use of the secret gives the same
 	return signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))

@@ -57,7 +57,7 @@ func isASCII(s string) bool {
 func (s Settings) write(d almanac.Delivery, to *mail.Address) (*gomail.Msg, error) {
 	link := ""
 	if s.Unsubscribe != nil {
-		link = s.Unsubscribe.URL(d.Event.UserID, d.Event.Type)
+		link = s.Unsubscribe.url(subject{d.Event.UserID, d.Event.Type, s.Templates.locale(d)})
 	}
 	content, err := s.Templates.Render(d, link)
 	if err != nil {

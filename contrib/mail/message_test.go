@@ -63,7 +63,8 @@ func TestAMailSaysWhatItIs(t *testing.T) {
 	require.Equal(t, "bounces@example.net", is.from)
 	require.Equal(t, "ada@example.org", is.to)
 	header := is.header(t)
-	link := links(t).URL(greet.User.ID, "BIRTHDAY")
+	link := strings.Trim(header.Get("List-Unsubscribe"), "<>")
+	require.Regexp(t, `^https://example\.com/unsubscribe\?from=mail&token=2027\.[\w-]+\.[\w-]+$`, link)
 	for name, want := range map[string]string{
 		"From":                  `"Almanac" <hello@example.com>`,
 		"To":                    "<ada@example.org>",

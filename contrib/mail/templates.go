@@ -176,6 +176,15 @@ func (s *shelf) page(locale string) *page {
 // modify the slice.
 func (t *Templates) Types() []string { return slices.Sorted(maps.Keys(t.shelves)) }
 
+// locale returns the locale of the mail of a delivery, or "" if there are no templates for it.
+func (t *Templates) locale(d almanac.Delivery) string {
+	found := t.shelves[d.Event.Type]
+	if found == nil {
+		return ""
+	}
+	return found.page(d.User.Locale).locale.String()
+}
+
 // Render returns the mail of a delivery, with the given link for unsubscribing. Programs can
 // call it in their tests, with the payloads that their handlers make.
 func (t *Templates) Render(d almanac.Delivery, unsubscribe string) (Mail, error) {

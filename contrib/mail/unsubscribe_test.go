@@ -130,6 +130,33 @@ func TestGetOnlyShowsAPage(t *testing.T) {
 	require.Equal(t, "BIRTHDAY false", text(t, page(t, links(t).Handler(stored.store, own), http.MethodGet, links(t).URL(uuid.New(), "BIRTHDAY"), "")))
 }
 
+// The page says which mails are meant, and a page of the host's is in the language of the mail.
+func TestThePageKnowsTheMailsAndTheirLanguage(t *testing.T) {
+	t.Parallel()
+	h := links(t).Handler(new(optOuts).store, nil)
+	for eventType, want := range map[string]string{"RENT_DUE": "no more mails of the kind “rent due”", "": "no more mails", "<b>": "“&lt;b&gt;”"} {
+		for method, end := range map[string]string{http.MethodGet: "?", http.MethodPost: "."} {
+			require.Contains(t, text(t, page(t, h, method, links(t).URL(uuid.New(), eventType), "")), want+end)
+		}
+	}
+
+	parsed, err := almanacmail.ParseTemplates(files(map[string]string{
+		"en/BIRTHDAY.txt": "Subject: x\n\n{{.Unsubscribe}}", "de/BIRTHDAY.txt": "Subject: x\n\n{{.Unsubscribe}}",
+	}), "en")
+	require.NoError(t, err)
+	own := template.Must(template.New("").Parse(`{{.Locale}} {{.EventType}} {{.Done}}`))
+	h = links(t).Handler(new(optOuts).store, own)
+	for locale, want := range map[string]string{"de-AT": "de", "ja": "en", "": "en"} {
+		s := sent(t, greeting(ada(almanactest.WithLocale(locale))), func(s *almanacmail.Settings) {
+			s.Unsubscribe, s.Templates = links(t), parsed
+		})
+		link := strings.Trim(s.header(t).Get("List-Unsubscribe"), "<>")
+		require.Equal(t, want+" BIRTHDAY false", text(t, page(t, h, http.MethodGet, link, "")))
+		require.Equal(t, want+" BIRTHDAY true", text(t, page(t, h, http.MethodPost, link, oneClick)))
+	}
+	require.Equal(t, " BIRTHDAY false", text(t, page(t, h, http.MethodGet, links(t).URL(uuid.New(), "BIRTHDAY"), "")), "not known")
+}
+
 func TestALinkCannotBeForged(t *testing.T) {
 	t.Parallel()
 	stored := new(optOuts)
