@@ -8,9 +8,9 @@ import (
 	"text/template/parse"
 )
 
-// fieldChecker finds fields that do not exist, and values that are no dates. It follows values only as long as their types
-// are known: from [Data] through fields, methods and {{with}} to parts. It does not look at
-// payloads and variables.
+// fieldChecker finds fields that do not exist, and values that are no dates. It follows values
+// only as long as their types are known: from [Data] through fields, methods and {{with}} to
+// parts. It does not look at payloads and variables.
 type fieldChecker struct {
 	checker
 	tree  *parse.Tree // that is being checked

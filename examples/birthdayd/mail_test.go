@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
@@ -141,7 +142,7 @@ func TestTheMailServerIsAsTheFlagsSay(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, almanacmail.Server{Address: "mail.example.com:465", Username: "acme", Password: "hunter2"}, settings.Server)
 	payload := []byte(`{"age": 22}`)
-	m, err := settings.Templates.Render(almanac.Delivery{Event: almanac.Event{Type: "BIRTHDAY", Payload: payload}}, "")
+	m, err := settings.Templates.Render(almanac.Delivery{Event: almanac.Event{Type: "BIRTHDAY", Wall: calendar.WallTime{Date: calendar.Date{Year: 2027, Month: time.March, Day: 15}}, Payload: payload}}, "")
 	require.NoError(t, err)
 	require.Equal(t, "pl", m.Locale)
 	handlers := c.handlers()
