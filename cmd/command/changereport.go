@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -20,6 +19,8 @@ type changeReport struct {
 	Error     string            `json:"error,omitempty"` // why it was not done to the end
 
 	RequeuedBefore int `json:"requeuedBefore"` // failed events that were left out
+
+	quiet []string // what quiet hours do to events that were to run now
 }
 
 // unchanged is an event that could not be changed.
@@ -58,12 +59,8 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	if r.Unplanned > 0 {
 		fmt.Fprintf(env.errs, "nothing is planned yet after %s: a running program with the handlers does it within seconds\n", counted(r.Unplanned, "event"))
 	}
-	if waiting := r.postponed(events); waiting > 0 {
-		text := "1 of them waits until the end of the user's quiet hours"
-		if waiting > 1 {
-			text = fmt.Sprintf("%d of them wait until the end of their users' quiet hours", waiting)
-		}
-		fmt.Fprintln(env.errs, text+"; --force delivers now")
+	for _, text := range r.quiet {
+		fmt.Fprintln(env.errs, text)
 	}
 	if r.More {
 		fmt.Fprintf(env.errs, "there may be more: the limit of %d is reached\n", limit)
@@ -74,20 +71,6 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	}
 	_, err := fmt.Fprintf(env.out, "%s %s\n", verb, counted(len(events), "event"))
 	return err
-}
-
-// postponed counts the events that were to run now, and that quiet hours have postponed. An event
-// that runs now is available when it is updated.
-func (r changeReport) postponed(events []almanac.Event) (n int) {
-	if r.Operation != almanac.OperationRunNow || r.DryRun {
-		return 0
-	}
-	for _, e := range events {
-		if e.AvailableAt.After(e.UpdatedAt.Add(time.Second)) {
-			n++
-		}
-	}
-	return n
 }
 
 // verdict is an error where an event was refused.

@@ -146,6 +146,9 @@ func (e *environment) fit(n *kong.Node) {
 			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
 		}
 	}
+	if len(e.host.Options) > 0 {
+		n.Detail = strings.Replace(n.Detail, quietUnknown, quietOwn, 1)
+	}
 	n.Help, n.Detail = e.renamed(n.Help), e.renamed(n.Detail)
 	for _, child := range n.Children {
 		e.fit(child)

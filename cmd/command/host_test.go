@@ -210,30 +210,35 @@ func TestRequeueAndRunNowWorkAsTheHosts(t *testing.T) {
 	require.Equal(t, "made due 1 event\n", lastLine(runAs(t.Context(), host, "events", "run-now", "--type", "RENEWAL", "--due-until", "2100-01-01", "--yes")), "the successor: what was requeued is due")
 }
 
+// quietNow are quiet hours that every user has at present, for two hours at least.
+func quietNow(u almanac.User) calendar.QuietHours {
+	if u.Timezone.IsZero() {
+		return calendar.QuietHours{}
+	}
+	now := u.Timezone.WallTime(time.Now())
+	return calendar.QuietHours{From: calendar.Clock{Hour: (now.Clock.Hour + 23) % 24}, Until: calendar.Clock{Hour: (now.Clock.Hour + 3) % 24}}
+}
+
 // Where the host has quiet hours, an event waits for their end, by id and in bulk, unless forced.
 func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals())
-	host.Options = []almanac.Option{almanac.WithQuietHours(func(u almanac.User) calendar.QuietHours {
-		if u.Timezone.IsZero() {
-			return calendar.QuietHours{}
-		}
-		now := u.Timezone.WallTime(time.Now())
-		return calendar.QuietHours{From: calendar.Clock{Hour: (now.Clock.Hour + 23) % 24}, Until: calendar.Clock{Hour: (now.Clock.Hour + 3) % 24}}
-	})}
+	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
 	host.Open = func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.New(ctx, url) }
-	for _, which := range []func(id string) []string{
-		func(id string) []string { return []string{id} },
-		func(string) []string { return []string{"--type", "RENEWAL", "--due-until", "2100-01-01", "--yes"} },
+	for _, which := range []func(e almanac.Event) []string{
+		func(e almanac.Event) []string { return []string{e.ID.String()} },
+		func(e almanac.Event) []string {
+			return []string{"--type", "RENEWAL", "--user", e.UserID.String(), "--due-until", "2100-01-01", "--yes"}
+		},
 	} {
 		e := subscribers(t, url, host, 1)[0]
 		due := func(with ...string) time.Duration {
-			r := runAs(t.Context(), host, append(append([]string{"events", "run-now"}, which(e.ID.String())...), with...)...)
+			r := runAs(t.Context(), host, append(append([]string{"events", "run-now"}, which(e)...), with...)...)
 			require.Equal(t, exitOK, r.code, r.errs)
 			stored, err := storeAt(t, url).Event(t.Context(), e.ID)
 			require.NoError(t, err)
 			if len(with) == 0 {
-				require.Equal(t, "1 of them waits until the end of the user's quiet hours; --force delivers now\n", r.errs)
+				require.Equal(t, "the event waits until "+instantText(stored.Due)+" because of the user's quiet hours; --force delivers it now\n", r.errs)
 			} else {
 				require.Empty(t, r.errs)
 			}
@@ -242,6 +247,46 @@ func TestRunNowKeepsTheHostsQuietHours(t *testing.T) {
 		require.Greater(t, due(), time.Hour)
 		require.Less(t, due("--force"), time.Minute)
 	}
+}
+
+// The program that delivers postpones a late event to the end of the quiet hours, forced or not.
+func TestRunNowSaysThatForceDoesNotDeliverLateEvents(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	host := hostOf(t, renewals())
+	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
+	c.ids["tried"] = c.event(c.user, "D", 2023, func(e almanac.Event) (almanac.Event, error) {
+		return e.Release(almanac.AfterFailure, "503", time.Now().Add(24*time.Hour))
+	})
+	tried, overdue, ahead := c.ids["tried"].String(), c.ids["overdue"].String(), c.ids["pending"].String()
+	run := func(args ...string) result {
+		return runAs(t.Context(), host, append(append([]string{"events", "run-now"}, args...), "--database-url", c.url)...)
+	}
+
+	require.Regexp(t, `^the event waits until \S+Z because of the user's quiet hours, also with --force, because it is late already\n$`, run(tried).errs)
+	require.Regexp(t, `(?m)^1 of the events waits until \S+Z because of the user's quiet hours; --force delivers it now\n`+
+		`1 of the events waits until \S+Z because of the user's quiet hours, also with --force, because it is late already\n`+
+		`1 of the events is late already: if the user has quiet hours now, it waits for their end, also with --force\n$`, run(tried, overdue, ahead).errs)
+
+	require.Equal(t, "2 of the events are late already: they wait for the end of the quiet hours, if their users have any now, also with --force\n", run(tried, overdue, ahead, "--force").errs)
+	const still = "the event is late already: if the user has quiet hours now, it waits for their end, also with --force\n"
+	require.Equal(t, still, run(tried, "--force").errs)
+	require.Equal(t, still, run(overdue, "--force").errs)
+	r := run(overdue)
+	require.Equal(t, "made due 1 event\n", lastLine(r))
+	require.Empty(t, r.errs, "no quiet hours have moved it")
+}
+
+func TestHelpOfRunNowSaysWhatIsKnownOfQuietHours(t *testing.T) {
+	t.Parallel()
+	help := func(host Host) string {
+		return strings.Join(strings.Fields(runAs(t.Context(), host, "events", "run-now", "--help").out), " ")
+	}
+	host := hostOf(t, renewals())
+	require.Contains(t, help(host), "does not know the quiet hours of your programs")
+	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
+	require.Contains(t, help(host), "becomes due at their end, unless --force is given. An event that is late already waits for the end of the quiet hours, also with --force.")
+	require.NotContains(t, help(host), "does not know")
 }
 
 func lastLine(r result) string {

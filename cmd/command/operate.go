@@ -49,7 +49,7 @@ func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
 
 // runEvents makes pending events due.
 type runEvents struct {
-	Force bool `help:"Deliver in the quiet hours of users, too."`
+	Force bool `help:"Deliver in the quiet hours of users, too, unless the event is late already."`
 
 	Changing changing `embed:""`
 	Waiting  waiting  `embed:""`
@@ -57,11 +57,19 @@ type runEvents struct {
 
 // Help is shown below the command's line.
 func (c *runEvents) Help() string {
-	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once. Where the host has quiet hours, an event of a user who has them now becomes due at their end, unless --force is given. Filters need --due-until or --overdue: the next event of a series matches the other filters, too, so a repeated run-now would make it due as well.
+	return `Each series goes on with its next occurrence. An event that waits for another attempt is tried at once. ` + quietUnknown + ` ` + quietLate + ` Filters need --due-until or --overdue: the next event of a series matches the other filters, too, so a repeated run-now would make it due as well.
 
 ` + many + `    almanac events run-now 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac events run-now --type OFFER --due-until 2026-03-16 --limit 10 --yes`
 }
+
+// quietUnknown is what a command without options says of quiet hours, and quietOwn what
+// a host's with options says instead.
+const (
+	quietUnknown = `This command does not know the quiet hours of your programs, so it makes an event due at once in them, too, as with --force.`
+	quietOwn     = `If the user has quiet hours now (WithQuietHours), an event becomes due at their end, unless --force is given.`
+	quietLate    = `An event that is late already waits for the end of the quiet hours, also with --force. An event is late if an attempt has failed, or if its target passed longer ago than the grace (WithMissedGrace, 5 s by default).`
+)
 
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
@@ -170,6 +178,10 @@ func (c *changing) run(ctx context.Context, env *environment, what almanac.Opera
 		return err
 	}
 	p.spec = append(p.spec, user...)
+	began, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
 	var done almanac.OperateResult
 	if len(p.ids) == 0 {
 		done, err = scheduler.Operate(ctx, what, p.spec, p.how)
@@ -179,6 +191,9 @@ func (c *changing) run(ctx context.Context, env *environment, what almanac.Opera
 	report := changeReportOf(what, p.how.DryRun, done, err)
 	if c.JSON {
 		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
+	}
+	if what == almanac.OperationRunNow && !p.how.DryRun {
+		report.quiet = quietHoursOf(done.Events, began, p.how.RunNow.Force)
 	}
 	return cmp.Or(err, report.write(env, done.Events, p.how.Limit), report.verdict())
 }
