@@ -15,7 +15,7 @@ import (
 type audit struct {
 	On    auditOn    `cmd:"" help:"Write an audit trail from now on."`
 	Off   auditOff   `cmd:"" help:"Stop writing the audit trail; its rows stay."`
-	Show  auditShow  `cmd:"" help:"Show the trail of an event."`
+	Show  auditShow  `cmd:"" help:"Show the trail of an event, or the changes of a user's opt-outs."`
 	Prune auditPrune `cmd:"" help:"Delete rows of the trail that are older than an instant."`
 }
 
@@ -114,7 +114,7 @@ func (s trailStep) String() string {
 
 // auditShow shows a trail.
 type auditShow struct {
-	ID   string `arg:"" help:"The event's id."`
+	ID   string `arg:"" help:"The id of an event or a user."`
 	JSON bool   `help:"Write JSON." name:"json"`
 
 	Tables tables `embed:""`
@@ -122,7 +122,7 @@ type auditShow struct {
 
 // Help is shown below the command's line.
 func (c *auditShow) Help() string {
-	return `The trail stays after its event has been deleted, until the trail is pruned or the user is deleted. Each step names the role and the program that made it. If the program knew who asked for the step, the name follows after "for".
+	return `The trail of an event has its steps. The trail of a user has the changes of opt-outs, and no steps of events. The trail stays after its event has been deleted, until the trail is pruned or the user is deleted. Each step names the role and the program that made it. If the program knew who asked for the step, the name follows after "for".
 
     almanac audit show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55`
 }
@@ -146,7 +146,7 @@ func (c *auditShow) Run(ctx context.Context, env *environment) error {
 		return writeJSON(env.out, append([]trailStep{}, trail...))
 	}
 	if len(trail) == 0 {
-		_, err := fmt.Fprintf(env.out, "no trail of event %s\n", id)
+		_, err := fmt.Fprintf(env.out, "no trail of event or user %s\n", id)
 		return err
 	}
 	for _, s := range trail {

@@ -244,7 +244,7 @@ func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
 	}
 	pending := c.ids["pending"].String()
 	require.NotContains(t, c.run("show", pending).out, "trail")
-	require.Equal(t, result{exitOK, "no trail of event " + pending + "\n", ""}, run("audit", "show", pending))
+	require.Equal(t, result{exitOK, "no trail of event or user " + pending + "\n", ""}, run("audit", "show", pending))
 	require.Equal(t, result{exitOK, "a trail is kept from now on in schema almanac\n", ""}, run("audit", "on"))
 	require.Equal(t, exitFailed, c.run("cancel", pending, pending, "--end-series", "--reason", "a\nb").code)
 
@@ -262,5 +262,5 @@ func TestTheTrailIsKeptShownAndPruned(t *testing.T) {
 	require.Equal(t, exitOK, c.run("cancel", "--type", "C", "--yes", "--end-series").code)
 	require.Equal(t, result{exitOK, "[]\n", ""}, run("audit", "show", c.ids["overdue"].String(), "--json"))
 	require.Equal(t, result{exitOK, "{\n  \"deleted\": 1\n}\n", ""}, run("audit", "prune", "--before", "2099-01-01", "--json"))
-	require.Equal(t, "no trail of event "+pending+"\n", run("audit", "show", pending).out)
+	require.Equal(t, "no trail of event or user "+pending+"\n", run("audit", "show", pending).out)
 }
