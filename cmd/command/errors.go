@@ -72,8 +72,17 @@ func number(argument, text string, low, high int) (int, error) {
 
 // oneOf refuses a value that is none of those that choices lists.
 func oneOf(argument, value string) error {
+	return oneOfBy(func(known string) bool { return known == value }, argument, value)
+}
+
+// oneOfAnyCase is oneOf for values whose case does not matter.
+func oneOfAnyCase(argument, value string) error {
+	return oneOfBy(func(known string) bool { return strings.EqualFold(known, value) }, argument, value)
+}
+
+func oneOfBy(same func(known string) bool, argument, value string) error {
 	known := choices[strings.ReplaceAll(strings.Trim(argument, "-<>"), "-", "_")]
-	if !slices.Contains(strings.Split(known, ", "), value) {
+	if !slices.ContainsFunc(strings.Split(known, ", "), same) {
 		return fmt.Errorf("%s: %q is not one of %s", argument, value, known)
 	}
 	return nil

@@ -93,7 +93,7 @@ func (c *listEvents) understand(env *environment) (eventQuery, error) {
 	var q eventQuery
 	var errs []error
 	if c.Status != "" {
-		errs = append(errs, oneOf("--status", strings.ToLower(c.Status)))
+		errs = append(errs, oneOfAnyCase("--status", c.Status))
 		q.spec = append(q.spec, almanac.InStatus(strings.ToUpper(c.Status)))
 	}
 	order, ordered, errOrder := c.Order.understand(c.Status, c.Waiting.Overdue)

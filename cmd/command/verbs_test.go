@@ -62,9 +62,9 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 			},
 		},
 		"everything about events list": {
-			[]string{"events", "list", "--status", "done", "--user", "7", "--due-from", "now", "--due-until", "2026-02-29", "--overdue", "-5m", "-n", "0", "--after", "x", "--schema", "pg_x"},
+			[]string{"events", "list", "--status", "PENDNG", "--user", "7", "--due-from", "now", "--due-until", "2026-02-29", "--overdue", "-5m", "-n", "0", "--after", "x", "--schema", "pg_x"},
 			[]string{
-				`--status: "done" is not one of pending, processing, completed, failed, cancelled`,
+				`--status: "PENDNG" is not one of pending, processing, completed, failed, cancelled`,
 				`--due-from: "now" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`, `--due-until: "2026-02-29" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`,
 				`--overdue: "-5m" is not a duration such as 90s or 5m`, `--limit: "0" is not a number from 1 to 1000000`, `--after: "x" is not where a list ended`, noDatabase, badSchema,
 			},
