@@ -86,6 +86,31 @@ func TestAFieldThatAHandlerRefusesIsNamedAfterItsFlag(t *testing.T) {
 	require.True(t, strings.HasPrefix(r.errs, "acme: --attributes: renews is not a date\n      contract: is missing\n"), r.errs)
 }
 
+func TestAnAttributeThatAHandlerRefusesIsNamedAfterTheFlagThatGaveIt(t *testing.T) {
+	t.Parallel()
+	checkups := renewals()
+	checkups.Rule = func(u almanac.User) (calendar.Recurrence, error) {
+		if strings.Contains(string(u.Attributes), "soon") {
+			return nil, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "attributes.lastCheckup", Problem: "is not a date"}}}
+		}
+		return renewals().Rule(u)
+	}
+	url, host := pgtest.URL(t), hostOf(t, checkups)
+	id := subscribers(t, url, host, 1)[0].UserID.String()
+	edit := func(args ...string) string {
+		r := runAs(t.Context(), host, append([]string{"users", "edit", id, "--database-url", url}, args...)...)
+		require.Equal(t, exitUsage, r.code, r.errs)
+		return strings.TrimSuffix(r.errs, "Try \"acme users edit --help\".\n")
+	}
+
+	require.Equal(t, "acme: --merge: lastCheckup is not a date\n", edit("--merge", `{"lastCheckup": "soon"}`))
+	require.Equal(t, "acme: --attributes: lastCheckup is not a date\n", edit("--attributes", `{"lastCheckup": "soon"}`))
+	require.Equal(t, "acme: --merge: lastCheckup is not a date\n", edit("--attributes", `{}`, "--merge", `{"lastCheckup": "soon"}`))
+	require.Equal(t, "acme: --attributes: lastCheckup is not a date\n", edit("--attributes", `{"lastCheckup": "soon"}`, "--merge", `{"team": "red"}`))
+	require.Equal(t, "acme: --merge: is not a JSON object\n", edit("--merge", `{x:1}`))
+	require.Equal(t, "acme: --merge: contains a member more than once\n", edit("--merge", `{"x": 1, "x": 2}`))
+}
+
 func TestCancelPlansTheSuccessorByTheHostsHandler(t *testing.T) {
 	t.Parallel()
 	url, host := pgtest.URL(t), hostOf(t, renewals())

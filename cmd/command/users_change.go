@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -104,8 +105,15 @@ func fieldError(f almanac.FieldError) error {
 	if slices.Contains(profileFields, field) {
 		name = flagOf(field)
 	}
+	if field == "merge" { // the library says it of the attributes
+		problem = pluralVerb.ReplaceAllStringFunc(problem, func(verb string) string {
+			return map[string]string{"are": "is", "contain": "contains"}[verb]
+		})
+	}
 	return fmt.Errorf("%s: %s", name, problem)
 }
+
+var pluralVerb = regexp.MustCompile(`^(are|contain)\b`)
 
 // profileFields are the fields of a profile, or of its change, that have flags.
 var profileFields = []string{"id", "firstName", "lastName", "dateOfBirth", "timezone", "locale", "email", "externalId", "attributes", "merge"}
@@ -123,11 +131,12 @@ func flagOf(field string) string {
 	return b.String()
 }
 
-// stored returns the error of a change of the database. What the profile is refused for
-// depends on the stored user, too, and is a misuse nevertheless.
-func (p *profileFlags) stored(err error) error {
+// stored returns the error of a change of the database, for which flagErrors names the
+// flags. What the profile is refused for depends on the stored user, too, and is a misuse
+// nevertheless.
+func stored(err error, flagErrors func(error) error) error {
 	if errors.As(err, new(*almanac.ValidationError)) {
-		return misused(p.flagErrors(err))
+		return misused(flagErrors(err))
 	}
 	return err
 }
@@ -176,7 +185,7 @@ func (c *addUser) Run(ctx context.Context, env *environment) error {
 	}
 	done, err := scheduler.CreateUser(ctx, profile)
 	if err != nil {
-		return c.Profile.stored(err)
+		return stored(err, c.Profile.flagErrors)
 	}
 	report := addReport{userReportOf(done.User), []eventReport{}}
 	for _, e := range done.Events {
@@ -246,7 +255,38 @@ func (c *editUser) change(env *environment) (almanac.ProfileChange, error) {
 	}
 	var errVersion error
 	change.Version, errVersion = number("--if-version", c.Only, 0, maxVersion)
-	return change, errors.Join(c.Profile.flagErrors(err), errVersion)
+	return change, errors.Join(c.flagErrors(err), errVersion)
+}
+
+// flagErrors is that of the profile, except that a problem of attributes is named after the
+// flag that gave them.
+func (c *editUser) flagErrors(err error) error {
+	invalid := (*almanac.ValidationError)(nil)
+	if !errors.As(err, &invalid) {
+		return c.Profile.flagErrors(err)
+	}
+	named := almanac.ValidationError{Fields: slices.Clone(invalid.Fields)}
+	for i, f := range named.Fields {
+		part, isPart := strings.CutPrefix(f.Field, "attributes.")
+		switch {
+		case isPart && c.merges(part):
+			named.Fields[i].Field = "merge." + part
+		case f.Field == "attributes" && c.Merge != nil && c.Profile.Attributes == nil:
+			named.Fields[i].Field, named.Fields[i].Problem = "merge", "attributes "+f.Problem
+		}
+	}
+	return c.Profile.flagErrors(&named)
+}
+
+// merges reports whether --merge is to blame for an attribute: it names the attribute, or
+// all attributes are as they were stored before the merge.
+func (c *editUser) merges(attribute string) bool {
+	if c.Merge == nil {
+		return false
+	}
+	merged := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(*c.Merge), &merged) // what is no object is refused before
+	return merged[attribute] != nil || c.Profile.Attributes == nil
 }
 
 // maxVersion is the greatest version that a user can have.
@@ -277,7 +317,7 @@ func (c *editUser) Run(ctx context.Context, env *environment) error {
 	}
 	done, err := scheduler.UpdateUser(ctx, u.ID, change)
 	if err != nil {
-		return c.Profile.stored(err)
+		return stored(err, c.flagErrors)
 	}
 	report := editReportOf(done)
 	if report.left, err = leftAlone(ctx, store, u.ID, registry); err != nil {

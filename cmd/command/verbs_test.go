@@ -105,7 +105,7 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 		"everything about users edit": {
 			[]string{"users", "edit", "", "--first-name", "", "--date-of-birth", "--03-15", "--timezone", "x", "--merge", "7", "--if-version", "-1", "--schema", "pg_x"},
 			[]string{
-				"<user> is required", "--first-name: is empty", "--date-of-birth: has no year", "--timezone: is not a known time zone", "--merge: are not a JSON object",
+				"<user> is required", "--first-name: is empty", "--date-of-birth: has no year", "--timezone: is not a known time zone", "--merge: is not a JSON object",
 				`--if-version: "-1" is not a number from 0 to 2147483647`, noDatabase, badSchema,
 			},
 		},
