@@ -1,0 +1,197 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// editUser changes a user.
+type editUser struct {
+	oneUser
+	Profile profileFlags `embed:""`
+	Merge   *string      `help:"Change some attributes: a JSON object (RFC 7396), in which null removes an attribute." placeholder:"JSON"`
+	Only    string       `help:"Change the user only if the stored version is this one." name:"if-version" placeholder:"N" default:"0"`
+	JSON    bool         `help:"Write JSON." name:"json"`
+
+	Tables tables `embed:""`
+	Plans  plans  `embed:"" group:"Their events:"`
+}
+
+// editsNone is what a command without handlers says of pending events, and editsOwn what a
+// host's says instead.
+const (
+	editsNone = `This command has no handlers, so pending events keep their time and their text until a program that has the handlers calls Reschedule. If all your programs use the ready-made handlers, --birthday and --anniversary replan these events at once; give the same --at and policies as there.`
+	editsOwn  = `Pending events are replanned by the handlers of this program, in the same transaction. Those of a type without a handler here keep their time and their text until a program that has the handler calls Reschedule.`
+)
+
+// Help is shown below the command's line.
+func (c *editUser) Help() string {
+	return `Only the fields whose flags are given change. An empty value removes the locale, the e-mail address or the external id, and with --optional-profile also a name or the date of birth. Opt-outs are changed by users opt-out and opt-in. ` + editsNone + `
+
+    almanac users edit ada@example.com --timezone Asia/Tokyo
+    almanac users edit 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --last-name King --if-version 3
+    almanac users edit member-17 --email "" --merge '{"team": null}'`
+}
+
+// change returns what is to change. The error names every flag that is wrong.
+func (c *editUser) change(env *environment) (almanac.ProfileChange, error) {
+	change := c.Profile.change()
+	if c.Merge != nil {
+		change.Merge = json.RawMessage(*c.Merge)
+	}
+	given := c.Profile
+	given.Optional = false
+	if given == (profileFlags{}) && c.Merge == nil {
+		return change, errors.New("nothing is to change: give at least one flag of the profile")
+	}
+	// The easternmost zone, so that no date of birth is refused that may be today.
+	anyone, err := almanac.NewUser(almanac.Profile{Timezone: "Pacific/Kiritimati"}, env.now, almanac.WithOptionalProfile())
+	if err == nil {
+		_, err = anyone.Edit(change, env.now, c.Profile.rules(env)...)
+	}
+	var errVersion error
+	change.Version, errVersion = number("--if-version", c.Only, 0, maxVersion)
+	return change, errors.Join(c.flagErrors(err), errVersion)
+}
+
+// flagErrors is that of the profile, except that a problem of attributes is named after the
+// flag that gave them.
+func (c *editUser) flagErrors(err error) error {
+	invalid := (*almanac.ValidationError)(nil)
+	if !errors.As(err, &invalid) {
+		return c.Profile.flagErrors(err)
+	}
+	named := almanac.ValidationError{Fields: slices.Clone(invalid.Fields)}
+	for i, f := range named.Fields {
+		part, isPart := strings.CutPrefix(f.Field, "attributes.")
+		switch {
+		case isPart && c.merges(part):
+			named.Fields[i].Field = "merge." + part
+		case f.Field == "attributes" && c.Merge != nil && c.Profile.Attributes == nil:
+			named.Fields[i].Field, named.Fields[i].Problem = "merge", "attributes "+f.Problem
+		}
+	}
+	return c.Profile.flagErrors(&named)
+}
+
+// merges reports whether --merge is to blame for an attribute: it names the attribute, or
+// all attributes are as they were stored before the merge.
+func (c *editUser) merges(attribute string) bool {
+	if c.Merge == nil {
+		return false
+	}
+	merged := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(*c.Merge), &merged) // what is no object is refused before
+	return merged[attribute] != nil || c.Profile.Attributes == nil
+}
+
+// maxVersion is the greatest version that a user can have.
+const maxVersion = 1<<31 - 1
+
+// Run changes the user.
+func (c *editUser) Run(ctx context.Context, env *environment) error {
+	change, errChange := c.change(env)
+	registry, errPlans := c.Plans.understand(env.host)
+	if err := misused(c.oneUser.understand(), errChange, c.Tables.understand(env), errPlans); err != nil {
+		return err
+	}
+	store, closing, err := c.Tables.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	u, err := c.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	if err := atVersion(u, change.Version); err != nil {
+		return err
+	}
+	scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
+	if err != nil {
+		return err
+	}
+	done, err := scheduler.UpdateUser(ctx, u.ID, change)
+	if err != nil {
+		return stored(err, c.flagErrors)
+	}
+	report := editReportOf(done)
+	if report.left, err = leftAlone(ctx, store, u.ID, registry); err != nil {
+		return err
+	}
+	report.Left = len(report.left)
+	if c.JSON {
+		return writeJSON(env.out, report)
+	}
+	return report.write(env)
+}
+
+// editReport is what there is to say about a change of a user.
+type editReport struct {
+	User    userReport      `json:"user"`
+	Events  []changedEvent  `json:"events"`
+	Skipped []uuid.UUID     `json:"inFlight"`  // events that were claimed before, and stay
+	Left    int             `json:"leftAlone"` // pending events of types without a handler here
+	entries []listedEvent   // the events of Events
+	left    []almanac.Event // those that Left counts
+}
+
+// changedEvent is an event, and what the change of its user did to it.
+type changedEvent struct {
+	Change string `json:"change"` // MOVED, REFRESHED, ADDED, REMOVED, CANCELLED
+	eventReport
+}
+
+func editReportOf(done almanac.UpdateUserResult) editReport {
+	r := editReport{User: userReportOf(done.User), Events: []changedEvent{}, Skipped: append([]uuid.UUID{}, done.Skipped...)}
+	for _, part := range []struct {
+		change string
+		events []almanac.Event
+	}{{"MOVED", done.Moved}, {"REFRESHED", done.Refreshed}, {"ADDED", done.Added}, {"REMOVED", done.Removed}, {"CANCELLED", done.Cancelled}} {
+		for _, e := range part.events {
+			r.Events = append(r.Events, changedEvent{part.change, eventReportOf(e, false)})
+			r.entries = append(r.entries, listedEvent{Event: e, change: part.change})
+		}
+	}
+	return r
+}
+
+// leftAlone returns pending events of a user that nothing here has a handler of.
+func leftAlone(ctx context.Context, store *postgres.Store, user uuid.UUID, registry almanac.Registry) ([]almanac.Event, error) {
+	pending, err := store.Find(ctx, almanac.ForUser(user), almanac.Page{Limit: listPage, Order: almanac.NextFirst})
+	return slices.DeleteFunc(pending.Events, func(e almanac.Event) bool {
+		return slices.Contains(registry.EventTypes(), e.Type)
+	}), err
+}
+
+// write writes which events changed, and what did not to standard error.
+func (r editReport) write(env *environment) error {
+	text := fmt.Sprintf("changed user %s, now version %d, with %s\n", r.User.ID, r.User.Version, counted(len(r.Events), "changed event"))
+	if len(r.entries) > 0 {
+		if err := eventList(env, form{}, eventView{oneUser: true, changes: true}).write(env, r.entries, true); err != nil {
+			return err
+		}
+	}
+	for _, id := range r.Skipped {
+		fmt.Fprintf(env.errs, "event %s was claimed or requeued before, and stays as it is\n", id)
+	}
+	if len(r.left) > 0 {
+		types := make([]string, len(r.left))
+		for i, e := range r.left {
+			types[i] = printable(e.Type)
+		}
+		slices.Sort(types)
+		fmt.Fprintf(env.errs, "%s kept as before, because this command has no handler of %s: a program that has it replans them by Reschedule\n",
+			counted(len(r.left), "pending event"), strings.Join(slices.Compact(types), ", "))
+	}
+	return writeText(env, text)
+}
