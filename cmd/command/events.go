@@ -116,11 +116,11 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
+	pool, store, err := c.Tables.opened(ctx, env, 1)
 	if err != nil {
 		return err
 	}
-	defer closing()
+	defer pool.Close()
 	user, err := c.Filters.ofUser(ctx, store)
 	if err != nil {
 		return err
@@ -142,6 +142,9 @@ func (c *listEvents) Run(ctx context.Context, env *environment) error {
 		}
 		return entries, found.Next, err
 	})
+	if err == nil && found == 0 && c.Filters.Type != "" {
+		err = c.Tables.hintType(ctx, env, pool, c.Filters.Type)
+	}
 	if err == nil && found == 0 && c.Order.Reason != "" {
 		fmt.Fprintln(env.errs, "reasons are compared from their beginning, in the same case")
 	}

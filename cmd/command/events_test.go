@@ -184,7 +184,7 @@ func TestEventsAreListedAsATable(t *testing.T) {
 	require.Equal(t, `
 ID                                    STATUS  DUE                   WALL TIME            ZONE              TYPE  SERIES  KEY  FAILED ATTEMPTS  USER                                  REASON
 `[1:]+id+`  FAILED  2021-03-15T13:00:00Z  2021-03-15T09:00:00  America/New_York  B             k    1                `+adaID+"  404  [31mnobody there\n", r.out)
-	require.Equal(t, result{exitOK, "no events\n", ""}, c.run("list", "--type", "Z"))
+	require.Equal(t, result{exitOK, "no events\n", ""}, c.run("list", "--type", "A", "--failed"))
 }
 
 func TestAnEventIsShown(t *testing.T) {

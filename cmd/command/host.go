@@ -107,14 +107,19 @@ func (e *environment) version() string {
 
 // operatorOn returns a scheduler with the host's handlers and options on a store.
 func (e *environment) operatorOn(store *postgres.Store) (almanac.Scheduler, error) {
-	registry := e.host.Registry
-	if registry == nil {
-		var err error
-		if registry, err = almanac.NewRegistry(); err != nil {
-			return nil, err
-		}
+	registry, err := e.registry()
+	if err != nil {
+		return nil, err
 	}
 	return almanac.NewScheduler(store, registry, quietly(e.host.Options)...)
+}
+
+// registry returns the host's handlers, or none.
+func (e *environment) registry() (almanac.Registry, error) {
+	if e.host.Registry != nil {
+		return e.host.Registry, nil
+	}
+	return almanac.NewRegistry()
 }
 
 // quietly puts before options that nothing is logged.

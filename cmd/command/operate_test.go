@@ -205,7 +205,7 @@ func TestPauseRefusesTypesThatNothingKnows(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Empty(t, r.out)
 	require.Equal(t, `almanac: no event of type "c" is pending, in flight or among the last 10000 that ended; `+
-		`known types are "A", "B", "C"; --force pauses it nevertheless`+"\n", r.errs)
+		`known types are "A", "B", "C" (did you mean "C"?); --force pauses it nevertheless`+"\n", r.errs)
 	require.Equal(t, "nothing is paused\n", run("pauses").out)
 
 	for _, known := range []string{"A", "B", "C"} { // pending, ended and in flight

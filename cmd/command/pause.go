@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -82,35 +79,13 @@ func (c *pauseType) Run(ctx context.Context, env *environment) error {
 	return err
 }
 
-// knownLimit is how many events a search for types looks at, of those that no index
-// finds by type.
-const knownLimit = 10_000
-
-// check refuses a type that the database does not know.
+// check refuses a type that nothing knows.
 func (c *pauseType) check(ctx context.Context, env *environment, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, statementLimit)
-	defer cancel()
-	rows, err := conn.Query(ctx, statement("known_types", c.Tables.Schema), pgx.StrictNamedArgs{"most": knownLimit})
-	if err != nil {
+	unknown, err := c.Tables.unknownType(ctx, env, conn, c.Type)
+	if err != nil || unknown == "" {
 		return err
 	}
-	known, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || slices.Contains(known, c.Type) {
-		return err
-	}
-	if env.host.Registry != nil {
-		known = append(known, env.host.Registry.EventTypes()...)
-		slices.Sort(known)
-		known = slices.Compact(known)
-	}
-	types := "no type is known"
-	if len(known) > 0 {
-		for i := range known {
-			known[i] = strconv.Quote(known[i])
-		}
-		types = "known types are " + strings.Join(known, ", ")
-	}
-	return fmt.Errorf("no event of type %q is pending, in flight or among the last %d that ended; %s; --force pauses it nevertheless", c.Type, knownLimit, types)
+	return errors.New(unknown + "; --force pauses it nevertheless")
 }
 
 // resumeType lets a type of event be delivered again.
@@ -130,11 +105,15 @@ func (c *resumeType) Run(ctx context.Context, env *environment) error {
 	if err := c.understand(env); err != nil {
 		return err
 	}
-	_, scheduler, closing, err := c.Tables.operator(ctx, env)
+	pool, store, err := c.Tables.opened(ctx, env, 1)
 	if err != nil {
 		return err
 	}
-	defer closing()
+	defer pool.Close()
+	scheduler, err := env.operatorOn(store)
+	if err != nil {
+		return err
+	}
 	since, was, err := c.since(ctx, scheduler)
 	if err != nil {
 		return err
@@ -147,6 +126,8 @@ func (c *resumeType) Run(ctx context.Context, env *environment) error {
 	if was {
 		report["since"] = since
 		text = fmt.Sprintf("%s was paused since %s; it is not paused any more", printable(c.Type), instantText(since))
+	} else if err := c.Tables.hintType(ctx, env, pool, c.Type); err != nil {
+		return err
 	}
 	if c.JSON {
 		return writeJSON(env.out, report)

@@ -77,6 +77,16 @@ const statementLimit = time.Minute
 // open returns a store on a database that this release can work on, and what closes
 // it.
 func (t *tables) open(ctx context.Context, env *environment, connections int32) (*postgres.Store, func(), error) {
+	pool, store, err := t.opened(ctx, env, connections)
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, pool.Close, nil
+}
+
+// opened is open for a command that also asks the database by itself. The caller closes the
+// pool.
+func (t *tables) opened(ctx context.Context, env *environment, connections int32) (*pgxpool.Pool, *postgres.Store, error) {
 	pool, err := t.Server.pool(ctx, env, connections)
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +99,7 @@ func (t *tables) open(ctx context.Context, env *environment, connections int32) 
 		pool.Close()
 		return nil, nil, err
 	}
-	return store, pool.Close, nil
+	return pool, store, nil
 }
 
 // dial returns a connection and a store on it, whatever release the database is of,
