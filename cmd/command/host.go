@@ -146,7 +146,7 @@ func (e *environment) fit(n *kong.Node) {
 		n.Help = strings.Replace(n.Help, whichDatabase+"\n\n", "", 1)
 	}
 	if e.host.Registry != nil {
-		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, editsNone, editsOwn, unknownTypes, unknownToHost, refusedLater, refusedNow).Replace(n.Detail)
+		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, editsNone, editsOwn, unknownTypes, unknownToHost, refusedLater, refusedNow, owedLater, owedNow).Replace(n.Detail)
 		if plansEvents := []string{"users import", "users add", "users edit"}; slices.Contains(plansEvents, n.Path()) {
 			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
 		}

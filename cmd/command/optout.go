@@ -2,24 +2,31 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // optOutUser stores that a user refuses events.
 type optOutUser struct {
 	whatIsRefused
+	Force bool `help:"Store the opt-out also when no event of the type is known."`
 }
 
 // Help is shown below the command's line.
 func (c *optOutUser) Help() string {
-	return `Without --type and --channel the user refuses everything. Nothing is planned any more that the user refuses. An event that is being delivered goes on, and is not tried again. ` + refusedLater + `
+	return `Without --type and --channel the user refuses everything. Nothing is planned any more that the user refuses. An event that is being delivered goes on, and is not tried again. ` + refusedLater + ` The handler chooses the channel of an event when it is delivered. So an opt-out with --channel leaves pending events as they are, and events go on to be planned; the program that delivers ends them as CANCELLED.
 
     almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
-    almanac users opt-out member-17 --channel email`
+    almanac users opt-out member-17 --channel email
+
+` + unknownTypes + ` With --force the opt-out is stored nevertheless, such as before the first event of the type is stored.`
 }
 
 // refusedLater is what a command without handlers says of pending events, and refusedNow
@@ -31,7 +38,7 @@ const (
 
 // Run opts out.
 func (c *optOutUser) Run(ctx context.Context, env *environment) error {
-	return c.change(ctx, env, almanac.Scheduler.OptOut)
+	return c.change(ctx, env, optChange{out: true, force: c.Force})
 }
 
 // optInUser removes an opt-out.
@@ -41,14 +48,22 @@ type optInUser struct {
 
 // Help is shown below the command's line.
 func (c *optInUser) Help() string {
-	return `It removes exactly the opt-out with this type and channel. What the user is owed again is planned by the next program with the handlers that edits, reschedules or backfills the user.
+	return `It removes exactly the opt-out with this type and channel. ` + owedLater + `
 
-    almanac users opt-in 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY`
+    almanac users opt-in 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
+    almanac users opt-in member-17 --channel email`
 }
+
+// owedLater is what a command without handlers says of what the user is owed again, and
+// owedNow what a host's says instead.
+const (
+	owedLater = `This command has no handlers, so it plans nothing. What the user is owed again is planned by a program that has the handlers, when it next edits, reschedules or backfills the user, or by users reschedule of a command with handlers.`
+	owedNow   = `What the user is owed again is planned in the same transaction, by the handlers of this program. For a type without a handler here, a program that has the handler plans it, when it next edits, reschedules or backfills the user.`
+)
 
 // Run opts in.
 func (c *optInUser) Run(ctx context.Context, env *environment) error {
-	return c.change(ctx, env, almanac.Scheduler.OptIn)
+	return c.change(ctx, env, optChange{})
 }
 
 // whatIsRefused says who refuses what.
@@ -61,42 +76,110 @@ type whatIsRefused struct {
 	Tables tables `embed:""`
 }
 
+// optChange says what is done to an opt-out.
+type optChange struct {
+	out   bool // it is stored; otherwise it is removed
+	force bool // also if its type is not known
+}
+
+func (c *whatIsRefused) change(ctx context.Context, env *environment, ask optChange) error {
+	registry, err := env.registry()
+	if err := misused(err, c.oneUser.understand(), c.Tables.understand(env)); err != nil {
+		return err
+	}
+	pool, store, err := c.Tables.opened(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	u, err := c.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	what := almanac.OptOut{Type: c.Type, Channel: almanac.Channel(c.Channel)}
+	report := optOutReport{what: what, had: slices.Contains(u.OptOuts, what)}
+	if ask.out && !ask.force && !report.had {
+		if err := c.check(ctx, env, pool); err != nil {
+			return err
+		}
+	}
+	scheduler, err := env.operatorOn(store)
+	if err != nil {
+		return err
+	}
+	do := scheduler.OptIn
+	if ask.out {
+		do = scheduler.OptOut
+	}
+	done, err := do(ctx, u.ID, what)
+	if err != nil {
+		return err
+	}
+	if err := report.fill(ctx, store, done, registry); err != nil {
+		return err
+	}
+	report.Unplanned = !ask.out && report.unplanned(registry)
+	if c.JSON {
+		return writeJSON(env.out, report)
+	}
+	return report.write(env, ask)
+}
+
+// check refuses a type that nothing knows: a user who says no must not get events because the
+// type was misspelt.
+func (c *whatIsRefused) check(ctx context.Context, env *environment, pool *pgxpool.Pool) error {
+	if c.Type == "" {
+		return nil
+	}
+	unknown, err := c.Tables.unknownType(ctx, env, pool, c.Type)
+	if err != nil || unknown == "" {
+		return err
+	}
+	return errors.New(unknown + "; --force stores the opt-out nevertheless")
+}
+
 // optOutReport is what there is to say about a user's opt-outs.
 type optOutReport struct {
 	ID        uuid.UUID        `json:"id"`
 	OptOuts   []almanac.OptOut `json:"optOuts"`
 	Removed   int              `json:"removed"`   // pending events
+	Moved     int              `json:"moved"`     // pending events that a handler plans for another time now
 	Cancelled int              `json:"cancelled"` // events that waited for another attempt
 	Added     int              `json:"added"`     // events that are owed again
 	InFlight  int              `json:"inFlight"`  // events that were claimed before, and stay
+	LeftAlone int              `json:"leftAlone"` // pending events that the opt-out is about, of types without a handler here
+	Unplanned bool             `json:"unplanned"` // the user is owed events again that this command has no handler of
+
+	what almanac.OptOut  // that was stored or removed
+	had  bool            // the user had it before
+	left []almanac.Event // those that LeftAlone counts
 }
 
-func (c *whatIsRefused) change(ctx context.Context, env *environment,
-	do func(almanac.Scheduler, context.Context, uuid.UUID, almanac.OptOut) (almanac.UpdateUserResult, error)) error {
-	if err := misused(c.oneUser.understand(), c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, scheduler, closing, err := c.Tables.operator(ctx, env)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	u, err := c.find(ctx, store)
-	if err != nil {
-		return err
-	}
-	done, err := do(scheduler, ctx, u.ID, almanac.OptOut{Type: c.Type, Channel: almanac.Channel(c.Channel)})
-	if err != nil {
-		return err
-	}
-	report := optOutReport{u.ID, append([]almanac.OptOut{}, done.User.OptOuts...), len(done.Removed), len(done.Cancelled), len(done.Added), len(done.Skipped)}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env)
+func (r *optOutReport) fill(ctx context.Context, store *postgres.Store, done almanac.UpdateUserResult, registry almanac.Registry) error {
+	left, err := leftAlone(ctx, store, done.User.ID, registry)
+	r.left = slices.DeleteFunc(left, func(e almanac.Event) bool {
+		return r.what.Type != "" && r.what.Type != e.Type || slices.Contains(done.Skipped, e.ID)
+	})
+	r.ID, r.OptOuts = done.User.ID, append([]almanac.OptOut{}, done.User.OptOuts...)
+	r.Removed, r.Moved, r.Cancelled, r.Added = len(done.Removed), len(done.Moved), len(done.Cancelled), len(done.Added)
+	r.InFlight, r.LeftAlone = len(done.Skipped), len(r.left)
+	return err
 }
 
-func (r optOutReport) write(env *environment) error {
+// unplanned reports whether the removed opt-out leaves something to plan to another program. An
+// opt-out of a channel had kept nothing from being planned.
+func (r *optOutReport) unplanned(registry almanac.Registry) bool {
+	stillRefused := slices.ContainsFunc(r.OptOuts, func(o almanac.OptOut) bool {
+		return o.Channel == "" && (o.Type == "" || o.Type == r.what.Type)
+	})
+	known := registry.EventTypes()
+	elsewhere := r.what.Type == "" && len(known) == 0 || r.what.Type != "" && !slices.Contains(known, r.what.Type) && r.LeftAlone == 0
+	return r.had && r.what.Channel == "" && !stillRefused && elsewhere
+}
+
+// write writes the opt-outs and what happened to events, and to standard error what is left to
+// other programs.
+func (r *optOutReport) write(env *environment, ask optChange) error {
 	if len(r.OptOuts) == 0 {
 		if _, err := fmt.Fprintf(env.out, "%s refuses nothing\n", r.ID); err != nil {
 			return err
@@ -107,8 +190,36 @@ func (r optOutReport) write(env *environment) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(env.out, "%s removed, %d cancelled, %d added; %d stay as they are\n", counted(r.Removed, "event"), r.Cancelled, r.Added, r.InFlight)
-	return err
+	stay := r.InFlight + r.LeftAlone
+	if _, err := fmt.Fprintf(env.out, "%s removed, %d moved, %d cancelled, %d added; %d %s\n", counted(r.Removed, "event"), r.Moved, r.Cancelled, r.Added,
+		stay, numbered(stay, "stays as it is", "stay as they are")); err != nil {
+		return err
+	}
+	for _, text := range r.notes(ask) {
+		fmt.Fprintln(env.errs, printable(text))
+	}
+	return nil
+}
+
+// notes say what is left to other programs, and why an opt-in changed nothing.
+func (r *optOutReport) notes(ask optChange) (texts []string) {
+	if n := len(r.left); n > 0 && ask.out && r.what.Channel == "" {
+		types := typesOf(r.left)
+		texts = append(texts, counted(n, "pending event")+" of "+types+numbered(n, " stays until it is due", " stay until they are due")+
+			", because this command has no handler of "+types+": the program that delivers ends "+numbered(n, "it", "them")+" as CANCELLED")
+	}
+	if !ask.out && !r.had {
+		texts = append(texts, "the user had no opt-out of "+optOutText(r.what)+", so nothing is changed")
+	}
+	if r.Unplanned {
+		none := "no handlers"
+		if r.what.Type != "" {
+			none = "no handler of " + r.what.Type
+		}
+		texts = append(texts, "nothing is planned, because this command has "+none+
+			": a program that has it plans the next event by Reschedule or Backfill, and a command with handlers by users reschedule")
+	}
+	return texts
 }
 
 // optOutText says what an opt-out refuses.

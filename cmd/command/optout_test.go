@@ -1,11 +1,13 @@
 package command
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 )
 
@@ -17,23 +19,24 @@ func TestUsersOptOutAndIn(t *testing.T) {
 
 	r := runAs(t.Context(), host, "users", "opt-out", id, "--type", "RENEWAL", "--json", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.JSONEq(t, `{"id": "`+id+`", "optOuts": [{"type": "RENEWAL"}], "removed": 1, "cancelled": 0, "added": 0, "inFlight": 0}`, r.out)
+	require.JSONEq(t, `{"id": "`+id+`", "optOuts": [{"type": "RENEWAL"}], "removed": 1, "moved": 0, "cancelled": 0, "added": 0, "inFlight": 0, "leftAlone": 0, "unplanned": false}`, r.out)
 	require.Zero(t, countEvents(t, url))
-	r = runAs(t.Context(), host, "users", "opt-out", id, "--type", "OFFER", "--channel", "email", "--database-url", url)
+	r = runAs(t.Context(), host, "users", "opt-out", id, "--type", "OFFER", "--channel", "email", "--force", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.Equal(t, id+" refuses OFFER by email\n"+id+" refuses RENEWAL\n0 events removed, 0 cancelled, 0 added; 0 stay as they are\n", r.out)
+	require.Equal(t, id+" refuses OFFER by email\n"+id+" refuses RENEWAL\n0 events removed, 0 moved, 0 cancelled, 0 added; 0 stay as they are\n", r.out)
 	r = runAs(t.Context(), host, "users", "opt-out", id, "--database-url", url)
 	require.Contains(t, r.out, id+" refuses everything\n")
 	r = runAs(t.Context(), host, "users", "opt-in", id, "--database-url", url)
 	require.NotContains(t, r.out, "everything")
 	r = runAs(t.Context(), host, "users", "opt-in", id, "--type", "RENEWAL", "--database-url", url)
-	require.Contains(t, r.out, "0 events removed, 0 cancelled, 1 added; 0 stay as they are\n")
+	require.Contains(t, r.out, "0 events removed, 0 moved, 0 cancelled, 1 added; 0 stay as they are\n")
 	r = runAs(t.Context(), host, "users", "opt-in", id, "--type", "OFFER", "--channel", "email", "--database-url", url)
 	require.Contains(t, r.out, id+" refuses nothing\n")
 
 	r = almanacAt(t, today, "users", "opt-out", id, "--type", "RENEWAL", "--database-url", url)
 	require.Equal(t, exitOK, r.code, r.errs)
-	require.Contains(t, r.out, "0 events removed, 0 cancelled, 0 added; 0 stay as they are\n", "the stock command has no handlers")
+	require.Contains(t, r.out, "0 events removed, 0 moved, 0 cancelled, 0 added; 1 stays as it is\n", "the stock command has no handlers")
+	require.Equal(t, "1 pending event of RENEWAL stays until it is due, because this command has no handler of RENEWAL: the program that delivers ends it as CANCELLED\n", r.errs)
 	require.Equal(t, 1, countEvents(t, url))
 	r = almanacAt(t, today, "users", "opt-out", adaID, "--database-url", url)
 	require.Equal(t, exitFailed, r.code)
@@ -44,6 +47,96 @@ func TestUsersOptOutAndIn(t *testing.T) {
 	require.NotContains(t, runAs(t.Context(), host, "users", "opt-out", "--help").out, "no handlers, so")
 }
 
+func TestAnOptInWithoutTheHandlerSaysWhichProgramPlans(t *testing.T) {
+	t.Parallel()
+	url, host := pgtest.URL(t), hostOf(t, renewals())
+	first := subscribers(t, url, host, 1)[0]
+	users := func(host Host, args ...string) result {
+		return runAs(t.Context(), host, append([]string{"users", args[0], first.UserID.String(), "--database-url", url}, args[1:]...)...)
+	}
+	const plans = ": a program that has it plans the next event by Reschedule or Backfill, and a command with handlers by users reschedule\n"
+	require.Equal(t, exitOK, users(host, "opt-out", "--type", "RENEWAL").code)
+
+	r := users(Host{}, "opt-in", "--type", "RENEWAL")
+	require.Equal(t, "nothing is planned, because this command has no handler of RENEWAL"+plans, r.errs)
+	require.True(t, strings.HasSuffix(r.out, "\n0 events removed, 0 moved, 0 cancelled, 0 added; 0 stay as they are\n"), r.out)
+	require.Zero(t, countEvents(t, url))
+
+	r = users(Host{}, "opt-in", "--type", "RENEWAL")
+	require.Equal(t, "the user had no opt-out of RENEWAL, so nothing is changed\n", r.errs)
+	require.Equal(t, exitOK, users(Host{}, "opt-out").code)
+	require.Equal(t, exitOK, users(Host{}, "opt-out", "--type", "RENEWAL", "--force").code)
+	require.Empty(t, users(Host{}, "opt-in", "--type", "RENEWAL").errs, "the user refuses everything still")
+	r = users(Host{}, "opt-in", "--json")
+	require.Empty(t, r.errs)
+	require.Contains(t, r.out, `"unplanned": true`)
+	require.Equal(t, exitOK, users(Host{}, "opt-out").code)
+	require.Equal(t, "nothing is planned, because this command has no handlers"+plans, users(Host{}, "opt-in").errs)
+	require.Equal(t, exitOK, users(Host{}, "opt-out", "--channel", "mail").code)
+	require.Empty(t, users(Host{}, "opt-in", "--channel", "mail").errs, "it kept nothing from being planned")
+
+	require.Equal(t, exitOK, users(host, "opt-out").code)
+	r = users(host, "opt-in")
+	require.Contains(t, r.out, " 1 added;")
+	require.Empty(t, r.errs)
+	require.Equal(t, exitOK, users(Host{}, "opt-out").code)
+	r = users(Host{}, "opt-in", "--type", "RENEWAL")
+	require.Equal(t, "the user had no opt-out of RENEWAL, so nothing is changed\n", r.errs)
+	r = users(Host{}, "opt-in", "--json")
+	require.Contains(t, r.out, `"leftAlone": 1`, "the pending event has stayed")
+}
+
+// A change of opt-outs replans all events of the user, also by a handler that has changed.
+func TestOptOutsSayHowManyEventsMoved(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	first := subscribers(t, url, hostOf(t, renewals()), 1)[0]
+	later := renewals()
+	later.Rule = func(almanac.User) (calendar.Recurrence, error) {
+		return calendar.Monthly{Day: 1, At: calendar.Clock{Hour: 7}}, nil
+	}
+	r := runAs(t.Context(), hostOf(t, later), "users", "opt-out", first.UserID.String(), "--type", "OFFER", "--force", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	require.Contains(t, r.out, "0 events removed, 1 moved, 0 cancelled, 0 added; 0 stay as they are\n")
+	r = runAs(t.Context(), hostOf(t, renewals()), "users", "opt-in", first.UserID.String(), "--type", "OFFER", "--json", "--database-url", url)
+	require.Contains(t, r.out, `"moved": 1`)
+}
+
+func TestAnOptOutOfATypeThatNothingKnowsIsRefused(t *testing.T) {
+	t.Parallel()
+	c := stageOf(t)
+	users := func(args ...string) result {
+		return almanacAt(t, today, append([]string{"users", args[0], adaID, "--database-url", c.url}, args[1:]...)...)
+	}
+	c.event(c.user, "OFFER", 2099, nil)
+
+	r := users("opt-out", "--type", "OFER")
+	require.Equal(t, result{exitFailed, "", `almanac: no event of type "OFER" is pending, in flight or among the last 10000 that ended; ` +
+		`known types are "A", "B", "C", "OFFER" (did you mean "OFFER"?); --force stores the opt-out nevertheless` + "\n"}, r)
+	require.Contains(t, users("opt-in", "--type", "A").out, "refuses nothing", "the opt-out was not stored")
+	for _, known := range []string{"A", "B", "C", "OFFER"} {
+		require.Equal(t, exitOK, users("opt-out", "--type", known).code)
+	}
+	require.Equal(t, exitOK, users("opt-out", "--type", "OFER", "--force").code)
+	require.Equal(t, exitOK, users("opt-out", "--type", "OFER").code, "the user has it already")
+	require.Equal(t, exitFailed, users("opt-out", "--type", "OFER", "--channel", "mail").code)
+	require.Equal(t, exitFailed, runAs(t.Context(), hostOf(t, renewals()), "users", "opt-out", adaID, "--type", "RENEWALS", "--database-url", c.url).code)
+	require.Equal(t, exitOK, runAs(t.Context(), hostOf(t, renewals()), "users", "opt-out", adaID, "--type", "RENEWAL", "--database-url", c.url).code, "there is a handler")
+}
+
+func TestHelpOfOptOutsIsThatOfTheCommand(t *testing.T) {
+	t.Parallel()
+	help := func(host Host, command string) string {
+		return strings.Join(strings.Fields(runAs(t.Context(), host, "users", command, "--help").out), " ")
+	}
+	stock, own := Host{}, hostOf(t, renewals())
+	require.Contains(t, help(stock, "opt-in"), "This command has no handlers, so it plans nothing.")
+	require.Contains(t, help(own, "opt-in"), "is planned in the same transaction, by the handlers of this program.")
+	require.NotContains(t, help(own, "opt-in"), "no handlers")
+	require.Contains(t, help(stock, "opt-out"), "A type that the database does not know is refused")
+	require.Contains(t, help(own, "opt-out"), "that this program has no handler of")
+}
+
 func TestUsersAreNamedByTheirExternalIDs(t *testing.T) {
 	t.Parallel()
 	c := stageOf(t)
@@ -52,7 +145,7 @@ func TestUsersAreNamedByTheirExternalIDs(t *testing.T) {
 		return almanacAt(t, today, append(append([]string{"users"}, args...), "--database-url", c.url)...)
 	}
 
-	require.Contains(t, users("opt-out", "member-17", "--type", "OFFER").out, adaID+" refuses OFFER\n")
+	require.Contains(t, users("opt-out", "member-17", "--type", "OFFER", "--force").out, adaID+" refuses OFFER\n")
 	require.Contains(t, users("opt-in", "ada@example.com", "--type", "OFFER").out, adaID+" refuses nothing\n")
 	for _, user := range []string{adaID, "member-17", "ada@example.com"} {
 		r := c.run("list", "--user", user, "--json")

@@ -185,13 +185,18 @@ func (r editReport) write(env *environment) error {
 		fmt.Fprintf(env.errs, "event %s was claimed or requeued before, and stays as it is\n", id)
 	}
 	if len(r.left) > 0 {
-		types := make([]string, len(r.left))
-		for i, e := range r.left {
-			types[i] = printable(e.Type)
-		}
-		slices.Sort(types)
 		fmt.Fprintf(env.errs, "%s kept as before, because this command has no handler of %s: a program that has it replans them by Reschedule\n",
-			counted(len(r.left), "pending event"), strings.Join(slices.Compact(types), ", "))
+			counted(len(r.left), "pending event"), typesOf(r.left))
 	}
 	return writeText(env, text)
+}
+
+// typesOf lists the types of events, each once.
+func typesOf(events []almanac.Event) string {
+	types := make([]string, len(events))
+	for i, e := range events {
+		types[i] = printable(e.Type)
+	}
+	slices.Sort(types)
+	return strings.Join(slices.Compact(types), ", ")
 }
