@@ -70,7 +70,10 @@ func (r *csvRows) judgeHeader() error {
 		seen[name] = true
 	}
 	for _, name := range r.needs {
-		if !seen[name] {
+		switch {
+		case !seen[name] && !slices.Contains(requiredColumns(true), name):
+			errs = append(errs, fmt.Errorf("there is no column %q; --optional-profile does without it", name))
+		case !seen[name]:
 			errs = append(errs, fmt.Errorf("there is no column %q", name))
 		}
 	}

@@ -39,19 +39,21 @@ type tally struct {
 	Events   int `json:"events"` // the first events of the users
 	Existing int `json:"existing"`
 	Refused  int `json:"refused"`
+	Optional int `json:"withOptionalProfile"` // the refused rows that --optional-profile accepts
 }
 
 func (t tally) rows() int { return t.Created + t.Existing + t.Refused }
 
 // plus adds what an enrolment has come to.
 func (t tally) plus(e almanac.CreateUsersResult) tally {
-	return tally{t.Created + e.Created, t.Events + e.Events, t.Existing + e.Existing, t.Refused + len(e.Refused)}
+	return tally{t.Created + e.Created, t.Events + e.Events, t.Existing + e.Existing, t.Refused + len(e.Refused), t.Optional}
 }
 
 // refusal is a row that could not be stored.
 type refusal struct {
 	Line     int       `json:"line"`
 	Problems []problem `json:"problems"`
+	optional bool      // --optional-profile accepts the row
 }
 
 func (r refusal) String() string {
@@ -87,7 +89,7 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 		i.progress.update(t)
 	}})
 	for _, r := range enrolled.Refused {
-		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err)})
+		s.refused = append(s.refused, refusal{s.lines[r.Position], problemsOf(r.Err), false})
 	}
 	slices.SortFunc(s.refused, func(a, b refusal) int { return a.Line - b.Line })
 	// What a handler refuses is known when further rows are on their way already.
@@ -95,6 +97,9 @@ func (i *importing) enrolStretch(ctx context.Context) (more bool, err error) {
 	i.done = before.plus(enrolled)
 	i.done.Refused = before.Refused + len(s.refused)
 	for _, r := range s.refused {
+		if r.optional {
+			i.done.Optional++
+		}
 		if i.quiet {
 			i.refusals = append(i.refusals, r)
 			continue
@@ -144,7 +149,7 @@ func (s *stretchOfRows) profiles(yield func(almanac.Profile, error) bool) {
 		// Profiles are judged here, although an enrolment judges them too, so that nothing is
 		// read past the last bad row that is allowed.
 		if problems := s.problemsOf(read); len(problems) > 0 {
-			s.refused = append(s.refused, refusal{read.line, problems})
+			s.refused = append(s.refused, refusal{read.line, problems, s.acceptsOptional(read)})
 			s.early.Add(1)
 			continue
 		}
@@ -171,6 +176,13 @@ func (i *importing) problemsOf(read row) []problem {
 		}
 	}
 	return list
+}
+
+// acceptsOptional reports whether a row is right for a user who needs neither names nor a date
+// of birth.
+func (i *importing) acceptsOptional(read row) bool {
+	_, err := almanac.NewUser(read.profile, i.now, almanac.WithOptionalProfile())
+	return err == nil && len(read.problems) == 0
 }
 
 // unread reports that nothing of a row could be read.

@@ -193,6 +193,9 @@ func (r importReport) write(out io.Writer) error {
 		text += fmt.Sprintf("; %s there already", counted(r.Existing, "user"))
 	}
 	text += fmt.Sprintf("; %s refused", counted(r.Refused, "row"))
+	if r.Optional > 0 {
+		text += fmt.Sprintf(" (--optional-profile accepts %d)", r.Optional)
+	}
 	if !r.Complete {
 		text += "; not read to the end"
 	}

@@ -258,6 +258,19 @@ func TestUsersWithoutNamesOrDateOfBirthAreStored(t *testing.T) {
 	require.Contains(t, r.errs, "--unknown-date")
 }
 
+func TestAnImportSaysHowManyRowsNeedOptionalProfiles(t *testing.T) {
+	t.Parallel()
+	file := fileOf(t, "p.csv", "externalId,firstName,lastName,dateOfBirth,timezone\n1,Sukarno,,1901-06-06,UTC\n2,,,--03-15,UTC\n3,Ada,,1990-12-10,nowhere\n4,Grace,Hopper,1906-12-09,UTC\n")
+	load := func(more ...string) string {
+		r := almanacAt(t, today, append([]string{"users", "import", file, "--id-from", "externalId", "--dry-run"}, more...)...)
+		require.Equal(t, exitFailed, r.code)
+		return r.out
+	}
+	require.Equal(t, "would store 1 user with 1 event; 3 rows refused (--optional-profile accepts 2)\n", load())
+	require.Equal(t, "would store 0 users with 0 events; 1 row refused (--optional-profile accepts 1); not read to the end\n", load("--max-errors", "1"))
+	require.Equal(t, "would store 3 users with 3 events; 1 row refused\n", load("--optional-profile"))
+}
+
 // A host that accepts such users everywhere need not repeat it.
 func TestAHostsOwnOptionAllowsOptionalProfiles(t *testing.T) {
 	t.Parallel()
@@ -322,7 +335,7 @@ func TestAnImportIsReportedAsJSON(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "almanac: 1 row of 3 refused\n", r.errs)
 	require.Regexp(t, `"seconds": [0-9.e-]+,`, r.out)
-	require.JSONEq(t, fmt.Sprintf(`{"file": %q, "dryRun": false, "complete": true, "rows": 3, "created": 1, "events": 1, "existing": 1, "refused": 1, "refusals": [
+	require.JSONEq(t, fmt.Sprintf(`{"file": %q, "dryRun": false, "complete": true, "rows": 3, "created": 1, "events": 1, "existing": 1, "refused": 1, "withOptionalProfile": 1, "refusals": [
 		{"line": 3, "problems": [{"field": "firstName", "problem": "is empty"}]}
 	]}`, file), regexp.MustCompile(`"seconds": [0-9.e-]+,`).ReplaceAllString(r.out, ""))
 }

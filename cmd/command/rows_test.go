@@ -104,7 +104,7 @@ func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
 		"an empty one": {"", nil, []string{"is empty: the first line names the columns"}},
 		"a header of others": {"firstName;lastName,id,shoe,id,attributes.\n", []string{"--id-from", "email"}, []string{
 			`column "firstName;lastName" is not known`, `column "shoe" is not known`, `column "id" is there twice`, `column "attributes." is not known`,
-			`there is no column "firstName"`, `there is no column "lastName"`, `there is no column "dateOfBirth"`, `there is no column "timezone"`,
+			`there is no column "firstName"; --optional-profile does without it`, `there is no column "lastName"; --optional-profile does without it`, `there is no column "dateOfBirth"; --optional-profile does without it`, `there is no column "timezone"`,
 			`there is no column "email" to make ids of`,
 		}},
 		"no ids":        {"firstName,lastName,dateOfBirth,timezone\n", nil, []string{`there is no column "id", by which users are known when this is run again: give --id-from or --new-ids`}},
@@ -161,10 +161,10 @@ func TestLineNumbersAreRightAcrossBatches(t *testing.T) {
 		require.NoError(t, err)
 		i, err := importNowhere(t, rows, stretch, n)
 		require.NoError(t, err)
-		require.Equal(t, tally{Created: 180, Events: 180, Refused: 20}, i.done, "stretch %d", stretch)
+		require.Equal(t, tally{Created: 180, Events: 180, Refused: 20, Optional: 20}, i.done, "stretch %d", stretch)
 		require.Len(t, i.refusals, 20)
 		for place, r := range i.refusals {
-			require.Equal(t, refusal{lineOf(place*10 + 9), []problem{{"firstName", "is empty"}}}, r, "stretch %d", stretch)
+			require.Equal(t, refusal{lineOf(place*10 + 9), []problem{{"firstName", "is empty"}}, true}, r, "stretch %d", stretch)
 		}
 	}
 }
@@ -193,12 +193,13 @@ func TestAnImportReportsBadRowsUpToItsLimit(t *testing.T) {
 		fmt.Fprintf(&anniversaries, "0198a1f0-7c3e-7d6a-9b1f-%012d,Ada,Lovelace,1990-12-10,UTC,%s\n", i, map[bool]string{true: "soon", false: "2019-04-01"}[i%10 == 9])
 	}
 	for name, tt := range map[string]struct {
-		text  string
-		lines []int
-		args  []string
+		text     string
+		lines    []int
+		args     []string
+		optional string
 	}{
-		"an invalid profile":               {profiles, []int{lineOf(9), lineOf(19), lineOf(29)}, nil},
-		"a profile that a handler refuses": {anniversaries.String(), []int{11, 21, 31}, []string{"--anniversary", "hired"}},
+		"an invalid profile":               {profiles, []int{lineOf(9), lineOf(19), lineOf(29)}, nil, " (--optional-profile accepts 3)"},
+		"a profile that a handler refuses": {anniversaries.String(), []int{11, 21, 31}, []string{"--anniversary", "hired"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +213,7 @@ func TestAnImportReportsBadRowsUpToItsLimit(t *testing.T) {
 					require.True(t, strings.HasPrefix(lines[i], fmt.Sprintf("%s:%d: ", file, line)), r.errs)
 				}
 				require.Equal(t, "almanac: given up after 3 bad rows; see --max-errors", lines[3])
-				require.Contains(t, r.out, "; 3 rows refused; not read to the end\n")
+				require.Contains(t, r.out, "; 3 rows refused"+tt.optional+"; not read to the end\n")
 			}
 		})
 	}
