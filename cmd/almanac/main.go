@@ -10,9 +10,11 @@
 //	almanac users import people.csv --id-from email
 //	almanac users find "ada lo"
 //	almanac users show ada@example.com
+//	almanac users preview ada@example.com BIRTHDAY
 //	almanac users opt-out 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --type BIRTHDAY
 //	almanac events list --upcoming
 //	almanac events cancel 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55 --reason "asked not to be greeted"
+//	almanac backfill BIRTHDAY --birthday
 //	almanac pause BIRTHDAY
 //	almanac audit on
 //	almanac bench

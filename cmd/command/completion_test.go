@@ -39,9 +39,9 @@ func complete(t *testing.T, words ...string) []string {
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ line, want string }{
-		"commands":                          {"|", "--help -h --version when zone zones migrate doctor stats users bench events pause resume pauses audit completion"},
+		"commands":                          {"|", "--help -h --version when zone zones migrate doctor stats users bench events backfill pause resume pauses audit completion"},
 		"the beginning of a command":        {"us|", "users"},
-		"a command of a command":            {"users |", "--help -h --version list find show add edit delete import opt-out opt-in"},
+		"a command of a command":            {"users |", "--help -h --version list find show add edit delete import opt-out opt-in preview reschedule"},
 		"orders of events":                  {"events list --up|", "--upcoming"},
 		"forms of a list":                   {"users list --c|", "--csv"},
 		"flags of a profile":                {"users edit ada@example.com --e|", "--email --external-id"},

@@ -25,9 +25,14 @@
 //
 //   - events cancel stores the successor of each event in the transaction that cancels it;
 //   - pause accepts every type with a handler, also before its first event is stored;
-//   - users import and users add plan the first events of all handlers, and users edit
-//     replans pending events; the flags of the ready-made handlers (--birthday,
-//     --anniversary, --at, --gap, --fold, --leap-day) do not exist.
+//   - users import and users add plan the first events of all handlers, users edit and users
+//     reschedule replan pending events, and backfill stores the events of a type that users
+//     lack;
+//   - users preview shows the next occurrences of a handler's type;
+//   - users opt-out removes the pending events that the user refuses, and users opt-in plans
+//     what the user is owed again;
+//   - the flags of the ready-made handlers (--birthday, --anniversary, --at, --gap, --fold,
+//     --leap-day) do not exist.
 //
 // An event whose type has no handler here is treated as by the stock command. The help of
 // each subcommand says more.

@@ -33,7 +33,8 @@ type Host struct {
 	Version string
 
 	// Registry has the handlers that plan events. Nil means no handlers, except that users
-	// import, add and edit plan by the ready-made Birthday and Anniversary, as their flags say.
+	// import, add, edit, preview and reschedule, and backfill, plan by the ready-made Birthday
+	// and Anniversary, as their flags say.
 	Registry almanac.Registry
 
 	// Options are options of the scheduler through which the command changes the database.
@@ -129,7 +130,7 @@ func quietly(options []almanac.Option) []almanac.Option {
 
 // Where help and advice name the command: before its subcommands, and in names of files.
 var (
-	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|bench|events|pauses?|resume|audit|completion)\b`)
+	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|bench|events|backfill|pauses?|resume|audit|completion)\b`)
 	scriptFile = regexp.MustCompile(`/_almanac"|completions/almanac\.fish`)
 )
 
@@ -139,6 +140,11 @@ func (e *environment) renamed(text string) string {
 	return scriptFile.ReplaceAllStringFunc(invocation.ReplaceAllStringFunc(text, named), named)
 }
 
+// ownTexts has what the help of a command without handlers says, and what that of a host's
+// says instead.
+var ownTexts = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, editsNone, editsOwn, unknownTypes, unknownToHost, refusedLater, refusedNow,
+	owedLater, owedNow, previewsReady, previewsOwn, replansReady, replansOwn, backfillsReady, backfillsOwn)
+
 // fit makes the parser's model that of the host's command, in flags and in help.
 func (e *environment) fit(n *kong.Node) {
 	if e.host.Open != nil {
@@ -146,8 +152,8 @@ func (e *environment) fit(n *kong.Node) {
 		n.Help = strings.Replace(n.Help, whichDatabase+"\n\n", "", 1)
 	}
 	if e.host.Registry != nil {
-		n.Detail = strings.NewReplacer(plansNone, plansNext, plansReady, plansOwn, editsNone, editsOwn, unknownTypes, unknownToHost, refusedLater, refusedNow, owedLater, owedNow).Replace(n.Detail)
-		if plansEvents := []string{"users import", "users add", "users edit"}; slices.Contains(plansEvents, n.Path()) {
+		n.Detail = ownTexts.Replace(n.Detail)
+		if slices.Contains(plannedBy, n.Path()) {
 			drop(n, "birthday", "anniversary", "at", "gap", "fold", "leap-day")
 		}
 	}

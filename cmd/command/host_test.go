@@ -214,11 +214,14 @@ func TestFlagsOfReadyMadeHandlersAreNotThoseOfAHost(t *testing.T) {
 	t.Parallel()
 	host := hostOf(t, renewals())
 	for _, flag := range []string{"--no-birthday", "--anniversary=hired", "--at=09:00", "--gap=skip", "--fold=second", "--leap-day=mar1"} {
-		for command, rest := range map[string][]string{"import": {"people.csv", "--dry-run"}, "add": nil, "edit": {"member-17"}} {
-			r := runAs(t.Context(), host, slices.Concat([]string{"users", command}, rest, []string{flag})...)
+		for command, rest := range map[string][]string{
+			"users import": {"people.csv", "--dry-run"}, "users add": nil, "users edit": {"member-17"},
+			"users preview": {"member-17", "RENEWAL"}, "users reschedule": {"member-17"}, "backfill": {"RENEWAL"},
+		} {
+			r := runAs(t.Context(), host, slices.Concat(strings.Fields(command), rest, []string{flag})...)
 			require.Equal(t, exitUsage, r.code, flag)
 			require.Contains(t, r.errs, "acme: unknown flag --"+strings.TrimPrefix(strings.Split(flag, "=")[0], "--"))
-			require.True(t, strings.HasSuffix(r.errs, "Try \"acme users "+command+" --help\".\n"), r.errs)
+			require.True(t, strings.HasSuffix(r.errs, "Try \"acme "+command+" --help\".\n"), r.errs)
 		}
 	}
 	require.Equal(t, exitOK, runAs(t.Context(), host, "when", "--zone", "UTC", "--gap", "skip", "--at", "09:00").code, "that is another command")
@@ -331,7 +334,7 @@ func TestAHostOpensItsDatabase(t *testing.T) {
 	}}
 	for _, line := range []string{
 		"migrate up", "migrate version", "doctor", "stats", "zones reconcile", "zone UTC", "events list", "events cancel --overdue 0s --yes",
-		"pause X --force", "resume X", "pauses", "audit on", "audit off", "bench --events 1 --spread 1", "migrate down --lose-data",
+		"backfill BIRTHDAY --birthday", "pause X --force", "resume X", "pauses", "audit on", "audit off", "bench --events 1 --spread 1", "migrate down --lose-data",
 	} {
 		r := runAs(t.Context(), host, strings.Fields(line)...)
 		if line != "doctor" { // which finds what it finds
@@ -369,7 +372,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
 	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
-		"users add", "users edit", "users delete", "bench",
+		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "backfill", "bench",
 		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")
@@ -380,7 +383,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 				require.Regexp(t, `almanac_|db/almanac|\(default$|^almanac\)|lose_data`, word, "help of %q", line)
 			}
 		}
-		if !slices.Contains([]string{"users import", "users add", "users edit", "events cancel", "pause"}, line) {
+		if !slices.Contains(slices.Concat(plannedBy, []string{"events cancel", "pause", "users opt-out", "users opt-in"}), line) {
 			text := runAs(t.Context(), Host{Name: "acme"}, args...).out
 			require.Equal(t, text, own, "handlers change nothing in the help of %q", line)
 		}
@@ -388,8 +391,10 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	require.Regexp(t, `^acme 1\.2\.3 go\S+\n$`, runAs(t.Context(), host, "--version").out)
 	require.Equal(t, "acme: --zone is required\nTry \"acme when --help\".\n", runAs(t.Context(), host, "when").errs)
 	require.Contains(t, strings.Join(strings.Fields(runAs(t.Context(), host, "events", "cancel", "--help").out), " "), "plans that event in the same transaction")
-	for _, command := range []string{"import", "add", "edit"} {
-		require.NotContains(t, runAs(t.Context(), host, "users", command, "--help").out, "ready-made")
+	for _, command := range plannedBy {
+		own := runAs(t.Context(), host, append(strings.Fields(command), "--help")...).out
+		require.NotContains(t, own, "ready-made")
+		require.NotContains(t, own, "--birthday")
 	}
 }
 
@@ -491,7 +496,7 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 // Everything that names a subcommand in help is a subcommand.
 func TestInvocationsAreSubcommands(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields("when zone zones migrate doctor stats users bench events pause resume pauses audit completion") {
+	for _, name := range strings.Fields("when zone zones migrate doctor stats users bench events backfill pause resume pauses audit completion") {
 		require.Equal(t, "`acme "+name+"`", Host{Name: "acme"}.environment(today).renamed("`almanac "+name+"`"))
 	}
 	require.Equal(t, "almanac_bench_ and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_bench_ and almanac, almanac eventful"))

@@ -169,12 +169,9 @@ func (r *optOutReport) fill(ctx context.Context, store *postgres.Store, done alm
 // unplanned reports whether the removed opt-out leaves something to plan to another program. An
 // opt-out of a channel had kept nothing from being planned.
 func (r *optOutReport) unplanned(registry almanac.Registry) bool {
-	stillRefused := slices.ContainsFunc(r.OptOuts, func(o almanac.OptOut) bool {
-		return o.Channel == "" && (o.Type == "" || o.Type == r.what.Type)
-	})
 	known := registry.EventTypes()
 	elsewhere := r.what.Type == "" && len(known) == 0 || r.what.Type != "" && !slices.Contains(known, r.what.Type) && r.LeftAlone == 0
-	return r.had && r.what.Channel == "" && !stillRefused && elsewhere
+	return r.had && r.what.Channel == "" && !refusesType(r.OptOuts, r.what.Type) && elsewhere
 }
 
 // write writes the opt-outs and what happened to events, and to standard error what is left to
@@ -220,6 +217,14 @@ func (r *optOutReport) notes(ask optChange) (texts []string) {
 			": a program that has it plans the next event by Reschedule or Backfill, and a command with handlers by users reschedule")
 	}
 	return texts
+}
+
+// refusesType reports whether opt-outs refuse a type by all channels, or with the type "" all
+// types.
+func refusesType(all []almanac.OptOut, eventType string) bool {
+	return slices.ContainsFunc(all, func(o almanac.OptOut) bool {
+		return o.Channel == "" && (o.Type == "" || o.Type == eventType)
+	})
 }
 
 // optOutText says what an opt-out refuses.

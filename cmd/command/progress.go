@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// progress shows how far an import is: by a line that is written over on a terminal,
+// progress shows how far an import or a backfill is: by a line that is written over on a terminal,
 // and elsewhere by a line every ten seconds.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	in       *input
+	things   string // that are counted
 
 	mu           sync.Mutex
 	begun, shown time.Time
@@ -23,7 +24,7 @@ type progress struct {
 
 func newProgress(out io.Writer, in *input) *progress {
 	now := time.Now()
-	return &progress{out: out, terminal: terminalOf(out).width > 0 && !dumb(), in: in, begun: now, shown: now}
+	return &progress{out: out, terminal: terminalOf(out).width > 0 && !dumb(), in: in, things: "rows", begun: now, shown: now}
 }
 
 // clearLine has a terminal forget the line that it is in.
@@ -82,7 +83,7 @@ func (p *progress) text(t tally, elapsed time.Duration) string {
 		left := time.Duration(float64(elapsed) * (1 - share) / share).Round(time.Second)
 		parts = append(parts, fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat(".", width-full), share*100), fmt.Sprintf("%v left", left))
 	}
-	parts = append(parts, grouped(t.rows())+" rows", grouped(perSecond(t.rows(), elapsed))+"/s")
+	parts = append(parts, grouped(t.rows())+" "+p.things, grouped(perSecond(t.rows(), elapsed))+"/s")
 	if t.Refused > 0 {
 		parts = append(parts, grouped(t.Refused)+" refused")
 	}

@@ -47,6 +47,18 @@ func TestProgressInAFileIsALineEveryTenSeconds(t *testing.T) {
 	})
 }
 
+func TestProgressOfABackfillCountsUsers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := newProgress(&out, new(input))
+		p.things = "users"
+		time.Sleep(20 * time.Second)
+		p.update(tally{Created: 2000, Refused: 1})
+		require.Equal(t, "2,001 users  100/s  1 refused\n", out.String())
+	})
+}
+
 func TestNumbersAreGrouped(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -1234: "-1,234", 12_345_678: "12,345,678"} {

@@ -36,6 +36,8 @@ type commands struct {
 
 // types are commands about a type of event as a whole, and the trail of all of them.
 type types struct {
+	Backfill backfillType `cmd:"" help:"Store the events of a type that users lack." set:"birthdays=false"`
+
 	Pause  pauseType  `cmd:"" help:"Pause the delivery of a type of event."`
 	Resume resumeType `cmd:"" help:"Resume the delivery of a type of event."`
 	Pauses listPauses `cmd:"" help:"List which types of events are paused."`

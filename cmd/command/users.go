@@ -2,6 +2,8 @@ package command
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
@@ -18,50 +20,90 @@ type users struct {
 	Import importUsers `cmd:"" help:"Store the users of a file, with their first events." set:"birthdays=true"`
 	OptOut optOutUser  `cmd:"" help:"Store that a user refuses events."`
 	OptIn  optInUser   `cmd:"" help:"Remove an opt-out of a user."`
+
+	Preview    previewUser    `cmd:"" help:"Show the next occurrences of a type for a user." set:"birthdays=true"`
+	Reschedule rescheduleUser `cmd:"" help:"Replan the pending events of a user." set:"birthdays=false"`
 }
 
-// plans say which events users get. All but NoEvents are about what the library has
-// ready-made, and there are no such flags where the host has handlers.
-type plans struct {
+// readyMade are the handlers that the library has ready-made. There are no such flags where
+// the host has handlers.
+type readyMade struct {
 	Birthday    bool   `help:"Plan birthdays (BIRTHDAY)." negatable:"" default:"${birthdays}"`
 	Anniversary string `help:"Plan anniversaries (ANNIVERSARY), too: of the date in this attribute." placeholder:"ATTRIBUTE"`
 	At          string `help:"The time of day, where they live (default 09:00)." placeholder:"HH:MM[:SS]"`
 	Gap         string `help:"A time that clocks skip: ${gap} (default ${default})." placeholder:"POLICY" default:"forward"`
 	Fold        string `help:"A time that clocks show twice: ${fold} (default ${default})." placeholder:"POLICY" default:"first"`
 	LeapDay     string `help:"A 29 February: ${leap_day} (default ${default})." placeholder:"POLICY" default:"feb28"`
-	NoEvents    bool   `help:"Plan no events. The program that has the handlers plans them, by Backfill or Reschedule."`
 }
 
-// understand returns the handlers.
-func (p *plans) understand(host Host) (almanac.Registry, error) {
-	switch {
-	case host.Registry != nil && p.NoEvents:
-		return almanac.NewRegistry()
-	case host.Registry != nil:
+// plannedBy are the subcommands that plan by these handlers.
+var plannedBy = []string{"users import", "users add", "users edit", "users preview", "users reschedule", "backfill"}
+
+// understand returns the host's handlers, or these.
+func (r *readyMade) understand(host Host) (almanac.Registry, error) {
+	if host.Registry != nil {
 		return host.Registry, nil
 	}
 	at, errAt := calendar.Clock{Hour: 9}, error(nil)
-	if p.At != "" {
-		at, errAt = calendar.ParseClock(p.At)
+	if r.At != "" {
+		at, errAt = calendar.ParseClock(r.At)
 	}
-	asked := policies{Gap: p.Gap, Fold: p.Fold, LeapDay: p.LeapDay, MonthEnd: string(calendar.Policies{}.WithDefaults().MonthEnd)}
+	asked := policies{Gap: r.Gap, Fold: r.Fold, LeapDay: r.LeapDay, MonthEnd: string(calendar.Policies{}.WithDefaults().MonthEnd)}
 	answers, errPolicies := asked.understand()
-	var errEvents []error
-	if p.NoEvents {
-		errEvents = append(errEvents, p.without("--at", p.At), p.without("--anniversary", p.Anniversary))
-	}
-	if err := errors.Join(append(errEvents, about("--at", errAt), errPolicies)...); err != nil {
+	if err := errors.Join(about("--at", errAt), errPolicies); err != nil {
 		return nil, err
 	}
 	clock := func(almanac.User) calendar.Clock { return at }
 	var handlers []almanac.EventHandler
-	if p.Birthday && !p.NoEvents {
+	if r.Birthday {
 		handlers = append(handlers, almanac.Birthday{At: clock, Policies: answers})
 	}
-	if p.Anniversary != "" {
-		handlers = append(handlers, almanac.Anniversary{Attribute: p.Anniversary, At: clock, Policies: answers})
+	if r.Anniversary != "" {
+		handlers = append(handlers, almanac.Anniversary{Attribute: r.Anniversary, At: clock, Policies: answers})
 	}
 	return almanac.NewRegistry(handlers...)
+}
+
+// handles returns the handlers, or an error if none of them is of a type.
+func (r *readyMade) handles(host Host, eventType string) (almanac.Registry, error) {
+	registry, err := r.understand(host)
+	if err != nil || slices.Contains(registry.EventTypes(), eventType) {
+		return registry, err
+	}
+	text := fmt.Sprintf("<type>: this command has no handler of %q", eventType)
+	switch {
+	case host.Registry != nil:
+		text += "; " + typesText(registry.EventTypes(), eventType)
+	case eventType == almanac.TypeBirthday:
+		text += " without --birthday"
+	case eventType == almanac.TypeAnniversary:
+		text += " without --anniversary"
+	default:
+		text += ", only the ready-made ones of BIRTHDAY and ANNIVERSARY; a command of your own has your handlers"
+	}
+	return nil, errors.New(text)
+}
+
+// plans say which events users get.
+type plans struct {
+	readyMade
+	NoEvents bool `help:"Plan no events. The program that has the handlers plans them, by Backfill or Reschedule."`
+}
+
+// understand returns the handlers.
+func (p *plans) understand(host Host) (almanac.Registry, error) {
+	registry, err := p.readyMade.understand(host)
+	if !p.NoEvents {
+		return registry, err
+	}
+	var errEvents error
+	if host.Registry == nil {
+		errEvents = errors.Join(p.without("--at", p.At), p.without("--anniversary", p.Anniversary))
+	}
+	if err := errors.Join(errEvents, err); err != nil {
+		return nil, err
+	}
+	return almanac.NewRegistry()
 }
 
 func (p *plans) without(flag, given string) error {

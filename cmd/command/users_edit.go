@@ -125,14 +125,13 @@ func (c *editUser) Run(ctx context.Context, env *environment) error {
 		return stored(err, c.flagErrors)
 	}
 	report := editReportOf(done)
-	if report.left, err = leftAlone(ctx, store, u.ID, registry); err != nil {
+	if err := report.leave(ctx, store, registry); err != nil {
 		return err
 	}
-	report.Left = len(report.left)
 	if c.JSON {
 		return writeJSON(env.out, report)
 	}
-	return report.write(env)
+	return report.write(env, fmt.Sprintf("changed user %s, now version %d, with %s\n", done.User.ID, done.User.Version, counted(len(report.Events), "changed event")))
 }
 
 // editReport is what there is to say about a change of a user.
@@ -165,6 +164,13 @@ func editReportOf(done almanac.UpdateUserResult) editReport {
 	return r
 }
 
+// leave adds what the change of the user left alone.
+func (r *editReport) leave(ctx context.Context, store *postgres.Store, registry almanac.Registry) (err error) {
+	r.left, err = leftAlone(ctx, store, r.User.ID, registry)
+	r.Left = len(r.left)
+	return err
+}
+
 // leftAlone returns pending events of a user that nothing here has a handler of.
 func leftAlone(ctx context.Context, store *postgres.Store, user uuid.UUID, registry almanac.Registry) ([]almanac.Event, error) {
 	pending, err := store.Find(ctx, almanac.ForUser(user), almanac.Page{Limit: listPage, Order: almanac.NextFirst})
@@ -173,9 +179,9 @@ func leftAlone(ctx context.Context, store *postgres.Store, user uuid.UUID, regis
 	}), err
 }
 
-// write writes which events changed, and what did not to standard error.
-func (r editReport) write(env *environment) error {
-	text := fmt.Sprintf("changed user %s, now version %d, with %s\n", r.User.ID, r.User.Version, counted(len(r.Events), "changed event"))
+// write writes which events changed, and a line about them. What did not change goes to standard
+// error.
+func (r editReport) write(env *environment, text string) error {
 	if len(r.entries) > 0 {
 		if err := eventList(env, form{}, eventView{oneUser: true, changes: true}).write(env, r.entries, true); err != nil {
 			return err

@@ -1,0 +1,152 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+)
+
+// backfillType stores the events that users lack.
+type backfillType struct {
+	Type  string `arg:"" help:"The type, such as BIRTHDAY."`
+	Rate  string `help:"The most users to process in a second; 0 for no limit (default ${default})." placeholder:"N" default:"0"`
+	After string `help:"Continue after the end of an interrupted backfill." placeholder:"CURSOR"`
+	JSON  bool   `help:"Write JSON." name:"json"`
+
+	Tables   tables    `embed:""`
+	Handlers readyMade `embed:"" group:"Their events:"`
+}
+
+// backfillsReady is what a command without handlers says of the events that it stores, and
+// backfillsOwn what a host's says instead.
+const (
+	backfillsReady = `This command has no handlers of yours. If all your programs use the ready-made handlers, give --birthday for BIRTHDAY or --anniversary for ANNIVERSARY, with the same --at and policies as there.
+
+    almanac backfill BIRTHDAY --birthday
+    almanac backfill BIRTHDAY --birthday --rate 5000`
+	backfillsOwn = `The events are planned by the handler of this program, so the type must have one.
+
+    almanac backfill RENEWAL
+    almanac backfill RENEWAL --rate 5000`
+)
+
+// Help is shown below the command's line.
+func (c *backfillType) Help() string {
+	return `Each user who has no open event of the type gets the next one, as when a program introduces a type. Users who refuse the type get none. ` + backfillsReady + `
+
+It can be interrupted at any time, and run again: open events are left unchanged. When it ends early, it prints where to continue with --after. A user whose row another transaction has locked is tried again at the end, so a backfill that ended early may have left out such users; run it once more from the beginning. Each user for whom no event can be planned is reported, and the exit code is then 1.`
+}
+
+// backfillConnections are those of the two pages that a backfill has in progress at a time.
+const backfillConnections = 2
+
+// backfillPlan is what the arguments of a backfill ask for.
+type backfillPlan struct {
+	rate     int
+	registry almanac.Registry
+}
+
+func (c *backfillType) understand(env *environment) (p backfillPlan, err error) {
+	var errType, errRate, errAfter error
+	p.registry, errType = c.Handlers.handles(env.host, c.Type)
+	p.rate, errRate = number("--rate", c.Rate, 0, maxListed)
+	if _, _, err := (almanac.Page{After: almanac.Cursor(c.After)}).Bounds(); err != nil {
+		errAfter = fmt.Errorf("--after: %q is not where a backfill ended", c.After)
+	}
+	return p, misused(errType, errRate, errAfter, c.Tables.understand(env))
+}
+
+// Run stores the events.
+func (c *backfillType) Run(ctx context.Context, env *environment) error {
+	p, err := c.understand(env)
+	if err != nil {
+		return err
+	}
+	store, closing, err := c.Tables.open(ctx, env, backfillConnections)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	scheduler, err := almanac.NewScheduler(store, p.registry, quietly(env.host.Options)...)
+	if err != nil {
+		return err
+	}
+	show := newProgress(env.errs, new(input))
+	show.things = "users"
+	told := 0 // of the refusals
+	tell := func(done almanac.BackfillResult) {
+		for ; told < len(done.Refused) && !c.JSON; told++ {
+			r := refusedUserOf(done.Refused[told])
+			show.say(fmt.Sprintf("refused %s: %s", r.ID, printable(r.Reason)))
+		}
+		show.update(tally{Created: done.Users, Refused: len(done.Refused)})
+	}
+	done, err := scheduler.Backfill(ctx, c.Type, almanac.BackfillOptions{After: almanac.Cursor(c.After), Rate: p.rate, Progress: tell})
+	tell(done)
+	show.end()
+	report := backfillReportOf(c.Type, done, err)
+	report.Seconds = time.Since(show.begun).Seconds()
+	if c.JSON {
+		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
+	}
+	return cmp.Or(err, report.write(env), report.verdict())
+}
+
+// backfillReport is what there is to say about a backfill.
+type backfillReport struct {
+	Type     string        `json:"type"`
+	Complete bool          `json:"complete"` // all users were processed
+	Users    int           `json:"users"`    // that were processed
+	Events   int           `json:"events"`   // that were stored
+	Refused  []refusedUser `json:"refused"`
+	Next     string        `json:"next,omitempty"` // where to continue, if not complete
+	Seconds  float64       `json:"seconds"`
+	Error    string        `json:"error,omitempty"` // why it is not complete
+}
+
+// refusedUser is a user for whom no event could be planned.
+type refusedUser struct {
+	ID     uuid.UUID `json:"id"`
+	Reason string    `json:"reason"`
+}
+
+func refusedUserOf(r almanac.Refusal) refusedUser { return refusedUser{r.UserID, bare(r.Err.Error())} }
+
+func backfillReportOf(eventType string, done almanac.BackfillResult, err error) backfillReport {
+	r := backfillReport{Type: eventType, Complete: err == nil, Users: done.Users, Events: done.Events, Refused: []refusedUser{}}
+	for _, one := range done.Refused {
+		r.Refused = append(r.Refused, refusedUserOf(one))
+	}
+	if err != nil {
+		r.Next, r.Error = string(done.Next), bare(err.Error())
+	}
+	return r
+}
+
+func (r backfillReport) write(env *environment) error {
+	text := fmt.Sprintf("processed %s, stored %s of %s; %s refused", counted(r.Users, "user"), counted(r.Events, "event"), printable(r.Type), counted(len(r.Refused), "user"))
+	if !r.Complete {
+		text += "; not done to the end"
+	}
+	if _, err := fmt.Fprintln(env.out, text); err != nil {
+		return err
+	}
+	if r.Next != "" {
+		fmt.Fprintf(env.errs, "there are more: go on with --after %s\n", shellWord(r.Next))
+	}
+	return nil
+}
+
+// verdict is an error if a user was refused.
+func (r backfillReport) verdict() error {
+	if len(r.Refused) == 0 {
+		return nil
+	}
+	return errors.New(counted(len(r.Refused), "user") + " refused")
+}

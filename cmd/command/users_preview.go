@@ -1,0 +1,144 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// previewUser shows what lies ahead of a user.
+type previewUser struct {
+	oneUser
+	Type  string `arg:"" help:"The type, such as BIRTHDAY."`
+	Count string `help:"How many occurrences to show (default ${default})." short:"n" placeholder:"N" default:"12"`
+	JSON  bool   `help:"Write JSON." name:"json"`
+
+	Tables   tables    `embed:""`
+	Handlers readyMade `embed:"" group:"Their events:"`
+}
+
+// previewsReady is what a command without handlers says of occurrences, and previewsOwn
+// what a host's says instead.
+const (
+	previewsReady = `This command has no handlers of yours: it shows BIRTHDAY, and with --anniversary also ANNIVERSARY, as the ready-made handlers plan them. Give the same --at and policies as your programs.`
+	previewsOwn   = `Occurrences are those of the handlers of this program.`
+)
+
+// Help is shown below the command's line.
+func (c *previewUser) Help() string {
+	return `It shows the local time of each occurrence, the same moment in UTC, and how the time was found. It stores nothing. ` + previewsReady + ` Times that a policy skips are left out, and so are occurrences that have happened or were cancelled already. There are none for a user who refuses the type. The column ANNOUNCES has the day that an occurrence announces some days before.
+
+    almanac users preview ada@example.com BIRTHDAY
+    almanac users preview member-17 BIRTHDAY -n 3 --json`
+}
+
+// previewReport is what there is to say about the next occurrences.
+type previewReport struct {
+	ID          uuid.UUID             `json:"id"` // of the user
+	Type        string                `json:"type"`
+	Occurrences []previewedOccurrence `json:"occurrences"`
+	Error       string                `json:"error,omitempty"` // why there are no more
+}
+
+// previewedOccurrence is an occurrence of a user.
+type previewedOccurrence struct {
+	occurrence
+	Series    string `json:"series,omitempty"` // its name, if the handler runs several
+	Zone      string `json:"zone"`
+	Announces string `json:"announces,omitempty"` // the wall time that it announces
+	MovedFrom string `json:"movedFrom,omitempty"` // the wall time without quiet hours
+
+	announced calendar.Date // the day of Announces
+}
+
+func previewedOf(o almanac.Occurrence) previewedOccurrence {
+	p := previewedOccurrence{occurrence: occurrenceOf(o.Occurrence), Series: o.Series, Zone: o.Zone.String(), announced: o.Announces.Date}
+	if o.Announces != (calendar.WallTime{}) {
+		p.Announces = o.Announces.String()
+	}
+	if o.MovedFrom != (calendar.WallTime{}) {
+		p.MovedFrom = o.MovedFrom.String()
+	}
+	return p
+}
+
+// Run shows the occurrences.
+func (c *previewUser) Run(ctx context.Context, env *environment) error {
+	count, errCount := number("--count", c.Count, 1, maxCount)
+	registry, errType := c.Handlers.handles(env.host, c.Type)
+	if err := misused(c.oneUser.understand(), errType, errCount, c.Tables.understand(env)); err != nil {
+		return err
+	}
+	store, closing, err := c.Tables.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	u, err := c.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	scheduler, err := almanac.NewScheduler(store, registry, quietly(env.host.Options)...)
+	if err != nil {
+		return err
+	}
+	found, err := scheduler.Preview(ctx, u.ID, c.Type, count)
+	report := previewReport{ID: u.ID, Type: c.Type, Occurrences: []previewedOccurrence{}}
+	for _, o := range found {
+		report.Occurrences = append(report.Occurrences, previewedOf(o))
+	}
+	if err != nil {
+		report.Error = bare(err.Error())
+	}
+	if c.JSON {
+		return errors.Join(err, writeJSON(env.out, report))
+	}
+	return errors.Join(err, report.write(env, count, refusesType(u.OptOuts, c.Type)))
+}
+
+func (r previewReport) write(env *environment, count int, refused bool) (err error) {
+	n := len(r.Occurrences)
+	if n > 0 || r.Error == "" {
+		err = list[previewedOccurrence]{none: "no occurrences", columns: r.columns()}.write(env, r.Occurrences, true)
+	}
+	switch {
+	case n == 0 && refused:
+		fmt.Fprintf(env.errs, "the user refuses %s\n", printable(r.Type))
+	case n > 0 && n < count && r.Error == "":
+		_, err = fmt.Fprintln(env.out, "and never again")
+	}
+	return err
+}
+
+// columns returns the columns of a table. Those that no occurrence has are left out.
+func (r previewReport) columns() []column[previewedOccurrence] {
+	type shown = previewedOccurrence
+	columns := []column[shown]{
+		{"LOCAL TIME", func(o shown) string { return o.Shown }, span{rank: 1}, nil},
+		{"UTC", func(o shown) string { return o.Instant.Format(time.RFC3339) }, span{rank: 2}, nil},
+		{"ZONE", func(o shown) string { return o.Zone }, span{rank: 5, least: 16}, nil},
+		{"KEY", func(o shown) string { return o.Key }, span{rank: 6, least: 12}, nil},
+	}
+	if slices.ContainsFunc(r.Occurrences, func(o shown) bool { return o.Series != "" }) {
+		columns = append(columns, column[shown]{"SERIES", func(o shown) string { return o.Series }, span{rank: 7, least: 12}, nil})
+	}
+	if slices.ContainsFunc(r.Occurrences, func(o shown) bool { return o.Announces != "" }) {
+		columns = append(columns, column[shown]{"ANNOUNCES", shown.announcedDay, span{rank: 4}, nil})
+	}
+	return append(columns, column[shown]{"REASON", func(o shown) string { return o.Reason }, span{rank: 3, least: 16}, nil})
+}
+
+// announcedDay returns the day that an occurrence announces, or "".
+func (p previewedOccurrence) announcedDay() string {
+	if p.Announces == "" {
+		return ""
+	}
+	return p.announced.String()
+}
