@@ -39,8 +39,8 @@ type Host struct {
 
 	// Options are options of the scheduler through which the command changes the database.
 	// Observers are notified of each change. Options about deliveries have no effect,
-	// because the command delivers nothing. Nil means the defaults, without a log. A dry
-	// run of users import ignores Options.
+	// because the command delivers nothing. Nil means the defaults, without a log. Of
+	// these options, a dry run of users import only heeds WithOptionalProfile.
 	Options []almanac.Option
 
 	// Open opens the pool of connections to the database. A command that needs the database
