@@ -322,16 +322,11 @@ func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, opti
 	return done, nil
 }
 
-// pickPage is how many events a statement finds for an operation. A filter by type or zone
-// has no index in order of creation, so such a statement reads many events for each that it
-// finds.
-const pickPage = 200
-
 // pick returns the first events that match spec, at most limit, and how many were left out
 // because they were requeued before. It finds all of them before the operation begins, because
 // the operation stores new events that may match too.
 func (s *scheduler) pick(ctx context.Context, what Operation, spec Spec, limit int) (picked []Event, requeued int, err error) {
-	for page := (Page{Limit: min(pickPage, limit)}); len(picked) < limit; {
+	for page := (Page{Limit: min(maxPage, limit)}); len(picked) < limit; {
 		found, err := s.repository.Find(ctx, spec, page)
 		if err != nil {
 			return nil, requeued, err
