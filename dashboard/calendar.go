@@ -160,6 +160,9 @@ func (s daySquare) Weekday() string {
 	return calendar.WallTime{Date: s.Date}.Labelled().Weekday().String()[:3]
 }
 
+// Even reports whether the day is in an even month, whose squares have another ground.
+func (s daySquare) Even() bool { return s.Date.Month%2 == 0 }
+
 // MarkX and MarkY are where the mark of the day stands.
 func (s daySquare) MarkX() int { return s.X + 12 }
 func (s daySquare) MarkY() int { return s.Y + 17 }

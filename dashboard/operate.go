@@ -39,7 +39,7 @@ func (k operationKind) question() string {
 
 var operationKinds = []operationKind{
 	{almanac.OperationCancel, Cancel, almanac.Pending, "Cancel", "cancelled",
-		"A cancelled event is not delivered. Its series continues with the next occurrence, unless the series is ended.", "cancelled"},
+		"A cancelled event is not delivered. Only a requeue, of one event at a time, delivers it after all. Its series continues with the next occurrence.", "cancelled"},
 	{almanac.OperationRunNow, RunNow, almanac.Pending, "Run now", "due now",
 		"The event becomes due at once, or at the end of its user's quiet hours. Its series continues from the next occurrence.", "run-now"},
 	{almanac.OperationRequeue, Requeue, almanac.Failed, "Requeue", "requeued",

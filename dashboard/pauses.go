@@ -127,7 +127,7 @@ func (d *dashboard) confirmResume(r *request, eventType string) (answer, error) 
 	return answer{title: "Resume " + eventType + "?", template: "confirm", data: confirmData{
 		Text: []string{
 			"All processes claim events of the type " + eventType + " again, oldest first.",
-			"Events that became due during the pause are delivered late, unless the rules of the type leave out late events.",
+			"Events that became due during the pause are delivered at once, and late, unless the rules of the type leave out late events. All others are delivered when they are due.",
 		},
 		Action: r.root + "pauses", Back: r.root + "pauses", Verb: "Resume",
 		Fields: []field{{"type", eventType}, {"do", "resume"}},

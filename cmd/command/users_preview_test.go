@@ -76,7 +76,7 @@ func TestUsersPreviewShowsWhatComesBeforeAnError(t *testing.T) {
 		require.Equal(t, exitFailed, r.code)
 		require.Contains(t, r.out, "2095-03-14T02:30:00")
 		require.NotContains(t, r.out, "never again")
-		require.Equal(t, "acme: clocks in America/New_York show 2100-03-14T02:30:00 never: clocks skip 02:00–03:00\n", r.errs)
+		require.Equal(t, "acme: handler of \"NIGHTLY\": calendar: clocks in America/New_York show 2100-03-14T02:30:00 never: clocks skip 02:00–03:00\n", r.errs)
 	}
 }
 
