@@ -180,8 +180,8 @@ func (p RetryPolicy) check() error {
 	return errors.Join(errs...)
 }
 
-// CatchUp says what happens to occurrences that passed during a downtime. A series always
-// has one pending event. The policy says whether that event is still delivered when it is
+// CatchUp says what happens to occurrences that passed during a downtime. A series has one
+// open event at a time. The policy says whether that event is still delivered when it is
 // late, and from where the series continues.
 type CatchUp struct {
 	// All delivers every missed occurrence, one after the other. The default is false:

@@ -176,11 +176,11 @@ type Edit struct {
 // edited. The events in flight end without a successor and are not tried again. Then the
 // next sweep removes the user and all events.
 type DeleteOptions struct {
-	// AtOnce deletes the user and all the user's events in one transaction, including
-	// ended events and events in flight, as for erasure by law. A hidden user is deleted
-	// too. After the commit, no row has the id of the user or any data about the user. A
-	// delivery that is under way may still arrive. Its outcome is not stored, because
-	// Settle returns that the event does not exist.
+	// AtOnce deletes the user and all the user's events in one transaction, including ended
+	// events and events in flight, as for erasure by law. A hidden user is deleted too.
+	// After the commit, no row but those of the outbox has the id of the user, and none has
+	// data about the user. A delivery that is under way may still arrive. Its outcome is
+	// not stored, because Settle returns that the event does not exist.
 	//
 	// The lease of events that were in flight lists their ids and series ids until all
 	// other events of the lease have ended. Nothing connects these ids to the user. Used

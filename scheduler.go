@@ -44,8 +44,8 @@ type Scheduler interface {
 	// PreviewUser is Preview for a user as given, whether the user is stored or not. It
 	// shows what a change would move: [User.Edit] returns the user with another time zone
 	// or date of birth, and PreviewUser the occurrences of that user. An occurrence keeps
-	// its key when the change moves it. It leaves out the occurrences
-	// that the user with this id has used.
+	// its key when the change moves it. PreviewUser leaves out the occurrences that the
+	// user with this id has used.
 	//
 	// The error is a [*ValidationError] if the user has no time zone, or one that this
 	// program cannot load. Other errors are those of Preview.

@@ -47,9 +47,9 @@ type Operator interface {
 	// each in its own transaction. A nil spec matches every event. OperationCancel and
 	// OperationRunNow apply to PENDING events, and OperationRequeue to FAILED events that
 	// were not requeued before. To requeue a CANCELLED event, call Requeue with its id. An
-	// event that cannot be changed is listed in Refused, and the others are processed. So
-	// is an event whose successor cannot be planned. Operate stops at the first error of
-	// the repository, and returns the error with the result so far.
+	// event that cannot be changed, or whose successor cannot be planned, is listed in
+	// Refused, and the others are processed. Operate stops at the first error of the
+	// repository, and returns the error with the result so far.
 	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
 }
 
@@ -78,8 +78,8 @@ type RunNowOptions struct {
 // defaults.
 type RequeueOptions struct {
 	// Force delivers the event whatever its user has opted out of, now or later, and in the
-	// user's quiet hours too. Without it, an event is refused if the user has opted out of its type, and an event whose
-	// channel the user refuses ends as CANCELLED again.
+	// user's quiet hours too. Without it, an event is refused if the user has opted out of
+	// its type, and an event whose channel the user refuses ends as CANCELLED.
 	Force bool
 }
 

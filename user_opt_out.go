@@ -31,10 +31,10 @@ type OptOut struct {
 // OptOuter stores which events users refuse. On a scheduler that is bound to a transaction
 // of the host, the changes are part of that transaction.
 //
-// The events of a type that the user has opted out of are not planned, by no program of
-// this release. An opt-out survives edits, imports and backfills of the user, until OptIn.
-// The errors of both methods are those of [Planner].UpdateUser, which can make the same
-// changes together with others (see [ProfileChange]).
+// No program of this release plans events of a type that the user has opted out of. An
+// opt-out survives edits, imports and backfills of the user, until OptIn. The errors of
+// both methods are those of [Planner].UpdateUser, which can make the same changes together
+// with others (see [ProfileChange]).
 type OptOuter interface {
 	// OptOut stores that a user refuses events. In the same transaction:
 	//

@@ -30,7 +30,7 @@ func TestThePathOfAnEventMatchesTheCode(t *testing.T) {
 		if !strings.HasSuffix(string(step[2]), ".go") {
 			continue
 		}
-		sentence, _, _ := strings.Cut(string(step[3]), "This is the one step back")
+		sentence, _, _ := strings.Cut(string(step[3]), "Back to step 4")
 		for _, name := range names.FindAllSubmatch([]byte(sentence), -1) {
 			require.Regexp(t, `(?m)^func (\([^)]*\) )?`+string(name[1])+`[(\[]`, string(source), "step %d", number)
 			checked++

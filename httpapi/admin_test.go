@@ -278,10 +278,10 @@ func TestASuccessorThatAHandlerCannotPlanKeepsTheEvent(t *testing.T) {
 	p := o.problem(o.send("POST", "/events/"+events[0]+"/cancel", ""), http.StatusUnprocessableEntity)
 
 	require.Equal(t, detail, p["detail"])
-	require.Equal(t, 1, strings.Count(o.log.String(), "cannot be planned: secret"))
+	require.Equal(t, 1, strings.Count(o.log.String(), ": secret"))
 	all := o.ok("POST", "/operations", `{"operation":"cancel","filter":{"type":"`+typeWeekend+`"},"dryRun":false}`)
 	require.Equal(t, []any{map[string]any{"eventId": events[0], "detail": detail}}, all["refused"])
-	require.Equal(t, 2, strings.Count(o.log.String(), "cannot be planned: secret"))
+	require.Equal(t, 2, strings.Count(o.log.String(), ": secret"))
 	require.Equal(t, "PENDING", o.ok("GET", "/events/"+events[0], "")["event"].(map[string]any)["status"])
 	o.ok("POST", "/events/"+events[0]+"/cancel", `{"endSeries":true}`)
 }
