@@ -155,8 +155,7 @@ func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = lo
 // a year. Users who are stored without them can always be read, edited and greeted.
 //
 // [Birthday] plans nothing for a user without a date of birth. A birthday without a year is
-// greeted every year. Programs of the previous release cannot read users without a full
-// date of birth, and their claims fail: set the option when no such program is left.
+// greeted every year.
 func WithOptionalProfile() Option { return func(s *settings) { s.optional = true } }
 
 // WithQuietHours sets the hours in which late events are not delivered to a user, by

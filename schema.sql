@@ -1,5 +1,5 @@
--- The complete database schema of Almanac. All migrations of package postgres together create the same schema as this file.
--- Apply it with psql to a database that does not have the schema yet. Programs then find the database migrated:
+-- The complete database schema of Almanac, and its first migration, which postgres.Migrate applies. With psql, apply it to a database
+-- that does not have the schema yet. Programs then find the database migrated:
 --
 --   psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
 --
@@ -123,9 +123,8 @@ CREATE TABLE :"schema".queue (
     event_id     uuid        NOT NULL,
     series_id    bigint      NOT NULL,
     event_type   varchar(50) NOT NULL,
-    -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events. '-infinity' if
-    -- a program of the previous release stored the row, because it does not fill in this column.
-    delayed_from timestamptz DEFAULT '-infinity'
+    -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
+    delayed_from timestamptz
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -416,31 +415,6 @@ WHEN (
 )
 EXECUTE FUNCTION :"schema".refuse_change();
 
--- Stores events as CANCELLED that a program of the previous release cancels. That program writes FAILED, with a reason that begins with
--- "cancelled", counts no attempt, and leaves the counters of the event in the series. The function has the rights of the role that runs
--- the statement.
-CREATE FUNCTION :"schema".store_cancelled() RETURNS trigger LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
-BEGIN
-    IF NEW.retry_count = 0 OR EXISTS (
-        SELECT FROM series s
-        WHERE s.user_id = NEW.user_id
-            AND s.event_type::text = NEW.event_type::text
-            AND s.event_id IS NULL
-            AND s.occurrence_key::text = NEW.occurrence_key::text
-            AND s.version = NEW.version - 2
-            AND s.retry_count = NEW.retry_count
-    ) THEN
-        NEW.status := 'CANCELLED';
-        NEW.failure_reason := regexp_replace(NEW.failure_reason::text, '^cancelled(: )?', '');
-    END IF;
-    RETURN NEW;
-END
-$$;
-
-CREATE TRIGGER history_cancelled BEFORE INSERT ON :"schema".history FOR EACH ROW
-WHEN (NEW.status = 'FAILED' AND NEW.failure_reason ~ '^cancelled($|: )')
-EXECUTE FUNCTION :"schema".store_cancelled();
-
 -- The functions below write with the rights of their owner, whichever role runs the statement. To prevent misuse:
 --   1. PUBLIC may not execute them (see the end of this file), so other roles cannot use them as triggers of their own tables.
 --   2. Each refuses every table and command but its own, even for a role with EXECUTE.
@@ -625,63 +599,29 @@ BEGIN
 END
 $$;
 
-COMMENT ON TABLE :"schema".users IS 'People whom events are for';
-COMMENT ON TABLE :"schema".series IS 'What people are owed, one row per series of a person, with its open event';
+COMMENT ON TABLE :"schema".migrations IS 'The migrations that were applied';
+COMMENT ON TABLE :"schema".users IS 'The users of the events';
+COMMENT ON TABLE :"schema".series IS 'One row per series of a user, with the open event of the series';
 COMMENT ON TABLE :"schema".queue IS 'The events that are PENDING';
-COMMENT ON TABLE :"schema".leases IS 'Claims in force, one row per claimed batch: the events that are PROCESSING';
 COMMENT ON TABLE :"schema".history IS 'The events that have ended';
 COMMENT ON TABLE :"schema".unplanned IS 'Series whose next event is left to a program that has the handler';
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
-COMMENT ON TABLE :"schema".pruning IS 'How far back idempotency keys are known';
-COMMENT ON TABLE :"schema".zone_rules IS 'Which zone rules the instants of pending events follow';
-COMMENT ON TABLE :"schema".zone_marks IS 'Zones of which pending events were planned by other rules than zone_rules has';
-COMMENT ON TABLE :"schema".pauses IS 'Types of events that nobody delivers for the time being';
-COMMENT ON TABLE :"schema".audit IS 'What became of events, step by step, while the trail is kept';
-COMMENT ON TABLE :"schema".outbox IS 'Domain events for other services, while the outbox is on';
-COMMENT ON TABLE :"schema".outbox_consumers IS 'How far each consumer has read the outbox';
-COMMENT ON INDEX :"schema".outbox_transaction IS 'What a transaction has written that was open when a consumer read';
-COMMENT ON INDEX :"schema".outbox_user IS 'What is about a user, to be forgotten with them';
-COMMENT ON VIEW :"schema".events IS 'What people are owed and what became of it, one row per event';
-COMMENT ON COLUMN :"schema".series.version IS 'Optimistic locking: raised by one by every change of the event';
-COMMENT ON COLUMN :"schema".series.idempotency_key IS 'Sent with every attempt, so that receivers can tell repeats';
-COMMENT ON TABLE :"schema".migrations IS 'The migrations that were applied';
-COMMENT ON VIEW :"schema".pending_events IS 'The events that are PENDING, with the columns of events';
-COMMENT ON VIEW :"schema".processing_events IS 'The events that are PROCESSING, with the columns of events';
-COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended, with the columns of events';
-COMMENT ON COLUMN :"schema".queue.delayed_from IS 'The target of an event that is available later than that; NULL where available_at is the target';
-COMMENT ON INDEX :"schema".migrations_pkey IS 'Each migration once';
-COMMENT ON INDEX :"schema".users_pkey IS 'One user';
-COMMENT ON INDEX :"schema".users_deleted IS 'The few users who are deleted and not yet removed';
-COMMENT ON INDEX :"schema".users_external_id IS 'The user who has an external id';
-COMMENT ON INDEX :"schema".users_full_name IS 'Users by the beginning of their full names, in small letters';
-COMMENT ON INDEX :"schema".users_last_name IS 'Users by the beginning of their last names, in small letters';
-COMMENT ON INDEX :"schema".users_email IS 'Users by e-mail address, in small letters';
-COMMENT ON INDEX :"schema".series_pkey IS 'One series';
-COMMENT ON INDEX :"schema".series_name_key IS 'One series of a user, and all series of a user';
-COMMENT ON INDEX :"schema".series_open IS 'The open series of a user, however many have ended';
-COMMENT ON INDEX :"schema".queue_due IS 'Claims: what is due of a type, oldest first, with FOR UPDATE SKIP LOCKED';
-COMMENT ON INDEX :"schema".queue_event IS 'One pending event, and pages of pending events in order of creation';
-COMMENT ON INDEX :"schema".queue_delayed IS 'Pending events that are available later than their target, by target';
-COMMENT ON INDEX :"schema".history_pkey IS 'One ended event, and pages of ended events in order of creation';
-COMMENT ON INDEX :"schema".history_user IS 'The ended events of a user';
-COMMENT ON INDEX :"schema".history_due IS 'Ended events of a type, by target';
-COMMENT ON INDEX :"schema".history_failed IS 'Pages of failures and cancellations';
-COMMENT ON INDEX :"schema".unplanned_pkey IS 'A series waits once';
-COMMENT ON INDEX :"schema".unplanned_user IS 'Pages of users who have waiting series of a type';
-COMMENT ON INDEX :"schema".keys_pkey IS 'No idempotency key belongs to two occurrences';
-COMMENT ON INDEX :"schema".leases_pkey IS 'One lease';
-COMMENT ON INDEX :"schema".zone_rules_pkey IS 'The rules of a zone';
-COMMENT ON INDEX :"schema".zone_marks_pkey IS 'One mark';
-COMMENT ON INDEX :"schema".pauses_pkey IS 'A type is paused once';
-COMMENT ON INDEX :"schema".audit_pkey IS 'The trail in the order in which it was written';
-COMMENT ON INDEX :"schema".audit_event IS 'The trail of an event';
-COMMENT ON INDEX :"schema".audit_user IS 'The trail of a user';
-COMMENT ON INDEX :"schema".outbox_pkey IS 'The outbox in the order in which it was written';
-COMMENT ON INDEX :"schema".outbox_consumers_pkey IS 'One consumer';
+COMMENT ON TABLE :"schema".pruning IS 'The instant before which idempotency keys may be missing';
+COMMENT ON TABLE :"schema".leases IS 'One row per claimed batch; the events that it lists are PROCESSING';
+COMMENT ON TABLE :"schema".zone_rules IS 'The zone rules that the instants of pending events follow';
+COMMENT ON TABLE :"schema".zone_marks IS 'Zones with pending events that follow other rules than zone_rules has';
+COMMENT ON TABLE :"schema".pauses IS 'The event types that are paused';
+COMMENT ON TABLE :"schema".audit IS 'The steps of events, while the audit trail is enabled';
+COMMENT ON TABLE :"schema".outbox IS 'Domain events for other services, while the outbox is enabled';
+COMMENT ON TABLE :"schema".outbox_consumers IS 'The position of each consumer of the outbox';
+COMMENT ON VIEW :"schema".events IS 'All events, open and ended';
+COMMENT ON VIEW :"schema".pending_events IS 'The events that are PENDING';
+COMMENT ON VIEW :"schema".processing_events IS 'The events that are PROCESSING';
+COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended';
 
 -- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
-    :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".store_cancelled(), :"schema".outbox_user(), :"schema".outbox_series(),
+    :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".outbox_user(), :"schema".outbox_series(),
     :"schema".outbox_history() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
@@ -691,23 +631,4 @@ REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq
     :"schema".outbox_sequence_seq FROM PUBLIC;
 
 -- Last, so that a partly applied file does not count as the complete schema.
-INSERT INTO :"schema".migrations (version, name) VALUES
-    (1, '0001_tables'),
-    (2, '0002_zone_rules'),
-    (3, '0003_operations'),
-    (4, '0004_privileges'),
-    (5, '0005_open_series'),
-    (6, '0006_creation_digest'),
-    (7, '0007_queue_by_type'),
-    (8, '0008_zone_marks'),
-    (9, '0009_cancelled'),
-    (10, '0010_key_holders'),
-    (11, '0011_outbox'),
-    (12, '0012_by_time'),
-    (13, '0013_series'),
-    (14, '0014_contacts'),
-    (15, '0015_opt_outs'),
-    (16, '0016_optional_profile'),
-    (17, '0017_find_users'),
-    (18, '0018_lease_program'),
-    (19, '0019_principal');
+INSERT INTO :"schema".migrations (version, name) VALUES (1, '0001_schema');

@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,10 +25,11 @@ ALTER TABLE :"schema".history ADD COLUMN delivered_by varchar(200);
 ALTER TABLE :"schema".series ADD COLUMN occurrences integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".leases ADD COLUMN renewals integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".users ADD COLUMN visits integer NOT NULL DEFAULT 0;
+INSERT INTO :"schema".migrations (version, name) VALUES (%d, '%[1]04d_following');
 `
 
 // Undo takes the migration of [FollowingRelease] back, as an administrator would who
-// wants the previous release.
+// wants the release before.
 const Undo = `
 ALTER TABLE almanac.queue DROP COLUMN priority;
 ALTER TABLE almanac.history DROP COLUMN delivered_by;
@@ -50,11 +50,8 @@ var uses = map[string][2]string{
 // Present is the release that the running program is of. The directory is the
 // module's.
 func Present(module string) (Release, error) {
-	migrations, err := filepath.Glob(filepath.Join(module, "postgres", "migrations", "*.sql"))
-	if err == nil && len(migrations) == 0 {
-		err = errors.New("chaos: no migrations in " + module)
-	}
-	return Release{Version: len(migrations), Program: os.Args[0]}, err
+	later, err := filepath.Glob(filepath.Join(module, "postgres", "migrations", "*.sql"))
+	return Release{Version: 1 + len(later), Program: os.Args[0]}, err // the first migration is schema.sql
 }
 
 // FollowingRelease builds a worker program in a directory as the next release of the
@@ -66,7 +63,7 @@ func FollowingRelease(ctx context.Context, module, dir string) (Release, error) 
 		return r, err
 	}
 	r = Release{Version: r.Version + 1, Program: filepath.Join(dir, "following")}
-	texts := map[string]string{filepath.Join("migrations", fmt.Sprintf("%04d_following.sql", r.Version)): migration}
+	texts := map[string]string{filepath.Join("migrations", fmt.Sprintf("%04d_following.sql", r.Version)): fmt.Sprintf(migration, r.Version)}
 	for name, use := range uses {
 		text, err := os.ReadFile(filepath.Join(module, "postgres", "queries", name))
 		if err != nil {

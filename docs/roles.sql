@@ -109,7 +109,6 @@ BEGIN
     ALTER FUNCTION refuse_change() OWNER TO almanac_owner;
     ALTER FUNCTION follow_user() OWNER TO almanac_owner;
     ALTER FUNCTION forget_user() OWNER TO almanac_owner;
-    ALTER FUNCTION store_cancelled() OWNER TO almanac_owner;
     ALTER FUNCTION audit_series() OWNER TO almanac_owner;
     ALTER FUNCTION audit_history() OWNER TO almanac_owner;
     ALTER FUNCTION audit_lease() OWNER TO almanac_owner;
@@ -122,7 +121,7 @@ BEGIN
     REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, outbox, outbox_consumers, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
-    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), store_cancelled(), audit_series(), audit_history(), audit_lease(), audit_user(),
+    REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease(), audit_user(),
         outbox_user(), outbox_series(), outbox_history() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.

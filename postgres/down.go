@@ -33,7 +33,7 @@ type MigrateDownOptions struct {
 }
 
 // MigrateDown undoes the last migration of the database, in one transaction. Each call
-// undoes one migration. It is seldom needed, because the previous release also works on a
+// undoes one migration. It is seldom needed, because the release before also works on a
 // schema that this release has migrated: see [Store.Verify].
 //
 // Stop the programs of this release first: they do not work on the database afterwards.
@@ -51,7 +51,7 @@ func MigrateDown(ctx context.Context, db DB, down MigrateDownOptions, options ..
 	if err != nil {
 		return err
 	}
-	steps, err := migrations(s.schema)
+	steps, err := s.migrations()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Store) migrateDown(ctx context.Context, tx pgx.Tx, steps []migration, o
 	return yielding(ctx, tx, undo)
 }
 
-// undo undoes one migration and removes it from the list of applied migrations.
+// undo undoes one migration. Its script removes it from the list of applied migrations.
 func (s *Store) undo(ctx context.Context, tx pgx.Tx, step migration, options MigrateDownOptions) error {
 	if !options.LoseData {
 		tables, err := s.lost(ctx, tx, step)
@@ -95,12 +95,14 @@ func (s *Store) undo(ctx context.Context, tx pgx.Tx, step migration, options Mig
 			return asIs(&DataLossError{s.schema, step.version, tables})
 		}
 	}
-	for _, sql := range []string{step.down, step.unlisted(s.schema)} {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
+	if _, err := tx.Exec(ctx, step.down); err != nil {
+		return fmt.Errorf("%s: %w", step.name, err)
 	}
-	return nil
+	version, err := s.version(ctx, tx)
+	if err == nil && version != step.version-1 {
+		err = fmt.Errorf("undoing %s leaves the schema at version %d", step.name, version)
+	}
+	return err
 }
 
 // lost returns the names of the tables with rows that would be lost. It locks these tables

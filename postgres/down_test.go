@@ -2,13 +2,11 @@ package postgres_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -36,46 +34,29 @@ func whole(t *testing.T, db postgres.DB, schema string) string {
 	return catalog
 }
 
-// Each migration has a way back, which leaves what was there before it, and nothing
-// of its own.
+// Undoing a migration leaves what was there before it, and nothing of its own.
 func TestMigrateDownStepByStepAndUpAgain(t *testing.T) {
 	t.Parallel()
-	pool, within := emptyPool(t), postgres.WithSchema("steps")
+	pool, within, next := emptyPool(t), postgres.WithSchema("steps"), postgres.Following()
 	require.NoError(t, postgres.Migrate(t.Context(), pool, within))
-	found, known := versionOf(t, pool, within)
+	first := whole(t, pool, "steps")
+	require.NoError(t, postgres.Migrate(t.Context(), pool, within, next))
+	found, known := versionOf(t, pool, within, next)
 	require.Equal(t, known, found)
 	top := whole(t, pool, "steps")
+	require.NotEqual(t, first, top)
 
-	for version := known - 1; version >= 0; version-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within))
-		found, _ = versionOf(t, pool, within)
-		require.Equal(t, version, found)
-		require.Equal(t, whole(t, climbed(t, version), "steps"), whole(t, pool, "steps"), "as if it had been migrated no further than to %d", version)
-	}
+	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within, next))
+	require.Equal(t, first, whole(t, pool, "steps"))
+	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within, next))
 	require.Empty(t, whole(t, pool, "steps"))
 	var left int
 	require.NoError(t, pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'steps'::regnamespace)
 		+ (SELECT count(*) FROM pg_type WHERE typnamespace = 'steps'::regnamespace)`).Scan(&left))
 	require.Zero(t, left, "the schema is left, and empty")
 
-	require.NoError(t, postgres.Migrate(t.Context(), pool, within))
+	require.NoError(t, postgres.Migrate(t.Context(), pool, within, next))
 	require.Equal(t, top, whole(t, pool, "steps"))
-}
-
-// climbed returns a database that was migrated as far as a version, and no further.
-func climbed(t *testing.T, version int) *pgxpool.Pool {
-	t.Helper()
-	pool := emptyPool(t)
-	files, err := postgres.Export{Layout: postgres.GolangMigrate, Schema: "steps"}.Files()
-	require.NoError(t, err)
-	for _, f := range files {
-		if strings.HasSuffix(f.Name, ".up.sql") && version > 0 {
-			_, err := pool.Exec(t.Context(), f.SQL)
-			require.NoError(t, err)
-			version--
-		}
-	}
-	return pool
 }
 
 func TestMigrateDownRefusesAtTheBottom(t *testing.T) {
@@ -107,22 +88,6 @@ func TestMigrateDownRefusesANewerSchema(t *testing.T) {
 	require.Equal(t, before, whole(t, pool, "almanac"))
 }
 
-// first takes a database down to its first migration, which loses nothing.
-func first(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	for found, _ := versionOf(t, pool); found > 1; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}))
-	}
-}
-
-// downTo takes a database down to a version, whatever is lost.
-func downTo(t *testing.T, pool *pgxpool.Pool, version int) {
-	t.Helper()
-	for found, _ := versionOf(t, pool); found > version; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
-	}
-}
-
 const somebody = `INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
 	VALUES ('5f3b1c9e-0000-4000-8000-000000000001', 'Ada', 'Lovelace', '1990-12-10', 'UTC')`
 
@@ -131,7 +96,6 @@ func TestMigrateDownLosesDataOnlyIfAllowed(t *testing.T) {
 	pool := pgtest.Pool(t)
 	_, err := newScheduler(t, mustStore(t, pool)).CreateUser(t.Context(), ada)
 	require.NoError(t, err)
-	first(t, pool)
 	before := whole(t, pool, "almanac")
 
 	err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{})
@@ -141,12 +105,10 @@ func TestMigrateDownLosesDataOnlyIfAllowed(t *testing.T) {
 	require.Equal(t, postgres.DataLossError{Schema: "almanac", Version: 1, Tables: []string{"users", "series", "keys"}}, *loss)
 	require.EqualError(t, err, `postgres: undoing migration 1 of schema "almanac" would lose for good what is in users, series, keys`)
 	require.Equal(t, before, whole(t, pool, "almanac"))
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
 	n, err := mustStore(t, pool).Count(t.Context(), nil)
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "the event survived the way down and up")
+	require.Equal(t, 1, n)
 
-	first(t, pool)
 	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true}))
 	require.Empty(t, whole(t, pool, "almanac"))
 }
@@ -158,12 +120,10 @@ func mustStore(t *testing.T, db postgres.DB) *postgres.Store {
 	return store
 }
 
-// Whoever stores the first user while the way down looks for users is waited for,
-// and seen.
+// A user stored by a transaction that is still open is not lost.
 func TestMigrateDownWaitsForOpenTransactions(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	first(t, pool)
 	storing, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = storing.Rollback(t.Context()) }()
@@ -189,20 +149,13 @@ func TestMigrateDownKeepsObjectsOfTheHost(t *testing.T) {
 	_, err := pool.Exec(t.Context(), "CREATE VIEW mine AS SELECT zone FROM almanac.zone_rules")
 	require.NoError(t, err)
 	before := whole(t, pool, "almanac")
-	_, known := versionOf(t, pool)
 
-	err = nil
-	for range known {
-		if err == nil {
-			err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true})
-		}
-	}
+	err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{LoseData: true})
 
 	var depends *pgconn.PgError
 	require.True(t, errors.As(err, &depends), "%v", err)
 	require.Equal(t, "2BP01", depends.Code)
-	require.ErrorContains(t, err, "0002_zone_rules")
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
+	require.ErrorContains(t, err, "0001_schema")
 	require.Equal(t, before, whole(t, pool, "almanac"))
 }
 
@@ -212,9 +165,7 @@ func TestMigrateDownInATransactionOfTheHosts(t *testing.T) {
 	before := whole(t, pool, "almanac")
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
-	for found, _ := versionOf(t, pool); found > 0; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), tx, postgres.MigrateDownOptions{}))
-	}
+	require.NoError(t, postgres.MigrateDown(t.Context(), tx, postgres.MigrateDownOptions{}))
 	require.Empty(t, whole(t, tx, "almanac"))
 
 	require.NoError(t, tx.Rollback(t.Context()))
@@ -222,15 +173,17 @@ func TestMigrateDownInATransactionOfTheHosts(t *testing.T) {
 	require.Equal(t, before, whole(t, pool, "almanac"))
 }
 
-// Several at once take the migrations back one after the other, and no more of them
-// than there are.
+// Concurrent calls undo one migration each, one after the other.
 func TestMigrateDownSeveralAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	_, known := versionOf(t, pool)
+	require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.Following()))
+	_, known := versionOf(t, pool, postgres.Following())
 	errs := make(chan error, known+2)
 	for range cap(errs) {
-		go func() { errs <- postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}) }()
+		go func() {
+			errs <- postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, postgres.Following())
+		}()
 	}
 	refused := 0
 	for range cap(errs) {
@@ -241,6 +194,26 @@ func TestMigrateDownSeveralAtOnce(t *testing.T) {
 	}
 	require.Equal(t, 2, refused)
 	require.Empty(t, whole(t, pool, "almanac"))
+}
+
+// A migration may lose some rows of a table, and then only those forbid to undo it.
+func TestMigrateDownLooksForTheRowsThatWouldBeLost(t *testing.T) {
+	t.Parallel()
+	pool, next := pgtest.Pool(t), postgres.Following()
+	require.NoError(t, postgres.Migrate(t.Context(), pool, next))
+	step := func(place any) {
+		_, err := pool.Exec(t.Context(), `INSERT INTO almanac.audit (kind, user_id, version, place) VALUES ('created', gen_random_uuid(), 1, $1)`, place)
+		require.NoError(t, err)
+	}
+	step("here")
+	var loss *postgres.DataLossError
+	require.ErrorAs(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, next), &loss)
+	require.Equal(t, postgres.DataLossError{Schema: "almanac", Version: 2, Tables: []string{"audit"}}, *loss)
+
+	_, err := pool.Exec(t.Context(), "DELETE FROM almanac.audit")
+	require.NoError(t, err)
+	step(nil)
+	require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, next))
 }
 
 func TestOnlyTheOwnerMigratesDown(t *testing.T) {

@@ -144,7 +144,7 @@ func ExampleMigrateDownOptions() {
 		fmt.Println(postgres.MigrateDown(ctx, pool, postgres.MigrateDownOptions{LoseData: true}))
 	})
 	// Output:
-	// postgres: undoing migration 3 of schema "almanac" would lose for good what is in pauses
+	// postgres: undoing migration 1 of schema "almanac" would lose for good what is in pauses
 	// <nil>
 }
 
@@ -226,8 +226,8 @@ func ExampleExport() {
 	_, err := postgres.Export{Layout: "flyway", Schema: "Greetings!"}.Files()
 	fmt.Println(err)
 	// Output:
-	// 000001_tables.down.sql
-	// 000001_tables.up.sql
+	// 000001_schema.down.sql
+	// 000001_schema.up.sql
 	// postgres: "Greetings!" is no name for a schema: use a-z, 0-9 and _, at most 63, not beginning with a digit or pg_
 	// postgres: "flyway" is no layout of migrations: use one of ["plain" "goose" "tern" "golang-migrate"]
 }
@@ -238,7 +238,7 @@ func ExampleFile() {
 		up, down, _ := strings.Cut(f.SQL, "---- create above / drop below ----")
 		fmt.Println(f.Name, strings.Contains(up, "CREATE TABLE"), strings.Contains(down, "DROP TABLE"))
 	}
-	// Output: 001_tables.sql true true
+	// Output: 001_schema.sql true true
 }
 
 // The tool that wants the ways up and down apart has twice as many files.

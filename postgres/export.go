@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -62,14 +63,16 @@ type File struct {
 
 // Files returns the files in the order of their names. The error lists every field of e
 // that is not valid.
-func (e Export) Files() ([]File, error) {
+func (e Export) Files() ([]File, error) { return e.filesOf(migrationFiles) }
+
+func (e Export) filesOf(release fs.FS) ([]File, error) {
 	if e.Layout == "" {
 		e.Layout = Plain
 	}
 	if e.Schema == "" {
 		e.Schema = DefaultSchema
 	}
-	steps, err := migrations(e.Schema)
+	steps, err := migrations(release, e.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -131,34 +134,32 @@ func (e Export) laidOut(step migration) []File {
 	return []File{{name + ".up.sql", up}, {name + ".down.sql", down}}
 }
 
-// up returns the SQL of a migration, with the checks and the list entry that Migrate adds.
+// up returns the SQL of a migration, after the check that Migrate makes.
 func (e Export) up(step migration) string {
-	prepare := ""
-	if step.version == 1 {
-		prepare = preparation(e.Schema) + "\n"
-	}
-	return fmt.Sprintf("%s%s\n%s\nINSERT INTO %s (version, name) VALUES (%d, '%s');\n",
-		prepare, e.at(step.version-1), trimmed(step.sql), migrationsTable(e.Schema), step.version, step.name)
+	return fmt.Sprintf("%s\n%s", e.at(step.version-1), trimmed(step.sql))
 }
 
-// down returns the SQL that undoes a migration, with the checks and the list change that
-// MigrateDown adds.
+// down returns the SQL that undoes a migration, after the checks that MigrateDown makes.
 func (e Export) down(step migration) string {
-	return fmt.Sprintf("%s\n%s%s\n%s;\n", e.at(step.version), e.guard(step), trimmed(step.down), step.unlisted(e.Schema))
+	return fmt.Sprintf("%s\n%s%s", e.at(step.version), e.guard(step), trimmed(step.down))
 }
 
 // at returns SQL that fails unless the database is at a version. The SQL also keeps other
 // processes from migrating until the transaction ends.
 func (e Export) at(version int) string {
+	differs := fmt.Sprintf("(SELECT coalesce(max(version), 0) FROM %s) <> %d", migrationsTable(e.Schema), version)
+	if version == 0 {
+		differs = fmt.Sprintf("EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = '%s' AND tablename = 'migrations')", e.Schema)
+	}
 	return fmt.Sprintf(`DO $$
 BEGIN
     PERFORM pg_catalog.pg_advisory_xact_lock(%d);
-    IF (SELECT coalesce(max(version), 0) FROM %s) <> %d THEN
+    IF %s THEN
         RAISE EXCEPTION 'schema %s of Almanac is not at version %d';
     END IF;
 END
 $$;
-`, lockKey(e.Schema), migrationsTable(e.Schema), version, e.Schema, version)
+`, lockKey(e.Schema), differs, e.Schema, version)
 }
 
 // guard returns SQL that fails if undoing a migration would delete irreplaceable rows,

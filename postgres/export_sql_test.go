@@ -129,8 +129,21 @@ func exported(t *testing.T, e postgres.Export) scripts {
 	t.Helper()
 	files, err := e.Files()
 	require.NoError(t, err)
+	return read(t, e.Layout, files)
+}
+
+// exportedNext exports the migrations of the next release.
+func exportedNext(t *testing.T, e postgres.Export) scripts {
+	t.Helper()
+	files, err := e.FollowingFiles()
+	require.NoError(t, err)
+	return read(t, e.Layout, files)
+}
+
+func read(t *testing.T, layout postgres.Layout, files []postgres.File) scripts {
+	t.Helper()
 	require.True(t, slices.IsSortedFunc(files, func(a, b postgres.File) int { return strings.Compare(a.Name, b.Name) }))
-	return readers[e.Layout](t, files)
+	return readers[layout](t, files)
 }
 
 func TestAnExportDoesWhatMigrateDoes(t *testing.T) {
@@ -138,27 +151,28 @@ func TestAnExportDoesWhatMigrateDoes(t *testing.T) {
 	for _, layout := range postgres.Layouts() {
 		t.Run(string(layout), func(t *testing.T) {
 			t.Parallel()
-			pool, within := emptyPool(t), postgres.WithSchema("user")
-			s := exported(t, postgres.Export{Layout: layout, Schema: "user"})
+			pool, within, next := emptyPool(t), postgres.WithSchema("user"), postgres.Following()
+			s := exportedNext(t, postgres.Export{Layout: layout, Schema: "user"})
 
 			require.NoError(t, apply(t, pool, s.up))
 
-			require.NoError(t, postgres.Migrate(t.Context(), pool, within))
-			found, known := versionOf(t, pool, within)
+			require.NoError(t, postgres.Migrate(t.Context(), pool, within, next))
+			found, known := versionOf(t, pool, within, next)
 			require.Equal(t, known, found)
-			require.Empty(t, examine(t, pool, "user"))
 			migrated := emptyPool(t)
-			require.NoError(t, postgres.Migrate(t.Context(), migrated, within))
+			require.NoError(t, postgres.Migrate(t.Context(), migrated, within, next))
+			top := whole(t, migrated, "user")
+			require.Equal(t, top, whole(t, pool, "user"))
 			require.Equal(t, listed(t, migrated, "user"), listed(t, pool, "user"))
 			if layout == postgres.Plain {
 				return
 			}
-			require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within))
+			require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}, within, next))
 			require.NoError(t, apply(t, pool, s.up[known-1:]), "what MigrateDown undid")
 			require.NoError(t, apply(t, pool, s.down))
 			require.Empty(t, whole(t, pool, "user"))
 			require.NoError(t, apply(t, pool, s.up), "and up again, into the schema that was left")
-			require.Empty(t, examine(t, pool, "user"))
+			require.Equal(t, top, whole(t, pool, "user"))
 		})
 	}
 }
@@ -177,7 +191,7 @@ func TestAnExportFailsOnAnotherVersion(t *testing.T) {
 		t.Run(string(layout), func(t *testing.T) {
 			t.Parallel()
 			pool := emptyPool(t)
-			s := exported(t, postgres.Export{Layout: layout})
+			s := exportedNext(t, postgres.Export{Layout: layout})
 			_, err := pool.Exec(t.Context(), "CREATE SCHEMA almanac; CREATE TABLE almanac.history (mine text)")
 			require.NoError(t, err)
 			before := whole(t, pool, "almanac")
@@ -186,7 +200,7 @@ func TestAnExportFailsOnAnotherVersion(t *testing.T) {
 
 			_, err = pool.Exec(t.Context(), "DROP SCHEMA almanac CASCADE")
 			require.NoError(t, err)
-			require.NoError(t, postgres.Migrate(t.Context(), pool))
+			require.NoError(t, postgres.Migrate(t.Context(), pool, postgres.Following()))
 			top := whole(t, pool, "almanac")
 			require.ErrorContains(t, apply(t, pool, s.up), "schema almanac of Almanac is not at version 0")
 			if layout != postgres.Plain {
@@ -203,12 +217,12 @@ func TestAnExportedWayDownLosesDataOnlyIfAllowed(t *testing.T) {
 		t.Run(string(layout), func(t *testing.T) {
 			t.Parallel()
 			pool := emptyPool(t)
-			s := exported(t, postgres.Export{Layout: layout})
+			s := exportedNext(t, postgres.Export{Layout: layout})
 			require.NoError(t, apply(t, pool, s.up))
 			_, err := pool.Exec(t.Context(), somebody)
 			require.NoError(t, err)
 
-			require.ErrorContains(t, apply(t, pool, s.down), "would lose for good what is in users, series, history, keys")
+			require.ErrorContains(t, apply(t, pool, s.down), "would lose for good what is in users, series, history, keys, ")
 			found, _ := versionOf(t, pool)
 			require.Equal(t, 1, found, "what loses nothing was undone")
 
@@ -223,15 +237,14 @@ func TestAPlainScriptCanBeginAfterAVersion(t *testing.T) {
 	t.Parallel()
 	pool := emptyPool(t)
 	require.NoError(t, postgres.Migrate(t.Context(), pool))
-	_, known := versionOf(t, pool)
-	first(t, pool)
-	files, err := postgres.Export{After: 1}.Files()
+	files, err := postgres.Export{After: 1}.FollowingFiles()
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("almanac_0001_%04d.sql", known), files[0].Name)
+	require.Equal(t, "almanac_0001_0002.sql", files[0].Name)
 
 	require.NoError(t, apply(t, pool, [][]string{{files[0].SQL}}))
 
-	require.Empty(t, examine(t, pool, "almanac"))
+	found, _ := versionOf(t, pool)
+	require.Equal(t, 2, found)
 	require.ErrorContains(t, apply(t, pool, [][]string{{files[0].SQL}}), "is not at version 1")
 }
 
@@ -243,7 +256,7 @@ func TestABadExportNamesEveryProblem(t *testing.T) {
 	require.ErrorContains(t, err, `"flyway" is no layout of migrations: use one of ["plain" "goose" "tern" "golang-migrate"]`)
 	require.ErrorContains(t, err, "there is no migration after 999: the last is ")
 
-	_, err = postgres.Export{Layout: postgres.Goose, After: 1}.Files()
+	_, err = postgres.Export{Layout: postgres.Goose, After: 1}.FollowingFiles()
 	require.EqualError(t, err, "postgres: only a plain script can begin after a version")
 	_, err = postgres.Export{After: -1}.Files()
 	require.Error(t, err)

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"io/fs"
+	"testing/fstest"
 	"time"
 )
 
@@ -16,3 +18,33 @@ func (s *Store) Catalog(ctx context.Context) (string, error) {
 	c, err := s.catalog(ctx, s.db)
 	return c.String(), err
 }
+
+// following is the next release of the library: one more migration.
+var following = func() fs.FS {
+	files := fstest.MapFS{
+		"migrations/0002_following.sql": {Data: []byte(`
+CREATE TABLE :"schema".visits (id bigint NOT NULL PRIMARY KEY);
+ALTER TABLE :"schema".audit ADD COLUMN place text;
+INSERT INTO :"schema".migrations (version, name) VALUES (2, '0002_following');
+`)},
+		"migrations/down/0002_following.sql": {Data: []byte(`-- Loses visits
+-- Loses audit WHERE place IS NOT NULL
+DROP TABLE :"schema".visits;
+ALTER TABLE :"schema".audit DROP COLUMN place;
+DELETE FROM :"schema".migrations WHERE version = 2;
+`)},
+	}
+	first := "migrations/down/" + firstMigration + ".sql"
+	down, err := migrationFiles.ReadFile(first)
+	if err != nil {
+		panic(err)
+	}
+	files[first] = &fstest.MapFile{Data: down}
+	return files
+}()
+
+// Following makes a store one of the next release, which has a migration more.
+func Following() Option { return func(s *Store) { s.files = following } }
+
+// FollowingFiles returns the files of the next release.
+func (e Export) FollowingFiles() ([]File, error) { return e.filesOf(following) }

@@ -85,48 +85,6 @@ func TestALeaseRenewedAfterItsEventsEndedIsRemoved(t *testing.T) {
 	require.Zero(t, leases())
 }
 
-// The statements with which the previous release claims and gives leases.
-const (
-	oldLease = `INSERT INTO almanac.leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since)
-		SELECT $1, 'old', ARRAY[s.id], ARRAY[s.event_id], ARRAY[s.version], clock_timestamp(), clock_timestamp() + interval '1 minute', NULL
-		FROM almanac.series s WHERE s.event_id = $2`
-	oldRenew = `UPDATE almanac.leases SET expires_at = clock_timestamp() + interval '5 minutes' WHERE token = $1`
-)
-
-func TestAProgramOfTheReleaseBeforeLeavesTheProgramOfALeaseUnknown(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	store := mustStore(t, pool)
-	request := birthdays(1)
-	request.Program, request.ZoneData = "birthdayd v0.1.0", "2026f"
-	overdue(t, store)
-	_, err := store.Claim(t.Context(), request)
-	require.NoError(t, err)
-
-	// It claims, and it renews what this release claimed.
-	e, token := overdue(t, store), uuid.New()
-	_, err = pool.Exec(t.Context(), "DELETE FROM almanac.queue WHERE event_id = $1", e.ID)
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), oldLease, token, e.ID)
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), oldRenew, request.Token)
-	require.NoError(t, err)
-
-	leases, err := store.Leases(t.Context(), 0)
-	require.NoError(t, err)
-	require.Len(t, leases, 2)
-	require.Equal(t, []any{request.Token, "birthdayd v0.1.0", "2026f"}, []any{leases[0].Token, leases[0].Program, leases[0].ZoneData})
-	require.Equal(t, []any{token, "old", "", ""}, []any{leases[1].Token, leases[1].Owner, leases[1].Program, leases[1].ZoneData})
-	held, err := store.Event(t.Context(), e.ID)
-	require.NoError(t, err)
-	leased, err := store.LeaseEach(t.Context(), []almanac.Event{held}, "alone", time.Minute)
-	require.NoError(t, err)
-	require.Len(t, leased, 1)
-	released, err := store.Release(t.Context(), leased[0].LeaseToken)
-	require.NoError(t, err)
-	require.Len(t, released, 1)
-}
-
 func TestAnUnknownProgramIsNULL(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
@@ -138,28 +96,4 @@ func TestAnUnknownProgramIsNULL(t *testing.T) {
 	var unknown bool
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT program IS NULL AND zone_data IS NULL FROM almanac.leases").Scan(&unknown))
 	require.True(t, unknown)
-}
-
-// A lease of this release is still held on the way down, and the previous release can claim.
-func TestLeasesSurviveTheWayDownWithoutTheirPrograms(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	store := mustStore(t, pool)
-	overdue(t, store)
-	request := birthdays(1)
-	request.Program = "birthdayd v0.1.0"
-	_, err := store.Claim(t.Context(), request)
-	require.NoError(t, err)
-	for found, _ := versionOf(t, pool); found > 17; found-- {
-		require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}))
-	}
-	e, token := overdue(t, store), uuid.New()
-	_, err = pool.Exec(t.Context(), oldLease, token, e.ID)
-	require.NoError(t, err)
-
-	require.NoError(t, postgres.Migrate(t.Context(), pool))
-	leases, err := store.Leases(t.Context(), 0)
-	require.NoError(t, err)
-	require.Len(t, leases, 2)
-	require.Equal(t, almanac.Lease{Token: request.Token, Events: 1, ClaimedAt: leases[0].ClaimedAt, ExpiresAt: leases[0].ExpiresAt}, leases[0])
 }

@@ -61,7 +61,7 @@ func Migrate(ctx context.Context, db DB, options ...Option) error {
 	if err != nil {
 		return err
 	}
-	steps, err := migrations(s.schema)
+	steps, err := s.migrations()
 	if err != nil {
 		return err
 	}
@@ -95,11 +95,6 @@ func (s *Store) migrateNext(ctx context.Context, tx pgx.Tx, steps []migration) (
 	if err != nil || version >= known {
 		return true, err
 	}
-	if version == 0 {
-		if _, err := tx.Exec(ctx, preparation(s.schema)); err != nil {
-			return false, err
-		}
-	}
 	apply := func(tx pgx.Tx) error { return s.applyStep(ctx, tx, steps[version]) }
 	if s.InTransaction() {
 		return false, apply(tx)
@@ -120,15 +115,16 @@ func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// applyStep applies a migration and adds it to the list of applied migrations.
+// applyStep applies a migration, which adds itself to the list of applied migrations.
 func (s *Store) applyStep(ctx context.Context, tx pgx.Tx, step migration) error {
 	if _, err := tx.Exec(ctx, step.sql); err != nil {
 		return fmt.Errorf("%s: %w", step.name, err)
 	}
-	if _, err := tx.Exec(ctx, "INSERT INTO "+migrationsTable(s.schema)+" (version, name) VALUES ($1, $2)", step.version, step.name); err != nil {
-		return fmt.Errorf("%s: %w", step.name, err)
+	version, err := s.version(ctx, tx)
+	if err == nil && version != step.version {
+		err = fmt.Errorf("%s leaves the schema at version %d", step.name, version)
 	}
-	return nil
+	return err
 }
 
 // yielding runs an operation under a savepoint, and undoes and repeats the operation when it
@@ -154,6 +150,8 @@ func yielding(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) erro
 	}
 }
 
+func (s *Store) migrations() ([]migration, error) { return migrations(s.files, s.schema) }
+
 // Verify checks that the database has every migration of this release. If one is missing,
 // the error is a [*SchemaVersionError], which matches [almanac.ErrOutdated]. Verify accepts
 // a database that a newer release has migrated, because migrations keep the statements of
@@ -171,7 +169,7 @@ func (s *Store) Verify(ctx context.Context) error {
 // program knows. It reads one table.
 func (s *Store) SchemaVersion(ctx context.Context) (SchemaVersion, error) {
 	v := SchemaVersion{Schema: s.schema}
-	steps, err := migrations(s.schema)
+	steps, err := s.migrations()
 	if err != nil {
 		return v, err
 	}

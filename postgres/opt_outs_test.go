@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -29,72 +27,11 @@ func refusing(t *testing.T, s almanac.Scheduler, what ...almanac.OptOut) almanac
 	return u
 }
 
-func TestAProgramOfTheReleaseBeforeKeepsOptOuts(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	store := mustStore(t, pool)
-	s := newScheduler(t, store)
-	birthday := almanac.OptOut{Type: almanac.TypeBirthday}
-	u := refusing(t, s, birthday)
-
-	_, err := pool.Exec(t.Context(), oldUpdate, u.ID)
-	require.NoError(t, err)
-	is, err := store.User(t.Context(), u.ID)
-	require.NoError(t, err)
-	require.Equal(t, "Augusta", is.FirstName)
-	require.Equal(t, []almanac.OptOut{birthday}, is.OptOuts)
-
-	// It plans what the user refuses. A program of this release ends it when it comes due.
-	planned := almanactest.Event(time.Now(), almanactest.For(u))
-	_, err = store.EditUser(t.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-		return almanac.Edit{New: []almanac.Event{planned}}, nil
-	})
-	require.NoError(t, err)
-	did, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
-	require.NoError(t, err)
-	require.Equal(t, almanac.RunOnceResult{Claimed: 1, Cancelled: 1}, did)
-}
-
-func TestOptOutsAreLostOnTheWayDownOnlyIfTheyMay(t *testing.T) {
-	t.Parallel()
-	for table, refuse := range map[string]func(t *testing.T, db postgres.DB, s almanac.Scheduler){
-		"users": func(t *testing.T, _ postgres.DB, s almanac.Scheduler) { refusing(t, s, almanac.OptOut{}) },
-		"audit": func(t *testing.T, db postgres.DB, s almanac.Scheduler) {
-			require.NoError(t, postgres.EnableAudit(t.Context(), db))
-			_, err := s.OptIn(t.Context(), refusing(t, s, almanac.OptOut{}).ID, almanac.OptOut{})
-			require.NoError(t, err)
-		},
-		"series": func(t *testing.T, _ postgres.DB, s almanac.Scheduler) {
-			created, err := s.CreateUser(t.Context(), ada)
-			require.NoError(t, err)
-			_, err = s.Cancel(t.Context(), created.Events[0].ID, almanac.CancelOptions{})
-			require.NoError(t, err)
-			_, err = s.Requeue(t.Context(), created.Events[0].ID, almanac.RequeueOptions{Force: true})
-			require.NoError(t, err)
-		},
-	} {
-		t.Run(table, func(t *testing.T) {
-			t.Parallel()
-			pool := pgtest.Pool(t)
-			downTo(t, pool, 15)
-			refuse(t, pool, newScheduler(t, mustStore(t, pool)))
-
-			var loss *postgres.DataLossError
-			require.ErrorAs(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}), &loss)
-			require.Equal(t, []string{table}, loss.Tables)
-			downTo(t, pool, 14)
-			require.NoError(t, postgres.Migrate(t.Context(), pool))
-		})
-	}
-}
-
 func TestTheTrailHasOptOuts(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	store := mustStore(t, pool)
 	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
-	downTo(t, pool, 14)
-	require.NoError(t, postgres.Migrate(t.Context(), pool), "a trail that is kept goes on")
 	s := newScheduler(t, store)
 	letter := almanac.OptOut{Type: "LETTER", Channel: "mail"}
 	u := refusing(t, s, letter, almanac.OptOut{Type: almanac.TypeBirthday}, letter)

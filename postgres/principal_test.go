@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -219,46 +218,6 @@ func TestWithoutAPrincipalNothingIsSent(t *testing.T) {
 	_, err = newScheduler(t, mustStore(t, pool)).CreateUser(as(t, "grace"), ada)
 	require.NoError(t, err)
 	require.NotZero(t, named(), "with a principal it is")
-}
-
-func TestAProgramOfTheReleaseBeforeMayRunBesidePrincipals(t *testing.T) {
-	t.Parallel()
-	const oldAudit = `SELECT a.at, a.kind, a.version, coalesce(a.detail, ''), a.actor FROM steps.audit a WHERE a.event_id = $1`
-	const oldStep = `INSERT INTO steps.audit (kind, event_id, user_id, event_type, version) VALUES ($1, $2, $2, 'X', 1)`
-	within := postgres.WithSchema("steps")
-	pool := climbed(t, 18)
-	e := uuid.New()
-	_, err := pool.Exec(t.Context(), oldStep, "created", e)
-	require.NoError(t, err)
-
-	// A setting of the transaction that migrates says nothing about steps of the past.
-	tx, err := pool.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SET LOCAL almanac.principal = 'migrator'")
-	require.NoError(t, err)
-	require.NoError(t, postgres.Migrate(t.Context(), tx, within))
-	require.NoError(t, tx.Commit(t.Context()))
-	_, err = pool.Exec(t.Context(), oldStep, "completed", e)
-	require.NoError(t, err)
-
-	store, err := postgres.New(pool, within)
-	require.NoError(t, err)
-	require.Equal(t, []string{"created by ", "completed by "}, askedBy(t, store, e))
-	var unnamed int
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM steps.audit WHERE principal IS NULL").Scan(&unnamed))
-	require.Equal(t, 2, unnamed)
-
-	// What the previous release reads of the steps of this one is what it read before.
-	require.NoError(t, postgres.EnableAudit(t.Context(), pool, within))
-	u := almanactest.User()
-	stored, err := store.CreateUsers(as(t, "grace"), []almanac.UserWithEvents{{User: u, Events: []almanac.Event{almanactest.Event(time.Now(), almanactest.For(u))}}})
-	require.NoError(t, err)
-	var at time.Time
-	var kind, detail, actor string
-	var version int
-	require.NoError(t, pool.QueryRow(t.Context(), oldAudit, stored[0].Events[0].ID).Scan(&at, &kind, &version, &detail, &actor))
-	require.Equal(t, "created", kind)
-	require.NotContains(t, actor+detail, "grace")
 }
 
 // The length of a setting has no limit, and a step must not fail because of it.

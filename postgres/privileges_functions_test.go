@@ -64,7 +64,7 @@ func TestMigrationsGrantNothingToPublic(t *testing.T) {
 		"down and up again": func(t *testing.T, pool *pgxpool.Pool) {
 			t.Helper()
 			require.NoError(t, postgres.Migrate(t.Context(), pool))
-			first(t, pool)
+			require.NoError(t, postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{}))
 			require.NoError(t, postgres.Migrate(t.Context(), pool))
 		},
 	}

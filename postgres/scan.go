@@ -312,15 +312,14 @@ func formatOptOuts(all []almanac.OptOut) string {
 	return string(text)
 }
 
-// parsePolicies parses the value of the column. A value that an older program wrote is shorter: each
-// policy that it lacks is the default.
+// parsePolicies parses the value of the column.
 func parsePolicies(s string) calendar.Policies {
 	var parts [4]string
 	copy(parts[:], strings.Split(s, ","))
 	return calendar.Policies{
 		Gap: calendar.GapPolicy(parts[0]), Fold: calendar.FoldPolicy(parts[1]),
 		LeapDay: calendar.LeapDayPolicy(parts[2]), MonthEnd: calendar.MonthEndPolicy(parts[3]),
-	}.WithDefaults()
+	}
 }
 
 // textOrNull returns a text, or NULL for "".

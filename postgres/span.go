@@ -160,9 +160,6 @@ func (r *renderer) ranges(s span) []string {
 	ranges := []string{fmt.Sprintf(ofType, types, id, relation, condition, column, r.most+1)}
 	if r.part == pending && s.from+s.until != "" {
 		ranges = append(ranges, fmt.Sprintf(delayed, relation, within("x.delayed_from", s.from, s.until), r.most+1))
-		if s.from != "" {
-			ranges = append(ranges, fmt.Sprintf(delayed, relation, "x.delayed_from = '-infinity'", r.most+1))
-		}
 	}
 	return ranges
 }

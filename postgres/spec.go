@@ -193,12 +193,8 @@ func (r *renderer) targets(from, until string) string {
 	target := within("e.target_timestamp_utc", from, until)
 	switch r.part {
 	case pending:
-		delayed := within("e.delayed_from", from, until)
-		if from != "" {
-			delayed += " OR e.delayed_from = '-infinity'"
-		}
 		return "(" + target + " AND (" + within("e.available_at", from, until) + " AND e.event_type = ANY (" + r.waitingTypes +
-			") OR e.delayed_from IS NOT NULL AND (" + delayed + ")))"
+			") OR " + within("e.delayed_from", from, until) + "))"
 	case ended:
 		return "(" + target + " AND e.event_type = ANY (" + r.endedTypes + "))"
 	default:

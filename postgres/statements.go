@@ -204,7 +204,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		if failed != nil {
 			err = failed
 		}
-		return fill.Replace(withoutHeader(string(text)))
+		return fill.Replace(named(field, string(text)))
 	})
 	return t, err
 })
@@ -224,18 +224,22 @@ func each(s *statements, set func(field, text string) string) {
 
 var wordStart = regexp.MustCompile(`(.)([A-Z])`)
 
-// fileOf returns the path of a field's file.
-func fileOf(field string) string {
-	return "queries/" + strings.ToLower(wordStart.ReplaceAllString(field, "${1}_$2")) + ".sql"
+// nameOf returns the name of a field's statement: settle_ended.
+func nameOf(field string) string {
+	return strings.ToLower(wordStart.ReplaceAllString(field, "${1}_$2"))
 }
 
-// withoutHeader removes the comment at the beginning of a statement's file, which need not be sent
-// to the server.
-func withoutHeader(text string) string {
+// fileOf returns the path of a field's file.
+func fileOf(field string) string { return "queries/" + nameOf(field) + ".sql" }
+
+// named returns the text of a field's file as it is sent to the server. The name of the file takes the
+// place of the comment at its beginning, so that pg_stat_activity and pg_stat_statements tell the
+// statements apart.
+func named(field, text string) string {
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	return strings.TrimSpace(text)
+	return "/* almanac " + nameOf(field) + " */ " + strings.TrimSpace(text)
 }
 
 func quoted(schema string) string { return pgx.Identifier{schema}.Sanitize() }

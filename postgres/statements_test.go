@@ -35,3 +35,14 @@ func TestEveryStatementHasAFileAndAUse(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, stored, files, "the files under queries, and those of the fields of statements")
 }
+
+func TestStatementsBeginWithTheirName(t *testing.T) {
+	t.Parallel()
+	s, err := load("almanac")
+	require.NoError(t, err)
+	each(&s, func(field, text string) string {
+		require.Regexp(t, `^/\* almanac [a-z_]+ \*/ [A-Z]`, text, field)
+		return text
+	})
+	require.Contains(t, s.SettleEnded, "/* almanac settle_ended */ ")
+}

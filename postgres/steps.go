@@ -6,17 +6,27 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"path"
 	"strconv"
 	"strings"
+
+	"github.com/almanac-go/almanac"
 )
 
-//go:embed migrations/*.sql migrations/down/*.sql
+// migrationFiles has the migrations after the first, migrations/0002_word.sql and so on, and for each
+// migration the script that undoes it, under migrations/down. The first migration is schema.sql.
+//
+//go:embed migrations
 var migrationFiles embed.FS
 
-// migration is one step from a version to the next. It can be undone if it has a down script.
+const firstMigration = "0001_schema"
+
+// migration is one step from a version to the next. It can be undone if it has a down script. Both
+// scripts keep the list of applied migrations: the last statement of a migration adds its version, and
+// the down script removes it.
 type migration struct {
 	version int
-	name    string // the name of its file: 0001_tables
+	name    string // the name of its file: 0001_schema
 	sql     string
 	down    string // "" if the migration cannot be undone
 	losses  []loss // rows that undoing deletes and that cannot be restored
@@ -32,33 +42,42 @@ type loss struct {
 // condition on the rows that would be lost.
 const lossMark = "-- Loses "
 
-// migrations returns the embedded migrations for a PostgreSQL schema, in order. The name of a file
-// is a version and a word: 0001_tables.sql. The down script has the same name, under down.
-func migrations(schema string) ([]migration, error) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
+// migrations returns the migrations for a PostgreSQL schema, in order. The name of a file is a version
+// and a word. The down script has the same name, under down.
+func migrations(files fs.FS, schema string) ([]migration, error) {
+	later, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("postgres: read migrations: %w", err)
 	}
-	steps := make([]migration, len(files))
-	for i, file := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(file, "migrations/"), ".sql")
+	steps := make([]migration, 1+len(later))
+	steps[0] = migration{version: 1, name: firstMigration, sql: strings.Replace(almanac.Schema(), createSchema, createSchemaIfMissing(schema), 1)}
+	for i, file := range later {
+		name := strings.TrimSuffix(path.Base(file), ".sql")
 		number, _, _ := strings.Cut(name, "_")
 		version, err := strconv.Atoi(number)
-		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("postgres: migration %q is not number %d", name, i+1)
+		if err != nil || version != i+2 {
+			return nil, fmt.Errorf("postgres: migration %q is not number %d", name, i+2)
 		}
-		up, errUp := migrationFiles.ReadFile(file)
-		down, errDown := migrationFiles.ReadFile("migrations/down/" + name + ".sql")
-		if errors.Is(errDown, fs.ErrNotExist) {
-			errDown = nil
-		}
-		if err := errors.Join(errUp, errDown); err != nil {
+		up, err := fs.ReadFile(files, file)
+		if err != nil {
 			return nil, fmt.Errorf("postgres: read migrations: %w", err)
 		}
-		within := func(text []byte) string { return strings.ReplaceAll(string(text), `:"schema"`, quoted(schema)) }
-		steps[i] = migration{version, name, within(up), within(down), lossesOf(within(down))}
+		steps[i+1] = migration{version: version, name: name, sql: string(up)}
+	}
+	for i := range steps {
+		down, err := fs.ReadFile(files, "migrations/down/"+steps[i].name+".sql")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("postgres: read migrations: %w", err)
+		}
+		steps[i].sql, steps[i].down = inSchema(schema, steps[i].sql), inSchema(schema, string(down))
+		steps[i].losses = lossesOf(steps[i].down)
 	}
 	return steps, nil
+}
+
+// inSchema fills the name of the PostgreSQL schema into a script, as psql does.
+func inSchema(schema, script string) string {
+	return strings.ReplaceAll(script, `:"schema"`, quoted(schema))
 }
 
 func lossesOf(down string) []loss {
@@ -88,36 +107,22 @@ func (l loss) occurs(schema string) string {
 	return "EXISTS (" + rows + ")"
 }
 
-// preparation returns the SQL that creates the schema and the list of applied migrations. CREATE
-// SCHEMA IF NOT EXISTS would need the right to create schemas even if the schema exists.
-func preparation(schema string) string {
+// createSchema is the statement of schema.sql that creates the PostgreSQL schema. It needs the right to
+// create schemas even if the schema exists, and psql fills in no names between dollar quotes. So a
+// migration replaces it by [createSchemaIfMissing].
+const createSchema = `CREATE SCHEMA IF NOT EXISTS :"schema";`
+
+func createSchemaIfMissing(schema string) string {
 	return fmt.Sprintf(`DO $$
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = '%s') THEN
         CREATE SCHEMA %s;
     END IF;
 END
-$$;
-
-CREATE TABLE IF NOT EXISTS %s (
-    version    integer     PRIMARY KEY,
-    name       text        NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT now()
-);
-`, schema, quoted(schema), migrationsTable(schema))
+$$;`, schema, quoted(schema))
 }
 
 func migrationsTable(schema string) string { return quoted(schema) + ".migrations" }
-
-// unlisted returns the SQL that removes a migration from the list of applied migrations. For the
-// first migration it drops the list. The PostgreSQL schema stays, because it may be older than
-// Almanac.
-func (m migration) unlisted(schema string) string {
-	if m.version == 1 {
-		return "DROP TABLE " + migrationsTable(schema)
-	}
-	return fmt.Sprintf("DELETE FROM %s WHERE version = %d", migrationsTable(schema), m.version)
-}
 
 // lockKey returns the key of the advisory lock on the migrations of a schema.
 func lockKey(schema string) int64 {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 	"time"
@@ -42,6 +43,7 @@ type Store struct {
 	readLimit  time.Duration // how long a statement of a read-only store may take
 	probing    probing
 	statements statements
+	files      fs.FS // the migrations of this release
 }
 
 var _ almanac.Repository = (*Store)(nil)
@@ -94,7 +96,7 @@ func New(db DB, options ...Option) (*Store, error) {
 }
 
 func open(s *Store, options []Option) (*Store, error) {
-	s.schema, s.timeout, s.probing = DefaultSchema, 5*time.Second, defaultProbing
+	s.schema, s.timeout, s.probing, s.files = DefaultSchema, 5*time.Second, defaultProbing, migrationFiles
 	for _, option := range options {
 		option(s)
 	}

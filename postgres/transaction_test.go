@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,4 +141,21 @@ func TestTheServerEndsASilentTransaction(t *testing.T) {
 
 	require.Error(t, err)
 	require.NoError(t, free, "the person is held for as long as the silence lasts")
+}
+
+// An administrator sees in pg_stat_activity which statement a session runs or has run last.
+func TestTheServerKnowsTheNamesOfStatements(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DirectPool(t)
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	store, err := postgres.New(conn.Conn())
+	require.NoError(t, err)
+	_, err = store.Now(t.Context())
+	require.NoError(t, err)
+
+	var last string
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT query FROM pg_stat_activity WHERE pid = $1", conn.Conn().PgConn().PID()).Scan(&last))
+	require.True(t, strings.HasPrefix(last, "/* almanac now */ "), last)
 }

@@ -97,7 +97,7 @@ type migrateDown struct {
 
 // Help is shown below the command's line.
 func (c *migrateDown) Help() string {
-	return `To go back to the previous release, no migration needs to be undone: that release works on the schema of this one. Stop the programs of this release first; they do not work on the older schema. The PostgreSQL schema itself stays.
+	return `To go back to the release before, no migration needs to be undone: that release works on the schema of this one. Stop the programs of this release first; they do not work on the older schema. The PostgreSQL schema itself stays.
 
     almanac migrate down
     almanac migrate down --lose-data --json

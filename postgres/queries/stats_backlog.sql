@@ -9,8 +9,7 @@ WITH types AS MATERIALIZED (
 ), delayed AS MATERIALIZED (
     SELECT q.available_at
     FROM :"schema".queue q
-    WHERE q.delayed_from > '-infinity'
-        AND q.delayed_from < @at
+    WHERE q.delayed_from < @at
     ORDER BY q.delayed_from
     LIMIT @delayed
 )

@@ -6,8 +6,7 @@ SELECT clock_timestamp(), count(*), min(q.available_at),
         SELECT count(*)
         FROM (
             SELECT FROM :"schema".queue x
-            WHERE x.delayed_from > '-infinity'
-                AND x.delayed_from < now()
+            WHERE x.delayed_from < now()
                 AND x.available_at > now()
             LIMIT @limit::bigint
         ) d

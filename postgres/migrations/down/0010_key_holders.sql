@@ -1,3 +1,0 @@
-DROP TABLE :"schema".pruning;
-
-ALTER TABLE :"schema".keys DROP COLUMN holders;
