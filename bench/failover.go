@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -67,12 +69,12 @@ func (b *bench) killWorker(ctx context.Context, db database, stream bool) (readi
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.stop()) }()
+	victim, err := freezeBusy(ctx, db, t.processes)
+	if err != nil {
+		return nil, err
+	}
 	killed := time.Now()
-	// The busier one: the other may have connected too late to have events in flight.
-	counts, _, _ := t.stored()
-	busier := slices.Index(counts, slices.Max(counts))
-	victim := t.processes[busier]
-	t.processes = slices.Delete(t.processes, busier, busier+1)
+	t.processes = slices.DeleteFunc(t.processes, func(p *process) bool { return p == victim })
 	if err := victim.kill(); err != nil {
 		return nil, err
 	}
@@ -86,6 +88,29 @@ func (b *bench) killWorker(ctx context.Context, db database, stream bool) (readi
 		err = errors.New("the killed worker had no events in flight")
 	}
 	return []reading{{"events of the dead", "", float64(orphans)}, {"recovered within", "s", last.Sub(killed).Seconds()}}, err
+}
+
+// freezeBusy freezes a process that has events in flight, and returns it. A process that is not
+// frozen may have settled its events before it is killed, on a busy machine also those of a busy process.
+func freezeBusy(ctx context.Context, db database, processes []*process) (*process, error) {
+	const busy = `SELECT EXISTS (SELECT FROM almanac.processing_events e JOIN almanac.leases l ON l.token = e.lease_token
+		WHERE l.owner LIKE '%/' || $1 || '/%')` // an owner is a host, a process id and a random number
+	for began := time.Now(); time.Since(began) < crashLimit; {
+		for _, p := range processes {
+			frozen, has := p.command.Process, false
+			if err := frozen.Signal(syscall.SIGSTOP); err != nil {
+				return nil, err
+			}
+			err := db.pool.QueryRow(ctx, busy, strconv.Itoa(frozen.Pid)).Scan(&has)
+			if has && err == nil {
+				return p, nil
+			}
+			if err := errors.Join(err, frozen.Signal(syscall.SIGCONT), pause(ctx, crashGrain)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, errors.New("no process had events in flight")
 }
 
 // restartStream restarts the stream, and measures how long nothing was stored.

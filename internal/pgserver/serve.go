@@ -33,13 +33,15 @@ func (s *Server) serve(ctx context.Context, b Binaries, c Config) error {
 	if err := os.Rename(s.home.log(), s.home.log()+".old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("pgserver: %w", err)
 	}
-	const tries = 5
-	for try := 1; ; try++ {
+	// On a busy machine orphans take seconds to notice.
+	patience, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	for {
 		err := s.attempt(ctx, b, c)
-		if err == nil || try == tries || !s.passing() {
+		if err == nil || !s.passing() || patience.Err() != nil {
 			return err
 		}
-		time.Sleep(poll) // tries bounds the loop
+		time.Sleep(poll) // patience bounds the loop
 	}
 }
 
