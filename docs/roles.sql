@@ -4,8 +4,8 @@
 --
 -- almanac_owner    owns the PostgreSQL schema and migrates it
 -- almanac_worker   runs Scheduler.Run: claims, delivers, settles, sweeps, follows zone rules, as does almanac reconcile
--- almanac_api      stores users, plans their events, and reads events; it neither claims nor settles
--- almanac_operator changes single events: cancels, runs now, requeues and pauses; it may do what worker and api may
+-- almanac_api      stores users, plans, cancels and reads their events; it neither claims nor settles
+-- almanac_operator requeues events and pauses types; it may do what worker and api may
 -- almanac_relay    reads the outbox of domain events as a consumer, and prunes it; see docs/operations.md
 -- almanac_reader   reads types, times, states and counts of events and users, and nothing that identifies a user
 --
@@ -167,8 +167,9 @@ BEGIN
     -- Events that were planned by other rules have a mark. The marks are deleted when the zone was examined.
     GRANT SELECT, INSERT (zone, fingerprint, since, version), DELETE ON zone_marks TO almanac_worker;
 
-    -- A worker plans the successors that programs without the handler could not plan.
-    GRANT SELECT, DELETE ON unplanned TO almanac_worker;
+    -- A worker plans the successors that programs without the handler could not plan. When it reschedules a user, it cancels what the
+    -- user refuses by now. The statement for that can also leave a series to a program that has the handler.
+    GRANT SELECT, INSERT, UPDATE (used_key), DELETE ON unplanned TO almanac_worker;
     -- Claims leave out paused types.
     GRANT SELECT ON pauses TO almanac_worker;
     -- The trail is written by triggers, which act as the owner.
@@ -194,9 +195,9 @@ BEGIN
         target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin,
         origin_event, follows_user, payload_made, forced) ON series
         TO almanac_api;
-    -- A new target for a pending event; a new event, with new counters, for a series without one; and the removal of a pending
-    -- event. Used keys stay used.
-    GRANT UPDATE (current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+    -- A new target for a pending event; a new event, with new counters, for a series without one; the removal of a pending
+    -- event; and its cancellation, which uses its key. The guard refuses lower keys, so used keys stay used.
+    GRANT UPDATE (current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
         idempotency_key, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
         crash_count, version, created_at, updated_at) ON series TO almanac_api;
     -- A pending event that moves gets another row in the queue. The old row is locked before, which needs the right to update
@@ -205,6 +206,13 @@ BEGIN
     -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_api;
     GRANT SELECT ON pruning TO almanac_api;
+    -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and
+    -- lease_token, a row cannot say that an event was delivered: a check refuses COMPLETED without a time.
+    GRANT INSERT (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
+        idempotency_key, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
+        created_at, updated_at, origin_event, series_name, origin, follows_user, payload_made, forced) ON history TO almanac_api;
+    -- The statement that cancels can also leave the series to a program that has the handler.
+    GRANT SELECT, INSERT, UPDATE (used_key) ON unplanned TO almanac_api;
     -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
     GRANT SELECT ON zone_rules TO almanac_api;
     GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;
@@ -213,8 +221,6 @@ BEGIN
 
     -- A requeued event keeps the number of claims and the last error of the failed event.
     GRANT INSERT (claim_count, last_error) ON series TO almanac_operator;
-    -- A cancelled series waits for a program that has the handler.
-    GRANT INSERT, UPDATE (used_key) ON unplanned TO almanac_operator;
     GRANT SELECT, INSERT (event_type), DELETE ON pauses TO almanac_operator;
 
     -- The relay. What it reads holds ids, types and kinds. The outbox is written by triggers, which act as the owner.

@@ -31,8 +31,6 @@ func TestTheOperatorRoleChangesSingleEvents(t *testing.T) {
 	for _, role := range []string{"worker", "api", "reader"} {
 		requireRefused(t, newScheduler(t, c.store(t, role)).Pause(t.Context(), almanac.TypeBirthday), role+" pauses")
 	}
-	other, err := newScheduler(t, c.store(t, "api")).RunNow(t.Context(), person.Events[0].ID, almanac.RunNowOptions{})
-	require.ErrorIs(t, err, almanac.ErrInvalidStateTransition, "%v", other)
-	_, err = newScheduler(t, c.store(t, "api")).Cancel(t.Context(), cancelled.Successor.ID, almanac.CancelOptions{})
-	requireRefused(t, err, "the API cancels")
+	_, err = newScheduler(t, c.store(t, "api")).Requeue(t.Context(), cancelled.Event.ID, almanac.RequeueOptions{})
+	requireRefused(t, err, "the API requeues")
 }

@@ -106,9 +106,9 @@ func forbidden(c *cast) map[string][]string {
 			[]string{"DELETE FROM almanac.series WHERE false", "DELETE FROM almanac.zone_rules WHERE false"}),
 		"api": slices.Concat(anyones(c),
 			inserts("users", "version", "deleted_at", "created_at", "updated_at"), updates("users", "id", "created_at"),
-			inserts("series", unborn...), updates("series", append([]string{"used_key"}, names...)...),
+			inserts("series", unborn...), updates("series", names...),
 			updates("queue", without(queue, "available_at")...),
-			selects("history", history...), inserts("history", history...), updates("history", history...), updates("keys", "idempotency_key"),
+			selects("history", history...), inserts("history", "executed_at", "lease_token"), updates("history", history...), updates("keys", "idempotency_key"),
 			selects("leases", without(leases, "series_ids", "event_ids", "versions", "ahead_since")...), inserts("leases", leases...), updates("leases", leases...),
 			inserts("zone_rules", rules...), updates("zone_rules", rules...), updates("zone_marks", marks...),
 			[]string{
@@ -254,6 +254,21 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 	stored, err := c.store(t, "worker").Event(t.Context(), e.ID)
 	require.NoError(t, err)
 	require.Equal(t, e, stored, "nobody did anything to it")
+}
+
+// The API ends events as CANCELLED. It cannot store that an event was delivered.
+func TestTheAPIRoleStoresNoDelivery(t *testing.T) {
+	t.Parallel()
+	c := newCast(t)
+	end := func(status string) error {
+		_, err := c.pools["api"].Exec(t.Context(), `INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc,
+			target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, failure_reason, retry_count, claim_count,
+			crash_count, version, created_at, updated_at)
+			VALUES (gen_random_uuid(), gen_random_uuid(), 'BIRTHDAY', '2027', $1::text, now(), now(), 'UTC', 'x', 'x', '{}', 1, nullif($1::text, 'COMPLETED'), 0, 1, 0, 3, now(), now())`, status)
+		return err
+	}
+	require.NoError(t, end("CANCELLED"))
+	require.ErrorContains(t, end("COMPLETED"), "history_executed_check")
 }
 
 // Who may not execute the guard's function is stopped by it all the same.

@@ -1,0 +1,227 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/postgres"
+)
+
+// Each role passes the whole suite in everything that is its work. The audit trail and the
+// outbox are on, so that their triggers run for each role, too.
+func TestEachRolePassesTheConformanceSuite(t *testing.T) {
+	t.Parallel()
+	casts := stock(t, func(t *testing.T) *cast {
+		c := newCast(t)
+		require.NoError(t, postgres.EnableAudit(t.Context(), c.pools["owner"]))
+		require.NoError(t, postgres.EnableOutbox(t.Context(), c.pools["owner"]))
+		return c
+	})
+	for role, assign := range map[string]func(*testing.T, *cast) almanac.Repository{"api": asAPI, "worker": asWorker, "operator": asOperator} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			almanactest.TestRepository(t, func(t *testing.T) almanac.Repository {
+				return assign(t, casts.take(t, func(c *cast) *pgxpool.Pool { return c.pools[""] }))
+			})
+		})
+	}
+}
+
+// shelf has databases that the cases of a suite use one after the other.
+type shelf[T any] struct{ free chan T }
+
+// stock makes as many databases as cases run at once.
+func stock[T any](t *testing.T, prepare func(*testing.T) T) shelf[T] {
+	t.Helper()
+	s := shelf[T]{make(chan T, runtime.GOMAXPROCS(0))}
+	for range cap(s.free) {
+		s.free <- prepare(t)
+	}
+	return s
+}
+
+// take waits for a database. When t ends, every row is deleted that t may have stored, and the database goes back.
+func (s shelf[T]) take(t *testing.T, pool func(T) *pgxpool.Pool) T {
+	t.Helper()
+	one := <-s.free
+	if strings.Contains(t.Name(), "/Stats/") {
+		empty(t, pool(one), "TRUNCATE %s CASCADE") // dead rows make tables large, and then numbers are estimates
+	}
+	t.Cleanup(func() {
+		defer func() { s.free <- one }()
+		empty(t, pool(one), "DELETE FROM %s")
+	})
+	return one
+}
+
+// empty runs a statement for each table that tests write to.
+func empty(t *testing.T, pool *pgxpool.Pool, statement string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	var statements string
+	err := pool.QueryRow(ctx, `SELECT string_agg(format($1, oid::regclass), '; ' ORDER BY relname = 'users') FROM pg_class
+		WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning')`, statement).Scan(&statements)
+	require.NoError(t, err)
+	_, err = pool.Exec(ctx, statements+"; UPDATE almanac.pruning SET before = '-infinity'")
+	require.NoError(t, err)
+}
+
+// company is a repository of which each part is the work of one role.
+type company struct {
+	almanac.UserRepository
+	almanac.UserFinder
+	almanac.EventRepository
+	almanac.ClaimRepository
+	almanac.Confirmer
+	almanac.Leaser
+	almanac.SuccessionRepository
+	almanac.BackfillRepository
+	almanac.ZoneRepository
+	almanac.RetentionRepository
+	almanac.RecoveryRepository
+	almanac.PauseRepository
+	almanac.StatsRepository
+	almanac.Timekeeper
+	almanac.Listener
+	almanac.Verifier
+	almanac.Transactional
+}
+
+// asOperator leaves everything to the operator.
+func asOperator(t *testing.T, c *cast) almanac.Repository { return c.store(t, "operator") }
+
+// asAPI leaves to the API what it may do: users, their events, and what can be read of them.
+func asAPI(t *testing.T, c *cast) almanac.Repository {
+	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), c.store(t, "operator")
+	return &company{
+		UserRepository:       edits{api, operator, requeues},
+		UserFinder:           api,
+		EventRepository:      eventReader{api, worker},
+		ClaimRepository:      worker,
+		Confirmer:            worker,
+		Leaser:               worker,
+		SuccessionRepository: worker,
+		BackfillRepository:   api,
+		ZoneRepository:       zoneReader{worker, api},
+		RetentionRepository:  worker,
+		RecoveryRepository:   api,
+		PauseRepository:      operator,
+		StatsRepository:      leaseLister{api, worker},
+		Timekeeper:           worker,
+		Listener:             api,
+		Verifier:             api,
+		Transactional:        api,
+	}
+}
+
+// asWorker leaves to the worker what it may do: everything but the users themselves, pauses and requeued events.
+func asWorker(t *testing.T, c *cast) almanac.Repository {
+	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), c.store(t, "operator")
+	return &company{
+		UserRepository:       users{worker, api, operator},
+		UserFinder:           worker,
+		EventRepository:      worker,
+		ClaimRepository:      worker,
+		Confirmer:            worker,
+		Leaser:               worker,
+		SuccessionRepository: worker,
+		BackfillRepository:   worker,
+		ZoneRepository:       worker,
+		RetentionRepository:  worker,
+		RecoveryRepository:   worker,
+		PauseRepository:      operator,
+		StatsRepository:      worker,
+		Timekeeper:           worker,
+		Listener:             worker,
+		Verifier:             worker,
+		Transactional:        worker,
+	}
+}
+
+// users lets the worker edit events, and the API the users themselves.
+type users struct{ worker, api, operator almanac.UserRepository }
+
+func (u users) CreateUsers(ctx context.Context, list []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
+	return u.api.CreateUsers(ctx, list)
+}
+
+func (u users) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
+	return u.worker.User(ctx, id)
+}
+
+func (u users) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	changesUser := func(e almanac.Edit) bool { return e.User != nil }
+	return edits{u.worker, edits{u.api, u.operator, requeues}, func(e almanac.Edit) bool { return changesUser(e) || requeues(e) }}.EditUser(ctx, id, edit)
+}
+
+func (u users) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.DeleteOptions) (almanac.DeleteResult, error) {
+	return u.api.DeleteUser(ctx, id, options)
+}
+
+// edits lets another role make some of the edits.
+type edits struct {
+	almanac.UserRepository
+	another almanac.UserRepository
+	which   func(almanac.Edit) bool
+}
+
+var errAnother = errors.New("the work of another role")
+
+func (e edits) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	stored, err := e.UserRepository.EditUser(ctx, id, func(r almanac.Roster) (almanac.Edit, error) {
+		wanted, err := edit(r)
+		if err == nil && e.which(wanted) {
+			err = errAnother
+		}
+		return wanted, err
+	})
+	if errors.Is(err, errAnother) {
+		return e.another.EditUser(ctx, id, edit)
+	}
+	return stored, err
+}
+
+// requeues reports whether an edit requeues an event, which only an operator may do.
+func requeues(e almanac.Edit) bool {
+	return slices.ContainsFunc(e.New, func(e almanac.Event) bool { return e.Origin.Kind == almanac.OriginRequeued })
+}
+
+// eventReader lets the worker change single events.
+type eventReader struct {
+	almanac.EventRepository
+	worker almanac.EventRepository
+}
+
+func (r eventReader) Update(ctx context.Context, e almanac.Event, expected int) (almanac.Event, error) {
+	return r.worker.Update(ctx, e, expected)
+}
+
+// zoneReader lets the API read zone rules.
+type zoneReader struct {
+	almanac.ZoneRepository
+	api almanac.ZoneRepository
+}
+
+func (r zoneReader) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
+	return r.api.ZoneRules(ctx)
+}
+
+// leaseLister lets the worker list leases.
+type leaseLister struct {
+	almanac.StatsRepository
+	worker almanac.StatsRepository
+}
+
+func (l leaseLister) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
+	return l.worker.Leases(ctx, limit)
+}
