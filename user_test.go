@@ -392,7 +392,7 @@ func TestNewUserNamesEveryInvalidField(t *testing.T) {
 		want    []string
 	}{
 		"nothing is given": {almanac.Profile{}, []string{
-			"firstName is empty", "lastName is empty", "dateOfBirth is empty", "timezone is not a known time zone",
+			"firstName is empty", "lastName is empty", "dateOfBirth is empty", "timezone is empty",
 		}},
 		"everything is bad": {
 			almanac.Profile{FirstName: "\x00", LastName: "\xff", DateOfBirth: "1899-01-01", Timezone: "Europe/Kyev", Attributes: json.RawMessage("1")},

@@ -54,6 +54,9 @@ type InvalidTimezoneError struct {
 }
 
 func (e *InvalidTimezoneError) Error() string {
+	if e.Name == "" {
+		return "calendar: the name of the time zone " + e.Problem()
+	}
 	return fmt.Sprintf("calendar: %q %s", e.Name, e.Problem())
 }
 
@@ -67,6 +70,8 @@ func (e *InvalidTimezoneError) Problem() string {
 		return "is a time zone for which this machine has no data"
 	case e.Suggestion != "":
 		return fmt.Sprintf("is not a known time zone; did you mean %q?", e.Suggestion)
+	case strings.TrimSpace(e.Name) == "":
+		return "is empty"
 	case isMachines(e.Name):
 		return "is the time zone of a machine, not of a person"
 	}

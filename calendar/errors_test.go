@@ -26,14 +26,16 @@ func TestTypedErrorsOfTheCalendarMatchTheirSentinelAndNoOther(t *testing.T) {
 		is   error
 		says string
 	}{
-		"timezone":       {&calendar.InvalidTimezoneError{Name: "Mars/Base"}, calendar.ErrInvalidTimezone, `calendar: "Mars/Base" is not a known time zone`},
-		"timezone, near": {&calendar.InvalidTimezoneError{Name: "tokyo", Suggestion: "Asia/Tokyo"}, calendar.ErrInvalidTimezone, `calendar: "tokyo" is not a known time zone; did you mean "Asia/Tokyo"?`},
-		"timezone, new":  {&calendar.InvalidTimezoneError{Name: "Asia/New", NoData: true}, calendar.ErrInvalidTimezone, `calendar: "Asia/New" is a time zone for which this machine has no data`},
-		"skipped":        {&gap, calendar.ErrSkippedWallTime, "calendar: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},
-		"rejected":       {&rejected, calendar.ErrRejectedWallTime, "calendar: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},
-		"recurrence":     {&calendar.InvalidRecurrenceError{Rule: "daily", Problems: []string{"a", "b"}}, calendar.ErrInvalidRecurrence, `calendar: invalid recurrence "daily": a; b`},
-		"input":          {&calendar.InputError{Problems: []calendar.InputProblem{{Field: "gap", Problem: "is bad"}, {Field: "fold", Problem: "is worse"}}}, calendar.ErrInvalidInput, "calendar: gap is bad; fold is worse"},
-		"format":         {&calendar.FormatError{Text: "25:00", Problem: "is not a time of day"}, nil, `calendar: "25:00" is not a time of day`},
+		"timezone":        {&calendar.InvalidTimezoneError{Name: "Mars/Base"}, calendar.ErrInvalidTimezone, `calendar: "Mars/Base" is not a known time zone`},
+		"timezone, near":  {&calendar.InvalidTimezoneError{Name: "tokyo", Suggestion: "Asia/Tokyo"}, calendar.ErrInvalidTimezone, `calendar: "tokyo" is not a known time zone; did you mean "Asia/Tokyo"?`},
+		"timezone, none":  {&calendar.InvalidTimezoneError{}, calendar.ErrInvalidTimezone, "calendar: the name of the time zone is empty"},
+		"timezone, blank": {&calendar.InvalidTimezoneError{Name: " "}, calendar.ErrInvalidTimezone, `calendar: " " is empty`},
+		"timezone, new":   {&calendar.InvalidTimezoneError{Name: "Asia/New", NoData: true}, calendar.ErrInvalidTimezone, `calendar: "Asia/New" is a time zone for which this machine has no data`},
+		"skipped":         {&gap, calendar.ErrSkippedWallTime, "calendar: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},
+		"rejected":        {&rejected, calendar.ErrRejectedWallTime, "calendar: clocks in Europe/Berlin show 2026-03-29T02:30:00 never: clocks skip 02:00–03:00"},
+		"recurrence":      {&calendar.InvalidRecurrenceError{Rule: "daily", Problems: []string{"a", "b"}}, calendar.ErrInvalidRecurrence, `calendar: invalid recurrence "daily": a; b`},
+		"input":           {&calendar.InputError{Problems: []calendar.InputProblem{{Field: "gap", Problem: "is bad"}, {Field: "fold", Problem: "is worse"}}}, calendar.ErrInvalidInput, "calendar: gap is bad; fold is worse"},
+		"format":          {&calendar.FormatError{Text: "25:00", Problem: "is not a time of day"}, nil, `calendar: "25:00" is not a time of day`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

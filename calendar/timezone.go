@@ -55,7 +55,8 @@ const (
 //
 // The error is an [*InvalidTimezoneError], which suggests the nearest name. For a path,
 // that is the zone at the end of the path. For a well-known abbreviation, it is the usual
-// place. For Local, localtime, posixrules and Factory there is no suggestion.
+// place. For a name that Windows uses, such as "W. Europe Standard Time", it is the place
+// that the Unicode CLDR gives for it. For Local, localtime, posixrules and Factory there is no suggestion.
 //
 // Rules come from the program's own zone data, see [OwnZoneData], and are read
 // once for each name.

@@ -48,6 +48,7 @@ func TestLoadTimezoneRefuses(t *testing.T) {
 
 	tests := map[string]string{
 		"nothing":                         "",
+		"a name of Windows":               "W. Europe Standard Time",
 		"the host's own zone":             "Local",
 		"the host's own zone as a file":   "localtime",
 		"a directory of the database":     "posix/Europe/Berlin",
@@ -145,6 +146,7 @@ func TestLoadTimezoneSuggests(t *testing.T) {
 		"an abbreviation":         {"PST", "America/Los_Angeles"},
 		"a path from the root":    {"/usr/share/zoneinfo/posix/Asia/Tokyo", "Asia/Tokyo"},
 		"leap second data":        {"right/UTC", "Etc/UTC"},
+		"a name of Windows":       {"Tokyo Standard Time", "Asia/Tokyo"},
 		"nothing for Factory":     {"Factory", ""},
 		"nothing for a machine's": {"localtime", ""},
 		"nothing for nothing":     {"", ""},

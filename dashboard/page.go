@@ -156,6 +156,7 @@ var functions = template.FuncMap{
 	"duration": duration,
 	"short":    short,
 	"number":   number,
+	"counted":  countText,
 	"list":     func(values ...any) []any { return values },
 	"query":    query,
 	"lower":    strings.ToLower,

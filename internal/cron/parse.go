@@ -212,8 +212,14 @@ func (f field) value(text string) (int, error) {
 
 // itemOrLast returns the days of one item of day-of-month, in the form of Schedule.days.
 func (f field) itemOrLast(text string) (set, error) {
-	if strings.EqualFold(text, "L") {
+	upper := strings.ToUpper(text)
+	switch {
+	case upper == "L":
 		return 1 << 0, nil
+	case strings.HasPrefix(upper, "L-"):
+		return 0, fmt.Errorf("%s counts days back from the end of the month, which is not supported: an RRULE can, with BYMONTHDAY", clip(text))
+	case strings.HasSuffix(upper, "W"):
+		return 0, fmt.Errorf("%s asks for the nearest weekday, which is not supported", clip(text))
 	}
 	return f.item(text)
 }

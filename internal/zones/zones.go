@@ -60,13 +60,17 @@ func Names() []string {
 
 // Nearest returns the accepted name that was most likely meant by a misspelt one, or ""
 // when none is close. It also finds the zone of a city alone ("tokyo"), of a path
-// ("posix/Asia/Tokyo"), and of a well-known abbreviation ("PST").
+// ("posix/Asia/Tokyo"), of a well-known abbreviation ("PST"), and of a name that Windows
+// uses ("W. Europe Standard Time").
 func Nearest(name string) string {
 	wanted := withoutPath(fold(name))
 	if wanted == "" || len(wanted) > 64 || offset.MatchString(strings.TrimSpace(name)) {
 		return ""
 	}
 	if place, ok := places[wanted]; ok {
+		return place
+	}
+	if place, ok := windows()[wanted]; ok {
 		return place
 	}
 	best, bestCost := "", len(wanted)/4+1 // three letters must all be right

@@ -130,6 +130,10 @@ func TestNearest(t *testing.T) {
 		"a System V name with blanks":     {" CET ", "CET"},
 		"one in lower case, with blanks":  {" cest ", "Europe/Brussels"},
 		"one of several places":           {"IST", "Asia/Kolkata"},
+		"a name of Windows":               {"W. Europe Standard Time", "Europe/Berlin"},
+		"one in summer, in lower case":    {"eastern daylight time", "America/New_York"},
+		"one of a place that was renamed": {"India Standard Time", "Asia/Kolkata"},
+		"an offset of Windows":            {"UTC-11", ""},
 		"a directory and nothing in it":   {"posix/", ""},
 		"a machine's zone":                {"Local", ""},
 		"and its file":                    {"localtime", ""},
@@ -152,6 +156,23 @@ func TestNearest(t *testing.T) {
 				t.Errorf("Nearest(%q) = %q, want %q", tt.name, got, tt.want)
 			}
 		})
+	}
+}
+
+// Windows' names are suggested, but never accepted.
+func TestNamesOfWindowsSuggestAZone(t *testing.T) {
+	t.Parallel()
+
+	if n := len(zones.Windows()); n < 250 {
+		t.Errorf("the table has %d names, with those of summer time", n)
+	}
+	for name, zone := range zones.Windows() {
+		if _, canonical, ok := zones.Lookup(zone); !ok || canonical != zone {
+			t.Errorf("%q suggests %q, which is no present name", name, zone)
+		}
+		if _, _, ok := zones.Lookup(strings.ReplaceAll(name, "_", " ")); ok {
+			t.Errorf("%q is accepted", name)
+		}
 	}
 }
 
