@@ -111,6 +111,20 @@ func ExampleMiddleware() {
 	// Output: refused 2000
 }
 
+// A check sees each event before its delivery. This one postpones what would be delivered
+// on a Sunday where the user lives.
+func ExampleWithChecks() {
+	noSundays := func(e almanac.Event, now time.Time) error {
+		local := calendar.StoredTimezone(e.Zone).WallTime(now)
+		if local.Labelled().Weekday() == time.Sunday {
+			return almanac.Snooze(24*time.Hour, "no delivery on Sundays")
+		}
+		return nil
+	}
+	overAYear(new(almanactest.Recorder), []almanac.EventHandler{almanac.Birthday{}}, almanac.WithChecks(noSundays))
+	// Output: 2000-12-11T09:00:00 BIRTHDAY {"message":"Hey, Ada Lovelace it's your birthday"} <nil>
+}
+
 // The error of a delivery says whether another attempt is worth it, and when.
 func ExampleDeliverer() {
 	mailer := &almanactest.Recorder{Deliverer: almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {

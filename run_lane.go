@@ -16,12 +16,13 @@ type Limit struct {
 	// workers are in addition to those of [WithWorkers], and the type uses no others. It
 	// must not be negative. Zero means the number of WithWorkers.
 	Workers int
-	// Rate is how many events may start in one second, on average. It must not be
-	// negative. Zero means no limit. With a rate, events are claimed at their instants
-	// instead of ahead.
+	// Rate is how many events may start in one second, on average, in this process. It
+	// must not be negative. Zero means no limit. With a rate, events are claimed at their
+	// instants instead of ahead.
 	Rate float64
-	// Burst is how many events may start at once after a time without starts. It must not
-	// be negative, and needs a Rate. Zero means Rate, and at least 1.
+	// Burst is how many events may start at once after a time without starts: in any
+	// second, at most Rate + Burst events start. It must not be negative, and needs a
+	// Rate. Zero means a twentieth of Rate, rounded down, and at least 1.
 	Burst int
 }
 
@@ -37,6 +38,15 @@ func (l Limit) check() error {
 		errs = append(errs, fmt.Errorf("burst of %d at a rate of %v", l.Burst, l.Rate))
 	}
 	return errors.Join(errs...)
+}
+
+// burst returns Burst or its default. With the default, starts are spread evenly, and the
+// rate is still reached if a claim takes up to 50 ms.
+func (l Limit) burst() int {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return int(max(1, min(l.Rate/20, math.MaxInt32)))
 }
 
 // lane is an engine with the event types that it runs. Each type with a limit has its own
@@ -66,11 +76,7 @@ func (s *scheduler) lanes() []*lane {
 			one.workers = s.workers
 		}
 		if l.Rate > 0 {
-			burst := l.Burst
-			if burst == 0 {
-				burst = int(max(1, min(l.Rate, math.MaxInt32)))
-			}
-			one.tokens = rate.NewLimiter(rate.Limit(l.Rate), burst)
+			one.tokens = rate.NewLimiter(rate.Limit(l.Rate), l.burst())
 		}
 		all = append(all, one)
 	}

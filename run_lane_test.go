@@ -83,6 +83,29 @@ func TestALimitOfRateSpreadsStarts(t *testing.T) {
 	})
 }
 
+// Without a burst of its own, each process spreads its starts evenly from the first second
+// on: two processes with a rate of 25 never ask more of a receiver than 50 a second, and
+// one event each.
+func TestProcessesTogetherKeepTheSumOfTheirRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := openOn(almanactest.NewRepository(nil)), new(throng)
+		handler := series{eventType: "LETTER", seconds: ago(time.Minute), execute: r.Deliver}
+		for range 300 {
+			storeEvent(t, w.store, handler)
+		}
+		for range 2 {
+			w.run(t, handler, almanac.WithLimit("LETTER", almanac.Limit{Rate: 25}))
+		}
+		time.Sleep(time.Hour)
+		require.Len(t, r.beginnings, 300)
+		for i := 52; i < len(r.beginnings); i++ {
+			require.Greater(t, r.beginnings[i].Sub(r.beginnings[i-52]), 990*time.Millisecond, "beginning %d", i)
+		}
+		require.InDelta(t, 6, r.beginnings[299].Sub(r.beginnings[0]).Seconds(), 0.5, "the rates are reached, too")
+	})
+}
+
 // What is claimed ahead would begin at one instant, however long before it took its
 // turn.
 func TestALimitOfRateIsKeptAtOneInstant(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -307,6 +308,33 @@ func TestRunAppliesTheHostsChecks(t *testing.T) {
 
 	require.Equal(t, "unsubscribed", w.await(t, almanac.EventFailed).FailureReason)
 	require.Empty(t, r.deliveries())
+}
+
+// What a check asks for is done, as if the delivery had asked for it.
+func TestACheckPostponesAndCallsOff(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		refusal error
+		kind    almanac.NoticeKind
+		reason  string
+	}{
+		"postponed":  {almanac.Snooze(time.Hour, "Sunday"), almanac.EventReleased, ""},
+		"called off": {fmt.Errorf("moved: %w", almanac.NotOwed("moved away")), almanac.EventCancelled, "moved away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := open(t), new(receiver)
+			handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
+			storeEvent(t, w.store, handler)
+
+			w.run(t, handler, almanac.WithChecks(func(almanac.Event, time.Time) error { return tt.refusal }))
+
+			e := w.await(t, tt.kind)
+			require.Equal(t, tt.reason, e.FailureReason)
+			require.Zero(t, e.RetryCount)
+			require.Empty(t, r.deliveries())
+		})
+	}
 }
 
 // The engine sleeps for an hour when it knows of nothing; whoever stores an event

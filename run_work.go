@@ -222,6 +222,9 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 		return Released(AfterSnooze, "quiet hours until "+end.UTC().Format(time.RFC3339), end.Sub(j.clock.now()))
 	}
 	if err := j.route.checks.First(j.event, j.clock.now()); err != nil {
+		if outcome, asked := askedFor(err); asked {
+			return outcome
+		}
 		return GaveUp(err.Error())
 	}
 	attempt := j.event.RetryCount + 1
@@ -284,13 +287,8 @@ func (j *job) judge(err error) Outcome {
 	if err == nil {
 		return Delivered(j.clock.now())
 	}
-	var snoozed *snoozeError
-	if errors.As(err, &snoozed) {
-		return Released(AfterSnooze, snoozed.Error(), snoozed.delay)
-	}
-	var notOwed *notOwedError
-	if errors.As(err, &notOwed) {
-		return CalledOff(notOwed.reason)
+	if outcome, asked := askedFor(err); asked {
+		return outcome
 	}
 	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
 	if errors.Is(err, ErrPermanent) || tried >= policy.Attempts {
@@ -304,6 +302,19 @@ func (j *job) judge(err error) Outcome {
 		delay = max(delay, exponential.Asked(asked.delay, random))
 	}
 	return Released(AfterFailure, err.Error(), delay)
+}
+
+// askedFor returns the outcome for which err asks, by Snooze or NotOwed, if it does.
+func askedFor(err error) (Outcome, bool) {
+	var snoozed *snoozeError
+	if errors.As(err, &snoozed) {
+		return Released(AfterSnooze, snoozed.Error(), snoozed.delay), true
+	}
+	var notOwed *notOwedError
+	if errors.As(err, &notOwed) {
+		return CalledOff(notOwed.reason), true
+	}
+	return Outcome{}, false
 }
 
 func (w *worker) settlement(j *job) Settlement {

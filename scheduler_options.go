@@ -103,13 +103,15 @@ func WithRetention(d time.Duration) Option { return func(s *settings) { s.retent
 
 // WithChecks adds checks to the validation chain that each event passes before it is
 // delivered. An event that a check refuses is FAILED, with the refusal as its reason, and
-// its series goes on.
+// its series goes on. A check that returns [Snooze] postpones the event instead.
 func WithChecks(checks ...Check) Option {
 	return func(s *settings) { s.checks = append(s.checks, checks...) }
 }
 
 // WithLimit limits how this process delivers the events of a type. Each process has its
-// own limit: ten processes with a rate of 5 deliver 50 events in a second. Each limited
+// own limit: ten processes with a rate of 5 start 50 events in a second. So set the rate
+// of a receiver divided by the number of processes, those of a rolling deployment
+// included. Each limited
 // type uses up to four additional connections at a time. NewScheduler returns an error if
 // the type has no handler.
 func WithLimit(eventType string, l Limit) Option {

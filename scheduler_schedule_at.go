@@ -32,11 +32,12 @@ type OneOffPlanner interface {
 	//
 	// The error is a [*ValidationError] that names each invalid option, an
 	// [*UnsupportedEventTypeError] if the type has no handler, and a [*NotFoundError] if
-	// the user does not exist. It is a [*calendar.WallTimeError] if the policies reject
-	// or skip the wall time. The error matches [ErrExists] if the key names an event with
-	// other options. The result then has that event. After [Operator].RunNow an event has
-	// another wall time, so its options differ. The error also matches ErrExists if the
-	// key names an event that was pruned.
+	// the user does not exist. It matches [ErrOptedOut] if the user refuses events of the
+	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall
+	// time. It matches [ErrExists] if the key names an event with other options; the
+	// result then has that event. After [Operator].RunNow an event has another wall time,
+	// so its options differ. It also matches ErrExists if the key names an event that was
+	// pruned.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
 }
 

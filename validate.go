@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// Check returns an error if e must not be delivered at now, and nil otherwise. The error
-// is the FailureReason of the event. A host can add its own checks (see [WithChecks]). A
+// Check returns an error if e must not be delivered at now, and nil otherwise. now is the
+// present time by the database clock, in UTC: calendar.StoredTimezone(e.Zone).WallTime(now)
+// is what clocks show in the zone of the event. An error fails the event for good, with
+// the error as its FailureReason, unless it asks for something else: [Snooze] postpones
+// the event, and [NotOwed] cancels it. A host can add its own checks (see [WithChecks]). A
 // Check must be safe for concurrent use.
 type Check func(e Event, now time.Time) error
 

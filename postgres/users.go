@@ -66,7 +66,7 @@ func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page a
 // open series and the pending events before it calls edit.
 func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	var wanted, stored almanac.Edit
-	err := s.transactKeys(ctx, "edit user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
+	err := s.transactKeys(ctx, "change the events of a user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		roster, released, err := s.roster(ctx, tx, id)
 		if err != nil {
 			return err

@@ -4,10 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/almanac-go/almanac/webhook"
 )
 
 // A document that shows a command and then its output shows what it prints.
@@ -57,4 +61,30 @@ func TestDocumentsShowExistingCommands(t *testing.T) {
 	if shown < 20 {
 		t.Errorf("%d commands in all documents", shown)
 	}
+}
+
+// An example that filters by a reason finds what a receiver's answer stores as the reason.
+func TestReasonsOfExamplesOccur(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	documents, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	shown := 0
+	for _, name := range slices.Concat(files, documents, []string{"../../README.md", "../almanac/main.go"}) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, example := range regexp.MustCompile(`almanac events (?:list|requeue) .*--reason "([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+			shown++
+			occurs := false
+			for code := 300; code < 600 && !occurs; code++ {
+				occurs = strings.Contains((&webhook.StatusError{Code: code}).Error(), example[1])
+			}
+			require.True(t, occurs, "%s: no receiver's answer has the reason of: %s", name, example[0])
+		}
+	}
+	require.GreaterOrEqual(t, shown, 4)
 }

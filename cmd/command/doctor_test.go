@@ -57,7 +57,7 @@ func TestAHealthyDatabase(t *testing.T) {
 	require.Regexp(t, `^ok: PostgreSQL \d`, d.about("server")[0])
 	require.Regexp(t, `^ok: schema almanac is at version \d+, as this program$`, d.about("schema")[0])
 	require.Equal(t, []string{"ok: nothing keeps vacuum from removing what is older than 10m0s"}, d.about("vacuum"))
-	require.Equal(t, []string{"note: no zone is in use, as far as a scheduler has run"}, d.about("zones"))
+	require.Equal(t, []string{"note: no zone rules are stored yet: the first scheduler that runs stores those that events follow"}, d.about("zones"))
 	require.Regexp(t, `^ok: the database's clock and this machine's are \S+ apart`, d.about("clock")[0])
 	require.Regexp(t, `^ok: \d+ of \d+ connections of the server are in use$`, d.about("connections")[0])
 
@@ -215,6 +215,17 @@ func TestZonesThatAgree(t *testing.T) {
 	var d diagnosis
 	require.NoError(t, json.Unmarshal([]byte(r.out), &d))
 	require.Equal(t, []string{"ok: this machine, the server and the events agree on 2 zones for the next 10 years"}, d.about("zones"))
+}
+
+// An import plans events, but compares no rules: no finding may say that nothing is planned.
+func TestZonesAfterAnImport(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	file := fileOf(t, "people.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+adaID+",Ada,Lovelace,1990-12-10,Europe/London\n")
+	r := almanacAt(t, time.Now(), "users", "import", file, "--birthday", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	d, _ := examined(t, "--database-url", url)
+	require.Equal(t, []string{"note: no zone rules are stored yet: the first scheduler that runs stores those that events follow"}, d.about("zones"))
 }
 
 // PostgreSQL knows CET, EET, MET and WET as abbreviations too, of clocks that never change.

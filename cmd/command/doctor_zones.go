@@ -29,7 +29,7 @@ func (p *patient) zones(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	if len(used) == 0 {
-		return []finding{{Severity: notice, Text: "no zone is in use, as far as a scheduler has run"}}, nil
+		return []finding{{Severity: notice, Text: "no zone rules are stored yet: the first scheduler that runs stores those that events follow"}}, nil
 	}
 	var missing, moved, server suspects
 	for _, rules := range used {
