@@ -82,15 +82,61 @@ type guard struct {
 var public = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAnyNetwork())
 
 // check returns an error unless the address and port may be dialled. It checks an
-// IPv4-mapped IPv6 address as the IPv4 address.
+// IPv4-mapped IPv6 address as the IPv4 address, and a NAT64 address as the IPv4 addresses
+// to which a gateway may translate it.
 func (g guard) check(to netip.AddrPort) error {
 	ip := to.Addr().Unmap().WithZone("")
-	metadata := slices.ContainsFunc(cloudMetadata, func(p netip.Prefix) bool { return p.Contains(ip) })
-	inside := ip.IsLoopback() || ip.IsPrivate() || sharedSpace.Contains(ip)
-	if metadata || !(inside && g.private) && public.SafeAddr(ip) != nil {
+	reached := []netip.Addr{ip}
+	if translated, ok := behindNAT64(ip); ok {
+		reached = translated
+	}
+	if len(reached) == 0 || !all(reached, g.allows) {
 		return fmt.Errorf("%w: %s", ErrProhibitedAddress, ip)
 	}
 	return g.checkPort(to.Port())
+}
+
+func (g guard) allows(ip netip.Addr) bool {
+	if slices.ContainsFunc(cloudMetadata, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		return false
+	}
+	inside := ip.IsLoopback() || ip.IsPrivate() || sharedSpace.Contains(ip)
+	return inside && g.private || public.SafeAddr(ip) == nil
+}
+
+func all(addresses []netip.Addr, allowed func(netip.Addr) bool) bool {
+	return !slices.ContainsFunc(addresses, func(ip netip.Addr) bool { return !allowed(ip) })
+}
+
+// The prefixes of NAT64. A network that has only IPv6 reaches public IPv4 addresses by the
+// first one. The second one is for the use of a network (RFC 8215). Prefixes that a network
+// takes from its own addresses cannot be told from other public addresses.
+var (
+	wellKnownNAT64 = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT64     = netip.MustParsePrefix("64:ff9b:1::/48")
+)
+
+// behindNAT64 reports whether ip is a NAT64 address, and returns the IPv4 addresses that it
+// may embed. Under the local prefix there is one for each length of prefix that a gateway
+// may have: the octets after the prefix, without octet 8 (RFC 6052, section 2.2). Those in
+// 0.0.0.0/8 are left out, because no gateway can reach them.
+func behindNAT64(ip netip.Addr) (embedded []netip.Addr, ok bool) {
+	b := ip.As16()
+	layouts := [][4]byte{{b[12], b[13], b[14], b[15]}} // of a prefix of 96 bits
+	switch {
+	case wellKnownNAT64.Contains(ip):
+	case localNAT64.Contains(ip):
+		layouts = append(layouts, // of 48, 56 and 64 bits
+			[4]byte{b[6], b[7], b[9], b[10]}, [4]byte{b[7], b[9], b[10], b[11]}, [4]byte{b[9], b[10], b[11], b[12]})
+	default:
+		return nil, false
+	}
+	for _, octets := range layouts {
+		if octets[0] != 0 {
+			embedded = append(embedded, netip.AddrFrom4(octets))
+		}
+	}
+	return embedded, true
 }
 
 func (g guard) checkPort(port uint16) error {

@@ -36,7 +36,23 @@ func TestGuardKnowsEveryRange(t *testing.T) {
 		"239.255.255.255": never, "240.0.0.1": never, "255.255.255.255": never,
 		"::": never, "::127.0.0.1": never, "::ffff:0.0.0.0": never, "::ffff:169.254.169.254": never,
 		"fe80::1": never, "fe80::1%25lo": never, "fec0::1": never, "ff02::1": never,
-		"64:ff9b::7f00:1": never, "64:ff9b:1::7f00:1": never, "100::1": never, "2001::1": never, "2001:db8::1": never,
+
+		// NAT64: what the embedded address is.
+		"64:ff9b::1.1.1.1": always, "64:ff9b::93.184.216.34": always, "64:ff9b:1::1.1.1.1": always, "64:ff9b:1:101:1:100::": always,
+		"64:ff9b:1:5d:b8:d822::": always, "64:ff9b:1::5d:b8d8:2200:0": always, "64:ff9b:1:abcd::1.1.1.1": always,
+		"64:ff9b::7f00:1": private, "64:ff9b::10.1.2.3": private, "64:ff9b::192.168.1.1": private, "64:ff9b::100.64.0.1": private,
+		"64:ff9b:1::7f00:1": private, "64:ff9b:1:7f00:0:100::": private, "64:ff9b:1:a00::1.1.1.1": private,
+		"64:ff9b:1:7f00:0:100:101:101": private, // at 96 bits 1.1.1.1, at 48 bits 127.0.0.1
+		"64:ff9b:1:7f:0:1::":           private, "64:ff9b:1::7f:0:100:0": private,
+		"64:ff9b::169.254.169.254": never, "64:ff9b::168.63.129.16": never, "64:ff9b::100.100.100.200": never, "64:ff9b::0.0.0.0": never,
+		"64:ff9b::224.0.0.1": never, "64:ff9b::192.0.2.1": never, "64:ff9b::": never, "64:ff9b:1::": never, "64:ff9b:1::169.254.169.254": never,
+		"64:ff9b:1:a9fe:a9:fe00::": never, "64:ff9b:1:a9fe:a9:fe00:101:101": never,
+		"64:ff9b:0:0:0:1:101:101": never, "64:ff9b:2::1.1.1.1": never, "64:ff9a::1.1.1.1": never,
+		// Other ways to embed an address: without a host's tunnel nothing is there, and with one anything.
+		"::1.1.1.1": never, "::ffff:0:1.1.1.1": never, "2002:101:101::": never, "2002:7f00:1::1": never, "2002:a9fe:a9fe::": never,
+		"2001:0:4136:e378:8000:63bf:fefe:fefe": never, "2001:0:7f00:1::1": never,
+
+		"100::1": never, "2001::1": never, "2001:db8::1": never,
 		"2002:7f00:1::": never, "3fff::1": never, "5f00::1": never,
 		"100.100.100.200": never, "168.63.129.16": never, "fd00:ec2::254": never, "fd00:ec2::23": never,
 		"fd20:ce::254": never, "fd00:c1::a9fe:a9fe": never, "fd00:42::42": never,

@@ -122,7 +122,7 @@ func FuzzSignatures(f *testing.F) {
 // registries that the guard uses.
 var inside = []string{
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
-	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "::/8", "64:ff9b::/96", "64:ff9b:1::/48",
+	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "::/16",
 	"100::/64", "2001::/32", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
 }
 
@@ -153,8 +153,16 @@ func FuzzGuard(f *testing.F) {
 		if strict == nil && lenient != nil {
 			t.Errorf("%v may be dialled, but not where more is allowed: %v", ip, lenient)
 		}
-		if private := bare.IsLoopback() || bare.IsPrivate() || sharedSpace.Contains(bare); strict != nil && lenient == nil && !private {
+		if private := bare.IsLoopback() || bare.IsPrivate() || sharedSpace.Contains(bare) ||
+			wellKnownNAT64.Contains(bare) || localNAT64.Contains(bare); strict != nil && lenient == nil && !private {
 			t.Errorf("%v is neither public nor private, and may be dialled", ip)
+		}
+		if bare.Is4() {
+			b := bare.As4()
+			translated := netip.AddrFrom16([16]byte{0, 0x64, 0xff, 0x9b, 12: b[0], 13: b[1], 14: b[2], 15: b[3]})
+			if again := closed.check(netip.AddrPortFrom(translated, 443)); (again == nil) != (strict == nil) {
+				t.Errorf("%v and %v are judged differently: %v, %v", ip, translated, strict, again)
+			}
 		}
 		clothed := netip.AddrFrom16(bare.As16()).WithZone(scope)
 		if again := closed.check(netip.AddrPortFrom(clothed, 443)); (again == nil) != (strict == nil) {

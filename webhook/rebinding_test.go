@@ -123,7 +123,7 @@ func TestDeliverChecksEveryAddressANameResolvesTo(t *testing.T) {
 	outside := netip.MustParseAddr("93.184.216.34")
 	for _, text := range []string{
 		"127.0.0.1", "::ffff:127.0.0.1", "::1", "0.0.0.0", "::", "::127.0.0.1", "10.0.0.1", "192.168.0.1", "100.64.0.1", "169.254.169.254",
-		"64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "2002:7f00:1::", "2001::1", "fd00::1", "fd00:ec2::254", "fe80::1", "224.0.0.1",
+		"64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1:7f00:0:100:101:101", "2002:7f00:1::", "2001::1", "fd00::1", "fd00:ec2::254", "fe80::1", "224.0.0.1",
 	} {
 		t.Run(strings.ReplaceAll(text, ":", "-"), func(t *testing.T) {
 			t.Parallel()

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/mail"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -65,12 +67,12 @@ func (s Settings) write(d almanac.Delivery, to *mail.Address) (*gomail.Msg, erro
 	}
 	key := d.Event.IdempotencyKey.String()
 	m := gomail.NewMsg(gomail.WithBoundary(boundary(key)), gomail.WithNoDefaultUserAgent())
-	m.FromMailAddress(&s.From)
+	m.SetGenHeader(gomail.Header(gomail.HeaderFrom), addressText(s.From))
 	m.ToMailAddress(to)
 	if s.ReplyTo.Address != "" {
-		m.ReplyToMailAddress(&s.ReplyTo)
+		m.SetGenHeader(gomail.Header(gomail.HeaderReplyTo), addressText(s.ReplyTo))
 	}
-	m.Subject(content.Subject)
+	m.Subject(plain(content.Subject))
 	m.SetMessageIDWithValue(key + "@" + s.Domain)
 	m.SetDateWithValue(d.Event.Due.UTC().Truncate(time.Second))
 	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody's absence is to answer
@@ -90,6 +92,30 @@ func (s Settings) write(d almanac.Delivery, to *mail.Address) (*gomail.Msg, erro
 func boundary(key string) string {
 	sum := sha256.Sum256([]byte("boundary " + key))
 	return "almanac-" + hex.EncodeToString(sum[:16])
+}
+
+// addressText returns an address with its name as a header has it.
+func addressText(a mail.Address) string {
+	name := plain(a.Name)
+	if name == a.Name {
+		return a.String()
+	}
+	return name + " " + (&mail.Address{Address: a.Address}).String()
+}
+
+// plain returns text for a header in which it shall be read as it is. Text in ASCII that has
+// the beginning of an encoded word (RFC 2047) would be decoded by the reader's program, so it
+// is encoded itself. All other text is returned unchanged: go-mail encodes what is not ASCII.
+func plain(text string) string {
+	if !isASCII(text) || !strings.Contains(text, "=?") {
+		return text
+	}
+	const most = 45 // bytes in a word of at most 75, in base64
+	var words []string
+	for chunk := range slices.Chunk([]byte(text), most) {
+		words = append(words, "=?utf-8?b?"+base64.StdEncoding.EncodeToString(chunk)+"?=")
+	}
+	return strings.Join(words, " ")
 }
 
 // singleLine returns text without line breaks, for a header.

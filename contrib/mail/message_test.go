@@ -120,6 +120,47 @@ func TestASubjectStaysOneLine(t *testing.T) {
 	require.Equal(t, "Happy birthday, Zoë Bcc: everybody@example.org !", subject)
 }
 
+// Text that looks like an encoded word arrives as it was written.
+func TestTextThatLooksEncodedIsNotDecoded(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"one word":           "=?utf-8?q?Free=20money?=",
+		"in the middle":      "a =?utf-8?B?RnJlZSBtb25leQ==?= b",
+		"two, which join":    "=?utf-8?q?a?= =?utf-8?q?b?=",
+		"longer than a line": strings.Repeat("=?iso-8859-1?q?x?= and ", 20) + "end",
+		"the beginning only": "is 1=?",
+		"beside other text":  "Zoë =?utf-8?q?x?=",
+		"with quotes":        `"=?utf-8?q?x?=" \ (y)`,
+		"none":               "a?=b, c = ?",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := ada()
+			u.FirstName = text
+			is := sent(t, greeting(u), func(s *almanacmail.Settings) {
+				s.From.Name, s.ReplyTo = text, mail.Address{Name: text, Address: "staff@example.com"}
+			})
+
+			header := is.header(t)
+			decode := new(mime.WordDecoder).DecodeHeader
+			subject, err := decode(header.Get("Subject"))
+			require.NoError(t, err)
+			require.Equal(t, "Happy birthday, "+text+"!", subject)
+			for _, field := range []string{"From", "Reply-To"} {
+				list, err := header.AddressList(field)
+				require.NoError(t, err)
+				require.Equal(t, text, list[0].Name, field)
+				if strings.HasPrefix(header.Get(field), `"`) { // many programs decode within quotes, too
+					require.NotContains(t, header.Get(field), "=?", field)
+				}
+			}
+			for line := range strings.Lines(is.text) {
+				require.LessOrEqual(t, len(line), 100)
+			}
+		})
+	}
+}
+
 // What is the same on every attempt: receivers recognise a repeat by Message-ID, some by Date
 // too.
 func TestARepeatIsTheSameByteByByte(t *testing.T) {
