@@ -128,8 +128,8 @@ type Profile struct {
 	// [*ExternalIDTakenError]. [UserFinder].UserByExternalID finds the user. The
 	// default is "", no external id.
 	ExternalID string
-	// OptOuts are what the user refuses from the beginning, at most 100. The default is
-	// none.
+	// OptOuts are what the user refuses from the beginning: at most 100, and the zero
+	// OptOut. The default is none.
 	OptOuts []OptOut
 	// CreationDigest is a digest of the request that creates the user, at most 64 bytes
 	// of printable ASCII. The default is "", no digest. It is stored with the user and
@@ -160,7 +160,7 @@ type ProfileChange struct {
 	ExternalID *string
 	// OptIn are opt-outs to remove, and OptOut are opt-outs to add, after those. They are
 	// applied to the stored opt-outs, so two concurrent changes both take effect. A user
-	// has at most 100. [OptOuter] says what becomes of the user's events.
+	// has at most 100, and the zero OptOut. [OptOuter] says what becomes of the user's events.
 	OptIn, OptOut []OptOut
 }
 

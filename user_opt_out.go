@@ -70,7 +70,7 @@ type Mandatory interface {
 const ReasonOptedOut = "opted out"
 
 const (
-	maxOptOuts = 100 // of a user
+	maxOptOuts = 100 // of a user, besides the one that refuses everything
 	maxChannel = 50
 )
 
@@ -165,8 +165,12 @@ func (c ProfileChange) needed(u User) ProfileChange {
 
 // optOutsProblem returns what is wrong with the opt-outs of a user, or "".
 func optOutsProblem(all []OptOut) string {
-	if len(all) > maxOptOuts {
-		return fmt.Sprintf("has %d opt-outs, more than %d", len(all), maxOptOuts)
+	n := len(all)
+	if slices.Contains(all, OptOut{}) {
+		n-- // a user can refuse everything, whatever else is stored
+	}
+	if n > maxOptOuts {
+		return fmt.Sprintf("has %d opt-outs, more than %d", n, maxOptOuts)
 	}
 	for _, o := range all {
 		if problem := tokenProblem(o.Type, maxEventType); o.Type != "" && problem != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -351,6 +352,25 @@ var optOutCases = map[string]func(*kit){
 		u, err := o.r.User(o.Context(), o.user.ID)
 		o.ok(err)
 		o.same("opt-outs", u.OptOuts, []almanac.OptOut{offers})
+	}),
+	"OptOut/of everything is accepted whatever else is stored": onOffers(func(o *opting) {
+		var full almanac.ProfileChange
+		for i := range 100 {
+			full.OptOut = append(full.OptOut, almanac.OptOut{Type: fmt.Sprintf("NEWS-%d", i)})
+		}
+		_, err := o.s.UpdateUser(o.Context(), o.user.ID, full)
+		o.ok(err)
+		_, err = o.s.OptOut(o.Context(), o.user.ID, almanac.OptOut{Type: "NEWS"})
+		o.is(err, almanac.ErrInvalid)
+		o.out(everything)
+		o.same("planned", len(o.open("OFFER")), 0)
+		u, err := o.r.User(o.Context(), o.user.ID)
+		o.ok(err)
+		o.same("opt-outs", len(u.OptOuts), 101)
+		o.in(everything)
+		u, err = o.r.User(o.Context(), o.user.ID)
+		o.ok(err)
+		o.same("opt-outs", len(u.OptOuts), 100)
 	}),
 	"OptOut/of a new user: nothing refused is planned": onOffers(func(o *opting) {
 		p := almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC", OptOuts: []almanac.OptOut{offers, everything, offers}}

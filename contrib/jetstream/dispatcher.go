@@ -3,6 +3,7 @@ package almanacjetstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -117,14 +118,18 @@ func (o *outlet) space(ctx context.Context) (int, error) {
 	}
 }
 
-// publishing replaces all deliverers. An event that cannot be published is snoozed, which
-// counts no attempt, because it is not the event's fault.
+// publishing replaces all deliverers. An event that cannot be published now is snoozed,
+// which counts no attempt, because it is not the event's fault. An event that can never be
+// published fails.
 func (o *outlet) publishing(almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
 		err := o.line.publish(ctx, d.Event, d.User)
 		if err != nil {
 			o.line.Log.WarnContext(ctx, "event could not be published", slog.String("event_id", d.Event.ID.String()),
 				slog.String("idempotency_key", d.Event.IdempotencyKey.String()), slog.Any("error", err))
+			if unpublishable(err) {
+				return almanac.Permanent(fmt.Errorf("almanacjetstream: event cannot be published: %w", err))
+			}
 			return almanac.Snooze(postponed, "could not be published: "+err.Error())
 		}
 		o.waiting.add(d.Event.LeaseToken)

@@ -3,6 +3,7 @@ package almanacjetstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -190,11 +192,13 @@ func TestBacklogWaitsWithoutHarm(t *testing.T) {
 	}
 }
 
-// An existing stream is used unchanged. A refusal by it counts no attempt.
-func TestEventsThatCannotBePublishedAreDelayed(t *testing.T) {
+// An existing stream is used unchanged. A refusal by it counts no attempt, if the same
+// message may be accepted later.
+func TestEventsThatCannotBePublishedNowAreDelayed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	config := jetstream.StreamConfig{Name: "ALMANAC", Subjects: []string{"almanac.events.*"}, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: 10}
+	config := jetstream.StreamConfig{Name: "ALMANAC", Subjects: []string{"almanac.events.*"}, Retention: jetstream.WorkQueuePolicy,
+		MaxBytes: 100, Discard: jetstream.DiscardNew}
 	_, err := s.settings.JetStream.CreateStream(t.Context(), config)
 	require.NoError(t, err)
 	events := s.due(1)
@@ -205,11 +209,48 @@ func TestEventsThatCannotBePublishedAreDelayed(t *testing.T) {
 		return err == nil && is.Status == almanac.Pending && strings.HasPrefix(is.LastError, "snoozed for 5s: could not be published")
 	}, "it rests")
 
-	config.MaxMsgSize = -1
+	config.MaxBytes = -1
 	_, err = s.settings.JetStream.UpdateStream(t.Context(), config)
 	require.NoError(t, err)
 	ended := s.settled(events)[0]
 	require.Equal(t, [3]int{0, 0, 2}, [3]int{ended.RetryCount, ended.CrashCount, ended.ClaimCount})
+}
+
+// A message that is refused again whenever it is published fails its event, and the series
+// goes on.
+func TestEventsThatCanNeverBePublishedFail(t *testing.T) {
+	t.Parallel()
+	long := func(e *almanac.Event, _ time.Time) {
+		e.Payload = fmt.Appendf(nil, `{"text": %q}`, strings.Repeat("x", 4<<10))
+	}
+	for name, tt := range map[string]struct {
+		largest int32 // of a message, by the stream
+		payload int32 // the most that the server takes
+		reason  string
+	}{
+		"larger than the stream takes": {4 << 10, 1 << 20, "message size exceeds maximum allowed"},
+		"larger than the server takes": {-1, 2 << 10, "maximum payload exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			large := s.due(1, long)
+			small := s.due(1)
+			s.settings.JetStream = connect(t, serveWith(t, &server.Options{StoreDir: t.TempDir(), Port: server.RANDOM_PORT, MaxPayload: tt.payload}))
+			_, err := s.settings.JetStream.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ALMANAC",
+				Subjects: []string{"almanac.events.*"}, Retention: jetstream.WorkQueuePolicy, MaxMsgSize: tt.largest})
+			require.NoError(t, err)
+			s.dispatch()
+			s.work("ada", accept)
+
+			s.eventually(func() bool {
+				is, err := s.store.Event(t.Context(), large[0].ID)
+				return err == nil && is.Status == almanac.Failed && strings.HasPrefix(is.FailureReason, "almanacjetstream: event cannot be published: ") &&
+					strings.Contains(is.FailureReason, tt.reason)
+			}, "it fails")
+			s.settled(small)
+		})
+	}
 }
 
 // Events of a lost stream are not lost: their leases expire.

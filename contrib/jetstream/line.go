@@ -134,14 +134,34 @@ func (l *line) space(ctx context.Context) (int, error) {
 func (l *line) publish(ctx context.Context, e almanac.Event, u almanac.User) error {
 	m, err := encode(l.subject(e.Type), e, u)
 	if err != nil {
-		return err
+		return errors.Join(errEncoding, err)
 	}
 	for try := 1; ; try++ {
 		err = l.publishOnce(ctx, m, messageID(e))
-		if err == nil || try == publishTries || ctx.Err() != nil {
+		if err == nil || try == publishTries || ctx.Err() != nil || unpublishable(err) {
 			return err
 		}
 	}
+}
+
+// The codes of a stream's refusals that the message itself causes (errors.json of
+// nats-server).
+const (
+	messageTooLarge jetstream.ErrorCode = 10054
+	headersTooLarge jetstream.ErrorCode = 10097
+)
+
+// errEncoding is the error of a message that could not be made.
+var errEncoding = errors.New("almanacjetstream: event has no message")
+
+// unpublishable reports whether publishing the same message again fails again, as long as
+// nobody changes the settings of the server or the stream.
+func unpublishable(err error) bool {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) {
+		return refused.ErrorCode == messageTooLarge || refused.ErrorCode == headersTooLarge
+	}
+	return errors.Is(err, errEncoding) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || errors.Is(err, nats.ErrBadHeaderMsg)
 }
 
 func (l *line) publishOnce(ctx context.Context, m *nats.Msg, id string) error {

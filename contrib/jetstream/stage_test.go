@@ -71,7 +71,13 @@ func newStage(t *testing.T) *stage {
 
 func serve(t *testing.T, dir string, port int) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true})
+	return serveWith(t, &server.Options{Port: port, StoreDir: dir})
+}
+
+func serveWith(t *testing.T, o *server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.JetStream, o.NoLog, o.NoSigs = "127.0.0.1", true, true, true
+	s, err := server.NewServer(o)
 	require.NoError(t, err)
 	s.Start()
 	require.True(t, s.ReadyForConnections(patient))
