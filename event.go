@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -352,7 +351,7 @@ func CheckChange(from, to Event) error {
 		return &InvalidStateTransitionError{from.ID, from.Status, to.Status}
 	}
 	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey ||
-		from.Series != to.Series || from.Origin != to.Origin {
+		from.Series != to.Series || from.OccurrenceKey != to.OccurrenceKey || from.Origin != to.Origin {
 		return errIdentityChanged
 	}
 	if !rescheduled && !from.sameTarget(to) {
@@ -364,24 +363,18 @@ func CheckChange(from, to Event) error {
 	return nil
 }
 
-// sameTarget reports whether two events have the same target, occurrence key and payload.
+// sameTarget reports whether two states of an event have the same target and payload.
 func (e Event) sameTarget(other Event) bool {
-	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Zone == other.Zone && e.OccurrenceKey == other.OccurrenceKey &&
+	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Zone == other.Zone &&
 		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
 }
 
 // sameJSON compares values instead of texts, because a database that stores JSON as jsonb
-// changes blanks and order.
-func sameJSON(a, b json.RawMessage) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var one, other any
-	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && reflect.DeepEqual(one, other)
-}
+// changes blanks, order and the notation of numbers.
+func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) || jsonb.Equal(a, b) }
 
 var (
-	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, series, origin and idempotency key")
+	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, series, occurrence key, origin and idempotency key")
 	errCounterFell     = errors.New("almanac: an event's counters never fall")
 	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
 )

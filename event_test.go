@@ -337,7 +337,7 @@ func TestCheckChange(t *testing.T) {
 	claimed := func(t *testing.T) almanac.Event { return in(t, almanac.Processing) }
 	completed := func(t *testing.T) almanac.Event { return in(t, almanac.Completed) }
 	move := func(e *almanac.Event) {
-		e.Due, e.Zone, e.Wall.Clock.Hour, e.OccurrenceKey = e.Due.Add(time.Hour), "Asia/Tokyo", 10, "2027"
+		e.Due, e.Zone, e.Wall.Clock.Hour = e.Due.Add(time.Hour), "Asia/Tokyo", 10
 	}
 	claim := func(e *almanac.Event) { e.Status, e.ClaimCount = almanac.Processing, e.ClaimCount+1 }
 	tests := map[string]struct {
@@ -358,6 +358,7 @@ func TestCheckChange(t *testing.T) {
 		"another due while completing":      {claimed, func(e *almanac.Event) { e.Status = almanac.Completed; e.Due = e.Due.Add(1) }, otherwise},
 		"another zone while releasing":      {claimed, func(e *almanac.Event) { e.Status = almanac.Pending; e.Zone = "UTC" }, otherwise},
 		"another key while releasing":       {claimed, func(e *almanac.Event) { e.Status = almanac.Pending; e.OccurrenceKey = "2027" }, otherwise},
+		"another key, never claimed":        {fresh, func(e *almanac.Event) { e.OccurrenceKey = "2027" }, otherwise},
 		"another wall time while failing":   {claimed, func(e *almanac.Event) { e.Status = almanac.Failed; e.Wall.Clock.Hour++ }, otherwise},
 		"a claim count without a claim":     {fresh, func(e *almanac.Event) { e.ClaimCount = 1 }, transition},
 		"the count set back by a release":   {claimed, func(e *almanac.Event) { e.Status, e.ClaimCount = almanac.Pending, 0 }, otherwise},
@@ -467,7 +468,7 @@ func TestRandomTransitionsFollowTheModel(t *testing.T) {
 				step(next, err, want.status == almanac.Processing, model)
 			},
 			"reschedule": func(*rapid.T) {
-				o, err := almanac.Birthday{}.Next(u, e.Due)
+				o, err := almanac.Birthday{}.Next(u, e.Due.Add(-time.Second))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -102,7 +102,8 @@ func ExampleParseCron() {
 }
 
 // Reminders are added, moved and removed by changing an attribute of the user. The merge
-// leaves the other reminders unchanged.
+// leaves the other reminders unchanged. A reminder at another time is another occurrence, so
+// its event is dropped, and a new one added.
 func ExampleReminder() {
 	ctx, now := context.Background(), time.Date(2027, time.March, 1, 0, 0, 0, 0, time.UTC)
 	registry, err := almanac.NewRegistry(almanac.Reminder{})
@@ -132,18 +133,16 @@ func ExampleReminder() {
 		panic(err)
 	}
 
-	for _, e := range changed.Moved {
-		fmt.Println("moved", e.Series, e.OccurrenceKey, e.Zone, string(e.Payload))
-	}
 	for _, e := range changed.Removed {
 		fmt.Println("dropped", e.Series, e.OccurrenceKey)
 	}
 	for _, e := range changed.Added {
 		fmt.Println("added", e.Series, e.OccurrenceKey, e.Zone, string(e.Payload))
 	}
-	// Output:
-	// moved dentist 2027-03-22T14:30:00 Europe/London {"name":"dentist","message":"Brush your teeth"}
+	// Unordered output:
 	// dropped bank 2027-03-15T09:00:00
+	// dropped dentist 2027-03-15T09:00:00
+	// added dentist 2027-03-22T14:30:00 Europe/London {"name":"dentist","message":"Brush your teeth"}
 	// added flight 2027-04-01T06:00:00 Asia/Tokyo {"name":"flight","message":"Set off"}
 }
 

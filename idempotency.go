@@ -27,9 +27,8 @@ func NewIdempotencyKey(userID string, due time.Time, eventType string) Idempoten
 
 // NewLongIdempotencyKey derives the key that an event takes if its short key already
 // belongs to another occurrence. That happens if two hashes of 64 bits are equal, or if the
-// event moves to an instant for which another occurrence already has the key. The long key
-// also hashes the occurrence key and has 32 digits. If another event of the same occurrence
-// has that long key and was moved since, the new event takes the 32 digits of its own id.
+// other occurrence was planned for the same instant and has moved since. The long key also
+// hashes the occurrence key and has 32 digits.
 func NewLongIdempotencyKey(userID string, due time.Time, eventType, occurrenceKey string) IdempotencyKey {
 	return hashKey(32, userID, due, eventType, occurrenceKey)
 }

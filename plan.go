@@ -227,8 +227,10 @@ type replanning struct {
 // If the occurrence keeps its wall time, the event keeps its identity, and its instant
 // follows the user's zone. If that instant has passed, the event is due now. If
 // [Operator].RunNow made the event due and the edit does not change its occurrence, it stays
-// due. If the wall time differs otherwise, the user's data was corrected, and the next
-// occurrence after now replaces it.
+// due. If the wall time differs otherwise, the user's data or the rule was corrected. Then the
+// event moves if the next occurrence after now is still the same occurrence, by its key.
+// Otherwise the error matches [calendar.ErrNoOccurrence], because an event never becomes
+// another occurrence.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
 	same, found, err := occurrenceNamed(h, p.is, e.OccurrenceKey, e.Due.Add(-searchBack))
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
@@ -247,16 +249,17 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		return next, err
 	}
 	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
+	if err == nil && next.OccurrenceKey != e.OccurrenceKey {
+		err = fmt.Errorf("%w %q", calendar.ErrNoOccurrence, e.OccurrenceKey)
+	}
 	return p.zones.stamp(next), err
 }
 
 // detached adds a pending follow-up or one-off event, updated for its user, to an edit.
 func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
-	changed := true
-	next, err := guarded("replanning", e.Type, func() (next Event, err error) {
+	next, err := guarded("replanning", e.Type, func() (Event, error) {
 		if e.Origin.Kind == OriginScheduled {
-			next, changed, err = p.oneOff(h, e)
-			return next, err
+			return p.oneOff(h, e)
 		}
 		return p.followUp(h, e)
 	})
@@ -265,7 +268,7 @@ func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
 		edit.Removed = append(edit.Removed, e)
 	case err != nil:
 		return err
-	case changed:
+	case !next.sameTarget(e):
 		edit.Changed = append(edit.Changed, next)
 	}
 	return nil

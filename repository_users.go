@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -149,6 +150,16 @@ type Roster struct {
 	Used map[Series]string
 	// Now is the present time by the repository's clock.
 	Now time.Time
+}
+
+// open returns the series of a roster that have a pending event or one in flight, with
+// the occurrence keys of these events.
+func (r Roster) open() map[Series]string {
+	open := make(map[Series]string)
+	for _, e := range slices.Concat(r.InFlight, r.Pending) {
+		open[SeriesOf(e)] = e.OccurrenceKey
+	}
+	return open
 }
 
 // Edit is a change of a user and of their open events, which a Roster holds. The caller

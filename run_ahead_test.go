@@ -331,7 +331,7 @@ func TestAnEventReleasedAndClaimedAgainStartsOnce(t *testing.T) {
 
 		for i, e := range claims {
 			require.Equal(t, almanac.Processing, e.Status)
-			require.Equal(t, 1+i, e.UserVersion)
+			require.True(t, i == 0 || e.Version > claims[i-1].Version, "released and claimed again")
 		}
 		require.Len(t, got.of(stored.UserID), 1)
 		require.Equal(t, claims[2], got.of(stored.UserID)[0].Event)

@@ -168,13 +168,14 @@ type UserWithEvents struct {
 	Events []Event // in the order of event types, then of series
 }
 
-// UpdateUserResult says how a change of a user affected the user's events.
+// UpdateUserResult says how a change of a user affected the user's events. An event that is
+// in none of the lists is unchanged, and keeps its version.
 type UpdateUserResult struct {
 	User      User        // as stored
-	Moved     []Event     // pending events with a new target
-	Refreshed []Event     // pending events with the same target and a new payload
-	Added     []Event     // first events of series that had no open event
-	Removed   []Event     // pending events whose occurrence no longer exists or is refused
+	Moved     []Event     // pending events whose occurrence has another wall time or instant now
+	Refreshed []Event     // pending events with the same wall time and instant, and another payload, zone or policy
+	Added     []Event     // new events: of series that had no open event, and in place of removed ones
+	Removed   []Event     // pending events that are dropped: their occurrence no longer exists, has passed or is refused
 	Cancelled []Event     // events that waited for another attempt, and are refused now; see OptOuter
 	Skipped   []uuid.UUID // events that were claimed or requeued before and keep the old data; observers are notified of each by EventSkipped
 }
@@ -293,7 +294,7 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 			edit.Removed = append(edit.Removed, e)
 		case err != nil:
 			return Edit{}, err
-		default:
+		case !next.sameTarget(e):
 			edit.Changed = append(edit.Changed, next)
 		}
 	}
@@ -302,23 +303,17 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 		return Edit{}, err
 	}
 	edit.Changed = append(edit.Changed, done...)
-	edit.New, err = firsts(all, p.open(), Roster{User: p.is, Used: p.Used, Now: p.Now})
+	open := p.open()
+	for _, e := range edit.Removed { // another occurrence may take its place
+		delete(open, SeriesOf(e))
+	}
+	edit.New, err = firsts(all, open, Roster{User: p.is, Used: p.Used, Now: p.Now})
 	p.zones.stampAll(edit.New)
 	return edit, err
 }
 
-// open returns the series of a roster that have a pending event or one in flight, with
-// the occurrence keys of these events.
-func (r Roster) open() map[Series]string {
-	open := make(map[Series]string)
-	for _, e := range slices.Concat(r.InFlight, r.Pending) {
-		open[SeriesOf(e)] = e.OccurrenceKey
-	}
-	return open
-}
-
-// summarize separates the changed events: those that were cancelled, those whose target
-// moved, and those that only have a new payload.
+// summarize separates the changed events: those that were cancelled, those that moved, and
+// those that only have another payload, zone or policy.
 func (s *scheduler) summarize(before Roster, stored Edit) UpdateUserResult {
 	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
 	if stored.User != nil {

@@ -222,19 +222,16 @@ func (h withPayload) Payload(User, Occurrence) (json.RawMessage, error) {
 	return h.payload, nil
 }
 
-// oneOff returns a pending one-off event replanned for the current state of its user, and
-// whether anything about the event changed.
-func (p replanning) oneOff(h EventHandler, e Event) (again Event, changed bool, err error) {
-	is := e.Origin
+// oneOff returns a pending one-off event replanned for the current state of its user.
+func (p replanning) oneOff(h EventHandler, e Event) (Event, error) {
 	o := e.occurrence()
-	if is.FollowsUser {
+	if e.Origin.FollowsUser {
 		o.Zone = calendar.Timezone{}
 	}
-	if !is.PayloadMade {
+	if !e.Origin.PayloadMade {
 		h = withPayload{h, e.Payload}
 	}
-	again, err = p.again(h, e, o)
-	return again, is.PayloadMade || again.Zone != e.Zone, err
+	return p.again(h, e, o)
 }
 
 // TypeOneOff is the default event type of [OneOff].

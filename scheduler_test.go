@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -101,7 +102,10 @@ func TestUpdateUserMovesPendingEvents(t *testing.T) {
 		"to the zone's new name": {func(almanac.Profile) almanac.ProfileChange {
 			return almanac.ProfileChange{Timezone: ptr("Asia/Kolkata")}
 		}, false, true},
-		"to nothing else": {func(almanac.Profile) almanac.ProfileChange { return almanac.ProfileChange{} }, false, true},
+		"to nothing else": {func(almanac.Profile) almanac.ProfileChange { return almanac.ProfileChange{} }, false, false},
+		"to other facts": {func(almanac.Profile) almanac.ProfileChange {
+			return almanac.ProfileChange{Merge: json.RawMessage(`{"shoes": 39}`)}
+		}, false, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,6 +124,10 @@ func TestUpdateUserMovesPendingEvents(t *testing.T) {
 			require.Equal(t, tt.refreshed, len(result.Refreshed) == 1)
 			require.Empty(t, result.Skipped)
 			after := w.event(t, before)
+			if !tt.moved && !tt.refreshed {
+				require.Equal(t, before, after, "untouched")
+				return
+			}
 			require.Equal(t, before.Version+1, after.Version)
 			require.Equal(t, before.IdempotencyKey, after.IdempotencyKey, "fixed at birth")
 			require.Equal(t, result.User.Timezone.String(), after.Zone)
@@ -359,5 +367,41 @@ func TestAnOptOutThatChangesNothingLeavesTheEvents(t *testing.T) {
 			_, err = scheduler.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{OptOut: []almanac.OptOut{offers}, Version: 1})
 			require.ErrorIs(t, err, almanac.ErrOptimisticLock, "the version is compared all the same")
 		})
+	}
+}
+
+// The rule of a monthly notice changes from the 28th to the 25th. An occurrence whose new
+// day is still to come moves. One whose new day has passed is dropped, and the result says
+// so.
+func TestRescheduleTellsADroppedOccurrence(t *testing.T) {
+	t.Parallel()
+	for today, want := range map[int]struct{ moved, removed, added []string }{
+		20: {[]string{"2026-12"}, nil, nil},
+		26: {nil, []string{"2026-12"}, []string{"2027-01"}},
+	} {
+		now := time.Date(2026, time.December, today, 12, 0, 0, 0, time.UTC)
+		store := almanactest.NewRepository(func() time.Time { return now })
+		with := func(day int) almanac.Scheduler {
+			w := openOn(store)
+			return w.scheduler(t, almanac.Recurring{Type: "NOTICE", Rule: func(almanac.User) (calendar.Recurrence, error) {
+				return calendar.Monthly{Day: day, At: calendar.Clock{Hour: 9}}, nil
+			}})
+		}
+		ada, err := with(28).CreateUser(t.Context(), born(t, "UTC", 100))
+		require.NoError(t, err)
+
+		result, err := with(25).Reschedule(t.Context(), ada.User.ID)
+
+		require.NoError(t, err)
+		keys := func(events []almanac.Event) (keys []string) {
+			for _, e := range events {
+				keys = append(keys, e.OccurrenceKey)
+			}
+			return keys
+		}
+		require.Equal(t, want.moved, keys(result.Moved))
+		require.Equal(t, want.removed, keys(result.Removed))
+		require.Equal(t, want.added, keys(result.Added))
+		require.Empty(t, result.Refreshed)
 	}
 }

@@ -376,7 +376,7 @@ func TestOlderRulesLeaveInstantsThatTheyDoNotPlan(t *testing.T) {
 
 				kept := w.event(t, initial)
 				require.Equal(t, initial.Due.Add(-time.Hour), kept.Due)
-				require.Equal(t, 3, kept.Version, "the payload was made anew")
+				require.Equal(t, name == "another first name", kept.Version == 3, "where the payload was made anew")
 				book, err := w.store.ZoneRules(t.Context())
 				require.NoError(t, err)
 				require.Empty(t, book.Marks, "nothing was planned")

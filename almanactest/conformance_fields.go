@@ -74,7 +74,7 @@ var fieldCases = map[string]func(*kit){
 			k.kept(e, first[i])
 		}
 		moved := full(k.now, u, 4)
-		moved.ID, moved.IdempotencyKey, moved.Version = first[0].ID, first[0].IdempotencyKey, 2
+		moved.ID, moved.OccurrenceKey, moved.IdempotencyKey, moved.Version = first[0].ID, first[0].OccurrenceKey, first[0].IdempotencyKey, 2
 		again := []almanac.Event{scheduled(full(k.now, u, 5)), full(k.now, u, 6, asFollowUp)}
 		again[0].OccurrenceKey, again[0].Origin.FollowsUser, again[0].Origin.PayloadMade = first[1].OccurrenceKey, false, false
 		again[1].OccurrenceKey, again[1].Origin.From = first[2].OccurrenceKey, first[0].ID

@@ -182,6 +182,24 @@ var optOutCases = map[string]func(*kit){
 		o.same("the same occurrence returns", again.Added[0].OccurrenceKey, added[0].OccurrenceKey)
 		o.same("opted in", again.User.OptOuts == nil, true)
 	}),
+	"OptOut/a pending event of another type is untouched": onOffers(func(o *opting) {
+		_, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
+		o.ok(err)
+		before := o.open("NOTICE")[0]
+		for _, result := range []almanac.UpdateUserResult{o.out(offers), o.in(offers)} {
+			o.same("moved, refreshed", len(result.Moved)+len(result.Refreshed), 0)
+			o.same("stored", o.stored(before.ID), before)
+		}
+		reschedule, err := o.s.Reschedule(o.Context(), o.user.ID)
+		o.ok(err)
+		o.same("changed without a change", len(reschedule.Moved)+len(reschedule.Refreshed)+len(reschedule.Removed)+len(reschedule.Added), 0)
+		o.same("stored", o.stored(before.ID), before)
+		_, err = o.s.RunNow(o.Context(), before.ID, almanac.RunNowOptions{})
+		o.ok(err)
+		o.pass() // its settlement accepts the plan, although it was made from an earlier version of the user
+		o.same("delivered", o.stored(before.ID).Status, almanac.Completed)
+		o.same("open afterwards", len(o.open("NOTICE")), 1)
+	}),
 	"OptOut/PENDING, claimed before: CANCELLED, and its key is used": onOffers(func(o *opting) {
 		o.deliver = func(almanac.Delivery) error { return almanac.Snooze(time.Hour, "") }
 		o.same("put off", o.pass().Retried, 1)

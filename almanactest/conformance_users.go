@@ -81,33 +81,6 @@ var userCases = map[string]func(*kit){
 		k.same("key of another in the same call", events[1].IdempotencyKey, twin.LongKey())
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
 	},
-	"EditUser/keeps an event although two were created for its occurrence": func(k *kit) {
-		first := k.newEvent()
-		edit := func(change func(almanac.Roster) almanac.Edit) almanac.Edit {
-			edit, err := k.r.EditUser(k.Context(), first.UserID, func(r almanac.Roster) (almanac.Edit, error) { return change(r), nil })
-			k.ok(err)
-			return edit
-		}
-		born := func() almanac.Event { // at the instant of the first event, so that its key is taken
-			u, err := k.r.User(k.Context(), first.UserID)
-			k.ok(err)
-			e := Event(k.now, For(u), Of("2027"))
-			e.IdempotencyKey = first.IdempotencyKey
-			return edit(func(almanac.Roster) almanac.Edit { return almanac.Edit{New: []almanac.Event{e}} }).New[0]
-		}
-		second := born()
-		k.same("key", second.IdempotencyKey, second.LongKey())
-		edit(func(almanac.Roster) almanac.Edit {
-			second.OccurrenceKey = "2026"
-			second.Version++
-			return almanac.Edit{Changed: []almanac.Event{second}}
-		})
-		for _, e := range k.claim(2) {
-			k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)})
-		}
-		third := born()
-		k.same("key of the third", third.IdempotencyKey.String(), "event-"+strings.ReplaceAll(third.ID.String(), "-", ""))
-	},
 	"CreateUser/stores a user without optional fields": func(k *kit) {
 		u, _, err := k.create(User())
 		k.ok(err)

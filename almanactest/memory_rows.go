@@ -2,7 +2,6 @@ package almanactest
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -45,8 +44,7 @@ func copied(e almanac.Event) almanac.Event {
 
 // insert stores a new event, always PENDING and at version 1. It stores nothing if the
 // series has an open event or the occurrence is used. If the idempotency key belongs to
-// another occurrence, or may belong to a pruned one, the event gets its long key. If the
-// long key is taken too, the event gets a key made from its id.
+// another occurrence, or may belong to a pruned one, the event gets its long key.
 func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, inserted bool, err error) {
 	if e.Origin.Kind == almanac.OriginRequeued {
 		return s.requeue(e, now)
@@ -60,9 +58,6 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	}
 	if s.keyTaken(e) || e.Due.Before(s.pruned) {
 		e.IdempotencyKey = e.LongKey()
-	}
-	if s.keyTaken(e) {
-		e.IdempotencyKey = almanac.IdempotencyKey("event-" + hex.EncodeToString(e.ID[:]))
 	}
 	_, owned := s.users[e.UserID]
 	if _, taken := s.events[e.ID]; taken || !owned || s.keyTaken(e) {

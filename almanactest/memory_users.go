@@ -252,7 +252,7 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 // its cancellation. Everything else stays.
 func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	e := s.events[to.ID]
-	e.OccurrenceKey, e.Due, e.AvailableAt, e.Wall, e.Zone = to.OccurrenceKey, to.Due, to.AvailableAt, to.Wall, to.Zone
+	e.Due, e.AvailableAt, e.Wall, e.Zone = to.Due, to.AvailableAt, to.Wall, to.Zone
 	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
 	e.Status, e.FailureReason, e.PlannedBy = to.Status, to.FailureReason, to.PlannedBy
 	if e.Status == almanac.Pending && (e.ClaimCount == 0 || e.AvailableAt.Before(e.Due)) {
@@ -260,9 +260,6 @@ func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	}
 	if err := storable(e); err != nil {
 		return e, err
-	}
-	if s.usedUp(e) {
-		return e, &almanac.OptimisticLockError{EventID: e.ID, Expected: e.Version - 1}
 	}
 	if to.Unplanned {
 		s.waits[seriesOf(e)] = e.OccurrenceKey

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -41,9 +40,7 @@ func keyTaken(err error) bool {
 
 // choose returns the events, each with an idempotency key of its own. The key is the short form,
 // unless another occurrence has that key. The other occurrence may be stored, in this list, or
-// perhaps pruned. Then the key is the long form, unless an event has that key which was created for
-// the same occurrence and moved to another since. Then the key is made of the digits of the event's
-// id.
+// perhaps pruned. Then the key is the long form.
 func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
 	taken := make(map[string]bool, len(events))
 	if k.lookUp {
@@ -68,9 +65,6 @@ func (k keys) choose(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		key := e.IdempotencyKey
 		if taken[key.String()] || pruned[e.Due] {
 			key = e.LongKey()
-		}
-		if taken[key.String()] {
-			key = almanac.IdempotencyKey("event-" + hex.EncodeToString(e.ID[:]))
 		}
 		taken[key.String()] = true
 		events[i].IdempotencyKey = key

@@ -157,7 +157,6 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 	maps.Copy(args, pgx.StrictNamedArgs{
 		"ids":           uuids(column(events, func(e event) uuid.UUID { return e.ID })),
 		"versions":      column(events, func(e event) int { return e.Version }),
-		"keys":          column(events, func(e event) string { return e.OccurrenceKey }),
 		"due":           column(events, func(e event) time.Time { return e.Due }),
 		"wall":          column(events, func(e event) time.Time { return e.Wall.Labelled() }),
 		"zones":         column(events, func(e event) string { return e.Zone }),

@@ -1,5 +1,5 @@
 -- Give pending events another target. Parallel arrays, one element per event:
---   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series) · @keys text[]
+--   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series)
 --   @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
 -- Returns the ids of the events that were at the version before, PENDING and never claimed. The idempotency key stays. The
@@ -7,17 +7,16 @@
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(
-        @ids::uuid[], @versions::integer[], @keys::text[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
+        @ids::uuid[], @versions::integer[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
         @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[]
-    ) AS n (id, version, occurrence_key, due, wall, zone, policies, payload, user_version, name, detached)
+    ) AS n (id, version, due, wall, zone, policies, payload, user_version, name, detached)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
     RETURNING q.series_id, q.event_id
 ), moved AS (
     UPDATE :"schema".series s
-    SET occurrence_key = n.occurrence_key,
-        target_timestamp_utc = n.due,
+    SET target_timestamp_utc = n.due,
         target_timestamp_local = n.wall,
         target_timezone = n.zone,
         policies = n.policies,
@@ -30,7 +29,6 @@ WITH n AS MATERIALIZED (
     WHERE s.id = dequeued.series_id
         AND s.version = n.version - 1
         AND s.claim_count = 0
-        AND n.occurrence_key > s.used_key
         AND s.name = n.name
         AND s.detached = n.detached
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
