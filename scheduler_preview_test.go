@@ -163,6 +163,21 @@ func TestPreviewEndsWithTheRecurrence(t *testing.T) {
 	}
 }
 
+// The last evening of the year 9999 in New York is of the year 10000 in UTC.
+func TestPreviewEndsWithTheCalendar(t *testing.T) {
+	t.Parallel()
+
+	p := adasProfile()
+	p.Timezone = "America/New_York"
+	evening := always(calendar.Daily{At: calendar.Clock{Hour: 23, Minute: 30}})
+
+	ahead, err := preview(t, evening, user(t, p, "2026-01-01T00:00:00Z"), "9999-12-30T12:00:00Z", 1000)
+
+	if got, want := lines(ahead), []string{"9999-12-30 9999-12-31T04:30:00Z exact"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("Preview = %q, %v; want %q", got, err, want)
+	}
+}
+
 func TestPreviewReturnsOccurrencesBeforeAnError(t *testing.T) {
 	t.Parallel()
 

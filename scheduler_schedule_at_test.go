@@ -230,6 +230,28 @@ func TestAScheduledEventThatFollowsItsUserMoves(t *testing.T) {
 	})
 }
 
+// A later time, in UTC, is of a year that no format of ours has room for.
+func TestScheduleAtRefusesInstantsOutsideTheCalendar(t *testing.T) {
+	onEach(t, func(t *testing.T, w *world, s almanac.Scheduler, ada almanac.User) {
+		last := calendar.WallTime{Date: calendar.Date{Year: 9999, Month: time.December, Day: 31}, Clock: calendar.Clock{Hour: 23, Minute: 30}}
+
+		_, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, almanac.ScheduleAtOptions{At: last, Timezone: calendar.StoredTimezone("America/New_York")})
+
+		require.ErrorIs(t, err, almanac.ErrInvalid)
+		require.EqualError(t, err, "almanac: invalid input: wall time is 9999-12-31T23:30:00, which in America/New_York is 10000-01-01T04:30:00 in UTC: years are 1 to 9999")
+		stored, err := s.ScheduleAt(t.Context(), ada.ID, almanac.TypeOneOff, almanac.ScheduleAtOptions{At: last, FollowUser: true})
+		require.NoError(t, err)
+		_, err = s.UpdateUser(t.Context(), ada.ID, almanac.ProfileChange{Timezone: ptr("America/New_York")})
+		require.ErrorIs(t, err, almanac.ErrInvalid, "an edit leaves no event outside, either")
+		require.Equal(t, stored.Event, w.event(t, stored.Event))
+		found, err := w.store.Find(t.Context(), almanac.ForUser(ada.ID), almanac.Page{})
+		require.NoError(t, err)
+		text, err := json.Marshal(found)
+		require.NoError(t, err)
+		require.Contains(t, string(text), `"9999-12-31T22:30:00Z"`)
+	})
+}
+
 // Clocks in Berlin never show what those in Lima do, and show another time twice.
 func TestScheduleAtFollowsItsPolicies(t *testing.T) {
 	berlin := must(calendar.LoadTimezone("Europe/Berlin"))

@@ -104,9 +104,11 @@ const fewSlots = 8
 // runs once an hour, also in the night in which 02:00 moves to 03:00. Instants come in the
 // order of keys, and none comes twice.
 //
-// The error matches [ErrNoOccurrence] when there is no occurrence before the year 10000, and
-// [ErrInvalidRecurrence] when the rule is invalid. Otherwise it is that of
-// [Timezone.Resolve].
+// The error matches [ErrNoOccurrence] when there is no occurrence before the year 10000 in UTC,
+// and [ErrInvalidRecurrence] when the rule is invalid. Otherwise it is that of
+// [Timezone.Resolve]. So a recurrence ends without another error before a slot whose instant
+// Resolve refuses, such as 9999-12-31T23:30:00 in New York. The text of ErrNoOccurrence then
+// names the slot.
 func Next(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
 	return upcoming(r, z, p, after)
 }
@@ -149,12 +151,19 @@ func Occurrences(r Recurrence, z Timezone, p Policies, after time.Time) iter.Seq
 	}
 }
 
+// firstInstant is the first instant of the calendar. An earlier instant counts as the one before
+// it: a zone in the east has wall times of the year 1 before firstInstant, and Resolve refuses them.
+var firstInstant = time.Unix(beginning, 0).UTC()
+
 func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence, error) {
 	if err := z.check(); err != nil {
 		return Occurrence{}, err
 	}
 	if r == nil {
 		return Occurrence{}, invalidRecurrence("none", []string{"there is no rule"})
+	}
+	if after.Before(firstInstant) {
+		after = firstInstant.Add(-time.Second)
 	}
 	shown := z.WallTime(after)
 	w := z.beforeAll(after, p)
@@ -170,12 +179,15 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 		}
 		w = slot.Wall
 		next := Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces, MovedFrom: slot.MovedFrom}
-		if next.Resolution, err = z.Resolve(w, p); err != nil {
+		if next.Resolution, err = z.resolve(w, p); err != nil {
 			if gone := (*WallTimeError)(nil); errors.As(err, &gone) && !gone.Rejected {
 				w = justBefore(gone.Change.To()) // with all others that the gap swallows
 				continue
 			}
 			return next, err
+		}
+		if !next.Resolution.inCalendar() {
+			return Occurrence{}, fmt.Errorf("%w: the next wall time %s", ErrNoOccurrence, next.Resolution.beyond(w, z))
 		}
 		next.resolved = next.question()
 		switch change := next.Resolution.Change; {

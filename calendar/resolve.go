@@ -76,11 +76,35 @@ const (
 // substitute: in a gap or a fold it takes the earlier side in some zones and the
 // later in others.
 //
-// With the default policies every valid wall time has an answer. The error is a
-// [*WallTimeError], which matches [ErrSkippedWallTime] or [ErrRejectedWallTime], under the
-// policies skip and reject, and an [*InvalidTimezoneError] for a zone without data. An
-// invalid wall time (30 February) or policy is an [*InputError].
+// With the default policies every valid wall time has an answer, but for a few hours at both
+// ends of the calendar. The error is a [*WallTimeError], which matches [ErrSkippedWallTime] or
+// [ErrRejectedWallTime], under the policies skip and reject, and an [*InvalidTimezoneError] for
+// a zone without data. It is an [*InputError] for an invalid wall time (30 February) or policy,
+// and for a wall time whose instant is outside of the years 1 to 9999 in UTC, such as
+// 9999-12-31T23:30:00 in New York.
 func (z Timezone) Resolve(w WallTime, p Policies) (Resolution, error) {
+	r, err := z.resolve(w, p)
+	if err == nil && !r.inCalendar() {
+		return Resolution{}, &InputError{[]InputProblem{{"wall time", r.beyond(w, z)}}}
+	}
+	return r, err
+}
+
+// inCalendar reports whether both the instant and the wall time that clocks show then are in
+// the years 1 to 9999.
+func (r Resolution) inCalendar() bool {
+	instant := r.Instant.Unix()
+	shown := instant + int64(r.Offset/time.Second)
+	return min(instant, shown) >= beginning && max(instant, shown) < beginning+daysOfCalendar*secondsPerDay
+}
+
+// beyond says, as a clause, that the instant of w in z is not in the calendar.
+func (r Resolution) beyond(w WallTime, z Timezone) string {
+	return fmt.Sprintf("is %s, which in %s is %s in UTC: years are 1 to 9999", w, z, WallTimeOf(r.Instant))
+}
+
+// resolve is [Timezone.Resolve] without the bounds of the calendar.
+func (z Timezone) resolve(w WallTime, p Policies) (Resolution, error) {
 	r := z.rules()
 	if r == nil {
 		return Resolution{}, z.check()

@@ -93,6 +93,7 @@ func TestEventFiltersThatAreWrongSayWhy(t *testing.T) {
 		"status=FAILED&order=next":             "The order next lists pending events only.",
 		"after=x":                              "The address of this page is not complete.",
 		"order=next&after=" + uuid.NewString(): "The address of this page is not complete.",
+		"zone=Asia/Tokyo&from=0001-01-01":      "Due from is a day that begins before the year 1 in UTC.",
 		"zone=Mars/Base&from=2027-03-15":       "Due from is a day in a zone that this program does not know.",
 		"from=2027-03-15&until=2027-03-15":     "Due before must be later than Due from.",
 		"type=" + strings.Repeat("x", 51):      "The type is not a text of at most 50 bytes.",

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -168,6 +169,9 @@ func (f *eventFilter) bound(text string) (at time.Time, problem string) {
 		zone = "UTC"
 	}
 	r, err := calendar.StoredTimezone(zone).Resolve(calendar.WallTime{Date: day}, calendar.Policies{Gap: calendar.GapBoundary})
+	if errors.Is(err, calendar.ErrInvalidInput) {
+		return time.Time{}, "is a day that begins before the year 1 in UTC."
+	}
 	if err != nil {
 		return time.Time{}, "is a day in a zone that this program does not know. Give an instant such as 2027-03-15T09:00:00Z."
 	}

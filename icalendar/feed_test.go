@@ -229,6 +229,25 @@ func TestRejectedWallTimesEndTheirSeriesOnly(t *testing.T) {
 	require.Contains(t, summaries, "STRICT")
 }
 
+// A year of five digits is none that a calendar program can read.
+func TestTheFeedEndsWithTheCalendar(t *testing.T) {
+	t.Parallel()
+	evening := almanac.Recurring{Type: "EVENING", Rule: func(almanac.User) (calendar.Recurrence, error) {
+		return calendar.Daily{At: calendar.Clock{Hour: 23, Minute: 30}}, nil
+	}}
+	s := newStage(t, evening)
+	s.now = time.Date(9999, time.December, 30, 12, 0, 0, 0, time.UTC)
+	ada := s.ada(t)
+
+	require.Equal(t, []string{"99991231T043000Z"}, column(entries(t, s.feed(t, icalendar.Settings{Ahead: 5}), ada), "DTSTART"))
+
+	s.pass(t, 24*time.Hour) // the last event is delivered, and none follows it
+	found, err := s.store.Find(t.Context(), almanac.ForUser(ada), almanac.Page{})
+	require.NoError(t, err)
+	require.Len(t, found.Events, 1)
+	require.Equal(t, almanac.Completed, found.Events[0].Status)
+}
+
 func TestErrorsOfTheRepositoryAndOfHandlersAreReturned(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no rule today")
