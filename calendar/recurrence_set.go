@@ -17,8 +17,14 @@ import (
 // it, or if there is no rule. Besides:
 //
 //   - A wall time that the rule and RDATE yield several times is one slot.
-//   - An EXDATE that is a wall time leaves out the slot of that wall time. An EXDATE in UTC
-//     leaves out the slot that happens at that instant in the zone, by the policies.
+//   - An EXDATE (section 3.8.5.1) that is a wall time leaves out the slot of that wall time. It
+//     also leaves out a slot that clocks skip and the gap policy moves to that wall time:
+//     03:30 leaves out the 02:30 that becomes 03:30, as 02:30 does. Calendars write the time
+//     that they show, and section 3.3.5 reads a skipped wall time as the later one.
+//   - An EXDATE in UTC leaves out the slot that happens at that instant in the zone, by the
+//     policies.
+//   - An EXDATE with VALUE=DATE leaves out every slot on that date, and every slot that a gap
+//     moves to it.
 //   - COUNT counts the slots of the rule, those that EXDATE leaves out included.
 //   - An RDATE in UTC stands for the wall time that clocks in the zone show then.
 type RecurrenceSet struct {
@@ -27,6 +33,7 @@ type RecurrenceSet struct {
 	rule     RRule      // the zero RRule for none
 	dates    []WallTime // in order, each once
 	except   []WallTime // in order, each once
+	exceptOn []WallTime // likewise: the midnights at which excepted dates begin
 	exceptAt []time.Time
 	in       Timezone // where Next looks for slots; the zone of the text otherwise
 }
@@ -98,28 +105,35 @@ func (s RecurrenceSet) ruled(w WallTime, p Policies) iter.Seq2[Slot, error] {
 	return func(yield func(Slot, error) bool) { yield(Slot{}, noOccurrence(w)) }
 }
 
-// leavesOut reports whether there is an exception for a slot.
+// leavesOut reports whether there is an exception for a slot: for its wall time, for its
+// instant, or for the wall time that clocks show then.
 func (s RecurrenceSet) leavesOut(w WallTime, p Policies) bool {
-	if _, found := slices.BinarySearchFunc(s.except, w, compareWalls); found {
-		return true
-	}
-	const near = 48 * time.Hour // further than any zone is from UTC
-	i, _ := slices.BinarySearchFunc(s.exceptAt, w.Labelled().Add(-near), time.Time.Compare)
-	if i == len(s.exceptAt) || s.exceptAt[i].After(w.Labelled().Add(near)) {
+	if len(s.except)+len(s.exceptOn)+len(s.exceptAt) == 0 {
 		return false
+	}
+	if s.excepts(w) {
+		return true
 	}
 	is, err := s.in.Resolve(w, p)
 	if err != nil {
 		return false // a policy refuses the slot, and says so where it is resolved
 	}
 	_, found := slices.BinarySearchFunc(s.exceptAt, is.Instant, time.Time.Compare)
-	return found
+	return found || is.Moved != 0 && s.excepts(is.Shown())
+}
+
+// excepts reports whether an EXDATE names a wall time, or its date.
+func (s RecurrenceSet) excepts(w WallTime) bool {
+	_, named := slices.BinarySearchFunc(s.except, w, compareWalls)
+	_, dated := slices.BinarySearchFunc(s.exceptOn, WallTime{Date: w.Date}, compareWalls)
+	return named || dated
 }
 
 func compareWalls(a, b WallTime) int { return a.Labelled().Compare(b.Labelled()) }
 
 const (
-	wallForm = "20060102T150405"  // a wall time in iCalendar
+	dateForm = "20060102"         // a date in iCalendar
+	wallForm = "20060102T150405"  // a wall time
 	utcForm  = "20060102T150405Z" // an instant
 )
 
@@ -143,7 +157,7 @@ func (s RecurrenceSet) String() string {
 			lines = append(lines, name+":"+strings.Join(texts, ","))
 		}
 	}
-	formatted := func(walls []WallTime) (texts []string) {
+	formatted := func(walls []WallTime, form string) (texts []string) {
 		for _, w := range walls {
 			texts = append(texts, w.Labelled().Format(form))
 		}
@@ -155,8 +169,9 @@ func (s RecurrenceSet) String() string {
 	} else {
 		dates = slices.DeleteFunc(slices.Clone(dates), func(w WallTime) bool { return w == s.start })
 	}
-	list("RDATE"+zone, formatted(dates))
-	list("EXDATE"+zone, formatted(s.except))
+	list("RDATE"+zone, formatted(dates, form))
+	list("EXDATE"+zone, formatted(s.except, form))
+	list("EXDATE;VALUE=DATE", formatted(s.exceptOn, dateForm))
 	var instants []string
 	for _, at := range s.exceptAt {
 		instants = append(instants, at.Format(utcForm))

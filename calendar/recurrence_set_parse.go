@@ -30,10 +30,11 @@ const (
 //
 // RDATE and EXDATE follow the form of DTSTART. If DTSTART has a TZID, they have the same TZID or are
 // in UTC. If DTSTART is in UTC, they are in UTC. If DTSTART has neither, all are wall times without
-// a zone.
+// a zone. An EXDATE can also be dates, "EXDATE;VALUE=DATE:20270322", for all slots of these dates.
+// Dates have no TZID (section 3.2.19).
 //
 // The error is an [*InvalidRecurrenceError] that names everything that is wrong: every other
-// property and parameter, dates without a time of day (VALUE=DATE) and periods, a TZID that
+// property and parameter, other dates without a time of day and periods, a TZID that
 // [LoadTimezone] refuses, and what [ParseRRule] refuses. A text may have 64 KiB.
 func ParseRecurrenceSet(text string) (RecurrenceSet, error) {
 	p := setParser{}
@@ -87,6 +88,9 @@ type setLine struct {
 }
 
 type setParam struct{ name, value string } // the name in upper case
+
+// isDate reports whether a parameter makes the values of its property dates.
+func (p setParam) isDate() bool { return p.name == "VALUE" && upperASCII(p.value) == "DATE" }
 
 func (p *setParser) refuse(format string, args ...any) {
 	if len(p.problems) == maxSetProblems {
@@ -217,7 +221,13 @@ func (p *setParser) read(l setLine) {
 	case "DTSTART":
 	case "RRULE":
 		p.rule(l)
-	case "RDATE", "EXDATE":
+	case "EXDATE":
+		if slices.ContainsFunc(l.params, setParam.isDate) {
+			p.dates(l)
+			return
+		}
+		p.times(l)
+	case "RDATE":
 		p.times(l)
 	default:
 		p.refuse("%s is no property of a recurrence set", quoted(l.name))
@@ -250,7 +260,31 @@ func (p *setParser) rule(l setLine) {
 	p.set.rule = rule
 }
 
-// times reads RDATE or EXDATE.
+// dates reads an EXDATE of dates.
+func (p *setParser) dates(l setLine) {
+	for _, param := range l.params {
+		switch {
+		case param.isDate():
+		case param.name == "TZID":
+			p.refuse("%s: dates have no TZID", l.name)
+		default:
+			p.refuse("%s: the parameter %s is not understood", l.name, quoted(param.name))
+		}
+	}
+	for value := range strings.SplitSeq(l.value, ",") {
+		t, err := time.Parse(dateForm, value)
+		switch {
+		case err == nil && len(value) == len(dateForm) && t.Year() >= 1:
+			p.set.exceptOn = append(p.set.exceptOn, WallTimeOf(t))
+		case looksLike(value, dateForm):
+			p.refuse("%s: %s is on no calendar", l.name, quoted(value))
+		default:
+			p.refuse("%s: %s is not of the form YYYYMMDD", l.name, quoted(value))
+		}
+	}
+}
+
+// times reads the times of RDATE or EXDATE.
 func (p *setParser) times(l setLine) {
 	zone, given, ok := p.params(l)
 	if !ok {
@@ -292,8 +326,12 @@ func (p *setParser) times(l setLine) {
 // time reads a time of a property, and reports whether it is in UTC.
 func (p *setParser) time(property, text string) (at WallTime, utc, ok bool) {
 	local := strings.TrimSuffix(upperASCII(text), "Z")
-	if looksLike(local, "20060102") {
-		p.refuse("%s: %s is a date; a recurrence needs a time of day", property, quoted(text))
+	if looksLike(local, dateForm) {
+		problem := "a recurrence needs a time of day"
+		if property == "EXDATE" {
+			problem = "for all slots of the date, write EXDATE;VALUE=DATE"
+		}
+		p.refuse("%s: %s is a date; %s", property, quoted(text), problem)
 		return WallTime{}, false, false
 	}
 	t, err := time.Parse(wallForm, local)
@@ -317,7 +355,7 @@ func (s RecurrenceSet) ordered() RecurrenceSet {
 		slices.SortFunc(list, compareWalls)
 		return slices.Compact(list)
 	}
-	s.dates, s.except = each(s.dates), each(s.except)
+	s.dates, s.except, s.exceptOn = each(s.dates), each(s.except), each(s.exceptOn)
 	slices.SortFunc(s.exceptAt, time.Time.Compare)
 	s.exceptAt = slices.CompactFunc(s.exceptAt, time.Time.Equal)
 	return s

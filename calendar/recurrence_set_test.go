@@ -56,7 +56,15 @@ func TestRecurrenceSetsYieldSlots(t *testing.T) {
 		"folded lines, small letters":        {set(t, "dtstart;value=date-time;tzid=\"America/New_York\":2027", " 0315t0900", "\t00", "rrule:freq=weekly;co", " unt=2"), "03-15T09 03-22T09"},
 		"a rule that a gap moves":            {set(t, "DTSTART;TZID=America/New_York:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3"), "03-13T02 03-14T03 03-15T02"},
 		"an exception of what a gap moves":   {set(t, "DTSTART;TZID=America/New_York:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE:20270314T073000Z"), "03-13T02 03-15T02"},
-		"another exception at that instant":  {set(t, "DTSTART;TZID=America/New_York:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE;TZID=America/New_York:20270314T033000"), "03-13T02 03-14T03 03-15T02"},
+		"an exception of the shown time":     {set(t, "DTSTART;TZID=America/New_York:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE;TZID=America/New_York:20270314T033000"), "03-13T02 03-15T02"},
+		"an exception of the skipped time":   {set(t, "DTSTART;TZID=America/New_York:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE;TZID=America/New_York:20270314T023000"), "03-13T02 03-15T02"},
+		"a shown time, of no zone":           {set(t, "DTSTART:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE:20270314T033000"), "03-13T02 03-15T02"},
+		"no shown time without a gap":        {set(t, "DTSTART;TZID=America/New_York:20270313T023000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE;TZID=America/New_York:20270313T033000"), "03-13T02 03-14T03 03-15T02"},
+		"a shown time of two slots":          {set(t, "DTSTART;TZID=America/New_York:20270314T013000", "RRULE:FREQ=HOURLY;COUNT=4", "EXDATE;TZID=America/New_York:20270314T033000"), "03-14T01 03-14T04"},
+		"an exception of a day":              {set(t, newYorkAt9, "RRULE:FREQ=HOURLY;INTERVAL=8;COUNT=6", "EXDATE;VALUE=DATE:20270316"), "03-15T09 03-15T17 03-17T01"},
+		"an exception of days":               {set(t, newYorkAt9, "RRULE:FREQ=DAILY;COUNT=5", "EXDATE;value=date:20270318,20270316", "RDATE;TZID=America/New_York:20270316T170000"), "03-15T09 03-17T09 03-19T09"},
+		"an exception of a day in UTC":       {set(t, "DTSTART:20270315T010000Z", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE;VALUE=DATE:20270316"), "03-15T01 03-17T01"},
+		"an exception of a day of no zone":   {set(t, "DTSTART:20270315T010000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE;VALUE=DATE:20270316"), "03-15T01 03-17T01"},
 		"an exception of the first showing":  {set(t, "DTSTART;TZID=America/New_York:20271106T013000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE:20271107T053000Z"), "11-06T01 11-08T01"},
 		"an exception of the second showing": {set(t, "DTSTART;TZID=America/New_York:20271106T013000", "RRULE:FREQ=DAILY;COUNT=3", "EXDATE:20271107T063000Z"), "11-06T01 11-07T01 11-08T01"},
 	}
@@ -118,6 +126,7 @@ func TestRecurrenceSetsBecomeText(t *testing.T) {
 		"dates in UTC":             {newYorkAt9 + "\nRDATE:20270401T130000Z", newYorkAt9 + "\nRDATE;TZID=America/New_York:20270401T090000"},
 		"the start among dates":    {newYorkAt9 + "\nRDATE:20270315T130000Z", newYorkAt9},
 		"the start among a rule's": {newYorkAt9 + "\nRRULE:FREQ=DAILY\nRDATE:20270315T130000Z", newYorkAt9 + "\nRRULE:FREQ=DAILY\nRDATE;TZID=America/New_York:20270315T090000"},
+		"dates that are left out":  {newYorkAt9 + "\nEXDATE;VALUE=DATE:20270322,20270321\nEXDATE:20270318T140000Z\nEXDATE;VALUE=DATE:20270321", newYorkAt9 + "\nEXDATE;VALUE=DATE:20270321,20270322\nEXDATE:20270318T140000Z"},
 		"UTC":                      {"DTSTART:20270315T090000Z\nRDATE:20270401T090000Z\nEXDATE:20270402T090000Z", "DTSTART:20270315T090000Z\nRDATE:20270401T090000Z\nEXDATE:20270402T090000Z"},
 		"no zone":                  {"DTSTART:20270315T090000\nEXDATE:20270402T090000", "DTSTART:20270315T090000\nEXDATE:20270402T090000"},
 		"a zone in small letters":  {"DTSTART;TZID=asia/tokyo:20270315T090000", "DTSTART;TZID=Asia/Tokyo:20270315T090000"},
@@ -154,7 +163,8 @@ func TestParsingARecurrenceSetNamesEveryProblem(t *testing.T) {
 		"an open quotation mark": {`DTSTART;TZID="America/New_York:20270315T090000`, []string{`"DTSTART;TZID=\"America/New_York:20270315T…" is not of the form NAME:VALUE`, "DTSTART is missing"}},
 		"other properties":       {newYorkAt9 + "\nDTEND:20270315T100000\nEXRULE:FREQ=DAILY\nBEGIN:VEVENT", []string{`"DTEND" is no property of a recurrence set`, `"EXRULE" is no property of a recurrence set`, `"BEGIN" is no property of a recurrence set`}},
 		"twice":                  {newYorkAt9 + "\nRRULE:FREQ=DAILY\n" + newYorkAt9 + "\nRRULE:FREQ=WEEKLY", []string{"DTSTART is there more than once", "RRULE is there more than once"}},
-		"dates":                  {"DTSTART;VALUE=DATE:20270315\nRDATE;VALUE=DATE:20270316\nEXDATE:20270317", []string{"DTSTART is a date; a recurrence needs a time of day", "RDATE is a date; a recurrence needs a time of day", `EXDATE: "20270317" is a date; a recurrence needs a time of day`}},
+		"dates":                  {"DTSTART;VALUE=DATE:20270315\nRDATE;VALUE=DATE:20270316\nEXDATE:20270317", []string{"DTSTART is a date; a recurrence needs a time of day", "RDATE is a date; a recurrence needs a time of day", `EXDATE: "20270317" is a date; for all slots of the date, write EXDATE;VALUE=DATE`}},
+		"excepted dates":         {newYorkAt9 + "\nEXDATE;VALUE=DATE;TZID=America/New_York:20270316\nEXDATE;VALUE=DATE;X-A=1;VALUE=DATE-TIME:20270230,20270316T090000,,00000101", []string{"EXDATE: dates have no TZID", `EXDATE: the parameter "X-A" is not understood`, `EXDATE: the parameter "VALUE" is not understood`, `EXDATE: "20270230" is on no calendar`, `EXDATE: "20270316T090000" is not of the form YYYYMMDD`, `EXDATE: "" is not of the form YYYYMMDD`, `EXDATE: "00000101" is on no calendar`}},
 		"a period":               {newYorkAt9 + "\nRDATE;VALUE=PERIOD:20270316T090000Z/PT1H", []string{`RDATE: VALUE "PERIOD" is not understood`}},
 		"parameters":             {"DTSTART;X-A=1:20270315T090000\nRRULE;TZID=Asia/Tokyo:FREQ=DAILY\nEXDATE;RANGE=THISANDFUTURE:20270315T090000", []string{`DTSTART: the parameter "X-A" is not understood`, `RRULE: the parameter "TZID" is not understood`, `EXDATE: the parameter "RANGE" is not understood`}},
 		"a zone that is none":    {"DTSTART;TZID=Eastern Standard Time:20270315T090000\nRRULE:FREQ=NEVER\nRDATE;TZID=Europe/Berln:20270315T090000", []string{`DTSTART: TZID "Eastern Standard Time" is not a known time zone; did you mean "America/New_York"?`, `RRULE: FREQ="NEVER" is not SECONDLY, MINUTELY, HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY`, `RDATE: TZID "Europe/Berln" is not a known time zone; did you mean "Europe/Berlin"?`}},
@@ -230,7 +240,13 @@ type setModel struct {
 	rule     calendar.Recurrence // nil for none
 	dates    []calendar.WallTime
 	except   []calendar.WallTime
+	exceptOn []calendar.Date
 	exceptAt []time.Time
+}
+
+// excepts reports whether there is an exception for what a calendar shows.
+func (m setModel) excepts(w calendar.WallTime) bool {
+	return slices.Contains(m.except, w) || slices.Contains(m.exceptOn, w.Date)
 }
 
 // after looks at every candidate.
@@ -255,7 +271,7 @@ func (m setModel) after(t *rapid.T, c calendartest.Case, w calendar.WallTime) (c
 			return best, false
 		}
 		r, err := c.Zone.Resolve(best, c.Policies)
-		gone := slices.Contains(m.except, best) || err == nil && slices.ContainsFunc(m.exceptAt, r.Instant.Equal)
+		gone := m.excepts(best) || err == nil && (m.excepts(r.Shown()) || slices.ContainsFunc(m.exceptAt, r.Instant.Equal))
 		if !gone {
 			return best, true
 		}
@@ -293,9 +309,14 @@ func drawSet(t *rapid.T, c calendartest.Case) (string, setModel) {
 	for range rapid.IntRange(0, 4).Draw(t, "exceptions") {
 		w := rapid.SampledFrom(candidates).Draw(t, "exception")
 		r, err := c.Zone.Resolve(w, c.Policies)
-		if err == nil && rapid.Bool().Draw(t, "as an instant") {
+		switch as := rapid.SampledFrom([]string{"instant", "shown", "date", "wall time"}).Draw(t, "as"); {
+		case err == nil && as == "instant":
 			lines, m.exceptAt = append(lines, "EXDATE:"+r.Instant.Format(form)+"Z"), append(m.exceptAt, r.Instant)
-		} else {
+		case err == nil && as == "shown":
+			lines, m.except = append(lines, "EXDATE"+zone+":"+r.Shown().Labelled().Format(form)), append(m.except, r.Shown())
+		case as == "date":
+			lines, m.exceptOn = append(lines, "EXDATE;VALUE=DATE:"+w.Labelled().Format("20060102")), append(m.exceptOn, w.Date)
+		default:
 			lines, m.except = append(lines, "EXDATE"+zone+":"+w.Labelled().Format(form)), append(m.except, w)
 		}
 	}
@@ -310,7 +331,7 @@ func drawSet(t *rapid.T, c calendartest.Case) (string, setModel) {
 
 func FuzzParseRecurrenceSet(f *testing.F) {
 	for _, seed := range []string{
-		newYorkAt9 + "\r\nRRULE:FREQ=WEEKLY;BYDAY=MO;COUNT=3\r\nRDATE:20270320T140000Z\r\nEXDATE;TZID=America/New_York:20270322T090000\r\n",
+		"DTSTART:20270315T090000\nRRULE:FREQ=DAILY\nEXDATE;VALUE=DATE:20270316,20270317", newYorkAt9 + "\r\nRRULE:FREQ=WEEKLY;BYDAY=MO;COUNT=3\r\nRDATE:20270320T140000Z\r\nEXDATE;TZID=America/New_York:20270322T090000\r\n",
 		"DTSTART:20270315T090000Z\nRRULE:FREQ=DAI\n LY;UNTIL=20280101T000000Z\nEXDATE:20270316T090000Z", "DTSTART:20270315T090000", "DTSTART;VALUE=DATE:20270315",
 		"DTSTART;TZID=\"Asia/Tokyo\";X-A=\"a:b;c\":20270315T090000", ":\n;\n", "DTSTART:00010101T000000\nRRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30", "RDATE:,,\nEXDATE:",
 	} {
