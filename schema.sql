@@ -1,10 +1,18 @@
 -- The complete database schema of Almanac, and its first migration, which postgres.Migrate applies. With psql, apply it to a database
 -- that does not have the schema yet. Programs then find the database migrated:
 --
---   psql -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
+--   psql --single-transaction -v ON_ERROR_STOP=1 -v schema=almanac -f schema.sql
 --
 -- :"schema" is the PostgreSQL schema that holds the tables. psql does not replace variables between dollar quotes, so each function
 -- sets its own search_path to find the tables.
+--
+-- Operators and functions are called with exactly the types that pg_catalog defines, or with the name pg_catalog. So PostgreSQL never
+-- prefers an operator or function of another schema, as long as pg_catalog comes first in the search_path. It does, unless the path
+-- names another schema before it; then the first statement puts it first until the end of the file. Before PostgreSQL 15, every role
+-- may create operators and functions in the schema public.
+SELECT pg_catalog.set_config('search_path', pg_catalog.concat('pg_catalog, ', pg_catalog.current_setting('search_path')), true)
+WHERE pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.~*) 'pg_catalog';
+
 CREATE SCHEMA IF NOT EXISTS :"schema";
 
 -- The migrations that were applied.
@@ -17,32 +25,29 @@ CREATE TABLE :"schema".migrations (
 -- The users of the events. A host with a users table of its own writes this copy of it in the same transaction.
 CREATE TABLE :"schema".users (
     id            uuid         NOT NULL,
-    first_name    varchar(100) NOT NULL,              -- '' if the user has none
-    last_name     varchar(100) NOT NULL,              -- '' if the user has none
+    first_name    text NOT NULL CHECK (length(first_name) <= 100), -- '' if the user has none
+    last_name     text NOT NULL CHECK (length(last_name) <= 100), -- '' if the user has none
     -- NULL if it is not known. If only the year is not known, it is in the year 4, a leap year, which has each day: '0004-02-29'. The
     -- check only excludes absurd dates. Whether a date is in the future depends on the user's zone, so the program checks that.
     date_of_birth date,
-    timezone      varchar(100) NOT NULL,              -- the IANA name that was given, in the spelling of the zone database
+    -- The IANA name that was given, in the spelling of the zone database.
+    timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
     attributes    jsonb        NOT NULL DEFAULT '{}', -- facts for handlers, such as a hire date
     version       integer      NOT NULL DEFAULT 1,
     deleted_at    timestamptz,                        -- set if deleted during a delivery: hidden, and removed after the delivery
     created_at    timestamptz  NOT NULL DEFAULT now(),
     updated_at    timestamptz  NOT NULL DEFAULT now(),
     -- The digest of the request that created the user, if that request may be repeated.
-    creation_digest varchar(64),
-    locale        varchar(100),                       -- a language tag (BCP 47) in canonical form
-    email         varchar(254),                       -- an address as it was given; several users may have the same
-    external_id   varchar(200) COLLATE "C",           -- the host's own id of the user, compared byte by byte
+    creation_digest text CHECK (length(creation_digest) <= 64),
+    locale        text CHECK (length(locale) BETWEEN 1 AND 100), -- a language tag (BCP 47) in canonical form
+    email         text CHECK (length(email) BETWEEN 1 AND 254),  -- an address as it was given; several users may have the same
+    external_id   text COLLATE "C" CHECK (length(external_id) BETWEEN 1 AND 200), -- the host's own id of the user, compared byte by byte
     -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing.
     opt_outs      jsonb,
     CONSTRAINT users_pkey PRIMARY KEY (id),
     CONSTRAINT users_date_of_birth_check
         CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31' OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
-    CONSTRAINT users_timezone_check CHECK (length(timezone) > 0),
     CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object'),
-    CONSTRAINT users_locale_check CHECK (length(locale) > 0),
-    CONSTRAINT users_email_check CHECK (length(email) > 0),
-    CONSTRAINT users_external_id_check CHECK (length(external_id) > 0),
     CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array')
 );
 
@@ -67,23 +72,24 @@ CREATE INDEX users_email ON :"schema".users (lower(email), id) WHERE email IS NO
 CREATE TABLE :"schema".series (
     id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     user_id                uuid         NOT NULL,
-    event_type             varchar(50)  NOT NULL,
-    name                   varchar(100) COLLATE "C" NOT NULL, -- given by the handler; empty if the handler has a single series
+    event_type             text NOT NULL CHECK (length(event_type) <= 50),
+    -- Given by the handler. Empty if the handler has a single series.
+    name                   text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
     current_user_version   integer      NOT NULL, -- the user's current version, while open: a plan from another version is repeated
     -- The greatest occurrence key of an event that has ended. This key and all lower keys are used up for ever.
-    used_key               varchar(100) COLLATE "C" NOT NULL DEFAULT '',
+    used_key               text COLLATE "C" NOT NULL DEFAULT '',
     event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then the columns below are of the last event
     -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
     -- ever. Keys are compared byte by byte.
-    occurrence_key         varchar(100) COLLATE "C" NOT NULL,
+    occurrence_key         text COLLATE "C" NOT NULL CHECK (length(occurrence_key) <= 100),
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
-    target_timezone        varchar(100) NOT NULL,
-    policies               varchar(100) NOT NULL, -- how the wall time was resolved: gap,fold,leap day,month end
-    idempotency_key        varchar(255) NOT NULL, -- fixed when the event is created, sent with every attempt
+    target_timezone        text NOT NULL CHECK (length(target_timezone) <= 100),
+    policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
+    idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
-    last_error             varchar(1100),         -- why the last attempt failed or was released
+    last_error             text CHECK (length(last_error) <= 1100), -- why the last attempt failed or was released
     -- The program limits the counters when it releases an event. A CHECK for these limits would let one event stop all claims.
     retry_count            integer      NOT NULL DEFAULT 0, -- attempts that failed
     claim_count            integer      NOT NULL DEFAULT 0, -- claims that ended with a release; above zero, the event keeps its target
@@ -96,9 +102,9 @@ CREATE TABLE :"schema".series (
     origin_event           uuid,                  -- the event that a follow-up follows or a requeued event repeats; NULL for other events
     -- Empty for the series that handlers plan. Each detached event has a series of its own. Then this is the origin, a colon, and the
     -- occurrence key, or for a requeued event the id of the event that it repeats. The value is only compared, never parsed.
-    detached               varchar(100) COLLATE "C" NOT NULL DEFAULT '',
+    detached               text COLLATE "C" NOT NULL DEFAULT '' CHECK (length(detached) <= 100),
     -- The origin of the event: scheduled (by the host), follow-up or requeued. This and the next two are NULL for a planned event.
-    origin                 varchar(20),
+    origin                 text,
     follows_user           boolean,               -- for a scheduled event: whether it moves to another zone with its user
     payload_made           boolean,               -- for a scheduled event: whether the handler makes the payload
     forced                 boolean,               -- for a requeued event: whether it is delivered whatever its user refuses; NULL if not
@@ -122,7 +128,7 @@ CREATE TABLE :"schema".queue (
     available_at timestamptz NOT NULL, -- when the event can be claimed: its target, or a later time after a release
     event_id     uuid        NOT NULL,
     series_id    bigint      NOT NULL,
-    event_type   varchar(50) NOT NULL,
+    event_type   text NOT NULL,
     -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
     delayed_from timestamptz
 )
@@ -141,20 +147,20 @@ CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from 
 CREATE TABLE :"schema".history (
     id                     uuid         NOT NULL, -- in order of creation; a successor's id is only ordered within its series
     user_id                uuid         NOT NULL, -- no foreign key: its check would write to the user for each event that ends
-    event_type             varchar(50)  NOT NULL,
-    occurrence_key         varchar(100) COLLATE "C" NOT NULL,
-    status                 varchar(20)  NOT NULL,
+    event_type             text NOT NULL,
+    occurrence_key         text COLLATE "C" NOT NULL,
+    status                 text NOT NULL,
     target_timestamp_utc   timestamptz  NOT NULL,
     target_timestamp_local timestamp    NOT NULL,
-    target_timezone        varchar(100) NOT NULL,
-    policies               varchar(100) NOT NULL,
-    idempotency_key        varchar(255) NOT NULL,
+    target_timezone        text NOT NULL,
+    policies               text NOT NULL,
+    idempotency_key        text NOT NULL,
     delivery_payload       jsonb        NOT NULL,
     user_version           integer      NOT NULL,
     lease_token            uuid,                  -- the token of the claim that ended the event; NULL if it was cancelled while PENDING
     executed_at            timestamptz,           -- when the event was delivered
-    failure_reason         varchar(1100),         -- why the event is FAILED or CANCELLED; may be empty if CANCELLED
-    last_error             varchar(1100),
+    failure_reason         text CHECK (length(failure_reason) <= 1100), -- why the event is FAILED or CANCELLED; may be empty if CANCELLED
+    last_error             text,
     retry_count            integer      NOT NULL,
     claim_count            integer      NOT NULL,
     crash_count            integer      NOT NULL,
@@ -162,8 +168,8 @@ CREATE TABLE :"schema".history (
     created_at             timestamptz  NOT NULL,
     updated_at             timestamptz  NOT NULL, -- when the event ended
     origin_event           uuid,                  -- this column and the next ones as in series
-    series_name            varchar(100) COLLATE "C" NOT NULL DEFAULT '',
-    origin                 varchar(20),
+    series_name            text COLLATE "C" NOT NULL DEFAULT '',
+    origin                 text,
     follows_user           boolean,
     payload_made           boolean,
     forced                 boolean,
@@ -186,8 +192,8 @@ CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NO
 CREATE TABLE :"schema".unplanned (
     series_id  bigint       NOT NULL,
     user_id    uuid         NOT NULL,
-    event_type varchar(50)  NOT NULL,
-    used_key   varchar(100) COLLATE "C" NOT NULL, -- the occurrence key of the cancelled event
+    event_type text NOT NULL,
+    used_key   text COLLATE "C" NOT NULL,         -- the occurrence key of the cancelled event
     CONSTRAINT unplanned_pkey PRIMARY KEY (series_id)
 );
 
@@ -195,7 +201,7 @@ CREATE INDEX unplanned_user ON :"schema".unplanned (event_type, user_id);
 
 -- The idempotency keys of all events, open and ended. Each key belongs to one occurrence.
 CREATE TABLE :"schema".keys (
-    idempotency_key varchar(255) COLLATE "C" NOT NULL,
+    idempotency_key text COLLATE "C" NOT NULL,
     holders         integer      NOT NULL DEFAULT 1, -- the number of events with the key: one, and its requeued repeats
     CONSTRAINT keys_pkey PRIMARY KEY (idempotency_key)
 );
@@ -212,7 +218,7 @@ INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
 -- claimed.
 CREATE TABLE :"schema".leases (
     token      uuid        NOT NULL,
-    owner      varchar(200) NOT NULL, -- the process that holds the lease; for information only
+    owner      text NOT NULL CHECK (length(owner) <= 200), -- the process that holds the lease; for information only
     -- The claimed events, as parallel arrays, in reverse order of delivery: so a search for an event that is still held ends early.
     series_ids bigint[]    NOT NULL,
     event_ids  uuid[]      NOT NULL,
@@ -235,10 +241,10 @@ ALTER TABLE :"schema".leases
 
 -- The zone rules that the instants of pending events follow, one row per zone. Hosts may have different zone data.
 CREATE TABLE :"schema".zone_rules (
-    zone        varchar(100) NOT NULL, -- an IANA name; a link (alias) has a row of its own
+    zone        text NOT NULL CHECK (length(zone) <= 100), -- an IANA name; a link (alias) has a row of its own
     fingerprint bigint       NOT NULL, -- of the clock changes in the ten years from the year since on
     since       integer      NOT NULL, -- a year
-    version     varchar(100) NOT NULL, -- the release of the zone data, such as 2026f; empty if unknown
+    version     text NOT NULL CHECK (length(version) <= 100), -- the release of the zone data, such as 2026f; empty if unknown
     recheck     timestamptz,           -- until when events that follow other rules may be stored; NULL if none are expected
     CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
 );
@@ -247,16 +253,16 @@ CREATE TABLE :"schema".zone_rules (
 -- stored in the transaction of the events. A process that compares rules takes the marks and checks the pending events of their zones.
 CREATE TABLE :"schema".zone_marks (
     id          bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
-    zone        varchar(100) NOT NULL, -- this column and the next ones as in zone_rules
+    zone        text NOT NULL CHECK (length(zone) <= 100), -- this column and the next ones as in zone_rules
     fingerprint bigint       NOT NULL,
     since       integer      NOT NULL,
-    version     varchar(100) NOT NULL,
+    version     text NOT NULL CHECK (length(version) <= 100),
     CONSTRAINT zone_marks_pkey PRIMARY KEY (id)
 );
 
 -- The event types that are paused: no process claims their events.
 CREATE TABLE :"schema".pauses (
-    event_type varchar(50) NOT NULL,
+    event_type text NOT NULL CHECK (length(event_type) <= 50),
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT pauses_pkey PRIMARY KEY (event_type)
 );
@@ -268,14 +274,14 @@ CREATE TABLE :"schema".audit (
     at         timestamptz  NOT NULL DEFAULT clock_timestamp(),
     -- created, rescheduled, removed, claimed, returned (before it began), released, completed, failed, cancelled; of a user:
     -- opt_outs_changed
-    kind       varchar(20)  NOT NULL,
+    kind       text NOT NULL,
     event_id   uuid,                  -- NULL for a step of a user, and so is event_type
     user_id    uuid         NOT NULL,
-    event_type varchar(50),
+    event_type text,
     version    integer      NOT NULL, -- the version of the event or the user after the step
-    detail     varchar(1100),         -- why the event failed, was released or was cancelled; or what the user refuses now, as JSON
-    actor      varchar(200) NOT NULL DEFAULT left(session_user || ' ' || current_setting('application_name'), 200),
-    principal  varchar(200) DEFAULT left(nullif(current_setting('almanac.principal', true), ''), 200), -- who asked for the step
+    detail     text,                  -- why the event failed, was released or was cancelled; or what the user refuses now, as JSON
+    actor      text NOT NULL DEFAULT left(session_user::text || ' ' || current_setting('application_name'), 200),
+    principal  text DEFAULT left(nullif(current_setting('almanac.principal', true), ''), 200),         -- who asked for the step
     CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
 
@@ -293,10 +299,10 @@ CREATE TABLE :"schema".outbox (
     transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- user_created, user_timezone_changed, user_birthday_changed, user_deleted; event_created, event_completed, event_failed, event_cancelled
-    kind           varchar(30) NOT NULL,
+    kind           text NOT NULL,
     user_id        uuid        NOT NULL,
     event_id       uuid,                 -- NULL for a change of a user, and so is event_type
-    event_type     varchar(50),
+    event_type     text,
     version        integer     NOT NULL, -- the version of the user or the event after the change
     CONSTRAINT outbox_pkey PRIMARY KEY (sequence)
 )
@@ -310,7 +316,7 @@ CREATE INDEX outbox_user ON :"schema".outbox (user_id);
 -- The position of each consumer of the outbox. The consumer has read all rows in the snapshot seen. While last is not zero, it has also
 -- read the rows numbered up to last that are in the snapshot reading and not in seen.
 CREATE TABLE :"schema".outbox_consumers (
-    name     varchar(100) COLLATE "C" NOT NULL,
+    name     text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
     seen     pg_snapshot  NOT NULL,
     low      bigint       NOT NULL, -- the least number of transactions whose ids are past the end of seen
     reading  pg_snapshot  NOT NULL,
@@ -325,9 +331,9 @@ WITH (fillfactor = 50);
 -- BETWEEN instead of "=": with a second equality the planner would expect that hardly any row meets both.
 CREATE VIEW :"schema".pending_events AS
 SELECT
-    q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::varchar(20) AS status, s.target_timestamp_utc,
+    q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::text AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
-    NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason, s.last_error, s.retry_count,
+    NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
     s.origin, s.follows_user, s.payload_made, s.forced
 FROM :"schema".queue q
@@ -337,9 +343,9 @@ JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id 
 -- otherwise read the whole table.
 CREATE VIEW :"schema".processing_events AS
 SELECT
-    held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSING'::varchar(20) AS status, s.target_timestamp_utc,
+    held.event_id AS id, s.user_id, s.event_type, s.occurrence_key, 'PROCESSING'::text AS status, s.target_timestamp_utc,
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version,
-    NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::varchar(1100) AS failure_reason,
+    NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
     s.payload_made, s.forced
@@ -375,9 +381,10 @@ SELECT * FROM :"schema".ended_events;
 
 -- Refuses forbidden changes by old programs and by hand. Statements of this release never make such changes, so the conditions of the
 -- triggers are false for them. The triggers run after the change and undo it: BEFORE triggers would first lock each row needlessly.
-CREATE FUNCTION :"schema".refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION :"schema".refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = :"schema", pg_temp AS $$
 BEGIN
-    RAISE EXCEPTION 'row % of % may not change so', coalesce(to_jsonb(OLD) ->> 'event_id', to_jsonb(OLD) ->> 'id'), TG_TABLE_NAME
+    RAISE EXCEPTION 'row % of % may not change so',
+        coalesce(pg_catalog.to_jsonb(OLD) ->> 'event_id'::text, pg_catalog.to_jsonb(OLD) ->> 'id'::text), TG_TABLE_NAME
         USING ERRCODE = 'check_violation', CONSTRAINT = TG_NAME,
               HINT = 'What has ended never changes, versions rise, and an event keeps its identity and, once claimed, its target.';
 END
@@ -419,8 +426,6 @@ EXECUTE FUNCTION :"schema".refuse_change();
 --   1. PUBLIC may not execute them (see the end of this file), so other roles cannot use them as triggers of their own tables.
 --   2. Each refuses every table and command but its own, even for a role with EXECUTE.
 --   3. search_path is fixed, with temporary tables last.
---   4. Operators and functions are called with the exact types of their pg_catalog versions: text, not varchar. So an operator that
---      another role adds to this schema is never preferred. Before PostgreSQL 15, every role may add operators to schema public.
 
 -- Stores the version of a user in the user's open series. So a settlement sees whether the user has changed without locking the user.
 CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
@@ -446,10 +451,10 @@ BEGIN
     PERFORM FROM series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
     DELETE FROM unplanned n USING series s WHERE s.user_id = OLD.id AND n.series_id = s.id;
     DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
-    WITH gone AS (DELETE FROM history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key::text AS name)
-    DELETE FROM keys k WHERE k.idempotency_key::text IN (SELECT gone.name FROM gone);
-    WITH gone AS (DELETE FROM series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key::text AS name, s.event_id)
-    DELETE FROM keys k WHERE k.idempotency_key::text IN (SELECT gone.name FROM gone WHERE gone.event_id IS NOT NULL);
+    WITH gone AS (DELETE FROM history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key)
+    DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
+    WITH gone AS (DELETE FROM series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key, s.event_id)
+    DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
     DELETE FROM audit a WHERE a.user_id = OLD.id;
     -- Consumers who have not read a row yet must not miss it.
     DELETE FROM outbox o
@@ -477,7 +482,7 @@ BEGIN
     IF TG_OP = 'INSERT' OR NEW.event_id IS DISTINCT FROM OLD.event_id THEN
         IF NEW.event_id IS NOT NULL THEN
             step := 'created';
-        ELSIF TG_OP = 'UPDATE' AND NEW.used_key::text = OLD.used_key::text THEN
+        ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key THEN
             step := 'removed';
         END IF;
     ELSIF NEW.claim_count > OLD.claim_count THEN
@@ -503,7 +508,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'audit_history is for inserts into history alone';
     END IF;
     INSERT INTO audit (kind, event_id, user_id, event_type, version, detail)
-    VALUES (lower(NEW.status::text), NEW.id, NEW.user_id, NEW.event_type, NEW.version, nullif(NEW.failure_reason::text, ''));
+    VALUES (lower(NEW.status), NEW.id, NEW.user_id, NEW.event_type, NEW.version, nullif(NEW.failure_reason, ''));
     RETURN NULL;
 END
 $$;
@@ -529,7 +534,7 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'audit_user is for inserts and updates of users alone';
     END IF;
     INSERT INTO audit (kind, user_id, version, detail)
-    VALUES ('opt_outs_changed', NEW.id, NEW.version, left(coalesce(NEW.opt_outs::text, '[]'::text), 1100));
+    VALUES ('opt_outs_changed', NEW.id, NEW.version, left(coalesce(NEW.opt_outs::text, '[]'), 1100));
     RETURN NULL;
 END
 $$;
@@ -551,7 +556,7 @@ BEGIN
         END IF;
         RETURN NULL;
     END IF;
-    IF NEW.timezone::text <> OLD.timezone::text THEN
+    IF NEW.timezone <> OLD.timezone THEN
         INSERT INTO outbox (kind, user_id, version) VALUES ('user_timezone_changed', NEW.id, NEW.version);
     END IF;
     IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth THEN
@@ -583,16 +588,16 @@ BEGIN
         RAISE insufficient_privilege USING MESSAGE = 'outbox_history is for inserts into history alone';
     END IF;
     INSERT INTO outbox (kind, user_id, event_id, event_type, version)
-    VALUES ('event_'::text || lower(NEW.status::text), NEW.user_id, NEW.id, NEW.event_type, NEW.version);
+    VALUES ('event_' || lower(NEW.status), NEW.user_id, NEW.id, NEW.event_type, NEW.version);
     IF NEW.origin IS NULL THEN
         INSERT INTO outbox (kind, user_id, event_id, event_type, version)
         SELECT 'event_created', s.user_id, s.event_id, s.event_type, s.version
         FROM series s
         WHERE s.user_id = NEW.user_id
-            AND s.event_type::text = NEW.event_type::text
-            AND s.name::text = NEW.series_name::text
-            AND s.detached::text = ''::text
-            AND s.used_key::text = NEW.occurrence_key::text
+            AND s.event_type = NEW.event_type
+            AND s.name = NEW.series_name
+            AND s.detached = ''
+            AND s.used_key = NEW.occurrence_key
             AND s.event_id IS NOT NULL;
     END IF;
     RETURN NULL;
@@ -630,5 +635,9 @@ REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrat
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;
 
--- Last, so that a partly applied file does not count as the complete schema.
+-- After everything that creates, so that a partly applied file does not count as the complete schema.
 INSERT INTO :"schema".migrations (version, name) VALUES (1, '0001_schema');
+
+-- The search_path as it was.
+SELECT pg_catalog.set_config('search_path', pg_catalog.substr(pg_catalog.current_setting('search_path'), 13), true)
+WHERE pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.~) '^pg_catalog, ';

@@ -36,6 +36,9 @@
 
 BEGIN;
 
+-- Another role may have created operators and functions in other schemas, which this file must not run.
+SET LOCAL search_path TO pg_catalog, pg_temp;
+
 DO $$
 DECLARE
     name text;
@@ -77,7 +80,7 @@ ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner REVOKE EXECUTE ON FUNCTIONS FROM
 ALTER DEFAULT PRIVILEGES FOR ROLE almanac_owner IN SCHEMA :"schema" GRANT SELECT ON TABLES TO almanac_worker, almanac_api;
 
 -- The statements of the block below find the tables by this: psql fills in no variables there.
-SET LOCAL search_path TO :"schema";
+SET LOCAL search_path TO :"schema", pg_temp;
 
 DO $$
 BEGIN

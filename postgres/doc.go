@@ -26,7 +26,8 @@
 //   - :holds is a condition on leases.
 //
 // The placeholders :pending, :processing and :ended are filled in for each query by
-// a specification. No statement relies on the search_path.
+// a specification. Statements mean the same whatever the search_path is, and whatever
+// operators and functions other roles have created.
 //
 // # Tables
 //

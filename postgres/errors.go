@@ -24,19 +24,22 @@ import (
 // while the server is starting (57P03). After such an error nothing is stored, except
 // perhaps if the connection was lost during COMMIT.
 const (
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	lockNotAvailable     = "55P03"
-	readOnly             = "25006"
-	queryCanceled        = "57014"
-	undefinedTable       = "42P01"
-	undefinedColumn      = "42703"
-	undefinedFunction    = "42883"
-	undefinedSchema      = "3F000"
-	raised               = "P0001" // RAISE in a function, such as a trigger of the host
-	classConnection      = "08"    // also sent by poolers that have lost the server
-	classDataException   = "22"
-	classIntegrity       = "23"
+	serializationFailure  = "40001"
+	deadlockDetected      = "40P01"
+	lockNotAvailable      = "55P03"
+	readOnly              = "25006"
+	queryCanceled         = "57014"
+	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
+	undefinedFunction     = "42883"
+	undefinedSchema       = "3F000"
+	featureNotSupported   = "0A000" // also says that a prepared statement returns other types than before
+	insufficientPrivilege = "42501"
+	raised                = "P0001" // RAISE in a function, such as a trigger of the host
+	classConnection       = "08"    // also sent by poolers that have lost the server
+	classDataException    = "22"
+	classSyntaxOrAccess   = "42"
+	classIntegrity        = "23"
 )
 
 // passing reports whether a failed operation may succeed if it is repeated soon, on another
@@ -67,6 +70,12 @@ func outdated(err error) bool {
 		return true
 	}
 	return false
+}
+
+// misread reports whether the database found another operator, function or type than a statement means.
+func misread(err error) bool {
+	code := stateOf(err)
+	return code == featureNotSupported || classOf(code) == classSyntaxOrAccess && code != insufficientPrivilege
 }
 
 // violates reports whether the database rejected a row because of a constraint.

@@ -41,8 +41,8 @@ func (s *Store) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) 
 	}
 	args["after"], args["limit"] = after, limit+1
 	var found almanac.FindResult
-	err = s.do(ctx, "find events", func(ctx context.Context, db DB) error {
-		events, err := all(ctx, replanning{db}, sql, args, scanEvents())
+	err = s.list(ctx, "find events", func(ctx context.Context, db DB) error {
+		events, err := all(ctx, db, sql, args, scanEvents())
 		found = almanac.PageOf(events, limit, page.Order)
 		return err
 	})
@@ -67,8 +67,8 @@ func (s *Store) inOrder(order almanac.Order, spec almanac.Spec) string {
 func (s *Store) Count(ctx context.Context, spec almanac.Spec) (int, error) {
 	sql, args := s.where(s.statements.Count, spec, few)
 	var n int
-	err := s.do(ctx, "count events", func(ctx context.Context, db DB) (err error) {
-		n, err = one(ctx, replanning{db}, sql, args, pgx.RowTo[int])
+	err := s.list(ctx, "count events", func(ctx context.Context, db DB) (err error) {
+		n, err = one(ctx, db, sql, args, pgx.RowTo[int])
 		return err
 	})
 	return n, err

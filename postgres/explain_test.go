@@ -97,7 +97,7 @@ type statement struct {
 func (r *recorder) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if strings.Contains(data.SQL, "almanac") {
+	if strings.Contains(data.SQL, `"almanac".`) {
 		r.asked = append(r.asked, statement{data.SQL, data.Args})
 	}
 	return ctx

@@ -136,12 +136,16 @@ func (e Export) laidOut(step migration) []File {
 
 // up returns the SQL of a migration, after the check that Migrate makes.
 func (e Export) up(step migration) string {
-	return fmt.Sprintf("%s\n%s", e.at(step.version-1), trimmed(step.sql))
+	return withCatalogFirst(fmt.Sprintf("%s\n%s", e.at(step.version-1), trimmed(step.sql)))
 }
 
 // down returns the SQL that undoes a migration, after the checks that MigrateDown makes.
 func (e Export) down(step migration) string {
-	return fmt.Sprintf("%s\n%s%s", e.at(step.version), e.guard(step), trimmed(step.down))
+	return withCatalogFirst(fmt.Sprintf("%s\n%s%s", e.at(step.version), e.guard(step), trimmed(step.down)))
+}
+
+func withCatalogFirst(script string) string {
+	return catalogFirst + ";\n\n" + script + "\n" + restorePath + ";\n"
 }
 
 // at returns SQL that fails unless the database is at a version. The SQL also keeps other

@@ -3,8 +3,11 @@ package postgres
 import (
 	"context"
 	"io/fs"
+	"strings"
 	"testing/fstest"
 	"time"
+
+	"github.com/almanac-go/almanac"
 )
 
 // Probing sets how a listener checks its connection: after how long without a notification,
@@ -48,3 +51,15 @@ func Following() Option { return func(s *Store) { s.files = following } }
 
 // FollowingFiles returns the files of the next release.
 func (e Export) FollowingFiles() ([]File, error) { return e.filesOf(following) }
+
+// Statements returns the statements by the names of their fields, those with a specification
+// once for each part of the tables that a specification can be about.
+func (s *Store) Statements(spec almanac.Spec) map[string]string {
+	all := make(map[string]string)
+	each(&s.statements, func(field, text string) string {
+		where, _ := s.where(text, spec, few)
+		all[field] = strings.NewReplacer(":beyond", ">", ":direction", "ASC").Replace(where)
+		return text
+	})
+	return all
+}

@@ -135,27 +135,27 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
-	const check, tooLong, null = "23514", "22001", "23502"
+	const check, null = "23514", "23502"
 	for name, person := range map[string]struct {
 		code, column string
 		value        any
 	}{
 		"a first name that is NULL":                 {null, "first_name", nil},
 		"a last name that is NULL":                  {null, "last_name", nil},
-		"a long first name":                         {tooLong, "first_name", strings.Repeat("ä", 101)},
-		"a long last name":                          {tooLong, "last_name", strings.Repeat("ä", 101)},
+		"a long first name":                         {check, "first_name", strings.Repeat("ä", 101)},
+		"a long last name":                          {check, "last_name", strings.Repeat("ä", 101)},
 		"no zone":                                   {check, "timezone", ""},
 		"born in another century":                   {check, "date_of_birth", "1815-12-10"},
 		"born before the year that stands for none": {check, "date_of_birth", "0003-12-31"},
 		"born after it":                             {check, "date_of_birth", "0005-01-01"},
 		"attributes are a list":                     {check, "attributes", []string{}},
 		"an empty locale":                           {check, "locale", ""},
-		"a long locale":                             {tooLong, "locale", strings.Repeat("a", 101)},
+		"a long locale":                             {check, "locale", strings.Repeat("a", 101)},
 		"an empty e-mail address":                   {check, "email", ""},
-		"a long e-mail address":                     {tooLong, "email", strings.Repeat("a", 255)},
+		"a long e-mail address":                     {check, "email", strings.Repeat("a", 255)},
 		"an empty external id":                      {check, "external_id", ""},
 		"opt-outs are an object":                    {check, "opt_outs", struct{}{}},
-		"a long external id":                        {tooLong, "external_id", strings.Repeat("a", 201)},
+		"a long external id":                        {check, "external_id", strings.Repeat("a", 201)},
 	} {
 		row := map[string]any{
 			"id": uuid.New(), "first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-01-01", "timezone": "UTC", "attributes": struct{}{},

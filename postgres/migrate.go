@@ -111,7 +111,7 @@ func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey(s.schema))
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1::bigint)", lockKey(s.schema))
 	return err
 }
 
@@ -185,7 +185,7 @@ func (s *Store) SchemaVersion(ctx context.Context) (SchemaVersion, error) {
 // for the table in the catalog with a query. to_regclass would use a cache, which misses
 // tables that were created while this session waited for a lock.
 func (s *Store) version(ctx context.Context, db DB) (int, error) {
-	exists, err := one(ctx, db, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
+	exists, err := one(ctx, db, "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
 		pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])
 	if err != nil || !exists {
 		return 0, err

@@ -68,11 +68,11 @@ func (r readOnlyDB) Begin(ctx context.Context) (pgx.Tx, error) {
 	if r.limit > 0 {
 		limit = fmt.Sprintf("; set local statement_timeout = %d", max(r.limit.Milliseconds(), 1))
 	}
-	if b, ok := r.DB.(beginner); ok {
+	if b, ok := inside(r.DB).(beginner); ok {
 		const settings = "begin isolation level repeatable read read only; " + timeouts
-		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: r.store.withTimeouts(settings) + limit})
+		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: r.store.withTimeouts(settings+"; "+catalogFirst) + limit})
 	}
-	tx, err := r.DB.Begin(ctx)
+	tx, err := r.store.begin(ctx, r.DB)
 	if err != nil {
 		return nil, err
 	}

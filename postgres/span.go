@@ -46,7 +46,7 @@ func (r *renderer) few(spec almanac.Spec) string {
 	}
 	answer, none := fmt.Sprintf("count(*) <= %d", r.most), "false"
 	if r.part == pending {
-		answer, none = fmt.Sprintf("CASE WHEN count(*) <= %d THEN coalesce(array_agg(n.id), '{}') END", r.most), "NULL::uuid[]"
+		answer, none = fmt.Sprintf("CASE WHEN count(*) <= %d THEN coalesce(pg_catalog.array_agg(n.id), '{}') END", r.most), "NULL::uuid[]"
 	}
 	if !bounded || len(spans) == 0 || len(spans) > maxSpans {
 		return none
@@ -139,7 +139,7 @@ func (s span) and(other span) span {
 // to r.most + 1 rows, with the id if the index has it.
 func (r *renderer) ranges(s span) []string {
 	const (
-		ofType = "(SELECT x.id FROM unnest(%s) AS t (name) CROSS JOIN LATERAL (" +
+		ofType = "(SELECT x.id FROM pg_catalog.unnest(%s) AS t (name) CROSS JOIN LATERAL (" +
 			"SELECT %s AS id FROM %s x WHERE x.event_type = t.name%s ORDER BY x.%s LIMIT %d) x LIMIT %[6]d)"
 		delayed = "(SELECT x.event_id AS id FROM %s x WHERE x.delayed_from IS NOT NULL AND %s ORDER BY x.delayed_from LIMIT %d)"
 	)

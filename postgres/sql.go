@@ -101,7 +101,7 @@ func (l lent) Conn() *pgx.Conn { return l.conn }
 
 // Begin sets a savepoint.
 func (l lent) Begin(ctx context.Context) (pgx.Tx, error) {
-	tx, err := l.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: "savepoint almanac"})
+	tx, err := l.conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: setSavepoint})
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +120,8 @@ func (l lent) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	return l.conn.SendBatch(ctx, b)
 }
 
+const setSavepoint = "savepoint almanac; " + catalogFirst
+
 // savepoint is a pgx.Tx within the host's transaction. It never ends that transaction.
 type savepoint struct {
 	pgx.Tx
@@ -129,7 +131,7 @@ type savepoint struct {
 // Commit keeps the changes since the savepoint. If Commit fails, Rollback can still undo
 // them.
 func (s *savepoint) Commit(ctx context.Context) error {
-	return s.end(ctx, "release savepoint almanac")
+	return s.end(ctx, restorePath+"; release savepoint almanac")
 }
 
 // Rollback undoes the changes since the savepoint.

@@ -155,7 +155,7 @@ const leaseHolds = `EXISTS (
 // statement.
 const unpaused = `ARRAY (
 	SELECT t.name
-	FROM unnest(@types::text[]) AS t (name)
+	FROM pg_catalog.unnest(@types::text[]) AS t (name)
 	WHERE t.name NOT IN (SELECT p.event_type FROM :"schema".pauses p)
 )`
 

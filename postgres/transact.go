@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -43,6 +42,7 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 			return s.inReadOnly(ctx, db, s.readLimit, func(ctx context.Context, tx pgx.Tx) error { return unbound(ctx, tx) })
 		}
 	}
+	operation = s.outside(operation)
 	if s.host != nil {
 		return lend(ctx, s.host, operation)
 	}
@@ -80,12 +80,7 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 	if err != nil {
 		return err
 	}
-	// The rollback must reach the server even if ctx is done. After a commit it does nothing.
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = tx.Rollback(ctx)
-	}()
+	defer rollback(ctx, tx)
 	restore, err := s.setPrincipal(ctx, tx)
 	if err != nil {
 		return err
@@ -100,6 +95,14 @@ func (s *Store) inTransaction(ctx context.Context, db DB, operation func(context
 		return &commitError{err}
 	}
 	return nil
+}
+
+// rollback ends a transaction. It reaches the server even if ctx is done. After a commit it does
+// nothing.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = tx.Rollback(ctx)
 }
 
 // setPrincipal sets the principal of ctx for the audit trail. It sends nothing if there is no
@@ -150,6 +153,7 @@ func (s *Store) transactOne(ctx context.Context, what, statement string, args pg
 	return s.do(ctx, what, func(ctx context.Context, db DB) error {
 		asked := time.Now()
 		collect := func(rows pgx.Rows) error { return collect(rows, asked) }
+		db = inside(db)
 		if _, free := db.(beginner); !free {
 			return s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
 				rows, err := query(ctx, tx, statement, args)
@@ -162,6 +166,7 @@ func (s *Store) transactOne(ctx context.Context, what, statement string, args pg
 		var batch pgx.Batch
 		batch.Queue(begin)
 		batch.Queue(noJIT)
+		batch.Queue(catalogFirst)
 		if name := almanac.Principal(ctx); name != "" {
 			batch.Queue(setPrincipal, name)
 		}
@@ -217,17 +222,12 @@ func unlessRefused(err error) error {
 // discard runs an operation in a transaction that is rolled back in the end. So settings of the
 // session that the operation changes are restored.
 func (s *Store) discard(ctx context.Context, db DB, operation func(context.Context, pgx.Tx) error) error {
-	errDone := errors.New("roll back")
-	err := s.inTransaction(ctx, db, func(ctx context.Context, tx pgx.Tx) error {
-		if err := operation(ctx, tx); err != nil {
-			return err
-		}
-		return errDone
-	})
-	if errors.Is(err, errDone) {
-		return nil
+	tx, err := s.begin(ctx, db)
+	if err != nil {
+		return err
 	}
-	return err
+	defer rollback(ctx, tx)
+	return operation(ctx, tx)
 }
 
 // beginner is a connection that is not in a transaction.
@@ -241,10 +241,15 @@ type beginner interface {
 // frozen. A running process has given up the operation by then. JIT compilation is off: it takes a
 // fifth of a second, and is for statements that last longer (chapter 32).
 func (s *Store) begin(ctx context.Context, db DB) (pgx.Tx, error) {
-	if b, ok := db.(beginner); ok {
-		return b.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.withTimeouts(begin + "; " + timeouts)})
+	switch db := inside(db).(type) {
+	case beginner:
+		return db.BeginTx(ctx, pgx.TxOptions{BeginQuery: s.withTimeouts(begin + "; " + timeouts + "; " + catalogFirst)})
+	case pgx.Tx:
+		_, err := db.Exec(ctx, setSavepoint)
+		return &savepoint{Tx: db}, err
+	default:
+		return db.Begin(ctx)
 	}
-	return db.Begin(ctx)
 }
 
 // timeouts are the settings of a transaction.
@@ -292,6 +297,14 @@ func query(ctx context.Context, db DB, sql string, args pgx.StrictNamedArgs) (pg
 		return db.Query(ctx, sql)
 	}
 	return db.Query(ctx, sql, args)
+}
+
+// list runs a query whose plan depends on its parameters. An unnamed statement cannot be in a batch, so
+// the query has a transaction, which sets its search_path.
+func (s *Store) list(ctx context.Context, what string, operation func(context.Context, DB) error) error {
+	return s.do(ctx, what, func(ctx context.Context, db DB) error {
+		return s.discard(ctx, db, func(ctx context.Context, tx pgx.Tx) error { return operation(ctx, replanning{tx}) })
+	})
 }
 
 // replanning is a connection on which each query is planned for its parameter values. For a prepared

@@ -54,8 +54,8 @@ func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page a
 		args["name"], args["after_first"], args["after_last"] = filter.Name, after.FirstName, after.LastName
 	}
 	var found almanac.FindUsersResult
-	err = s.do(ctx, "find users", func(ctx context.Context, db DB) error {
-		users, err := all(ctx, replanning{db}, sql, args, scanUsers())
+	err = s.list(ctx, "find users", func(ctx context.Context, db DB) error {
+		users, err := all(ctx, db, sql, args, scanUsers())
 		found = filter.PageOf(users, limit)
 		return err
 	})

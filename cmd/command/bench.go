@@ -121,7 +121,7 @@ func measureIn(ctx context.Context, pool *pgxpool.Pool, schema string, measure f
 // dropSchema drops a schema that may never have been made, for want of the right to.
 func dropSchema(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	exists := true
-	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&exists); err != nil || !exists {
+	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", schema).Scan(&exists); err != nil || !exists {
 		return err
 	}
 	_, err := pool.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
@@ -134,7 +134,7 @@ func serverSettings(ctx context.Context, pool *pgxpool.Pool) (map[string]string,
 		"server_version", "fsync", "synchronous_commit", "synchronous_standby_names", "full_page_writes", "wal_compression",
 		"max_wal_size", "checkpoint_timeout", "shared_buffers", "max_connections",
 	}
-	found, err := pool.Query(ctx, "SELECT name, coalesce(current_setting(name, true), '') FROM unnest($1::text[]) AS name", names)
+	found, err := pool.Query(ctx, "SELECT name, coalesce(current_setting(name, true), '') FROM pg_catalog.unnest($1::text[]) AS name", names)
 	if err != nil {
 		return nil, err
 	}

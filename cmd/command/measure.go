@@ -109,7 +109,7 @@ func (m *measurement) enrolBacklog(ctx context.Context) (rate, error) {
 
 // analyse does what the server would do by itself in a minute or so.
 func (m *measurement) analyse(ctx context.Context) error {
-	found, err := m.pool.Query(ctx, "SELECT tablename::text FROM pg_tables WHERE schemaname = $1", m.schema)
+	found, err := m.pool.Query(ctx, "SELECT tablename::text FROM pg_catalog.pg_tables WHERE schemaname = $1", m.schema)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@
 -- Returns the events with their users, in the order of their targets. Each row also has the clock, which is never earlier than
 -- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available.
 WITH asked AS MATERIALIZED (
-    SELECT t.name, cardinality(@types::text[]) = 1 AS alone
-    FROM unnest(:types) AS t (name)
+    SELECT t.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone
+    FROM pg_catalog.unnest(:types) AS t (name)
 ), live AS MATERIALIZED (
     SELECT a.name, '-infinity' AS since
     FROM asked a
@@ -87,7 +87,7 @@ WITH asked AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), now()) AS read
 ), lease AS (
     INSERT INTO :"schema".leases (token, owner, series_ids, event_ids, versions, claimed_at, expires_at, ahead_since, program, zone_data)
-    SELECT @token::uuid, @owner::text, array_agg(c.id), array_agg(c.event_id), array_agg(c.version),
+    SELECT @token::uuid, @owner::text, pg_catalog.array_agg(c.id), pg_catalog.array_agg(c.event_id), pg_catalog.array_agg(c.version),
         min(clock.read), min(clock.read) + @lease::interval,
         min(clock.read) FILTER (WHERE @ahead::interval > interval '0'), nullif(@program::text, ''), nullif(@zone_data::text, '')
     FROM claimed c, clock

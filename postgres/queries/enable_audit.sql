@@ -1,7 +1,7 @@
 -- Write the trail from now on. Waits for transactions that write to the tables, and holds other writes up meanwhile.
 DO $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = ':"schema".series'::regclass AND tgname = 'series_audit') THEN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = ':"schema".series'::regclass::oid AND tgname = 'series_audit') THEN
         CREATE TRIGGER series_audit AFTER INSERT OR UPDATE ON :"schema".series
         FOR EACH ROW EXECUTE FUNCTION :"schema".audit_series();
         CREATE TRIGGER history_audit AFTER INSERT ON :"schema".history

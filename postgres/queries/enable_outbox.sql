@@ -16,10 +16,10 @@ BEGIN
     -- All five or none: one that is missing leaves gaps.
     IF 5 > (
         SELECT count(*)
-        FROM pg_trigger
-        WHERE (tgrelid = ':"schema".users'::regclass AND tgname IN ('users_outbox', 'users_outbox_changed'))
-            OR (tgrelid = ':"schema".series'::regclass AND tgname IN ('series_outbox', 'series_outbox_changed'))
-            OR (tgrelid = ':"schema".history'::regclass AND tgname = 'history_outbox')
+        FROM pg_catalog.pg_trigger
+        WHERE (tgrelid = ':"schema".users'::regclass::oid AND tgname IN ('users_outbox', 'users_outbox_changed'))
+            OR (tgrelid = ':"schema".series'::regclass::oid AND tgname IN ('series_outbox', 'series_outbox_changed'))
+            OR (tgrelid = ':"schema".history'::regclass::oid AND tgname = 'history_outbox')
     ) THEN
         DROP TRIGGER IF EXISTS users_outbox ON :"schema".users;
         DROP TRIGGER IF EXISTS users_outbox_changed ON :"schema".users;

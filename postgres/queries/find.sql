@@ -16,7 +16,7 @@ FROM (
         SELECT e.*
         FROM (
             SELECT DISTINCT n.id
-            FROM unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)
+            FROM pg_catalog.unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)
             WHERE n.id :beyond @after
             ORDER BY n.id :direction
         ) n

@@ -3,7 +3,7 @@
 -- For each type at most the limit is read from the index of the queue. OFFSET 0 makes the planner look up each event by its id.
 WITH oldest AS MATERIALIZED (
     SELECT of_type.available_at, of_type.event_id
-    FROM (SELECT DISTINCT t.name FROM unnest(@types::text[]) AS t (name)) t
+    FROM (SELECT DISTINCT t.name FROM pg_catalog.unnest(@types::text[]) AS t (name)) t
     CROSS JOIN LATERAL (
         SELECT q.available_at, q.event_id
         FROM :"schema".queue q

@@ -11,7 +11,7 @@ SELECT :event
 FROM (
     (
         SELECT e.*
-        FROM (SELECT DISTINCT n.id FROM unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)) n
+        FROM (SELECT DISTINCT n.id FROM pg_catalog.unnest((SELECT chosen.pending_ids FROM chosen)) AS n (id)) n
         CROSS JOIN LATERAL (
             SELECT *
             FROM :"schema".pending_events e
@@ -26,7 +26,7 @@ FROM (
     UNION ALL
     (
         SELECT e.*
-        FROM unnest(CASE WHEN (SELECT chosen.pending_ids IS NULL FROM chosen) THEN :waiting_types END) AS t (name)
+        FROM pg_catalog.unnest(CASE WHEN (SELECT chosen.pending_ids IS NULL FROM chosen) THEN :waiting_types END) AS t (name)
         CROSS JOIN LATERAL (
             SELECT e.*
             FROM (

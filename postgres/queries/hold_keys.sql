@@ -3,7 +3,7 @@
 -- Returns nothing. Locks the keys.
 INSERT INTO :"schema".keys AS k (idempotency_key, holders)
 SELECT n.key, count(*)
-FROM unnest(@keys::text[]) AS n (key)
+FROM pg_catalog.unnest(@keys::text[]) AS n (key)
 GROUP BY n.key
 ON CONFLICT (idempotency_key) DO UPDATE
 SET holders = k.holders + excluded.holders

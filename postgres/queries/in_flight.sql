@@ -6,7 +6,7 @@ WITH mine AS MATERIALIZED (
     FROM :"schema".series s
     WHERE s.open_user_id = @id
 ), claimed AS MATERIALIZED (
-    SELECT array_agg(mine.event_id) AS event_ids
+    SELECT pg_catalog.array_agg(mine.event_id) AS event_ids
     FROM mine
     WHERE NOT mine.pending
     HAVING count(*) > 0

@@ -9,8 +9,8 @@ WITH leased AS MATERIALIZED (
     SELECT *
     FROM unnest(@tokens::uuid[], @examined::integer[]) AS n (token, examined)
 ), held AS MATERIALIZED (
-    SELECT n.token, array_agg(n.series_id ORDER BY n.place) AS series_ids, array_agg(n.event_id ORDER BY n.place) AS event_ids,
-        array_agg(n.version ORDER BY n.place) AS versions
+    SELECT n.token, pg_catalog.array_agg(n.series_id ORDER BY n.place) AS series_ids, pg_catalog.array_agg(n.event_id ORDER BY n.place) AS event_ids,
+        pg_catalog.array_agg(n.version ORDER BY n.place) AS versions
     FROM unnest(@held::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[])
         WITH ORDINALITY AS n (token, series_id, event_id, version, place)
     GROUP BY n.token
@@ -18,15 +18,15 @@ WITH leased AS MATERIALIZED (
     DELETE FROM :"schema".leases l
     USING leased
     WHERE l.token = leased.token
-        AND cardinality(l.series_ids) <= leased.examined
+        AND pg_catalog.cardinality(l.series_ids) <= leased.examined
         AND leased.token NOT IN (SELECT held.token FROM held)
 )
 UPDATE :"schema".leases l
-SET series_ids = l.series_ids[leased.examined + 1:] || coalesce(held.series_ids, '{}'),
-    event_ids = l.event_ids[leased.examined + 1:] || coalesce(held.event_ids, '{}'),
-    versions = l.versions[leased.examined + 1:] || coalesce(held.versions, '{}'),
+SET series_ids = pg_catalog.array_cat(l.series_ids[leased.examined + 1:], coalesce(held.series_ids, '{}')),
+    event_ids = pg_catalog.array_cat(l.event_ids[leased.examined + 1:], coalesce(held.event_ids, '{}')),
+    versions = pg_catalog.array_cat(l.versions[leased.examined + 1:], coalesce(held.versions, '{}')),
     expires_at = CASE WHEN held.token IS NULL THEN l.expires_at ELSE clock_timestamp() END
 FROM leased
 LEFT JOIN held ON held.token = leased.token
 WHERE l.token = leased.token
-    AND (cardinality(l.series_ids) > leased.examined OR held.token IS NOT NULL)
+    AND (pg_catalog.cardinality(l.series_ids) > leased.examined OR held.token IS NOT NULL)

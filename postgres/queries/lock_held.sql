@@ -8,7 +8,7 @@ WITH held AS MATERIALIZED (
     SELECT n.*
     FROM unnest(@tokens::uuid[], @series::bigint[], @ids::uuid[], @versions::integer[]) AS n (token, series_id, event_id, version)
     JOIN :"schema".series s ON s.id = n.series_id
-    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    WHERE s.id = ANY (ARRAY (SELECT pg_catalog.unnest(@series::bigint[])))
         AND s.event_id = n.event_id
         AND s.version = n.version
 ), locked AS MATERIALIZED (

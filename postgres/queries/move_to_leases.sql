@@ -35,13 +35,13 @@ WITH n AS MATERIALIZED (
         versions = rest.versions
     FROM (
         SELECT listed.token,
-            coalesce(array_agg(listed.series_id ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS series_ids,
-            coalesce(array_agg(listed.event_id ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS event_ids,
-            coalesce(array_agg(listed.version ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS versions
+            coalesce(pg_catalog.array_agg(listed.series_id ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS series_ids,
+            coalesce(pg_catalog.array_agg(listed.event_id ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS event_ids,
+            coalesce(pg_catalog.array_agg(listed.version ORDER BY listed.place) FILTER (WHERE held.fresh IS NULL), '{}') AS versions
         FROM listed
         LEFT JOIN held ON held.token = listed.token AND held.place = listed.place
         GROUP BY listed.token
-        HAVING count(held.fresh) > 0
+        HAVING pg_catalog.count(held.fresh) > 0
     ) rest
     WHERE l.token = rest.token
 )

@@ -2,6 +2,6 @@
 --   @instants timestamptz[]
 -- Returns for each instant, in the order given, whether its events may have been pruned.
 SELECT i.instant < p.before
-FROM unnest(@instants::timestamptz[]) WITH ORDINALITY AS i (instant, place)
+FROM pg_catalog.unnest(@instants::timestamptz[]) WITH ORDINALITY AS i (instant, place)
 CROSS JOIN :"schema".pruning p
 ORDER BY i.place

@@ -13,11 +13,11 @@ WITH ahead AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM :"schema".queue q WHERE q.event_id = s.event_id)
 ), held AS MATERIALIZED (
     SELECT held.series_id, held.event_id, held.version
-    FROM (SELECT array_agg(ahead.id) AS series_ids FROM ahead HAVING count(*) > 0) wanted
+    FROM (SELECT pg_catalog.array_agg(ahead.id) AS series_ids FROM ahead HAVING count(*) > 0) wanted
     CROSS JOIN LATERAL (
         SELECT l.series_ids, l.event_ids, l.versions
         FROM :"schema".leases l
-        WHERE l.series_ids && wanted.series_ids
+        WHERE l.series_ids OPERATOR(pg_catalog.&&) wanted.series_ids
             AND l.ahead_since <= clock_timestamp()
         OFFSET 0
     ) l

@@ -28,7 +28,7 @@ WITH n AS MATERIALIZED (
 ), was AS MATERIALIZED (
     SELECT s.ctid AS place, s.*
     FROM :"schema".series s
-    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    WHERE s.id = ANY (ARRAY (SELECT pg_catalog.unnest(@series::bigint[])))
     FOR NO KEY UPDATE SKIP LOCKED
 ), ended AS (
     UPDATE :"schema".series s
@@ -79,7 +79,7 @@ WITH n AS MATERIALIZED (
         SELECT l.token
         FROM :"schema".leases l
         JOIN (SELECT ended.token, count(*) AS here FROM ended GROUP BY ended.token) e ON e.token = l.token
-        WHERE cardinality(l.series_ids) = e.here
+        WHERE pg_catalog.cardinality(l.series_ids) = e.here
         FOR UPDATE OF l SKIP LOCKED
     )
 )

@@ -7,7 +7,7 @@
 WITH locked AS MATERIALIZED (
     SELECT s.id
     FROM :"schema".series s
-    WHERE s.id = ANY (ARRAY (SELECT unnest(@series::bigint[])))
+    WHERE s.id = ANY (ARRAY (SELECT pg_catalog.unnest(@series::bigint[])))
     FOR NO KEY UPDATE SKIP LOCKED
 ), released AS (
     UPDATE :"schema".series s

@@ -5,5 +5,5 @@
 -- statement waits for no lock.
 SELECT u.deleted_at IS NOT NULL, :user
 FROM :"schema".users u
-WHERE u.id = ANY (ARRAY (SELECT unnest(@ids::uuid[])))
+WHERE u.id = ANY (ARRAY (SELECT pg_catalog.unnest(@ids::uuid[])))
 FOR NO KEY UPDATE SKIP LOCKED

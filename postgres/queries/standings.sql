@@ -6,7 +6,7 @@
 SELECT x.user_id, x.open, x.name, x.detached, x.key
 FROM (
     SELECT s.user_id, true AS open, s.name, s.detached, s.occurrence_key AS key
-    FROM unnest(@ids::uuid[]) AS n (id)
+    FROM pg_catalog.unnest(@ids::uuid[]) AS n (id)
     CROSS JOIN LATERAL (
         SELECT o.user_id, o.event_type, o.origin, o.name, o.detached, o.occurrence_key
         FROM :"schema".series o
@@ -17,7 +17,7 @@ FROM (
         AND s.origin IS DISTINCT FROM 'requeued'
     UNION ALL
     SELECT s.user_id, false, '', '', s.used_key
-    FROM unnest(@ids::uuid[]) AS n (id)
+    FROM pg_catalog.unnest(@ids::uuid[]) AS n (id)
     CROSS JOIN LATERAL (
         SELECT o.user_id, o.open_user_id, o.used_key
         FROM :"schema".series o

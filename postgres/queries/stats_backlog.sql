@@ -5,7 +5,7 @@
 -- Each type has its own range of the index, which is read on its own.
 WITH types AS MATERIALIZED (
     SELECT t.name
-    FROM unnest(:queued_types) AS t (name)
+    FROM pg_catalog.unnest(:queued_types) AS t (name)
 ), delayed AS MATERIALIZED (
     SELECT q.available_at
     FROM :"schema".queue q
@@ -42,6 +42,6 @@ SELECT
             LIMIT 1
         ) q
     ),
-    (SELECT coalesce(sum(cardinality(l.event_ids)), 0)::bigint FROM :"schema".leases l),
+    (SELECT coalesce(sum(pg_catalog.cardinality(l.event_ids)), 0)::bigint FROM :"schema".leases l),
     (SELECT count(*) FROM delayed d WHERE d.available_at > @at),
     (SELECT count(*) FROM delayed)

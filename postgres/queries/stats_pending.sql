@@ -6,7 +6,7 @@
 SELECT q.event_type,
     CASE
         WHEN q.available_at >= @from::timestamptz AND q.available_at < @until::timestamptz
-            THEN floor(extract(epoch FROM q.available_at - @from::timestamptz) / 900)::integer
+            THEN floor(extract(epoch FROM q.available_at - @from::timestamptz)::float8 / 900::float8)::integer
         ELSE -1
     END AS place,
     count(*)

@@ -1,10 +1,10 @@
 -- Count the pending events that become available in a range, by quarter hour.
 --   @from timestamptz · @until timestamptz · @limit integer (the most events to read)
 -- Returns the place of the quarter hour after @from, and the number of events.
-SELECT floor(extract(epoch FROM due.available_at - @from::timestamptz) / 900)::integer AS place, count(*)
+SELECT floor(extract(epoch FROM due.available_at - @from::timestamptz)::float8 / 900::float8)::integer AS place, count(*)
 FROM (
     SELECT q.available_at
-    FROM unnest(:queued_types) AS t (name)
+    FROM pg_catalog.unnest(:queued_types) AS t (name)
     CROSS JOIN LATERAL (
         SELECT q.available_at
         FROM :"schema".queue q

@@ -3,4 +3,4 @@
 --   @ids uuid[]
 SELECT u.id
 FROM :"schema".users u
-WHERE u.id = ANY (ARRAY (SELECT unnest(@ids::uuid[])))
+WHERE u.id = ANY (ARRAY (SELECT pg_catalog.unnest(@ids::uuid[])))

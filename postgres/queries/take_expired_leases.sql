@@ -26,7 +26,7 @@ WITH early AS (
     LIMIT @limit::integer
     FOR UPDATE SKIP LOCKED
 ), counted AS (
-    SELECT e.*, (@limit::integer + cardinality(e.series_ids) - sum(cardinality(e.series_ids)) OVER (ORDER BY e.expires_at, e.token))::integer AS room
+    SELECT e.*, (@limit::integer + pg_catalog.cardinality(e.series_ids) - sum(pg_catalog.cardinality(e.series_ids)) OVER (ORDER BY e.expires_at, e.token))::integer AS room
     FROM expired e
 )
 SELECT clock_timestamp(), c.token, c.series_ids[1:c.room], c.event_ids[1:c.room], c.versions[1:c.room], c.ahead_since

@@ -32,19 +32,19 @@ WITH needs (part, relation, privileges, mark) AS (
         ('reader', 'leases', ARRAY['SELECT'], NULL)
 ), rights AS (
     SELECT n.part, n.relation, p.privilege, p.privilege = n.mark AS marks,
-        coalesce(CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(c.oid, 'DELETE') ELSE has_any_column_privilege(c.oid, p.privilege) END, false) AS held
+        coalesce(CASE p.privilege WHEN 'DELETE' THEN has_table_privilege(c.oid, 'DELETE'::text) ELSE has_any_column_privilege(c.oid, p.privilege) END, false) AS held
     FROM needs n
-    CROSS JOIN LATERAL unnest(n.privileges) AS p (privilege)
+    CROSS JOIN LATERAL pg_catalog.unnest(n.privileges) AS p (privilege)
     LEFT JOIN pg_catalog.pg_class c ON c.relname = n.relation
         AND c.relnamespace = (SELECT s.oid FROM pg_catalog.pg_namespace s WHERE s.nspname = @schema::text)
     UNION ALL
-    SELECT 'owner', c.relname, 'ownership', true, pg_has_role(c.relowner, 'USAGE')
+    SELECT 'owner', c.relname::text, 'ownership', true, pg_has_role(c.relowner, 'USAGE'::text)
     FROM pg_catalog.pg_class c
     JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
     WHERE s.nspname = @schema::text AND c.relkind IN ('r', 'v')
 )
 SELECT part, coalesce(bool_or(held) FILTER (WHERE marks), false),
-    coalesce(array_agg(privilege || CASE privilege WHEN 'ownership' THEN ' of ' ELSE ' on ' END || relation ORDER BY relation, privilege) FILTER (WHERE NOT held), '{}')
+    coalesce(pg_catalog.array_agg(privilege || CASE privilege WHEN 'ownership' THEN ' of ' ELSE ' on ' END || relation ORDER BY relation, privilege) FILTER (WHERE NOT held), '{}')
 FROM rights
 GROUP BY part
-ORDER BY array_position(ARRAY['owner', 'worker', 'api', 'relay', 'reader'], part)
+ORDER BY pg_catalog.array_position(ARRAY['owner', 'worker', 'api', 'relay', 'reader'], part)

@@ -5,14 +5,14 @@
 -- Returns the kind, who or which, for how many seconds (NULL if nobody says) and how many transactions; the oldest first.
 SELECT held.kind, held.who, extract(epoch FROM clock_timestamp() - held.since)::float8, held.xids
 FROM (
-    SELECT 'session', format('%s of %s%s', a.pid, coalesce(a.usename, '?'), coalesce(nullif(', ' || a.application_name, ', '), '')),
+    SELECT 'session', pg_catalog.format('%s of %s%s', a.pid, coalesce(a.usename, '?'), coalesce(nullif(', ' || a.application_name, ', '), '')),
         a.xact_start, greatest(age(a.backend_xid), age(a.backend_xmin))
     FROM pg_catalog.pg_stat_activity a
     WHERE a.datname = current_database()
         AND a.pid <> pg_backend_pid()
         AND coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL
     UNION ALL
-    SELECT 'prepared transaction', format('%s of %s', p.gid, p.owner), p.prepared, age(p.transaction)
+    SELECT 'prepared transaction', pg_catalog.format('%s of %s', p.gid, p.owner), p.prepared, age(p.transaction)
     FROM pg_catalog.pg_prepared_xacts p
     WHERE p.database = current_database()
     UNION ALL
