@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -352,7 +351,7 @@ var optOutCases = map[string]func(*kit){
 		_, err := o.s.UpdateUser(o.Context(), o.user.ID, almanac.ProfileChange{FirstName: &name, Timezone: &zone})
 		o.ok(err)
 		again := almanac.Profile{ID: o.user.ID, FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC"}
-		var list iter.Seq2[almanac.Profile, error] = func(yield func(almanac.Profile, error) bool) { yield(again, nil) }
+		list := func(yield func(almanac.Profile, error) bool) { yield(again, nil) }
 		created, err := o.s.CreateUsers(o.Context(), list, almanac.CreateUsersOptions{})
 		o.ok(err)
 		o.same("existing", created.Existing, 1)
