@@ -78,7 +78,7 @@ type Event struct {
 	// every event that a repository returns.
 	Unplanned bool `json:"-"`
 
-	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: Due, or later after a release
+	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: FirstAvailable, or later after a release
 	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when cancelled while PENDING
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED
 	FailureReason string    // why the event is FAILED, or was CANCELLED, which may be ""; otherwise ""
@@ -378,12 +378,3 @@ var (
 	errCounterFell     = errors.New("almanac: an event's counters never fall")
 	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
 )
-
-// Lateness returns how long after its due instant e was delivered. It returns zero if e
-// was not delivered.
-func (e Event) Lateness() time.Duration {
-	if e.ExecutedAt.IsZero() {
-		return 0
-	}
-	return e.ExecutedAt.Sub(e.Due)
-}

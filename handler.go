@@ -188,8 +188,8 @@ type CatchUp struct {
 	// the pending event is delivered, and the series continues from the present.
 	All bool
 	// SkipOlder is how late an event may be. A later event ends as FAILED with a reason
-	// that begins with "missed", and is not delivered. For a requeued event the lateness
-	// counts from when it was requeued. It must not be negative. Zero means no limit.
+	// that begins with "missed", and is not delivered. The lateness counts from
+	// [Event.FirstAvailable]. It must not be negative. Zero means no limit.
 	SkipOlder time.Duration
 	// SkipTried makes SkipOlder end retries too: an event with a failed attempt is given
 	// up when it is later than SkipOlder. The default is false: an event whose first

@@ -78,17 +78,41 @@ func CrashesBelow(n int) Check {
 	}
 }
 
-// NotOlderThan refuses events whose due instant passed more than age ago. For a requeued event
-// the age counts from when it was requeued: somebody has asked for it since its instant passed.
+// NotOlderThan refuses events that could first be delivered more than age ago (see
+// [Event.FirstAvailable]).
 func NotOlderThan(age time.Duration) Check {
 	return func(e Event, now time.Time) error {
-		from, what := e.Due, "its instant"
-		if e.Origin.Kind == OriginRequeued && e.CreatedAt.After(e.Due) {
-			from, what = e.CreatedAt, "it was requeued"
+		from, what := e.FirstAvailable(), "its instant"
+		switch {
+		case from.Equal(e.Due):
+		case e.Origin.Kind == OriginRequeued:
+			what = "it was requeued"
+		default:
+			what = "it was scheduled"
 		}
 		if late := now.Sub(from); late > age {
 			return fmt.Errorf("missed: %v after %s, more than %v", late.Round(time.Second), what, age)
 		}
 		return nil
 	}
+}
+
+// FirstAvailable returns the instant from which e could be delivered. That is Due, or
+// CreatedAt if e is detached (see [Origin]) and was created after Due: somebody asked for
+// the event when its instant had passed. It is Due for an event that a handler planned,
+// also if the plan came late, as after a downtime.
+func (e Event) FirstAvailable() time.Time {
+	if e.detached() {
+		return later(e.Due, e.CreatedAt)
+	}
+	return e.Due
+}
+
+// Lateness returns how long after [Event.FirstAvailable] e was delivered. It returns zero
+// if e was not delivered.
+func (e Event) Lateness() time.Duration {
+	if e.ExecutedAt.IsZero() {
+		return 0
+	}
+	return e.ExecutedAt.Sub(e.FirstAvailable())
 }

@@ -21,6 +21,12 @@ func TestStockChecks(t *testing.T) {
 			return check(e, now)
 		}
 	}
+	scheduled := func(check almanac.Check) almanac.Check {
+		return func(e almanac.Event, now time.Time) error {
+			e.Origin, e.CreatedAt = almanac.Origin{Kind: almanac.OriginScheduled}, due.Add(2*time.Hour)
+			return check(e, now)
+		}
+	}
 	tests := map[string]struct {
 		check almanac.Check
 		now   time.Time
@@ -40,6 +46,8 @@ func TestStockChecks(t *testing.T) {
 		"older":                           {almanac.NotOlderThan(time.Hour), due.Add(time.Hour + time.Minute), "missed: 1h1m0s after its instant, more than 1h0m0s"},
 		"requeued, as old as may be":      {requeued(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
 		"requeued, older":                 {requeued(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was requeued, more than 1h0m0s"},
+		"scheduled, as old as may be":     {scheduled(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
+		"scheduled, older":                {scheduled(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was scheduled, more than 1h0m0s"},
 		"early, which is never too late":  {almanac.NotOlderThan(0), due.Add(-time.Hour), ""},
 		"on time, when nothing is waited": {almanac.NotOlderThan(0), due, ""},
 	}

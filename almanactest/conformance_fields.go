@@ -223,6 +223,9 @@ func (k *kit) succeeded(settled almanac.SettleResult, given almanac.Event) alman
 func (k *kit) kept(got, given almanac.Event) {
 	k.Helper()
 	given.CreatedAt, given.UpdatedAt = got.CreatedAt, got.UpdatedAt
+	if given.Status == almanac.Pending && given.ClaimCount == 0 {
+		given.AvailableAt = given.FirstAvailable()
+	}
 	k.same("event", got, given)
 	k.found(got)
 }

@@ -54,6 +54,29 @@ var oneOffCases = map[string]func(*kit){
 		k.same("told", told, true)
 		k.same("added", ids(edit.New), []uuid.UUID{other.ID})
 	},
+	"OneOff/an event that is scheduled after its instant counts from its creation": func(k *kit) {
+		pending := k.newEvent(DueIn(time.Hour))
+		late := k.named(pending, "x")
+		place(&late, k.now.Add(-2*time.Hour))
+		edit := k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{New: []almanac.Event{late}}, nil
+		})
+		created := edit.New[0]
+		k.same("its target", created.Due, late.Due)
+		k.same("available", created.AvailableAt, created.CreatedAt)
+		k.same("as stored", k.stored(late.ID), created)
+		s := k.stats()
+		k.same("backlog", s.Backlog, exactly(1))
+		k.same("oldest", s.Oldest, created.CreatedAt)
+		k.same("delayed", s.Delayed, exactly(0))
+		found, err := k.r.Find(k.Context(), almanac.DueBetween{From: k.now.Add(-3 * time.Hour), Until: k.now.Add(-time.Hour)}, almanac.Page{})
+		k.ok(err)
+		k.same("found by its target", ids(found.Events), []uuid.UUID{late.ID})
+
+		claimed := k.claim(1)[0]
+		delivered := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(created.CreatedAt.Add(time.Second))}).Event
+		k.same("lateness", delivered.Lateness(), time.Second)
+	},
 	"OneOff/an event is scheduled once, moved, delivered and found": func(k *kit) {
 		handlers := []almanac.EventHandler{almanac.OneOff{}}
 		registry, err := almanac.NewRegistry(handlers...)

@@ -29,10 +29,11 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 
 // newborn returns a new event as it is stored at now.
 func newborn(e almanac.Event, now time.Time) almanac.Event {
+	e.CreatedAt = now
 	return almanac.Event{
 		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Origin: e.Origin, Status: almanac.Pending,
 		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
-		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now, UpdatedAt: now,
+		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now, UpdatedAt: now,
 		PlannedBy: e.PlannedBy,
 	}
 }

@@ -119,18 +119,26 @@ func madeDue(after time.Duration) string {
 	return ""
 }
 
+// lateAfter says from when the lateness of an event counts.
+func lateAfter(e almanac.Event) string {
+	if e.FirstAvailable().After(e.Due) {
+		return " after it was created"
+	}
+	return " after its target"
+}
+
 // timelineOf returns what the event says about itself, in order of time.
 func timelineOf(e almanac.Event) []eventMoment {
 	all := []eventMoment{{e.CreatedAt, "created"}, {e.Due, "target"}}
 	switch e.Status {
 	case almanac.Pending:
-		if !e.AvailableAt.Equal(e.Due) {
+		if e.AvailableAt.After(e.FirstAvailable()) {
 			all = append(all, eventMoment{e.AvailableAt, "available for the next attempt"})
 		}
 	case almanac.Processing:
 		all = append(all, eventMoment{e.UpdatedAt, "claimed"})
 	case almanac.Completed:
-		text := "delivered, " + duration(e.Lateness()) + " after its target"
+		text := "delivered, " + duration(e.Lateness()) + lateAfter(e)
 		all = append(all, eventMoment{e.ExecutedAt, text})
 	case almanac.Failed:
 		all = append(all, eventMoment{e.UpdatedAt, "failed"})

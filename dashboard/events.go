@@ -29,7 +29,7 @@ type wholeChange struct{ Verb, Query string }
 // eventRow is an event in a list.
 type eventRow struct {
 	almanac.Event
-	Delayed bool   // available later than its target
+	Delayed bool   // available later than it first was
 	Reason  string // why it failed, was cancelled or waits for another attempt, shortened
 	Hidden  bool   // there is a reason, which the viewer may not see
 }
@@ -121,7 +121,7 @@ func (p *listPermits) rows(events []almanac.Event, byReason bool) ([]eventRow, e
 
 // row returns the row of an event, with its whole reason, and without what lists never show.
 func (p *listPermits) row(e almanac.Event) (eventRow, error) {
-	row := eventRow{Event: e, Delayed: e.Status == almanac.Pending && e.AvailableAt.After(e.Due)}
+	row := eventRow{Event: e, Delayed: e.Status == almanac.Pending && e.AvailableAt.After(e.FirstAvailable())}
 	row.Payload, row.LastError, row.FailureReason = nil, "", ""
 	reason := e.FailureReason
 	if e.Status == almanac.Pending {

@@ -75,8 +75,8 @@ func bucketOf(d time.Duration) int {
 }
 
 // Middleware returns a deliverer that measures how late the first attempt of each event
-// starts in next. That is the time from the event's target to the start of the attempt, by
-// the database's clock. It leaves out events that were requeued, because their targets
+// starts in next. That is the time from [almanac.Event.FirstAvailable] to the start of the
+// attempt, by the database's clock. It leaves out events that were requeued, because their targets
 // passed long ago. It changes nothing.
 func (m *Monitor) Middleware(next almanac.Deliverer) almanac.Deliverer {
 	return almanac.DelivererFunc(func(ctx context.Context, d almanac.Delivery) error {
@@ -88,7 +88,7 @@ func (m *Monitor) Middleware(next almanac.Deliverer) almanac.Deliverer {
 // start counts the start of an attempt. A retry and a repeat are not late: they waited on
 // purpose.
 func (m *Monitor) start(d almanac.Delivery) {
-	late := max(0, d.At.Sub(d.Event.Due))
+	late := max(0, d.At.Sub(d.Event.FirstAvailable()))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.slot(d.Event.Type)
@@ -124,7 +124,7 @@ func (m *Monitor) Observe(_ context.Context, n almanac.Notice) {
 	switch n.Kind {
 	case almanac.EventCompleted:
 		m.slot(n.Event.Type).completed++
-		m.recent[m.count%recentShown] = delivered{n.Event.ID, n.Event.Type, n.Event.Zone, m.now(), max(0, n.Event.ExecutedAt.Sub(n.Event.Due))}
+		m.recent[m.count%recentShown] = delivered{n.Event.ID, n.Event.Type, n.Event.Zone, m.now(), max(0, n.Event.Lateness())}
 		m.count++
 	case almanac.EventFailed:
 		m.slot(n.Event.Type).failed++

@@ -115,11 +115,12 @@ func mark(e almanac.Event, is bool) pgtype.Bool {
 
 // born returns a new event as it is after the database has stored it.
 func born(e almanac.Event, now time.Time) almanac.Event {
+	e.CreatedAt = now
 	return asStored(almanac.Event{
 		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Origin: e.Origin,
 		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)),
 		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey, Payload: e.Payload,
-		UserVersion: e.UserVersion, AvailableAt: e.Due, Version: 1, CreatedAt: now,
+		UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now,
 	}, now)
 }
 

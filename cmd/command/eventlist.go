@@ -22,9 +22,9 @@ type listedEvent struct {
 	requeued bool   // whether another event repeats it, if the list is about failures
 }
 
-// next returns when a pending event is tried, if that is later than its instant, and "" otherwise.
+// next returns when a pending event is tried again, and "" if no attempt was put off.
 func (e listedEvent) next() string {
-	if e.Status != almanac.Pending || !e.AvailableAt.After(e.Due) {
+	if e.Status != almanac.Pending || !e.AvailableAt.After(e.FirstAvailable()) {
 		return ""
 	}
 	return instantText(e.AvailableAt)

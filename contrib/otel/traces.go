@@ -81,7 +81,7 @@ func (t *Traces) Middleware(next almanac.Deliverer) almanac.Deliverer {
 			trace.WithAttributes(
 				attribute.Int("almanac.delivery.attempt", d.Attempt),
 				attribute.Int("almanac.event.claims", d.Event.ClaimCount),
-				attribute.Float64("almanac.event.lateness", d.At.Sub(d.Event.Due).Seconds()),
+				attribute.Float64("almanac.event.lateness", d.At.Sub(d.Event.FirstAvailable()).Seconds()),
 			))
 		span := t.start(ctx, created.WithSpanID(trace.SpanID{}), "deliver "+d.Event.Type, options)
 		result := panicked

@@ -6,10 +6,12 @@ WITH stored AS (
     INSERT INTO :"schema".series AS s (current_user_version, :new_columns)
     SELECT 1, :new_columns
     FROM unnest(:new_arrays) AS n (:new_columns)
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key, s.delivery_payload, s.created_at
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.idempotency_key, s.delivery_payload, s.created_at,
+        CASE WHEN s.detached = '' THEN s.target_timestamp_utc ELSE greatest(s.target_timestamp_utc, s.created_at) END AS available_at
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-    SELECT stored.target_timestamp_utc, stored.event_id, stored.id, stored.event_type, NULL
+    SELECT stored.available_at, stored.event_id, stored.id, stored.event_type,
+        CASE WHEN stored.available_at <> stored.target_timestamp_utc THEN stored.target_timestamp_utc END
     FROM stored
 ), named AS (
     INSERT INTO :"schema".keys (idempotency_key)
