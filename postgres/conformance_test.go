@@ -76,11 +76,18 @@ func (d *trapped) store(t *testing.T, fresh bool) *postgres.Store {
 			d.free = append(d.free, schema)
 		}
 	})
+	return d.in(t, schema)
+}
+
+// in returns a store in a schema.
+func (d *trapped) in(t *testing.T, schema string) *postgres.Store {
+	t.Helper()
 	store, err := postgres.New(d.pool, postgres.WithSchema(schema))
 	require.NoError(t, err)
 	return store
 }
 
+// take returns the name of a schema with empty tables, or of a new one.
 func (d *trapped) take(t *testing.T, fresh bool) string {
 	t.Helper()
 	d.mu.Lock()

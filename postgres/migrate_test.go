@@ -142,7 +142,7 @@ func byPsql(t *testing.T, url, schema string) {
 		written(t, pool, schema)
 		return
 	}
-	out, err := exec.CommandContext(t.Context(), psql, "-Xq", "-v", "schema="+schema, "-f", "../schema.sql", url).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), psql, "-Xq", "--single-transaction", "-v", "schema="+schema, "-f", "../schema.sql", url).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NotContains(t, string(out), "ERROR", "psql goes on after an error")
 }

@@ -1,14 +1,18 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // everySpec has each kind of specification.
@@ -34,4 +38,155 @@ func TestStatementsUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) {
 	created, err := parser.CreatedIn(t.Context(), "SELECT e.event_type FROM almanac1.series e WHERE e.event_type = 'X'::varchar")
 	require.NoError(t, err)
 	require.NotEmpty(t, created, "varchar and text do not match")
+}
+
+// hostTables makes a schema of the host, whose search_path has it before pg_catalog. It has
+// operators and a function that raise exceptions, and a trigger on a table of Almanac's that finds
+// the host's table by the path.
+const hostTables = `
+	CREATE SCHEMA host;
+	CREATE TABLE host.copies (id uuid);
+	CREATE FUNCTION host.copy() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO copies VALUES (NEW.id); RETURN NULL; END';
+	CREATE TRIGGER copy AFTER INSERT ON almanac1.users FOR EACH ROW EXECUTE FUNCTION host.copy();
+	CREATE FUNCTION host.now() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE ''trapped''; END';
+	CREATE FUNCTION host.trap(text, text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''trapped''; END';
+	CREATE FUNCTION host.trap(uuid, uuid) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''trapped''; END';
+	CREATE FUNCTION host.trap(integer, integer) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''trapped''; END';
+	CREATE OPERATOR host.= (LEFTARG = text, RIGHTARG = text, FUNCTION = host.trap);
+	CREATE OPERATOR host.= (LEFTARG = uuid, RIGHTARG = uuid, FUNCTION = host.trap);
+	CREATE OPERATOR host.= (LEFTARG = integer, RIGHTARG = integer, FUNCTION = host.trap)`
+
+const hostPath = "host, pg_catalog, public"
+
+// hostTransaction is a transaction of a host.
+type hostTransaction struct {
+	*testing.T
+	store *postgres.Store // in the transaction
+	exec  func(sql string) error
+	path  func() string
+	d     *trapped
+}
+
+// use changes and reads users in the transaction, and requires after each step that the path is the
+// host's.
+func (h *hostTransaction) use(path string) {
+	h.Helper()
+	require.NoError(h, h.exec("SET LOCAL search_path = "+path))
+	path = h.path()
+	scheduler := newScheduler(h.T, h.d.in(h.T, "almanac1")).With(h.store)
+	p := ada
+	p.ID = uuid.New()
+	created, err := scheduler.CreateUser(h.Context(), p)
+	require.NoError(h, err)
+	require.Equal(h, path, h.path(), "after a change")
+	_, err = h.store.User(h.Context(), p.ID)
+	require.NoError(h, err)
+	require.Equal(h, path, h.path(), "after a query")
+	found, err := h.store.Find(h.Context(), almanac.ForUser(p.ID), almanac.Page{})
+	require.NoError(h, err)
+	require.Len(h, found.Events, len(created.Events))
+	require.Equal(h, path, h.path(), "after a list")
+	_, err = scheduler.CreateUser(h.Context(), p)
+	require.Error(h, err)
+	require.Equal(h, path, h.path(), "after an error")
+	_, err = scheduler.DeleteUser(h.Context(), p.ID, almanac.DeleteOptions{})
+	require.NoError(h, err)
+	require.Equal(h, path, h.path(), "after a deletion")
+}
+
+// The statements of a store use none of the operators and functions in the host's path. The host's
+// own statements do, before and after.
+func TestTheHostsTransactionKeepsItsSearchPath(t *testing.T) {
+	t.Parallel()
+	d := newTrapped(t)
+	d.take(t, true)
+	_, err := d.clean.Exec(t.Context(), hostTables)
+	require.NoError(t, err)
+	tx, err := d.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	store, err := postgres.New(tx, postgres.WithSchema("almanac1"))
+	require.NoError(t, err)
+	h := &hostTransaction{t, store,
+		func(sql string) error { _, err := tx.Exec(t.Context(), sql); return err },
+		func() (path string) {
+			require.NoError(t, tx.QueryRow(t.Context(), "SHOW search_path").Scan(&path))
+			return path
+		}, d}
+
+	h.use("public, host")
+	h.use(hostPath)
+	h.use(`host, "PG_catalog", PG_CATALOG`)
+	var copies int
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT count(*) FROM host.copies").Scan(&copies))
+	require.Equal(t, 3, copies, "rows that the host's trigger has written")
+	require.ErrorContains(t, h.exec("SELECT 'a'::text = 'a'::text"), "trapped")
+}
+
+func TestATransactionOfDatabaseSQLKeepsItsSearchPath(t *testing.T) {
+	t.Parallel()
+	d := newTrapped(t)
+	d.take(t, true)
+	_, err := d.clean.Exec(t.Context(), hostTables)
+	require.NoError(t, err)
+	db := stdlib.OpenDBFromPool(d.pool)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback()) }()
+	store, err := postgres.NewSQL(tx, postgres.WithSchema("almanac1"))
+	require.NoError(t, err)
+	h := &hostTransaction{t, store,
+		func(sql string) error { _, err := tx.ExecContext(t.Context(), sql); return err },
+		func() (path string) {
+			require.NoError(t, tx.QueryRowContext(t.Context(), "SHOW search_path").Scan(&path))
+			return path
+		}, d}
+
+	h.use("public, host")
+	h.use(hostPath)
+}
+
+// Whatever creates or changes the schema, and the triggers that it switches on, use nothing that
+// another role has created.
+func TestMigrationsAndSwitchesUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) {
+	t.Parallel()
+	d := newTrapped(t)
+	within := postgres.WithSchema("exported")
+	files, err := postgres.Export{Schema: "exported"}.Files()
+	require.NoError(t, err)
+	_, err = d.pool.Exec(t.Context(), files[0].SQL)
+	require.NoError(t, err)
+	byPsql(t, d.url, "written")
+	for _, schema := range []string{"exported", "written"} {
+		differences, err := d.in(t, schema).Examine(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, differences)
+	}
+
+	store := d.in(t, "exported")
+	for range 2 { // the second time they are there already
+		require.NoError(t, postgres.EnableAudit(t.Context(), d.pool, within))
+		require.NoError(t, postgres.EnableOutbox(t.Context(), d.pool, within))
+	}
+	require.NoError(t, store.CreateConsumer(t.Context(), "relay"))
+	overdue(t, store)
+	e := claimOne(t, store)
+	settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}})
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	e = claimOne(t, store)
+	settled, err = store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(time.Now())}})
+	require.NoError(t, err)
+	require.NoError(t, settled[0].Err)
+	require.Equal(t, []string{"created", "rescheduled", "claimed", "released", "claimed", "completed"}, kinds(t, store, e.ID))
+	_, err = d.pool.Exec(t.Context(), "UPDATE exported.history SET version = 7")
+	require.ErrorContains(t, err, "may not change so")
+	_, err = newScheduler(t, store).DeleteUser(t.Context(), e.UserID, almanac.DeleteOptions{AtOnce: true})
+	require.NoError(t, err)
+	_, err = store.PruneAudit(t.Context(), time.Now(), 100)
+	require.NoError(t, err)
+	require.NoError(t, postgres.DisableAudit(t.Context(), d.pool, within))
+	require.NoError(t, postgres.DisableOutbox(t.Context(), d.pool, within))
+	require.NoError(t, postgres.MigrateDown(t.Context(), d.pool, postgres.MigrateDownOptions{LoseData: true}, within))
 }
