@@ -302,8 +302,9 @@ type ZoneBook struct {
 // RetentionRepository deletes events that have ended.
 type RetentionRepository interface {
 	// Prune reads a page of the ended events, in order of creation, and deletes those
-	// that ended before an instant and were due before it. Events that were created after
-	// the instant are not read. The last deleted event with an idempotency key frees the
+	// that ended before an instant, are due before it, and were due before it when they
+	// were created, which is the instant that the idempotency key hashes. Events that were
+	// created after the instant are not read. The last deleted event with an idempotency key frees the
 	// key. From then on, an event that is planned for an instant before that one takes
 	// the long form of its key, because the short form may have been used. Used
 	// occurrence keys stay used, so no pruned event is repeated.

@@ -87,6 +87,7 @@ CREATE TABLE :"schema".series (
     target_timezone        text NOT NULL CHECK (length(target_timezone) <= 100),
     policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
+    key_instant            timestamptz,           -- the target when the event was created, which its key hashes; NULL if it never moved
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
     last_error             text CHECK (length(last_error) <= 1100), -- why the last attempt failed or was released
@@ -155,6 +156,7 @@ CREATE TABLE :"schema".history (
     target_timezone        text NOT NULL,
     policies               text NOT NULL,
     idempotency_key        text NOT NULL,
+    key_instant            timestamptz,
     delivery_payload       jsonb        NOT NULL,
     user_version           integer      NOT NULL,
     lease_token            uuid,                  -- the token of the claim that ended the event; NULL if it was cancelled while PENDING
@@ -335,7 +337,7 @@ SELECT
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made, s.forced
+    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -348,14 +350,14 @@ SELECT
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
-    s.payload_made, s.forced
+    s.payload_made, s.forced, s.key_instant
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
     SELECT
         x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
         x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
-        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced
+        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced, x.key_instant
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -369,7 +371,7 @@ SELECT
     h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
     h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.origin_event,
-    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced
+    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced, h.key_instant
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS

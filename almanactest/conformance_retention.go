@@ -117,6 +117,30 @@ var retentionCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("key of another occurrence of that instant", edit.New[0].IdempotencyKey, second.LongKey())
 	},
+	"Prune/frees no key of an instant that is still to come": func(k *kit) {
+		u := User()
+		first := Event(k.now, For(u), OfSeries("a", "1"), DueIn(time.Hour))
+		_, _, err := k.create(u, first)
+		k.ok(err)
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			ready, err := r.Pending[0].RunNow(r.Now)
+			return almanac.Edit{Changed: []almanac.Event{ready}}, err
+		})
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("refused")})
+		requeued := k.apply(u.ID, requeuing(k.stored(first.ID))).New[0]
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		pruned, err := k.r.Prune(k.Context(), k.later(k.now.Add(time.Second)), almanac.Page{})
+		k.ok(err)
+		k.same("pruned", pruned.Count, 0)
+
+		second := first
+		second.ID, second.Series = uuid.Must(uuid.NewV7()), "b"
+		edit := k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{New: []almanac.Event{second}}, nil
+		})
+		k.same("key of another occurrence of that instant", edit.New[0].IdempotencyKey, second.LongKey())
+		k.same("key of the first", k.stored(requeued.ID).IdempotencyKey, first.IdempotencyKey)
+	},
 	"Prune/refuses an invalid page": func(k *kit) {
 		_, err := k.r.Prune(k.Context(), k.now, almanac.Page{Limit: -1, After: "x"})
 		k.is(err, almanac.ErrInvalid)

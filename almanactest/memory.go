@@ -29,12 +29,13 @@ type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
-	used   map[series]string    // the greatest key of an event that has ended
-	waits  map[series]string    // that key, for series whose successor another program must plan
-	zones  []almanac.ZoneRecord // by zone; replaced as a whole, because it is large and seldom changes
-	marks  []calendar.ZoneRules // replaced as a whole too
-	pauses map[string]time.Time // since when, by event type
-	pruned time.Time            // events due before it may have been pruned
+	due    map[uuid.UUID]time.Time // the instant of each event when it was created, which its idempotency key hashes
+	used   map[series]string       // the greatest key of an event that has ended
+	waits  map[series]string       // that key, for series whose successor another program must plan
+	zones  []almanac.ZoneRecord    // by zone; replaced as a whole, because it is large and seldom changes
+	marks  []calendar.ZoneRules    // replaced as a whole too
+	pauses map[string]time.Time    // since when, by event type
+	pruned time.Time               // events due before it may have been pruned
 }
 
 // series is one of the series of a user.
@@ -70,6 +71,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		users:  make(map[uuid.UUID]user),
 		events: make(map[uuid.UUID]almanac.Event),
 		leases: make(map[uuid.UUID]lease),
+		due:    make(map[uuid.UUID]time.Time),
 		used:   make(map[series]string),
 		waits:  make(map[series]string),
 		pauses: make(map[string]time.Time),
@@ -112,6 +114,7 @@ func (r *Repository) transact(ctx context.Context, operation func(now time.Time)
 // cloned returns a copy that shares nothing that is modified in place.
 func (s state) cloned() state {
 	s.users, s.events, s.leases = maps.Clone(s.users), maps.Clone(s.events), maps.Clone(s.leases)
+	s.due = maps.Clone(s.due)
 	s.used, s.waits, s.pauses = maps.Clone(s.used), maps.Clone(s.waits), maps.Clone(s.pauses)
 	return s
 }

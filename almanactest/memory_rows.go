@@ -64,6 +64,7 @@ func (s *state) insert(e almanac.Event, now time.Time) (stored almanac.Event, in
 	if _, taken := s.events[e.ID]; taken || !owned || s.keyTaken(e) {
 		return almanac.Event{}, false, fmt.Errorf("almanactest: event %s of user %s: its id or its key is taken, or the user does not exist", e.ID, e.UserID)
 	}
+	s.due[e.ID] = e.Due
 	return s.put(e, now), true, nil
 }
 
@@ -74,6 +75,7 @@ func (s *state) requeue(e almanac.Event, now time.Time) (stored almanac.Event, i
 		return almanac.Event{}, false, nil
 	}
 	e.CreatedAt = now
+	s.due[e.ID] = s.due[e.Origin.From]
 	return s.put(e, now), true, nil
 }
 

@@ -316,6 +316,7 @@ func (s *state) removeHidden() {
 // remove deletes a user with all their events.
 func (s *state) remove(id uuid.UUID) {
 	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
+	maps.DeleteFunc(s.due, func(id uuid.UUID, _ time.Time) bool { _, exists := s.events[id]; return !exists })
 	maps.DeleteFunc(s.used, func(one series, _ string) bool { return one.user == id })
 	maps.DeleteFunc(s.waits, func(one series, _ string) bool { return one.user == id })
 	delete(s.users, id)

@@ -19,6 +19,7 @@ WITH stored AS (
         target_timezone = excluded.target_timezone,
         policies = excluded.policies,
         idempotency_key = excluded.idempotency_key,
+        key_instant = NULL,
         delivery_payload = excluded.delivery_payload,
         user_version = excluded.user_version,
         origin_event = excluded.origin_event,

@@ -17,6 +17,7 @@ WITH n AS MATERIALIZED (
 ), moved AS (
     UPDATE :"schema".series s
     SET target_timestamp_utc = n.due,
+        key_instant = coalesce(s.key_instant, s.target_timestamp_utc),
         target_timestamp_local = n.wall,
         target_timezone = n.zone,
         policies = n.policies,

@@ -21,6 +21,7 @@ WITH n AS MATERIALIZED (
 ), moved AS (
     UPDATE :"schema".series s
     SET target_timestamp_utc = n.due,
+        key_instant = coalesce(s.key_instant, s.target_timestamp_utc),
         version = s.version + 1,
         updated_at = clock_timestamp()
     FROM dequeued

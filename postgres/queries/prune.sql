@@ -1,5 +1,5 @@
--- Take a page of ended events in order of creation, and delete those that ended before an instant and were due before it. A key
--- is deleted with the last event that has it. From then on pruning.before says that a key of an earlier instant may have been
+-- Take a page of ended events in order of creation, and delete those that ended before an instant, are due before it, and were
+-- due before it when they were created. A key is deleted with the last event that has it. From then on pruning.before says that a key of an earlier instant may have been
 -- used. An event that another transaction has locked, or whose key is locked, is left for the next time. So a deletion of a user
 -- need not lock ended events. Waits for other transactions that prune.
 --   @before timestamptz · @after uuid · @bound uuid (of nothing older than @before) · @limit integer
@@ -21,6 +21,7 @@ WITH horizon AS (
     WHERE h.id = ANY (ARRAY (SELECT page.id FROM page))
         AND h.updated_at < @before
         AND h.target_timestamp_utc < @before
+        AND (h.key_instant IS NULL OR h.key_instant < @before)
     FOR UPDATE OF h SKIP LOCKED
 ), held AS MATERIALIZED (
     SELECT k.idempotency_key, k.holders

@@ -40,6 +40,7 @@ WITH n AS MATERIALIZED (
         target_timezone = coalesce(n.next_zone, s.target_timezone),
         policies = coalesce(n.next_policies, s.policies),
         idempotency_key = coalesce(n.next_idempotency_key, s.idempotency_key),
+        key_instant = NULL,
         delivery_payload = coalesce(n.next_payload::jsonb, s.delivery_payload),
         user_version = coalesce(n.next_user_version, s.user_version),
         last_error = NULL,
