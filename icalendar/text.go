@@ -41,8 +41,20 @@ func (f *Feed) write(u almanac.User, events []almanac.Event) []byte {
 		line(&b, "TRANSP:TRANSPARENT")
 		line(&b, "END:VEVENT")
 	}
+	if len(events) == 0 {
+		for _, text := range noEvents {
+			line(&b, text)
+		}
+	}
 	line(&b, "END:VCALENDAR")
 	return b.Bytes()
+}
+
+// noEvents is the definition of UTC, the component of a calendar without events: a calendar
+// has at least one component (RFC 5545, section 3.6). Programs show nothing for it.
+var noEvents = []string{
+	"BEGIN:VTIMEZONE", "TZID:Etc/UTC", "BEGIN:STANDARD", "DTSTART:19700101T000000",
+	"TZOFFSETFROM:+0000", "TZOFFSETTO:+0000", "TZNAME:UTC", "END:STANDARD", "END:VTIMEZONE",
 }
 
 // uid returns the UID of an occurrence, which depends on its nominal identity only. No part

@@ -77,3 +77,28 @@ func TestGoIcalReadsTheCalendarOfAUser(t *testing.T) {
 	require.Len(t, uids, len(starts))
 	require.NoError(t, ical.NewEncoder(new(bytes.Buffer)).Encode(read), "go-ical wants of a calendar what RFC 5545 does")
 }
+
+// A calendar is one by RFC 5545's grammar, however many events it has: none, too.
+func TestGoIcalAcceptsCalendarsOfAnyLength(t *testing.T) {
+	t.Parallel()
+	store, err := postgres.New(pgtest.Pool(t))
+	require.NoError(t, err)
+	registry, err := almanac.NewRegistry(almanac.Birthday{})
+	require.NoError(t, err)
+	scheduler, err := almanac.NewScheduler(store, registry)
+	require.NoError(t, err)
+	for events, optOuts := range map[int][]almanac.OptOut{0: {{}}, 1: nil, 30: nil} {
+		created, err := scheduler.CreateUser(t.Context(), almanac.Profile{
+			FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "Europe/London", OptOuts: optOuts})
+		require.NoError(t, err)
+		feed, err := icalendar.New(scheduler, store, registry, icalendar.Settings{Ahead: max(events, 1)})
+		require.NoError(t, err)
+		text, err := feed.Calendar(t.Context(), created.User.ID)
+		require.NoError(t, err)
+
+		read, err := ical.NewDecoder(bytes.NewReader(text)).Decode()
+		require.NoError(t, err)
+		require.Len(t, read.Events(), events)
+		require.NoError(t, ical.NewEncoder(new(bytes.Buffer)).Encode(read), "%d events:\n%s", events, text)
+	}
+}
