@@ -77,7 +77,7 @@ func (c *listEvents) Help() string {
 
     almanac events list --upcoming
     almanac events list --failed --names
-    almanac events list --reason "receiver answered 404" --csv
+    almanac events list --reason "webhook: receiver answered 404" --csv
     almanac events list --overdue 5m
     almanac events list --status failed --due-from 2026-03-01 --json
     almanac events list --user member-17 -n 1000`

@@ -38,9 +38,11 @@ type Host struct {
 	Registry almanac.Registry
 
 	// Options are options of the scheduler through which the command changes the database.
-	// Observers are notified of each change. Options about deliveries have no effect,
-	// because the command delivers nothing. Nil means the defaults, without a log. Of
-	// these options, a dry run of users import only heeds WithOptionalProfile.
+	// Observers are notified of each change. WithQuietHours decides when events run-now
+	// makes events due, and WithOptionalProfile which users are accepted: give both as to
+	// the programs that deliver. Other options about deliveries have no effect, because
+	// the command delivers nothing. Nil means the defaults, without a log. Of these
+	// options, a dry run of users import only heeds WithOptionalProfile.
 	Options []almanac.Option
 
 	// Open opens the pool of connections to the database. A command that needs the database
