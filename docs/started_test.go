@@ -33,7 +33,7 @@ func follow(t *testing.T, page []block) newcomer {
 	require.NoError(t, os.Symlink(library, filepath.Join(home, "almanac")))
 	n := newcomer{t, filepath.Join(home, "hello"), append(os.Environ(), "DATABASE_URL="+pgtest.EmptyURL(t))}
 	require.NoError(t, os.Mkdir(n.dir, 0o700))
-	programs := in("go", page)
+	programs := slices.DeleteFunc(in("go", page), func(b block) bool { return !strings.HasPrefix(b.text, "package main") })
 	require.Len(t, programs, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(n.dir, "main.go"), []byte(programs[0].text), 0o600))
 	// What the library requires is known here by its checksums; nobody else need be asked.
@@ -94,6 +94,32 @@ func TestThePageGettingStartedWorks(t *testing.T) {
 	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, program.Wait(), "it drains and exits with success")
 	require.Regexp(t, `(?s) COMPLETED .* PENDING `, n.says(lines[start+2]))
+}
+
+// The quickstart of the README runs in an empty directory, as it is shown.
+func TestTheQuickstartOfTheReadmeWorks(t *testing.T) {
+	t.Parallel()
+	page := blocks(t)["../README.md"]
+	n := follow(t, page)
+	for _, b := range in("sh", page) {
+		for line := range strings.Lines(b.text) {
+			if strings.HasPrefix(line, "go mod ") {
+				n.says(strings.TrimSpace(line))
+			}
+		}
+	}
+	n.says("go mod tidy")
+	n.says("go build -o greet .")
+	program := exec.CommandContext(t.Context(), filepath.Join(n.dir, "greet"))
+	program.Env, program.Stderr = n.env, os.Stderr
+	out, err := program.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, program.Start())
+	planned, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Regexp(t, `^Ada Lovelace will be greeted at 20\d\d-12-10T09:00:00 Europe/London\n$`, planned)
+	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, program.Wait())
 }
 
 var (
