@@ -11,9 +11,7 @@ import (
 
 // leasesData is what the page of leases shows.
 type leasesData struct {
-	Loading bool
-	Offline string
-	At      time.Time // of the database, when the leases were read
+	reading
 	Owners  []leaseOwner
 	Expired int // leases
 	More    bool
@@ -42,8 +40,7 @@ func (d *dashboard) leasesPage(r *request) (answer, error) {
 	}
 	var data leasesData
 	var s snapshot
-	s, data.Loading, data.Offline = d.lastNumbers(r)
-	data.At = s.Book.Now
+	s, data.reading = d.lastNumbers(r)
 	data.More = len(s.Leases) >= leasesShown
 	for _, lease := range s.Leases {
 		data.add(heldLease{lease, lease.ExpiresAt.Sub(s.Book.Now).Truncate(time.Second)})

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"html/template"
 	"math"
 	"net/http"
@@ -43,7 +42,7 @@ const (
 // mapData is what the map shows.
 type mapData struct {
 	mapForm
-	Loading   bool
+	reading
 	Night     string
 	Grid      string
 	Dots      template.HTML
@@ -93,10 +92,8 @@ func (d *dashboard) mapPage(r *request) (answer, error) {
 	at := data.take(r)
 	data.At = now.Add(time.Duration(data.Ahead) * mapStep)
 	data.Night = world.NightPath(data.At, mapWidth)
-	s, err := d.numbers.get(r.Context(), patience)
-	if data.Loading = errors.Is(err, errNoNumbers); err != nil && s.Answered.IsZero() && !data.Loading {
-		return answer{}, err
-	}
+	var s snapshot
+	s, data.reading = d.lastNumbers(r)
 	data.place(s.Stats.Zones, at, d.lateness())
 	if d.monitor != nil && data.Ahead == 0 {
 		data.Flashes = flashes(d.monitor, d.now())

@@ -12,8 +12,7 @@ import (
 
 // nowData is what the first page shows.
 type nowData struct {
-	Loading  bool   // the numbers are being read for the first time
-	Offline  string // why the numbers are old; "" if they are not
+	reading
 	Numbers  snapshot
 	Health   []condition
 	Held     int // events that this process holds
@@ -71,17 +70,9 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 		return answer{}, err
 	}
 	data := nowData{Measured: d.monitor != nil}
-	s, err := d.numbers.get(r.Context(), patience)
-	switch {
-	case errors.Is(err, errNoNumbers):
-		data.Loading = true
-	case err != nil:
-		data.Offline = "The database does not answer. These numbers are old."
-		if s.Answered.IsZero() {
-			data.Offline, data.Loading = "The database does not answer.", true
-		}
-	}
-	if !s.Answered.IsZero() {
+	var s snapshot
+	s, data.reading = d.lastNumbers(r)
+	if !data.None {
 		data.Numbers = s
 		data.Wave = waveOf(s.Stats.Wave)
 		data.Totals = totals(s)

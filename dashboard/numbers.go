@@ -12,9 +12,11 @@ import (
 const (
 	// freshFor is how long numbers are shared by all viewers before they are read again.
 	freshFor = 5 * time.Second
-	// patience is how long a page that is about numbers waits for them. Then it shows older ones, or none.
-	// Pages that only offer more with them take what is there.
-	patience = 40 * time.Millisecond
+	// patience is how long a page that is about numbers waits for new ones. Then it shows the last ones
+	// with their age, or none. Pages that only offer more with them take what is there.
+	patience = 250 * time.Millisecond
+	// staleAfter is the age from which on numbers say beside themselves how old they are.
+	staleAfter = 2 * freshFor
 	// readAgain is the least time between two reads. It counts after a failure.
 	readAgain = time.Second
 )
@@ -77,6 +79,37 @@ func (n *numbers) get(ctx context.Context, wait time.Duration) (snapshot, error)
 		return snapshot{}, errNoNumbers
 	}
 	return n.last, n.failed
+}
+
+// reading says of when the numbers of a page are. Each page that shows numbers embeds it, and uses the
+// template "age" beside them.
+type reading struct {
+	Loading bool          // there are none yet: they are being read for the first time
+	Offline string        // why there are none, or only old ones; "" if the database answers
+	None    bool          // there are none, which is not the same as zero
+	Counted time.Time     // when they were read, by the database's clock
+	Age     time.Duration // how old they are, in whole seconds
+}
+
+// Stale reports whether the numbers are so old that they must say it.
+func (r reading) Stale() bool { return r.Age >= staleAfter }
+
+// lastNumbers returns the shared numbers, and of when they are.
+func (d *dashboard) lastNumbers(r *request) (snapshot, reading) {
+	s, err := d.numbers.get(r.Context(), patience)
+	now := reading{None: s.Answered.IsZero()}
+	if !now.None {
+		now.Counted, now.Age = s.Stats.At, max(0, d.now().Sub(s.Answered).Truncate(time.Second))
+	}
+	switch {
+	case errors.Is(err, errNoNumbers):
+		now.Loading = true
+	case err != nil && s.Answered.IsZero():
+		now.Offline = "The database does not answer. There are no numbers."
+	case err != nil:
+		now.Offline = "The database does not answer. These numbers are from " + utc(s.Book.Now) + " UTC."
+	}
+	return s, now
 }
 
 // renew reads a snapshot. It belongs to no request, because other viewers may wait for it.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ type counted struct {
 	takes   time.Duration
 	fails   atomic.Bool
 	panics  bool
+	clocked bool // whether Now answers at once
 }
 
 func (c *counted) Stats(ctx context.Context) (almanac.Stats, error) {
@@ -41,7 +43,9 @@ func (c *counted) Stats(ctx context.Context) (almanac.Stats, error) {
 }
 
 func (c *counted) Now(ctx context.Context) (time.Time, error) {
-	c.wait(ctx)
+	if !c.clocked {
+		c.wait(ctx)
+	}
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
 	}
@@ -114,13 +118,71 @@ func TestASlowReadDoesNotHoldThePage(t *testing.T) {
 		begin := time.Now()
 		_, body := h.get(t, "/")
 		require.Equal(t, patience, time.Since(begin))
-		require.Contains(t, body, "They are being read")
+		require.Contains(t, body, "Being read for the first time.")
 		time.Sleep(2 * readAgain)
 		h.get(t, "/")
 		require.EqualValues(t, 1, c.stats.Load(), "one read at a time")
 		time.Sleep(time.Second)
 		_, body = h.get(t, "/")
 		require.Contains(t, body, "The next 48 hours")
+	})
+}
+
+// An operator opens the first page in the morning, while 400 events wait. What was counted in the evening is
+// no answer, unless it says beside each number that it is old.
+func TestNumbersAfterAnIdleTimeAreFreshOrSayHowOldTheyAre(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{clocked: true}
+		h := newCounted(t, c)
+		h.createUser(t, ada())
+		old := map[string]string{}
+		for _, path := range []string{"/", "/map", "/zones", "/zones/Europe/London", "/leases"} {
+			_, old[path] = h.get(t, path)
+			require.Contains(t, old[path], "Counted at ", path)
+		}
+		time.Sleep(6 * time.Minute)
+		c.takes = patience - time.Millisecond
+		for path := range old {
+			_, body := h.get(t, path)
+			require.Contains(t, body, "Counted at ", path)
+			require.NotContains(t, body, " old, counted at ", path)
+		}
+		time.Sleep(6 * time.Minute)
+		c.takes = 2 * time.Second
+		for path, shown := range map[string]int{"/": 5, "/map": 1, "/zones": 1, "/zones/Europe/London": 1, "/leases": 1} {
+			begin := time.Now()
+			_, body := h.get(t, path)
+			require.LessOrEqual(t, time.Since(begin), patience, path)
+			require.Equal(t, shown, len(regexp.MustCompile(`6 min( \d+ s)? old, counted at `).FindAllString(body, -1)), path)
+			require.NotContains(t, body, "Counted at ", "%s: a number without its age", path)
+		}
+		time.Sleep(c.takes)
+		_, body := h.get(t, "/")
+		require.NotContains(t, body, " old, counted at ")
+	})
+}
+
+// No number is not zero.
+func TestPagesWithoutNumbersDoNotSayZero(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{takes: 2 * time.Second, clocked: true}
+		h := newCounted(t, c)
+		look := func(says string) {
+			for _, path := range []string{"/", "/map", "/zones", "/leases", "/zones/Europe/London"} {
+				_, body := h.get(t, path)
+				for _, wrong := range []string{"There are no users", "No process holds", "There are no events", "No event is due", "Counted at", `<p class="big">0<`, "No zone is in doubt"} {
+					require.NotContains(t, body, wrong, path)
+				}
+				require.Contains(t, body, says, path)
+			}
+		}
+		look("Being read for the first time")
+		c.fails.Store(true)
+		time.Sleep(2 * time.Second)
+		look("There are no numbers.")
+		time.Sleep(2 * time.Second)
 	})
 }
 
@@ -146,7 +208,7 @@ func TestFailedReadsAreNotRepeatedAtOnce(t *testing.T) {
 		c.fails.Store(true)
 		time.Sleep(freshFor)
 		_, body = h.get(t, "/")
-		require.Contains(t, body, "These numbers are old.")
+		require.Contains(t, body, "The database does not answer. These numbers are from")
 		require.Contains(t, body, "No event is due and waits")
 	})
 }

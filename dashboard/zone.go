@@ -19,12 +19,11 @@ const yearsAhead = 10
 type zoneData struct {
 	zoneRow
 	Canonical string // the present name of the same place, if it is another one
-	Loading   bool
-	Offline   string
-	Horizon   time.Time // the end of the changes
-	Changes   []clockChange
-	Drawing   offsetDrawing
-	May       bool // whether the viewer may reconcile
+	reading
+	Horizon time.Time // the end of the changes
+	Changes []clockChange
+	Drawing offsetDrawing
+	May     bool // whether the viewer may reconcile
 }
 
 // Zone is the name, as other pages call it.
@@ -48,10 +47,10 @@ func (d *dashboard) zonePage(r *request) (answer, error) {
 	if errClock != nil {
 		return answer{}, errClock
 	}
-	s, loading, offline := d.lastNumbers(r)
-	data := zoneData{Loading: loading, Offline: offline, Horizon: now.AddDate(yearsAhead, 0, 0)}
+	s, of := d.lastNumbers(r)
+	data := zoneData{reading: of, Horizon: now.AddDate(yearsAhead, 0, 0)}
 	if data.zoneRow = rowOf(name, s, now); err != nil && !data.Rules && data.Users.N+data.Pending.N == 0 {
-		if loading { // users may have a zone that only newer data has
+		if of.Loading { // users may have a zone that only newer data has
 			return answer{}, refused(http.StatusServiceUnavailable, "The zones of users are being read. Reload the page in a moment.")
 		}
 		return answer{}, refused(http.StatusNotFound, sentenceOf(err))

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -23,9 +22,7 @@ const zonesShown = 50
 type zonesData struct {
 	fieldProblems
 	zoneSearch
-	Loading    bool
-	Offline    string
-	Age        time.Duration
+	reading
 	Release    string // of this program's zone data
 	Rows       []zoneRow
 	First, All int // the rows of this page begin after First of All
@@ -179,10 +176,7 @@ func (d *dashboard) zonesPage(r *request) (answer, error) {
 		}
 	}
 	var s snapshot
-	s, data.Loading, data.Offline = d.lastNumbers(r)
-	if !s.Answered.IsZero() {
-		data.Age = max(0, d.now().Sub(s.Answered).Truncate(time.Second))
-	}
+	s, data.reading = d.lastNumbers(r)
 	data.find(s, now)
 	return answer{title: "Zones", template: "zones", status: data.status(), data: data}, nil
 }
@@ -195,21 +189,6 @@ func releaseHere(now time.Time) string {
 		return ""
 	}
 	return rules.Version
-}
-
-// lastNumbers returns the shared numbers. Loading means that there are none yet, and offline
-// says why there are only old ones, or none.
-func (d *dashboard) lastNumbers(r *request) (s snapshot, loading bool, offline string) {
-	s, err := d.numbers.get(r.Context(), patience)
-	switch {
-	case errors.Is(err, errNoNumbers):
-		loading = true
-	case err != nil && s.Answered.IsZero():
-		offline = "The database does not answer, so there are no numbers."
-	case err != nil:
-		offline = "The database does not answer. These numbers are from " + utc(s.Book.Now) + " UTC."
-	}
-	return s, loading, offline
 }
 
 // find selects the rows of the page. Only these are looked at closely.

@@ -66,7 +66,7 @@ func (h host) getRead(t *testing.T, path string) (int, string) {
 	t.Helper()
 	for {
 		status, body := h.get(t, path)
-		if !strings.Contains(body, "being read") {
+		if !strings.Contains(body, "Being read") {
 			return status, body
 		}
 	}

@@ -158,7 +158,7 @@ func (h *host) pages() []string {
 // waitForNumbers returns when the dashboard has read its numbers.
 func (h *host) waitForNumbers(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !strings.Contains(h.get(t, ""), "being read") }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return !strings.Contains(h.get(t, ""), "Being read") }, patience, 50*time.Millisecond)
 }
 
 // get returns the body of a page.
