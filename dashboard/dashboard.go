@@ -117,6 +117,7 @@ type dashboard struct {
 	reader    Reader
 	numbers   *numbers
 	streams   streams
+	dryRuns   dryRuns
 	pauses    shared[[]almanac.Pause]
 	clock     shared[time.Time] // the reader's
 	now       func() time.Time  // of this machine; the reader's time decides what is due

@@ -40,6 +40,8 @@ type operationsData struct {
 	Kinds   []operationKind // that the viewer may choose
 	Reasons bool            // whether the viewer may see reasons of failures
 	Preview *operationPreview
+	// Searching is for how long events have been searched for. Zero means that no search is under way.
+	Searching time.Duration
 }
 
 // operationPreview is what an operation would change.
@@ -103,9 +105,13 @@ func (d *dashboard) operationsPage(r *request) (answer, error) {
 	if err := d.needOperation(r, f, w); err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), operationLimit)
-	defer cancel()
-	found, err := d.scheduler.Operate(ctx, w.kind.Name, w.filter, almanac.OperateOptions{DryRun: true, Limit: w.limit})
+	found, searching, err := d.dryRun(r, f, w)
+	if searching != nil {
+		data.Searching = max(time.Millisecond, d.now().Sub(searching.Since).Truncate(10*time.Millisecond))
+		a := data.answer(http.StatusOK)
+		a.header = http.Header{"Refresh": {"1"}} // works without the script
+		return a, nil
+	}
 	data.Preview = previewOf(f, w, found)
 	return data.answer(http.StatusOK), err
 }

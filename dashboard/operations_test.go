@@ -367,3 +367,65 @@ func TestOnlyPermittedOperationsAreOffered(t *testing.T) {
 	status, _ = newHost(t, allExcept(Look)).get(t, "/operations")
 	require.Equal(t, http.StatusForbidden, status)
 }
+
+// searching is a scheduler whose dry runs take a while.
+type searching struct {
+	almanac.Scheduler
+	takes time.Duration
+	calls atomic.Int32
+}
+
+func (s *searching) Operate(ctx context.Context, what almanac.Operation, spec almanac.Spec, options almanac.OperateOptions) (almanac.OperateResult, error) {
+	s.calls.Add(1)
+	select {
+	case <-time.After(s.takes):
+		return s.Scheduler.Operate(ctx, what, spec, options)
+	case <-ctx.Done():
+		return almanac.OperateResult{}, ctx.Err()
+	}
+}
+
+// A filter by a rare zone has no index, so a large database is searched for seconds.
+func TestALongDryRunSaysThatItIsUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.createUsers(t, 3)
+		slow := &searching{Scheduler: h.scheduler, takes: 3 * time.Second}
+		made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
+		require.NoError(t, err)
+		h.Handler = made
+		const path = "/operations?operation=cancel&zone=Europe/London"
+		for range 3 {
+			began := time.Now()
+			w := h.send(t, http.MethodGet, path, nil)
+			require.Equal(t, http.StatusOK, w.Code)
+			require.LessOrEqual(t, time.Since(began), 300*time.Millisecond)
+			require.Equal(t, "1", w.Header().Get("Refresh"))
+			require.Contains(t, w.Body.String(), "Looking for the events that match, for ")
+			require.NotContains(t, w.Body.String(), "No event matches")
+			time.Sleep(700 * time.Millisecond)
+		}
+		require.EqualValues(t, 1, slow.calls.Load(), "a page that reloads itself does not search again")
+		time.Sleep(time.Second)
+		w := h.send(t, http.MethodGet, path, nil)
+		require.Empty(t, w.Header().Get("Refresh"))
+		require.Contains(t, w.Body.String(), "Cancel 3 events?")
+		_, body := h.get(t, path)
+		require.Contains(t, body, "Looking for", "what was shown is not shown again: it may have changed")
+		require.EqualValues(t, 2, slow.calls.Load())
+		slow.takes = time.Hour
+		for i := range maxDryRuns {
+			status, _ := h.get(t, fmt.Sprintf("/operations?operation=cancel&type=T%d", i))
+			require.Equal(t, i == maxDryRuns-1, status == http.StatusServiceUnavailable, "dry run %d", i)
+		}
+		time.Sleep(operationLimit)
+		status, body := h.get(t, "/operations?operation=cancel&type=T1")
+		require.Equal(t, http.StatusGatewayTimeout, status)
+		require.Contains(t, body, "The database took too long. Narrow the filter")
+		time.Sleep(dryRunKept)
+		_, body = h.get(t, "/operations?operation=cancel&type=T1")
+		require.Contains(t, body, "Looking for")
+		time.Sleep(operationLimit)
+	})
+}
