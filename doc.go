@@ -106,5 +106,5 @@
 //     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page] with [Order],
 //     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
 //     [ZoneRecord]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
-//     [ZoneCount], [WaveCount], and [Lease].
+//     [ZoneCount], [QuarterCount], [DueCountsRequest], [DueCountsResult], and [Lease].
 package almanac

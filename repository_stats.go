@@ -15,6 +15,12 @@ type StatsRepository interface {
 	// [Count]). All numbers are of one moment. Stats changes nothing and locks nothing.
 	Stats(ctx context.Context) (Stats, error)
 
+	// DueCounts counts the events of a zone by the quarter hour in which they are due,
+	// whatever their status is. The numbers are exact, or estimates if much was stored in
+	// the last moments. The cost is that of the quarter hours that have events, however
+	// many events these are. DueCounts changes nothing and locks nothing.
+	DueCounts(ctx context.Context, r DueCountsRequest) (DueCountsResult, error)
+
 	// Leases returns up to limit leases, oldest claim first, then by token. The limit is
 	// 1 to 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Leases
 	// changes nothing and locks nothing.
@@ -49,7 +55,7 @@ type Stats struct {
 	// Wave has the PENDING events by the quarter hour of [Event].AvailableAt. The first
 	// quarter hour is that of At, including what was available before At. There are
 	// always 192 quarter hours, which is 48 hours.
-	Wave []WaveCount
+	Wave []QuarterCount
 }
 
 // Count is a number of users or events.
@@ -103,10 +109,24 @@ type ZoneCount struct {
 	Pending Count  // the PENDING events whose [Event].Zone it is
 }
 
-// WaveCount is the number of PENDING events that become available in a quarter hour.
-type WaveCount struct {
+// QuarterCount is the number of events in a quarter hour.
+type QuarterCount struct {
 	From  time.Time // the beginning of the quarter hour, UTC
 	Count Count
+}
+
+// DueCountsRequest selects the events that DueCounts counts.
+type DueCountsRequest struct {
+	Zone string // an IANA name; selects the events whose [Event].Zone it is
+	Type string // an event type; empty means all types
+	// The quarter hours that begin at From or later, and before Until. Both must be set.
+	From, Until time.Time
+}
+
+// DueCountsResult has the events of a zone by the quarter hour of their [Event].Due.
+type DueCountsResult struct {
+	At       time.Time      // the repository's clock, UTC
+	Quarters []QuarterCount // in order; quarter hours without events are left out
 }
 
 // Lease describes the lease of a claim.

@@ -216,6 +216,27 @@ CREATE TABLE :"schema".pruning (
 
 INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
 
+-- How many events are due in each quarter hour, by zone and type: pending, in flight and ended ones. A quarter hour is counted from 1970.
+-- Without due_changes the numbers are old.
+CREATE TABLE :"schema".due_counts (
+    timezone   text    NOT NULL,
+    quarter    integer NOT NULL,
+    event_type text    NOT NULL,
+    n          bigint  NOT NULL,
+    CONSTRAINT due_counts_pkey PRIMARY KEY (timezone, quarter, event_type)
+);
+
+-- What transactions have added to the counts, and not yet folded into due_counts. A row is inserted once, never updated, and deleted by the
+-- sweep. There is no index, because every sweep reads the whole table.
+CREATE TABLE :"schema".due_changes (
+    timezone   text    NOT NULL,
+    quarter    integer NOT NULL,
+    event_type text    NOT NULL,
+    n          integer NOT NULL -- negative if events were removed
+);
+
+ALTER TABLE :"schema".due_changes REPLICA IDENTITY FULL;
+
 -- One row per claimed batch. A lease makes the events that it lists PROCESSING, as long as they are at the version at which they were
 -- claimed.
 CREATE TABLE :"schema".leases (
@@ -453,9 +474,28 @@ BEGIN
     PERFORM FROM series s WHERE s.user_id = OLD.id ORDER BY s.id FOR UPDATE;
     DELETE FROM unplanned n USING series s WHERE s.user_id = OLD.id AND n.series_id = s.id;
     DELETE FROM queue q USING series s WHERE s.user_id = OLD.id AND q.event_id = s.event_id;
-    WITH gone AS (DELETE FROM history h WHERE h.user_id = OLD.id RETURNING h.idempotency_key)
+    WITH gone AS (
+        DELETE FROM history h
+        WHERE h.user_id = OLD.id
+        RETURNING h.idempotency_key, h.target_timezone, h.target_timestamp_utc, h.event_type
+    ), counted AS (
+        INSERT INTO due_changes (timezone, quarter, event_type, n)
+        SELECT s.target_timezone, floor(date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer, s.event_type, -count(*)
+        FROM gone s
+        GROUP BY 1, 2, 3
+    )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone);
-    WITH gone AS (DELETE FROM series s WHERE s.user_id = OLD.id RETURNING s.idempotency_key, s.event_id)
+    WITH gone AS (
+        DELETE FROM series s
+        WHERE s.user_id = OLD.id
+        RETURNING s.idempotency_key, s.event_id, s.target_timezone, s.target_timestamp_utc, s.event_type
+    ), counted AS (
+        INSERT INTO due_changes (timezone, quarter, event_type, n)
+        SELECT s.target_timezone, floor(date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer, s.event_type, -count(*)
+        FROM gone s
+        WHERE s.event_id IS NOT NULL
+        GROUP BY 1, 2, 3
+    )
     DELETE FROM keys k WHERE k.idempotency_key IN (SELECT gone.idempotency_key FROM gone WHERE gone.event_id IS NOT NULL);
     DELETE FROM audit a WHERE a.user_id = OLD.id;
     -- Consumers who have not read a row yet must not miss it.
@@ -615,6 +655,8 @@ COMMENT ON TABLE :"schema".unplanned IS 'Series whose next event is left to a pr
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
 COMMENT ON TABLE :"schema".pruning IS 'The instant before which idempotency keys may be missing';
 COMMENT ON TABLE :"schema".leases IS 'One row per claimed batch; the events that it lists are PROCESSING';
+COMMENT ON TABLE :"schema".due_counts IS 'The number of due events in each quarter hour, by zone and type';
+COMMENT ON TABLE :"schema".due_changes IS 'Changes that are not folded into due_counts yet';
 COMMENT ON TABLE :"schema".zone_rules IS 'The zone rules that the instants of pending events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones with pending events that follow other rules than zone_rules has';
 COMMENT ON TABLE :"schema".pauses IS 'The event types that are paused';
@@ -633,7 +675,7 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
     :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,
-    :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
+    :"schema".due_counts, :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;
 

@@ -211,7 +211,7 @@ func (k *kit) wave(s almanac.Stats, want map[int]int64) {
 	k.same("quarter hours", len(s.Wave), 192)
 	from := s.At.Truncate(15 * time.Minute)
 	for i, w := range s.Wave {
-		k.same(fmt.Sprintf("quarter hour %d", i), w, almanac.WaveCount{From: from.Add(time.Duration(i) * 15 * time.Minute), Count: exactly(want[i])})
+		k.same(fmt.Sprintf("quarter hour %d", i), w, almanac.QuarterCount{From: from.Add(time.Duration(i) * 15 * time.Minute), Count: exactly(want[i])})
 	}
 }
 

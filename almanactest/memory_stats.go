@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error)
 			}
 		}
 		events := make(map[almanac.TypeCount]int64)
-		stats.Wave = make([]almanac.WaveCount, 48*4)
+		stats.Wave = make([]almanac.QuarterCount, 48*4)
 		for i := range stats.Wave {
 			stats.Wave[i].From = now.Truncate(quarter).Add(time.Duration(i) * quarter)
 		}
@@ -45,6 +46,25 @@ func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error)
 		return nil
 	})
 	return stats, err
+}
+
+// DueCounts counts everything.
+func (r *Repository) DueCounts(ctx context.Context, request almanac.DueCountsRequest) (counts almanac.DueCountsResult, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		counts.At = now
+		found := make(map[time.Time]int64)
+		for _, e := range r.events {
+			from := e.Due.UTC().Truncate(quarter)
+			if e.Zone == request.Zone && (request.Type == "" || e.Type == request.Type) && !from.Before(request.From) && from.Before(request.Until) {
+				found[from]++
+			}
+		}
+		for _, from := range slices.SortedFunc(maps.Keys(found), time.Time.Compare) {
+			counts.Quarters = append(counts.Quarters, almanac.QuarterCount{From: from, Count: almanac.Count{N: found[from]}})
+		}
+		return nil
+	})
+	return counts, err
 }
 
 const quarter = 15 * time.Minute

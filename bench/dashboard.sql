@@ -88,6 +88,16 @@ SELECT target_timestamp_utc, event_id, id, event_type, NULL
 FROM almanac.series
 WHERE event_id NOT IN (SELECT event_id FROM flying);
 
+INSERT INTO almanac.due_counts (timezone, quarter, event_type, n)
+SELECT timezone, quarter, event_type, count(*)
+FROM (
+    SELECT target_timezone, floor(extract(epoch FROM target_timestamp_utc) / 900)::integer, event_type FROM almanac.history
+    UNION ALL
+    SELECT target_timezone, floor(extract(epoch FROM target_timestamp_utc) / 900)::integer, event_type FROM almanac.series
+) e (timezone, quarter, event_type)
+GROUP BY timezone, quarter, event_type
+ORDER BY timezone, quarter, event_type;
+
 INSERT INTO almanac.keys (idempotency_key)
 SELECT idempotency_key FROM almanac.history
 UNION ALL

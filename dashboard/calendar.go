@@ -21,10 +21,10 @@ import (
 
 const (
 	firstYear, lastYear = 1900, 2100
-	// yearEvents and dayEvents are how many events the pages of a year and of a day look at.
-	yearEvents, dayEvents = 1000, 400
-	// yearWait is for how long the page of a year looks for events.
-	yearWait = 60 * time.Millisecond
+	// dayEvents is how many events the page of a day lists.
+	dayEvents = 400
+	// daysWait is how long the pages of a year and of a day wait for the counts of events, and again for a list.
+	daysWait = 150 * time.Millisecond
 )
 
 // zoneFields are the fields of the pages of days.
@@ -109,15 +109,15 @@ func (f zoneFields) spec(from, until time.Time) almanac.Spec {
 type calendarData struct {
 	zoneFields
 	calendarYear
-	Weeks          int // of the half that has more
-	Squares        []daySquare
-	Months         []monthLabel
-	Rows           []monthRow // the same as a table
-	Changes        []clockChange
-	Shown          int  // events
-	More, NoShades bool // whether there are more events; whether they could not be found
-	Most           int  // events of the day that has most
-	HasToday       bool // whether today is a day of this year
+	reading      // of the counts
+	Weeks    int // of the half that has more
+	Squares  []daySquare
+	Months   []monthLabel
+	Rows     []monthRow // the same as a table
+	Changes  []clockChange
+	Total    almanac.Count // events of the year
+	Most     almanac.Count // events of the day that has most
+	HasToday bool          // whether today is a day of this year
 }
 
 // calendarYear is the year of the page.
@@ -130,7 +130,7 @@ type calendarYear struct {
 type daySquare struct {
 	localDay
 	X, Y, Shade int
-	Count       int
+	Count       almanac.Count
 	Today       bool
 }
 
@@ -149,8 +149,8 @@ func (s daySquare) Title() string {
 	if note := s.Note(); note != "" {
 		text += ": " + note
 	}
-	if s.Count > 0 {
-		text += fmt.Sprintf("; %s", countText(s.Count, "event"))
+	if s.Count.N > 0 {
+		text += "; " + eventsText(s.Count)
 	}
 	return text
 }
@@ -172,6 +172,14 @@ func countText(n int, noun string) string {
 		return "1 " + noun
 	}
 	return number(n) + " " + noun + "s"
+}
+
+// eventsText is a number of events in words.
+func eventsText(c almanac.Count) string {
+	if c.N == 1 {
+		return c.String() + " event"
+	}
+	return c.String() + " events"
 }
 
 type monthLabel struct {
@@ -234,19 +242,23 @@ func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone
 		return err
 	}
 	data.Changes = changes
-	// In a large database a year has too many events for an index, see docs/adr/0043-queries-by-time.md.
-	ctx, cancel := context.WithTimeout(r.Context(), yearWait)
+	quarters, err := d.countDue(r, &data.reading, data.zoneFields, localDay{Start: days[0].Start, End: days[len(days)-1].End})
+	data.draw(days, quarters)
+	return err
+}
+
+// countDue counts the events of a zone and type that are due in a span of time, if that takes no longer than
+// daysWait. Otherwise the reading says that there are no numbers. The error means that there is no viewer any more.
+func (d *dashboard) countDue(r *request, of *reading, f zoneFields, span localDay) ([]almanac.QuarterCount, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), daysWait)
 	defer cancel()
-	found, err := d.reader.Find(ctx, data.spec(days[0].Start, days[len(days)-1].End), almanac.Page{Limit: yearEvents})
-	late := ctx.Err() != nil && r.Context().Err() == nil // nothing is wrong with the database
-	if data.NoShades = err != nil; err != nil && !late {
-		if err := d.withoutEvents(r, err); err != nil {
-			return err
-		}
+	counts, err := d.reader.DueCounts(ctx, almanac.DueCountsRequest{Zone: f.Zone, Type: f.Type, From: span.Start, Until: span.End})
+	if err != nil {
+		of.None = true
+		return nil, d.withoutEvents(r, err)
 	}
-	data.Shown, data.More = len(found.Events), found.Next != ""
-	data.draw(days, found.Events)
-	return nil
+	of.Counted = counts.At
+	return counts.Quarters, nil
 }
 
 // frame marks the square of today, if it is a day of the year.
@@ -258,30 +270,35 @@ func (c *calendarData) frame(now time.Time) {
 	}
 }
 
-// withoutEvents logs why events could not be found. The page shows the rest. The error
-// means that there is no viewer any more.
+// withoutEvents logs why events could not be found or counted, unless that took too long: then nothing is
+// wrong with the database. The page shows the rest. The error means that there is no viewer any more.
 func (d *dashboard) withoutEvents(r *request, err error) error {
 	if r.Context().Err() != nil {
 		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil
 	}
 	d.log.ErrorContext(r.Context(), "Dashboard found no events", slog.String("route", r.Pattern), slog.Any("error", err))
 	return nil
 }
 
 // draw places the days of a year: each half with its weeks from left to right, Monday first.
-func (c *calendarData) draw(days []localDay, events []almanac.Event) {
-	counts := make([]int, len(days))
-	for _, e := range events {
-		// The first day that ends after the event.
-		i, _ := slices.BinarySearchFunc(days, e.Due, func(d localDay, due time.Time) int {
-			if d.End.After(due) {
+func (c *calendarData) draw(days []localDay, quarters []almanac.QuarterCount) {
+	counts := make([]almanac.Count, len(days))
+	for _, q := range quarters {
+		// The first day that ends after the quarter hour has begun.
+		i, _ := slices.BinarySearchFunc(days, q.From, func(d localDay, from time.Time) int {
+			if d.End.After(from) {
 				return 1
 			}
 			return -1
 		})
 		if i < len(days) {
-			counts[i]++
-			c.Most = max(c.Most, counts[i])
+			counts[i], c.Total = plus(counts[i], q.Count), plus(c.Total, q.Count)
+			if counts[i].N > c.Most.N {
+				c.Most = counts[i]
+			}
 		}
 	}
 	var place, top int // of the day in its half: whole weeks, and days since Monday
@@ -293,8 +310,8 @@ func (c *calendarData) draw(days []localDay, events []almanac.Event) {
 		s := daySquare{localDay: day, X: daysLeft + place/7*pitch, Y: top + daysTop + place%7*pitch, Count: counts[i]}
 		c.Weeks = max(c.Weeks, place/7+1)
 		place++
-		if s.Count > 0 {
-			s.Shade = min(mostShades, 1+mostShades*(s.Count-1)/c.Most)
+		if s.Count.N > 0 {
+			s.Shade = int(min(mostShades, 1+mostShades*(s.Count.N-1)/c.Most.N))
 		}
 		if day.Date.Day == 1 {
 			name := day.Date.Month.String()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +24,11 @@ import (
 func TestTheCalendarShowsAYear(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
+	var asked almanac.DueCountsRequest
+	reader.due = func(r almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+		asked = r
+		return almanac.DueCountsResult{}, nil
+	}
 	status, body := h.get(t, "/calendar?zone=america/new_york&year=2026&type=BIRTHDAY")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "<h1>2026 in America/New_York</h1>")
@@ -34,10 +40,9 @@ func TestTheCalendarShowsAYear(t *testing.T) {
 	require.Contains(t, body, "−05:00 → −04:00")
 	require.Contains(t, body, `year=2025`)
 	require.Contains(t, body, "No event of this type is due in this year")
-	require.Equal(t, almanac.And{
-		almanac.DueBetween{From: time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), Until: time.Date(2027, 1, 1, 5, 0, 0, 0, time.UTC)},
-		almanac.InZone{"America/New_York"}, almanac.OfType("BIRTHDAY"),
-	}, reader.spec)
+	require.Equal(t, almanac.DueCountsRequest{
+		Zone: "America/New_York", Type: "BIRTHDAY", From: time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), Until: time.Date(2027, 1, 1, 5, 0, 0, 0, time.UTC),
+	}, asked)
 	require.Less(t, len(body), 75_000)
 	_, body = h.get(t, "/calendar?zone=Pacific/Apia&year=2011")
 	require.Contains(t, body, "Fri 2011-12-30: a date that clocks skip, gap of 24 h")
@@ -111,57 +116,83 @@ func TestMonthsStandOverTheirDays(t *testing.T) {
 	}
 }
 
+// counts returns the counts of quarter hours.
+func counts(quarters ...almanac.QuarterCount) func(almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+	return func(almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+		return almanac.DueCountsResult{At: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC), Quarters: quarters}, nil
+	}
+}
+
+func quarterCount(from time.Time, n int64) almanac.QuarterCount {
+	return almanac.QuarterCount{From: from, Count: almanac.Count{N: n}}
+}
+
+// A year has more events than a page could read, so it shows counts.
 func TestTheCalendarShadesDays(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
 	midnight := time.Date(2026, time.March, 9, 4, 0, 0, 0, time.UTC) // of 9 March, after a day of 23 hours
-	reader.find = func() (almanac.FindResult, error) {
-		return almanac.FindResult{Events: due(midnight.Add(-time.Second), midnight, midnight.Add(time.Hour)), Next: "more"}, nil
-	}
+	reader.due = counts(quarterCount(midnight.Add(-15*time.Minute), 1), quarterCount(midnight, 7000), quarterCount(midnight.Add(time.Hour), 2))
+	reader.find = func() (almanac.FindResult, error) { panic("a page of a year reads no events") }
 	_, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
-	require.Contains(t, body, "The shade counts the first 3 events of the year")
+	require.Contains(t, body, "The shade counts 7,003 events")
+	require.Contains(t, body, "Counted at 2026-03-01 12:00:00 UTC.")
 	require.Contains(t, body, "clocks skip 02:00–03:00; 1 event</title>")
-	require.Contains(t, body, "<title>Mon 2026-03-09; 2 events</title>")
-	require.Contains(t, body, "up to 2 a day")
+	require.Contains(t, body, "<title>Mon 2026-03-09; 7,002 events</title>")
+	require.Contains(t, body, "up to 7,002 a day")
+	reader.due = counts(almanac.QuarterCount{From: midnight, Count: almanac.Count{N: 5, Kind: almanac.Estimated}})
+	_, body = h.get(t, "/calendar?zone=America/New_York&year=2026")
+	require.Contains(t, body, "<title>Mon 2026-03-09; ~5 events</title>")
 }
 
 func TestTheCalendarWorksWithoutEvents(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
 	for _, err := range []error{context.DeadlineExceeded, errors.New("statement timeout")} {
-		reader.find = func() (almanac.FindResult, error) { return almanac.FindResult{}, err }
+		reader.due = func(almanac.DueCountsRequest) (almanac.DueCountsResult, error) { return almanac.DueCountsResult{}, err }
 		status, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
 		require.Equal(t, http.StatusOK, status)
-		require.Contains(t, body, "could not be found in time")
+		require.Contains(t, body, "could not be counted in time")
+		require.NotContains(t, body, "No event")
+		require.NotContains(t, body, `<td class="num">0</td>`)
 		status, body = h.get(t, "/calendar/2026-03-08?zone=America/New_York")
 		require.Equal(t, http.StatusOK, status)
-		require.Contains(t, body, "could not be found in time")
+		require.Contains(t, body, "could not be counted in time")
+		require.NotContains(t, body, "No event")
+		require.NotContains(t, body, "none")
 	}
 }
 
-// endlessSearch is a repository whose searches for events end with their context only.
-type endlessSearch struct{ *almanactest.Repository }
+// unanswered is a repository whose searches and counts of events end with their context only.
+type unanswered struct{ *almanactest.Repository }
 
-func (endlessSearch) Find(ctx context.Context, _ almanac.Spec, _ almanac.Page) (almanac.FindResult, error) {
+func (unanswered) Find(ctx context.Context, _ almanac.Spec, _ almanac.Page) (almanac.FindResult, error) {
 	<-ctx.Done()
 	return almanac.FindResult{}, ctx.Err()
 }
 
+func (unanswered) DueCounts(ctx context.Context, _ almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+	<-ctx.Done()
+	return almanac.DueCountsResult{}, ctx.Err()
+}
+
 func TestTheCalendarGivesUpALongSearch(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	h := newHost(t)
-	var err error
-	h.Handler, err = New(h.scheduler, endlessSearch{h.repository}, AllowAll(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	require.NoError(t, err)
-	began := time.Now()
-
-	status, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
-
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, body, "could not be found in time")
-	require.Less(t, time.Since(began), readLimit)
-	require.Empty(t, log.String(), "a large database is no failure")
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		h := newHost(t)
+		var err error
+		h.Handler, err = New(h.scheduler, unanswered{h.repository}, AllowAll(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		require.NoError(t, err)
+		for _, path := range []string{"/calendar?zone=America/New_York&year=2026", "/calendar/2026-03-08?zone=America/New_York"} {
+			began := time.Now()
+			status, body := h.get(t, path)
+			require.Equal(t, http.StatusOK, status)
+			require.Contains(t, body, "could not be counted in time")
+			require.LessOrEqual(t, time.Since(began), 300*time.Millisecond)
+		}
+		require.Empty(t, log.String(), "a large database is no failure")
+	})
 }
 
 func TestADayListsItsHoursAndEvents(t *testing.T) {
@@ -170,6 +201,7 @@ func TestADayListsItsHoursAndEvents(t *testing.T) {
 	start := time.Date(2026, time.November, 1, 4, 0, 0, 0, time.UTC)
 	events := due(start.Add(24*time.Hour+30*time.Minute), start.Add(2*time.Hour), start.Add(time.Hour), start)
 	reader.find = func() (almanac.FindResult, error) { return almanac.FindResult{Events: slices.Clone(events)}, nil }
+	reader.due = counts(quarterCount(start, 1), quarterCount(start.Add(time.Hour), 1), quarterCount(start.Add(2*time.Hour), 1), quarterCount(start.Add(24*time.Hour+30*time.Minute), 1))
 	status, body := h.get(t, "/calendar/2026-11-01?zone=America/New_York")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "<h1>Sunday 2026-11-01 in America/New_York</h1>")
@@ -182,19 +214,32 @@ func TestADayListsItsHoursAndEvents(t *testing.T) {
 	require.Contains(t, rows[2], "first time")
 	require.Contains(t, rows[3], "second time")
 	require.Contains(t, body, "../calendar/2026-10-31?zone=America%2FNew_York")
-	require.Contains(t, body, "4 events, by the hour")
-	require.Equal(t, almanac.And{almanac.DueBetween{From: start, Until: start.Add(25 * time.Hour)}, almanac.InZone{"America/New_York"}}, reader.spec)
+	require.Contains(t, body, "4 events of any status, by the hour")
+	require.Equal(t, almanac.And{almanac.DueBetween{From: start, Until: start.Add(24*time.Hour + 45*time.Minute)}, almanac.InZone{"America/New_York"}}, reader.spec)
 }
 
-func TestADaySaysThatThereAreMoreEvents(t *testing.T) {
+// A day counts all events, although it lists a part of them only.
+func TestADayCountsMoreEventsThanItLists(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
+	nine := time.Date(2026, time.November, 1, 14, 0, 0, 0, time.UTC)
+	reader.due = counts(quarterCount(nine, 7000), quarterCount(nine.Add(time.Hour), 3))
 	reader.find = func() (almanac.FindResult, error) {
-		return almanac.FindResult{Events: due(make([]time.Time, 1000)...), Next: "more"}, nil
+		return almanac.FindResult{Events: due(slices.Repeat([]time.Time{nine}, 400)...), Next: "more"}, nil
 	}
 	_, body := h.get(t, "/calendar/2026-11-01?zone=America/New_York")
-	require.Contains(t, body, "The day has more events. These are 1,000 of them")
-	require.Contains(t, body, "<summary>1,000 events</summary>")
+	require.Contains(t, body, "7,003 events of any status, by the hour")
+	require.Contains(t, body, "Counted at 2026-03-01 12:00:00 UTC.")
+	require.Contains(t, body, "<summary>7,000 events</summary>")
+	require.Contains(t, body, "<td>3 events</td>")
+	require.Contains(t, body, "400 of them are listed here.")
+	require.Contains(t, body, `href="../events?from=2026-11-01T04%3A00%3A00Z&amp;order=oldest&amp;until=2026-11-02T05%3A00%3A00Z&amp;zone=America%2FNew_York"`)
+	require.Equal(t, almanac.And{almanac.DueBetween{From: nine, Until: nine.Add(15 * time.Minute)}, almanac.InZone{"America/New_York"}}, reader.spec, "no more than what is listed is looked for")
+
+	reader.find = func() (almanac.FindResult, error) { return almanac.FindResult{}, context.DeadlineExceeded }
+	_, body = h.get(t, "/calendar/2026-11-01?zone=America/New_York")
+	require.Contains(t, body, "<td>7,000 events</td>")
+	require.Contains(t, body, "They could not be listed in time.")
 }
 
 func TestAMissingDateHasNoHours(t *testing.T) {

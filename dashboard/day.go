@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -18,11 +20,12 @@ type dayData struct {
 	Date          string // as it was sent
 	Before, After string // the dates beside it; "" if they are out of range
 	Year          int
+	reading       // of the counts
 	Day           localDay
 	Hours         []localHour
-	Shown         int
-	More          bool // whether there are more events
-	NoEvents      bool // whether they could not be found
+	Total         almanac.Count // events of the day
+	Listed        int           // of them; the others are counted only
+	Unlisted      bool          // whether they could not be listed in time
 }
 
 // dayEvent is an event of an hour.
@@ -73,18 +76,66 @@ func (d *dashboard) fillDay(r *request, data *dayData, z calendar.Timezone, date
 	if data.Hours = hoursOf(z, data.Day); data.Day.Missing() {
 		return nil
 	}
-	found, err := d.reader.Find(r.Context(), data.spec(data.Day.Start, data.Day.End), almanac.Page{Limit: dayEvents})
-	if data.NoEvents = err != nil; err != nil {
+	quarters, err := d.countDue(r, &data.reading, data.zoneFields, data.Day)
+	if err != nil {
+		return err
+	}
+	data.count(quarters)
+	if data.None || data.Total.N > 0 {
+		return d.listDay(r, data, z, listed(data.Day, quarters))
+	}
+	return nil
+}
+
+// count adds the counts to the hours. Hours with a change of clocks between two quarter hours share one.
+func (d *dayData) count(quarters []almanac.QuarterCount) {
+	for _, q := range quarters {
+		hour := d.hourAt(q.From)
+		hour.Count, d.Total = plus(hour.Count, q.Count), plus(d.Total, q.Count)
+	}
+}
+
+// hourAt returns the last hour that has begun at an instant.
+func (d *dayData) hourAt(at time.Time) *localHour {
+	i := 0
+	for i < len(d.Hours)-1 && !at.Before(d.Hours[i].Until) {
+		i++
+	}
+	return &d.Hours[i]
+}
+
+// listed returns the part of a day that has the first dayEvents events. The search need not look at the rest of
+// the day, where other zones may have many.
+func listed(day localDay, quarters []almanac.QuarterCount) localDay {
+	const quarter = 15 * time.Minute
+	n := int64(0)
+	for i, q := range quarters {
+		if i == 0 && q.From.After(day.Start) {
+			day.Start = q.From
+		}
+		if n += q.Count.N; n >= dayEvents || i == len(quarters)-1 {
+			if end := q.From.Add(quarter); end.Before(day.End) {
+				day.End = end
+			}
+			break
+		}
+	}
+	return day
+}
+
+// listDay finds events of a part of the day.
+func (d *dashboard) listDay(r *request, data *dayData, z calendar.Timezone, part localDay) error {
+	ctx, cancel := context.WithTimeout(r.Context(), daysWait)
+	defer cancel()
+	found, err := d.reader.Find(ctx, data.spec(part.Start, part.End), almanac.Page{Limit: dayEvents})
+	if data.Unlisted = err != nil; err != nil {
 		return d.withoutEvents(r, err)
 	}
-	data.Shown, data.More = len(found.Events), found.Next != ""
+	data.Listed = len(found.Events)
 	slices.SortStableFunc(found.Events, func(a, b almanac.Event) int { return a.Due.Compare(b.Due) })
-	hour := 0
 	for _, e := range found.Events {
-		for hour < len(data.Hours)-1 && !e.Due.Before(data.Hours[hour].Until) {
-			hour++
-		}
-		data.Hours[hour].Events = append(data.Hours[hour].Events, dayEvent{e, z.WallTime(e.Due).Clock})
+		hour := data.hourAt(e.Due)
+		hour.Events = append(hour.Events, dayEvent{e, z.WallTime(e.Due).Clock})
 	}
 	return nil
 }
@@ -92,5 +143,10 @@ func (d *dashboard) fillDay(r *request, data *dayData, z calendar.Timezone, date
 // DatePath is the date in the path of the page.
 func (d dayData) DatePath() string { return url.PathEscape(d.Date) }
 
-// ShownText is the number of events in words.
-func (d dayData) ShownText() string { return countText(d.Shown, "event") }
+// EventsLink is the query of a list of the day's events.
+func (d dayData) EventsLink() string {
+	return query("zone", d.Zone, "type", d.Type, "from", d.Day.Start.Format(time.RFC3339), "until", d.Day.End.Format(time.RFC3339), "order", "oldest")
+}
+
+// Some reports whether the page lists a part of the events only.
+func (d dayData) Some() bool { return !d.None && int64(d.Listed) < d.Total.N }

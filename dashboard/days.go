@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -162,7 +163,8 @@ type localHour struct {
 	Offset      string         // from UTC
 	Showing     string         // which showing of a repeated hour; "" for all others
 	Change      clockChange    // the change of clocks at From; zero if there is none
-	Events      []dayEvent
+	Count       almanac.Count
+	Events      []dayEvent // of which the page lists some or all
 }
 
 // Name is how the clocks name the hour.

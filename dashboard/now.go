@@ -168,7 +168,7 @@ const (
 	waveHeight = 120
 )
 
-func waveOf(counts []almanac.WaveCount) wave {
+func waveOf(counts []almanac.QuarterCount) wave {
 	var w wave
 	for _, c := range counts {
 		w.Total.N += c.Count.N

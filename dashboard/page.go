@@ -154,6 +154,7 @@ var functions = template.FuncMap{
 	"instant":  instantOf,
 	"utc":      utc,
 	"duration": duration,
+	"events":   eventsText,
 	"short":    short,
 	"number":   number,
 	"counted":  countText,

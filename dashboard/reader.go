@@ -51,6 +51,10 @@ func (t throttled) Stats(ctx context.Context) (almanac.Stats, error) {
 	return bounded(ctx, t, t.Reader.Stats)
 }
 
+func (t throttled) DueCounts(ctx context.Context, r almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+	return bounded(ctx, t, func(ctx context.Context) (almanac.DueCountsResult, error) { return t.Reader.DueCounts(ctx, r) })
+}
+
 func (t throttled) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
 	return bounded(ctx, t, func(ctx context.Context) ([]almanac.Lease, error) { return t.Reader.Leases(ctx, limit) })
 }

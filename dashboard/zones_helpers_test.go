@@ -22,6 +22,7 @@ type zonesReader struct {
 	leases []almanac.Lease
 	find   func() (almanac.FindResult, error)
 	spec   almanac.Spec // of the last Find of a page
+	due    func(almanac.DueCountsRequest) (almanac.DueCountsResult, error)
 	book   *almanac.ZoneBook
 	stats  *almanac.Stats
 }
@@ -34,6 +35,13 @@ func (r *zonesReader) Find(ctx context.Context, spec almanac.Spec, page almanac.
 		return r.find()
 	}
 	return r.Repository.Find(ctx, spec, page)
+}
+
+func (r *zonesReader) DueCounts(ctx context.Context, request almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+	if r.due != nil {
+		return r.due(request)
+	}
+	return r.Repository.DueCounts(ctx, request)
 }
 
 func (r *zonesReader) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {

@@ -102,6 +102,8 @@ BEGIN
     ALTER TABLE zone_marks OWNER TO almanac_owner;
     ALTER TABLE pauses OWNER TO almanac_owner;
     ALTER TABLE unplanned OWNER TO almanac_owner;
+    ALTER TABLE due_counts OWNER TO almanac_owner;
+    ALTER TABLE due_changes OWNER TO almanac_owner;
     ALTER TABLE audit OWNER TO almanac_owner;
     ALTER TABLE outbox OWNER TO almanac_owner;
     ALTER TABLE outbox_consumers OWNER TO almanac_owner;
@@ -121,7 +123,7 @@ BEGIN
     ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
 
     -- Revoke what earlier releases, or anyone by hand, granted. A trigger runs its function without the privilege to execute it.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, audit, outbox, outbox_consumers, pending_events, processing_events,
+    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, due_counts, due_changes, audit, outbox, outbox_consumers, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease(), audit_user(),
@@ -173,6 +175,10 @@ BEGIN
     -- A worker plans the successors that programs without the handler could not plan. When it reschedules a user, it cancels what the
     -- user refuses by now. The statement for that can also leave a series to a program that has the handler.
     GRANT SELECT, INSERT, UPDATE (used_key), DELETE ON unplanned TO almanac_worker;
+    -- Whoever stores events counts them, and the sweep folds the counts: it locks the changes, for which it needs the right to update.
+    GRANT SELECT, INSERT, UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
+    GRANT SELECT ON due_counts, due_changes TO almanac_api;
+    GRANT INSERT ON due_changes TO almanac_api;
     -- Claims leave out paused types.
     GRANT SELECT ON pauses TO almanac_worker;
     -- The trail is written by triggers, which act as the owner.
@@ -252,6 +258,8 @@ BEGIN
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
+    -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
+    GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;
     -- Without user ids and reasons, as the events. Without principals, which may be names of people.
     GRANT SELECT (id, at, kind, event_id, event_type, version, actor) ON audit TO almanac_reader;
     -- How far consumers are. Without user ids, again.

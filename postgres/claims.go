@@ -71,7 +71,7 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	}
 	// A transaction of its own, because it locks users, which must be locked before series.
 	// It waits for no lock of a lease.
-	return released, s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
 		hidden, err := one(ctx, tx, s.statements.HiddenUsers, nil, pgx.RowTo[bool])
 		if err == nil && hidden {
 			_, err = tx.Exec(ctx, s.statements.RemoveHiddenUsers, pgx.StrictNamedArgs{"limit": limit})
@@ -81,6 +81,10 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 		}
 		return err
 	})
+	if err == nil {
+		err = s.foldDueChanges(ctx)
+	}
+	return released, err
 }
 
 // releaseExpired runs transactions until an event is released, or until it has examined every

@@ -28,6 +28,7 @@ type statements struct {
 	DeleteUser          string
 	DisableAudit        string
 	DisableOutbox       string
+	DueCounts           string
 	EnableAudit         string
 	EnableOutbox        string
 	EndEmptyLeases      string
@@ -41,6 +42,7 @@ type statements struct {
 	FindNextOfUsers     string
 	FindUsers           string
 	FindUsersByName     string
+	FoldDueChanges      string
 	HiddenUsers         string
 	HideUser            string
 	HoldKeys            string
@@ -168,6 +170,9 @@ const reach = `q.available_at <= now() + @ahead::interval
 const consumed = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
 	OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)))`
 
+// quarterOf is the quarter hour of the target of row s, counted from 1970.
+const quarterOf = `floor(pg_catalog.date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer`
+
 // fullName and lastName are the expressions by which users are found by name, as their indexes have
 // them. Letters become small by the locale of the database, and are then compared byte by byte.
 const (
@@ -196,7 +201,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
-		":full_name", fullName, ":last_name", lastName,
+		":quarter_of_s", quarterOf, ":full_name", fullName, ":last_name", lastName,
 		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":types", unpaused, ":reach", reach, ":consumed", consumed,
 	)
 	each(&t, func(field, _ string) string {

@@ -225,7 +225,7 @@ func (r *reading) countPending(ctx context.Context) error {
 		r.add(name, string(almanac.Pending), count)
 	}
 	for place, n := range wave {
-		r.stats.Wave = append(r.stats.Wave, almanac.WaveCount{From: from.Add(time.Duration(place) * quarter), Count: ofWave.of(n)})
+		r.stats.Wave = append(r.stats.Wave, almanac.QuarterCount{From: from.Add(time.Duration(place) * quarter), Count: ofWave.of(n)})
 	}
 	return nil
 }

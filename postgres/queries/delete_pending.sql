@@ -13,6 +13,12 @@ WITH dequeued AS (
     SET event_id = NULL
     FROM dequeued
     WHERE s.id = dequeued.series_id
+    RETURNING s.event_type, s.target_timestamp_utc, s.target_timezone
+), counted AS (
+    INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
+    SELECT s.target_timezone, :quarter_of_s, s.event_type, -count(*)
+    FROM emptied s
+    GROUP BY 1, 2, 3
 ), held AS MATERIALIZED (
     SELECT k.idempotency_key, k.holders
     FROM :"schema".keys k

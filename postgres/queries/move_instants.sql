@@ -18,6 +18,10 @@ WITH n AS MATERIALIZED (
     DELETE FROM :"schema".queue q
     WHERE q.ctid = ANY (ARRAY (SELECT free.place FROM free))
     RETURNING q.series_id, q.event_id
+), was AS MATERIALIZED (
+    SELECT s.id, s.event_type, s.target_timezone, s.target_timestamp_utc
+    FROM dequeued
+    JOIN :"schema".series s ON s.id = dequeued.series_id
 ), moved AS (
     UPDATE :"schema".series s
     SET target_timestamp_utc = n.due,
@@ -27,7 +31,20 @@ WITH n AS MATERIALIZED (
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone
+), counted AS (
+    INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
+    SELECT s.target_timezone, :quarter_of_s, s.event_type, sum(s.n)
+    FROM (
+        SELECT moved.target_timezone, moved.target_timestamp_utc, moved.event_type, 1 AS n
+        FROM moved
+        UNION ALL
+        SELECT was.target_timezone, was.target_timestamp_utc, was.event_type, -1
+        FROM moved
+        JOIN was ON was.id = moved.id
+    ) s
+    GROUP BY 1, 2, 3
+    HAVING sum(s.n) <> 0::bigint
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
     SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type, NULL

@@ -36,7 +36,12 @@ WITH horizon AS (
 ), pruned AS (
     DELETE FROM :"schema".history h
     WHERE h.id = ANY (ARRAY (SELECT ended.id FROM ended WHERE ended.idempotency_key NOT IN (SELECT busy.idempotency_key FROM busy)))
-    RETURNING h.idempotency_key
+    RETURNING h.idempotency_key, h.event_type, h.target_timestamp_utc, h.target_timezone
+), counted AS (
+    INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
+    SELECT s.target_timezone, :quarter_of_s, s.event_type, -count(*)
+    FROM pruned s
+    GROUP BY 1, 2, 3
 ), spent AS MATERIALIZED (
     SELECT held.idempotency_key, held.holders - count(*) AS holders
     FROM pruned

@@ -16,7 +16,12 @@ WITH n AS MATERIALIZED (
     WHERE s.id = dequeued.series_id
         AND s.version = n.version
         AND s.claim_count = 0
-    RETURNING dequeued.event_id, s.idempotency_key
+    RETURNING dequeued.event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
+), counted AS (
+    INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
+    SELECT s.target_timezone, :quarter_of_s, s.event_type, -count(*)
+    FROM emptied s
+    GROUP BY 1, 2, 3
 ), held AS MATERIALIZED (
     SELECT k.idempotency_key, k.holders
     FROM :"schema".keys k

@@ -9,7 +9,12 @@ WITH stored AS (
         (SELECT e.key_instant FROM :"schema".ended_events e WHERE e.id = n.origin_event), :new_columns
     FROM unnest(@claims::integer[], @errors::text[], :new_arrays) AS n (claim_count, last_error, :new_columns)
     ON CONFLICT (user_id, event_type, name, detached) DO NOTHING
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone
+), counted AS (
+    INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
+    SELECT s.target_timezone, :quarter_of_s, s.event_type, count(*)
+    FROM stored s
+    GROUP BY 1, 2, 3
 )
 INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
 SELECT n.available_at, stored.event_id, stored.id, stored.event_type,

@@ -74,6 +74,15 @@ WITH n AS MATERIALIZED (
     SELECT ended.next_idempotency_key
     FROM ended
     WHERE ended.next_id IS NOT NULL
+), counted AS (
+    INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
+    SELECT s.target_timezone, :quarter_of_s, s.event_type, count(*)
+    FROM (
+        SELECT ended.event_type, ended.next_due AS target_timestamp_utc, coalesce(ended.next_zone, ended.target_timezone) AS target_timezone
+        FROM ended
+        WHERE ended.next_id IS NOT NULL
+    ) s
+    GROUP BY 1, 2, 3
 ), spent AS (
     DELETE FROM :"schema".leases
     WHERE token IN (

@@ -1,0 +1,101 @@
+package almanactest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/almanac-go/almanac"
+)
+
+var dueCases = map[string]func(*kit){
+	"DueCounts/counts events of any status by quarter hour": func(k *kit) {
+		due := k.now.Truncate(15 * time.Minute).Add(-2 * time.Hour)
+		for _, status := range []almanac.Status{almanac.Completed, almanac.Failed, almanac.Cancelled, almanac.Processing, almanac.Pending} {
+			u := User(LivingIn("Asia/Tokyo"))
+			Store(k.T, k.r, u, Event(k.now, For(u), InStatus(status), DueIn(due.Add(7*time.Minute).Sub(k.now))))
+		}
+		u := User(LivingIn("Asia/Tokyo"))
+		Store(k.T, k.r, u, Event(k.now, For(u), OfType("CARD"), DueIn(due.Add(15*time.Minute).Sub(k.now))))
+		early := almanac.QuarterCount{From: due, Count: exactly(5)}
+		late := almanac.QuarterCount{From: due.Add(15 * time.Minute), Count: exactly(1)}
+		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(time.Hour)}, early, late)
+		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(15 * time.Minute)}, early)
+		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Second), Until: due.Add(time.Hour)}, late)
+		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", Type: "CARD", From: due, Until: due.Add(time.Hour)}, late)
+		k.dueCounts(almanac.DueCountsRequest{Zone: "asia/tokyo", From: due, Until: due.Add(time.Hour)})
+		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Hour), Until: due})
+	},
+	"DueCounts/stay when changes are swept": func(k *kit) {
+		u := User(LivingIn("Asia/Tokyo"))
+		stored := Store(k.T, k.r, u, Event(k.now, For(u), DueIn(48*time.Hour)))
+		from := stored[0].Due.UTC().Truncate(15 * time.Minute)
+		for range 3 {
+			_, err := k.r.ReleaseExpired(k.Context(), 100)
+			k.ok(err)
+			k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: from, Until: from.Add(time.Hour)}, almanac.QuarterCount{From: from, Count: exactly(1)})
+		}
+	},
+}
+
+func (k *kit) dueCounts(r almanac.DueCountsRequest, want ...almanac.QuarterCount) {
+	k.Helper()
+	got, err := k.r.DueCounts(k.Context(), r)
+	k.ok(err)
+	k.same(fmt.Sprintf("counts of %+v", r), got.Quarters, want)
+	k.same("before the case", got.At.Before(k.now), false)
+}
+
+// quarterOf is what events are counted by.
+type quarterOf struct {
+	zone, eventType string
+	from            time.Time
+}
+
+// countsAgree fails a case after which DueCounts differs from the events that are stored. It is called at the
+// end of each case, so an operation that forgets to count is found.
+func (k *kit) countsAgree() {
+	k.Helper()
+	want := make(map[quarterOf]int64)
+	zones := map[string]bool{"UTC": true, "Asia/Tokyo": true, "Europe/Paris": true, "Europe/London": true, "America/New_York": true}
+	types := make(map[string]bool)
+	for page := (almanac.Page{Limit: 1000}); ; {
+		found, err := k.r.Find(k.Context(), nil, page)
+		k.ok(err)
+		for _, e := range found.Events {
+			want[quarterOf{e.Zone, e.Type, e.Due.UTC().Truncate(15 * time.Minute)}]++
+			zones[e.Zone], types[e.Type] = true, true
+		}
+		if page.After = found.Next; page.After == "" {
+			break
+		}
+	}
+	for zone := range zones {
+		k.countsOf(zone, types, want)
+	}
+	for one, n := range want {
+		k.Errorf("%d events %+v are not counted", n, one)
+	}
+}
+
+// countsOf compares the counts of a zone, and removes them from what is wanted.
+func (k *kit) countsOf(zone string, types map[string]bool, want map[quarterOf]int64) {
+	k.Helper()
+	all := almanac.DueCountsRequest{Zone: zone, From: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+	total, err := k.r.DueCounts(k.Context(), all)
+	k.ok(err)
+	var of, sum int64
+	for _, q := range total.Quarters {
+		sum += q.Count.N
+	}
+	for all.Type = range types {
+		got, err := k.r.DueCounts(k.Context(), all)
+		k.ok(err)
+		for _, q := range got.Quarters {
+			one := quarterOf{zone, all.Type, q.From}
+			k.same(fmt.Sprintf("events %+v that are counted", one), q.Count.N, want[one])
+			delete(want, one)
+			of += q.Count.N
+		}
+	}
+	k.same("events of all types that are counted in "+zone, sum, of)
+}

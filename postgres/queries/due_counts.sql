@@ -1,0 +1,33 @@
+-- Count the events of a zone by the quarter hour of their targets.
+--   @zone text · @type text (NULL for all) · @from integer · @until integer (quarter hours since 1970) · @limit integer (the most changes
+--   to read)
+-- Returns the clock, and how many changes were read, and for each quarter hour its number and that of its events. Without events there is
+-- one row, with NULL.
+WITH changes AS MATERIALIZED (
+    SELECT d.timezone, d.quarter, d.event_type, d.n
+    FROM :"schema".due_changes d
+    LIMIT @limit
+)
+SELECT clock_timestamp(), (SELECT count(*) FROM changes), due.quarter, due.n
+FROM (SELECT 1) AS one
+LEFT JOIN (
+    SELECT x.quarter, sum(x.n)::bigint AS n
+    FROM (
+        SELECT c.quarter, c.n, c.event_type
+        FROM :"schema".due_counts c
+        WHERE c.timezone = @zone::text
+            AND c.quarter >= @from::integer
+            AND c.quarter < @until::integer
+        UNION ALL
+        SELECT d.quarter, d.n, d.event_type
+        FROM changes d
+        WHERE d.timezone = @zone::text
+            AND d.quarter >= @from::integer
+            AND d.quarter < @until::integer
+    ) x
+    WHERE @type::text IS NULL
+        OR x.event_type = @type::text
+    GROUP BY x.quarter
+    HAVING sum(x.n) <> 0::numeric
+) due ON true
+ORDER BY due.quarter
