@@ -374,10 +374,18 @@ func TestRunRefusesToRunTwice(t *testing.T) {
 	require.ErrorIs(t, scheduler.Run(t.Context()), almanac.ErrRunning)
 }
 
-// smallSteps is a repository that has the time to release few events at once.
+// smallSteps is a repository that has the time to claim or release few events at once.
 type smallSteps struct {
 	almanac.Repository
 	failed atomic.Int64
+}
+
+func (r *smallSteps) Claim(ctx context.Context, c almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if c.Limit > 100 {
+		r.failed.Add(1)
+		return almanac.ClaimResult{}, context.DeadlineExceeded
+	}
+	return r.Repository.Claim(ctx, c)
 }
 
 func (r *smallSteps) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
@@ -405,6 +413,28 @@ func TestTheSweepTakesSmallerStepsAfterAFailure(t *testing.T) {
 
 		require.NoError(t, w.stop())
 		require.EqualValues(t, 5, steps.failed.Load(), "2,000, 1,000, 500, 250, 125")
+	})
+}
+
+// Events that are too much for one claim are claimed in parts.
+func TestClaimsAreSmallerAfterAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const due = 400
+		steps := &smallSteps{Repository: almanactest.NewRepository(nil)}
+		w, accepted := openOn(steps), new(receiver)
+		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: accepted.Deliver}
+		for range due {
+			storeEvent(t, w.store, h)
+		}
+
+		w.runAll(t, []almanac.EventHandler{h}, almanac.WithWorkers(due))
+		for range due {
+			w.await(t, almanac.EventCompleted)
+		}
+
+		require.NoError(t, w.stop())
+		require.GreaterOrEqual(t, steps.failed.Load(), int64(2), "400, 200")
 	})
 }
 

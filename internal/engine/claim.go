@@ -36,6 +36,7 @@ type claimer[T, R any, K comparable] struct {
 	r      *run[T, R, K]
 	holder *holder[T, R, K]
 	claims int   // calls of Claim that failed in a row
+	size   int   // the most items of one claim after a failed one; zero means as many as Settings.MaxClaim
 	looks  int   // calls of Until that failed in a row
 	empty  int   // claims in a row that got nothing although something was due
 	err    error // why once failed
@@ -56,7 +57,7 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 			continue
 		}
 
-		n := c.r.claimSize(free)
+		n := c.claimSize(free)
 		got, ok := c.claim(ctx, work, n, c.r.Claim)
 		if !ok || got >= n {
 			continue // there may be more
@@ -70,10 +71,36 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 	}
 }
 
+// claimSize returns how many of n items to claim at once.
+func (c *claimer[T, R, K]) claimSize(n int) int {
+	for _, most := range []int{c.r.Settings.MaxClaim, c.size} {
+		if most > 0 {
+			n = min(n, most)
+		}
+	}
+	return n
+}
+
+// resize halves the size of claims after a failed one, because that may have taken too long. It
+// doubles the size again after a claim that took less than a quarter of its time: twice as many
+// items will be within their time, too.
+func (c *claimer[T, R, K]) resize(n int, took time.Duration, err error) {
+	switch {
+	case err != nil:
+		c.size = max(n/2, 1)
+	case c.size >= c.r.slots.size:
+		c.size = 0
+	case took < c.r.call()/4:
+		c.size *= 2
+	}
+}
+
 // claim takes at most n items and starts those that are due. It returns how many it got. On
 // failure it waits for the backoff and then returns false.
 func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
+	asked := time.Now()
 	got, err := c.take(work, n, take)
+	c.resize(n, time.Since(asked), err)
 	if err == nil {
 		c.claims = 0
 		return got, true
@@ -150,7 +177,7 @@ func (c *claimer[T, R, K]) sleepUntilDue(ctx, work context.Context) bool {
 		// of half a window instead of each item as it enters the window.
 		lead, capacity := c.r.Ahead.Window/2, c.holder.capacity()
 		if known && capacity > 0 && 0 < wait && wait <= lead {
-			got, ok := c.claim(ctx, work, c.r.claimSize(capacity), c.r.Ahead.Claim)
+			got, ok := c.claim(ctx, work, c.claimSize(capacity), c.r.Ahead.Claim)
 			if !ok {
 				return false
 			}

@@ -137,7 +137,9 @@ type Settings struct {
 
 	// MaxClaim is how many items one call of Claim or Ahead.Claim asks for at most, however
 	// many slots are free. Zero means Slots. A smaller claim returns sooner, and its items
-	// start only when it returns. A claim that exceeds its deadline takes nothing.
+	// start only when it returns. A claim that exceeds its deadline takes nothing. After a
+	// failed claim the next one asks for half as many items, and after quick ones for more
+	// again.
 	MaxClaim int
 
 	// Batch is how many results one call of Settle gets at most.
@@ -301,14 +303,6 @@ func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{})
 	r.runners = &runners[T, R, K]{r: r}
 	r.postponer = &postponer[T, R, K]{settler: settler[T, R, K]{r: r, tracker: &r.settling[settlers]}}
 	return r
-}
-
-// claimSize returns how many of n items to claim at once.
-func (r *run[T, R, K]) claimSize(n int) int {
-	if r.Settings.MaxClaim == 0 {
-		return n
-	}
-	return min(n, r.Settings.MaxClaim)
 }
 
 // call returns the timeout of one call of Claim, Until or Settle, or of a function of

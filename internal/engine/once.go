@@ -57,7 +57,7 @@ func (c *claimer[T, R, K]) claimAll(ctx, work context.Context) {
 		if free == 0 {
 			return
 		}
-		n := c.r.claimSize(free)
+		n := c.claimSize(free)
 		got, ok := c.claim(ctx, work, n, c.r.Claim)
 		if !ok {
 			return
