@@ -19,6 +19,11 @@ import (
 // reused. The content is ignored.
 const maxAnswer = 16 << 10
 
+// maxBody is the most bytes of a body that a [Deliverer] posts, and that [Verifier.Handler]
+// reads. A payload has at most 64 KiB. Names of members can double it, since their line
+// separators are escaped. The rest is for templates.
+const maxBody = 1 << 20
+
 // Deliverer posts events to one URL. It is safe for concurrent use.
 type Deliverer struct {
 	url       string
@@ -57,8 +62,8 @@ func New(target string, options ...Option) (*Deliverer, error) {
 }
 
 // Deliver posts the event. A nil error means that the receiver answered 2xx. An error that
-// matches [almanac.ErrPermanent] is final. After any other error another attempt may
-// succeed. Any other status is a [*StatusError]. A delivery that [WithConcurrency] did not
+// matches [almanac.ErrPermanent] is final, such as that of a body of more than 1 MiB. After
+// any other error another attempt may succeed. Any other status is a [*StatusError]. A delivery that [WithConcurrency] did not
 // let start returns [ErrBusy]. The text of an error contains neither the URL's path and
 // query, nor a header, nor anything from the response.
 func (d *Deliverer) Deliver(ctx context.Context, delivery almanac.Delivery) error {
@@ -118,6 +123,9 @@ func (d *Deliverer) request(ctx context.Context, delivery almanac.Delivery) (*ht
 	body, err := d.content.body(delivery.Event)
 	if err != nil {
 		return nil, fmt.Errorf("webhook: body of event %s: %w", delivery.Event.ID, err)
+	}
+	if len(body) > maxBody {
+		return nil, fmt.Errorf("webhook: body of event %s has %d bytes, more than %d", delivery.Event.ID, len(body), maxBody)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {

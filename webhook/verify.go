@@ -70,15 +70,12 @@ func (v *Verifier) signed(signatures, id, timestamp string, body []byte) bool {
 	return false
 }
 
-// maxDelivery is larger than any delivery of this package: a payload is at most 64 KiB.
-const maxDelivery = 128 << 10
-
 // Handler returns a handler that passes genuine deliveries to next, with the body still to
-// be read. It answers 401 to other requests, 413 to bodies larger than any delivery, and
-// 400 when the body cannot be read.
+// be read. It answers 401 to other requests, 413 to bodies of more than 1 MiB, which no
+// [Deliverer] posts, and 400 when the body cannot be read.
 func (v *Verifier) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxDelivery))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			http.Error(w, "larger than any delivery", http.StatusRequestEntityTooLarge)
 			return

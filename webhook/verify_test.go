@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/webhook"
 )
 
@@ -91,7 +93,48 @@ func TestVerifierHandler(t *testing.T) {
 	require.Equal(t, http.StatusOK, passed.Code)
 	require.Equal(t, "hello", passed.Body.String(), "the body is still to be read")
 	require.Equal(t, http.StatusUnauthorized, ask(signed(t, secret('b'), "event-1", time.Now(), "hello"), "hello").Code)
-	require.Equal(t, http.StatusRequestEntityTooLarge, ask(http.Header{}, strings.Repeat("x", 1<<18)).Code)
+	require.Equal(t, http.StatusRequestEntityTooLarge, ask(http.Header{}, strings.Repeat("x", 1<<20+1)).Code)
+}
+
+// Payloads of 64 KiB as PostgreSQL writes them, in each kind of body: JSON escapes some characters
+// of names, and a template repeats the payload.
+func TestVerifierHandlerTakesTheLargestDeliveries(t *testing.T) {
+	t.Parallel()
+	verifier, err := webhook.NewVerifier(secret('a'))
+	require.NoError(t, err)
+	filled := func(before, fill, after string) string {
+		return before + strings.Repeat(fill, (64<<10-len(before)-len(after))/len(fill)) + after
+	}
+	for name, payload := range map[string]string{
+		"a long text":        filled(`{"a": "`, "x", `"}`),
+		"a name of escapes":  filled(`{"`, "\u2028", `": 1}`),
+		"controls":           filled(`{"`, `\u0001`, `": 1}`),
+		"numbers":            filled(`[`, "1"+strings.Repeat("0", 308)+", ", `1]`),
+		"text of separators": filled(`"`, "\u2028", `"`),
+	} {
+		for kind, option := range map[string]webhook.Option{
+			"plain": webhook.WithSecrets(secret('a')), "a CloudEvent": webhook.WithCloudEvents("https://example.com/"+strings.Repeat("x", 2000), "com.example."),
+			"a template": webhook.WithTemplate(`{"one": {{json .Payload}}, "text": "{{json .Payload | printf "%s"}}", "two": {{json .Payload}}}`),
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				r := httptest.NewServer(verifier.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })))
+				t.Cleanup(r.Close)
+				d := greeting(time.Now())
+				d.Event.Payload = json.RawMessage(payload)
+
+				require.NoError(t, deliverer(t, r.URL, webhook.WithSecrets(secret('a')), option).Deliver(t.Context(), d))
+			})
+		}
+	}
+}
+
+// Another attempt would post as much, and no Verifier would read it.
+func TestABodyThatIsTooLargeIsFinal(t *testing.T) {
+	t.Parallel()
+	_, _, err := sent(t, `{"a": "`+strings.Repeat("x", 60<<10)+`"}`, webhook.WithTemplate(`[`+strings.Repeat("{{json .Payload}},", 20)+`1]`))
+	require.ErrorIs(t, err, almanac.ErrPermanent)
+	require.ErrorContains(t, err, "bytes, more than 1048576")
 }
 
 func TestVerifierHandlerAnswers400ToABrokenBody(t *testing.T) {
