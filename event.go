@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -95,7 +94,6 @@ type Event struct {
 const (
 	maxEventType     = 50
 	maxOccurrenceKey = 100
-	maxPayloadBytes  = 64 << 10
 	maxReasonBytes   = 1000
 )
 
@@ -162,13 +160,14 @@ func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	e.Series, e.OccurrenceKey = o.Series, o.Key
 	e.Wall, e.Zone, e.Policies = o.Wall, o.Zone.String(), o.Policies.WithDefaults()
 	e.AvailableAt = e.Due
+	stays := len(payload) > 0 && bytes.Equal(payload, e.Payload)
 	e.Payload, e.UserVersion = payload, u.Version
-	return e, e.check()
+	return e, e.check(stays)
 }
 
 // check returns an error for a value that cannot be stored, so that a transaction does
-// not fail later.
-func (e Event) check() error {
+// not fail later. A payload that stays as it was stored is not checked.
+func (e Event) check(payloadStays bool) error {
 	var bad ValidationError
 	refuse := func(field, problem string) {
 		bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
@@ -182,39 +181,13 @@ func (e Event) check() error {
 	if problem := tokenProblem(e.OccurrenceKey, maxOccurrenceKey); problem != "" {
 		refuse("occurrence key", problem)
 	}
-	if problem := payloadProblem(e.Payload); problem != "" {
+	if problem := payloadProblem(e.Payload); !payloadStays && problem != "" {
 		refuse("payload", problem)
 	}
 	if len(bad.Fields) > 0 {
 		return &bad
 	}
 	return nil
-}
-
-// payloadProblem returns what is wrong with a payload, or "".
-func payloadProblem(payload json.RawMessage) string {
-	if n := len(payload); n > maxPayloadBytes {
-		return fmt.Sprintf("has %d bytes, more than %d", n, maxPayloadBytes)
-	}
-	if !json.Valid(payload) {
-		return "is not JSON"
-	}
-	if problem := jsonb.Problem(payload); problem != "" {
-		return "contains " + problem
-	}
-	return ""
-}
-
-// tokenProblem returns what is wrong with a short text that is compared byte by byte, or
-// "".
-func tokenProblem(s string, most int) string {
-	switch {
-	case len(s) < 1 || len(s) > most:
-		return fmt.Sprintf("has %d bytes, not 1 to %d", len(s), most)
-	case !utf8.ValidString(s) || strings.ContainsRune(s, 0):
-		return "contains characters that cannot be stored"
-	}
-	return ""
 }
 
 // Claim returns e as claimed under the lease token. The error is an

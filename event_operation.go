@@ -71,7 +71,7 @@ func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 	if e.Status == Failed {
 		again.LastError = e.FailureReason
 	}
-	return again, again.check()
+	return again, nil
 }
 
 // requeuedBefore returns the error for an event that was requeued before. It names the event that

@@ -32,9 +32,10 @@ type EventHandler interface {
 	// [calendar.ErrNoOccurrence] if u has no further occurrence.
 	Next(u User, after time.Time) (calendar.Occurrence, error)
 
-	// Payload returns the JSON value to deliver for the occurrence, at most 64 KiB. The
-	// library calls it when it plans the event, and again whenever the user's profile
-	// changes before the event is claimed.
+	// Payload returns the JSON value to deliver for the occurrence. The library calls it
+	// when it plans the event, and again whenever the user's profile changes before the
+	// event is claimed. A payload has at most 64 KiB as PostgreSQL writes it, and a text of
+	// at most 256 KiB (see [Profile].Attributes).
 	Payload(u User, o Occurrence) (json.RawMessage, error)
 
 	// Channel returns the channel that delivers e. The scheduler's [Deliverer] for this

@@ -109,6 +109,8 @@ func TestNewEventChecksBounds(t *testing.T) {
 		"key too long":                    {"A", strings.Repeat("1", 101), json.RawMessage(`0`), []string{"occurrence key"}},
 		"no payload":                      {"A", "1", nil, []string{"payload"}},
 		"payload too long":                {"A", "1", text(64<<10 + 1), []string{"payload"}},
+		"payload text too long":           {"A", "1", json.RawMessage(strings.Repeat(" ", 256<<10) + "1"), []string{"payload"}},
+		"payload that grows":              {"A", "1", json.RawMessage("[" + strings.Repeat("1e308,", 10_000) + "1]"), []string{"payload"}},
 		"payload that is no JSON":         {"A", "1", json.RawMessage(`{`), []string{"payload"}},
 		"payload of two values":           {"A", "1", json.RawMessage(`0 0`), []string{"payload"}},
 		"payload with a NUL":              {"A", "1", json.RawMessage(`"\u0000"`), []string{"payload"}},

@@ -1,7 +1,6 @@
 package almanac
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/excerpt"
-	"github.com/almanac-go/almanac/internal/jsonb"
 	"github.com/almanac-go/almanac/internal/profile"
 )
 
@@ -111,9 +109,13 @@ type Profile struct {
 	ID          uuid.UUID // the host's own id for the user; the zero UUID means a new id
 	FirstName   string
 	LastName    string
-	DateOfBirth string          // YYYY-MM-DD, or --MM-DD without the year
-	Timezone    string          // an IANA name
-	Attributes  json.RawMessage // a JSON object of at most 64 KiB; nil means {}
+	DateOfBirth string // YYYY-MM-DD, or --MM-DD without the year
+	Timezone    string // an IANA name
+	// Attributes are a JSON object; nil means {}. They have at most 64 KiB as PostgreSQL writes
+	// them: without other white space than one blank after each comma and colon, without
+	// escapes that are not needed, and with 1e3 as 1000. The text that is given has at most
+	// 256 KiB.
+	Attributes json.RawMessage
 	// Locale is a language tag of BCP 47, at most 100 bytes, with known subtags. It is
 	// stored in canonical form: "EN_us" as "en-US", and "iw" as "he". The default is "",
 	// no locale.
@@ -165,9 +167,8 @@ type ProfileChange struct {
 }
 
 const (
-	maxAttributesBytes = 64 << 10
-	maxCreationDigest  = 64
-	maxLocale          = 100
+	maxCreationDigest = 64
+	maxLocale         = 100
 )
 
 // NewUser returns the user of a valid profile, created at now. The date of birth may be
@@ -190,10 +191,18 @@ func newUser(p Profile, now time.Time, optional bool) (User, error) {
 		}
 		u.ID = id
 	}
-	return u.with(ProfileChange{
+	u, err := u.with(ProfileChange{
 		FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth, Timezone: &p.Timezone, Attributes: p.Attributes,
 		Locale: &p.Locale, Email: &p.Email, ExternalID: &p.ExternalID, OptOut: p.OptOuts,
 	}, now, optional)
+	if profile.Printable(p.CreationDigest, maxCreationDigest) {
+		return u, err
+	}
+	bad := new(ValidationError)
+	_ = errors.As(err, &bad) // with the other fields that are invalid
+	problem := fmt.Sprintf("is not at most %d bytes of ASCII without controls", maxCreationDigest)
+	bad.Fields = append(bad.Fields, FieldError{Field: "creationDigest", Problem: problem})
+	return User{}, bad
 }
 
 // Edit returns u with the change applied at now, and with its version raised by one. It
@@ -231,7 +240,8 @@ func (u User) Name() string {
 }
 
 // with applies a change. If optional is false, it refuses changes that leave a name or the
-// date of birth out.
+// date of birth out. It checks what the change gives, and not what was stored before: a user
+// whose stored data would be refused today can still be edited.
 func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) {
 	var bad ValidationError
 	refuse := func(field, problem string, err error) {
@@ -259,29 +269,13 @@ func (u User) with(c ProfileChange, now time.Time, optional bool) (User, error) 
 			refuse("timezone", problemOf(zoned), zoned)
 		}
 	}
-	if born == nil && latestBirth(u, zoned, now).Before(u.DateOfBirth.date) {
+	dated := c.DateOfBirth != nil || c.Timezone != nil
+	if dated && born == nil && latestBirth(u, zoned, now).Before(u.DateOfBirth.date) {
 		err := &InvalidDateOfBirthError{Value: u.DateOfBirth.String(), Reason: "is in the future", Future: true}
 		refuse("dateOfBirth", err.Reason, err)
 	}
 	u.withOptional(c, refuse)
-	if c.Attributes != nil {
-		u.Attributes = bytes.Clone(c.Attributes)
-	}
-	if c.Merge != nil {
-		// Check the patch before the merge. A patch that is too long or too deep is not
-		// merged at all, and names that cannot be stored are not corrected silently.
-		if problem := attributesProblem(c.Merge); problem != "" {
-			refuse("merge", problem, nil)
-		} else {
-			u.Attributes = jsonb.Merge(u.Attributes, c.Merge)
-		}
-	}
-	if problem := attributesProblem(u.Attributes); problem != "" {
-		refuse("attributes", problem, nil)
-	}
-	if !profile.Printable(u.CreationDigest, maxCreationDigest) {
-		refuse("creationDigest", fmt.Sprintf("is not at most %d bytes of ASCII without controls", maxCreationDigest), nil)
-	}
+	u.withAttributes(c, refuse)
 	if len(bad.Fields) > 0 {
 		return User{}, &bad
 	}
@@ -324,7 +318,7 @@ func (u *User) withOptional(c ProfileChange, refuse func(field, problem string, 
 		}
 	}
 	u.OptOuts = c.optOuts(*u)
-	if problem := optOutsProblem(u.OptOuts); problem != "" {
+	if problem := optOutsProblem(u.OptOuts); len(c.OptOut) > 0 && problem != "" {
 		refuse("optOuts", problem, nil)
 	}
 }
@@ -377,17 +371,4 @@ func canonicalLocale(s string) (canonical, problem string) {
 		return "", fmt.Sprintf("is longer than %d bytes", maxLocale)
 	}
 	return canonical, ""
-}
-
-func attributesProblem(raw json.RawMessage) string {
-	if len(raw) > maxAttributesBytes {
-		return fmt.Sprintf("are longer than %d bytes", maxAttributesBytes)
-	}
-	if object := bytes.TrimSpace(raw); !json.Valid(raw) || len(object) == 0 || object[0] != '{' {
-		return "are not a JSON object"
-	}
-	if problem := jsonb.Problem(raw); problem != "" {
-		return "contain " + problem
-	}
-	return ""
 }

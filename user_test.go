@@ -160,13 +160,18 @@ func TestNewUserChecksAttributes(t *testing.T) {
 	t.Parallel()
 
 	const unfit, notObject = "contain", "are not a JSON object" // how the problem begins
-	padded := func(n int) string { return `{"a":"` + strings.Repeat("x", n-len(`{"a":""}`)) + `"}` }
+	padded := func(n int) string { return `{"a": "` + strings.Repeat("x", n-len(`{"a": ""}`)) + `"}` }
+	list := func(n int, value string) string { return `{"a":[` + strings.Repeat(value+",", n-1) + value + `]}` }
 	tests := map[string]struct{ attributes, problem string }{
 		"an object":                      {`{"hireDate": "2020-02-29"}`, ""},
 		"an empty object":                {`{}`, ""},
 		"an object among blanks":         {" \n{\"a\": [1, null]}\t", ""},
 		"as large as may be":             {padded(64 << 10), ""},
-		"larger":                         {padded(64<<10 + 1), "are longer than 65536 bytes"},
+		"as large, with escapes":         {`{"a": "` + strings.Repeat(`\u00e9`, 32<<10-5) + `"}`, ""},
+		"larger":                         {padded(64<<10 + 1), "are longer than 65536 bytes as PostgreSQL writes them"},
+		"a longer text than is read":     {`{` + strings.Repeat(" ", 256<<10-1) + `}`, "are longer than 262144 bytes"},
+		"larger once blanks are in":      {list(30_000, "1"), "are longer than 65536 bytes as PostgreSQL writes them"},
+		"larger by all the digits":       {list(10_000, "1e308"), "are longer than 65536 bytes as PostgreSQL writes them"},
 		"an array":                       {`[]`, notObject},
 		"null":                           {`null`, notObject},
 		"a number":                       {`1`, notObject},
@@ -651,6 +656,47 @@ func TestEditMergesAttributes(t *testing.T) {
 				t.Errorf("attributes %.80s, %v; want %.80s", got.Attributes, err, tt.want)
 			}
 		})
+	}
+}
+
+// What was stored by other rules, or by SQL, is no reason to refuse an edit of something else.
+func TestEditChecksNothingThatWasStored(t *testing.T) {
+	t.Parallel()
+
+	at := time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
+	long, digits := strings.Repeat("y", 70<<10), strings.Repeat("9", 500)
+	u := almanactest.User()
+	u.Attributes = json.RawMessage(`{"long": "` + long + `", "b": "` + strings.Repeat("z", 2<<10) + `", "n": ` + digits + `}`)
+	u.CreationDigest = strings.Repeat("d", 1000)
+	u.OptOuts = slices.Repeat([]almanac.OptOut{{Type: "A"}}, 101)
+	tests := map[string]struct {
+		change almanac.ProfileChange
+		want   string // the attributes; "" for those that were stored
+	}{
+		"a name":                           {almanac.ProfileChange{FirstName: ptr("Augusta")}, ""},
+		"a zone":                           {almanac.ProfileChange{Timezone: ptr("Asia/Tokyo")}, ""},
+		"an opt-in":                        {almanac.ProfileChange{OptIn: []almanac.OptOut{{Type: "B"}}}, ""},
+		"other attributes":                 {almanac.ProfileChange{Attributes: json.RawMessage(`{}`)}, `{}`},
+		"a member less":                    {almanac.ProfileChange{Merge: json.RawMessage(`{"long": null}`)}, `{"b":"` + strings.Repeat("z", 2<<10) + `","n":` + digits + `}`},
+		"a member less that is not enough": {almanac.ProfileChange{Merge: json.RawMessage(`{"b": null, "c": 1}`)}, `{"c":1,"long":"` + long + `","n":` + digits + `}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			got, err := u.Edit(tt.change, at)
+
+			if tt.want == "" {
+				tt.want = string(u.Attributes)
+			}
+			if err != nil || string(got.Attributes) != tt.want {
+				t.Errorf("attributes %.80s, %v; want %.80s", got.Attributes, err, tt.want)
+			}
+		})
+	}
+	more := json.RawMessage(`{"more": "` + strings.Repeat("m", 3<<10) + `"}`)
+	if _, err := u.Edit(almanac.ProfileChange{Merge: more}, at); !slices.Equal(complaints(t, err), []string{"attributes are longer than 65536 bytes as PostgreSQL writes them"}) {
+		t.Errorf("attributes become longer: %v", err)
 	}
 }
 

@@ -1,9 +1,15 @@
 package almanac
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
 // Check returns an error if e must not be delivered at now, and nil otherwise. now is the
@@ -115,4 +121,92 @@ func (e Event) Lateness() time.Duration {
 		return 0
 	}
 	return e.ExecutedAt.Sub(e.FirstAvailable())
+}
+
+const (
+	maxJSON     = 64 << 10  // bytes of attributes or of a payload, as PostgreSQL writes them
+	maxJSONText = 256 << 10 // as given: escapes and white space make a text longer than its value
+)
+
+// withAttributes applies the changes of attributes. What was stored before is not checked: it
+// stays as it is, or a merge makes it no longer than it was.
+func (u *User) withAttributes(c ProfileChange, refuse func(field, problem string, err error)) {
+	if c.Attributes != nil {
+		u.Attributes = bytes.Clone(c.Attributes)
+		if problem := attributesProblem(u.Attributes); problem != "" {
+			refuse("attributes", problem, nil)
+		}
+	}
+	if c.Merge == nil {
+		return
+	}
+	// Check the patch before the merge. A patch that is too long or too deep is not
+	// merged at all, and names that cannot be stored are not corrected silently.
+	if problem := attributesProblem(c.Merge); problem != "" {
+		refuse("merge", problem, nil)
+		return
+	}
+	was := storedLength(u.Attributes)
+	u.Attributes = jsonb.Merge(u.Attributes, c.Merge)
+	if storedLength(u.Attributes) > max(maxJSON, was) {
+		refuse("attributes", fmt.Sprintf("are longer than %d bytes as PostgreSQL writes them", maxJSON), nil)
+	}
+}
+
+// attributesProblem returns what is wrong with attributes that are given, or "".
+func attributesProblem(raw json.RawMessage) string {
+	if len(raw) > maxJSONText {
+		return fmt.Sprintf("are longer than %d bytes", maxJSONText)
+	}
+	if object := bytes.TrimSpace(raw); !json.Valid(raw) || len(object) == 0 || object[0] != '{' {
+		return "are not a JSON object"
+	}
+	length, problem := jsonb.Check(raw)
+	switch {
+	case problem != "":
+		return "contain " + problem
+	case length > maxJSON:
+		return fmt.Sprintf("are longer than %d bytes as PostgreSQL writes them", maxJSON)
+	}
+	return ""
+}
+
+// storedLength returns the length of attributes as PostgreSQL writes them. Stored attributes that
+// could not be given today, such as a number of a thousand digits, are as long as their text.
+func storedLength(attributes json.RawMessage) int {
+	length, problem := jsonb.Check(attributes)
+	if problem != "" {
+		return len(attributes)
+	}
+	return length
+}
+
+// payloadProblem returns what is wrong with a payload, or "".
+func payloadProblem(payload json.RawMessage) string {
+	if n := len(payload); n > maxJSONText {
+		return fmt.Sprintf("has %d bytes, more than %d", n, maxJSONText)
+	}
+	if !json.Valid(payload) {
+		return "is not JSON"
+	}
+	length, problem := jsonb.Check(payload)
+	switch {
+	case problem != "":
+		return "contains " + problem
+	case length > maxJSON:
+		return fmt.Sprintf("has %d bytes as PostgreSQL writes it, more than %d", length, maxJSON)
+	}
+	return ""
+}
+
+// tokenProblem returns what is wrong with a short text that is compared byte by byte, or
+// "".
+func tokenProblem(s string, most int) string {
+	switch {
+	case len(s) < 1 || len(s) > most:
+		return fmt.Sprintf("has %d bytes, not 1 to %d", len(s), most)
+	case !utf8.ValidString(s) || strings.ContainsRune(s, 0):
+		return "contains characters that cannot be stored"
+	}
+	return ""
 }

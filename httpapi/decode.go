@@ -12,8 +12,9 @@ import (
 	"github.com/almanac-go/almanac/internal/jsonb"
 )
 
-// maxBody is how many bytes a request body may have.
-const maxBody = 64 << 10
+// maxBody is how many bytes a request body may have. Attributes of 64 KiB are longer in a body whose
+// writer escapes what is not ASCII.
+const maxBody = 256 << 10
 
 // decodeProfile reads the fields of a profile from the request's body and adds complaints
 // about them to bad. When the body as a whole is unusable, it adds that complaint and
@@ -85,7 +86,7 @@ func readBody(r *http.Request) (body []byte, complaint string) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return nil, "is larger than 64 KiB"
+		return nil, "is larger than 256 KiB"
 	}
 	if err != nil {
 		return nil, "could not be read to its end"

@@ -74,7 +74,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 		"the body ends early":       {`{"firstName":"A"`, map[string]string{"body": "is not one JSON value: unexpected end of JSON input"}},
 		"text after the body":       {grace + grace, map[string]string{"body": "is not one JSON value: invalid character '{' after top-level value"}},
 		"the body is not UTF-8":     {with(`"firstName":"` + "\xff" + `"`), map[string]string{"body": "is not valid UTF-8"}},
-		"the body is too large":     {with(`"firstName":"` + strings.Repeat("x", 64<<10) + `"`), map[string]string{"body": "is larger than 64 KiB"}},
+		"the body is too large":     {with(`"firstName":"` + strings.Repeat("x", 256<<10) + `"`), map[string]string{"body": "is larger than 256 KiB"}},
 		"an unknown name is long":   {with(`"` + strings.Repeat("é", 65) + `":1`), map[string]string{strings.Repeat("é", 64) + "…": "is not a known field"}},
 	}
 	for name, tt := range tests {
@@ -110,7 +110,8 @@ func TestValuesAtTheirBoundsAreAccepted(t *testing.T) {
 		"a name of 100 characters":  with(`"firstName":"` + strings.Repeat("é", 100) + `"`),
 		"an escaped pair":           with(`"firstName":"\ud83d\ude00\\u"`),
 		"attributes of some depth":  with(`"attributes":{"n":` + strings.Repeat("[", 31) + strings.Repeat("]", 31) + `}`),
-		"a body of exactly 64 KiB":  grace + strings.Repeat(" ", 64<<10-len(grace)),
+		"a body of exactly 256 KiB": grace + strings.Repeat(" ", 256<<10-len(grace)),
+		"attributes with escapes":   with(`"attributes":{"n": "` + strings.Repeat(`\u00e9`, 32_000) + `"}`),
 		"the day itself, in London": with(`"dateOfBirth":"2026-03-01"`),
 	}
 	for name, body := range tests {

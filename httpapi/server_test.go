@@ -119,8 +119,8 @@ func TestRequestsThatAreTooLargeAreRefused(t *testing.T) {
 		"a header":              {"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-More: " + strings.Repeat("x", 32<<10) + "\r\n\r\n", "431"},
 		"many headers":          {"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("X-More: x\r\n", 4<<10) + "\r\n", "431"},
 		"a path":                {"GET /" + strings.Repeat("x", 32<<10) + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "431"},
-		"a body of some length": {"POST /user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65537\r\n\r\n" + grace + strings.Repeat(" ", 64<<10+1-len(grace)), "400"},
-		"a body in chunks":      {"POST /user HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n11000\r\n" + grace + strings.Repeat(" ", 68<<10-len(grace)) + "\r\n0\r\n\r\n", "400"},
+		"a body of some length": {"POST /user HTTP/1.1\r\nHost: localhost\r\nContent-Length: 262145\r\n\r\n" + grace + strings.Repeat(" ", 256<<10+1-len(grace)), "400"},
+		"a body in chunks":      {"POST /user HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n41000\r\n" + grace + strings.Repeat(" ", 260<<10-len(grace)) + "\r\n0\r\n\r\n", "400"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -109,7 +109,7 @@ func TestAUserIsEdited(t *testing.T) {
 	checkMisuse(t, edit(adaID, "--first-name", ""), "--first-name: is empty")
 	half := strings.Repeat("x", 40<<10)
 	require.Equal(t, exitOK, edit(adaID, "--merge", `{"a": "`+half+`"}`).code)
-	checkMisuse(t, edit(adaID, "--merge", `{"b": "`+half+`"}`), "--merge: attributes are longer than 65536 bytes") // with what is stored
+	checkMisuse(t, edit(adaID, "--merge", `{"b": "`+half+`"}`), "--merge: attributes are longer than 65536 bytes as PostgreSQL writes them") // with what is stored
 	require.Equal(t, exitOK, edit(adaID, "--first-name", "", "--optional-profile").code)
 	require.Equal(t, "King", stored().Name())
 }

@@ -1,6 +1,6 @@
-// Package jsonb checks which JSON texts PostgreSQL can store as jsonb. Not every JSON text
-// qualifies: jsonb has no U+0000 and no half surrogate pairs, keeps the last of repeated
-// members, and bounds numbers and nesting (PostgreSQL manual, section 8.14).
+// Package jsonb says which JSON texts PostgreSQL can store as jsonb, and how long they are when it
+// writes them. Not every JSON text qualifies: jsonb has no U+0000 and no half surrogate pairs, keeps
+// the last of repeated members, and bounds numbers and nesting (PostgreSQL manual, section 8.14).
 package jsonb
 
 import (
@@ -13,14 +13,28 @@ import (
 )
 
 const (
-	maxDepth  = 32
-	maxNumber = 64 // bytes
+	maxDepth = 32
+	// maxNumber is the most bytes of a number, in the text and as PostgreSQL writes it: enough for
+	// the smallest float64 and the greatest one with all their digits. So a number that was
+	// accepted and stored is accepted again as it comes back.
+	maxNumber = 400
 )
 
 // Problem describes what jsonb cannot store in a valid JSON text, or returns "".
 func Problem(text []byte) string {
+	_, problem := Check(text)
+	return problem
+}
+
+// Check returns the length in bytes that a valid JSON text has when PostgreSQL writes it as jsonb
+// (octet_length(value::text)), and describes what jsonb cannot store, or returns "". With a problem
+// the length is 0.
+//
+// The length can be shorter than the text, which may have white space and escapes, and much longer:
+// PostgreSQL writes 1e308 with 309 digits, and a space after each comma and colon.
+func Check(text []byte) (length int, problem string) {
 	if !utf8.Valid(text) || HalfCharacter(text) {
-		return "characters that cannot be stored"
+		return 0, "characters that cannot be stored"
 	}
 	within := make(nesting, 0, 4) // enough for most, so that it stays on the stack
 	for len(text) > 0 {
@@ -30,23 +44,77 @@ func Problem(text []byte) string {
 		case c == '"':
 			word := unquoted(token)
 			if bytes.IndexByte(word, 0) >= 0 {
-				return "characters that cannot be stored"
+				return 0, "characters that cannot be stored"
 			}
 			if within.repeats(word) {
-				return "a member more than once"
+				return 0, "a member more than once"
 			}
+			length += quotedLength(word)
 		case c == '-' || '0' <= c && c <= '9':
-			if !inRange(json.Number(token)) {
-				return "a number that is out of range"
+			n, ok := numberLength(token)
+			if !ok {
+				return 0, "a number that is out of range"
 			}
+			length += n
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+		case c == ',' || c == ':':
+			length += len(", ")
+			within.pass(c)
 		default:
+			length++
 			within.pass(c)
 		}
 		if len(within) > maxDepth {
-			return "more than " + strconv.Itoa(maxDepth) + " levels of nesting"
+			return 0, "more than " + strconv.Itoa(maxDepth) + " levels of nesting"
 		}
 	}
-	return ""
+	return length, ""
+}
+
+// quotedLength returns the length of a string as PostgreSQL writes it.
+func quotedLength(word []byte) int {
+	n := len(word) + len(`""`)
+	for _, c := range word {
+		switch {
+		case c == '"' || c == '\\' || '\b' <= c && c <= '\r' && c != '\v':
+			n++ // \n
+		case c < ' ':
+			n += len(`\u0001`) - 1
+		}
+	}
+	return n
+}
+
+// numberLength returns the length of a number as PostgreSQL writes it: with all digits of its
+// integer part, and with the fractional digits that the text has once the exponent has moved its
+// point. It reports false if a number is longer than maxNumber, or not near a float64.
+func numberLength(token []byte) (length int, ok bool) {
+	text := string(token)
+	mantissa, power, _ := strings.Cut(strings.ToLower(text), "e")
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	significant := strings.TrimLeft(whole+fraction, "0")
+	exponent, err := strconv.Atoi(orZero(power))
+	value, overflow := strconv.ParseFloat(text, 64)
+	vanished := value == 0 && significant != ""
+	if err != nil || overflow != nil || vanished || max(len(text), exponent, -exponent) > maxNumber {
+		return 0, false
+	}
+	length = 1
+	if significant != "" { // zero has one digit, and no sign
+		length = max(len(significant)-len(fraction)+exponent, 1) + strings.Count(mantissa, "-")
+	}
+	if places := len(fraction) - exponent; places > 0 {
+		length += len(".") + places
+	}
+	return length, length <= maxNumber
+}
+
+// orZero returns the text of an exponent, or "0" if there is none.
+func orZero(power string) string {
+	if power == "" {
+		return "0"
+	}
+	return power
 }
 
 // tokenLength returns the length of the string or number at the start of text, and 1 for
@@ -119,14 +187,6 @@ func (n nesting) repeats(word []byte) bool {
 	repeated := l.names[string(word)]
 	l.names[string(word)] = true
 	return repeated
-}
-
-// inRange reports whether n is short enough and near a float64.
-func inRange(n json.Number) bool {
-	f, err := n.Float64()
-	mantissa, _, _ := strings.Cut(strings.ToLower(n.String()), "e")
-	vanished := f == 0 && strings.ContainsAny(mantissa, "123456789")
-	return err == nil && len(n) <= maxNumber && !vanished
 }
 
 // HalfCharacter reports whether a valid JSON text contains an escaped surrogate without its

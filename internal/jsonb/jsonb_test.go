@@ -22,8 +22,12 @@ func TestProblem(t *testing.T) {
 		"no UTF-8":                    {"\"\xff\"", unfit},
 		"a number too great":          {`1e999999`, great},
 		"a number that vanishes":      {`1e-999999`, great},
-		"zero, written at length":     {`0.0e-999999`, ""},
-		"a number of too many digits": {strings.Repeat("1", 65), great},
+		"zero, written at length":     {`-0.00e-396`, ""},
+		"zero with too many places":   {`0.0e-999999`, great}, // PostgreSQL has no so long fraction
+		"zero with a great exponent":  {`0e99999999999999999999`, great},
+		"a number of many digits":     {strings.Repeat("1", 309), ""},
+		"a number of too many digits": {"0." + strings.Repeat("1", 399), great},
+		"a number that gets too long": {"0." + strings.Repeat("1", 100) + "e-300", great},
 		"a member twice":              {`{"a": 1, "a": 1}`, "a member more than once"},
 		"a member twice, escaped":     {`{"a": 1, "\u0061": {}}`, "a member more than once"},
 		"a member twice, further in":  {`[{"b": {"c": [], "a": {"c": 0}, "c": 0}}]`, "a member more than once"},
@@ -36,5 +40,39 @@ func TestProblem(t *testing.T) {
 		if got := jsonb.Problem([]byte(tt.text)); got != tt.want {
 			t.Errorf("%s: Problem(%s) = %q, want %q", name, tt.text, got, tt.want)
 		}
+	}
+}
+
+func TestCheckReturnsTheLengthThatPostgreSQLWrites(t *testing.T) {
+	t.Parallel()
+	for text, written := range map[string]string{
+		`{"a":[1,2],"b":{}}`:   `{"a": [1, 2], "b": {}}`,
+		" [ ]\r\n\t":           `[]`,
+		`[true,false,null]`:    `[true, false, null]`,
+		`"\u0041\/é\u00e9"`:    `"A/éé"`,
+		`"\ud83c\udf82"`:       `"🎂"`,
+		`"\u0008\t\n\f\r\""`:   `"\b\t\n\f\r\""`,
+		`"\u000b\u001f\u007f"`: "\"\\u000b\\u001f\u007f\"",
+		`"\\u0000"`:            `"\\u0000"`,
+		`-0`:                   `0`,
+		`-0.0`:                 `0.0`,
+		`0E2`:                  `0`,
+		`0e-3`:                 `0.000`,
+		`0.00e1`:               `0.0`,
+		`1.0`:                  `1.0`,
+		`1.50e1`:               `15.0`,
+		`-12.5E+1`:             `-125`,
+		`0.001e3`:              `1`,
+		`1e-5`:                 `0.00001`,
+		`-1.0e-2`:              `-0.010`,
+		`100e-1`:               `10.0`,
+		`1e20`:                 `100000000000000000000`,
+	} {
+		if length, problem := jsonb.Check([]byte(text)); length != len(written) || problem != "" {
+			t.Errorf("%s: %d bytes, %q; PostgreSQL writes %s, %d bytes", text, length, problem, written, len(written))
+		}
+	}
+	if length, _ := jsonb.Check([]byte("[1e308,-1e308]")); length != 309+310+4 {
+		t.Errorf("%d bytes", length)
 	}
 }
