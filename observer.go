@@ -7,9 +7,9 @@ import (
 
 // Observer is notified of each change after the change is committed, exactly once, in the
 // process that made it. It is also notified of each event that a committed edit skipped.
-// It cannot prevent a change. An Observer must be safe for concurrent use. It is called
-// in the goroutine that stored the change and delays that goroutine, so do long work in
-// another goroutine.
+// It cannot prevent a change. An Observer must be safe for concurrent use. The
+// call that stored the change waits for it, but no longer than for ten seconds (see
+// [Health].Blocked), so do long work in another goroutine. A panic of an observer is logged.
 //
 // An Observer that is also a [ClaimMeasurer] or an [UpdateMeasurer] is notified of claims
 // or versioned updates too.
@@ -84,8 +84,8 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 // ClaimMeasurer is the ability of an [Observer] to be notified of each claim of Run,
 // including claims that found no event or failed.
 type ClaimMeasurer interface {
-	// MeasureClaim is notified of one claim. It must be safe for concurrent use. It is
-	// called in the goroutine that claims, and delays that goroutine.
+	// MeasureClaim is notified of one claim. It must be safe for concurrent use. The next
+	// claim waits for it, as for Observe.
 	MeasureClaim(ctx context.Context, m ClaimMeasurement)
 }
 
@@ -108,8 +108,8 @@ type ClaimMeasurement struct {
 // stored.
 type UpdateMeasurer interface {
 	// MeasureUpdate is notified of one call that stores versioned updates, also in a
-	// transaction of the host. It must be safe for concurrent use. It is called in the
-	// goroutine that stores the updates, and delays that goroutine.
+	// transaction of the host. It must be safe for concurrent use. The call waits for
+	// it, as for Observe.
 	MeasureUpdate(ctx context.Context, m UpdateMeasurement)
 }
 

@@ -4,64 +4,73 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 )
 
-// notify notifies the observers of a committed change. In a transaction of the host it
-// does nothing, because the change is not committed yet.
-func (s *scheduler) notify(ctx context.Context, n Notice) {
-	if s.inTransaction() {
+// notify notifies the observers of committed changes. In a transaction of the host it
+// does nothing, because the changes are not committed yet.
+func (s *scheduler) notify(ctx context.Context, notices ...Notice) {
+	if s.inTransaction() || len(s.observers) == 0 {
 		return
 	}
-	for _, o := range s.observers {
-		s.guard(ctx, func() { o.Observe(ctx, n) })
-	}
+	n := len(s.observers)
+	s.observe(ctx, n*len(notices), func(i int) { s.observers[i%n].Observe(ctx, notices[i/n]) })
 }
 
-// guard recovers from a panic of an observer, which must not affect a change that is
-// already stored.
-func (s *scheduler) guard(ctx context.Context, observe func()) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			s.log.ErrorContext(ctx, "observer panicked", slog.Any("error", cause), slog.String("stack", string(debug.Stack())))
-		}
-	}()
-	observe()
+// observe calls the observers, each call numbered from 0. An observer that fails or blocks
+// must not affect a change that is already stored. The i-th call is for the observer i
+// modulo their number.
+func (s *scheduler) observe(ctx context.Context, calls int, observe func(i int)) {
+	name := func(i int) hostCall { return hostCall{observer: i % len(s.observers)} }
+	errs := isolated(s.running.host, calls, name,
+		func(i int) error { observe(i); return nil },
+		func(_ int, err error) error { return err })
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) > 0 {
+		s.log.ErrorContext(ctx, "observer did not return", slog.Int("notices", len(errs)), slog.Any("error", errs[0]))
+	}
 }
 
 func (s *scheduler) notifyEvents(ctx context.Context, kind NoticeKind, events []Event) {
-	for _, e := range events {
-		s.notify(ctx, Notice{Kind: kind, Event: e})
+	s.notify(ctx, noticesOf(kind, events)...)
+}
+
+func noticesOf(kind NoticeKind, events []Event) []Notice {
+	notices := make([]Notice, len(events))
+	for i, e := range events {
+		notices[i] = Notice{Kind: kind, Event: e}
 	}
+	return notices
 }
 
 // notifyEdit notifies the observers of an edit of a roster.
 func (s *scheduler) notifyEdit(ctx context.Context, before Roster, stored Edit) {
 	was := before.User
+	var all []Notice
 	if is := stored.User; is != nil {
 		if !is.Timezone.Equal(was.Timezone) {
-			s.notify(ctx, Notice{Kind: UserTimezoneChanged, User: *is, Was: was})
+			all = append(all, Notice{Kind: UserTimezoneChanged, User: *is, Was: was})
 		}
 		if is.DateOfBirth != was.DateOfBirth {
-			s.notify(ctx, Notice{Kind: UserBirthdayChanged, User: *is, Was: was})
+			all = append(all, Notice{Kind: UserBirthdayChanged, User: *is, Was: was})
 		}
 		if !slices.Equal(is.OptOuts, was.OptOuts) {
-			s.notify(ctx, Notice{Kind: UserOptOutsChanged, User: *is, Was: was})
+			all = append(all, Notice{Kind: UserOptOutsChanged, User: *is, Was: was})
 		}
 	}
 	for _, e := range stored.Changed {
 		from, _ := before.pending(e.ID)
-		s.notify(ctx, Notice{Kind: noticeOf(from, e), Event: e})
+		all = append(all, Notice{Kind: noticeOf(from, e), Event: e})
 	}
 	for _, e := range stored.New {
-		s.notify(ctx, Notice{Kind: noticeOf(Event{}, e), Event: e})
+		all = append(all, Notice{Kind: noticeOf(Event{}, e), Event: e})
 	}
-	s.notifyEvents(ctx, EventRemoved, stored.Removed)
+	s.notify(ctx, append(all, noticesOf(EventRemoved, stored.Removed)...)...)
 }
 
 // notifySettled notifies the observers of a settled batch.
 func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settled []SettleResult) {
+	var all []Notice
 	for i, r := range settled {
 		if r.Err != nil {
 			continue
@@ -70,24 +79,27 @@ func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settl
 		if n.Kind == EventReleased {
 			n.Cause = batch[i].Outcome.Cause
 		}
-		s.notify(ctx, n)
+		all = append(all, n)
 		if r.Successor != nil {
-			s.notify(ctx, Notice{Kind: EventCreated, Event: *r.Successor})
+			all = append(all, Notice{Kind: EventCreated, Event: *r.Successor})
 		}
-		s.notifyEvents(ctx, EventCreated, r.Followed)
+		all = append(all, noticesOf(EventCreated, r.Followed)...)
 	}
+	s.notify(ctx, all...)
 }
 
 // notifyReleased notifies the observers of released events. Events of a deleted user have
 // ended instead.
 func (s *scheduler) notifyReleased(ctx context.Context, events []Event, cause ReleaseCause) {
+	var all []Notice
 	for _, e := range events {
 		n := Notice{Kind: noticeOf(Event{Status: Processing}, e), Event: e}
 		if n.Kind == EventReleased {
 			n.Cause = cause
 		}
-		s.notify(ctx, n)
+		all = append(all, n)
 	}
+	s.notify(ctx, all...)
 }
 
 // noticeOf returns the kind of notice for an event that was stored as from and is now
@@ -113,11 +125,11 @@ func noticeOf(from, to Event) NoticeKind {
 
 // measureClaim notifies the observers that are a ClaimMeasurer.
 func (s *scheduler) measureClaim(ctx context.Context, m ClaimMeasurement) {
-	for _, o := range s.observers {
-		if o, able := o.(ClaimMeasurer); able {
-			s.guard(ctx, func() { o.MeasureClaim(ctx, m) })
+	s.observe(ctx, len(s.observers), func(i int) {
+		if o, able := s.observers[i].(ClaimMeasurer); able {
+			o.MeasureClaim(ctx, m)
 		}
-	}
+	})
 }
 
 // measureOutcomes notifies the observers that are an UpdateMeasurer of a settled batch.
@@ -149,9 +161,9 @@ func (s *scheduler) measureUpdate(ctx context.Context, m UpdateMeasurement) {
 	if m.Stored+m.Conflicts == 0 {
 		return
 	}
-	for _, o := range s.observers {
-		if o, able := o.(UpdateMeasurer); able {
-			s.guard(ctx, func() { o.MeasureUpdate(ctx, m) })
+	s.observe(ctx, len(s.observers), func(i int) {
+		if o, able := s.observers[i].(UpdateMeasurer); able {
+			o.MeasureUpdate(ctx, m)
 		}
-	}
+	})
 }

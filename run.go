@@ -22,6 +22,7 @@ type running struct {
 	lanes    atomic.Pointer[[]*lane] // nil unless the engines run
 	miswired sync.Map                // NoDelivererError → true, for the errors that were logged
 	zones    *zoneFollower           // of RunOnce; only the active pass uses it
+	host     *hostCalls
 }
 
 // wake makes all engines search from the beginning, because the caller does not know

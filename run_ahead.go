@@ -127,6 +127,7 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 		latest[j.event.ID] = max(latest[j.event.ID], j.event.Version)
 	}
 	verdicts := make([]engine.Verdict, len(jobs))
+	var begun []Event
 	for i, j := range jobs {
 		j.clock = observed
 		switch id := j.event.ID; {
@@ -139,9 +140,10 @@ func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, er
 		case confirmed.At.Before(j.event.Due):
 			verdicts[i].Wait = w.wait(j)
 		default:
-			w.notify(ctx, Notice{Kind: EventClaimed, Event: j.event})
+			begun = append(begun, j.event)
 		}
 	}
+	w.notifyEvents(ctx, EventClaimed, begun)
 	return verdicts, nil
 }
 

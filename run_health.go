@@ -36,6 +36,12 @@ type Health struct {
 	// [WithCrashLimit]).
 	Stuck int
 
+	// Blocked is how many calls of handlers' planning code and of observers did not return
+	// within five seconds, or a twelfth of a lease if that is less, and have not returned
+	// since. Run goes on without them, and each keeps a goroutine. The events whose
+	// successors they plan end without one.
+	Blocked int
+
 	// Lost is how many events lost their lease before their outcome was stored, so that
 	// they may be delivered again. Stuck deliveries do not count. The count returns to
 	// zero when no lease was lost for the duration of a lease.
@@ -56,7 +62,8 @@ type Failure struct {
 // error matches
 //
 //   - [ErrNotRunning] if Run is not active or was asked to stop; then it has no other problems
-//   - [ErrStuck] if more than half of the workers are stuck
+//   - [ErrStuck] if more than half of the workers are stuck, or ten calls or more are
+//     blocked
 //   - [ErrLeaseLost] if leases were lost recently
 //
 // and the errors of the repository, if Claim, Settle or Renew has failed for longer than
@@ -79,6 +86,9 @@ func (h Health) Err() error {
 	}
 	if 2*h.Stuck > h.Workers {
 		errs = append(errs, fmt.Errorf("%w: %d of %d workers are stuck", ErrStuck, h.Stuck, h.Workers))
+	}
+	if h.Blocked >= maxBlocked {
+		errs = append(errs, fmt.Errorf("%w: %d calls of handlers or observers are blocked", ErrStuck, h.Blocked))
 	}
 	if h.Lost > 0 {
 		errs = append(errs, fmt.Errorf("%w: %d lately", ErrLeaseLost, h.Lost))
@@ -103,7 +113,9 @@ func (s *scheduler) Health() Health {
 		}
 		return h
 	}
-	h := Health{Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure)}
+	h := Health{
+		Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure), Blocked: int(s.running.host.blocked.Load()),
+	}
 	for _, l := range *lanes {
 		h.add(l)
 	}

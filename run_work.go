@@ -75,6 +75,9 @@ type job struct {
 	clock   clock
 	early   bool    // whether the event was claimed before its instant
 	outcome Outcome // once it is done
+	// Why what follows is not planned: the host's code panicked, ended its goroutine or
+	// blocked.
+	nextLost, followLost error
 }
 
 // worker gives the engine its functions for one lane: claim, do, settle.
@@ -148,12 +151,14 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		observed = w.setClock(ctx, observed)
 	}
 	jobs := make([]*job, len(claimed.Events))
+	var due []Event
 	for i, e := range claimed.Events {
 		jobs[i] = &job{event: e, user: claimed.Users[e.UserID], route: w.routes[e.Type], clock: observed, early: e.Due.After(claimed.At)}
 		if !jobs[i].early {
-			w.notify(ctx, Notice{Kind: EventClaimed, Event: e})
+			due = append(due, e)
 		}
 	}
+	w.notifyEvents(ctx, EventClaimed, due)
 	return jobs, nil
 }
 
@@ -317,27 +322,10 @@ func askedFor(err error) (Outcome, bool) {
 	return Outcome{}, false
 }
 
-func (w *worker) settlement(j *job) Settlement {
-	s := Settlement{Event: j.event, User: j.user, Outcome: j.outcome, Follow: w.followWith(j.route.handler, j.event, j.outcome)}
-	if j.outcome.Status == Pending {
-		return s
-	}
-	s.Next = func(u User, now time.Time) (Event, error) {
-		e, err := guarded("planning the successor of", j.event.Type, func() (Event, error) {
-			return successor(j.route.handler, j.event, u, now)
-		})
-		return w.stampHere(e, now), err
-	}
-	return s
-}
-
 // settle stores a batch of outcomes and notifies observers. It returns the indexes of
 // settlements whose events are locked.
 func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err error) {
-	batch := make([]Settlement, len(jobs))
-	for i, j := range jobs {
-		batch[i] = w.settlement(j)
-	}
+	batch := w.settlements(jobs)
 	settled, err := w.repository.Settle(ctx, batch)
 	if err != nil {
 		w.mark.reset() // some of it may be available again

@@ -187,7 +187,7 @@ func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler
 	if err != nil {
 		return nil, err
 	}
-	return &scheduler{settings: s, repository: r, registry: registry, running: new(running), zones: new(atomic.Pointer[zoneView])}, nil
+	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: newHostCalls(s.lease)}, zones: new(atomic.Pointer[zoneView])}, nil
 }
 
 type scheduler struct {

@@ -107,17 +107,27 @@ func (o Occurrence) in(u User) Occurrence {
 	return o
 }
 
-// guarded calls a handler's planning code for an event type and turns a panic into an
-// error, which says what panicked. A panic would abort a transaction that also stores
-// outcomes of other events.
+// guarded calls the host's code for an event type in a goroutine of its own, and turns a
+// panic or the end of that goroutine into an error, which says what the code was for. It
+// would abort a transaction, or end a goroutine that also works for others.
 func guarded[T any](what, eventType string, f func() (T, error)) (result T, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = errHostExited
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panicked: %v", cause)
+			} else if err != errHostExited {
+				return
+			}
 			var none T
-			result, err = none, fmt.Errorf("almanac: %s %s panicked: %v", what, eventType, cause)
-		}
+			result, err = none, fmt.Errorf("almanac: %s %s %w", what, eventType, err)
+		}()
+		result, err = f()
 	}()
-	return f()
+	<-done
+	return result, err
 }
 
 // allSeries returns the series of every registered handler for u.

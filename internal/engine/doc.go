@@ -78,5 +78,5 @@
 // context ends; otherwise Run cannot return. One goroutine at a time calls each of them,
 // except Settle, which each settler and the postponer may call at once. Different
 // functions overlap with each other and with Do. A panic in any of them, or in Exited,
-// Limit or Key, crashes the program. A panic in Do becomes a result.
+// Limit or Key, crashes the program, and so does [runtime.Goexit]. In Do both become a result.
 package engine

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -54,3 +55,23 @@ func (c *group) wait(d time.Duration) int {
 	}
 	return int(c.n.Load())
 }
+
+// actorGroup has goroutines that Run waits for. Without one of them Run would go on in
+// silence, so one that a callback ends by [runtime.Goexit] crashes the program, as a panic
+// does.
+type actorGroup struct{ all sync.WaitGroup }
+
+func (g *actorGroup) Go(f func()) {
+	g.all.Go(func() {
+		returned := false
+		defer func() {
+			if !returned {
+				panic("engine: a callback ended its goroutine")
+			}
+		}()
+		f()
+		returned = true
+	})
+}
+
+func (g *actorGroup) Wait() { g.all.Wait() }

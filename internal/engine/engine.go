@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -212,7 +211,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	renewing, stopRenewing := context.WithCancel(outliving)
 	defer stopRenewing()
 
-	var actors sync.WaitGroup
+	var actors actorGroup
 	holder := newHolder(r)
 	claimer := &claimer[T, R, K]{r: r, holder: holder}
 	actors.Go(func() {
@@ -227,7 +226,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
 	settlers, gathering := make([]settler[T, R, K], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
-	var settling sync.WaitGroup
+	var settling actorGroup
 	for i := range settlers {
 		settlers[i] = settler[T, R, K]{r: r, tracker: &r.settling[i], gathering: gathering}
 		settling.Go(func() { settlers[i].run(outliving) })

@@ -1,0 +1,34 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// A goroutine of Run that ends would be missed by nobody: the engine would hold its items
+// and claim no others.
+func TestACallbackThatEndsItsGoroutineCrashesTheProgram(t *testing.T) {
+	t.Parallel()
+	const inside = "ALMANAC_TEST_GOEXIT"
+	if os.Getenv(inside) != "" {
+		e := newStore().engine()
+		e.Until = func(context.Context) (time.Duration, bool, error) {
+			runtime.Goexit()
+			return 0, false, nil
+		}
+		_ = e.Run(t.Context())
+		return
+	}
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=20s")
+	self.Env = append(os.Environ(), inside+"=1")
+	out, err := self.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+		t.Fatalf("ended with %v, want a crash:\n%s", err, out)
+	}
+}
