@@ -103,7 +103,7 @@
 //     [Verifier], [Transactional].
 //   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries],
 //     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
-//     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [Page] with [Order],
+//     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],
 //     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
 //     [ZoneRecord]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
 //     [ZoneCount], [QuarterCount], [DueCountsRequest], [DueCountsResult], and [Lease].

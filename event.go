@@ -72,8 +72,8 @@ type Event struct {
 	// every event that a repository returns.
 	PlannedBy *calendar.ZoneRules `json:"-"`
 
-	// Unplanned is true for a CANCELLED event of an [Edit] whose successor is left to a
-	// program with a handler for the type; see [SuccessionRepository]. It is false in
+	// Unplanned is true for a CANCELLED event of an [Edit] whose series stalls until
+	// a program with a handler for the type plans the successor; see [StalledSeries]. It is false in
 	// every event that a repository returns.
 	Unplanned bool `json:"-"`
 

@@ -33,6 +33,7 @@ const (
 	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel, or because a delivery was NotOwed
 	EventRequeued       NoticeKind = "event.requeued"  // the new event of Operator.Requeue
 	EventSkipped        NoticeKind = "event.skipped"   // an edit of the user left the event unchanged, because it was claimed or requeued before
+	SeriesStalled       NoticeKind = "series.stalled"  // an event ended, and its successor could not be planned; see StalledSeries
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
@@ -43,10 +44,11 @@ const (
 // Notice is one stored change, or one event that a stored edit skipped.
 type Notice struct {
 	Kind  NoticeKind
-	Event Event        // as stored, for kinds that begin with "event."
+	Event Event        // as stored, for kinds that begin with "event."; the event that ended, for SeriesStalled
 	User  User         // as stored, for kinds that begin with "user."; after a deletion only its ID
 	Was   User         // before the change, for kinds that end with "changed"
 	Cause ReleaseCause // the cause of the release, for EventReleased
+	Err   error        // why the successor could not be planned, for SeriesStalled
 }
 
 // ObserverFunc makes an Observer from a function.
@@ -56,7 +58,7 @@ type ObserverFunc func(ctx context.Context, n Notice)
 func (f ObserverFunc) Observe(ctx context.Context, n Notice) { f(ctx, n) }
 
 // Hooks is an Observer made of functions, one for each kind of notice, except those of
-// users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls nothing.
+// stalled series, and of users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls nothing.
 type Hooks struct {
 	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed, Cancelled, Requeued, Skipped func(ctx context.Context, e Event)
 

@@ -12,7 +12,7 @@ import (
 
 // LogObserver returns an Observer that logs one line for each change: claims, deliveries
 // and events that are [NotOwed] at Info, releases and cancellations by operators at Warn,
-// failures at Error and all other changes at Debug. It also logs "Executing event" at Info when an attempt starts. Lines
+// failures and stalled series at Error, and all other changes at Debug. It also logs "Executing event" at Info when an attempt starts. Lines
 // contain ids and keys, never names or payloads. The scheduler then omits its own lines
 // about attempts and failed deliveries (see [WithLogger]).
 func LogObserver(log *slog.Logger) Observer { return logObserver{log} }
@@ -41,6 +41,8 @@ func (o logObserver) Observe(ctx context.Context, n Notice) {
 		attrs = append(attrs, slog.String("reason", n.Event.FailureReason), slog.Int("retry_count", n.Event.RetryCount))
 	case EventReleased:
 		attrs = append(attrs, slog.String("reason", n.Event.LastError), slog.Time("available_at", n.Event.AvailableAt))
+	case SeriesStalled:
+		attrs = append(attrs, slog.Any("error", n.Err))
 	case EventSkipped:
 		attrs = append(attrs, slog.String("current_status", string(n.Event.Status)))
 	default:
@@ -59,7 +61,7 @@ func levelOf(n Notice) slog.Level {
 			return slog.LevelInfo
 		}
 		return slog.LevelWarn
-	case EventFailed:
+	case EventFailed, SeriesStalled:
 		return slog.LevelError
 	default:
 		return slog.LevelDebug
@@ -116,8 +118,10 @@ func (w *worker) logUnsettled(ctx context.Context, s Settlement, r SettleResult)
 		write(slog.LevelDebug, "outcome not stored: the user was deleted at once")
 	case r.Err != nil:
 		write(slog.LevelError, "outcome not stored", slog.Any("error", r.Err))
+	case r.Stalled != nil:
+		write(slog.LevelError, "series has stalled: its successor could not be planned", slog.Any("error", r.PlanErr), slog.Time("retry_at", r.Stalled.RetryAt))
 	case r.PlanErr != nil:
-		write(slog.LevelError, "series stands still: its successor could not be planned", slog.Any("error", r.PlanErr))
+		write(slog.LevelError, "follow-ups could not be planned", slog.Any("error", r.PlanErr))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 // notify notifies the observers of committed changes. In a transaction of the host it
@@ -21,10 +23,12 @@ func (s *scheduler) notify(ctx context.Context, notices ...Notice) {
 // must not affect a change that is already stored. The i-th call is for the observer i
 // modulo their number.
 func (s *scheduler) observe(ctx context.Context, calls int, observe func(i int)) {
-	name := func(i int) hostCall { return hostCall{observer: i % len(s.observers)} }
-	errs := isolated(s.running.host, calls, name,
-		func(i int) error { observe(i); return nil },
-		func(_ int, err error) error { return err })
+	errs := isolate.Run(s.running.host, isolate.Calls[error]{
+		N:    calls,
+		Name: func(i int) isolate.Name { return isolate.Name{Observer: i % len(s.observers)} },
+		Call: func(i int) error { observe(i); return nil },
+		Lost: func(_ int, err error) error { return err },
+	})
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) > 0 {
 		s.log.ErrorContext(ctx, "observer did not return", slog.Int("notices", len(errs)), slog.Any("error", errs[0]))
@@ -84,6 +88,9 @@ func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settl
 			all = append(all, Notice{Kind: EventCreated, Event: *r.Successor})
 		}
 		all = append(all, noticesOf(EventCreated, r.Followed)...)
+		if r.Stalled != nil {
+			all = append(all, Notice{Kind: SeriesStalled, Event: r.Event, Err: r.PlanErr})
+		}
 	}
 	s.notify(ctx, all...)
 }

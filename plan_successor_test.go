@@ -3,10 +3,14 @@ package almanac_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -376,5 +380,217 @@ func TestASeriesGoesOnWhereItEnded(t *testing.T) {
 			require.Equal(t, cancelled.Event.Wall.Date.Year+1, result.Added[0].Wall.Date.Year)
 			require.Equal(t, []uuid.UUID{again.ID}, result.Skipped)
 		})
+	}
+}
+
+// lapsing is a birthday handler that fails while it is told to.
+type lapsing struct {
+	almanac.Birthday
+	next    func() error
+	payload func() (json.RawMessage, error)
+	ill     *atomic.Bool
+}
+
+func (h lapsing) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	if h.ill.Load() && h.next != nil {
+		if err := h.next(); err != nil {
+			return calendar.Occurrence{}, err
+		}
+	}
+	return h.Birthday.Next(u, after)
+}
+
+func (h lapsing) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	if h.ill.Load() && h.payload != nil {
+		return h.payload()
+	}
+	return h.Birthday.Payload(u, o)
+}
+
+// A handler fails once, or for a day, while the successor is planned. The series has stalled,
+// which can be seen, and goes on when the handler works again.
+func TestAStalledSeriesIsSeenAndGoesOn(t *testing.T) {
+	t.Parallel()
+	errHolidays := errors.New("the table of holidays has no such year")
+	tests := map[string]struct {
+		next    func() error
+		payload func() (json.RawMessage, error)
+		says    string // "" if the series ends, and has not stalled
+	}{
+		"Next fails":            {next: func() error { return errHolidays }, says: errHolidays.Error()},
+		"Next panics":           {next: func() error { panic("no table") }, says: "panicked: no table"},
+		"Payload fails":         {payload: func() (json.RawMessage, error) { return nil, errHolidays }, says: errHolidays.Error()},
+		"a payload too large":   {payload: func() (json.RawMessage, error) { return json.Marshal(strings.Repeat("x", 1<<17)) }, says: "payload"},
+		"a payload is no JSON":  {payload: func() (json.RawMessage, error) { return json.RawMessage("{"), nil }, says: "payload"},
+		"a rejected wall time":  {next: func() error { return &calendar.WallTimeError{Rejected: true} }, says: "clocks in"},
+		"there is no next year": {next: func() error { return calendar.ErrNoOccurrence }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := almanactest.NewRepository(nil)
+				h := lapsing{next: tt.next, payload: tt.payload, ill: new(atomic.Bool)}
+				registry, err := almanac.NewRegistry(h)
+				require.NoError(t, err)
+				var notices []almanac.Notice
+				deliver := almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { h.ill.Store(true); return nil })
+				s, err := almanac.NewScheduler(r, registry, almanac.WithPoll(time.Hour), almanac.WithSweep(time.Minute), almanac.WithDeliverer(almanac.ChannelWebhook, deliver),
+					almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+						if n.Kind == almanac.SeriesStalled {
+							notices = append(notices, n)
+						}
+					})))
+				require.NoError(t, err)
+				ada, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-02", Timezone: "UTC"})
+				require.NoError(t, err)
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- s.Run(ctx) }()
+				time.Sleep(48 * time.Hour)
+
+				stalled, err := r.Stalled(t.Context(), uuid.Nil, 0)
+				require.NoError(t, err)
+				if tt.says == "" {
+					require.Empty(t, stalled)
+					require.Empty(t, notices)
+				} else {
+					require.Len(t, stalled, 1)
+					require.Equal(t, ada.User.ID, stalled[0].UserID)
+					require.Contains(t, stalled[0].Error, tt.says)
+					require.Greater(t, stalled[0].Failures, 10, "it was tried again")
+					require.Less(t, stalled[0].Failures, 80, "with growing waits")
+					require.Len(t, notices, 1)
+					require.Equal(t, ada.Events[0].ID, notices[0].Event.ID)
+					require.ErrorContains(t, notices[0].Err, tt.says)
+				}
+
+				h.ill.Store(false)
+				time.Sleep(2 * time.Hour)
+
+				stalled, err = r.Stalled(t.Context(), uuid.Nil, 0)
+				require.NoError(t, err)
+				require.Empty(t, stalled)
+				pending, err := r.Count(t.Context(), almanac.InStatus(almanac.Pending))
+				require.NoError(t, err)
+				want := 1
+				if tt.says == "" {
+					want = 0
+				}
+				require.Equal(t, want, pending)
+				stop()
+				require.NoError(t, <-ended)
+			})
+		})
+	}
+}
+
+// rude is a birthday handler whose code does something else for the user Rude, once their
+// event was delivered.
+type rude struct {
+	almanac.Birthday
+	where string // next, payload or follow
+	act   func()
+	on    *sync.Map // "yes" is stored once their event was delivered
+}
+
+func (h rude) misbehave(where string, u almanac.User) {
+	if _, yes := h.on.Load("yes"); yes && h.where == where && u.FirstName == "Rude" {
+		h.act()
+	}
+}
+
+func (h rude) Next(u almanac.User, after time.Time) (calendar.Occurrence, error) {
+	h.misbehave("next", u)
+	return h.Birthday.Next(u, after)
+}
+
+func (h rude) Payload(u almanac.User, o almanac.Occurrence) (json.RawMessage, error) {
+	h.misbehave("payload", u)
+	return h.Birthday.Payload(u, o)
+}
+
+func (h rude) Follow(u almanac.User, _ almanac.Event) ([]almanac.FollowUp, error) {
+	h.misbehave("follow", u)
+	return nil, nil
+}
+
+// One user's handler or an observer misbehaves while the outcomes of five users are stored.
+// The four others go on with their series, and so does the program.
+func TestTheHostsCodeDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	ways := map[string]func(done <-chan struct{}) func(){
+		"ends its goroutine": func(<-chan struct{}) func() { return runtime.Goexit },
+		"panics":             func(<-chan struct{}) func() { return func() { panic("oh") } },
+		"never returns":      func(done <-chan struct{}) func() { return func() { <-done } },
+	}
+	for _, where := range []string{"next", "payload", "follow", "observer"} {
+		for way, act := range ways {
+			t.Run(where+" "+way, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					done, delivered := make(chan struct{}), new(sync.Map)
+					h := rude{where: where, act: act(done), on: delivered}
+					r := almanactest.NewRepository(nil)
+					registry, err := almanac.NewRegistry(h)
+					require.NoError(t, err)
+					completed := 0
+					s, err := almanac.NewScheduler(r, registry, almanac.WithPoll(12*time.Hour), almanac.WithSweep(12*time.Hour),
+						almanac.WithDeliverer(almanac.ChannelWebhook, almanac.DelivererFunc(func(context.Context, almanac.Delivery) error {
+							delivered.Store("yes", true)
+							return nil
+						})),
+						almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
+							if n.Kind != almanac.EventCompleted {
+								return
+							}
+							mu.Lock()
+							completed++
+							first := completed == 1
+							mu.Unlock()
+							if first && where == "observer" {
+								h.act()
+							}
+						})))
+					require.NoError(t, err)
+					for _, name := range []string{"Ada", "Grace", "Rude", "Alan", "Edsger"} {
+						_, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: name, LastName: "X", DateOfBirth: "1990-01-02", Timezone: "UTC"})
+						require.NoError(t, err)
+					}
+					ctx, stop := context.WithCancel(t.Context())
+					ended := make(chan error, 1)
+					go func() { ended <- s.Run(ctx) }()
+					time.Sleep(48 * time.Hour)
+
+					n, err := r.Count(t.Context(), almanac.InStatus(almanac.Completed))
+					require.NoError(t, err)
+					require.Equal(t, 5, n, "delivered")
+					n, err = r.Count(t.Context(), almanac.InStatus(almanac.Processing))
+					require.NoError(t, err)
+					require.Zero(t, n)
+					n, err = r.Count(t.Context(), almanac.InStatus(almanac.Pending))
+					require.NoError(t, err)
+					want := 5
+					if where == "next" || where == "payload" {
+						want = 4
+					}
+					require.Equal(t, want, n, "successors")
+					health := s.Health()
+					require.NoError(t, health.Err())
+					require.Zero(t, health.Held)
+					if way == "never returns" {
+						require.Equal(t, 1, health.Blocked)
+					} else {
+						require.Zero(t, health.Blocked)
+					}
+					close(done)
+					synctest.Wait()
+					require.Zero(t, s.Health().Blocked, "it has returned")
+					stop()
+					require.NoError(t, <-ended)
+				})
+			})
+		}
 	}
 }

@@ -250,23 +250,6 @@ type Leaser interface {
 	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
 }
 
-// SuccessionRepository plans successors that programs without a handler could not plan.
-type SuccessionRepository interface {
-	// AddSuccessors plans events for the series of one event type that wait for a
-	// successor. A series waits if an [Edit] cancelled its last event with Unplanned, and
-	// no event was stored in it since. AddSuccessors takes a page of the users with such
-	// series, in order of their ids, and locks them against edits. It calls plan with
-	// these users, and stores the events that plan returns. [UserSeries].Used has the
-	// greatest used keys of the waiting series.
-	//
-	// Then the series of these users no longer wait, even if no event was stored. The
-	// series of users whose ids plan returns in again still wait. Locked users and series
-	// are left out, and still wait. AddSuccessors returns an error of plan unchanged, and
-	// then stores nothing. Plan must be quick and must not use the repository. It can be
-	// called again.
-	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []uuid.UUID, err error)) (AddEventsResult, error)
-}
-
 // ZoneRepository stores the zone rules that stored instants follow.
 type ZoneRepository interface {
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.

@@ -3,6 +3,7 @@ package almanac
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/internal/backoff"
 )
 
 // UserRepository stores users, each together with the user's events.
@@ -241,8 +244,10 @@ type UserSeries struct {
 	Open map[Series]string
 	// Used are the series without an open event, and their greatest used keys. A series
 	// other than the single series of a type may be missing until plan returns an event
-	// of it with a used key. In AddSuccessors, Used has the series that wait.
+	// of it with a used key. In AddSuccessors, Used has the stalled series.
 	Used map[Series]string
+	// Stalled are the series to plan, in AddSuccessors.
+	Stalled []StalledSeries
 }
 
 // AddEventsResult is the result of adding events for a page of users.
@@ -251,4 +256,61 @@ type AddEventsResult struct {
 	Locked []uuid.UUID // users that another transaction has locked; they were not processed
 	Events []Event     // as stored
 	Next   Cursor      // the cursor of the next page; empty if this was the last page
+}
+
+// StalledSeries is a series without an open event whose next event is still to be planned.
+// A series stalls when its handler fails while an event ends, or when a program without the
+// handler cancels its event. Run plans the next event later: it tries again after an error,
+// at first after ten seconds, then after twice as long each time, up to an hour. A series
+// whose handler has no next occurrence does not stall.
+type StalledSeries struct {
+	UserID uuid.UUID
+	Series Series
+	// Due is the due instant of the last event, UTC.
+	Due time.Time
+	// Error is why the last attempt to plan the next event failed. It is empty if no program
+	// with the handler has tried.
+	Error    string
+	Failures int       // attempts that failed
+	Since    time.Time // when the last event ended, UTC
+	RetryAt  time.Time // when the next attempt is made, UTC; it may have passed
+}
+
+// replanAgain has the waits between attempts to plan the next event of a stalled series.
+var replanAgain = backoff.Exponential{First: 10 * time.Second, Max: time.Hour, Factor: 2, Jitter: 0.2}
+
+// Stalled returns the series of an event that ended at now, if its handler could not plan
+// the next event because of err. Repositories store it with the outcome.
+func (e Event) Stalled(err error, now time.Time) StalledSeries {
+	return StalledSeries{UserID: e.UserID, Series: SeriesOf(e), Due: e.Due, Since: now}.again(err, now)
+}
+
+// again returns the series after another attempt that failed.
+func (s StalledSeries) again(err error, now time.Time) StalledSeries {
+	s.Failures++
+	s.Error = storable(err.Error())
+	s.RetryAt = now.Add(replanAgain.Delay(s.Failures, rand.Float64()))
+	return s
+}
+
+// SuccessionRepository plans the next events of stalled series.
+type SuccessionRepository interface {
+	// AddSuccessors plans events for the series of one event type that have stalled, and
+	// whose time of the next attempt has come. It takes a page of the users with such
+	// series, and locks them against edits. It calls plan with these users, and stores the
+	// events that plan returns. [UserSeries].Stalled has the series, and Used their greatest
+	// used keys.
+	//
+	// Then the series of these users have stalled no longer, even if no event was stored.
+	// The series that plan returns in again have stalled further, with the new Error,
+	// Failures and RetryAt. Locked users and series are left out and stay as they are.
+	// AddSuccessors returns an error of plan unchanged, and then stores nothing. Plan must be
+	// quick and must not use the repository. It can be called again.
+	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error)) (AddEventsResult, error)
+
+	// Stalled returns up to limit stalled series of a user, or of all users if the id is
+	// zero: by type in alphabetical order, then the next attempt first. The limit is 1 to
+	// 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Stalled changes
+	// nothing and locks nothing.
+	Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]StalledSeries, error)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/backoff"
 	"github.com/almanac-go/almanac/internal/excerpt"
+	"github.com/almanac-go/almanac/internal/isolate"
 	"github.com/almanac-go/almanac/internal/program"
 )
 
@@ -22,7 +23,7 @@ type running struct {
 	lanes    atomic.Pointer[[]*lane] // nil unless the engines run
 	miswired sync.Map                // NoDelivererError → true, for the errors that were logged
 	zones    *zoneFollower           // of RunOnce; only the active pass uses it
-	host     *hostCalls
+	host     *isolate.Group
 }
 
 // wake makes all engines search from the beginning, because the caller does not know

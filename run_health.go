@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac/internal/engine"
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 // Health is the condition of a scheduler's Run, as this process observes it. [Health.Err]
@@ -87,7 +88,7 @@ func (h Health) Err() error {
 	if 2*h.Stuck > h.Workers {
 		errs = append(errs, fmt.Errorf("%w: %d of %d workers are stuck", ErrStuck, h.Stuck, h.Workers))
 	}
-	if h.Blocked >= maxBlocked {
+	if h.Blocked >= isolate.MaxBlocked {
 		errs = append(errs, fmt.Errorf("%w: %d calls of handlers or observers are blocked", ErrStuck, h.Blocked))
 	}
 	if h.Lost > 0 {
@@ -114,7 +115,7 @@ func (s *scheduler) Health() Health {
 		return h
 	}
 	h := Health{
-		Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure), Blocked: int(s.running.host.blocked.Load()),
+		Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure), Blocked: s.running.host.Blocked(),
 	}
 	for _, l := range *lanes {
 		h.add(l)

@@ -3,15 +3,15 @@ package almanac
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/engine"
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 func (w *worker) maintenance() []engine.Task {
 	tasks := []engine.Task{
 		{Name: "release expired leases", Every: w.sweep, Do: w.releaseExpired},
-		{Name: "plan what was left to this program", Every: w.sweep, Do: w.planUnplanned},
+		{Name: "plan stalled series", Every: w.sweep, Do: w.planStalled},
 		{Name: "look left of the mark", Every: max(w.sweep*5/6, time.Millisecond), Do: w.lookEverywhere},
 		w.followZones(),
 	}
@@ -61,70 +61,6 @@ func (w *worker) prune(ctx context.Context) error {
 		w.log.InfoContext(ctx, "ended events pruned", slog.Int("count", pruned), slog.Time("before", before))
 	}
 	return nil
-}
-
-// planUnplanned plans the successors that programs without a handler left to this one,
-// when they cancelled the last event of a series.
-func (w *worker) planUnplanned(ctx context.Context) error {
-	var errs []error
-	for _, eventType := range w.registry.EventTypes() {
-		h, err := w.registry.Handler(eventType)
-		if err == nil {
-			err = w.planUnplannedOf(ctx, h)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// planUnplannedOf plans the successors of one type, one page of users at a time.
-func (w *worker) planUnplannedOf(ctx context.Context, h EventHandler) error {
-	zones, err := w.zoneView(ctx)
-	if err != nil {
-		return err
-	}
-	for page := (Page{Limit: maxPage}); ; {
-		var refused []Refusal
-		added, err := w.repository.AddSuccessors(ctx, h.EventType(), page, func(users []UserSeries, now time.Time) ([]Event, []uuid.UUID, error) {
-			var events []Event
-			var again []uuid.UUID
-			refused = nil
-			for _, one := range users {
-				next, err := planWaiting(h, one, now)
-				if err != nil {
-					refused, again = append(refused, Refusal{UserID: one.User.ID, Err: err}), append(again, one.User.ID)
-				}
-				events = append(events, next...)
-			}
-			return zones.stampAll(events), again, nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, r := range refused {
-			w.log.WarnContext(ctx, "successor not planned", slog.String("event_type", h.EventType()),
-				slog.String("user_id", r.UserID.String()), slog.Any("error", r.Err))
-		}
-		w.notifyEvents(ctx, EventCreated, added.Events)
-		w.running.wakeFor(added.Events...)
-		if page.After = added.Next; page.After == "" {
-			return nil
-		}
-	}
-}
-
-// planWaiting plans the next event of each waiting series of a user. A series that the
-// user no longer has is left unchanged.
-func planWaiting(h EventHandler, one UserSeries, now time.Time) ([]Event, error) {
-	list, err := seriesFor(h, one.User)
-	if err != nil {
-		return nil, err
-	}
-	list = slices.DeleteFunc(list, func(s oneSeries) bool {
-		_, waits := one.Used[s.id()]
-		return !waits
-	})
-	return firsts(list, nil, Roster{User: one.User, Used: one.Used, Now: now})
 }
 
 // zoneFollower is the maintenance task that keeps events in line with zone data. It
@@ -211,4 +147,101 @@ func (f *zoneFollower) check(ctx context.Context, anew bool) error {
 		f.every = time.Duration(float64(f.zoneCheck) * (0.8 + 0.4*rand.Float64())) // so that programs do not check at the same time
 	}
 	return nil
+}
+
+// stalledPage is how many users with stalled series are locked at once.
+const stalledPage = 100
+
+// planStalled plans the next events of stalled series (see [StalledSeries]).
+func (w *worker) planStalled(ctx context.Context) error {
+	var errs []error
+	for _, eventType := range w.registry.EventTypes() {
+		h, err := w.registry.Handler(eventType)
+		if err == nil {
+			err = w.planStalledOf(ctx, h)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// planStalledOf plans the stalled series of one type, one page of users at a time.
+func (w *worker) planStalledOf(ctx context.Context, h EventHandler) error {
+	zones, err := w.zoneView(ctx)
+	if err != nil {
+		return err
+	}
+	for page := (Page{Limit: stalledPage}); ; {
+		var failed []StalledSeries
+		added, err := w.repository.AddSuccessors(ctx, h.EventType(), page, func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error) {
+			for _, p := range w.planAllStalled(h, users, now) {
+				events, again = append(events, p.events...), append(again, p.again...)
+			}
+			failed = again
+			return zones.stampAll(events), again, nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, s := range failed {
+			w.log.WarnContext(ctx, "stalled series not planned", slog.String("event_type", s.Series.Type), slog.String("series", s.Series.Name),
+				slog.String("user_id", s.UserID.String()), slog.Int("failures", s.Failures), slog.Time("retry_at", s.RetryAt), slog.String("error", s.Error))
+		}
+		w.notifyEvents(ctx, EventCreated, added.Events)
+		w.running.wakeFor(added.Events...)
+		if page.After = added.Next; page.After == "" {
+			return nil
+		}
+	}
+}
+
+// replanned is the result of planning the stalled series of one user.
+type replanned struct {
+	events []Event
+	again  []StalledSeries
+}
+
+func (w *worker) planAllStalled(h EventHandler, users []UserSeries, now time.Time) []replanned {
+	return isolate.Run(w.running.host, isolate.Calls[replanned]{
+		N:    len(users),
+		Name: func(i int) isolate.Name { return isolate.Name{Type: h.EventType(), User: users[i].User.ID} },
+		Call: func(i int) replanned { return planStalled(h, users[i], now) },
+		Lost: func(i int, err error) (r replanned) {
+			err = fmt.Errorf("almanac: planning %s %w", h.EventType(), err)
+			for _, s := range users[i].Stalled {
+				r.again = append(r.again, s.again(err, now))
+			}
+			return r
+		},
+	})
+}
+
+// planStalled plans the next event of each stalled series of a user. A series that the user
+// no longer has, and one without a next occurrence, have none.
+func planStalled(h EventHandler, one UserSeries, now time.Time) (r replanned) {
+	list, err := seriesFor(h, one.User)
+	for _, s := range one.Stalled {
+		i := slices.IndexFunc(list, func(h oneSeries) bool { return h.id() == s.Series })
+		switch {
+		case err != nil:
+			r.again = append(r.again, s.again(err, now))
+			continue
+		case i < 0:
+			continue
+		}
+		after := now
+		if c, ok := h.(CatchUpper); ok && c.CatchUp().All {
+			after = s.Due
+		}
+		e, err := plan(list[i], one.User, after, one.Used[s.Series])
+		switch {
+		case errors.Is(err, calendar.ErrNoOccurrence):
+		case err != nil:
+			r.again = append(r.again, s.again(err, now))
+		default:
+			e.ID = stamped(e.ID, ticksOf(now))
+			r.events = append(r.events, e)
+		}
+	}
+	return r
 }

@@ -221,7 +221,7 @@ func (p *onePass) upkeep(ctx context.Context, w *worker) error {
 		do   func(context.Context) error
 	}{
 		{"release expired leases", w.releaseExpired},
-		{"plan what was left to this program", w.planUnplanned},
+		{"plan stalled series", w.planStalled},
 		{"compare zone rules", p.followZonesOnce},
 	}
 	var errs []error

@@ -614,7 +614,7 @@ func (u upkept) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	return u.Repository.ReleaseExpired(ctx, limit)
 }
 
-func (u upkept) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error)) (almanac.AddEventsResult, error) {
+func (u upkept) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) (almanac.AddEventsResult, error) {
 	defer u.enter()()
 	return u.Repository.AddSuccessors(ctx, eventType, page, plan)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 // Scheduler plans events at local times of day, and runs them. It is safe for concurrent
@@ -187,7 +188,7 @@ func NewScheduler(r Repository, registry Registry, options ...Option) (Scheduler
 	if err != nil {
 		return nil, err
 	}
-	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: newHostCalls(s.lease)}, zones: new(atomic.Pointer[zoneView])}, nil
+	return &scheduler{settings: s, repository: r, registry: registry, running: &running{host: isolate.NewGroup(min(stuckAfter, s.lease/12))}, zones: new(atomic.Pointer[zoneView])}, nil
 }
 
 type scheduler struct {

@@ -189,17 +189,23 @@ CREATE INDEX history_due ON :"schema".history (event_type, target_timestamp_utc)
 -- Finds failures and cancellations, which are few among many events.
 CREATE INDEX history_failed ON :"schema".history (id) WHERE failure_reason IS NOT NULL;
 
--- Series whose event was cancelled by a program without the handler. A program with the handler plans the next event. A row is valid as
--- long as the series has no open event and has used up no other key since.
+-- Stalled series: their next event is still to be planned, because the handler failed when their last event ended, or because a program
+-- without the handler cancelled that event. A program with the handler plans it. A row is valid as long as the series has no open event
+-- and has used up no other key since.
 CREATE TABLE :"schema".unplanned (
     series_id  bigint       NOT NULL,
     user_id    uuid         NOT NULL,
-    event_type text NOT NULL,
-    used_key   text COLLATE "C" NOT NULL,         -- the occurrence key of the cancelled event
+    event_type text        NOT NULL,
+    used_key   text COLLATE "C" NOT NULL, -- the occurrence key of the last event
+    last_error text,                      -- why the handler failed; NULL if no program with the handler has tried
+    failures   integer     NOT NULL DEFAULT 0, -- attempts to plan that failed
+    since      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    retry_at   timestamptz NOT NULL DEFAULT clock_timestamp(), -- when a program tries again
     CONSTRAINT unplanned_pkey PRIMARY KEY (series_id)
 );
 
-CREATE INDEX unplanned_user ON :"schema".unplanned (event_type, user_id);
+-- Finds the series of a type to try again.
+CREATE INDEX unplanned_retry ON :"schema".unplanned (event_type, retry_at, user_id);
 
 -- The idempotency keys of all events, open and ended. Each key belongs to one occurrence.
 CREATE TABLE :"schema".keys (
@@ -651,7 +657,7 @@ COMMENT ON TABLE :"schema".users IS 'The users of the events';
 COMMENT ON TABLE :"schema".series IS 'One row per series of a user, with the open event of the series';
 COMMENT ON TABLE :"schema".queue IS 'The events that are PENDING';
 COMMENT ON TABLE :"schema".history IS 'The events that have ended';
-COMMENT ON TABLE :"schema".unplanned IS 'Series whose next event is left to a program that has the handler';
+COMMENT ON TABLE :"schema".unplanned IS 'Series whose next event is still to be planned';
 COMMENT ON TABLE :"schema".keys IS 'The idempotency keys of all events';
 COMMENT ON TABLE :"schema".pruning IS 'The instant before which idempotency keys may be missing';
 COMMENT ON TABLE :"schema".leases IS 'One row per claimed batch; the events that it lists are PROCESSING';

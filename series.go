@@ -10,6 +10,7 @@ import (
 
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/excerpt"
+	"github.com/almanac-go/almanac/internal/isolate"
 )
 
 // MultiSeries is the ability of a handler to run several series for one user, such as one
@@ -114,11 +115,11 @@ func guarded[T any](what, eventType string, f func() (T, error)) (result T, err 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = errHostExited
+		err = isolate.ErrExited
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("panicked: %v", cause)
-			} else if err != errHostExited {
+			} else if err != isolate.ErrExited {
 				return
 			}
 			var none T

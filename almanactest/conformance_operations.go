@@ -68,10 +68,10 @@ func (k *kit) unplanned(initial almanac.Event) {
 
 // succeed adds successors of a type. It expects that AddSuccessors asks about one user,
 // whose series waits and has the used keys, or about none when used is nil.
-func (k *kit) succeed(eventType string, used map[almanac.Series]string, plan func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error)) almanac.AddEventsResult {
+func (k *kit) succeed(eventType string, used map[almanac.Series]string, plan func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) almanac.AddEventsResult {
 	k.Helper()
 	asked := 0
-	added, err := k.r.AddSuccessors(k.Context(), eventType, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+	added, err := k.r.AddSuccessors(k.Context(), eventType, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 		if asked++; used == nil || len(users) != 1 {
 			k.Fatalf("%d users have series that wait", len(users))
 		}
@@ -238,7 +238,7 @@ var operationCases = map[string]func(*kit){
 		k.apply(finished.UserID, cancelling)
 		k.unplanned(initial)
 		k.same("nothing of another type", k.succeed("OTHER", nil, nil), almanac.AddEventsResult{})
-		added := k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+		added := k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 			k.same("user", u.ID, initial.UserID)
 			return []almanac.Event{Event(now, For(u), OfSeries("a", "2028"), DueIn(time.Hour))}, nil, nil
 		})
@@ -250,22 +250,22 @@ var operationCases = map[string]func(*kit){
 	"AddSuccessors/ends the wait of a series without a next occurrence": func(k *kit) {
 		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
 		k.unplanned(initial)
-		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
+		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
 		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/plans again series that could not be planned": func(k *kit) {
 		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
 		k.unplanned(initial)
 		for range 2 {
-			k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, _ time.Time) ([]almanac.Event, []uuid.UUID, error) {
-				return nil, []uuid.UUID{u.ID}, nil
+			k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+				return nil, []almanac.StalledSeries{{UserID: u.ID, Series: birthdays("a"), Error: "no plan", Failures: 1}}, nil
 			})
 		}
-		_, err := k.r.AddSuccessors(k.Context(), initial.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error) {
+		_, err := k.r.AddSuccessors(k.Context(), initial.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 			return nil, nil, errPlan
 		})
 		k.is(err, errPlan)
-		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []uuid.UUID, error) { return nil, nil, nil })
+		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
 	},
 	"AddSuccessors/skips a series that an edit has continued": func(k *kit) {
 		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
@@ -289,7 +289,7 @@ var operationCases = map[string]func(*kit){
 		k.ok(err)
 		seen := make(map[uuid.UUID]bool)
 		for page := (almanac.Page{Limit: 2}); ; {
-			added, err := k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []uuid.UUID, error) {
+			added, err := k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 				for _, one := range users {
 					seen[one.User.ID] = true
 				}

@@ -31,7 +31,7 @@ type state struct {
 	leases map[uuid.UUID]lease
 	due    map[uuid.UUID]time.Time // the instant of each event when it was created, which its idempotency key hashes
 	used   map[series]string       // the greatest key of an event that has ended
-	waits  map[series]string       // that key, for series whose successor another program must plan
+	waits  map[series]stall        // the stalled series
 	zones  []almanac.ZoneRecord    // by zone; replaced as a whole, because it is large and seldom changes
 	marks  []calendar.ZoneRules    // replaced as a whole too
 	pauses map[string]time.Time    // since when, by event type
@@ -73,7 +73,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		leases: make(map[uuid.UUID]lease),
 		due:    make(map[uuid.UUID]time.Time),
 		used:   make(map[series]string),
-		waits:  make(map[series]string),
+		waits:  make(map[series]stall),
 		pauses: make(map[string]time.Time),
 	}}
 }

@@ -275,14 +275,24 @@ func (s *state) succeed(result *almanac.SettleResult, one almanac.Settlement, u 
 	switch {
 	case errors.Is(err, calendar.ErrNoOccurrence):
 	case err != nil:
-		result.PlanErr = err
+		s.stall(result, err, now)
 	default:
 		e, inserted, err := s.insert(successor, now)
-		result.PlanErr = err
+		if err != nil {
+			s.stall(result, err, now)
+		}
 		if inserted {
 			result.Successor = &e
 		}
 	}
+}
+
+// stall stores the series of an event that has ended, and whose successor cannot be planned
+// or stored.
+func (s *state) stall(result *almanac.SettleResult, err error, now time.Time) {
+	is := result.Event.Stalled(err, now)
+	result.PlanErr, result.Stalled = err, &is
+	s.waits[seriesOf(result.Event)] = stall{result.Event.OccurrenceKey, is}
 }
 
 // follow stores the follow-ups of an event that has ended.

@@ -262,7 +262,7 @@ func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 		return e, err
 	}
 	if to.Unplanned {
-		s.waits[seriesOf(e)] = e.OccurrenceKey
+		s.waits[seriesOf(e)] = stall{e.OccurrenceKey, almanac.StalledSeries{UserID: e.UserID, Series: almanac.SeriesOf(e), Due: e.Due, Since: now, RetryAt: now}}
 	}
 	return s.put(e, now), nil
 }
@@ -318,6 +318,6 @@ func (s *state) remove(id uuid.UUID) {
 	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
 	maps.DeleteFunc(s.due, func(id uuid.UUID, _ time.Time) bool { _, exists := s.events[id]; return !exists })
 	maps.DeleteFunc(s.used, func(one series, _ string) bool { return one.user == id })
-	maps.DeleteFunc(s.waits, func(one series, _ string) bool { return one.user == id })
+	maps.DeleteFunc(s.waits, func(one series, _ stall) bool { return one.user == id })
 	delete(s.users, id)
 }

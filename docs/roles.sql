@@ -172,9 +172,9 @@ BEGIN
     -- Events that were planned by other rules have a mark. The marks are deleted when the zone was examined.
     GRANT SELECT, INSERT (zone, fingerprint, since, version), DELETE ON zone_marks TO almanac_worker;
 
-    -- A worker plans the successors that programs without the handler could not plan. When it reschedules a user, it cancels what the
-    -- user refuses by now. The statement for that can also leave a series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_key), DELETE ON unplanned TO almanac_worker;
+    -- A worker stores the series whose next event could not be planned, and plans that event later. When it reschedules a user, it
+    -- cancels what the user refuses by now. The statement for that can also leave a series to a program that has the handler.
+    GRANT SELECT, INSERT, UPDATE (used_key, last_error, failures, since, retry_at), DELETE ON unplanned TO almanac_worker;
     -- Whoever stores events counts them, and the sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT SELECT, INSERT, UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
     GRANT SELECT ON due_counts, due_changes TO almanac_api;
@@ -221,7 +221,7 @@ BEGIN
         idempotency_key, key_instant, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
         created_at, updated_at, origin_event, series_name, origin, follows_user, payload_made, forced) ON history TO almanac_api;
     -- The statement that cancels can also leave the series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_key) ON unplanned TO almanac_api;
+    GRANT SELECT, INSERT, UPDATE (used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_api;
     -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
     GRANT SELECT ON zone_rules TO almanac_api;
     GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;

@@ -27,6 +27,7 @@ type change struct {
 	other   *almanac.Event  // a successor in another series
 	follow  []almanac.Event // follow-ups
 	planErr error
+	stalled *almanac.StalledSeries // if the successor could not be planned
 }
 
 // plan returns the changes for the settlements at the given indexes. It returns as rest the
@@ -130,7 +131,8 @@ func (t *settling) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 // plan calls the settlement's functions for the successor and the follow-ups of an event that ends.
 func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
 	if s.Next != nil {
-		c.succeed(s.Next(u, now))
+		next, err := s.Next(u, now)
+		c.succeed(next, err, now)
 	}
 	if s.Follow == nil {
 		return
@@ -142,11 +144,13 @@ func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
 }
 
 // succeed stores a planned successor in c. A successor whose occurrence is used up is dropped.
-func (c *change) succeed(e almanac.Event, err error) {
+func (c *change) succeed(e almanac.Event, err error, now time.Time) {
 	switch {
 	case errors.Is(err, calendar.ErrNoOccurrence):
 	case err != nil:
 		c.planErr = err
+		stalled := c.was.Stalled(err, now)
+		c.stalled = &stalled
 	case e.UserID != c.was.UserID || almanac.SeriesOf(e) != almanac.SeriesOf(c.was):
 		c.other = &e
 	case e.OccurrenceKey > c.was.OccurrenceKey:
@@ -210,6 +214,9 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 	if len(released) > 0 {
 		statements.Queue(t.statements.SettleReleased, releasedArgs(released, t.now)).Query(note)
 	}
+	if rows := stalledRows(ended); len(rows) > 0 {
+		statements.Queue(t.statements.Stall, stallArgs(rows))
+	}
 	tokens := column(indexes, func(i int) uuid.UUID { return t.settlements[i].Event.LeaseToken })
 	statements.Queue(t.statements.EndLeases, pgx.StrictNamedArgs{"tokens": uuids(distinct(tokens))})
 	if len(t.marks) > 0 {
@@ -219,6 +226,17 @@ func (t *settling) store(ctx context.Context, changes []*change, indexes []int) 
 		statements.Queue(t.statements.Notify, t.notification(hintPayload))
 	}
 	return stored, t.tx.SendBatch(ctx, &statements).Close()
+}
+
+// stalledRows returns the series whose successors could not be planned.
+func stalledRows(ended []*change) []stalledRow {
+	var rows []stalledRow
+	for _, c := range ended {
+		if c.stalled != nil {
+			rows = append(rows, stalledRow{c.series, c.was.OccurrenceKey, *c.stalled})
+		}
+	}
+	return rows
 }
 
 // pendingAfter returns the events that are PENDING after the changes.

@@ -67,7 +67,10 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 		return settled, err
 	}
 	cause := err
-	one[0].Next, one[0].Follow = nil, nil
+	if one[0].Next != nil {
+		one[0].Next = func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, cause }
+	}
+	one[0].Follow = nil
 	settled, _, err = s.settleTogether(ctx, one)
 	switch {
 	case err == nil:
@@ -181,7 +184,7 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 			rest = append(rest, c.index)
 			continue
 		}
-		t.settled[c.index] = almanac.SettleResult{Event: c.is, Successor: c.next, PlanErr: c.planErr}
+		t.settled[c.index] = almanac.SettleResult{Event: c.is, Successor: c.next, PlanErr: c.planErr, Stalled: c.stalled}
 		if err := t.storeOthers(ctx, c); err != nil {
 			return nil, err
 		}

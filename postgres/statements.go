@@ -102,6 +102,8 @@ type statements struct {
 	SettleReleased      string
 	SettleUsers         string
 	SpentKeys           string
+	Stall               string
+	Stalled             string
 	Standings           string
 	StatsBacklog        string
 	StatsEnded          string

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,16 +10,18 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// AddSuccessors plans the next events of a page of users whose series wait for a program with
-// their handler. Users and series that another transaction has locked are skipped.
-func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []uuid.UUID, error)) (almanac.AddEventsResult, error) {
-	limit, after, err := page.Bounds()
+// AddSuccessors plans the next events of the stalled series of a page of users. Users and series
+// that another transaction has locked are skipped.
+func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) (almanac.AddEventsResult, error) {
+	page.Order = almanac.NextFirst
+	limit, at, after, err := page.EventBounds()
 	if err != nil {
 		return almanac.AddEventsResult{}, err
 	}
-	var waiting []uuid.UUID
-	err = s.do(ctx, "find waiting series", func(ctx context.Context, db DB) (err error) {
-		waiting, err = all(ctx, db, s.statements.WaitingUsers, pgx.StrictNamedArgs{"type": eventType, "after": after, "limit": limit}, scanID)
+	var waiting []attempt
+	err = s.do(ctx, "find stalled series", func(ctx context.Context, db DB) (err error) {
+		args := pgx.StrictNamedArgs{"type": eventType, "at": at, "after": after, "limit": limit}
+		waiting, err = all(ctx, db, s.statements.WaitingUsers, args, scanAttempt)
 		return err
 	})
 	if err != nil || len(waiting) == 0 {
@@ -30,16 +31,17 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 	err = s.transactKeys(ctx, "add successors", func(ctx context.Context, tx pgx.Tx, keys keys) error {
 		added = almanac.AddEventsResult{}
 		if len(waiting) == limit {
-			added.Next = almanac.Cursor(waiting[limit-1].String())
+			added.Next = waiting[limit-1].cursor()
 		}
-		w, err := s.lockWaiting(ctx, tx, eventType, waiting)
+		users := column(waiting, func(a attempt) uuid.UUID { return a.user })
+		w, err := s.lockWaiting(ctx, tx, eventType, distinct(users))
 		if err != nil {
 			return err
 		}
 		standings := w.userSeries()
 		added.Users = len(standings)
 		var events []almanac.Event
-		var again []uuid.UUID
+		var again []almanac.StalledSeries
 		if len(standings) > 0 {
 			if events, again, err = plan(standings, w.now); err != nil {
 				return asIs(err)
@@ -48,10 +50,14 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 		if added.Events, err = s.insert(ctx, tx, keys, events); err != nil {
 			return err
 		}
-		over := slices.DeleteFunc(w.series, func(one waitingSeries) bool { return one.waits && slices.Contains(again, one.user) })
-		if len(over) > 0 {
-			ids := column(over, func(one waitingSeries) int64 { return one.id })
+		if len(w.series) > 0 {
+			ids := column(w.series, func(one waitingSeries) int64 { return one.id })
 			if _, err := tx.Exec(ctx, s.statements.EndWaiting, pgx.StrictNamedArgs{"series": ids}); err != nil {
+				return err
+			}
+		}
+		if rows := w.again(again); len(rows) > 0 {
+			if _, err := tx.Exec(ctx, s.statements.Stall, stallArgs(rows)); err != nil {
 				return err
 			}
 		}
@@ -63,7 +69,57 @@ func (s *Store) AddSuccessors(ctx context.Context, eventType string, page almana
 	return added, nil
 }
 
-// waitingUsers has locked users, and their locked series that wait for a program with the handler.
+// attempt is the time at which the stalled series of a user are to be tried again.
+type attempt struct {
+	at   time.Time
+	user uuid.UUID
+}
+
+func scanAttempt(row pgx.CollectableRow) (a attempt, err error) {
+	return a, row.Scan(&a.at, rawID(&a.user))
+}
+
+func (a attempt) cursor() almanac.Cursor {
+	return almanac.Cursor(a.at.UTC().Format(time.RFC3339Nano) + "/" + a.user.String())
+}
+
+// stalledRow is a stalled series, to be stored.
+type stalledRow struct {
+	id  int64
+	key string // the last occurrence key that the series used
+	almanac.StalledSeries
+}
+
+func stallArgs(rows []stalledRow) pgx.StrictNamedArgs {
+	return pgx.StrictNamedArgs{
+		"series":   column(rows, func(r stalledRow) int64 { return r.id }),
+		"keys":     column(rows, func(r stalledRow) string { return r.key }),
+		"errors":   column(rows, func(r stalledRow) string { return r.Error }),
+		"failures": column(rows, func(r stalledRow) int { return r.Failures }),
+		"since":    column(rows, func(r stalledRow) time.Time { return r.Since }),
+		"retry_at": column(rows, func(r stalledRow) time.Time { return r.RetryAt }),
+	}
+}
+
+// Stalled returns up to limit stalled series of a user, or of all users if the id is zero.
+func (s *Store) Stalled(ctx context.Context, userID uuid.UUID, limit int) (list []almanac.StalledSeries, err error) {
+	if limit, err = almanac.MissedLimit(limit); err != nil {
+		return nil, err
+	}
+	err = s.do(ctx, "list stalled series", func(ctx context.Context, db DB) (err error) {
+		list, err = all(ctx, db, s.statements.Stalled, pgx.StrictNamedArgs{"user": uuidOrNull(userID), "limit": limit}, scanStalled)
+		return err
+	})
+	return list, err
+}
+
+func scanStalled(row pgx.CollectableRow) (s almanac.StalledSeries, err error) {
+	err = row.Scan(rawID(&s.UserID), &s.Series.Type, &s.Series.Name, &s.Series.Detached, &s.Due, &s.Error, &s.Failures, &s.Since, &s.RetryAt)
+	s.Due, s.Since, s.RetryAt = s.Due.UTC(), s.Since.UTC(), s.RetryAt.UTC()
+	return s, err
+}
+
+// waitingUsers has locked users, and their locked stalled series.
 type waitingUsers struct {
 	users  []almanac.User
 	series []waitingSeries
@@ -71,11 +127,8 @@ type waitingUsers struct {
 }
 
 type waitingSeries struct {
-	id     int64
-	user   uuid.UUID
-	series almanac.Series
-	key    string // the last occurrence key that the series used
-	waits  bool   // false when an event was stored in the series since
+	stalledRow
+	waits bool // false when an event was stored in the series since
 }
 
 func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, ids []uuid.UUID) (w waitingUsers, err error) {
@@ -86,8 +139,10 @@ func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, id
 	locked := uuids(column(w.users, func(u almanac.User) uuid.UUID { return u.ID }))
 	w.series, err = all(ctx, tx, s.statements.WaitingSeries, pgx.StrictNamedArgs{"type": eventType, "users": locked},
 		func(row pgx.CollectableRow) (one waitingSeries, err error) {
-			one.series.Type = eventType
-			return one, row.Scan(&one.id, &one.user, &one.series.Name, &one.series.Detached, &one.key, &one.waits)
+			one.Series.Type = eventType
+			err = row.Scan(&one.id, rawID(&one.UserID), &one.Series.Name, &one.Series.Detached, &one.key, &one.Due, &one.Failures, &one.Since, &one.waits)
+			one.Due, one.Since = one.Due.UTC(), one.Since.UTC()
+			return one, err
 		})
 	if err != nil {
 		return w, err
@@ -96,23 +151,39 @@ func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, id
 	return w, err
 }
 
-// userSeries returns the users who have a waiting series, with the used keys of these series.
+// userSeries returns the users who have a stalled series, with these series and their used keys.
 func (w waitingUsers) userSeries() []almanac.UserSeries {
-	used := make(map[uuid.UUID]map[almanac.Series]string)
+	stalled := make(map[uuid.UUID]almanac.UserSeries)
 	for _, one := range w.series {
 		if !one.waits {
 			continue
 		}
-		if used[one.user] == nil {
-			used[one.user] = make(map[almanac.Series]string)
+		of := stalled[one.UserID]
+		if of.Used == nil {
+			of.Used = make(map[almanac.Series]string)
 		}
-		used[one.user][one.series] = one.key
+		of.Used[one.Series], of.Stalled = one.key, append(of.Stalled, one.StalledSeries)
+		stalled[one.UserID] = of
 	}
 	var list []almanac.UserSeries
 	for _, u := range w.users {
-		if keys := used[u.ID]; len(keys) > 0 {
-			list = append(list, almanac.UserSeries{User: u, Used: keys})
+		if of := stalled[u.ID]; len(of.Stalled) > 0 {
+			of.User = u
+			list = append(list, of)
 		}
 	}
 	return list
+}
+
+// again returns the rows of series that have stalled further.
+func (w waitingUsers) again(list []almanac.StalledSeries) []stalledRow {
+	var rows []stalledRow
+	for _, s := range list {
+		for _, one := range w.series {
+			if one.waits && one.UserID == s.UserID && one.Series == s.Series {
+				rows = append(rows, stalledRow{one.id, one.key, s})
+			}
+		}
+	}
+	return rows
 }

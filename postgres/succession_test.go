@@ -37,7 +37,7 @@ func unplanned(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
 // sweepBirthdays plans what waits, as the sweep of a program with the handler does.
 // Each user is given to meanwhile, while the user is locked.
 func sweepBirthdays(ctx context.Context, store *postgres.Store, meanwhile func(uuid.UUID)) ([]almanac.Event, error) {
-	added, err := store.AddSuccessors(ctx, almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []uuid.UUID, error) {
+	added, err := store.AddSuccessors(ctx, almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 		var events []almanac.Event
 		for _, one := range users {
 			meanwhile(one.User.ID)

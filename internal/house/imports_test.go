@@ -65,7 +65,7 @@ func (f file) wrongImport(name string) string {
 			return "the calendar imports the standard library and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("."):
-		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt", "internal/profile", "internal/program"}
+		nouns := []string{"calendar", "internal/engine", "internal/backoff", "internal/jsonb", "internal/excerpt", "internal/profile", "internal/program", "internal/isolate"}
 		foreign := []string{"github.com/google/uuid", "golang.org/x/text/language", "golang.org/x/time/rate"}
 		if !standard(name) && !slices.Contains(foreign, name) && !(ours && slices.Contains(nouns, pkg)) {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
@@ -141,7 +141,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver"}
+	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
 }
 
 // sameAdapter reports whether f and pkg belong to the same adapter.

@@ -32,7 +32,11 @@ WITH n AS MATERIALIZED (
     FROM ended
     WHERE ended.waiting
     ON CONFLICT (series_id) DO UPDATE
-    SET used_key = excluded.used_key
+    SET used_key = excluded.used_key,
+        last_error = NULL,
+        failures = 0,
+        since = clock_timestamp(),
+        retry_at = clock_timestamp()
 )
 SELECT ended.id
 FROM ended

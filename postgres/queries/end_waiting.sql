@@ -1,4 +1,4 @@
--- Delete the note that series wait for a program with the handler.
+-- Forget that series have stalled.
 --   @series bigint[]
 DELETE FROM :"schema".unplanned n
 WHERE n.series_id = ANY (@series::bigint[])

@@ -1,12 +1,13 @@
--- Lock the series of users that wait for a program with the handler, in the order of their ids. Series that are locked are left
--- out.
+-- Lock the stalled series of users that are to be tried again, in the order of their ids. Series that are locked are left out.
 --   @type text · @users uuid[]
--- Returns each series with its user, its name, the column detached, the key that it used last, and whether it still waits: an event
--- may have been stored in it since.
-SELECT n.series_id, n.user_id, s.name, s.detached, n.used_key, s.event_id IS NULL AND s.used_key = n.used_key
+-- Returns each series with its user, its name, the column detached, the key and the target of its last event, the failed attempts, since
+-- when it has stalled, and whether it still does: an event may have been stored in it since.
+SELECT n.series_id, n.user_id, s.name, s.detached, n.used_key, s.target_timestamp_utc, n.failures, n.since,
+    s.event_id IS NULL AND s.used_key = n.used_key
 FROM :"schema".unplanned n
 JOIN :"schema".series s ON s.id = n.series_id
 WHERE n.event_type = @type
-    AND n.user_id = ANY (@users::uuid[])
+    AND n.retry_at <= clock_timestamp()
+    AND s.user_id = ANY (@users::uuid[])
 ORDER BY s.id
 FOR UPDATE OF s SKIP LOCKED

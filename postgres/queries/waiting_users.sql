@@ -1,8 +1,10 @@
--- A page of the users who have series of an event type that wait for a program with the handler.
---   @type text · @after uuid · @limit integer
-SELECT DISTINCT n.user_id
+-- A page of the users who have stalled series of an event type that are to be tried again.
+--   @type text · @at timestamptz · @after uuid (where the page before ended) · @limit integer
+-- Returns the time of the attempt and the user. A user may be in several pages.
+SELECT DISTINCT n.retry_at, n.user_id
 FROM :"schema".unplanned n
 WHERE n.event_type = @type
-    AND n.user_id > @after
-ORDER BY n.user_id
+    AND n.retry_at <= clock_timestamp()
+    AND (n.retry_at, n.user_id) > (@at::timestamptz, @after::uuid)
+ORDER BY n.retry_at, n.user_id
 LIMIT @limit

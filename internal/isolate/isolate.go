@@ -1,0 +1,187 @@
+// Package isolate runs the host's code for many events at once, so that code that panics, ends
+// its goroutine or never returns affects one event alone.
+package isolate
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Group has the calls of one program that have not returned in time. It is safe for
+// concurrent use.
+type Group struct {
+	limit time.Duration // how long a call may take; it is given up after at most twice as long
+
+	blocked atomic.Int64 // calls that were given up and have not returned
+	mu      sync.Mutex
+	open    map[Name]int // the number of these calls, by name and by group
+}
+
+// Name names the code and the data of a call.
+type Name struct {
+	Type     string // the event type; empty for an observer
+	Observer int    // the number of an observer
+	// User is the user that is planned for. While a call for a user is blocked, it is not
+	// made again. Zero means that each call is another one.
+	User [16]byte
+}
+
+// code returns the name of the code alone.
+func (n Name) code() Name {
+	n.User = [16]byte{}
+	return n
+}
+
+// MaxBlocked is how many blocked calls of the same code there may be. Each keeps a goroutine.
+// Further calls are refused until one returns.
+const MaxBlocked = 10
+
+var (
+	// ErrExited is the error of a call that ended its goroutine.
+	ErrExited  = errors.New("ended its goroutine")
+	errBlocked = errors.New("did not return in time")
+	errRefused = errors.New("was not called: earlier calls have not returned")
+)
+
+// NewGroup returns a Group whose calls may take as long as the limit.
+func NewGroup(limit time.Duration) *Group {
+	return &Group{limit: limit, open: make(map[Name]int)}
+}
+
+// Blocked returns how many calls were given up and have not returned.
+func (c *Group) Blocked() int { return int(c.blocked.Load()) }
+
+// Calls are the calls 0 to N - 1, and what becomes of those that are given up.
+type Calls[R any] struct {
+	N    int
+	Name func(i int) Name
+	Call func(i int) R
+	Lost func(i int, err error) R
+}
+
+// Run returns the results of calls. It makes them one after the other in a goroutine of
+// their own. A call that panics, ends the goroutine or is blocked has the result of Lost,
+// and the next calls are made in another goroutine.
+func Run[R any](c *Group, calls Calls[R]) []R {
+	results := make([]R, calls.N)
+	for from := 0; from < calls.N; {
+		s := &stretch[R]{Group: c, Calls: calls, results: results, ended: make(chan error, 1)}
+		s.at.Store(int64(2 * from))
+		go s.run(from)
+		at, err := s.wait(from)
+		if err != nil {
+			results[at] = calls.Lost(at, err)
+		}
+		from = at + 1
+	}
+	return results
+}
+
+// stretch is a run of calls in one goroutine.
+type stretch[R any] struct {
+	*Group
+	Calls[R]
+	results []R
+	ended   chan error // why the goroutine ended; nil after the last call
+	// at is twice the index of the present call, one more while its result is stored, and
+	// givenUp from when the waiting goroutine goes on without the call.
+	at atomic.Int64
+}
+
+const givenUp = -1
+
+func (s *stretch[R]) run(i int) {
+	var cause error
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			cause = fmt.Errorf("panicked: %v", panicked)
+		}
+		if !s.at.CompareAndSwap(int64(2*i), int64(2*i+1)) {
+			s.returned(s.Name(i))
+			return
+		}
+		s.ended <- cause
+	}()
+	for ; i < len(s.results); i++ {
+		if cause = s.refusal(s.Name(i)); cause != nil {
+			return
+		}
+		cause = ErrExited
+		result := s.Call(i)
+		if !s.at.CompareAndSwap(int64(2*i), int64(2*i+1)) {
+			return
+		}
+		s.results[i] = result
+		s.at.Store(int64(2*i + 2))
+	}
+	cause = nil
+}
+
+// wait returns the index of the call at which the goroutine ended, or at which it is given
+// up, with the reason. Without an error all calls have returned.
+func (s *stretch[R]) wait(from int) (at int, err error) {
+	limit := time.NewTimer(s.limit)
+	defer limit.Stop()
+	for seen := int64(2 * from); ; {
+		select {
+		case err := <-s.ended:
+			return int(s.at.Load() / 2), err
+		case <-limit.C:
+		}
+		is := s.at.Load()
+		if i := int(is / 2); is == seen && is%2 == 0 && i < len(s.results) && s.giveUp(i) {
+			return i, fmt.Errorf("%w: %v have passed", errBlocked, s.limit)
+		}
+		seen = is
+		limit.Reset(s.limit)
+	}
+}
+
+// giveUp goes on without a call, unless it has returned.
+func (s *stretch[R]) giveUp(i int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.CompareAndSwap(int64(2*i), givenUp) {
+		return false
+	}
+	s.count(s.Name(i), 1)
+	return true
+}
+
+// returned forgets a blocked call that has returned.
+func (c *Group) returned(name Name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count(name, -1)
+}
+
+// count counts a blocked call, or one less. The caller holds mu.
+func (c *Group) count(name Name, n int) {
+	c.blocked.Add(int64(n))
+	c.open[name.code()] += n
+	if name.User != [16]byte{} {
+		c.open[name] += n
+	}
+	for _, one := range []Name{name, name.code()} {
+		if c.open[one] == 0 {
+			delete(c.open, one)
+		}
+	}
+}
+
+// refusal returns an error if a call must not be made, because the same call or too many of
+// its code are blocked.
+func (c *Group) refusal(name Name) error {
+	if c.blocked.Load() == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name.User != [16]byte{} && c.open[name] > 0 || c.open[name.code()] >= MaxBlocked {
+		return errRefused
+	}
+	return nil
+}
