@@ -234,17 +234,3 @@ func TestASettingOfTheHostIsCut(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, []string{"created by " + strings.Repeat("é", 200)}, askedBy(t, mustStore(t, pool), created.Events[0].ID))
 }
-
-func TestUndoingPrincipalsLosesThemOnlyIfAllowed(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
-	_, err := newScheduler(t, mustStore(t, pool)).CreateUser(as(t, "grace"), ada)
-	require.NoError(t, err)
-
-	err = postgres.MigrateDown(t.Context(), pool, postgres.MigrateDownOptions{})
-
-	var loss *postgres.DataLossError
-	require.ErrorAs(t, err, &loss)
-	require.Equal(t, []string{"audit"}, loss.Tables)
-}
