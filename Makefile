@@ -1,10 +1,10 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race stress bench pictures browser micro fuzz chaos fmt lint check vulncheck notes release-check version
+.PHONY: help demo test race stress bench pictures browser micro fuzz chaos mutations fmt lint check vulncheck notes release-check version
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Every package of the workspace. chaos, bench, migrators, dashboard/browsertest, httpapi/openapitest
+# Every package of the workspace. chaos, bench, checks, migrators, dashboard/browsertest, httpapi/openapitest
 # and examples/birthdayd/deploy, which break things, measure them, and need other tools and schemas,
 # are modules outside of it.
 PACKAGES := work
@@ -60,6 +60,11 @@ SEEDS ?= 1
 
 chaos: ## Break everything on purpose and check every promise; SEEDS=20 for more
 	cd chaos && GOWORK=off go test -count=1 -v -timeout 60m . -seeds $(SEEDS)
+
+RUN ?= .
+
+mutations: ## Remove one safeguard after another, and see its test fail; RUN=claim for some of them
+	cd checks && GOWORK=off go run ./mutations -run '$(RUN)'
 
 fmt: ## Format the code
 	gofmt -w .

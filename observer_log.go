@@ -105,6 +105,33 @@ func logExecution(ctx context.Context, log *slog.Logger, level slog.Level, e Eve
 	}
 }
 
+// logClaim logs a claim that succeeded: how long its query took, and the whole call.
+func (s *scheduler) logClaim(ctx context.Context, m ClaimMeasurement) {
+	if m.Err != nil || !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	s.log.LogAttrs(ctx, slog.LevelDebug, "events claimed", slog.Int("count", m.Found), slog.Int("batch_size", m.BatchSize),
+		slog.Float64("query_duration_ms", ms(m.Query)), slog.Float64("duration_ms", ms(m.Total)))
+}
+
+// logOutcome logs what became of the outcome of an attempt.
+func (w *worker) logOutcome(ctx context.Context, s Settlement, r SettleResult) {
+	w.logUnsettled(ctx, s, r)
+	w.logFailure(ctx, s, r)
+	w.logCompletion(ctx, r)
+}
+
+// logCompletion logs a delivery whose outcome is stored. It logs nothing if there is a
+// LogObserver, which writes a line for each change.
+func (w *worker) logCompletion(ctx context.Context, r SettleResult) {
+	if r.Err != nil || r.Event.Status != Completed || w.observed() || !w.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	w.log.LogAttrs(ctx, slog.LevelDebug, "Event execution completed", append(eventAttrs(r.Event),
+		slog.Int("attempt", r.Event.RetryCount+1), slog.Duration("lateness", r.Event.Lateness().Round(time.Microsecond)))...)
+}
+
 // logUnsettled logs an outcome that was not stored, or a successor that was not planned.
 func (w *worker) logUnsettled(ctx context.Context, s Settlement, r SettleResult) {
 	write := func(level slog.Level, message string, more ...slog.Attr) {

@@ -94,15 +94,47 @@ func TestTheSchedulerWritesExecutionsAtDebug(t *testing.T) {
 		require.Len(t, lines, 2)
 		require.Equal(t, "DEBUG", lines[0]["level"])
 		require.Equal(t, pending.IdempotencyKey.String(), lines[0]["idempotency_key"])
-		claims := book.about(t, "items claimed")
-		require.NotEmpty(t, claims)
-		require.Equal(t, "DEBUG", claims[0]["level"])
-		require.Contains(t, claims[0], "batch_size")
-		require.Contains(t, claims[0], "duration_ms")
+		completed := book.about(t, "Event execution completed")
+		require.Len(t, completed, 1)
+		require.Equal(t, "DEBUG", completed[0]["level"])
+		require.Equal(t, pending.IdempotencyKey.String(), completed[0]["idempotency_key"])
+		require.EqualValues(t, 2, completed[0]["attempt"])
 
 		_, book = executions(t, slog.LevelInfo, false)
 		require.Empty(t, book.about(t, "Executing event"))
-		require.Empty(t, book.about(t, "items claimed"))
+		require.Empty(t, book.about(t, "Event execution completed"))
+
+		_, book = executions(t, slog.LevelDebug, true)
+		require.Empty(t, book.about(t, "Event execution completed"), "the LogObserver writes event.completed")
+	})
+}
+
+// measured is a repository whose claims take two seconds, one of them for the statement.
+type measured struct{ almanac.Repository }
+
+func (r measured) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	claim, err := r.Repository.Claim(ctx, request)
+	time.Sleep(2 * time.Second)
+	claim.Query = time.Second
+	return claim, err
+}
+
+func TestAClaimIsLoggedWithBothOfItsDurations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book, w := new(logbook), openOn(measured{almanactest.NewRepository(nil)})
+		h := series{eventType: "FINE", seconds: ago(time.Minute), execute: new(receiver).Deliver}
+		storeEvent(t, w.store, h)
+		w.run(t, h, almanac.WithLogger(book.at(slog.LevelDebug)))
+		w.await(t, almanac.EventCompleted)
+		require.NoError(t, w.stop())
+		claims := book.about(t, "events claimed")
+		require.NotEmpty(t, claims)
+		require.Equal(t, "DEBUG", claims[0]["level"])
+		require.EqualValues(t, 1, claims[0]["count"])
+		require.EqualValues(t, 100, claims[0]["batch_size"])
+		require.EqualValues(t, 1000, claims[0]["query_duration_ms"])
+		require.EqualValues(t, 2000, claims[0]["duration_ms"])
 	})
 }
 

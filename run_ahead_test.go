@@ -360,3 +360,28 @@ func TestEventsHeldAheadByADeadProcessRunAfterTheLease(t *testing.T) {
 		require.NoError(t, w.stop())
 	})
 }
+
+// tooEarly is a repository whose claims also take events that are due within an hour, whatever they were
+// asked for.
+type tooEarly struct{ almanac.Repository }
+
+func (r tooEarly) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	request.Ahead = time.Hour
+	return r.Repository.Claim(ctx, request)
+}
+
+// The repository decides what is due, and the scheduler checks it again: an event that comes too early
+// is not delivered.
+func TestAnEventThatARepositoryClaimsTooEarlyIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, r := openOn(tooEarly{almanactest.NewRepository(nil)}), new(receiver)
+		h := series{eventType: "FINE", seconds: ago(-10 * time.Minute), execute: r.Deliver}
+		storeEvent(t, w.store, h)
+		w.run(t, h, almanac.WithLookAhead(0)) // otherwise it would be held until its instant
+		failed := w.await(t, almanac.EventFailed)
+		require.NoError(t, w.stop())
+		require.Contains(t, failed.FailureReason, "event is due in ")
+		require.Empty(t, r.deliveries())
+	})
+}

@@ -2,6 +2,7 @@ package almanac_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -211,6 +212,50 @@ func TestPauseHoldsForAllProcesses(t *testing.T) {
 			require.NoError(t, w.stop())
 			require.Len(t, r.deliveries(), 3)
 			require.ErrorIs(t, operator.Pause(t.Context(), ""), almanac.ErrInvalid)
+		})
+	}
+}
+
+// While receivers are the limit, twice the processes deliver in half the time: processes wait for nothing
+// that another one does. In virtual time the machine is no limit. That claims of PostgreSQL do not wait for
+// each other is tested in package postgres.
+func TestThroughputGrowsWithTheProcesses(t *testing.T) {
+	t.Parallel()
+	const events, workers, takes = 320, 10, 50 * time.Millisecond
+	for _, processes := range []int{1, 2, 4, 8} {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := almanactest.NewRepository(nil)
+				var mu sync.Mutex
+				delivered, last := 0, time.Time{}
+				h := series{eventType: "FINE", seconds: ago(time.Minute), execute: func(context.Context, almanac.Delivery) error {
+					time.Sleep(takes)
+					mu.Lock()
+					defer mu.Unlock()
+					delivered, last = delivered+1, time.Now()
+					return nil
+				}}
+				for range events {
+					storeEvent(t, store, h)
+				}
+				began := time.Now()
+				var running []*world
+				for range processes {
+					w := openOn(store)
+					w.notices = make(chan almanac.Notice, 4*events)
+					w.run(t, h, almanac.WithWorkers(workers))
+					running = append(running, w)
+				}
+				time.Sleep(time.Minute)
+				for _, w := range running {
+					require.NoError(t, w.stop())
+				}
+				require.Equal(t, events, delivered)
+				possible := events / workers / time.Duration(processes) * takes
+				// A fifth more for the time in which outcomes wait to be stored together.
+				require.LessOrEqual(t, last.Sub(began), possible*12/10)
+			})
 		})
 	}
 }

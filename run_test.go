@@ -195,6 +195,26 @@ func TestRunBoundsAnAttempt(t *testing.T) {
 	require.Equal(t, context.DeadlineExceeded.Error(), failed.FailureReason)
 }
 
+// A handler that says nothing about it gets twenty seconds.
+func TestAnAttemptMayTakeTwentySecondsByDefault(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := openOn(almanactest.NewRepository(nil))
+		var took time.Duration
+		handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(ctx context.Context, _ almanac.Delivery) error {
+			began := time.Now()
+			<-ctx.Done()
+			took = time.Since(began)
+			return almanac.Permanent(context.Cause(ctx))
+		}}
+		storeEvent(t, w.store, handler)
+		w.run(t, handler)
+		w.await(t, almanac.EventFailed)
+		require.NoError(t, w.stop())
+		require.Equal(t, 20*time.Second, took)
+	})
+}
+
 func TestRunReleasesUnfinishedEvents(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -438,6 +458,48 @@ func TestClaimsAreSmallerAfterAFailure(t *testing.T) {
 	})
 }
 
+// swept is a repository that keeps how many events each call may release.
+type swept struct {
+	almanac.Repository
+	mu     sync.Mutex
+	limits []int
+}
+
+func (r *swept) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limits = append(r.limits, limit)
+	return r.Repository.ReleaseExpired(ctx, limit)
+}
+
+// The events of a dead process are released at most 2,000 in a transaction, however many they are.
+func TestTheSweepReleasesABoundedNumberOfEventsAtATime(t *testing.T) {
+	t.Parallel()
+	for name, sweep := range map[string]func(*testing.T, *world, series){
+		"of Run": func(t *testing.T, w *world, h series) {
+			w.run(t, h, almanac.WithSweep(time.Second))
+			time.Sleep(10 * time.Second)
+			require.NoError(t, w.stop())
+		},
+		"of RunOnce": func(t *testing.T, w *world, h series) {
+			_, err := w.scheduler(t, h).RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := &swept{Repository: almanactest.NewRepository(nil)}
+				sweep(t, openOn(r), series{eventType: "FINE", seconds: ago(-time.Hour)})
+				require.NotEmpty(t, r.limits)
+				for _, limit := range r.limits {
+					require.Equal(t, 2000, limit)
+				}
+			})
+		})
+	}
+}
+
 // Whatever a delivery answers to which its user was deleted: it is made once,
 // nobody is told of an outcome that is not stored, and the worker goes on.
 func TestRunStopsQuietlyWhenTheUserIsDeletedAtOnce(t *testing.T) {
@@ -673,5 +735,69 @@ func TestHandedOnEventsAreNotFailures(t *testing.T) {
 		is, err := repository.Event(t.Context(), stored[0].ID)
 		require.NoError(t, err)
 		require.Equal(t, almanac.Processing, is.Status)
+	})
+}
+
+// altered is a repository whose claims return events that are not as they must be.
+type altered struct {
+	almanac.Repository
+	alter func(*almanac.Event)
+}
+
+func (r altered) Claim(ctx context.Context, request almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	claim, err := r.Repository.Claim(ctx, request)
+	for i := range claim.Events {
+		r.alter(&claim.Events[i])
+	}
+	return claim, err
+}
+
+// The repository decides what may be delivered, and the scheduler checks it again.
+func TestRunChecksStatusAndAttemptsAgain(t *testing.T) {
+	t.Parallel()
+	for name, alter := range map[string]func(*almanac.Event){
+		"the status":         func(e *almanac.Event) { e.Status = almanac.Pending },
+		"the attempts":       func(e *almanac.Event) { e.RetryCount = 3 },
+		"the number of dead": func(e *almanac.Event) { e.CrashCount = 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, r := openOn(altered{almanactest.NewRepository(nil), alter}), new(receiver)
+				h := series{eventType: "FINE", seconds: ago(time.Minute), execute: r.Deliver}
+				storeEvent(t, w.store, h)
+				w.run(t, h)
+				time.Sleep(10 * time.Second)
+				_ = w.stop() // an outcome that the repository refuses is an error
+				require.Empty(t, r.deliveries())
+			})
+		})
+	}
+}
+
+// deaf is a repository of which every claim fails.
+type deaf struct {
+	almanac.Repository
+	claims atomic.Int64
+}
+
+func (r *deaf) Claim(ctx context.Context, _ almanac.ClaimRequest) (almanac.ClaimResult, error) {
+	if r.claims.Add(1) > 1000 { // virtual time stands still for who never waits
+		<-ctx.Done()
+	}
+	return almanac.ClaimResult{}, errBusy
+}
+
+// The waits grow from a tenth of a second to five seconds.
+func TestRunWaitsBetweenCallsOfAFailingRepository(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &deaf{Repository: almanactest.NewRepository(nil)}
+		w := openOn(r)
+		w.run(t, series{eventType: "FINE"})
+		time.Sleep(time.Minute)
+		require.NoError(t, w.stop())
+		require.Greater(t, r.claims.Load(), int64(10))
+		require.Less(t, r.claims.Load(), int64(30))
 	})
 }

@@ -137,6 +137,7 @@ func (w *worker) claim(ctx context.Context, free int, ahead time.Duration) ([]*j
 		m.Query, m.Found = claimed.Query, len(claimed.Events)
 	}
 	w.measureClaim(ctx, m)
+	w.logClaim(ctx, m)
 	if err != nil {
 		w.mark.reset()
 		if !safeToRetry(err) {
@@ -337,8 +338,7 @@ func (w *worker) settle(ctx context.Context, jobs []*job) (later []int, err erro
 			later = append(later, i)
 			continue
 		}
-		w.logUnsettled(ctx, batch[i], r)
-		w.logFailure(ctx, batch[i], r)
+		w.logOutcome(ctx, batch[i], r)
 		if next := r.next(); r.Err == nil && w.soon(next, r.Event.UpdatedAt) {
 			w.running.wakeFor(next)
 		}

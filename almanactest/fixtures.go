@@ -91,6 +91,15 @@ func Tried(n int) EventOption {
 	}
 }
 
+// OutOfAttempts makes a FAILED event whose three attempts, the default of a handler, have
+// failed. Give it last, like [InStatus].
+func OutOfAttempts() EventOption {
+	return func(e *almanac.Event, now time.Time) {
+		Tried(2)(e, now)
+		FailedBecause(e.LastError)(e, now)
+	}
+}
+
 // Crashed makes an event whose workers died in n attempts, ready for another attempt.
 func Crashed(n int) EventOption {
 	return func(e *almanac.Event, _ time.Time) {

@@ -1,6 +1,7 @@
 package almanactest_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -42,6 +43,53 @@ func TestEventFollowsItsOptions(t *testing.T) {
 				t.Errorf("version %d after %d claims of which %d failed, want %d", e.Version, e.ClaimCount, e.RetryCount, want)
 			}
 		})
+	}
+}
+
+// What an event is whose test says nothing about it.
+func TestAnEventHasDefaults(t *testing.T) {
+	t.Parallel()
+	e := almanactest.Event(now)
+	due := now.Add(-5 * time.Minute).Truncate(time.Second)
+	if e.Type != "BIRTHDAY" || e.Status != almanac.Pending || e.Version != 1 || e.RetryCount != 0 || !e.Due.Equal(due) || !e.AvailableAt.Equal(due) {
+		t.Errorf("%+v, want a birthday that is PENDING, at version 1, due at %v", e, due)
+	}
+	if string(e.Payload) != `{"message": "Hey"}` || e.Zone != "UTC" || e.ID == uuid.Nil || e.UserID == uuid.Nil || e.IdempotencyKey == "" {
+		t.Errorf("%+v, want a message, and ids and a key of its own", e)
+	}
+	later := almanactest.Event(now, almanactest.DueIn(90*time.Minute))
+	if !later.Due.Equal(now.Add(90*time.Minute).Truncate(time.Second)) || later.Status != almanac.Pending {
+		t.Errorf("%+v, want one that is due in an hour and a half", later)
+	}
+}
+
+// Each option of a user changes its property and no other.
+func TestUserOptionsChangeOneProperty(t *testing.T) {
+	t.Parallel()
+	is := func(options ...almanactest.UserOption) string {
+		u := almanactest.User(options...)
+		return u.FirstName + "," + u.LastName + "," + u.DateOfBirth.String() + "," + u.Timezone.String()
+	}
+	for want, option := range map[string]almanactest.UserOption{
+		"Jane,Roe,1990-01-01,America/New_York":     almanactest.Named("Jane", "Roe"),
+		"Ada,Lovelace,1985-12-24,America/New_York": almanactest.BornOn("1985-12-24"),
+		"Ada,Lovelace,1990-01-01,Europe/London":    almanactest.LivingIn("Europe/London"),
+		"Ada,Lovelace,1990-01-01,America/New_York": almanactest.WithUserID(uuid.New()),
+	} {
+		if got := is(option); got != want {
+			t.Errorf("user = %s, want %s", got, want)
+		}
+	}
+}
+
+func TestAnEventOutOfAttemptsHasFailedThreeTimes(t *testing.T) {
+	t.Parallel()
+	e := almanactest.Event(now, almanactest.OutOfAttempts())
+	if e.Status != almanac.Failed || e.RetryCount != 3 || e.FailureReason == "" {
+		t.Errorf("%+v, want FAILED at the third attempt, with a reason", e)
+	}
+	if err := almanac.AttemptsLeft(3)(e, now); !errors.Is(err, almanac.ErrMaxRetriesExceeded) {
+		t.Errorf("error = %v, want one about the limit of attempts", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func (b *bench) halfway(ctx context.Context, db database, stream bool) (*team, e
 	if err := storeUsers(ctx, db, load{count: b.Crash}); err != nil {
 		return nil, err
 	}
-	t, err := assemble(fan{stream, 2, crashTakes}, orders{URL: db.url, Workers: crashWorker, Lease: crashLease})
+	t, err := assemble(fan{stream, 2, crashTakes, crashWorker}, orders{URL: db.url, Workers: crashWorker, Lease: crashLease})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 
 const (
 	fanWorkers  = 200 // workers of a process, and messages that the dispatcher publishes at once
+	fewWorkers  = 10  // workers of a process that is to be limited by its receivers alone
+	linearTakes = 50 * time.Millisecond
 	fanSpread   = 200 // events whose lateness is measured
 	fanStep     = 5 * time.Millisecond
 	crashLease  = 6 * time.Second
@@ -25,9 +27,13 @@ type fan struct {
 	stream  bool // one more process claims and publishes; the workers take events from the stream
 	workers int
 	takes   time.Duration
+	size    int // workers of a process
 }
 
 func (f fan) String() string {
+	if f.size == fewWorkers {
+		return fmt.Sprintf("receiver takes %v, %d workers each, %d", f.takes, f.size, f.workers)
+	}
 	way := "no stream"
 	if f.stream {
 		way = "stream"
@@ -40,23 +46,18 @@ func (f fan) String() string {
 func (b *bench) fanout(ctx context.Context) error {
 	const section = "fanout"
 	var entries []entry
-	for _, takes := range b.Takes {
-		for _, stream := range []bool{false, true} {
-			for _, workers := range b.Fans {
-				f := fan{stream, workers, takes}
-				contract := fmt.Sprintf("processes of %d workers that claim for themselves", fanWorkers)
-				if stream {
-					contract = fmt.Sprintf("processes of %d workers behind a dispatcher and a JetStream server", fanWorkers)
-				}
-				entries = append(entries, entry{name: f.String(), contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
-					err = b.cluster.with(ctx, withheld, func(db database) error {
-						readings, err = b.fanOut(ctx, db, f)
-						return err
-					})
-					return readings, err
-				}})
-			}
+	for _, f := range b.allFans() {
+		contract := fmt.Sprintf("processes of %d workers that claim for themselves", f.size)
+		if f.stream {
+			contract = fmt.Sprintf("processes of %d workers behind a dispatcher and a JetStream server", f.size)
 		}
+		entries = append(entries, entry{name: f.String(), contract: contract, run: func(ctx context.Context) (readings []reading, err error) {
+			err = b.cluster.with(ctx, withheld, func(db database) error {
+				readings, err = b.fanOut(ctx, db, f)
+				return err
+			})
+			return readings, err
+		}})
 	}
 	entries = slices.DeleteFunc(entries, func(e entry) bool { return !b.chosen(section, e.name) })
 	if len(entries) == 0 {
@@ -66,6 +67,22 @@ func (b *bench) fanout(ctx context.Context) error {
 		return err
 	}
 	return b.rounds(ctx, section, 1, entries)
+}
+
+// allFans returns every fan. The last ones show whether twice the processes deliver twice as much, while
+// the receivers limit them and not the machine.
+func (b *bench) allFans() (fans []fan) {
+	for _, takes := range b.Takes {
+		for _, stream := range []bool{false, true} {
+			for _, workers := range b.Fans {
+				fans = append(fans, fan{stream, workers, takes, fanWorkers})
+			}
+		}
+	}
+	for _, workers := range b.Processes {
+		fans = append(fans, fan{workers: workers, takes: linearTakes, size: fewWorkers})
+	}
+	return fans
 }
 
 // team is the processes of a fan.
@@ -111,7 +128,7 @@ func (t *team) stop() error {
 // fanOut measures how late events are while there are few, and then how many are stored a
 // second while there are more than enough.
 func (b *bench) fanOut(ctx context.Context, db database, f fan) (readings []reading, err error) {
-	t, err := assemble(f, orders{URL: db.url, Workers: fanWorkers})
+	t, err := assemble(f, orders{URL: db.url, Workers: f.size})
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +154,7 @@ func (b *bench) fanOut(ctx context.Context, db database, f fan) (readings []read
 	}
 	readings = []reading{{"rate", "events/s", worked.rate}}
 	if f.takes > 0 {
-		possible := float64(f.workers*fanWorkers) / f.takes.Seconds()
+		possible := float64(f.workers*f.size) / f.takes.Seconds()
 		readings = append(readings, reading{"of what is possible", "%", 100 * worked.rate / possible})
 	}
 	return append(readings,

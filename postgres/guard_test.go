@@ -169,3 +169,26 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 		require.Equal(t, person.code, pg.Code, name)
 	}
 }
+
+// The limits of texts, and which columns have a default, in the tables that hold what the seeds' users
+// and events have.
+func TestColumnsHaveTheirLimits(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.ReusedPool(t)
+	column := func(table, name string) (s string) {
+		require.NoError(t, pool.QueryRow(t.Context(), `
+			SELECT format_type(a.atttypid, a.atttypmod) || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '')
+			FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+			WHERE a.attrelid = ('almanac.' || $1)::regclass AND a.attname = $2`, table, name).Scan(&s), "%s.%s", table, name)
+		return s
+	}
+	for name, want := range map[string]string{
+		"users.first_name": "character varying(100)", "users.last_name": "character varying(100)", "users.timezone": "character varying(100)",
+		"series.event_type": "character varying(50)", "series.target_timezone": "character varying(100)",
+		"history.event_type": "character varying(50)", "history.status": "character varying(20)", "history.target_timezone": "character varying(100)",
+		"queue.event_type": "character varying(50)", "keys.idempotency_key": "character varying(255)",
+	} {
+		table, field, _ := strings.Cut(name, ".")
+		require.Equal(t, want, column(table, field), "%s: a default would make a birthday of an event whose program forgot its type", name)
+	}
+}

@@ -3,11 +3,14 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
@@ -125,4 +128,38 @@ func TestUsersStoredInBulkKeepTheirDigest(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, u.CreationDigest)
 	}
+}
+
+// limits is a tracer that keeps how long the context of a statement still lasts, and what begins
+// transactions.
+type limits struct {
+	left   time.Duration // of the last statement
+	begins []string
+}
+
+func (l *limits) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	deadline, _ := ctx.Deadline()
+	l.left = time.Until(deadline)
+	if strings.HasPrefix(data.SQL, "begin") {
+		l.begins = append(l.begins, data.SQL)
+	}
+	return ctx
+}
+
+func (l *limits) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func TestByDefaultAnOperationMayTakeFiveSeconds(t *testing.T) {
+	t.Parallel()
+	seen := new(limits)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = seen })
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	_, err = store.Now(t.Context())
+	require.NoError(t, err)
+	require.InDelta(t, 5*time.Second, seen.left, float64(2*time.Second))
+
+	require.NoError(t, store.Pause(t.Context(), "ANY"))
+	require.Len(t, seen.begins, 1)
+	require.Contains(t, seen.begins[0], "set local lock_timeout = 2500")
+	require.Contains(t, seen.begins[0], "set local idle_in_transaction_session_timeout = 5000")
 }

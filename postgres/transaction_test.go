@@ -159,3 +159,38 @@ func TestTheServerKnowsTheNamesOfStatements(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT query FROM pg_stat_activity WHERE pid = $1", conn.Conn().PgConn().PID()).Scan(&last))
 	require.True(t, strings.HasPrefix(last, "/* almanac now */ "), last)
 }
+
+// All transactions that write are READ COMMITTED, whatever is the default of a role or a database: in
+// stricter ones, concurrent claims and settlements make each other fail.
+func TestWritesAreReadCommitted(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DirectPool(t) // its sessions are those of the server
+	_, err := pool.Exec(t.Context(), `
+		CREATE FUNCTION note_isolation() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF current_setting('transaction_isolation') <> 'read committed' THEN
+				RAISE EXCEPTION '% is written %', TG_TABLE_NAME, current_setting('transaction_isolation');
+			END IF;
+			RETURN NULL;
+		END $$;
+		DO $$
+		DECLARE
+			name text;
+		BEGIN
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'almanac' LOOP
+				EXECUTE format('CREATE TRIGGER isolation AFTER INSERT OR UPDATE OR DELETE ON almanac.%I EXECUTE FUNCTION note_isolation()', name);
+			END LOOP;
+			EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
+		END $$`)
+	require.NoError(t, err)
+	pool.Reset()
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	var isolation string
+	require.NoError(t, pool.QueryRow(t.Context(), "SHOW default_transaction_isolation").Scan(&isolation))
+	require.Equal(t, "serializable", isolation)
+	work(t, store)
+	_, err = store.ReleaseExpired(t.Context(), 10)
+	require.NoError(t, err)
+	require.NoError(t, store.Pause(t.Context(), almanac.TypeBirthday))
+}

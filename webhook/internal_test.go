@@ -193,3 +193,14 @@ func FuzzNew(f *testing.F) {
 		}
 	})
 }
+
+func TestADeliveryTakesFifteenSecondsAtMostByDefault(t *testing.T) {
+	t.Parallel()
+	d, err := New("https://example.com/hook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.timeout != 15*time.Second {
+		t.Errorf("a delivery may take %v, want 15s", d.timeout)
+	}
+}

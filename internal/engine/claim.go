@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -126,9 +125,6 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 	c.r.claiming.try()
 	items, err := take(ctx, n)
 	c.r.claiming.tried(err)
-	if took := time.Since(asked); err == nil && c.r.log.Enabled(work, slog.LevelDebug) {
-		c.r.log.DebugContext(work, "items claimed", "count", len(items), "batch_size", n, "duration_ms", float64(took.Microseconds())/1000)
-	}
 
 	if excess := len(items) - n; excess > 0 {
 		c.r.log.ErrorContext(work, "items given up, more were claimed than asked for", "count", excess)

@@ -2,6 +2,7 @@ package house_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -170,5 +171,39 @@ func TestReleasesHaveProgramsThatAreThere(t *testing.T) {
 		if !slices.Contains(file.Archives[i].IDs, build.ID) {
 			t.Errorf(".goreleaser.yaml: no archive for %s", build.ID)
 		}
+	}
+}
+
+// What takes too long for each change runs at night, every part of it.
+func TestTheNightlyWorkflowRunsEveryPart(t *testing.T) {
+	t.Parallel()
+	var workflow struct {
+		On   struct{ Schedule []struct{ Cron string } } `yaml:"on"`
+		Jobs map[string]struct {
+			Strategy  struct{ Matrix struct{ Shard []string } }
+			Container string
+			Steps     []struct {
+				Uses, Run string
+				With      map[string]string
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), ".github", "workflows", "nightly.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	job := workflow.Jobs["mutations"]
+	var want []string
+	for i := range job.Strategy.Matrix.Shard {
+		want = append(want, fmt.Sprintf("%d/%d", i+1, len(job.Strategy.Matrix.Shard)))
+	}
+	if len(workflow.On.Schedule) == 0 || len(want) == 0 || !slices.Equal(job.Strategy.Matrix.Shard, want) {
+		t.Errorf("nightly.yml: the parts are %q, want %q, on a schedule", job.Strategy.Matrix.Shard, want)
+	}
+	if last := job.Steps[len(job.Steps)-1]; last.Run != ".ci/nightly ${{ matrix.shard }}" {
+		t.Errorf("nightly.yml: the last step runs %q", last.Run)
 	}
 }

@@ -85,7 +85,7 @@ func moduleRoot(t *testing.T) string {
 // migrate with other tools, drive a browser, and compare files and answers with schemas. They
 // have rules of their own.
 func separate() []string {
-	return []string{"bench", "chaos", "dashboard/browsertest", "examples/birthdayd/deploy", "httpapi/openapitest", "migrators"}
+	return []string{"bench", "chaos", "checks", "dashboard/browsertest", "examples/birthdayd/deploy", "httpapi/openapitest", "migrators"}
 }
 
 // foreign reports whether the tests omit the source below dir.

@@ -1,0 +1,217 @@
+package main
+
+// times are safeguards of clock changes, of recurrences, and of zone rules.
+var times = []mutation{
+	{
+		promise: "forward by the gap: 03:30", in: readme,
+		file: "calendar/resolve.go",
+		old:  "r := readWith(w, c.Before, ShownNever)\n\tr.Offset = c.After", new: "r := readWith(w, c.After, ShownNever)\n\tr.Offset = c.Before",
+		test: "calendar TestResolve$",
+	},
+	{
+		promise: "`backward` · `boundary` (03:00) · `skip` · `reject`", in: readme,
+		file: "calendar/resolve.go",
+		old:  "r.Instant = c.At", new: "",
+		test: "calendar TestResolveObeysPolicies",
+	},
+	{
+		promise: "`backward` · `boundary` (03:00) · `skip` · `reject`", in: readme,
+		file: "calendar/resolve.go",
+		old:  "case GapSkip, GapReject:", new: "case GapReject:",
+		test: "calendar TestResolveObeysPolicies",
+	},
+	{
+		promise: "the first showing, once", in: readme,
+		file: "calendar/resolve.go",
+		old:  "offset := c.Before\n", new: "offset := c.After\n",
+		test: "calendar TestResolve$",
+	},
+	{
+		promise: "`second` · `reject`", in: readme,
+		file: "calendar/resolve.go",
+		old:  "case FoldReject:\n", new: "case \"none\":\n",
+		test: "calendar TestResolveObeysPolicies",
+	},
+	{
+		promise: "29 February in a common year", in: readme,
+		file: "calendar/rules.go",
+		old:  "slot.Wall.Date = Date{year, time.February, 28}", new: "slot.Wall.Date = Date{year, time.March, 1}",
+		test: "calendar TestYearlyNext$",
+	},
+	{
+		promise: "29 February in a common year", in: readme,
+		file: "calendar/rules.go",
+		old:  "case LeapDaySkip:\n\t\t\t\tcontinue", new: "case LeapDaySkip:",
+		test: "calendar TestYearlyNext$",
+	},
+	{
+		promise: "the 31st in a shorter month", in: readme,
+		file: "calendar/rules.go",
+		old:  "slot.Wall.Date.Day, slot.Named = days, named", new: "slot.Wall.Date.Day, slot.Named = days-1, named",
+		test: "calendar TestMonthlyYieldsSlots",
+	},
+	{
+		promise: "the 31st in a shorter month", in: readme,
+		file: "calendar/rules.go",
+		old:  "case m.Day > days && skip:\n\t\t\tcontinue", new: "case m.Day > days && skip && false:\n\t\t\tcontinue",
+		test: "calendar TestMonthlyYieldsSlots",
+	},
+	{
+		promise: "a time that is shown twice", in: readme,
+		file: "calendar/recurrence.go",
+		old:  "case next.Resolution.Reading == ShownTwice:\n\t\t\tw = laterOf(w, justBefore(change.From()))", new: "case next.Resolution.Reading == ShownTwice:\n\t\t\tw = laterOf(w, shown)",
+		test: "calendar TestAWallTimeShownTwiceHappensOnce|TestEveryKindOfRuleCrossesAFold",
+	},
+	{
+		promise: "W1: only IANA zones", in: seeds,
+		file: "calendar/timezone.go",
+		old:  `strings.EqualFold(name, "Local") || `, new: "",
+		test: "calendar TestLoadTimezoneRefuses",
+	},
+	{
+		promise: "A program with older zone data never moves them back.", in: readme,
+		file: "timezone.go",
+		old:  "newer := trusted || mine.NewerThan(stored.ZoneRules)", new: "newer := true",
+		test: ". TestReconcileNeverFollowsOlderRules$",
+	},
+	{
+		promise: "pending events follow as soon as a program with newer zone data runs", in: readme,
+		file: "timezone.go",
+		old:  "moved = append(moved, e.movedTo(r.Instant))", new: "moved = append(moved, e)",
+		test: ". TestReconcileMovesTheEventsOfAZoneWhoseRulesChanged",
+	},
+	{
+		promise: "pending events follow as soon as a program with newer zone data runs", in: readme,
+		file: "run_maintenance.go",
+		old:  "\t\tw.followZones(),\n", new: "",
+		test: ". TestReconcileRunsAtTheStart",
+	},
+	{
+		promise: "a target stays once it is claimed", in: seeds,
+		file: "timezone.go",
+		old:  "if e.ClaimCount > 0 {\n\t\t\tcontinue", new: "if false {\n\t\t\tcontinue",
+		test: ". TestReconcileLeavesClaimedEvents",
+	},
+}
+
+// operations are safeguards of operators, of pruning and of the outbox.
+var operations = []mutation{
+	{
+		promise: "event: `canRetry` of a FAILED one", in: seeds,
+		file: "event_operation.go",
+		old:  "IdempotencyKey: e.IdempotencyKey, Payload", new: "IdempotencyKey: NewIdempotencyKey(id.String(), now, e.Type), Payload",
+		test: ". TestRequeueDeliversAgainWithTheSameKey",
+	},
+	{
+		promise: "FAILED with a reason, or was cancelled or removed on request", in: reliability,
+		file: "postgres/queries/prune.sql",
+		old:  "        AND h.updated_at < @before\n", new: "",
+		test: "postgres TestPostgresRepository/^Prune$",
+	},
+	{
+		promise: "FAILED with a reason, or was cancelled or removed on request", in: reliability,
+		file: "postgres/queries/prune.sql",
+		old:  "FOR UPDATE OF h SKIP LOCKED", new: "FOR UPDATE OF h",
+		test: "postgres TestPruningSkipsLockedEvents",
+	},
+	{
+		promise: "Every repeat carries the same idempotency key and the same body", in: readme,
+		file: "postgres/queries/prune.sql",
+		old:  "        AND spent.holders <= 0\n", new: "",
+		test: "postgres TestAKeyIsKeptUntilItsLastEventIsRemoved",
+	},
+	{
+		promise: "W3: `UserTimezoneChanged` and `UserBirthdayChanged`", in: seeds,
+		file: "postgres/queries/read_outbox.sql",
+		old:  "ORDER BY o.sequence\nLIMIT @limit", new: "ORDER BY o.sequence DESC\nLIMIT @limit",
+		test: "postgres TestTheOutboxContainsEveryDomainEventInOrder",
+	},
+	{
+		promise: "no domain event is lost, each user's stay in order", in: reliability,
+		file: "postgres/queries/read_outbox.sql",
+		old:  "SELECT * FROM late UNION ALL SELECT * FROM fresh", new: "SELECT * FROM fresh",
+		test: "postgres TestALateCommitIsReadAndDelaysNoOther",
+	},
+	{
+		promise: "no domain event is lost, each user's stay in order", in: reliability,
+		file: "postgres/queries/take_consumer.sql",
+		old:  "\nFOR UPDATE", new: "",
+		test: "postgres TestAConsumerReadsInOneCallAtATime",
+	},
+	{
+		promise: "an operator cancels and requeues events and pauses their type, while a worker dies", in: reliability,
+		file: "postgres/queries/cancel_events.sql",
+		old:  "        AND s.version = n.version - 1\n", new: "",
+		test: "postgres TestPostgresRepository/^EditUser$/^cancels_nothing",
+	},
+	{
+		promise: "an operator cancels and requeues events and pauses their type, while a worker dies", in: reliability,
+		file: "postgres/statements.go",
+		old:  "WHERE t.name NOT IN (SELECT p.event_type", new: "WHERE '' NOT IN (SELECT p.event_type",
+		test: "postgres TestPostgresRepository/^Pause$",
+	},
+}
+
+// surroundings are safeguards of the HTTP API, of the dashboard, and of roles.
+var surroundings = []mutation{
+	{
+		promise: "an HTTP API for users and events, an admin API", in: readme,
+		file: "httpapi/auth.go",
+		old:  "return challengeWrong, match == 1", new: "return challengeWrong, true",
+		test: "httpapi TestOnlyAValidTokenIsLetIn",
+	},
+	{
+		promise: "an HTTP API for users and events, an admin API", in: readme,
+		file: "httpapi/auth.go",
+		old:  "if err == nil && !may {\n\t\treturn refusal\n\t}", new: "_ = may",
+		test: "httpapi TestRefusedUsersLookLikeMissingUsers",
+	},
+	{
+		promise: "W1: `POST /user` validates its body", in: seeds,
+		file: "httpapi/users.go",
+		old:  `bad.add(field, "is required")`, new: "_ = field",
+		test: "httpapi TestBadBodiesAreRefusedFieldByFieldAndStoreNothing",
+	},
+	{
+		promise: "pages for operators", in: readme,
+		file: "dashboard/server.go",
+		old:  "if err := d.origins.Check(r.Request); err != nil {", new: "if err := error(nil); err != nil {",
+		test: "dashboard TestChangesOfOtherOriginsAreRefused",
+	},
+	{
+		promise: "pages for operators", in: readme,
+		file: "dashboard/server.go",
+		old:  "d.authenticate(r.Request); !ok {", new: "d.authenticate(r.Request); !ok && false {",
+		test: "dashboard TestWithoutAuthenticationNothingIsShown",
+	},
+	{
+		promise: "pages for operators", in: readme,
+		file: "dashboard/server.go",
+		old:  "case !may:\n", new: "case false:\n",
+		test: "dashboard TestEachChangeNeedsItsPermission",
+	},
+	{
+		promise: "W3: an unknown user is 404", in: seeds,
+		file: "httpapi/problem.go",
+		old:  "newProblem(http.StatusNotFound, fmt.Sprintf(\"there is no", new: "newProblem(http.StatusForbidden, fmt.Sprintf(\"there is no",
+		test: "httpapi TestUnknownUsersAndPathsAreNotFound",
+	},
+	{
+		promise: "a user's events as a calendar (iCalendar), to which calendar programs subscribe", in: readme,
+		file: "icalendar/feed.go",
+		old:  "almanac.And{almanac.ForUser(u.ID), almanac.DueBetween", new: "almanac.And{almanac.DueBetween",
+		test: "icalendar TestCalendarHasTheStoredAndTheNextOccurrences",
+	},
+	{
+		promise: "The reader sees no personal data", in: reliability,
+		file: "docs/roles.sql",
+		old:  "GRANT SELECT (timezone, deleted_at) ON users TO almanac_reader;", new: "GRANT SELECT (timezone, deleted_at, email) ON users TO almanac_reader;",
+		test: "postgres TestTheReaderRoleReadsNothingPersonal",
+	},
+	{
+		promise: "They also try operations that the role may not do, and are refused.", in: reliability,
+		file: "docs/roles.sql",
+		old:  "    GRANT DELETE ON users TO almanac_worker;", new: "    GRANT DELETE ON users TO almanac_worker, almanac_api;",
+		test: "postgres TestEachRoleIsRefusedOtherStatements",
+	},
+}
