@@ -36,6 +36,19 @@ func TestCalendarHasTheStoredAndTheNextOccurrences(t *testing.T) {
 	}
 }
 
+// A calendar is of one user, whatever else is stored.
+func TestCalendarHasNoEventOfOtherUsers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, almanac.Birthday{})
+	ada, f := s.ada(t), s.feed(t, icalendar.Settings{Ahead: 2})
+	alone := column(entries(t, f, ada), "UID")
+	for range 2 {
+		_, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Grace", LastName: "Hopper", DateOfBirth: "1906-12-09", Timezone: "UTC"})
+		require.NoError(t, err)
+	}
+	require.Equal(t, alone, column(entries(t, f, ada), "UID"))
+}
+
 // A calendar program recognizes an event by its UID, and takes a lower SEQUENCE for old.
 func TestMovedAndStoredOccurrencesKeepTheirUID(t *testing.T) {
 	t.Parallel()
