@@ -774,30 +774,3 @@ func TestRunChecksStatusAndAttemptsAgain(t *testing.T) {
 		})
 	}
 }
-
-// deaf is a repository of which every claim fails.
-type deaf struct {
-	almanac.Repository
-	claims atomic.Int64
-}
-
-func (r *deaf) Claim(ctx context.Context, _ almanac.ClaimRequest) (almanac.ClaimResult, error) {
-	if r.claims.Add(1) > 1000 { // virtual time stands still for who never waits
-		<-ctx.Done()
-	}
-	return almanac.ClaimResult{}, errBusy
-}
-
-// The waits grow from a tenth of a second to five seconds.
-func TestRunWaitsBetweenCallsOfAFailingRepository(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := &deaf{Repository: almanactest.NewRepository(nil)}
-		w := openOn(r)
-		w.run(t, series{eventType: "FINE"})
-		time.Sleep(time.Minute)
-		require.NoError(t, w.stop())
-		require.Greater(t, r.claims.Load(), int64(10))
-		require.Less(t, r.claims.Load(), int64(30))
-	})
-}

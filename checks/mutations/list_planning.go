@@ -89,7 +89,7 @@ var planning = []mutation{
 	{
 		promise: "user: no birth in the future, at creation and edit", in: seeds,
 		file: "user.go",
-		old:  "if born == nil && latestBirth(", new: "if false && latestBirth(",
+		old:  "born == nil && latestBirth(", new: "false && born == nil && latestBirth(",
 		test: ". TestNewUserChecksTheDateOfBirthInTheUsersZone",
 	},
 	{
