@@ -389,8 +389,8 @@ func TestAPanicOfAMeasurerIsRecovered(t *testing.T) {
 		w.await(t, almanac.EventCompleted)
 		require.NoError(t, w.stop())
 
-		lines := book.about(t, "observer panicked")
+		lines := book.about(t, "observer did not return")
 		require.NotEmpty(t, lines)
-		require.Equal(t, "clumsy", lines[0]["error"])
+		require.Equal(t, "panicked: clumsy", lines[0]["error"])
 	})
 }

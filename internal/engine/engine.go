@@ -214,7 +214,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 	var actors actorGroup
 	holder := newHolder(r)
 	claimer := &claimer[T, R, K]{r: r, holder: holder}
-	actors.Go(func() {
+	actors.all.Go(func() { // when Claim ends the goroutine, the holder releases what it holds
 		defer r.busy.leave()
 		defer close(holder.incoming)
 		if e.Settings.Once {

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/almanac-go/almanac/internal/engine"
 )
 
 // A goroutine of Run that ends would be missed by nobody: the engine would hold its items
@@ -17,10 +19,10 @@ func TestACallbackThatEndsItsGoroutineCrashesTheProgram(t *testing.T) {
 	const inside = "ALMANAC_TEST_GOEXIT"
 	if os.Getenv(inside) != "" {
 		e := newStore().engine()
-		e.Until = func(context.Context) (time.Duration, bool, error) {
+		e.Tasks = []engine.Task{{Name: "sweep", Every: time.Second, Do: func(context.Context) error {
 			runtime.Goexit()
-			return 0, false, nil
-		}
+			return nil
+		}}}
 		_ = e.Run(t.Context())
 		return
 	}
