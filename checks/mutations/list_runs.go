@@ -101,7 +101,7 @@ var runs = []mutation{
 	{
 		promise: "they are notified after the commit", in: reliability,
 		file: "observer_notify.go",
-		old:  "if s.inTransaction() {\n\t\treturn\n\t}", new: "",
+		old:  "if s.inTransaction() || len", new: "if len",
 		test: ". TestOperationsInTheHostsTransaction",
 	},
 	{

@@ -15,12 +15,6 @@ var settlements = []mutation{
 		test: "postgres TestPostgresRepository/^Settle$",
 	},
 	{
-		promise: "an update names the version that it replaces", in: seeds,
-		file: "postgres/queries/settle_ended.sql",
-		old:  "        AND s.version = n.version\n", new: "",
-		test: "postgres TestSettleIsFencedByTokenAndByVersion",
-	},
-	{
 		promise: "the version of the user that a successor was planned from", in: reliability,
 		file: "postgres/queries/settle_ended.sql",
 		old:  "        AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)\n", new: "",
@@ -82,8 +76,8 @@ var settlements = []mutation{
 	},
 	{
 		promise: "The next occurrence is stored in the transaction that ends the present one, after a failure too", in: readme,
-		file: "run_work.go",
-		old:  "if j.outcome.Status == Pending {\n\t\treturn s\n\t}", new: "if j.outcome.Status != Completed {\n\t\treturn s\n\t}",
+		file: "claim.go",
+		old:  "if j.outcome.Status == Pending {\n\t\t\tcontinue", new: "if j.outcome.Status != Completed {\n\t\t\tcontinue",
 		test: ". TestRunFailsAnEventAndTheSeriesContinues",
 	},
 	{
@@ -157,12 +151,6 @@ var settlements = []mutation{
 		file: "postgres/transact.go",
 		old:  "ctx, cancel := context.WithTimeout(ctx, s.timeout)", new: "ctx, cancel := context.WithCancel(ctx)",
 		test: "postgres TestAnOperationEndsAtItsTimeout",
-	},
-	{
-		promise: "no deadlocks", in: seeds,
-		file: "postgres/queries/lock_series.sql",
-		old:  "ORDER BY s.id\n", new: "ORDER BY s.id DESC\n",
-		test: "postgres TestDeletionsLockInTheOrderOfOtherOperations",
 	},
 	{
 		promise: "Every repeat carries the same idempotency key and the same body", in: readme,
