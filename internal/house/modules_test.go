@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -90,6 +91,34 @@ func TestModulesFindEachOtherWithoutTheWorkspace(t *testing.T) {
 		}
 		if dir == "." && len(mod.Replace) > 0 {
 			t.Error("go.mod: the library has nothing to replace")
+		}
+	}
+}
+
+// The README links to a directory of every module, and the decision record about modules names every one.
+func TestTheDocumentsNameEveryModule(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join(moduleRoot(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs/adr/0031-modules.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range modules(t) {
+		if dir == "." {
+			continue
+		}
+		if !strings.Contains(string(readme), "]("+dir) {
+			t.Errorf("README.md has no link to the module %s", dir)
+		}
+		named := dir
+		if path.Dir(dir) == "contrib" {
+			named = "contrib/*"
+		}
+		if !strings.Contains(string(record), "`"+named+"`") {
+			t.Errorf("docs/adr/0031-modules.md does not name the module %s", dir)
 		}
 	}
 }
