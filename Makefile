@@ -81,7 +81,7 @@ vulncheck: ## Look for known vulnerabilities in what each module calls
 		(cd $$module && GOWORK=off go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...); \
 	done
 
-check: lint race ## Run what CI runs, without the container
+check: lint race ## Run lint and race; CI runs .ci/run, which does more
 
 notes: ## Print the notes of a release from the changelog; V=v0.2.0
 	@awk -v heading='## [$(V:v%=%)]' 'index($$0, "## ") == 1 { on = index($$0, heading) == 1; next } on { print; found = 1 } \

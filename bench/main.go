@@ -115,7 +115,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
 	quick := flags.Bool("quick", false, "take small sizes, to see that it works")
-	huge := flags.Bool("huge", false, "claim and idle also in front of ten million rows, which takes long to prepare")
+	huge := flags.Bool("huge", false, "measure claims, idling, beside and dashboard also with ten million rows, which takes long to prepare")
 	rounds := flags.Int("rounds", 0, "how many rounds of what is run in rounds; 0 means 3, or 1 with -quick")
 	events := flags.Int("events", 0, "the size of a backlog; 0 means 60,000, or 10,000 with -quick")
 	burst := flags.Int("burst", 0, "how many events are due at one instant; 0 means 100,000, or 10,000 with -quick")

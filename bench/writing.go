@@ -105,7 +105,7 @@ func bulkWriters() []bulkWriter {
 	return []bulkWriter{
 		{"CreateUsers", "users with their first event, 1,000 in a transaction, on two connections", almanacSystem().template, nobody, enrol},
 		{
-			"Backfill", "the first event of a type for users who are there, 1,000 in a transaction, on one connection",
+			"Backfill", "the first event of a type for users who are there, 1,000 in a transaction, on two connections",
 			"almanac_users", storeEventless, backfill,
 		},
 	}
