@@ -181,7 +181,7 @@ type InvalidStateTransitionError struct {
 func (e *InvalidStateTransitionError) Error() string {
 	switch {
 	case e.From == Pending && e.To == Pending:
-		return fmt.Sprintf("almanac: event %s is PENDING: it cannot be requeued, and keeps its target if it was ever claimed", e.EventID)
+		return fmt.Sprintf("almanac: event %s is PENDING: it cannot be requeued, and keeps its instant if it was ever claimed", e.EventID)
 	case e.From == e.To:
 		return fmt.Sprintf("almanac: event %s is %s already", e.EventID, e.From)
 	}

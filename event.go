@@ -58,8 +58,8 @@ type Event struct {
 	OccurrenceKey  string // set by the handler or by the host; see Occurrence.Key
 	Origin         Origin // how the event was created; zero if its handler planned it
 	Status         Status
-	Due            time.Time         // the target instant, UTC
-	Wall           calendar.WallTime // the target as clocks in Zone show it
+	Due            time.Time         // the instant, UTC; target_timestamp_utc in SQL
+	Wall           calendar.WallTime // the instant as clocks in Zone show it
 	Zone           string            // the IANA name of the zone in which Due was resolved
 	Policies       calendar.Policies // the policies by which Due was resolved
 	IdempotencyKey IdempotencyKey
@@ -349,5 +349,5 @@ func sameJSON(a, b json.RawMessage) bool { return bytes.Equal(a, b) || jsonb.Equ
 var (
 	errIdentityChanged = errors.New("almanac: an event keeps its id, user, type, series, occurrence key, origin and idempotency key")
 	errCounterFell     = errors.New("almanac: an event's counters never fall")
-	errTargetChanged   = errors.New("almanac: an event keeps its target and its payload once it was claimed")
+	errTargetChanged   = errors.New("almanac: an event keeps its instant and its payload once it was claimed")
 )

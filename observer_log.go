@@ -179,7 +179,7 @@ func (s *scheduler) logEdit(ctx context.Context, before Roster, r UpdateUserResu
 	for _, e := range before.InFlight {
 		message, reason := "Skipping reschedule for event in PROCESSING state", "Event is currently being executed and cannot be safely rescheduled"
 		if e.Status == Pending {
-			message, reason = "Skipping reschedule for event that waits for another attempt", "Event was attempted before and keeps its target"
+			message, reason = "Skipping reschedule for event that waits for another attempt", "Event was attempted before and keeps its instant"
 		}
 		s.log.LogAttrs(ctx, slog.LevelWarn, message, append(eventAttrs(e),
 			slog.String("current_status", string(e.Status)), slog.String("reason", reason))...)

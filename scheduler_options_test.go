@@ -355,7 +355,7 @@ func TestARefusedTransitionSaysWhy(t *testing.T) {
 	t.Parallel()
 	id := must(uuid.NewV7())
 	for want, refused := range map[string]almanac.InvalidStateTransitionError{
-		"it cannot be requeued, and keeps its target if it was ever claimed": {From: almanac.Pending, To: almanac.Pending},
+		"it cannot be requeued, and keeps its instant if it was ever claimed": {From: almanac.Pending, To: almanac.Pending},
 		"is FAILED already": {From: almanac.Failed, To: almanac.Failed},
 		": invalid state transition from COMPLETED to PROCESSING": {From: almanac.Completed, To: almanac.Processing},
 	} {

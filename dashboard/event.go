@@ -124,12 +124,12 @@ func lateAfter(e almanac.Event) string {
 	if e.FirstAvailable().After(e.Due) {
 		return " after it was created"
 	}
-	return " after its target"
+	return " after it was due"
 }
 
 // timelineOf returns what the event says about itself, in order of time.
 func timelineOf(e almanac.Event) []eventMoment {
-	all := []eventMoment{{e.CreatedAt, "created"}, {e.Due, "target"}}
+	all := []eventMoment{{e.CreatedAt, "created"}, {e.Due, "due"}}
 	switch e.Status {
 	case almanac.Pending:
 		if e.AvailableAt.After(e.FirstAvailable()) {

@@ -243,7 +243,7 @@ func stateRefused(kind *operationKind, is almanac.Status) string {
 	case kind.Name == almanac.OperationRequeue:
 		return fmt.Sprintf("The event is %s. Only FAILED and CANCELLED events can be requeued.", is)
 	case is == almanac.Pending:
-		return "The event was claimed before its target, so it keeps its target."
+		return "The event was claimed before it was due, so it keeps its instant."
 	}
 	return fmt.Sprintf("The event is %s. Only PENDING events can run now.", is)
 }

@@ -133,7 +133,7 @@ func TestRefusalsOfTheSchedulerAreSentences(t *testing.T) {
 	for _, err := range []error{almanac.ErrLocked, &almanac.UnsupportedEventTypeError{}, &almanac.NotFoundError{}, almanac.ErrExists, almanac.ErrOptedOut} {
 		require.NotEmpty(t, refusalOf(kindOf("cancel"), err))
 	}
-	require.Contains(t, refusalOf(kindOf("run-now"), &almanac.InvalidStateTransitionError{From: almanac.Pending}), "claimed before its target")
+	require.Contains(t, refusalOf(kindOf("run-now"), &almanac.InvalidStateTransitionError{From: almanac.Pending}), "claimed before it was due")
 	require.Empty(t, refusalOf(kindOf("cancel"), errors.New("connection refused")))
 	require.Empty(t, refusalOf(kindOf("cancel"), nil))
 }

@@ -120,7 +120,7 @@ func stateRefused(what almanac.Operation, is almanac.Status) string {
 	case what == almanac.OperationRequeue:
 		return fmt.Sprintf("the event is %s; only FAILED and CANCELLED events can be requeued", is)
 	case is == almanac.Pending:
-		return "the event was claimed before its target, so it keeps its target"
+		return "the event was claimed before it was due, so it keeps its instant"
 	}
 	return fmt.Sprintf("the event is %s; only PENDING events can run now", is)
 }
