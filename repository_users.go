@@ -56,16 +56,21 @@ type UserFinder interface {
 	UserByExternalID(ctx context.Context, externalID string) (User, error)
 
 	// FindUsers returns a page of the users whom the filter selects, without deleted
-	// users. With a name the order is that of the matching names, otherwise that of the
-	// ids. Names are compared without regard to case. In PostgreSQL the locale of the
-	// database says which letters are the same. A user who is renamed between two pages
-	// can be left out or repeated. The error is a [*ValidationError] if the page or the
+	// users. With a name the order is that of the matching names without case, byte by
+	// byte, otherwise that of the ids. A user who is renamed between two pages can be left
+	// out or repeated. The error is a [*ValidationError] if the page or the
 	// filter is invalid.
 	FindUsers(ctx context.Context, filter UserFilter, page Page) (FindUsersResult, error)
 }
 
 // UserFilter selects the users who match every field that is not empty. The zero
 // UserFilter selects all users. An index finds users by each field.
+//
+// Names and addresses are compared without case, as by strings.EqualFold: by the simple
+// case folding of Unicode, in every script and whatever the locale of the database is.
+// "åsa" selects "Åsa", and "ελύτης" selects "ΕΛΎΤΗΣ". No letter becomes two: "ss" does not
+// select "ß". Accents count, and a letter that is written with a combining accent is
+// another letter. "İ" counts as "i", but "ı" is a letter of its own.
 type UserFilter struct {
 	// Name is the beginning of the last name or of the full name, which is [User.Name].
 	// "ada" and "ada lo" and "love" all select Ada Lovelace.

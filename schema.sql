@@ -44,6 +44,11 @@ CREATE TABLE :"schema".users (
     external_id   text COLLATE "C" CHECK (length(external_id) BETWEEN 1 AND 200), -- the host's own id of the user, compared byte by byte
     -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing.
     opt_outs      jsonb,
+    -- The names and the address without case, for searches. The program writes them, because what the server takes for the same letter
+    -- depends on its locale. '' in rows that another program has inserted: no search by name finds these users.
+    folded_name      text COLLATE "C" NOT NULL DEFAULT '', -- the full name
+    folded_last_name text COLLATE "C" NOT NULL DEFAULT '',
+    folded_email     text COLLATE "C",                     -- NULL if there is no address
     CONSTRAINT users_pkey PRIMARY KEY (id),
     CONSTRAINT users_date_of_birth_check
         CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31' OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
@@ -58,14 +63,12 @@ CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
 -- as the user is deleted.
 CREATE UNIQUE INDEX users_external_id ON :"schema".users (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
 
--- Find users by the beginning of their full names and of their last names, in small letters, and by e-mail address.
-CREATE INDEX users_full_name ON :"schema".users (
-    (lower(first_name || CASE WHEN first_name = '' OR last_name = '' THEN '' ELSE ' ' END || last_name) COLLATE "C"), id
-) WHERE deleted_at IS NULL;
+-- Find users by the beginning of their full names and of their last names, and by e-mail address, in upper or lower case.
+CREATE INDEX users_full_name ON :"schema".users (folded_name, id) WHERE deleted_at IS NULL;
 
-CREATE INDEX users_last_name ON :"schema".users ((lower(last_name) COLLATE "C"), id) WHERE deleted_at IS NULL;
+CREATE INDEX users_last_name ON :"schema".users (folded_last_name, id) WHERE deleted_at IS NULL;
 
-CREATE INDEX users_email ON :"schema".users (lower(email), id) WHERE email IS NOT NULL AND deleted_at IS NULL;
+CREATE INDEX users_email ON :"schema".users (folded_email, id) WHERE folded_email IS NOT NULL AND deleted_at IS NULL;
 
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
 -- the columns that this changes, so the new version of the row stays on its page.
@@ -131,15 +134,14 @@ CREATE TABLE :"schema".queue (
     series_id    bigint      NOT NULL,
     event_type   text NOT NULL,
     -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
-    delayed_from timestamptz
+    delayed_from timestamptz,
+    -- Its index also finds pages of pending events in order of creation, however long the history is.
+    CONSTRAINT queue_pkey PRIMARY KEY (event_id)
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
 -- Has the oldest event first, and a range for each type, so that pending events of one type do not slow claims of another type down.
 CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
-
--- Finds one event, and pages of pending events in order of creation, however long the history is.
-CREATE UNIQUE INDEX queue_event ON :"schema".queue (event_id);
 
 -- Finds delayed events by target. Together with queue_due it finds all pending events by target. Only released events have an entry.
 CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
@@ -217,7 +219,10 @@ CREATE TABLE :"schema".keys (
 -- The instant before which idempotency keys may be missing, in one row. Events with earlier instants may have been pruned, with their
 -- keys. An event that is planned for an earlier instant uses the long form of its key.
 CREATE TABLE :"schema".pruning (
-    before timestamptz NOT NULL
+    id     boolean     NOT NULL DEFAULT true, -- always true, so that there is one row
+    before timestamptz NOT NULL,
+    CONSTRAINT pruning_pkey PRIMARY KEY (id),
+    CONSTRAINT pruning_id_check CHECK (id)
 );
 
 INSERT INTO :"schema".pruning (before) VALUES ('-infinity');

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/fold"
 )
 
 var findUsersCases = map[string]func(*kit){
@@ -18,13 +19,46 @@ var findUsersCases = map[string]func(*kit){
 		all := k.crowd()
 		for _, f := range []almanac.UserFilter{
 			{}, {Name: "a"}, {Name: "A"}, {Name: "ann"}, {Name: "ANN LEE"}, {Name: "ann  "}, {Name: "lee"}, {Name: "lee a"}, {Name: "_"}, {Name: "%"},
-			{Name: "\\"}, {Name: " "}, {Name: "z"}, {Name: "Ann Lee", Email: "ANN@example.com"}, {Name: "a", ExternalID: "3"}, {Email: "ann@EXAMPLE.com"},
+			{Name: "\\"}, {Name: " "}, {Name: "z"}, {Name: "zoë"}, {Name: "Ann Lee", Email: "ANN@example.com"}, {Name: "a", ExternalID: "3"}, {Email: "ann@EXAMPLE.com"},
 			{Email: "ann"}, {ExternalID: "3"}, {ExternalID: "03"}, {Email: "ann@example.com", ExternalID: "3"},
 		} {
 			want := peopleOf(f, all)
 			for _, limit := range []int{1, 2, 7, len(all), len(all) + 1} {
 				k.same(fmt.Sprintf("users of %+v by %d", f, limit), k.findUsers(f, limit, len(all)), want)
 			}
+		}
+	},
+	"FindUsers/ignores the case of every script": func(k *kit) {
+		for _, is := range []struct{ first, last, name string }{
+			{"Åsa", "Öberg", "åSA ö"}, {"åsa", "öberg", "ÅSA"}, {"Ada", "Groß", "GROẞ"}, {"Ada", "GROẞ", "groß"},
+			{"Odysseas", "Ελύτης", "ΕΛΎΤΗΣ"}, {"ΟΔΥΣΣΈΑΣ", "Elytis", "Οδυσσέας"}, {"Юлия", "Ёлкина", "юЛИЯ ё"},
+			{"İpek", "Ilgaz", "ipek I"}, {"Խաչատուր", "", "խԱՉ"}, {"ᲥᲔᲗᲔᲕᲐᲜ", "", "ქეთევან"}, {"𐐁", "Deseret", "𐐩"},
+		} {
+			u, _, err := k.create(User(Named(is.first, is.last), WithEmail(is.first+"@example.com")))
+			k.ok(err)
+			k.same(is.name, slices.Contains(k.findUsers(almanac.UserFilter{Name: is.name}, 3, 50), u.ID), true)
+			k.same("by address", slices.Contains(k.findUsers(almanac.UserFilter{Email: fold.Text(is.first) + "@EXAMPLE.com"}, 3, 50), u.ID), true)
+		}
+		for _, name := range []string{"gross", "ılgaz", "asa", "A\u030asa"} { // no letter becomes two, and accents count
+			k.same(name, len(k.findUsers(almanac.UserFilter{Name: name}, 3, 50)), 0)
+		}
+	},
+	"FindUsers/finds a user by the names and the address of an edit": func(k *kit) {
+		was, _, err := k.create(User(Named("Ann", "Lee"), WithEmail("ann@example.com")))
+		k.ok(err)
+		first, last, email := "Åsa", "ÖBERG", "ÅSA@example.com"
+		_, err = k.r.EditUser(k.Context(), was.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			edited := r.User
+			edited.FirstName, edited.LastName, edited.Email = first, last, email
+			edited.Version++
+			return almanac.Edit{User: &edited}, nil
+		})
+		k.ok(err)
+		for _, f := range []almanac.UserFilter{{Name: "åsa ö"}, {Name: "öb"}, {Email: "åsa@EXAMPLE.com"}} {
+			k.same(fmt.Sprintf("users of %+v", f), k.findUsers(f, 1, 1), []uuid.UUID{was.ID})
+		}
+		for _, f := range []almanac.UserFilter{{Name: "ann"}, {Name: "lee"}, {Email: "ann@example.com"}} {
+			k.same(fmt.Sprintf("users of %+v", f), len(k.findUsers(f, 1, 1)), 0)
 		}
 	},
 	"FindUsers/leaves deleted users out at once": func(k *kit) {
@@ -78,7 +112,7 @@ func (k *kit) crowd() (all []almanac.User) {
 	k.Helper()
 	id := 0
 	for _, first := range []string{"", "Ann", "ann", "Anna", "ANN Lee", "Lee", "A_n", "A/n"} {
-		for _, last := range []string{"", "Lee", "lee", "Leeann", "Ann", "Zoë"} {
+		for _, last := range []string{"", "Lee", "lee", "Leeann", "Ann", "Zoë", "ZOË"} {
 			options := []UserOption{Named(first, last)}
 			if id++; id%2 == 0 {
 				options = append(options, WithEmail("Ann@example.com"))
@@ -98,9 +132,9 @@ func peopleOf(f almanac.UserFilter, all []almanac.User) []uuid.UUID {
 		id   uuid.UUID
 	}
 	var people []listed
-	prefix := strings.ToLower(f.Name)
+	prefix := fold.Text(f.Name)
 	for _, u := range all {
-		full, last := strings.ToLower(u.Name()), strings.ToLower(u.LastName)
+		full, last := fold.Text(u.Name()), fold.Text(u.LastName)
 		is := listed{full, u.ID}
 		if !strings.HasPrefix(full, prefix) {
 			is.name = last

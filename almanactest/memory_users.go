@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/fold"
 )
 
 // createUser stores a user and their first events.
@@ -93,18 +94,18 @@ func (r *Repository) FindUsers(ctx context.Context, filter almanac.UserFilter, p
 
 // selects reports whether a filter selects a user.
 func selects(f almanac.UserFilter, u almanac.User) bool {
-	return strings.HasPrefix(listedBy(f, u), strings.ToLower(f.Name)) &&
-		(f.Email == "" || strings.EqualFold(f.Email, u.Email)) &&
+	return strings.HasPrefix(listedBy(f, u), fold.Text(f.Name)) &&
+		(f.Email == "" || fold.Text(f.Email) == fold.Text(u.Email)) &&
 		(f.ExternalID == "" || f.ExternalID == u.ExternalID)
 }
 
-// listedBy returns the name by which a user is listed: the full name if the filter selects
-// it, and otherwise the last name.
+// listedBy returns the name by which a user is listed, without case: the full name if the
+// filter selects it, and otherwise the last name.
 func listedBy(f almanac.UserFilter, u almanac.User) string {
-	if full := strings.ToLower(u.Name()); strings.HasPrefix(full, strings.ToLower(f.Name)) {
+	if full := fold.Text(u.Name()); strings.HasPrefix(full, fold.Text(f.Name)) {
 		return full
 	}
-	return strings.ToLower(u.LastName)
+	return fold.Text(u.LastName)
 }
 
 // inOrderOf compares two users by their places in the list of a filter.

@@ -187,11 +187,12 @@ BEGIN
     -- The API.
 
     GRANT SELECT ON users TO almanac_api;
-    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, creation_digest) ON users
+    GRANT INSERT (id, first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, creation_digest,
+        folded_name, folded_last_name, folded_email) ON users
         TO almanac_api;
     -- Edits, and hiding a deleted user whose events are in flight. The id and the time of creation stay.
     GRANT UPDATE (first_name, last_name, date_of_birth, timezone, attributes, locale, email, external_id, opt_outs, version, deleted_at,
-        updated_at) ON users TO almanac_api;
+        updated_at, folded_name, folded_last_name, folded_email) ON users TO almanac_api;
     -- A trigger that acts as the owner deletes all rows about the user. Another such trigger updates the series after an edit.
     GRANT DELETE ON users TO almanac_api;
     -- Events in flight and ended events are read through the views, which act as the owner: a role without privileges on

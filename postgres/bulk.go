@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/internal/fold"
 )
 
 // CreateUsers stores users with their first events, in one transaction, with one statement for
@@ -183,18 +184,20 @@ func (s *Store) insertUsers(ctx context.Context, tx pgx.Tx, users []almanac.User
 func newUserArgs(users []almanac.UserWithEvents) pgx.StrictNamedArgs {
 	type entry = almanac.UserWithEvents
 	return pgx.StrictNamedArgs{
-		"ids":            uuids(column(users, func(p entry) uuid.UUID { return p.User.ID })),
-		"first_names":    column(users, func(p entry) string { return p.User.FirstName }),
-		"last_names":     column(users, func(p entry) string { return p.User.LastName }),
-		"dates_of_birth": column(users, func(p entry) pgtype.Date { return birthArg(p.User.DateOfBirth) }),
-		"timezones":      column(users, func(p entry) string { return p.User.Timezone.String() }),
-		"attributes":     column(users, func(p entry) string { return string(p.User.Attributes) }),
-		"locales":        column(users, func(p entry) string { return p.User.Locale }),
-		"emails":         column(users, func(p entry) string { return p.User.Email }),
-		"external_ids":   column(users, func(p entry) string { return p.User.ExternalID }),
-		"opt_outs":       column(users, func(p entry) string { return formatOptOuts(p.User.OptOuts) }),
-
-		"creation_digests": column(users, func(p entry) string { return p.User.CreationDigest }),
+		"ids":               uuids(column(users, func(p entry) uuid.UUID { return p.User.ID })),
+		"first_names":       column(users, func(p entry) string { return p.User.FirstName }),
+		"last_names":        column(users, func(p entry) string { return p.User.LastName }),
+		"dates_of_birth":    column(users, func(p entry) pgtype.Date { return birthArg(p.User.DateOfBirth) }),
+		"timezones":         column(users, func(p entry) string { return p.User.Timezone.String() }),
+		"attributes":        column(users, func(p entry) string { return string(p.User.Attributes) }),
+		"locales":           column(users, func(p entry) string { return p.User.Locale }),
+		"emails":            column(users, func(p entry) string { return p.User.Email }),
+		"external_ids":      column(users, func(p entry) string { return p.User.ExternalID }),
+		"opt_outs":          column(users, func(p entry) string { return formatOptOuts(p.User.OptOuts) }),
+		"folded_names":      column(users, func(p entry) string { return fold.Text(p.User.Name()) }),
+		"folded_last_names": column(users, func(p entry) string { return fold.Text(p.User.LastName) }),
+		"folded_emails":     column(users, func(p entry) string { return fold.Text(p.User.Email) }),
+		"creation_digests":  column(users, func(p entry) string { return p.User.CreationDigest }),
 	}
 }
 

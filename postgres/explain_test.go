@@ -25,8 +25,9 @@ import (
 // thousand users have an anniversary that is overdue by up to 100 minutes, each tenth
 // of which was tried and is available in an hour, and one that was completed last year.
 const millionRows = `
-	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email)
-	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC', CASE WHEN u % 2 = 1 THEN u::text END, CASE WHEN u % 3 = 1 THEN 'U' || u || '@example.com' END
+	INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, folded_name, folded_last_name, folded_email)
+	SELECT md5(u::text)::uuid, 'Ada', 'Lovelace', '1990-01-01', 'UTC', CASE WHEN u % 2 = 1 THEN u::text END, CASE WHEN u % 3 = 1 THEN 'U' || u || '@example.com' END,
+		'ada lovelace', 'lovelace', CASE WHEN u % 3 = 1 THEN 'u' || u || '@example.com' END
 	FROM generate_series(1, 100000) u;
 
 	WITH owed AS (

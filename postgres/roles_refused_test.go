@@ -89,7 +89,7 @@ var (
 	rules   = []string{"zone", "fingerprint", "since", "version", "recheck"}
 	marks   = []string{"zone", "fingerprint", "since", "version"}
 	people  = []string{"id", "first_name", "last_name", "date_of_birth", "timezone", "attributes", "version", "deleted_at", "created_at", "updated_at",
-		"locale", "email", "external_id", "opt_outs"}
+		"locale", "email", "external_id", "opt_outs", "folded_name", "folded_last_name", "folded_email"}
 )
 
 // unborn are what nobody says of a series that begins; its id is nobody's to say.

@@ -175,13 +175,6 @@ const consumed = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
 // quarterOf is the quarter hour of the target of row s, counted from 1970.
 const quarterOf = `floor(pg_catalog.date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer`
 
-// fullName and lastName are the expressions by which users are found by name, as their indexes have
-// them. Letters become small by the locale of the database, and are then compared byte by byte.
-const (
-	fullName = `(lower(u.first_name || CASE WHEN u.first_name = '' OR u.last_name = '' THEN '' ELSE ' ' END || u.last_name) COLLATE "C")`
-	lastName = `(lower(u.last_name) COLLATE "C")`
-)
-
 // load returns the statements for a schema.
 func load(schema string) (statements, error) {
 	filled, err := templates()
@@ -203,7 +196,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
-		":quarter_of_s", quarterOf, ":full_name", fullName, ":last_name", lastName,
+		":quarter_of_s", quarterOf,
 		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":types", unpaused, ":reach", reach, ":consumed", consumed,
 	)
 	each(&t, func(field, _ string) string {

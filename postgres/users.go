@@ -13,6 +13,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/fold"
 )
 
 // User returns the user with an id. The error matches [almanac.ErrNotFound] when there is no such
@@ -38,28 +39,6 @@ func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almana
 		return err
 	})
 	return user, err
-}
-
-// FindUsers returns the users whom filter selects, a page at a time.
-func (s *Store) FindUsers(ctx context.Context, filter almanac.UserFilter, page almanac.Page) (almanac.FindUsersResult, error) {
-	limit, after, err := filter.Bounds(page)
-	if err != nil {
-		return almanac.FindUsersResult{}, err
-	}
-	sql, args := s.statements.FindUsers, pgx.StrictNamedArgs{
-		"email": filter.Email, "external_id": filter.ExternalID, "after": after.ID, "limit": limit + 1,
-	}
-	if filter.Name != "" {
-		sql = s.statements.FindUsersByName
-		args["name"], args["after_first"], args["after_last"] = filter.Name, after.FirstName, after.LastName
-	}
-	var found almanac.FindUsersResult
-	err = s.list(ctx, "find users", func(ctx context.Context, db DB) error {
-		users, err := all(ctx, db, sql, args, scanUsers())
-		found = filter.PageOf(users, limit)
-		return err
-	})
-	return found, err
 }
 
 // EditUser changes a user and the user's open events, in one transaction. It locks the user, the
@@ -356,7 +335,8 @@ func userArgs(u almanac.User) pgx.StrictNamedArgs {
 		"id": u.ID, "first_name": u.FirstName, "last_name": u.LastName,
 		"date_of_birth": birthArg(u.DateOfBirth), "timezone": u.Timezone.String(), "attributes": string(u.Attributes),
 		"locale": textOrNull(u.Locale), "email": textOrNull(u.Email), "external_id": textOrNull(u.ExternalID),
-		"opt_outs": textOrNull(formatOptOuts(u.OptOuts)),
+		"opt_outs":    textOrNull(formatOptOuts(u.OptOuts)),
+		"folded_name": fold.Text(u.Name()), "folded_last_name": fold.Text(u.LastName), "folded_email": textOrNull(fold.Text(u.Email)),
 	}
 }
 

@@ -75,7 +75,7 @@ func (f file) wrongImport(name string) string {
 			return "of ours, contrib imports the root and the calendar only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
-		below := []string{"calendar", "internal/backoff", "internal/jsonb"}
+		below := []string{"calendar", "internal/backoff", "internal/fold", "internal/jsonb"}
 		if ours && pkg != "" && !slices.Contains(below, pkg) && !sameAdapter(f, pkg, adapters) {
 			return "of ours, an adapter imports the root and " + strings.Join(below, ", ") + " only"
 		}
@@ -141,7 +141,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
+	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
 }
 
 // sameAdapter reports whether f and pkg belong to the same adapter.

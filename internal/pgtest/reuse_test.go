@@ -53,7 +53,7 @@ func TestReusedPoolIsEmptyAgain(t *testing.T) {
 		"GRANT SELECT ON almanac.users TO PUBLIC",
 		"ALTER TABLE almanac.users DISABLE TRIGGER USER, ADD CHECK (version > 0)",
 		"DROP VIEW almanac.events",
-		"DROP INDEX almanac.queue_event",
+		"DROP INDEX almanac.queue_due",
 	} {
 		t.Run(change, func(t *testing.T) {
 			changing := &user{TB: t}
