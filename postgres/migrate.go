@@ -54,8 +54,11 @@ func (e *SchemaVersionError) Is(target error) bool {
 // returns an error, the migrations that were applied before remain, and the next call goes on
 // after them.
 //
+// Timeouts of the role and the database do not apply to migrations, so that none fails for ever.
+// The error is an [*EncodingError] if the database is not one of UTF8.
+//
 // In a transaction of the host, all migrations are part of that transaction, the host's
-// lock_timeout applies, and nothing is tried again.
+// timeouts apply, and nothing is tried again.
 func Migrate(ctx context.Context, db DB, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {
@@ -102,12 +105,16 @@ func (s *Store) migrateNext(ctx context.Context, tx pgx.Tx, steps []migration) (
 	return false, yielding(ctx, tx, apply)
 }
 
-// lockMigrations waits until no other process migrates, however long that takes. The lock
-// is released when the transaction ends. It is an advisory lock derived from the name of
+// withoutTimeouts turns off every timeout that this release of PostgreSQL has, until the transaction ends.
+const withoutTimeouts = `SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings
+WHERE name IN ('lock_timeout', 'statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')`
+
+// lockMigrations waits until no other process migrates, however long that takes. A migration takes as long as it takes, too, so
+// the timeouts of the role and the database do not apply to it. The lock is released when the transaction ends. It is an advisory lock derived from the name of
 // the schema, because the schema may not exist yet.
 func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) error {
 	if !s.InTransaction() {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
+		if _, err := tx.Exec(ctx, withoutTimeouts); err != nil {
 			return err
 		}
 	}
@@ -137,8 +144,7 @@ func (s *Store) applyStep(ctx context.Context, tx pgx.Tx, step migration) error 
 // server looks for a deadlock. So in a deadlock with a worker, the migration is undone and
 // not the transaction of the worker.
 func yielding(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) error {
-	const settings = "SET LOCAL lock_timeout = '500ms'; SET LOCAL idle_in_transaction_session_timeout = 0"
-	if _, err := tx.Exec(ctx, settings); err != nil {
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '500ms'"); err != nil {
 		return err
 	}
 	wait := backoff.Exponential{First: 500 * time.Millisecond, Max: 5 * time.Second, Factor: 2, Jitter: 0.2}
@@ -153,7 +159,8 @@ func yielding(ctx context.Context, tx pgx.Tx, operation func(pgx.Tx) error) erro
 func (s *Store) migrations() ([]migration, error) { return migrations(s.files, s.schema) }
 
 // Verify checks that the database has every migration of this release. If one is missing,
-// the error is a [*SchemaVersionError], which matches [almanac.ErrOutdated]. Verify accepts
+// the error is a [*SchemaVersionError], which matches [almanac.ErrOutdated]. The error is an
+// [*EncodingError] if the database is not one of UTF8. Verify accepts
 // a database that a newer release has migrated, because migrations keep the statements of
 // earlier releases working.
 func (s *Store) Verify(ctx context.Context) error {
@@ -181,13 +188,20 @@ func (s *Store) SchemaVersion(ctx context.Context) (SchemaVersion, error) {
 	return v, err
 }
 
-// version returns the version of the database, or 0 if no migration was applied. It looks
-// for the table in the catalog with a query. to_regclass would use a cache, which misses
-// tables that were created while this session waited for a lock.
+// version returns the version of the database, or 0 if no migration was applied. The error is an [*EncodingError] if the
+// database cannot hold every text. It looks for the table in the catalog with a query. to_regclass would use a cache, which
+// misses tables that were created while this session waited for a lock.
 func (s *Store) version(ctx context.Context, db DB) (int, error) {
-	exists, err := one(ctx, db, "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = @schema AND tablename = 'migrations')",
-		pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowTo[bool])
-	if err != nil || !exists {
+	type state struct {
+		Exists bool
+		EncodingError
+	}
+	found, err := one(ctx, db, `SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = @schema AND tablename = 'migrations'),
+		pg_catalog.getdatabaseencoding()::text, pg_catalog.current_setting('client_encoding')`, pgx.StrictNamedArgs{"schema": s.schema}, pgx.RowToStructByPos[state])
+	if err == nil {
+		err = found.check()
+	}
+	if err != nil || !found.Exists {
 		return 0, err
 	}
 	return one(ctx, db, "SELECT coalesce(max(version), 0) FROM "+migrationsTable(s.schema), nil, pgx.RowTo[int])

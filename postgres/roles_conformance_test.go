@@ -72,7 +72,7 @@ func empty(t *testing.T, pool *pgxpool.Pool, statement string) {
 	err := pool.QueryRow(ctx, `SELECT string_agg(format($1, oid::regclass), '; ' ORDER BY relname = 'users') FROM pg_class
 		WHERE relnamespace = 'almanac'::regnamespace AND relkind = 'r' AND relname NOT IN ('migrations', 'pruning')`, statement).Scan(&statements)
 	require.NoError(t, err)
-	_, err = pool.Exec(ctx, statements+"; UPDATE almanac.pruning SET before = '-infinity'")
+	_, err = pool.Exec(ctx, "SET LOCAL statement_timeout = 0; "+statements+"; UPDATE almanac.pruning SET before = '-infinity'")
 	require.NoError(t, err)
 }
 

@@ -57,6 +57,9 @@ func (s *Store) attempt(ctx context.Context, operation func(context.Context, DB)
 		return err
 	}
 	defer conn.Release()
+	if err := checkEncoding(conn.Conn()); err != nil {
+		return err
+	}
 	err = operation(ctx, conn)
 	if stateOf(err) == readOnly && !s.readOnly {
 		// The connection leads to a server that was demoted, and would stay there.

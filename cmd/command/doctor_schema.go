@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 // schema compares the schema with what the migrations of this release make.
 func (p *patient) schema(ctx context.Context) ([]finding, error) {
 	v, err := p.store.SchemaVersion(ctx)
+	if encoding := (*postgres.EncodingError)(nil); errors.As(err, &encoding) {
+		return nil, nil // which the settings say
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +65,7 @@ type rights struct {
 // role says what this role may do.
 func (p *patient) role(ctx context.Context) ([]finding, error) {
 	if v, err := p.store.SchemaVersion(ctx); err != nil || v.Found == 0 {
-		return nil, err // which the schema's finding says
+		return nil, nil // which the schema's finding says
 	}
 	var name string
 	var super bool

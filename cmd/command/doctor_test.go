@@ -53,7 +53,7 @@ func TestAHealthyDatabase(t *testing.T) {
 	for _, f := range d.Findings {
 		abouts = append(abouts, f.About)
 	}
-	require.Equal(t, []string{"server", "schema", "schema", "role", "zones", "clock", "vacuum", "connections"}, abouts)
+	require.Equal(t, []string{"server", "settings", "schema", "schema", "role", "zones", "clock", "vacuum", "connections"}, abouts)
 	require.Regexp(t, `^ok: PostgreSQL \d`, d.about("server")[0])
 	require.Regexp(t, `^ok: schema almanac is at version \d+, as this program$`, d.about("schema")[0])
 	require.Equal(t, []string{"ok: nothing keeps vacuum from removing what is older than 10m0s"}, d.about("vacuum"))
@@ -84,7 +84,7 @@ func TestASchemaThatDiffersFromItsMigrations(t *testing.T) {
 		require.Len(t, d.about("schema"), 1, "one finding says it")
 		require.Regexp(t, "^error: schema almanac was never migrated", d.about("schema")[0])
 		require.Empty(t, append(d.about("role"), d.about("zones")...))
-		require.Equal(t, "almanac migrate up", d.Findings[1].Advice)
+		require.Equal(t, "almanac migrate up", d.Findings[2].Advice)
 	})
 	t.Run("ahead", func(t *testing.T) {
 		t.Parallel()
@@ -159,6 +159,67 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 	d, _ := examined(t, "--database-url", asRole)
 	require.Contains(t, d.about("schema")[0], "error: cannot be asked: ")
 	require.NotEmpty(t, d.about("connections"), "the rest is looked at all the same")
+}
+
+func TestSettingsThatStopPrograms(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Direct(t, pgtest.URL(t))
+	require.Regexp(t, "^ok: no setting of this role", func() string { d, _ := examined(t, "--database-url", address); return d.about("settings")[0] }())
+
+	name := pgx.Identifier{strings.TrimPrefix(mustParse(t, address).Path, "/")}.Sanitize()
+	for _, set := range []string{"statement_timeout = '300ms'", "session_replication_role = replica", "default_transaction_read_only = on"} {
+		runSQL(t, address, "ALTER DATABASE "+name+" SET "+set)
+	}
+	d, _ := examined(t, "--database-url", address)
+	require.Equal(t, []string{
+		"error: default_transaction_read_only is on: programs can store nothing",
+		"error: session_replication_role is replica: triggers do not run, so edits of users are missed, and so are the trail and the outbox",
+		"warning: statement_timeout is 300: an operation may take 5 s, and one that never ends in time is never done",
+	}, d.about("settings"))
+}
+
+func mustParse(t *testing.T, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	return u
+}
+
+func TestADatabaseOfAnotherEncoding(t *testing.T) {
+	t.Parallel()
+	address := pgtest.Direct(t, pgtest.EmptyURL(t))
+	u := mustParse(t, address)
+	u.Path += "_latin"
+	runSQL(t, address, "CREATE DATABASE "+strings.TrimPrefix(u.Path, "/")+" TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		admin, err := pgx.Connect(ctx, address)
+		require.NoError(t, err)
+		_, err = admin.Exec(ctx, "DROP DATABASE "+strings.TrimPrefix(u.Path, "/")+" WITH (FORCE)")
+		require.NoError(t, err)
+		require.NoError(t, admin.Close(ctx))
+	})
+	d, _ := examined(t, "--database-url", u.String())
+	require.Equal(t, []string{
+		"error: client_encoding is LATIN1: programs refuse to work, since they send and read UTF8",
+		"error: server_encoding is LATIN1: the database cannot hold every text, and programs refuse it: make one with ENCODING 'UTF8'",
+	}, d.about("settings"))
+	r := almanacAt(t, time.Now(), "migrate", "up", "--database-url", u.String())
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.errs, "the encoding of this database is LATIN1, and Almanac needs UTF8")
+}
+
+func TestAPublicationThatStopsWrites(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	runSQL(t, address, "CREATE PUBLICATION everything FOR ALL TABLES")
+	d, _ := examined(t, "--database-url", address)
+	require.Empty(t, d.about("publications"))
+
+	runSQL(t, address, "ALTER TABLE almanac.queue REPLICA IDENTITY NOTHING")
+	d, _ = examined(t, "--database-url", address)
+	require.Equal(t, []string{"error: publication everything stops updates and deletions in queue, which has neither a primary key nor a replica identity"}, d.about("publications"))
 }
 
 func TestZonesThatDiffer(t *testing.T) {
