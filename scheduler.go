@@ -63,7 +63,9 @@ type Scheduler interface {
 	// With returns a scheduler that uses another repository and has everything else in
 	// common with this one. If that repository is bound to a transaction of the host, all
 	// that the new scheduler stores is part of the transaction, and observers are not
-	// notified.
+	// notified. In PostgreSQL that transaction is READ COMMITTED: above that level, edits
+	// fail with an error. A context that ends during a call ends the connection, and with
+	// it the transaction.
 	With(r Repository) Scheduler
 }
 

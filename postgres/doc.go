@@ -84,6 +84,18 @@
 // The statements rely on it: a statement that waited for a row lock checks the latest
 // version of the row again (PostgreSQL manual, section 13.2.1).
 //
+// A transaction of the host may have another level. Above READ COMMITTED it does not see events
+// that another program has stored since its first statement. So edits and deletions of users, and
+// operations on their events, fail there with an [*IsolationError]. CreateUser works, since a new
+// user has no other events.
+//
+// # The connection of a transaction of the host
+//
+// If a context ends in the middle of a statement, also because of [WithTimeout], pgx closes the
+// connection, and the transaction is lost. So does an error that ends the session, such as
+// idle_in_transaction_session_timeout, transaction_timeout or a restart of the server. Any other
+// error of an operation undoes that operation alone.
+//
 // # Principals
 //
 // If the context of a call has a principal ([almanac.WithPrincipal]), each transaction of

@@ -130,7 +130,7 @@ func TestAnErrorInATransactionOfDatabaseSQLCanBeSurvived(t *testing.T) {
 	conn, err := h.db.Conn(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() }) // once the transaction has ended
-	tx, err := conn.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+	tx, err := conn.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	require.NoError(t, err)
 	store := bindSQL(t, tx)
 	scheduler := h.scheduler.With(store)

@@ -46,6 +46,9 @@ func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almana
 func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	var wanted, stored almanac.Edit
 	err := s.transactKeys(ctx, "change the events of a user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
+		if err := s.seesLatest(ctx, tx); err != nil {
+			return err
+		}
 		roster, released, err := s.roster(ctx, tx, id)
 		if err != nil {
 			return err
@@ -290,6 +293,9 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.
 func (s *Store) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.DeleteOptions) (almanac.DeleteResult, error) {
 	var d almanac.DeleteResult
 	err := s.transact(ctx, "delete user", func(ctx context.Context, tx pgx.Tx) (err error) {
+		if err := s.seesLatest(ctx, tx); err != nil {
+			return err
+		}
 		lock := pgx.StrictNamedArgs{"id": id, "hidden": options.AtOnce}
 		version, err := one(ctx, tx, s.statements.LockUserForDeletion, lock, pgx.RowTo[int])
 		if err != nil {
