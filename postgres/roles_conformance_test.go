@@ -38,12 +38,15 @@ func TestEachRolePassesTheConformanceSuite(t *testing.T) {
 }
 
 // shelf has databases that the cases of a suite use one after the other.
-type shelf[T any] struct{ free chan T }
+type shelf[T any] struct {
+	free  chan T
+	empty string // the statement that empties a table
+}
 
 // stock makes as many databases as cases run at once.
 func stock[T any](t *testing.T, prepare func(*testing.T) T) shelf[T] {
 	t.Helper()
-	s := shelf[T]{make(chan T, runtime.GOMAXPROCS(0))}
+	s := shelf[T]{make(chan T, runtime.GOMAXPROCS(0)), "DELETE FROM %s"}
 	for range cap(s.free) {
 		s.free <- prepare(t)
 	}
@@ -59,7 +62,7 @@ func (s shelf[T]) take(t *testing.T, pool func(T) *pgxpool.Pool) T {
 	}
 	t.Cleanup(func() {
 		defer func() { s.free <- one }()
-		empty(t, pool(one), "DELETE FROM %s")
+		empty(t, pool(one), s.empty)
 	})
 	return one
 }
