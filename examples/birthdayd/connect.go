@@ -27,7 +27,7 @@ const (
 	probeConns     = 1
 	lookConns      = 2                // for the dashboard
 	lockTimeout    = time.Second      // for a change that waits for a locked user
-	workerConns    = 6                // one to claim, one to settle, one to renew, and some for maintenance tasks
+	workerConns    = 6                // one to claim, two to settle, one to renew, and two for maintenance tasks
 	connectTimeout = 5 * time.Second  // for one connection
 	connectLimit   = 20 * time.Second // for a server that is just starting
 	connectPause   = 250 * time.Millisecond
