@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -19,7 +20,7 @@ func TestTheHostsTransactionMissesNoEvent(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.ReusedPool(t)
-			handlers := []almanac.EventHandler{almanac.Birthday{}, party{}}
+			handlers := []almanac.EventHandler{almanac.Birthday{}, almanac.OneOff{}}
 			created, err := newScheduler(t, mustStore(t, pool)).CreateUser(t.Context(), ada)
 			require.NoError(t, err)
 			tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
@@ -27,7 +28,9 @@ func TestTheHostsTransactionMissesNoEvent(t *testing.T) {
 			defer func() { _ = tx.Rollback(t.Context()) }()
 			_, err = tx.Exec(t.Context(), "SELECT count(*) FROM almanac.users")
 			require.NoError(t, err)
-			added, err := with(t, mustStore(t, pool), handlers).Schedule(t.Context(), created.User.ID, "PARTY")
+			visit := calendar.WallTime{Date: calendar.Date{Year: 2999, Month: 5, Day: 1}, Clock: calendar.Clock{Hour: 9}}
+			added, err := with(t, mustStore(t, pool), handlers).ScheduleAt(t.Context(), created.User.ID, almanac.TypeOneOff,
+				almanac.ScheduleAtOptions{At: visit, FollowUser: true})
 			require.NoError(t, err)
 
 			host := with(t, mustStore(t, tx), handlers)
@@ -39,7 +42,7 @@ func TestTheHostsTransactionMissesNoEvent(t *testing.T) {
 				require.Equal(t, string(level), isolation.Level)
 				_, err = host.DeleteUser(t.Context(), created.User.ID, almanac.DeleteOptions{})
 				require.ErrorAs(t, err, &isolation)
-				zone = added[0].Zone
+				zone = added.Event.Zone
 			} else {
 				require.NoError(t, err)
 			}
@@ -48,7 +51,7 @@ func TestTheHostsTransactionMissesNoEvent(t *testing.T) {
 			require.NoError(t, tx.Commit(t.Context()))
 			_, err = mustStore(t, pool).User(t.Context(), another.User.ID)
 			require.NoError(t, err)
-			e, err := mustStore(t, pool).Event(t.Context(), added[0].ID)
+			e, err := mustStore(t, pool).Event(t.Context(), added.Event.ID)
 			require.NoError(t, err)
 			require.Equal(t, zone, e.Zone)
 		})
