@@ -18,8 +18,8 @@
 //
 // # What counts as delivered
 //
-// Only a 2xx response counts as delivered. After 408, 425, 429, 5xx, 3xx, a timeout or a
-// network error, another attempt follows, no sooner than a Retry-After header asks for. Any
+// Only a 2xx response counts as delivered. After 101, 3xx, 408, 425, 429, 5xx, a timeout or
+// a network error, another attempt follows, no sooner than a Retry-After header asks for. Any
 // other response is final. Redirects are not followed.
 //
 // # Timeouts
