@@ -105,6 +105,6 @@
 //     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
 //     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],
 //     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
-//     [ZoneRecord]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
+//     [ZoneRecord]; [Setting]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
 //     [ZoneCount], [QuarterCount], [DueCountsRequest], [DueCountsResult], and [Lease].
 package almanac

@@ -3,6 +3,8 @@ package almanac_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,5 +209,54 @@ func TestBirthdaysAreGreetedOutsideOfQuietHours(t *testing.T) {
 		anniversary, err := almanac.Anniversary{At: at, Before: tt.before, Quiet: quiet(22, 8)}.Next(u, instant(t, "2027-01-01T00:00:00Z"))
 		require.NoError(t, err, name)
 		require.Equal(t, birthday.Wall, anniversary.Wall, name)
+	}
+}
+
+// A program stores its quiet hours, and logs a warning if another program stored others.
+// A program without quiet hours makes no event due in those of others, unless it is forced.
+func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
+	t.Parallel()
+	for where, repository := range onBoth {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			w := openOn(repository(t))
+			handler := almanac.Birthday{}
+			with := func(log *slog.Logger, options ...almanac.Option) almanac.Scheduler {
+				return w.scheduler(t, handler, append(options, almanac.WithLogger(log), almanac.WithDeliverer(almanac.ChannelWebhook, new(receiver)))...)
+			}
+			silent := slog.New(slog.DiscardHandler)
+			bare := with(silent)
+			created, err := bare.CreateUser(t.Context(), grace)
+			require.NoError(t, err)
+			id := created.Events[0].ID
+			refused := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, almanac.ErrInvalid)
+				require.ErrorContains(t, err, "force is required, because this program does not have the quiet hours (22:00:00-08:00:00) of ")
+			}
+
+			_, err = with(silent).RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+			settings, err := w.store.Settings(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, settings, "nothing to agree on")
+
+			var log strings.Builder
+			logged := slog.New(slog.NewTextHandler(&log, nil))
+			_, err = with(logged, almanac.WithQuietHours(quiet(22, 8))).RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+			require.NotContains(t, log.String(), "programs have different quiet hours")
+			_, err = bare.RunNow(t.Context(), id, almanac.RunNowOptions{})
+			refused(err)
+			_, err = bare.Operate(t.Context(), almanac.OperationRunNow, almanac.ForUser(created.User.ID), almanac.OperateOptions{})
+			refused(err)
+			require.Equal(t, created.Events[0], w.event(t, created.Events[0]), "nothing is changed")
+
+			_, err = with(logged).RunOnce(t.Context(), almanac.RunOnceOptions{})
+			require.NoError(t, err)
+			require.Contains(t, log.String(), `msg="programs have different quiet hours" quiet_hours="" stored=22:00:00-08:00:00`)
+			_, err = bare.RunNow(t.Context(), id, almanac.RunNowOptions{})
+			require.NoError(t, err, "no program that delivers has quiet hours")
+		})
 	}
 }

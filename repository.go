@@ -339,13 +339,32 @@ type Timekeeper interface {
 	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
-// Verifier checks whether a program of this release can work on a repository. Run calls
-// Verify before it claims any event.
+// Verifier checks whether a program can work on a repository, together with the other
+// programs that do. Run calls Verify before it claims any event.
 type Verifier interface {
 	// Verify returns nil when the program can work on the repository, and an error that
 	// matches [ErrOutdated] when a migration is missing. Any other error means that the
 	// check failed. A repository without migrations returns nil.
 	Verify(ctx context.Context) error
+
+	// PutSetting stores a setting of this program. If the repository has the setting with
+	// this value already, nothing changes. A repository that stores no settings returns an
+	// error that matches [errors.ErrUnsupported].
+	PutSetting(ctx context.Context, s Setting) error
+
+	// Settings returns the stored settings, in the order of their names. A repository that
+	// stores no settings returns none.
+	Settings(ctx context.Context) ([]Setting, error)
+}
+
+// Setting is a setting that all programs of a repository must have with the same value.
+// The repository has the value of the program that started last. The only setting is
+// "quiet hours": see [WithQuietHours].
+type Setting struct {
+	Name    string    // at most 50 bytes
+	Value   string    // such as "22:00:00-08:00:00", at most 200 bytes; empty for a program without the setting
+	Program string    // the program that stored the value, such as "birthdayd v0.1.0", at most 250 bytes; empty if unknown
+	Since   time.Time // when the value was stored, UTC; the repository sets it
 }
 
 // Transactional reports whether a repository is bound to a transaction of the host.

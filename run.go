@@ -81,6 +81,7 @@ func (s *scheduler) Run(ctx context.Context) error {
 	}
 	s.log.InfoContext(ctx, "scheduler started", slog.String("owner", owner),
 		slog.Any("event_types", s.registry.EventTypes()), slog.Int("workers", s.workers))
+	s.agree(ctx)
 	if _, err := s.Missed(ctx); err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "missed events could not be counted", slog.Any("error", err))
 	}

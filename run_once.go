@@ -189,6 +189,7 @@ func (p *onePass) run(ctx context.Context) (RunOnceResult, error) {
 	if err := p.repository.Verify(bounded); err != nil {
 		return RunOnceResult{}, err
 	}
+	p.agree(bounded)
 	err = p.upkeep(bounded, workers[0])
 	errs := make([]error, len(lanes))
 	var engines sync.WaitGroup

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -70,7 +69,9 @@ type CancelOptions struct {
 type RunNowOptions struct {
 	// Force makes an event due in the user's quiet hours too. It is then on time, and is
 	// delivered at once. An event that has failed before, or whose target has passed, still
-	// waits for the end of the quiet hours.
+	// waits for the end of the quiet hours. In a program without
+	// [WithQuietHours], Force is required if another program has stored quiet hours (see
+	// [Setting]). Without it, the error is a [*ValidationError].
 	Force bool
 }
 
@@ -191,6 +192,13 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 }
 
 func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error) {
+	if err := s.checkQuietHours(ctx, options); err != nil {
+		return Event{}, err
+	}
+	return s.runNow(ctx, id, options)
+}
+
+func (s *scheduler) runNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return Event{}, err
@@ -210,19 +218,6 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options RunNowOpti
 		as = e
 	}
 	return as, err
-}
-
-// runAt returns when an event of the roster is to run: now, or at the end of the user's quiet
-// hours.
-func (s *scheduler) runAt(r Roster, e Event, options RunNowOptions) time.Time {
-	if s.quiet == nil || options.Force {
-		return r.Now
-	}
-	if h, err := s.registry.Handler(e.Type); err == nil && isMandatory(h) {
-		return r.Now
-	}
-	end, _ := s.quiet(r.User).End(r.User.Timezone, r.Now)
-	return end
 }
 
 // editEvent edits one open event, and notifies observers. In the roster, an event that is
@@ -297,6 +292,11 @@ func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, opti
 	}
 	if options.Limit == 0 {
 		options.Limit = defaultOperate
+	}
+	if what == OperationRunNow {
+		if err := s.checkQuietHours(ctx, options.RunNow); err != nil {
+			return OperateResult{}, err
+		}
 	}
 	options.Cancel.Version = 0
 	picked := And{InStatus(status)}
@@ -386,7 +386,7 @@ func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, o
 		done, err := s.Cancel(ctx, id, options.Cancel)
 		return done.Event, done.Unplanned, err
 	case OperationRunNow:
-		e, err = s.RunNow(ctx, id, options.RunNow)
+		e, err = s.runNow(ctx, id, options.RunNow)
 	default:
 		e, err = s.Requeue(ctx, id, options.Requeue)
 	}

@@ -1,6 +1,8 @@
 package almanac
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/internal/program"
 )
 
 // Option is a setting of a [Scheduler]. NewScheduler returns an error if a value is out
@@ -171,13 +174,16 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 // ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is
 // forced. The events of a [Mandatory] handler, and those that were requeued by force, are
-// never postponed. In contrib/jetstream, the quiet hours are compared before a
-// message is sent, not when a worker receives it.
+// never postponed. In contrib/jetstream, the quiet hours are compared before a message is
+// sent, not when a worker receives it.
+//
+// Give the same quiet hours to every program that delivers or makes events due. Run stores
+// them, and logs a warning if another program stored others (see [Setting]).
 //
 // The function is called before each attempt at a late event. It must be safe for
-// concurrent use and must depend only on u. NewScheduler calls it once with the zero User,
-// and returns an error if a time of day is out of range. If Until is out of range later,
-// the user has no quiet hours.
+// concurrent use and must depend only on u. NewScheduler and Run call it with the zero
+// User. NewScheduler returns an error if a time of day is out of range. If Until is out of
+// range later, the user has no quiet hours.
 func WithQuietHours(of func(u User) calendar.QuietHours) Option {
 	return func(s *settings) { s.quiet = of }
 }
@@ -294,4 +300,73 @@ func (s settings) unwired(registry Registry) []*NoDelivererError {
 		}
 	}
 	return errs
+}
+
+// quietHours is the name of the stored setting.
+const quietHours = "quiet hours"
+
+// quietSetting returns the setting of this program: the quiet hours of the zero user.
+func (s settings) quietSetting() Setting {
+	mine := Setting{Name: quietHours, Program: program.Own()}
+	if s.quiet == nil {
+		return mine
+	}
+	mine.Value = "by user"
+	if q := s.quiet(User{}); q != (calendar.QuietHours{}) {
+		mine.Value = q.From.String() + "-" + q.Until.String()
+	}
+	return mine
+}
+
+// storedQuietHours returns the stored setting. Without one, its Value is empty.
+func (s *scheduler) storedQuietHours(ctx context.Context) (Setting, error) {
+	stored, err := s.repository.Settings(ctx)
+	if i := slices.IndexFunc(stored, func(one Setting) bool { return one.Name == quietHours }); err == nil && i >= 0 {
+		return stored[i], nil
+	}
+	return Setting{}, err
+}
+
+// agree stores the quiet hours of a program that delivers, and logs a warning if another
+// program stored others. An error stops no delivery, so it is logged too.
+func (s *scheduler) agree(ctx context.Context) {
+	mine := s.quietSetting()
+	stored, err := s.storedQuietHours(ctx)
+	if err == nil && stored.Value != mine.Value {
+		if stored.Name != "" {
+			s.log.WarnContext(ctx, "programs have different quiet hours", slog.String("quiet_hours", mine.Value), slog.String("stored", stored.Value),
+				slog.String("stored_by", stored.Program), slog.Time("since", stored.Since))
+		}
+		err = s.repository.PutSetting(ctx, mine)
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "quiet hours could not be compared with those of other programs", slog.Any("error", err))
+	}
+}
+
+// checkQuietHours returns a [*ValidationError] if this program has no quiet hours but
+// another one has: RunNow would make events due in them.
+func (s *scheduler) checkQuietHours(ctx context.Context, options RunNowOptions) error {
+	if s.quiet != nil || options.Force {
+		return nil
+	}
+	stored, err := s.storedQuietHours(ctx)
+	if err != nil || stored.Value == "" {
+		return err
+	}
+	return &ValidationError{[]FieldError{{Field: "force", Problem: fmt.Sprintf("is required, because this program does not have the quiet hours (%s) of %s",
+		stored.Value, cmp.Or(stored.Program, "another program"))}}}
+}
+
+// runAt returns when an event of the roster is to run: now, or at the end of the user's quiet
+// hours.
+func (s *scheduler) runAt(r Roster, e Event, options RunNowOptions) time.Time {
+	if s.quiet == nil || options.Force {
+		return r.Now
+	}
+	if h, err := s.registry.Handler(e.Type); err == nil && isMandatory(h) {
+		return r.Now
+	}
+	end, _ := s.quiet(r.User).End(r.User.Timezone, r.Now)
+	return end
 }

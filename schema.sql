@@ -301,6 +301,15 @@ CREATE TABLE :"schema".pauses (
     CONSTRAINT pauses_pkey PRIMARY KEY (event_type)
 );
 
+-- The settings that all programs must have with the same value. A row has the value of the program that started last.
+CREATE TABLE :"schema".settings (
+    name    text        NOT NULL CHECK (octet_length(name) <= 50), -- 'quiet hours'
+    value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as '22:00:00-08:00:00'; empty for a program without the setting
+    program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
+    since   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT settings_pkey PRIMARY KEY (name)
+);
+
 -- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever
 -- program makes the step. Enabling the trail creates the triggers, so a disabled trail costs nothing.
 CREATE TABLE :"schema".audit (
@@ -671,6 +680,7 @@ COMMENT ON TABLE :"schema".due_changes IS 'Changes that are not folded into due_
 COMMENT ON TABLE :"schema".zone_rules IS 'The zone rules that the instants of pending events follow';
 COMMENT ON TABLE :"schema".zone_marks IS 'Zones with pending events that follow other rules than zone_rules has';
 COMMENT ON TABLE :"schema".pauses IS 'The event types that are paused';
+COMMENT ON TABLE :"schema".settings IS 'The settings that all programs must have with the same value';
 COMMENT ON TABLE :"schema".audit IS 'The steps of events, while the audit trail is enabled';
 COMMENT ON TABLE :"schema".outbox IS 'Domain events for other services, while the outbox is enabled';
 COMMENT ON TABLE :"schema".outbox_consumers IS 'The position of each consumer of the outbox';
@@ -685,7 +695,7 @@ REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"sch
     :"schema".outbox_history() FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
-    :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,
+    :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,
     :"schema".due_counts, :"schema".due_changes, :"schema".pending_events, :"schema".processing_events, :"schema".ended_events, :"schema".events FROM PUBLIC;
 REVOKE USAGE, UPDATE ON SEQUENCE :"schema".series_id_seq, :"schema".audit_id_seq, :"schema".zone_marks_id_seq,
     :"schema".outbox_sequence_seq FROM PUBLIC;

@@ -2,7 +2,10 @@ package almanactest
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/almanac-go/almanac"
 )
 
 // abilityCases are the cases that every repository must pass, if only with trivial
@@ -23,4 +26,34 @@ var abilityCases = map[string]func(*kit){
 			k.ok(err)
 		}
 	},
+	"Settings/returns the value that was stored last, and when it changed": func(k *kit) {
+		first := almanac.Setting{Name: "quiet hours", Value: "22:00:00-08:00:00", Program: "a v1"}
+		err := k.r.PutSetting(k.Context(), first)
+		if errors.Is(err, errors.ErrUnsupported) {
+			k.same("settings", len(k.settings()), 0)
+			return
+		}
+		k.ok(err)
+		is := k.settings()[0]
+		k.same("UTC", is.Since.Location(), time.UTC)
+		k.same("has an instant", !is.Since.IsZero(), true)
+		k.ok(k.r.PutSetting(k.Context(), almanac.Setting{Name: first.Name, Value: first.Value, Program: "b v2"}))
+		k.same("the same value again", k.settings()[0], is)
+		k.ok(k.r.PutSetting(k.Context(), almanac.Setting{Name: first.Name, Program: "b v2"}))
+		changed := k.settings()[0]
+		k.same("earlier than before", changed.Since.Before(is.Since), false)
+		changed.Since = time.Time{}
+		k.same("another value", changed, almanac.Setting{Name: first.Name, Program: "b v2"})
+		k.ok(k.r.PutSetting(k.Context(), almanac.Setting{Name: "another", Value: "b"}))
+		k.same("the first of two", k.settings()[0].Name, "another")
+		k.same("the second of two", k.settings()[1].Name, first.Name)
+	},
+}
+
+// settings returns the stored settings.
+func (k *kit) settings() []almanac.Setting {
+	k.Helper()
+	settings, err := k.r.Settings(k.Context())
+	k.ok(err)
+	return settings
 }

@@ -29,13 +29,14 @@ type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
-	due    map[uuid.UUID]time.Time // the instant of each event when it was created, which its idempotency key hashes
-	used   map[series]string       // the greatest key of an event that has ended
-	waits  map[series]stall        // the stalled series
-	zones  []almanac.ZoneRecord    // by zone; replaced as a whole, because it is large and seldom changes
-	marks  []calendar.ZoneRules    // replaced as a whole too
-	pauses map[string]time.Time    // since when, by event type
-	pruned time.Time               // events due before it may have been pruned
+	due    map[uuid.UUID]time.Time    // the instant of each event when it was created, which its idempotency key hashes
+	used   map[series]string          // the greatest key of an event that has ended
+	waits  map[series]stall           // the stalled series
+	zones  []almanac.ZoneRecord       // by zone; replaced as a whole, because it is large and seldom changes
+	marks  []calendar.ZoneRules       // replaced as a whole too
+	pauses map[string]time.Time       // since when, by event type
+	shared map[string]almanac.Setting // by name
+	pruned time.Time                  // events due before it may have been pruned
 }
 
 // series is one of the series of a user.
@@ -75,6 +76,7 @@ func NewRepository(clock func() time.Time) *Repository {
 		used:   make(map[series]string),
 		waits:  make(map[series]stall),
 		pauses: make(map[string]time.Time),
+		shared: make(map[string]almanac.Setting),
 	}}
 }
 
@@ -116,6 +118,7 @@ func (s state) cloned() state {
 	s.users, s.events, s.leases = maps.Clone(s.users), maps.Clone(s.events), maps.Clone(s.leases)
 	s.due = maps.Clone(s.due)
 	s.used, s.waits, s.pauses = maps.Clone(s.used), maps.Clone(s.waits), maps.Clone(s.pauses)
+	s.shared = maps.Clone(s.shared)
 	return s
 }
 

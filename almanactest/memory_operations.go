@@ -55,6 +55,28 @@ func (r *Repository) Paused(ctx context.Context) (paused []almanac.Pause, err er
 	return paused, err
 }
 
+// PutSetting stores a setting, unless the repository has it with this value already.
+func (r *Repository) PutSetting(ctx context.Context, setting almanac.Setting) error {
+	return r.transact(ctx, func(now time.Time) error {
+		if is, known := r.shared[setting.Name]; !known || is.Value != setting.Value {
+			setting.Since = now
+			r.shared[setting.Name] = setting
+		}
+		return nil
+	})
+}
+
+// Settings returns the stored settings, in the order of their names.
+func (r *Repository) Settings(ctx context.Context) (settings []almanac.Setting, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		for _, name := range slices.Sorted(maps.Keys(r.shared)) {
+			settings = append(settings, r.shared[name])
+		}
+		return nil
+	})
+	return settings, err
+}
+
 // unpaused returns the given types that are not paused.
 func (s *state) unpaused(types []string) []string {
 	return slices.DeleteFunc(slices.Clone(types), func(eventType string) bool {

@@ -45,6 +45,9 @@ func (trivial) Pause(context.Context, string) error             { return errors.
 func (trivial) Resume(context.Context, string) error            { return errors.ErrUnsupported }
 func (trivial) Paused(context.Context) ([]almanac.Pause, error) { return nil, nil }
 
+func (trivial) PutSetting(context.Context, almanac.Setting) error   { return errors.ErrUnsupported }
+func (trivial) Settings(context.Context) ([]almanac.Setting, error) { return nil, nil }
+
 func TestTrivialImplementationsAreAllowed(t *testing.T) {
 	t.Parallel()
 	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return trivial{almanactest.NewRepository(nil)} })

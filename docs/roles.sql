@@ -101,6 +101,7 @@ BEGIN
     ALTER TABLE zone_rules OWNER TO almanac_owner;
     ALTER TABLE zone_marks OWNER TO almanac_owner;
     ALTER TABLE pauses OWNER TO almanac_owner;
+    ALTER TABLE settings OWNER TO almanac_owner;
     ALTER TABLE unplanned OWNER TO almanac_owner;
     ALTER TABLE due_counts OWNER TO almanac_owner;
     ALTER TABLE due_changes OWNER TO almanac_owner;
@@ -123,7 +124,7 @@ BEGIN
     ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
 
     -- Revoke what earlier releases, or anyone by hand, granted. A trigger runs its function without the privilege to execute it.
-    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, unplanned, due_counts, due_changes, audit, outbox, outbox_consumers, pending_events, processing_events,
+    REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, settings, unplanned, due_counts, due_changes, audit, outbox, outbox_consumers, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease(), audit_user(),
@@ -181,6 +182,8 @@ BEGIN
     GRANT INSERT ON due_changes TO almanac_api;
     -- Claims leave out paused types.
     GRANT SELECT ON pauses TO almanac_worker;
+    -- A program that starts stores the settings that all programs must have with the same value.
+    GRANT SELECT, INSERT (name, value, program), UPDATE (value, program, since) ON settings TO almanac_worker;
     -- The trail is written by triggers, which act as the owner.
     GRANT SELECT ON audit TO almanac_worker, almanac_api;
 
@@ -227,6 +230,9 @@ BEGIN
     GRANT SELECT ON zone_rules TO almanac_api;
     GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;
 
+    -- A program that makes events due compares its quiet hours with those of the programs that deliver.
+    GRANT SELECT ON settings TO almanac_api;
+
     -- The operator, besides what the worker and the API may.
 
     -- A requeued event keeps the number of claims and the last error of the failed event.
@@ -259,6 +265,7 @@ BEGIN
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;
     GRANT SELECT (id, zone, fingerprint, since, version) ON zone_marks TO almanac_reader;
     GRANT SELECT (event_type, since) ON pauses TO almanac_reader;
+    GRANT SELECT (name, value, program, since) ON settings TO almanac_reader;
     -- How many events are due when and where. A zone with one user shows when that user has an event, as the events do.
     GRANT SELECT (timezone, quarter, event_type, n) ON due_counts, due_changes TO almanac_reader;
     -- Without user ids and reasons, as the events. Without principals, which may be names of people.

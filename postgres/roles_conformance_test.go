@@ -122,7 +122,7 @@ func asAPI(t *testing.T, c *cast) almanac.Repository {
 		StatsRepository:      leaseLister{api, worker},
 		Timekeeper:           worker,
 		Listener:             api,
-		Verifier:             api,
+		Verifier:             settingReader{api, worker},
 		Transactional:        api,
 	}
 }
@@ -227,4 +227,14 @@ type leaseLister struct {
 
 func (l leaseLister) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
 	return l.worker.Leases(ctx, limit)
+}
+
+// settingReader lets the worker store settings.
+type settingReader struct {
+	almanac.Verifier
+	worker almanac.Verifier
+}
+
+func (r settingReader) PutSetting(ctx context.Context, s almanac.Setting) error {
+	return r.worker.PutSetting(ctx, s)
 }

@@ -238,12 +238,15 @@ func TestEachRoleIsRefusedTheOperationsOfOthers(t *testing.T) {
 		_, err := s.User(ctx, e.UserID)
 		return err
 	}
+	put := func(ctx context.Context, s *postgres.Store) error {
+		return s.PutSetting(ctx, almanac.Setting{Name: "quiet hours"})
+	}
 	type operations = map[string]func(context.Context, *postgres.Store) error
 	for role, others := range map[string]operations{
 		"worker": {"create": create, "edit": edit, "remove": remove},
-		"api":    {"claim": claim, "renew": renew, "release": release, "sweep": sweep, "settle": settle, "update": update, "reconcile": reconcile},
+		"api":    {"claim": claim, "renew": renew, "release": release, "sweep": sweep, "settle": settle, "update": update, "reconcile": reconcile, "put a setting": put},
 		"reader": {
-			"claim": claim, "renew": renew, "release": release, "sweep": sweep, "settle": settle, "update": update, "reconcile": reconcile,
+			"claim": claim, "renew": renew, "release": release, "sweep": sweep, "settle": settle, "update": update, "reconcile": reconcile, "put a setting": put,
 			"create": create, "edit": edit, "remove": remove, "find": find, "user": user,
 		},
 	} {

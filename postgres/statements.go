@@ -86,6 +86,7 @@ type statements struct {
 	PruneAudit          string
 	PruneOutbox         string
 	PrunedInstants      string
+	PutSetting          string
 	PutZoneRules        string
 	ReadOutbox          string
 	Release             string
@@ -101,6 +102,7 @@ type statements struct {
 	SettleEnded         string
 	SettleReleased      string
 	SettleUsers         string
+	Settings            string
 	SpentKeys           string
 	Stall               string
 	Stalled             string

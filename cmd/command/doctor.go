@@ -120,7 +120,7 @@ func (p *patient) examine(ctx context.Context) []finding {
 		about string
 		look  func(context.Context) ([]finding, error)
 	}{
-		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"role", p.role}, {"zones", p.zones},
+		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"role", p.role}, {"zones", p.zones}, {"programs", p.programs},
 		{"clock", p.clock}, {"vacuum", p.vacuum}, {"connections", p.connections},
 	}
 	var findings []finding

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -60,6 +62,22 @@ func (p *patient) zones(ctx context.Context) ([]finding, error) {
 		findings = []finding{{Severity: fine, Text: fmt.Sprintf("this machine, the server and the events agree on %s for the next %d years", counted(len(used), "zone"), comparedYears)}}
 	}
 	return findings, nil
+}
+
+// programs shows the settings that all programs must have with the same value. The command
+// has no values of its own to compare.
+func (p *patient) programs(ctx context.Context) ([]finding, error) {
+	if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
+		return nil, nil // which the schema's finding says
+	}
+	stored, err := p.store.Settings(ctx)
+	var findings []finding
+	for _, one := range stored {
+		findings = append(findings, finding{Severity: notice, Text: fmt.Sprintf("%s: %s, stored by %s at %s",
+			one.Name, cmp.Or(one.Value, "none"), cmp.Or(one.Program, "an unknown program"), one.Since.Format(time.RFC3339)),
+			Advice: "give the same to every program that delivers or makes events due"})
+	}
+	return findings, err
 }
 
 // suspects are things that have the same wrong with them: the first few, and how many

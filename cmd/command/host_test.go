@@ -311,10 +311,10 @@ func TestHelpOfRunNowSaysWhatIsKnownOfQuietHours(t *testing.T) {
 		return strings.Join(strings.Fields(runAs(t.Context(), host, "events", "run-now", "--help").out), " ")
 	}
 	host := hostOf(t, renewals())
-	require.Contains(t, help(host), "does not know the quiet hours of your programs")
+	require.Contains(t, help(host), "This command has no quiet hours.")
 	host.Options = []almanac.Option{almanac.WithQuietHours(quietNow)}
 	require.Contains(t, help(host), "becomes due at their end, unless --force is given. An event that is late already waits for the end of the quiet hours, also with --force.")
-	require.NotContains(t, help(host), "does not know")
+	require.NotContains(t, help(host), "has no quiet hours")
 }
 
 func lastLine(r result) string {
@@ -517,4 +517,25 @@ func TestHalfCharactersAreFoundAsInTheLibrary(t *testing.T) {
 		}
 	}
 	try("", 3)
+}
+
+// A command without quiet hours makes no event due in those of other programs, unless it is
+// forced.
+func TestRunNowIsRefusedWithoutTheQuietHoursOfOthers(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	file := fileOf(t, "people.csv", "id,firstName,lastName,dateOfBirth,timezone\n"+adaID+",Ada,Lovelace,1990-12-10,Europe/London\n")
+	r := almanacAt(t, time.Now(), "users", "import", file, "--birthday", "--database-url", url)
+	require.Equal(t, exitOK, r.code, r.errs)
+	runSQL(t, url, "INSERT INTO almanac.settings (name, value, program) VALUES ('quiet hours', '22:00:00-08:00:00', 'birthdayd v1')")
+	args := []string{"events", "run-now", "--user", adaID, "--due-until", "9999-01-01", "--yes", "--database-url", url}
+
+	r = almanacAt(t, time.Now(), args...)
+	require.Equal(t, exitFailed, r.code, r.out)
+	require.Contains(t, r.errs, "force is required, because this program does not have the quiet hours (22:00:00-08:00:00) of birthdayd v1")
+	d, _ := examined(t, "--database-url", url)
+	require.Len(t, d.about("programs"), 1)
+	require.Contains(t, d.about("programs")[0], "note: quiet hours: 22:00:00-08:00:00, stored by birthdayd v1 at ")
+	r = almanacAt(t, time.Now(), append(args, "--force")...)
+	require.Equal(t, exitOK, r.code, r.errs)
 }

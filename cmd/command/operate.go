@@ -66,7 +66,7 @@ func (c *runEvents) Help() string {
 // quietUnknown is what a command without options says of quiet hours, and quietOwn what
 // a host's with options says instead.
 const (
-	quietUnknown = `This command does not know the quiet hours of your programs, so it makes an event due at once in them, too, as with --force.`
+	quietUnknown = `This command has no quiet hours. If your programs have some (WithQuietHours), --force is required, and makes an event due at once in them, too.`
 	quietOwn     = `If the user has quiet hours now (WithQuietHours), an event becomes due at their end, unless --force is given.`
 	quietLate    = `An event that is late already waits for the end of the quiet hours, also with --force. An event is late if an attempt has failed, or if it was due longer ago than the grace (WithMissedGrace, 5 s by default).`
 )

@@ -33,6 +33,13 @@ type message struct {
 
 func newInlet(s Settings) *inlet { return &inlet{Repository: s.Repository, line: newLine(s)} }
 
+// PutSetting stores nothing. The quiet hours of the dispatcher count, which compares them
+// before it publishes.
+func (*inlet) PutSetting(context.Context, almanac.Setting) error { return errors.ErrUnsupported }
+
+// Settings returns none, so a worker needs no quiet hours.
+func (*inlet) Settings(context.Context) ([]almanac.Setting, error) { return nil, nil }
+
 // Claim takes messages, and returns the events that are still held as published. The other
 // messages are obsolete. Either another worker accepted the same message, or the lease
 // expired; then a new claim publishes a new message.
