@@ -257,6 +257,16 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 			require.Contains(t, log.String(), `msg="programs have different quiet hours" quiet_hours="" stored=22:00:00-08:00:00`)
 			_, err = bare.RunNow(t.Context(), id, almanac.RunNowOptions{})
 			require.NoError(t, err, "no program that delivers has quiet hours")
+
+			ctx, stop := context.WithCancel(t.Context())
+			ran := make(chan error, 1)
+			go func() { ran <- with(silent, almanac.WithQuietHours(quiet(21, 7))).Run(ctx) }()
+			require.Eventually(t, func() bool {
+				settings, err := w.store.Settings(t.Context())
+				return err == nil && settings[0].Value == "21:00:00-07:00:00"
+			}, 10*time.Second, 10*time.Millisecond, "Run stores them too")
+			stop()
+			require.NoError(t, <-ran)
 		})
 	}
 }
