@@ -201,8 +201,8 @@ CREATE TABLE :"schema".unplanned (
     used_key   text COLLATE "C" NOT NULL, -- the occurrence key of the last event
     last_error text,                      -- why the handler failed; NULL if no program with the handler has tried
     failures   integer     NOT NULL DEFAULT 0, -- attempts to plan that failed
-    since      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    retry_at   timestamptz NOT NULL DEFAULT clock_timestamp(), -- when a program tries again
+    since      timestamptz NOT NULL DEFAULT now(),
+    retry_at   timestamptz NOT NULL DEFAULT now(), -- when a program tries again
     CONSTRAINT unplanned_pkey PRIMARY KEY (series_id)
 );
 

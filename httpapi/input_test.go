@@ -35,7 +35,7 @@ func TestBadBodiesAreRefusedFieldByFieldAndStoreNothing(t *testing.T) {
 		"the birthday is in the future": {with(`"dateOfBirth":"2026-03-02"`), map[string]string{"dateOfBirth": "is in the future"}},
 		"the birthday is in the future, but the zone is unknown": {
 			`{"firstName":"A","lastName":"B","dateOfBirth":"2027-01-01","timezone":""}`,
-			map[string]string{"dateOfBirth": "is in the future", "timezone": "is not a known time zone"},
+			map[string]string{"dateOfBirth": "is in the future", "timezone": "is empty"},
 		},
 		"optional fields are bad": {
 			with(`"locale":"English","email":"G <g@h.example>","externalId":" 42"`),

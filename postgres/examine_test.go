@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -274,13 +275,9 @@ func TestADumpThatWasRestoredDoesNotDiffer(t *testing.T) {
 	require.Empty(t, examine(t, pool, "almanac"))
 }
 
-// pendingEvents is the view of that name.
-const pendingEvents = `
-	SELECT
-		q.event_id AS id, s.user_id, q.event_type, s.occurrence_key, 'PENDING'::text AS status, s.target_timestamp_utc,
-		s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
-		NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
-		s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-		s.origin, s.follows_user, s.payload_made, s.forced
-	FROM queue q
-	JOIN series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id`
+// pendingEvents is the query of the view of that name, from the schema file.
+var pendingEvents = func() string {
+	_, query, _ := strings.Cut(almanac.Schema(), `CREATE VIEW :"schema".pending_events AS`)
+	query, _, _ = strings.Cut(query, ";")
+	return strings.ReplaceAll(query, `:"schema".`, "")
+}()

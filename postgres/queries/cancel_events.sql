@@ -35,8 +35,8 @@ WITH n AS MATERIALIZED (
     SET used_key = excluded.used_key,
         last_error = NULL,
         failures = 0,
-        since = clock_timestamp(),
-        retry_at = clock_timestamp()
+        since = now(),
+        retry_at = now()
 )
 SELECT ended.id
 FROM ended
