@@ -59,8 +59,8 @@ func quarterFrom(at time.Time) int64 {
 func (s *Store) foldDueChanges(ctx context.Context) error {
 	for range foldSteps {
 		var folded int
-		err := s.do(ctx, "fold the changes of counts", func(ctx context.Context, db DB) (err error) {
-			folded, err = one(ctx, db, s.statements.FoldDueChanges, pgx.StrictNamedArgs{"limit": foldStep}, pgx.RowTo[int])
+		err := s.transact(ctx, "fold the changes of counts", func(ctx context.Context, tx pgx.Tx) (err error) {
+			folded, err = one(ctx, tx, s.statements.FoldDueChanges, pgx.StrictNamedArgs{"limit": foldStep}, pgx.RowTo[int])
 			return err
 		})
 		if err != nil || folded < foldStep {

@@ -133,7 +133,7 @@ func TestUsersStoredInBulkKeepTheirDigest(t *testing.T) {
 // limits is a tracer that keeps how long the context of a statement still lasts, and what begins
 // transactions.
 type limits struct {
-	left   time.Duration // of the last statement
+	left   time.Duration // of the last statement or batch
 	begins []string
 }
 
@@ -145,6 +145,16 @@ func (l *limits) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 	}
 	return ctx
 }
+
+func (l *limits) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	deadline, _ := ctx.Deadline()
+	l.left = time.Until(deadline)
+	return ctx
+}
+
+func (l *limits) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (l *limits) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (l *limits) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 

@@ -149,8 +149,11 @@ func TestARoleWithFewPrivilegesGetsStatistics(t *testing.T) {
 		GRANT USAGE ON SCHEMA almanac TO `+name+`;
 		GRANT SELECT ON almanac.migrations, almanac.queue, almanac.ended_events, almanac.processing_events TO `+name+`;
 		GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON almanac.leases TO `+name+`;
-		INSERT INTO almanac.history SELECT md5(i::text)::uuid, md5('u')::uuid, 'BIRTHDAY', '2026', CASE WHEN i > 7 THEN 'FAILED' ELSE 'COMPLETED' END,
-			now(), now(), 'UTC', '', i, '{}', 1, md5('t')::uuid, CASE WHEN i <= 7 THEN now() END, CASE WHEN i > 7 THEN 'gone' END, NULL, 0, 0, 0, 1, now(), now()
+		INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
+			policies, idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count, claim_count, crash_count,
+			version, created_at, updated_at)
+		SELECT md5(i::text)::uuid, md5('u')::uuid, 'BIRTHDAY', '2026', CASE WHEN i > 7 THEN 'FAILED' ELSE 'COMPLETED' END,
+			now(), now(), 'UTC', '', i, '{}', 1, md5('t')::uuid, CASE WHEN i <= 7 THEN now() END, CASE WHEN i > 7 THEN 'gone' END, 0, 0, 0, 1, now(), now()
 		FROM generate_series(1, 9) i`)
 
 	want := []eventCount{{"BIRTHDAY", "COMPLETED", 7, false}, {"BIRTHDAY", "FAILED", 2, false}}

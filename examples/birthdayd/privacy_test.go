@@ -342,7 +342,7 @@ func (w *witness) requireItHappened() {
 		edit.last + " COMPLETED 0 ",
 	}, got)
 	for _, said := range []string{"event.completed", "event.failed", "event.released", "event.created", "event.claimed", "event.rescheduled",
-		"user.created", "user.deleted", "user.timezone_changed", "user.birthday_changed", "series stands still", "request failed", "PUT", "DELETE"} {
+		"user.created", "user.deleted", "user.timezone_changed", "user.birthday_changed", "series has stalled", "request failed", "PUT", "DELETE"} {
 		require.Contains(w.t, w.log.String(), said)
 	}
 }

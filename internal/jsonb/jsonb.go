@@ -96,7 +96,11 @@ func numberLength(token []byte) (length int, ok bool) {
 	exponent, err := strconv.Atoi(orZero(power))
 	value, overflow := strconv.ParseFloat(text, 64)
 	vanished := value == 0 && significant != ""
-	if err != nil || overflow != nil || vanished || max(len(text), exponent, -exponent) > maxNumber {
+	digits := max(exponent, -exponent)
+	if significant == "" && 0 < exponent && exponent < 1e6 {
+		digits = 0 // PostgreSQL writes 0e999 as 0
+	}
+	if err != nil || overflow != nil || vanished || max(len(text), digits) > maxNumber {
 		return 0, false
 	}
 	length = 1
