@@ -146,13 +146,13 @@ func TestPrivilegesOfARoleAreReported(t *testing.T) {
 	require.Equal(t, []string{"ok: " + name + " may look at events"}, role())
 
 	runSQL(t, address, "GRANT SELECT, INSERT, UPDATE, DELETE ON almanac.users, almanac.series, almanac.queue, almanac.history, almanac.keys, almanac.leases, almanac.zone_marks TO "+name+
-		"; GRANT SELECT ON almanac.pruning TO "+name+"; GRANT SELECT, INSERT, UPDATE ON almanac.unplanned TO "+name)
+		"; GRANT SELECT ON almanac.pruning, almanac.settings TO "+name+"; GRANT SELECT, INSERT, UPDATE ON almanac.unplanned TO "+name)
 	require.Equal(t, []string{
 		"ok: " + name + " may keep users, look at events",
-		"warning: " + name + " may not run a scheduler: it lacks UPDATE on pruning, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
+		"warning: " + name + " may not run a scheduler: it lacks UPDATE on pruning, INSERT on settings, UPDATE on settings, DELETE on unplanned, INSERT on zone_rules, UPDATE on zone_rules",
 	}, role())
 
-	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning TO "+name)
+	runSQL(t, address, "GRANT INSERT, UPDATE ON almanac.zone_rules, almanac.settings TO "+name+"; GRANT DELETE ON almanac.unplanned TO "+name+"; GRANT UPDATE ON almanac.pruning TO "+name)
 	require.Equal(t, []string{"ok: " + name + " may run a scheduler, keep users, look at events"}, role())
 
 	runSQL(t, address, "REVOKE USAGE ON SCHEMA almanac FROM "+name)

@@ -140,7 +140,7 @@ func TestHelpOfOptOutsIsThatOfTheCommand(t *testing.T) {
 func TestUsersAreNamedByTheirExternalIDs(t *testing.T) {
 	t.Parallel()
 	c := stageOf(t)
-	runSQL(t, c.url, "UPDATE almanac.users SET external_id = 'member-17', email = 'ada@example.com' WHERE id = $1", adaID)
+	runSQL(t, c.url, "UPDATE almanac.users SET external_id = 'member-17', email = 'ada@example.com', folded_email = 'ada@example.com' WHERE id = $1", adaID)
 	users := func(args ...string) result {
 		return almanacAt(t, today, append(append([]string{"users"}, args...), "--database-url", c.url)...)
 	}

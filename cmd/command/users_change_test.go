@@ -164,7 +164,7 @@ func TestOneOfSeveralUsersIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	everyone(t, url)
-	runSQL(t, url, "UPDATE almanac.users SET email = 'one@example.com'")
+	runSQL(t, url, "UPDATE almanac.users SET email = 'one@example.com', folded_email = 'one@example.com'")
 	for _, args := range [][]string{{"show"}, {"delete", "--yes"}, {"edit", "--locale", "de"}} {
 		r := almanacAt(t, today, append([]string{"users", args[0], "one@example.com", "--database-url", url}, args[1:]...)...)
 		require.Equal(t, exitFailed, r.code)
@@ -181,7 +181,7 @@ func TestAUserIsShown(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	c := stageAt(t, url)
-	runSQL(t, url, `UPDATE almanac.users SET first_name = $1, email = 'ada@example.com', external_id = 'member-17', locale = 'en-GB', attributes = '{"team": "red"}',
+	runSQL(t, url, `UPDATE almanac.users SET first_name = $1, email = 'ada@example.com', folded_email = 'ada@example.com', external_id = 'member-17', locale = 'en-GB', attributes = '{"team": "red"}',
 		opt_outs = '[{"type": "OFFER"}, {"channel": "email"}]', created_at = '2026-03-01Z', updated_at = '2026-03-02Z' WHERE id = $2`, "A\x1b[2Jd\u202ea", adaID)
 	ids := []uuid.UUID{c.ids["completed"], c.ids["failed"], c.ids["overdue"]}
 	for _, width := range []int{0, 200, 80, 40} {

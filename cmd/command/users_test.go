@@ -141,7 +141,7 @@ func TestUsersAreFound(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	everyone(t, url)
-	runSQL(t, url, "UPDATE almanac.users SET email = 'ADA@example.com', external_id = $1 WHERE id = $2", adaID, personID(4))
+	runSQL(t, url, "UPDATE almanac.users SET email = 'ADA@example.com', folded_email = 'ada@example.com', external_id = $1 WHERE id = $2", adaID, personID(4))
 	tests := map[string]struct {
 		args []string
 		want []int
