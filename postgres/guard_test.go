@@ -160,7 +160,7 @@ func TestTheDatabaseRefusesImpossibleUsers(t *testing.T) {
 	} {
 		row := map[string]any{
 			"id": uuid.New(), "first_name": "Ada", "last_name": "Lovelace", "date_of_birth": "1990-01-01", "timezone": "UTC", "attributes": struct{}{},
-			"version": 1, "created_at": time.Now(), "updated_at": time.Now(), person.column: person.value,
+			"version": 1, "created_at": time.Now(), "updated_at": time.Now(), "folded_name": "", "folded_last_name": "", person.column: person.value,
 		}
 		text, err := json.Marshal(row)
 		require.NoError(t, err)
