@@ -37,7 +37,8 @@ func (c Cron) After(w WallTime, _ Policies) (Slot, error) {
 		return Slot{}, noOccurrence(w)
 	}
 	wall := WallTimeOf(next)
-	return Slot{Key: keyOf(wall, c.schedule.OncePerDay()), Wall: wall}, nil
+	daily := c.schedule.OncePerDay()
+	return Slot{Key: keyOf(wall, daily), Unit: unitOf(daily), Wall: wall}, nil
 }
 
 // String returns the expression.

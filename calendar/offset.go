@@ -48,10 +48,11 @@ func (o Offset) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 				return
 			}
 			announced := slot
-			slot.Wall = WallTime{addDays(slot.Wall.Date, o.Days), o.At}
+			slot = slot.keepingNominal()
 			if slot.Announces == (WallTime{}) {
 				slot.Announces = announced.Wall
 			}
+			slot.Wall = WallTime{addDays(slot.Wall.Date, o.Days), o.At}
 			if !slot.Wall.Valid() || !last.Before(slot.Wall) || o.zone.skips(announced.Wall, p) {
 				continue // on no calendar, announced already, or not happening
 			}

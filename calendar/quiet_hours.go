@@ -92,6 +92,7 @@ func (o Outside) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 
 // moved returns a slot in the quiet hours at their end.
 func (o Outside) moved(slot Slot) Slot {
+	slot = slot.keepingNominal()
 	if slot.MovedFrom == (WallTime{}) {
 		slot.MovedFrom = slot.Wall
 	}

@@ -26,7 +26,11 @@ type Recurrence interface {
 // Slot is one wall time that a [Recurrence] yields.
 type Slot struct {
 	Key  string   // see Occurrence.Key
+	Unit Unit     // what Key names; UnitText for keys of the host's own
 	Wall WallTime // its date exists in the calendar
+	// Nominal is the wall time of the slot before an [Offset] or an [Outside] moved it. It
+	// is the zero WallTime for all others.
+	Nominal WallTime
 	// Named is the day that the rule names where the calendar lacks it and a policy
 	// moved the slot: 2027-02-29. It is the zero Date otherwise.
 	Named Date
@@ -38,6 +42,15 @@ type Slot struct {
 	MovedFrom WallTime
 }
 
+// keepingNominal returns a slot that is about to be moved, with the wall time from before
+// the first move.
+func (s Slot) keepingNominal() Slot {
+	if s.Nominal == (WallTime{}) {
+		s.Nominal = s.Wall
+	}
+	return s
+}
+
 // Occurrence is a wall time that a recurrence yields, in a zone and by policies.
 type Occurrence struct {
 	// Key names the occurrence among those of its recurrence, for ever. It is a local name,
@@ -45,6 +58,11 @@ type Occurrence struct {
 	// no change of clocks, zone or rules changes it. Later occurrences have greater keys,
 	// compared byte by byte.
 	Key string
+	// Unit is what Key names. The zero Unit, UnitText, is for keys of the host's own.
+	Unit Unit
+	// Nominal is the wall time of the occurrence before an [Offset] or an [Outside] moved
+	// it; see [Slot]. The zero WallTime means that it is Wall.
+	Nominal WallTime
 	// Wall is when the occurrence happens on the clocks of Zone.
 	Wall WallTime
 	// Zone is the zone whose clocks show Wall. The zero Timezone leaves the choice to the
@@ -178,7 +196,7 @@ func upcoming(r Recurrence, z Timezone, p Policies, after time.Time) (Occurrence
 			return Occurrence{}, err
 		}
 		w = slot.Wall
-		next := Occurrence{Key: slot.Key, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces, MovedFrom: slot.MovedFrom}
+		next := Occurrence{Key: slot.Key, Unit: slot.Unit, Nominal: slot.Nominal, Wall: w, Zone: z, Policies: p, Named: slot.Named, Announces: slot.Announces, MovedFrom: slot.MovedFrom}
 		if next.Resolution, err = z.resolve(w, p); err != nil {
 			if gone := (*WallTimeError)(nil); errors.As(err, &gone) && !gone.Rejected {
 				w = justBefore(gone.Change.To()) // with all others that the gap swallows

@@ -62,7 +62,7 @@ func (s RecurrenceSet) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 		}
 		for slot, err := range s.united(w, p) {
 			if err == nil {
-				slot.Key = slot.Wall.String()
+				slot.Key, slot.Unit = slot.Wall.String(), UnitTime
 			}
 			if err == nil && s.leavesOut(slot.Wall, p) {
 				continue

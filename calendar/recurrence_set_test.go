@@ -108,9 +108,9 @@ func TestRecurrenceSetsCountADateThatTheRuleYieldsOnce(t *testing.T) {
 		got, w = append(got, slot), slot.Wall
 	}
 	want := []calendar.Slot{
-		{Key: "2027-01-31T09:00:00", Wall: wall(t, "2027-01-31T09:00:00")},
-		{Key: "2027-02-28T09:00:00", Wall: wall(t, "2027-02-28T09:00:00"), Named: date(2027, 2, 31)},
-		{Key: "2027-03-31T09:00:00", Wall: wall(t, "2027-03-31T09:00:00")},
+		{Key: "2027-01-31T09:00:00", Unit: calendar.UnitTime, Wall: wall(t, "2027-01-31T09:00:00")},
+		{Key: "2027-02-28T09:00:00", Unit: calendar.UnitTime, Wall: wall(t, "2027-02-28T09:00:00"), Named: date(2027, 2, 31)},
+		{Key: "2027-03-31T09:00:00", Unit: calendar.UnitTime, Wall: wall(t, "2027-03-31T09:00:00")},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

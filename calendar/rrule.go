@@ -173,7 +173,8 @@ func (r RRule) check() error {
 
 func (r RRule) slot(s rrule.Slot) Slot {
 	slot := Slot{Wall: WallTimeOf(s.Wall), Named: Date{s.Year, s.Month, s.Day}}
-	slot.Key = keyOf(slot.Wall, r.rule.OncePerDay())
+	daily := r.rule.OncePerDay()
+	slot.Key, slot.Unit = keyOf(slot.Wall, daily), unitOf(daily)
 	return slot
 }
 

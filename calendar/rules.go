@@ -20,7 +20,7 @@ func (o Once) After(w WallTime, _ Policies) (Slot, error) {
 	if !w.Before(o.At) {
 		return Slot{}, noOccurrence(w)
 	}
-	return Slot{Key: o.At.String(), Wall: o.At}, nil
+	return Slot{Key: o.At.String(), Unit: UnitTime, Wall: o.At}, nil
 }
 
 // Yearly is the recurrence of birthdays and anniversaries: on the same day of the
@@ -55,7 +55,7 @@ func (y Yearly) After(w WallTime, p Policies) (Slot, error) {
 			slot.Named = named
 		}
 		if w.Before(slot.Wall) && !slot.Wall.Date.Before(y.From) {
-			slot.Key = strconv.Itoa(10_000 + year)[1:] // four digits
+			slot.Key, slot.Unit = strconv.Itoa(10_000 + year)[1:], UnitYear // four digits
 			return slot, nil
 		}
 	}
@@ -105,7 +105,7 @@ func (m Monthly) After(w WallTime, p Policies) (Slot, error) {
 			slot.Wall.Date.Day, slot.Named = days, named
 		}
 		if w.Before(slot.Wall) && !slot.Wall.Date.Before(m.From) {
-			slot.Key = fmt.Sprintf("%04d-%02d", year, name)
+			slot.Key, slot.Unit = fmt.Sprintf("%04d-%02d", year, name), UnitMonth
 			return slot, nil
 		}
 	}
@@ -251,5 +251,5 @@ func firstDay(w WallTime, at Clock, from Date) int {
 // dated is a slot that its date names.
 func dated(day int, at Clock) Slot {
 	date := DateOf(time.Unix(int64(day)*secondsPerDay+beginning, 0).UTC())
-	return Slot{Key: date.String(), Wall: WallTime{date, at}}
+	return Slot{Key: date.String(), Unit: UnitDay, Wall: WallTime{date, at}}
 }
