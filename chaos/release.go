@@ -25,7 +25,7 @@ ALTER TABLE :"schema".history ADD COLUMN delivered_by varchar(200);
 ALTER TABLE :"schema".series ADD COLUMN occurrences integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".leases ADD COLUMN renewals integer NOT NULL DEFAULT 0;
 ALTER TABLE :"schema".users ADD COLUMN visits integer NOT NULL DEFAULT 0;
-INSERT INTO :"schema".migrations (version, name) VALUES (%d, '%[1]04d_following');
+INSERT INTO :"schema".migrations (version, name) VALUES (%d, '%04[1]d_following');
 `
 
 // Undo takes the migration of [FollowingRelease] back, as an administrator would who
