@@ -36,7 +36,7 @@
 //
 // [Next] finds the first [Occurrence] after an instant, and [Occurrences] yields all later ones in
 // order. Each occurrence has its instant and a key, such as "2027-03". The key stays the same when
-// clocks, the zone or its rules change.
+// clocks, the zone or its rules change. Its [Unit] says what the key names: here a month.
 //
 // # Zone rules
 //
