@@ -242,11 +242,15 @@ func (p *plans[T]) of(i int, u User, now time.Time) (T, error) {
 }
 
 func (p *plans[T]) make(jobs []*job, user func(*job) User, now time.Time) []made[T] {
+	before := make([]error, len(jobs)) // read here, because a blocked call goes on beside Lost
+	for i, j := range jobs {
+		before[i] = *p.lost(j)
+	}
 	return isolate.Run(p.running.host, isolate.Calls[made[T]]{
 		N:    len(jobs),
 		Name: func(i int) isolate.Name { return isolate.Name{Type: jobs[i].event.Type, User: jobs[i].event.UserID} },
 		Call: func(i int) (m made[T]) {
-			if m.err = *p.lost(jobs[i]); m.err == nil {
+			if m.err = before[i]; m.err == nil {
 				m.plan, m.err = p.plan(jobs[i], user(jobs[i]), now)
 			}
 			return m

@@ -371,14 +371,14 @@ func TestOnlyPermittedOperationsAreOffered(t *testing.T) {
 // searching is a scheduler whose dry runs take a while.
 type searching struct {
 	almanac.Scheduler
-	takes time.Duration
+	takes atomic.Int64 // nanoseconds
 	calls atomic.Int32
 }
 
 func (s *searching) Operate(ctx context.Context, what almanac.Operation, spec almanac.Spec, options almanac.OperateOptions) (almanac.OperateResult, error) {
 	s.calls.Add(1)
 	select {
-	case <-time.After(s.takes):
+	case <-time.After(time.Duration(s.takes.Load())):
 		return s.Scheduler.Operate(ctx, what, spec, options)
 	case <-ctx.Done():
 		return almanac.OperateResult{}, ctx.Err()
@@ -391,7 +391,8 @@ func TestALongDryRunSaysThatItIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
 		h.createUsers(t, 3)
-		slow := &searching{Scheduler: h.scheduler, takes: 3 * time.Second}
+		slow := &searching{Scheduler: h.scheduler}
+		slow.takes.Store(int64(3 * time.Second))
 		made, err := New(slow, h.repository, AllowAll(), WithLogger(slog.New(slog.DiscardHandler)))
 		require.NoError(t, err)
 		h.Handler = made
@@ -414,7 +415,7 @@ func TestALongDryRunSaysThatItIsUnderWay(t *testing.T) {
 		_, body := h.get(t, path)
 		require.Contains(t, body, "Looking for", "what was shown is not shown again: it may have changed")
 		require.EqualValues(t, 2, slow.calls.Load())
-		slow.takes = time.Hour
+		slow.takes.Store(int64(time.Hour))
 		for i := range maxDryRuns {
 			status, _ := h.get(t, fmt.Sprintf("/operations?operation=cancel&type=T%d", i))
 			require.Equal(t, i == maxDryRuns-1, status == http.StatusServiceUnavailable, "dry run %d", i)
