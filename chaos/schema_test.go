@@ -113,43 +113,30 @@ func goOn(r *chaos.Run) int {
 func TestAWorkerBeforeItsMigration(t *testing.T) {
 	t.Parallel()
 	present, next := releases(t)
-	for name, tt := range map[string]struct {
-		release chaos.Release
-		found   int
-	}{
-		"of the following release":             {next, present.Version},
-		"on a database of the first migration": {present, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			row(t, func(t *testing.T, seed uint64) {
-				r := calm(t, seed)
-				r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 2})
-				for range present.Version - tt.found {
-					require.NoError(t, postgres.MigrateDown(t.Context(), r.Pool(), postgres.MigrateDownOptions{}))
-				}
-				until(r, "SELECT bool_and(available_at < now()) FROM almanac.events")
+	row(t, func(t *testing.T, seed uint64) {
+		r := calm(t, seed)
+		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 2})
+		until(r, "SELECT bool_and(available_at < now()) FROM almanac.events")
 
-				early := r.WorkBy(tt.release.Program, "early")
-				select {
-				case <-early.Ended():
-				case <-r.Within(20 * time.Second).Done():
-				}
-				require.Contains(t, early.Complaints(), fmt.Sprintf("is at version %d, and this program is of version %d", tt.found, tt.release.Version))
-				require.Empty(t, early.Reports(), "it did not even try to claim")
-				var untouched bool
-				require.NoError(t, r.Pool().QueryRow(t.Context(),
-					"SELECT sum(claim_count) = 0 AND NOT EXISTS (SELECT FROM almanac.leases) FROM almanac.events").Scan(&untouched))
-				require.True(t, untouched)
-				delivered, _ := r.Receiver.Ledger()
-				require.Empty(t, delivered)
-				r.Count("refused", 1)
+		early := r.WorkBy(next.Program, "early")
+		select {
+		case <-early.Ended():
+		case <-r.Within(20 * time.Second).Done():
+		}
+		require.Contains(t, early.Complaints(), fmt.Sprintf("is at version %d, and this program is of version %d", present.Version, next.Version))
+		require.Empty(t, early.Reports(), "it did not even try to claim")
+		var untouched bool
+		require.NoError(t, r.Pool().QueryRow(t.Context(),
+			"SELECT sum(claim_count) = 0 AND NOT EXISTS (SELECT FROM almanac.leases) FROM almanac.events").Scan(&untouched))
+		require.True(t, untouched)
+		delivered, _ := r.Receiver.Ledger()
+		require.Empty(t, delivered)
+		r.Count("refused", 1)
 
-				r.WorkBy(tt.release.Program, "in time", unhurried, migrating)
-				r.Drained(2 * time.Minute) // the worker first applies all migrations, between the locks of others
-				r.Check("refused")
-			})
-		})
-	}
+		r.WorkBy(next.Program, "in time", unhurried, migrating)
+		r.Drained(2 * time.Minute) // the worker first applies the migration, between the locks of others
+		r.Check("refused")
+	})
 }
 
 // The schema goes down under workers who have their hands full, and comes back. What
