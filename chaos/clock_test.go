@@ -67,8 +67,8 @@ func stale(r *chaos.Run) (n int) {
 	return n
 }
 
-// backdate makes the pending events of users what was planned for the first
-// occurrence of their plan, and has waited since.
+// backdate replaces the pending events of users by events for the first occurrence of their
+// plan, which have waited since.
 func backdate(r *chaos.Run, plan chaos.Plan, ids []uuid.UUID) int {
 	r.Helper()
 	store, err := postgres.New(r.Pool())
@@ -76,14 +76,14 @@ func backdate(r *chaos.Run, plan chaos.Plan, ids []uuid.UUID) int {
 	wall, err := calendar.ParseWallTime(plan.Start)
 	require.NoError(r, err)
 	for _, id := range ids {
-		found, err := store.Find(r.Context(), almanac.ForUser(id), almanac.Page{})
-		require.NoError(r, err)
-		require.Len(r, found.Events, 1)
-		e := found.Events[0]
-		e.OccurrenceKey, e.Wall, e.Due = plan.Start, wall, wall.Labelled()
-		e.Payload, err = json.Marshal(map[string]string{"message": id.String() + " " + plan.Start, "occurrence": plan.Start})
-		require.NoError(r, err)
-		_, err = store.Update(r.Context(), e, e.Version)
+		_, err := store.EditUser(r.Context(), id, func(is almanac.Roster) (almanac.Edit, error) {
+			require.Len(r, is.Pending, 1)
+			e := is.Pending[0]
+			e.ID, e.OccurrenceKey, e.Wall, e.Due, e.AvailableAt = uuid.Must(uuid.NewV7()), plan.Start, wall, wall.Labelled(), wall.Labelled()
+			e.IdempotencyKey = almanac.NewIdempotencyKey(id.String(), e.Due, e.Type)
+			e.Payload, err = json.Marshal(map[string]string{"message": id.String() + " " + plan.Start, "occurrence": plan.Start})
+			return almanac.Edit{Removed: is.Pending, New: []almanac.Event{e}}, err
+		})
 		require.NoError(r, err)
 	}
 	return len(ids)

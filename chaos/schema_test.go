@@ -111,7 +111,6 @@ func goOn(r *chaos.Run) int {
 
 // A worker of a release whose migration is missing does not begin, and says why.
 func TestAWorkerBeforeItsMigration(t *testing.T) {
-	t.Parallel()
 	present, next := releases(t)
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
