@@ -21,14 +21,17 @@ FROM generate_series(1, current_setting('bench.users')::bigint) n,
 -- In the order in which events end.
 ORDER BY due;
 
-INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at)
-SELECT user_id,
+INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at,
+    folded_name, folded_last_name, folded_email)
+SELECT id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at, lower(first_name || ' ' || last_name), lower(last_name), email
+FROM (SELECT user_id,
     (ARRAY['Ada', 'Alan', 'Barbara', 'Claude', 'Donald', 'Edsger', 'Frances', 'Grace', 'Hedy', 'Ivan', 'Jean', 'Katherine', 'Leslie', 'Margaret', 'Niklaus', 'Radia', 'Stephen', 'Tony', 'Ursula', 'Whitfield'])[1 + n % 20],
     family[1 + n / 20 % 20] || '-' || family[1 + n / 400 % 20],
     make_date((1950 + n % 50)::integer, extract(month FROM day)::integer, least(28, extract(day FROM day)::integer)), zone, 'customer-' || n, CASE WHEN n % 3 > 0 THEN 'user' || n || '@example.com' END,
     to_timestamp(1450000000 + n)
 FROM people,
-    (SELECT ARRAY['Allen', 'Backus', 'Church', 'Dijkstra', 'Engelbart', 'Floyd', 'Goldberg', 'Hopper', 'Iverson', 'Johnson', 'Knuth', 'Lovelace', 'McCarthy', 'Naur', 'Perlis', 'Ritchie', 'Shannon', 'Turing', 'Wirth', 'Zuse']) f (family);
+    (SELECT ARRAY['Allen', 'Backus', 'Church', 'Dijkstra', 'Engelbart', 'Floyd', 'Goldberg', 'Hopper', 'Iverson', 'Johnson', 'Knuth', 'Lovelace', 'McCarthy', 'Naur', 'Perlis', 'Ritchie', 'Shannon', 'Turing', 'Wirth', 'Zuse']) f (family)
+) x (id, first_name, last_name, date_of_birth, timezone, external_id, email, created_at);
 
 -- Ended birthdays, a year after the other. One of a hundred failed, and one of two hundred was cancelled.
 DO $$

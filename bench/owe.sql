@@ -11,9 +11,10 @@ WITH owed AS MATERIALIZED (
     FROM generate_series(0, $1::integer - 1) n,
         LATERAL (SELECT (extract(epoch FROM now()) * 1000)::bigint - $1::integer) clock (begun)
 ), people AS (
-    INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone)
+    INSERT INTO almanac.users (id, first_name, last_name, date_of_birth, timezone, folded_name, folded_last_name)
     -- The years of 28 are those in which a 29 February comes again.
-    SELECT user_id, first_name, last_name, (due AT TIME ZONE 'UTC' - interval '28 years')::date, 'UTC'
+    SELECT user_id, first_name, last_name, (due AT TIME ZONE 'UTC' - interval '28 years')::date, 'UTC',
+        lower(first_name || ' ' || last_name), lower(last_name)
     FROM owed
 ), series AS (
     INSERT INTO almanac.series (

@@ -38,7 +38,7 @@ DECLARE
 BEGIN
 	PERFORM nextval('looks');
 	SELECT * INTO STRICT person FROM almanac.users WHERE id = one.user_id;
-	IF person.deleted_at IS NOT NULL OR (person.version, person.timezone) <> (one.user_version, one.target_timezone)
+	IF person.deleted_at IS NOT NULL OR person.timezone <> one.target_timezone
 		OR one.target_timestamp_utc <> one.target_timestamp_local AT TIME ZONE one.target_timezone THEN
 		INSERT INTO stale VALUES (one.event_id, format('%s of %s: planned for version %s in %s, and the person is at version %s in %s%s',
 			doing, one.occurrence_key, one.user_version, one.target_timezone, person.version, person.timezone, ', deleted at ' || person.deleted_at));
