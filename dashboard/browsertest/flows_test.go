@@ -96,7 +96,7 @@ func TestManyEventsAreCancelled(t *testing.T) {
 		require.Contains(t, b.text("main"), "Cancel 1 event?")
 		require.Equal(t, almanac.Pending, h.event(t, e.ID).Status, "a question changes nothing")
 		by.press(b, "Cancel: 1 event")
-		require.Contains(t, b.text("main"), "1 events are cancelled")
+		require.Contains(t, b.text("main"), "1 event is cancelled")
 		require.Equal(t, "asked to", h.event(t, e.ID).FailureReason)
 		require.Equal(t, almanac.Pending, h.event(t, h.pending.ID).Status, "another zone")
 	})
@@ -121,7 +121,7 @@ func TestFailedEventsAreRequeued(t *testing.T) {
 		by.press(b, "Show what matches")
 		require.Contains(t, b.text("main"), "also for users who have opted out")
 		by.press(b, "Requeue: 1 event")
-		require.Contains(t, b.text("main"), "1 events are requeued")
+		require.Contains(t, b.text("main"), "1 event is requeued")
 	})
 }
 
