@@ -86,7 +86,7 @@ func literal(name, value string) string {
 func TestTheStoreWorksUnderSettingsOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	databases := stock(t, func(t *testing.T) *pgxpool.Pool {
-		pool := pgtest.Pool(t)
+		pool := pgtest.DirectPool(t) // a pooler keeps sessions with other settings
 		set(t, pool, hostile)
 		require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 		require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
@@ -101,7 +101,7 @@ func TestTheStoreWorksUnderSettingsOfTheDatabase(t *testing.T) {
 // Migrations make the same schema, and the store finds it so.
 func TestMigrationsWorkUnderSettingsOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), pgtest.EmptyURL(t))
+	pool, err := pgxpool.New(t.Context(), pgtest.Direct(t, pgtest.EmptyURL(t)))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	set(t, pool, hostile)
@@ -117,7 +117,7 @@ func TestMigrationsWorkUnderSettingsOfTheDatabase(t *testing.T) {
 // A migration may take longer than any timeout of the database. Here an event trigger makes it take long.
 func TestMigrationsHaveNoTimeout(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.DirectPool(t)
 	_, err := pool.Exec(t.Context(), `
 		CREATE FUNCTION rest() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); END';
 		CREATE EVENT TRIGGER rest ON ddl_command_start WHEN TAG IN ('CREATE TABLE', 'DROP TABLE') EXECUTE FUNCTION rest()`)
@@ -157,7 +157,7 @@ func TestTheServerEndsIdleSessions(t *testing.T) {
 // A role or a database whose transactions are read-only by default is meant to store nothing. The error says why.
 func TestAReadOnlyDefaultIsAnError(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := pgtest.DirectPool(t)
 	set(t, pool, map[string]string{"default_transaction_read_only": "on"})
 	_, err := newScheduler(t, mustStore(t, pool)).CreateUser(t.Context(), ada)
 	require.ErrorContains(t, err, "read-only transaction (SQLSTATE 25006)")
