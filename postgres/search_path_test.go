@@ -157,7 +157,7 @@ func TestMigrationsAndSwitchesUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) 
 	require.NoError(t, err)
 	_, err = d.pool.Exec(t.Context(), files[0].SQL)
 	require.NoError(t, err)
-	byPsql(t, d.url, "written")
+	byPsql(t, pgtest.Direct(t, d.url), "written")
 	for _, schema := range []string{"exported", "written"} {
 		differences, err := d.in(t, schema).Examine(t.Context())
 		require.NoError(t, err)
