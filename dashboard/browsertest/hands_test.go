@@ -52,6 +52,15 @@ func (b *tab) require(name string) {
 	b.until(control(name) + " !== null")
 }
 
+// reloadUntil loads the page again until there is a control on it.
+func (b *tab) reloadUntil(name string) {
+	b.t.Helper()
+	for began := time.Now(); !eval[bool](b, control(name)+" !== null"); {
+		require.Less(b.t, time.Since(began), patience, "%s is not on the page:\n%s", name, b.text("main"))
+		b.open(eval[string](b, "location.href"))
+	}
+}
+
 // leave does something that leads to another page, and waits until that is complete.
 func (b *tab) leave(do func()) {
 	b.t.Helper()
