@@ -81,11 +81,12 @@ type Settlement struct {
 // Outcome is how one attempt at an event ended. Make it with [Delivered], [GaveUp],
 // [CalledOff] or [Released].
 type Outcome struct {
-	Status Status        // Completed, Failed, Cancelled, or Pending for a release
-	At     time.Time     // the time of the delivery, by the repository's clock; for Completed
-	Reason string        // the reason of a failure, a cancellation or a release
-	Cause  ReleaseCause  // the cause of a release
-	Delay  time.Duration // for a release, the time until the event is available again
+	Status  Status        // Completed, Failed, Cancelled, or Pending for a release
+	At      time.Time     // the time of the delivery, by the repository's clock; for Completed
+	Reason  string        // the reason of a failure, a cancellation or a release
+	Cause   ReleaseCause  // the cause of a release
+	Failure FailureCause  // the cause of a failure, for observers; a repository does not store it
+	Delay   time.Duration // for a release, the time until the event is available again
 }
 
 // Delivered returns the outcome of an event that was delivered at the given instant.
@@ -93,6 +94,24 @@ func Delivered(at time.Time) Outcome { return Outcome{Status: Completed, At: at}
 
 // GaveUp returns the outcome of an event that will not be tried again.
 func GaveUp(reason string) Outcome { return Outcome{Status: Failed, Reason: reason} }
+
+// FailureCause says why an event is FAILED. It is one of a few values, so metrics can be
+// grouped by it. Event.FailureReason has the text.
+type FailureCause string
+
+// The causes of a failure.
+const (
+	FailedPermanent   FailureCause = "permanent"    // an attempt failed with an error that matches ErrPermanent
+	FailedAttempts    FailureCause = "attempts"     // an attempt failed, and no attempt is left
+	FailedCrashes     FailureCause = "crashes"      // workers died with the event too often (see WithCrashLimit)
+	FailedMissed      FailureCause = "missed"       // the event was too late (see NotOlderThan)
+	FailedCheck       FailureCause = "check"        // another Check refused the event
+	FailedUserDeleted FailureCause = "user_deleted" // the event was to be tried again, and its user was deleted meanwhile
+)
+
+func gaveUp(cause FailureCause, err error) Outcome {
+	return Outcome{Status: Failed, Failure: cause, Reason: err.Error()}
+}
 
 // CalledOff returns the outcome of an event that is not owed (see [NotOwed]).
 func CalledOff(reason string) Outcome { return Outcome{Status: Cancelled, Reason: reason} }

@@ -90,7 +90,7 @@
 //     ([Pause]); Scheduler.Reconcile, for new zone rules ([ReconcileOptions],
 //     [ReconcileResult], [ZoneReport]); [WithPrincipal], for the audit trail ([AuditStep]).
 //   - Observing: [Observer], [Hooks], [ObserverFunc]; [Notice] with [NoticeKind] and
-//     [ReleaseCause]; [ClaimMeasurer] with [ClaimMeasurement]; [UpdateMeasurer] with
+//     [ReleaseCause] or [FailureCause]; [ClaimMeasurer] with [ClaimMeasurement]; [UpdateMeasurer] with
 //     [UpdateMeasurement] and [UpdateKind].
 //   - Errors: [*ValidationError] with [FieldError], [*InvalidDateOfBirthError],
 //     [*NotFoundError], [*ExternalIDTakenError], [*OptimisticLockError],

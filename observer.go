@@ -43,12 +43,13 @@ const (
 
 // Notice is one stored change, or one event that a stored edit skipped.
 type Notice struct {
-	Kind  NoticeKind
-	Event Event        // as stored, for kinds that begin with "event."; the event that ended, for SeriesStalled
-	User  User         // as stored, for kinds that begin with "user."; after a deletion only its ID
-	Was   User         // before the change, for kinds that end with "changed"
-	Cause ReleaseCause // the cause of the release, for EventReleased
-	Err   error        // why the successor could not be planned, for SeriesStalled
+	Kind    NoticeKind
+	Event   Event        // as stored, for kinds that begin with "event."; the event that ended, for SeriesStalled
+	User    User         // as stored, for kinds that begin with "user."; after a deletion only its ID
+	Was     User         // before the change, for kinds that end with "changed"
+	Cause   ReleaseCause // the cause of the release, for EventReleased
+	Failure FailureCause // the cause of the failure, for EventFailed
+	Err     error        // why the successor could not be planned, for SeriesStalled
 }
 
 // ObserverFunc makes an Observer from a function.

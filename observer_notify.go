@@ -80,9 +80,7 @@ func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settl
 			continue
 		}
 		n := Notice{Kind: noticeOf(batch[i].Event, r.Event), Event: r.Event}
-		if n.Kind == EventReleased {
-			n.Cause = batch[i].Outcome.Cause
-		}
+		n.explain(batch[i].Outcome)
 		all = append(all, n)
 		if r.Successor != nil {
 			all = append(all, Notice{Kind: EventCreated, Event: *r.Successor})
@@ -95,15 +93,26 @@ func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settl
 	s.notify(ctx, all...)
 }
 
+// explain adds the cause of a release or a failure to the notice of an event that had this
+// outcome. The release of an event of a deleted user is stored as a failure.
+func (n *Notice) explain(o Outcome) {
+	switch {
+	case n.Kind == EventReleased:
+		n.Cause = o.Cause
+	case n.Kind == EventFailed && o.Status == Failed:
+		n.Failure = o.Failure
+	case n.Kind == EventFailed:
+		n.Failure = FailedUserDeleted
+	}
+}
+
 // notifyReleased notifies the observers of released events. Events of a deleted user have
 // ended instead.
 func (s *scheduler) notifyReleased(ctx context.Context, events []Event, cause ReleaseCause) {
 	var all []Notice
 	for _, e := range events {
 		n := Notice{Kind: noticeOf(Event{Status: Processing}, e), Event: e}
-		if n.Kind == EventReleased {
-			n.Cause = cause
-		}
+		n.explain(Outcome{Status: Pending, Cause: cause})
 		all = append(all, n)
 	}
 	s.notify(ctx, all...)

@@ -135,6 +135,58 @@ func TestObserversAreNotifiedByTheirScheduler(t *testing.T) {
 	}
 }
 
+// Metrics count failures by their cause.
+func TestAFailureHasItsCause(t *testing.T) {
+	t.Parallel()
+	unchanged := func(*almanac.Event) {}
+	for cause, tt := range map[almanac.FailureCause]struct {
+		deliver error
+		alter   func(*almanac.Event) // as the event is claimed
+		deleted bool                 // whether the user is deleted during the attempt
+		options []almanac.Option
+		handler almanac.Execution
+	}{
+		almanac.FailedPermanent:   {deliver: almanac.Permanent(errBusy)},
+		almanac.FailedAttempts:    {deliver: errBusy},
+		almanac.FailedCrashes:     {alter: func(e *almanac.Event) { e.CrashCount = 5 }},
+		almanac.FailedMissed:      {handler: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: time.Second}}},
+		almanac.FailedCheck:       {options: []almanac.Option{almanac.WithChecks(func(almanac.Event, time.Time) error { return errBusy })}},
+		almanac.FailedUserDeleted: {deliver: errBusy, deleted: true},
+	} {
+		t.Run(string(cause), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				if tt.alter == nil {
+					tt.alter = unchanged
+				}
+				w := openOn(altered{almanactest.NewRepository(nil), tt.alter})
+				h := series{Execution: tt.handler, eventType: "DIGEST", seconds: ago(time.Minute)}
+				h.execute = func(ctx context.Context, d almanac.Delivery) error {
+					if !tt.deleted {
+						return tt.deliver
+					}
+					_, err := w.store.DeleteUser(ctx, d.Event.UserID, almanac.DeleteOptions{})
+					return errors.Join(tt.deliver, err)
+				}
+				storeEvent(t, w.store, h)
+				w.run(t, h, tt.options...)
+				time.Sleep(time.Hour) // enough for each attempt
+				require.NoError(t, w.stop())
+				close(w.notices)
+				var causes []almanac.FailureCause
+				for n := range w.notices {
+					if n.Kind == almanac.EventFailed {
+						causes = append(causes, n.Failure)
+					} else {
+						require.Empty(t, n.Failure)
+					}
+				}
+				require.Equal(t, []almanac.FailureCause{cause}, causes)
+			})
+		})
+	}
+}
+
 // noticeOf is a notice as the library would tell it, with secrets in it.
 func noticeOf(t *testing.T, kind almanac.NoticeKind) almanac.Notice {
 	t.Helper()

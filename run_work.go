@@ -231,7 +231,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 		if outcome, asked := askedFor(err); asked {
 			return outcome
 		}
-		return GaveUp(err.Error())
+		return gaveUp(failureOf(err), err)
 	}
 	attempt := j.event.RetryCount + 1
 	w.logExecution(ctx, j.event, attempt)
@@ -297,8 +297,11 @@ func (j *job) judge(err error) Outcome {
 		return outcome
 	}
 	policy, tried := j.route.execution.RetryPolicy, j.event.RetryCount+1
-	if errors.Is(err, ErrPermanent) || tried >= policy.Attempts {
-		return GaveUp(err.Error())
+	switch {
+	case errors.Is(err, ErrPermanent):
+		return gaveUp(FailedPermanent, err)
+	case tried >= policy.Attempts:
+		return gaveUp(FailedAttempts, err)
 	}
 	exponential := backoff.Exponential{First: policy.First, Max: policy.Max, Factor: policy.Factor, Jitter: policy.Jitter}
 	random := rand.Float64()

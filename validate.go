@@ -78,7 +78,7 @@ func AttemptsLeft(n int) Check {
 func CrashesBelow(n int) Check {
 	return func(e Event, _ time.Time) error {
 		if e.CrashCount >= n {
-			return fmt.Errorf("worker died %d times", e.CrashCount)
+			return &refusal{FailedCrashes, fmt.Sprintf("worker died %d times", e.CrashCount)}
 		}
 		return nil
 	}
@@ -97,9 +97,30 @@ func NotOlderThan(age time.Duration) Check {
 			what = "it was scheduled"
 		}
 		if late := now.Sub(from); late > age {
-			return fmt.Errorf("missed: %v after %s, more than %v", late.Round(time.Second), what, age)
+			return &refusal{FailedMissed, fmt.Sprintf("missed: %v after %s, more than %v", late.Round(time.Second), what, age)}
 		}
 		return nil
+	}
+}
+
+// refusal is the error of a check with a cause of its own.
+type refusal struct {
+	cause FailureCause
+	text  string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// failureOf returns the cause of the failure of an event that a check refused with err.
+func failureOf(err error) FailureCause {
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		return refused.cause
+	case errors.Is(err, ErrMaxRetriesExceeded):
+		return FailedAttempts
+	default:
+		return FailedCheck
 	}
 }
 

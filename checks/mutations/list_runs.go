@@ -5,7 +5,7 @@ var runs = []mutation{
 	{
 		promise: "W2: 4xx is FAILED with its reason, at once", in: seeds,
 		file: "run_work.go",
-		old:  "errors.Is(err, ErrPermanent) || tried >= policy.Attempts", new: "tried >= policy.Attempts",
+		old:  "case errors.Is(err, ErrPermanent):", new: "case false:",
 		test: ". TestRunFailsAnEventAndTheSeriesContinues",
 	},
 	{
@@ -17,7 +17,7 @@ var runs = []mutation{
 	{
 		promise: "W2: retries end", in: seeds,
 		file: "run_work.go",
-		old:  "errors.Is(err, ErrPermanent) || tried >= policy.Attempts", new: "errors.Is(err, ErrPermanent) || tried > policy.Attempts",
+		old:  "case tried >= policy.Attempts:", new: "case tried > policy.Attempts:",
 		test: ". TestRunFailsAnEventAndTheSeriesContinues",
 	},
 	{
@@ -145,6 +145,18 @@ var runs = []mutation{
 		file: "observer_log.go",
 		old:  `, slog.Int("retry_count", n.Event.RetryCount))`, new: ")",
 		test: ". TestLogObserverLogsTheRelevantFields",
+	},
+	{
+		promise: "metrics: created, completed, failed by type and reason", in: seeds,
+		file: "observer_notify.go",
+		old:  "n.Failure = o.Failure", new: "n.Failure = FailedCheck",
+		test: ". TestAFailureHasItsCause",
+	},
+	{
+		promise: "metrics: created, completed, failed by type and reason", in: seeds,
+		file: "contrib/prometheus/events.go",
+		old:  "e.failures.WithLabelValues(eventType, string(n.Failure)).Inc()", new: "",
+		test: "contrib/prometheus TestEveryStoredChangeIsCounted",
 	},
 	{
 		promise: "metrics: execution time against the instant", in: seeds,

@@ -28,8 +28,8 @@ func known(t *testing.T) watchtest.Known {
 	require.NoError(t, err)
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	metrics, e := metricsOf(t, provider), almanac.Event{Type: almanac.TypeBirthday}
-	for _, kind := range []almanac.NoticeKind{almanac.EventReleased, almanac.EventCompleted, almanac.UserCreated} {
-		metrics.Observe(t.Context(), almanac.Notice{Kind: kind, Event: e, Cause: almanac.AfterFailure})
+	for _, kind := range []almanac.NoticeKind{almanac.EventReleased, almanac.EventFailed, almanac.EventCompleted, almanac.UserCreated} {
+		metrics.Observe(t.Context(), almanac.Notice{Kind: kind, Event: e, Cause: almanac.AfterFailure, Failure: almanac.FailedAttempts})
 	}
 	refused := metrics.Middleware(almanac.DelivererFunc(func(context.Context, almanac.Delivery) error { return errRefused }))
 	require.ErrorIs(t, refused.Deliver(t.Context(), almanac.Delivery{Event: e, Attempt: 1}), errRefused)

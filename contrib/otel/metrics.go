@@ -78,8 +78,11 @@ func (m *Metrics) Observe(ctx context.Context, n almanac.Notice) {
 	}
 	eventType := attribute.String("almanac.event.type", m.label(n.Event.Type))
 	attributes := []attribute.KeyValue{change, eventType}
-	if n.Kind == almanac.EventReleased {
+	switch n.Kind {
+	case almanac.EventReleased:
 		attributes = append(attributes, attribute.String("almanac.release.cause", string(n.Cause)))
+	case almanac.EventFailed:
+		attributes = append(attributes, attribute.String("almanac.failure.cause", string(n.Failure)))
 	}
 	m.events.Add(ctx, 1, metric.WithAttributes(attributes...))
 	if n.Kind == almanac.EventCompleted {

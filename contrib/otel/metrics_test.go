@@ -138,6 +138,16 @@ func TestMetricsOfAScheduledEvent(t *testing.T) {
 	})
 }
 
+func TestFailuresHaveTheirCause(t *testing.T) {
+	t.Parallel()
+	process := newMeasuring()
+	metrics := metricsOf(t, process)
+	metrics.Observe(t.Context(), almanac.Notice{Kind: almanac.EventFailed, Event: almanac.Event{Type: almanac.TypeBirthday}, Failure: almanac.FailedMissed})
+	process.shows(t, map[string]float64{
+		"almanac.event.changes{almanac.change=failed,almanac.event.type=BIRTHDAY,almanac.failure.cause=missed}": 1,
+	})
+}
+
 func TestTypesThatTheRegistryLacksShareAnAttribute(t *testing.T) {
 	t.Parallel()
 	process := newMeasuring()

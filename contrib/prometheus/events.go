@@ -21,6 +21,7 @@ type Events struct {
 	types      map[string]bool
 	changes    *prometheus.CounterVec   // by type, change
 	releases   *prometheus.CounterVec   // by type, cause
+	failures   *prometheus.CounterVec   // by type, cause
 	users      *prometheus.CounterVec   // by change
 	lateness   *prometheus.HistogramVec // by type
 	deliveries *prometheus.HistogramVec // by type, outcome
@@ -47,6 +48,9 @@ func NewEvents(registry almanac.Registry) *Events {
 		releases: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "almanac_event_releases_total", Help: "Events that this process released to be claimed again.",
 		}, []string{"type", "cause"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "almanac_event_failures_total", Help: "Events that this process stored as FAILED.",
+		}, []string{"type", "cause"}),
 		users: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "almanac_user_changes_total", Help: "Changes to users that this process stored.",
 		}, []string{"change"}),
@@ -68,6 +72,9 @@ func NewEvents(registry almanac.Registry) *Events {
 		}
 		for _, cause := range []almanac.ReleaseCause{almanac.AfterFailure, almanac.AfterCrash, almanac.AfterShutdown, almanac.AfterSnooze} {
 			e.releases.WithLabelValues(eventType, string(cause))
+		}
+		for _, cause := range failureCauses() {
+			e.failures.WithLabelValues(eventType, string(cause))
 		}
 		for _, kind := range eventKinds() {
 			e.changes.WithLabelValues(eventType, changeOf(kind))
@@ -108,6 +115,13 @@ func eventKinds() []almanac.NoticeKind {
 	}
 }
 
+func failureCauses() []almanac.FailureCause {
+	return []almanac.FailureCause{
+		almanac.FailedPermanent, almanac.FailedAttempts, almanac.FailedCrashes, almanac.FailedMissed,
+		almanac.FailedCheck, almanac.FailedUserDeleted,
+	}
+}
+
 func userKinds() []almanac.NoticeKind {
 	return []almanac.NoticeKind{
 		almanac.UserCreated, almanac.UserTimezoneChanged, almanac.UserBirthdayChanged, almanac.UserOptOutsChanged, almanac.UserDeleted,
@@ -128,10 +142,12 @@ func (e *Events) Observe(_ context.Context, n almanac.Notice) {
 	}
 	eventType := e.label(n.Event.Type)
 	e.changes.WithLabelValues(eventType, changeOf(n.Kind)).Inc()
-	if n.Kind == almanac.EventReleased {
+	switch n.Kind {
+	case almanac.EventReleased:
 		e.releases.WithLabelValues(eventType, string(n.Cause)).Inc()
-	}
-	if n.Kind == almanac.EventCompleted {
+	case almanac.EventFailed:
+		e.failures.WithLabelValues(eventType, string(n.Failure)).Inc()
+	case almanac.EventCompleted:
 		e.lateness.WithLabelValues(eventType).Observe(n.Event.Lateness().Seconds())
 	}
 }
@@ -160,5 +176,5 @@ func (e *Events) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (e *Events) collectors() []prometheus.Collector {
-	return append(e.calls.collectors(), e.changes, e.releases, e.users, e.lateness, e.deliveries, e.inFlight)
+	return append(e.calls.collectors(), e.changes, e.releases, e.failures, e.users, e.lateness, e.deliveries, e.inFlight)
 }

@@ -49,7 +49,7 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 		almanac.UserCreated:  8, almanac.UserTimezoneChanged: 9, almanac.UserBirthdayChanged: 10, almanac.UserOptOutsChanged: 14,
 	} {
 		for range times {
-			events.Observe(t.Context(), almanac.Notice{Kind: kind, Event: birthday, Cause: almanac.AfterCrash})
+			events.Observe(t.Context(), almanac.Notice{Kind: kind, Event: birthday, Cause: almanac.AfterCrash, Failure: almanac.FailedMissed})
 		}
 	}
 
@@ -66,6 +66,8 @@ func TestEveryStoredChangeIsCounted(t *testing.T) {
 		almanac_event_changes_total{change="skipped",type="BIRTHDAY"} 13
 		almanac_event_releases_total{cause="crash",type="BIRTHDAY"} 3
 		almanac_event_releases_total{cause="failure",type="BIRTHDAY"} 0
+		almanac_event_failures_total{cause="missed",type="BIRTHDAY"} 7
+		almanac_event_failures_total{cause="permanent",type="BIRTHDAY"} 0
 		almanac_user_changes_total{change="created"} 8
 		almanac_user_changes_total{change="timezone_changed"} 9
 		almanac_user_changes_total{change="birthday_changed"} 10
