@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	pattern := flags.String("run", "", "only mutations whose promise, file or test matches this `regexp`")
 	part := flags.String("shard", "1/1", "only part `i/n` of the mutations")
 	limit := flags.Duration("timeout", 2*time.Minute, "the longest that a test may take")
+	verbose := flags.Bool("v", false, "print what each test printed, too")
 	list := flags.Bool("list", false, "print the mutations, and run nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -63,7 +64,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer c.remove()
-	return try(ctx, c, chosen, *limit, out)
+	printed := io.Discard
+	if *verbose {
+		printed = out
+	}
+	return try(ctx, c, chosen, *limit, out, printed)
 }
 
 // choose returns the mutations that match a pattern, and of these the i-th of n parts.
@@ -101,8 +106,9 @@ func parseShard(text string) (i, n int, ok bool) {
 }
 
 // try runs the tests once on the unchanged copy, because a test that always fails proves nothing.
-// Then it removes one safeguard after another, and prints a row of a table for each.
-func try(ctx context.Context, c *tree, mutations []mutation, limit time.Duration, out io.Writer) error {
+// Then it removes one safeguard after another, and writes a row of a table for each to out, and what
+// the test printed to printed.
+func try(ctx context.Context, c *tree, mutations []mutation, limit time.Duration, out, printed io.Writer) error {
 	if err := c.baseline(ctx, mutations, limit); err != nil {
 		return err
 	}
@@ -111,7 +117,7 @@ func try(ctx context.Context, c *tree, mutations []mutation, limit time.Duration
 	var errs []error
 	for _, m := range mutations {
 		began := time.Now()
-		v, err := c.mutate(ctx, m, limit)
+		v, text, err := c.mutate(ctx, m, limit)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -122,6 +128,7 @@ func try(ctx context.Context, c *tree, mutations []mutation, limit time.Duration
 			green++
 		}
 		fmt.Fprintf(out, "| %s | %.1f s | %s: %s | %s | %s |\n", v, time.Since(began).Seconds(), m.in, m.promise, m.file, m.test)
+		fmt.Fprintln(printed, text)
 	}
 	fmt.Fprintf(out, "\n%d mutations, %d not noticed\n", len(mutations), green)
 	if green > 0 {

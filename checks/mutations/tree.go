@@ -111,26 +111,27 @@ func (t *tree) baseline(ctx context.Context, mutations []mutation, limit time.Du
 	return errors.Join(errs...)
 }
 
-// mutate removes a safeguard, runs its test, and puts the safeguard back.
-func (t *tree) mutate(ctx context.Context, m mutation, limit time.Duration) (v verdict, err error) {
+// mutate removes a safeguard, runs its test, and puts the safeguard back. It returns what the test
+// printed, too.
+func (t *tree) mutate(ctx context.Context, m mutation, limit time.Duration) (v verdict, out string, err error) {
 	file := filepath.Join(t.dir, m.file)
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return broken, err
+		return broken, "", err
 	}
 	changed, err := m.apply(string(text))
 	if err != nil {
-		return broken, err
+		return broken, "", err
 	}
 	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
-		return broken, err
+		return broken, "", err
 	}
 	defer func() { err = errors.Join(err, os.WriteFile(file, text, 0o644)) }()
-	v, out := t.test(ctx, m.pkg(), m.pattern(), limit)
+	v, out = t.test(ctx, m.pkg(), m.pattern(), limit)
 	if v == broken {
-		return v, errors.New(out)
+		return v, "", errors.New(out)
 	}
-	return v, nil
+	return v, out, nil
 }
 
 // test runs tests of a package in the copy. The paths are trimmed, so that copies share what is built.
