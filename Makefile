@@ -1,12 +1,11 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race stress bench pictures browser micro fuzz chaos mutations fmt lint check vulncheck notes release-check version
+.PHONY: help demo test race stress bench pictures browser micro fuzz chaos checks mutations fmt lint check vulncheck notes release-check version
 
 help: ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Every package of the workspace. chaos, bench, checks, migrators, dashboard/browsertest, httpapi/openapitest
-# and examples/birthdayd/deploy, which break things, measure them, and need other tools and schemas,
-# are modules outside of it.
+# Every package of the workspace. chaos, bench and checks, which break things, measure them, and test
+# the repository itself, are modules outside of it.
 PACKAGES := work
 
 demo: ## Greet a few hundred people around the world, in this terminal
@@ -28,14 +27,19 @@ bench: ## Measure Almanac beside its peers; bench/README.md says what and how
 
 pictures: ## Draw docs/pictures from what the last make bench measured, and from the dashboard
 	cd bench && GOWORK=off go run . -from bench.json -pictures ../docs/pictures
-	cd dashboard/browsertest && $(BROWSER) go test -count=1 -run TestPictures . -pictures ../../docs/pictures/dashboard
+	cd checks/browsertest && $(BROWSER) go test -count=1 -run TestPictures . -pictures ../../docs/pictures/dashboard
 
 AXE := 4.14.1
 BROWSER = dir=$$(mktemp -d) && npm pack --silent --pack-destination $$dir axe-core@$(AXE) >/dev/null && \
 	tar -xzf $$dir/axe-core-$(AXE).tgz -C $$dir && ALMANAC_TEST_AXE=$$dir/package/axe.min.js GOWORK=off
 
-browser: ## Test the dashboard in Chromium
-	cd dashboard/browsertest && $(BROWSER) go test -count=1 -parallel 3 -timeout 25m ./...
+OPEN ?= 0s
+
+browser: ## Test the dashboard in Chromium; OPEN=10m leaves a page open for that long
+	cd checks/browsertest && $(BROWSER) go test -count=1 -parallel 3 -timeout 25m . -open $(OPEN)
+
+checks: ## Test the repository itself: its rules, documents, files of deployment, and exports
+	cd checks && GOWORK=off go test -count=1 $$(cd checks && GOWORK=off go list ./... | grep -v browsertest)
 
 micro: ## Run the micro-benchmarks with allocation counts
 	go test -run '^$$' -bench . -benchmem . ./calendar ./internal/...

@@ -19,7 +19,7 @@ import (
 type scripts struct{ up, down [][]string }
 
 // readers read what was exported as the tools do. The tools themselves are tried in
-// the module migrators.
+// checks/migrators.
 var readers = map[postgres.Layout]func(t *testing.T, files []postgres.File) scripts{
 	postgres.Plain:         readPlain,
 	postgres.Goose:         readGoose,

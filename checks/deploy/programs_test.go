@@ -30,7 +30,7 @@ var build = sync.OnceValues(func() (programs, error) {
 	}
 	built := programs{filepath.Join(dir, "birthdayd"), filepath.Join(dir, "almanac")}
 	for _, args := range [][]string{
-		{"build", "-C", "..", "-o", built.birthdayd, "."},
+		{"build", "-C", "../..", "-o", built.birthdayd, "./birthdayd"},
 		{"build", "-C", "../../../cmd", "-o", built.almanac, "./almanac"},
 	} {
 		cmd := exec.Command("go", args...)
@@ -43,6 +43,9 @@ var build = sync.OnceValues(func() (programs, error) {
 })
 
 func TestMain(m *testing.M) {
+	if err := os.Chdir("../../examples/birthdayd/deploy"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if built, err := build(); err == nil {
 		os.RemoveAll(filepath.Dir(built.birthdayd))

@@ -65,7 +65,7 @@ func TestTheImageServesThePortThatItExposes(t *testing.T) {
 // The compiler of the image is that of go.mod at least.
 func TestTheImageHasTheGoOfTheModule(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../go.mod")
+	text, err := os.ReadFile("../../go.mod")
 	require.NoError(t, err)
 	release := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(text)
 	require.Equal(t, "golang:"+string(release[1]), regexp.MustCompile(`GO_IMAGE=(\S+)`).FindStringSubmatch(dockerfile(t))[1])

@@ -1,4 +1,3 @@
 // Package openapitest has no code of its own: its tests compare the requests and the answers
-// of package httpapi with its OpenAPI documents, by a validator that only this module
-// requires.
+// of package httpapi with its OpenAPI documents, by a validator.
 package openapitest

@@ -82,10 +82,9 @@ func moduleRoot(t *testing.T) string {
 }
 
 // separate returns the modules that these tests omit: programs that inject faults, measure,
-// migrate with other tools, drive a browser, and compare files and answers with schemas. They
-// have rules of their own.
+// and check the repository. They have rules of their own.
 func separate() []string {
-	return []string{"bench", "chaos", "checks", "dashboard/browsertest", "examples/birthdayd/deploy", "httpapi/openapitest", "migrators"}
+	return []string{"bench", "chaos", "checks"}
 }
 
 // foreign reports whether the tests omit the source below dir.

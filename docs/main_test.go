@@ -1,9 +1,0 @@
-package docs_test
-
-import (
-	"testing"
-
-	"github.com/almanac-go/almanac/internal/pgtest"
-)
-
-func TestMain(m *testing.M) { pgtest.Main(m) }
