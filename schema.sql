@@ -347,6 +347,8 @@ CREATE TABLE :"schema".outbox (
     event_id       uuid,                 -- NULL for a change of a user, and so is event_type
     event_type     text,
     version        integer     NOT NULL, -- the version of the user or the event after the change
+    old_timezone   text,                 -- of user_timezone_changed, and NULL otherwise
+    new_timezone   text,
     CONSTRAINT outbox_pkey PRIMARY KEY (sequence)
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
@@ -619,7 +621,8 @@ BEGIN
         RETURN NULL;
     END IF;
     IF NEW.timezone <> OLD.timezone THEN
-        INSERT INTO outbox (kind, user_id, version) VALUES ('user_timezone_changed', NEW.id, NEW.version);
+        INSERT INTO outbox (kind, user_id, version, old_timezone, new_timezone)
+        VALUES ('user_timezone_changed', NEW.id, NEW.version, OLD.timezone, NEW.timezone);
     END IF;
     IF NEW.date_of_birth IS DISTINCT FROM OLD.date_of_birth THEN
         INSERT INTO outbox (kind, user_id, version) VALUES ('user_birthday_changed', NEW.id, NEW.version);

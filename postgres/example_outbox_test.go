@@ -45,7 +45,8 @@ func ExampleStore_Consume() {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// A domain event says what happened to whom, and holds nothing personal but ids.
+// A domain event says what happened to whom, and holds nothing personal but ids, and the time zones
+// of a move.
 func ExampleDomainEvent() {
 	e := postgres.DomainEvent{Kind: postgres.UserTimezoneChanged, UserID: uuid.MustParse("5f3b1c9e-0000-4000-8000-000000000001"), Version: 2}
 	fmt.Println(e.Kind, e.UserID, e.Version, e.EventID == uuid.Nil)

@@ -29,8 +29,8 @@ const (
 	EventCancelled      DomainEventKind = "event_cancelled"
 )
 
-// DomainEvent is a row of the outbox. It holds ids, no names and no payloads: a
-// consumer that needs more reads the user or the event.
+// DomainEvent is a row of the outbox. It holds ids and the zones of a move, no names and
+// no payloads: a consumer that needs more reads the user or the event.
 type DomainEvent struct {
 	ID        uuid.UUID       `json:"id"`       // unique; the same in every read of the row
 	Sequence  int64           `json:"sequence"` // greater for a later change of the same user or series
@@ -40,6 +40,9 @@ type DomainEvent struct {
 	EventID   uuid.UUID       `json:"eventId,omitzero"` // uuid.Nil for a change of a user
 	EventType string          `json:"eventType,omitempty"`
 	Version   int             `json:"version"` // of the user or the event after the change
+
+	OldTimezone string `json:"oldTimezone,omitempty"` // for UserTimezoneChanged, "" otherwise
+	NewTimezone string `json:"newTimezone,omitempty"` // for UserTimezoneChanged, "" otherwise
 }
 
 // NoConsumerError reports that the consumer with this name was never created, or was
@@ -285,9 +288,9 @@ func (s *Store) moveConsumer(ctx context.Context, tx pgx.Tx, consumer string, to
 
 func scanDomainEvent(row pgx.CollectableRow) (e DomainEvent, err error) {
 	var event uuid.NullUUID
-	var eventType pgtype.Text
-	err = row.Scan(&e.ID, &e.Sequence, &e.At, &e.Kind, &e.UserID, &event, &eventType, &e.Version)
-	e.At, e.EventID, e.EventType = e.At.UTC(), event.UUID, eventType.String
+	var eventType, was, is pgtype.Text
+	err = row.Scan(&e.ID, &e.Sequence, &e.At, &e.Kind, &e.UserID, &event, &eventType, &e.Version, &was, &is)
+	e.At, e.EventID, e.EventType, e.OldTimezone, e.NewTimezone = e.At.UTC(), event.UUID, eventType.String, was.String, is.String
 	return e, err
 }
 

@@ -118,6 +118,29 @@ func TestTheOutboxContainsEveryDomainEventInOrder(t *testing.T) {
 	}
 }
 
+// A consumer that reads late finds only the last zone in the user.
+func TestAMoveNamesTheOldAndTheNewZone(t *testing.T) {
+	t.Parallel()
+	_, store := withOutbox(t, "billing")
+	scheduler := newScheduler(t, store)
+	e := overdue(t, store)
+	u, err := store.User(t.Context(), e.UserID)
+	require.NoError(t, err)
+	for _, zone := range []string{"Asia/Tokyo", "Europe/Oslo"} {
+		_, err := scheduler.UpdateUser(t.Context(), e.UserID, almanac.ProfileChange{Timezone: &zone})
+		require.NoError(t, err)
+	}
+	var moves []string
+	for _, d := range consume(t, store, "billing", 1) {
+		if d.Kind == postgres.UserTimezoneChanged {
+			moves = append(moves, d.OldTimezone+" to "+d.NewTimezone)
+		} else {
+			require.Empty(t, d.OldTimezone+d.NewTimezone, d.Kind)
+		}
+	}
+	require.Equal(t, []string{u.Timezone.String() + " to Asia/Tokyo", "Asia/Tokyo to Europe/Oslo"}, moves)
+}
+
 // A user who is deleted while an event of theirs is in flight is deleted for others at
 // once, and no second time when nothing is left of them.
 func TestTheOutboxContainsADeletionOnce(t *testing.T) {

@@ -115,6 +115,12 @@ var operations = []mutation{
 		test: "postgres TestTheOutboxContainsEveryDomainEventInOrder",
 	},
 	{
+		promise: "W3: `UserTimezoneChanged` and `UserBirthdayChanged`", in: seeds,
+		file: "schema.sql",
+		old:  "NEW.version, OLD.timezone, NEW.timezone);", new: "NEW.version, NEW.timezone, NEW.timezone);",
+		test: "postgres TestAMoveNamesTheOldAndTheNewZone",
+	},
+	{
 		promise: "no domain event is lost, each user's stay in order", in: reliability,
 		file: "postgres/queries/read_outbox.sql",
 		old:  "SELECT * FROM late UNION ALL SELECT * FROM fresh", new: "SELECT * FROM fresh",

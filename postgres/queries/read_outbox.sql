@@ -24,7 +24,7 @@ WITH late AS (
     ORDER BY o.sequence
     LIMIT @limit
 )
-SELECT o.id, o.sequence, o.at, o.kind, o.user_id, o.event_id, o.event_type, o.version
+SELECT o.id, o.sequence, o.at, o.kind, o.user_id, o.event_id, o.event_type, o.version, o.old_timezone, o.new_timezone
 FROM (SELECT * FROM late UNION ALL SELECT * FROM fresh) o
 ORDER BY o.sequence
 LIMIT @limit
