@@ -106,5 +106,6 @@
 //     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],
 //     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
 //     [ZoneRecord]; [Setting]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
-//     [ZoneCount], [QuarterCount], [DueCountsRequest], [DueCountsResult], and [Lease].
+//     [ZoneCount], [QuarterCount], [DueCountsRequest], [DueCountsResult], [Retries],
+//     [RetryGroup], and [Lease].
 package almanac

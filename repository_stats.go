@@ -15,6 +15,11 @@ type StatsRepository interface {
 	// [Count]). All numbers are of one moment. Stats changes nothing and locks nothing.
 	Stats(ctx context.Context) (Stats, error)
 
+	// Retries returns what is tried again after a failure. It costs less than Stats, so that a
+	// program can ask every few seconds, and measure it. Retries changes nothing and locks
+	// nothing.
+	Retries(ctx context.Context) (Retries, error)
+
 	// DueCounts counts the events of a zone by the quarter hour in which they are due,
 	// whatever their status is. The numbers are exact, or estimates if much was stored in
 	// the last moments. The cost is that of the quarter hours that have events, however
@@ -113,6 +118,34 @@ type ZoneCount struct {
 type QuarterCount struct {
 	From  time.Time // the beginning of the quarter hour, UTC
 	Count Count
+}
+
+// Retries has what is tried again after a failure: during an outage of a receiver, events
+// wait for another attempt, and none of them has failed yet.
+type Retries struct {
+	// Events are the PENDING events of which an attempt has failed.
+	Events []RetryGroup
+	// Series are the stalled series: see [StalledSeries].
+	Series []RetryGroup
+}
+
+// RetryGroup has the events or the series of one type that failed with the same error.
+// Groups are in alphabetical order of types, and the greatest group of a type comes first.
+type RetryGroup struct {
+	Type string
+	// Error is the error of the last attempt. It is empty for a stalled series that no
+	// program with the handler has tried to continue yet.
+	Error string
+	// Count is how many there are. The errors of up to 1,000 events of a type are read, those
+	// of the next attempts. The count is an estimate if the type has more such events, and at
+	// least a number if it has 10,000 or more. Of each type up to 1,000 stalled series are
+	// counted. If 4,000 events or series of other types were read before, the events of the
+	// type form one group without an error.
+	Count Count
+	// Since is the first due instant of the events that were read, or when the first series
+	// stalled. Next is when the first of them is tried again, and may have passed. Both are
+	// UTC, and zero if no event of the type was read.
+	Since, Next time.Time
 }
 
 // DueCountsRequest selects the events that DueCounts counts.

@@ -3,6 +3,7 @@ package almanac
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/almanac-go/almanac/internal/engine"
@@ -24,6 +25,12 @@ type Health struct {
 	// Maintenance has the maintenance tasks whose last run failed, by name. They are
 	// tried again. Err ignores them.
 	Maintenance map[string]Failure
+
+	// Deliveries has the event types of which the last attempt in this process failed, by
+	// type. For is the time since the first failed attempt after the last success. An attempt
+	// that is snoozed or not owed is neither. Err ignores them, because a restart mends no
+	// receiver.
+	Deliveries map[string]Failure
 
 	// Workers is how many events can be delivered at the same time (see [WithWorkers]).
 	Workers int
@@ -115,7 +122,8 @@ func (s *scheduler) Health() Health {
 		return h
 	}
 	h := Health{
-		Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure), Blocked: s.running.host.Blocked(),
+		Running: true, Patience: s.lease / 2, Maintenance: make(map[string]Failure), Deliveries: make(map[string]Failure),
+		Blocked: s.running.host.Blocked(),
 	}
 	for _, l := range *lanes {
 		h.add(l)
@@ -132,6 +140,48 @@ func (h *Health) add(l *lane) {
 	h.Claim, h.Settle, h.Renew = worse(h.Claim, was.Claim), worse(h.Settle, was.Settle), worse(h.Renew, was.Renew)
 	for name, failure := range was.Tasks {
 		h.Maintenance[name] = Failure(failure)
+	}
+	l.attempts.show(h.Deliveries)
+}
+
+// attempts has the event types of a lane of which the last attempt failed.
+type attempts struct {
+	mu      sync.Mutex
+	failing map[string]failing // by event type
+}
+
+// failing says since when and why the attempts of a type fail.
+type failing struct {
+	since time.Time
+	err   error
+}
+
+// note notes the result of an attempt.
+func (a *attempts) note(eventType string, err error) {
+	if _, asked := askedFor(err); asked {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		delete(a.failing, eventType)
+		return
+	}
+	is, ok := a.failing[eventType]
+	if !ok {
+		is.since = time.Now()
+	}
+	if a.failing == nil {
+		a.failing = make(map[string]failing)
+	}
+	a.failing[eventType] = failing{is.since, err}
+}
+
+func (a *attempts) show(failures map[string]Failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for eventType, is := range a.failing {
+		failures[eventType] = Failure{For: time.Since(is.since), Err: is.err}
 	}
 }
 

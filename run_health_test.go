@@ -184,6 +184,37 @@ func rehearse(t *testing.T, faults []fault, deliver func(context.Context, time.D
 	return h
 }
 
+// The receiver is away from the tenth to the fortieth second. Before, and in the middle, some
+// deliveries are snoozed.
+func TestHealthSaysSinceWhenDeliveriesFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		errAway := errors.New("HTTP 503")
+		h := rehearse(t, nil, func(_ context.Context, now time.Duration) error {
+			switch s := now / time.Second; {
+			case s == 5 || s == 20:
+				return almanac.Snooze(time.Second, "later")
+			case s >= 10 && s < 40:
+				return errAway
+			}
+			return nil
+		})
+		for ; h.now() < 10*time.Second; pass(100 * time.Millisecond) {
+			require.Empty(t, h.scheduler.Health().Deliveries, "after %v", h.now())
+		}
+		pass(20 * time.Second)
+		health := h.scheduler.Health()
+		require.Len(t, health.Deliveries, 1)
+		require.InDelta(t, 20, health.Deliveries["TICK"].For.Seconds(), 1)
+		require.ErrorIs(t, health.Deliveries["TICK"].Err, errAway)
+		require.NoError(t, health.Err(), "a restart would not help")
+		pass(11 * time.Second)
+		require.Empty(t, h.scheduler.Health().Deliveries)
+		require.NoError(t, h.stop())
+		require.Nil(t, h.scheduler.Health().Deliveries)
+	})
+}
+
 func TestHealthIsSharedByTheSchedulersOfOneProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

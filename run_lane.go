@@ -58,6 +58,7 @@ type lane struct {
 	tokens  *rate.Limiter // nil without a rate
 	mark    mark
 	engine  *machine
+	attempts
 }
 
 // lanes returns the lanes for the types of the registry. The first lane is the shared

@@ -242,6 +242,7 @@ func (w *worker) attempt(ctx context.Context, j *job) Outcome {
 			return Released(AfterShutdown, cause.Error(), 0)
 		}
 	}
+	w.note(j.event.Type, err)
 	return j.judge(err)
 }
 
@@ -284,6 +285,7 @@ func (w *worker) exited(j *job, cause any, stack []byte) *job {
 	}
 	w.log.LogAttrs(context.Background(), slog.LevelError, "delivery did not return",
 		append(eventAttrs(j.event), slog.Any("error", err), slog.String("stack", string(stack)))...)
+	w.note(j.event.Type, err)
 	j.outcome = j.judge(err)
 	return j
 }

@@ -135,6 +135,7 @@ CREATE TABLE :"schema".queue (
     event_type   text NOT NULL,
     -- The target of a delayed event, whose available_at is later. NULL if available_at is the target, as for most events.
     delayed_from timestamptz,
+    retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
     -- Its index also finds pages of pending events in order of creation, however long the history is.
     CONSTRAINT queue_pkey PRIMARY KEY (event_id)
 )
@@ -145,6 +146,9 @@ CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
 
 -- Finds delayed events by target. Together with queue_due it finds all pending events by target. Only released events have an entry.
 CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
+
+-- Finds the events that wait for another attempt after a failed one, by type. Only these events have an entry.
+CREATE INDEX queue_retries ON :"schema".queue (event_type, available_at, event_id) WHERE retry_count IS NOT NULL;
 
 -- The events that have ended: COMPLETED, FAILED or CANCELLED. A row is inserted once, never changed, and deleted by pruning.
 CREATE TABLE :"schema".history (

@@ -51,19 +51,22 @@ type quarterOf struct {
 	from            time.Time
 }
 
-// countsAgree fails a case after which DueCounts differs from the events that are stored. It is called at the
+// countsAgree fails a case after which DueCounts or Retries differs from the events that are stored. It is called at the
 // end of each case, so an operation that forgets to count is found.
 func (k *kit) countsAgree() {
 	k.Helper()
 	want := make(map[quarterOf]int64)
 	zones := map[string]bool{"UTC": true, "Asia/Tokyo": true, "Europe/Paris": true, "Europe/London": true, "America/New_York": true}
-	types := make(map[string]bool)
+	types, retried := make(map[string]bool), make(map[[2]string]int64)
 	for page := (almanac.Page{Limit: 1000}); ; {
 		found, err := k.r.Find(k.Context(), nil, page)
 		k.ok(err)
 		for _, e := range found.Events {
 			want[quarterOf{e.Zone, e.Type, e.Due.UTC().Truncate(15 * time.Minute)}]++
 			zones[e.Zone], types[e.Type] = true, true
+			if e.Status == almanac.Pending && e.RetryCount > 0 {
+				retried[[2]string{e.Type, e.LastError}]++
+			}
 		}
 		if page.After = found.Next; page.After == "" {
 			break
@@ -75,6 +78,13 @@ func (k *kit) countsAgree() {
 	for one, n := range want {
 		k.Errorf("%d events %+v are not counted", n, one)
 	}
+	retries, err := k.r.Retries(k.Context())
+	k.ok(err)
+	counted := make(map[[2]string]int64)
+	for _, g := range retries.Events {
+		counted[[2]string{g.Type, g.Error}] += g.Count.N
+	}
+	k.same("retries", counted, retried)
 }
 
 // countsOf compares the counts of a zone, and removes them from what is wanted.

@@ -126,6 +126,78 @@ var statsCases = map[string]func(*kit){
 		k.same("first", s.Zones[0], almanac.ZoneCount{Zone: "America/New_York", Users: exactly(1), Pending: exactly(0)})
 		k.same("last", s.Zones[999], almanac.ZoneCount{Zone: "Zone/0998", Users: exactly(0), Pending: exactly(1)})
 	},
+	"Retries/groups what is tried again by type and error": func(k *kit) {
+		r, err := k.r.Retries(k.Context())
+		k.ok(err)
+		k.same("of an empty repository", len(r.Events)+len(r.Series), 0)
+		k.newEvent(ReadyFor(time.Minute))
+		for _, eventType := range []string{"LETTER", "CARD"} {
+			k.newEvent(OfType(eventType), ReadyFor(2*time.Hour))
+			k.newEvent(OfType(eventType), ReadyFor(time.Hour))
+			k.newEvent(OfType(eventType), ReadyFor(3*time.Hour))
+			k.newEvent(OfType(eventType), ReadyFor(3*time.Hour))
+			r := request(4)
+			r.Types = []string{eventType}
+			claim, err := k.r.Claim(k.Context(), r)
+			k.ok(err)
+			claimed := claim.Events
+			if len(claimed) != 4 {
+				k.Fatalf("claimed %d events, want 4", len(claimed))
+			}
+			k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 502", time.Minute)})
+			k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Released(almanac.AfterSnooze, "quiet hours", time.Minute)})
+			k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Minute)})
+			k.settle(almanac.Settlement{Event: claimed[3], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", 0)})
+		}
+		r, err = k.r.Retries(k.Context())
+		k.ok(err)
+		var events []almanac.RetryGroup
+		for _, g := range r.Events {
+			k.same("the next attempt", g.Next.Sub(k.now) < time.Minute, g.Error == "HTTP 503")
+			k.same("location", []*time.Location{g.Since.Location(), g.Next.Location()}, []*time.Location{time.UTC, time.UTC})
+			g.Next = time.Time{}
+			events = append(events, g)
+		}
+		due := func(ago time.Duration) time.Time { return k.now.Add(-ago).UTC().Truncate(time.Second) }
+		k.same("events", events, []almanac.RetryGroup{
+			{Type: "CARD", Error: "HTTP 503", Count: exactly(2), Since: due(2 * time.Hour)},
+			{Type: "CARD", Error: "HTTP 502", Count: exactly(1), Since: due(3 * time.Hour)},
+			{Type: "LETTER", Error: "HTTP 503", Count: exactly(2), Since: due(2 * time.Hour)},
+			{Type: "LETTER", Error: "HTTP 502", Count: exactly(1), Since: due(3 * time.Hour)},
+		})
+	},
+	"Retries/groups stalled series by type and error": func(k *kit) {
+		var since, next time.Time
+		for range 2 {
+			k.newEvent(OfSeries("a", "2027"))
+			s := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: unable}).Stalled
+			if since.IsZero() {
+				since, next = s.Since, s.RetryAt
+			}
+			if s.RetryAt.Before(next) {
+				next = s.RetryAt
+			}
+		}
+		k.unplanned(k.newEvent(OfSeries("a", "2027")))
+		continued := k.newEvent(OfSeries("a", "2027"))
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: unable})
+		k.apply(continued.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(time.Hour))}}, nil
+		})
+		r, err := k.r.Retries(k.Context())
+		k.ok(err)
+		k.same("series", len(r.Series), 2)
+		for i, want := range []almanac.RetryGroup{
+			{Type: almanac.TypeBirthday, Error: errPlan.Error(), Count: exactly(2), Since: since, Next: next},
+			{Type: almanac.TypeBirthday, Error: "", Count: exactly(1), Since: r.Series[1].Since, Next: r.Series[1].Next},
+		} {
+			got := r.Series[i]
+			if d := got.Since.Sub(want.Since).Abs() + got.Next.Sub(want.Next).Abs(); d > 10*time.Microsecond {
+				k.Errorf("group %+v, want %+v", got, want)
+			}
+			k.same("group", []any{got.Type, got.Error, got.Count}, []any{want.Type, want.Error, want.Count})
+		}
+	},
 	"Leases/lists claims with their programs": func(k *kit) {
 		for range 4 {
 			k.newEvent()

@@ -48,6 +48,48 @@ func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error)
 	return stats, err
 }
 
+// Retries counts everything.
+func (r *Repository) Retries(ctx context.Context) (retries almanac.Retries, err error) {
+	err = r.read(ctx, func(time.Time) error {
+		events, series := make(retryGroups), make(retryGroups)
+		for _, e := range r.events {
+			if e.Status == almanac.Pending && e.RetryCount > 0 {
+				events.add(e.Type, e.LastError, e.Due, e.AvailableAt)
+			}
+		}
+		for _, s := range r.stalled(func(almanac.StalledSeries) bool { return true }) {
+			series.add(s.Series.Type, s.Error, s.Since, s.RetryAt)
+		}
+		retries = almanac.Retries{Events: events.sorted(), Series: series.sorted()}
+		return nil
+	})
+	return retries, err
+}
+
+// retryGroups are groups by type and error.
+type retryGroups map[[2]string]almanac.RetryGroup
+
+func (groups retryGroups) add(eventType, problem string, since, next time.Time) {
+	g, ok := groups[[2]string{eventType, problem}]
+	if !ok {
+		g = almanac.RetryGroup{Type: eventType, Error: problem, Since: since, Next: next}
+	}
+	g.Count.N++
+	if since.Before(g.Since) {
+		g.Since = since
+	}
+	if next.Before(g.Next) {
+		g.Next = next
+	}
+	groups[[2]string{eventType, problem}] = g
+}
+
+func (groups retryGroups) sorted() []almanac.RetryGroup {
+	return slices.SortedFunc(maps.Values(groups), func(a, b almanac.RetryGroup) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(b.Count.N, a.Count.N), cmp.Compare(a.Error, b.Error))
+	})
+}
+
 // DueCounts counts everything.
 func (r *Repository) DueCounts(ctx context.Context, request almanac.DueCountsRequest) (counts almanac.DueCountsResult, err error) {
 	err = r.read(ctx, func(now time.Time) error {

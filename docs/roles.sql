@@ -157,7 +157,7 @@ BEGIN
         policies, idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
         claim_count, crash_count, version, created_at, updated_at) ON series TO almanac_worker;
     -- A claim deletes rows of the queue, and a release inserts them again.
-    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), DELETE ON queue TO almanac_worker;
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), DELETE ON queue TO almanac_worker;
     -- Claims and pruning lock rows, which needs the right to update some column. The guards refuse every such update.
     GRANT UPDATE (available_at) ON queue TO almanac_worker;
     GRANT UPDATE (updated_at) ON history TO almanac_worker;
@@ -215,7 +215,7 @@ BEGIN
         crash_count, version, created_at, updated_at) ON series TO almanac_api;
     -- A pending event that moves gets another row in the queue. The old row is locked before, which needs the right to update
     -- some column; the guard refuses every such update.
-    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from), UPDATE (available_at), DELETE ON queue TO almanac_api;
+    GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), UPDATE (available_at), DELETE ON queue TO almanac_api;
     -- A key is stored with its event, and deleted with the last event that has it.
     GRANT INSERT, UPDATE (holders), DELETE ON keys TO almanac_api;
     GRANT SELECT ON pruning TO almanac_api;
@@ -259,7 +259,7 @@ BEGIN
         executed_at, retry_count, claim_count, crash_count, version, created_at, updated_at, origin, origin_event, delayed_from)
         ON events, pending_events, processing_events, ended_events TO almanac_reader;
     -- How long something waits, or has waited, is asked of the queue itself; of a series no more than when it is due.
-    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from) ON queue TO almanac_reader;
+    GRANT SELECT (available_at, event_id, series_id, event_type, delayed_from, retry_count) ON queue TO almanac_reader;
     GRANT SELECT (id, target_timestamp_utc) ON series TO almanac_reader;
     GRANT SELECT (token, owner, program, zone_data, event_ids, claimed_at, expires_at) ON leases TO almanac_reader;
     GRANT SELECT (zone, fingerprint, since, version, recheck) ON zone_rules TO almanac_reader;

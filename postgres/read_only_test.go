@@ -33,6 +33,8 @@ func requireReads(t *testing.T, store *postgres.Store, stored almanac.Event) {
 	require.Equal(t, almanac.Count{N: 1}, stats.Backlog)
 	_, err = store.Leases(t.Context(), 0)
 	require.NoError(t, err)
+	_, err = store.Retries(t.Context())
+	require.NoError(t, err)
 	require.NoError(t, store.Verify(t.Context()))
 	require.NoError(t, store.Listen(t.Context(), func() { t.Error("it listens") }))
 
@@ -118,6 +120,7 @@ func TestReadOnlyStatementsEndAtTheirLimit(t *testing.T) {
 		"a user":     func() error { _, err := store.User(t.Context(), stored.UserID); return err },
 		"missed":     func() error { _, err := store.Missed(t.Context(), []string{stored.Type}, 0); return err },
 		"statistics": func() error { _, err := store.Stats(t.Context()); return err },
+		"retries":    func() error { _, err := store.Retries(t.Context()); return err },
 		"leases":     func() error { _, err := store.Leases(t.Context(), 1); return err },
 	} {
 		began := time.Now()

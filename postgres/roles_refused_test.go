@@ -365,9 +365,11 @@ func TestRolesReadTheSameStatistics(t *testing.T) {
 		overdue(t, c.store(t, "api"))
 	}
 	worker := c.store(t, "worker")
-	settled, err := worker.Settle(t.Context(), []almanac.Settlement{{Event: claimOne(t, worker), Outcome: almanac.GaveUp("HTTP 404")}})
-	require.NoError(t, err)
-	require.NoError(t, settled[0].Err)
+	for _, outcome := range []almanac.Outcome{almanac.GaveUp("HTTP 404"), almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)} {
+		settled, err := worker.Settle(t.Context(), []almanac.Settlement{{Event: claimOne(t, worker), Outcome: outcome}})
+		require.NoError(t, err)
+		require.NoError(t, settled[0].Err)
+	}
 	claimOne(t, worker)
 	count := almanac.Count{N: 1}
 	want := []almanac.TypeCount{
@@ -384,6 +386,13 @@ func TestRolesReadTheSameStatistics(t *testing.T) {
 			require.Equal(t, want, stats.Events, role)
 			require.Equal(t, almanac.Count{N: 3}, stats.Users, role)
 			leases, err := store.Leases(t.Context(), 0)
+			retries, refused := store.Retries(t.Context())
+			if role == "reader" {
+				requireRefused(t, refused, "the reader reads errors")
+			} else {
+				require.NoError(t, refused, role)
+				require.Equal(t, "HTTP 503", retries.Events[0].Error, role)
+			}
 			if role == "api" {
 				requireRefused(t, err, "the API lists leases")
 				continue
@@ -392,7 +401,7 @@ func TestRolesReadTheSameStatistics(t *testing.T) {
 			require.Len(t, leases, 1, role)
 		}
 	}
-	_, err = c.store(t, "relay").Stats(t.Context())
+	_, err := c.store(t, "relay").Stats(t.Context())
 	requireRefused(t, err, "the relay reads statistics")
 }
 

@@ -98,6 +98,8 @@ type statements struct {
 	RequeueEvents       string
 	Requeued            string
 	Resume              string
+	RetriesEvents       string
+	RetriesSeries       string
 	RunNow              string
 	SettleEnded         string
 	SettleReleased      string
@@ -199,7 +201,8 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":new_arrays", list(newEvent, newColumn.argument),
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
 		":quarter_of_s", quarterOf,
-		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":types", unpaused, ":reach", reach, ":consumed", consumed,
+		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":stalled_types", typesOf(`:"schema".unplanned`),
+		":types", unpaused, ":reach", reach, ":consumed", consumed,
 	)
 	each(&t, func(field, _ string) string {
 		text, failed := queries.ReadFile(fileOf(field))

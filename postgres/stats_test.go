@@ -21,6 +21,8 @@ func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) almanac.Stats {
 	heard.mu.Unlock()
 	stats, err := mustStore(t, pool).Stats(t.Context())
 	require.NoError(t, err)
+	_, err = mustStore(t, pool).Retries(t.Context())
+	require.NoError(t, err)
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
@@ -84,6 +86,9 @@ func requireStatsReadFewBlocks(t *testing.T, pool *pgxpool.Pool, heard *recorder
 	requireEstimates(t, pool, statsOf(t, pool, heard))
 	run(fewer, "VACUUM ANALYZE almanac.queue")
 	requireFewCounted(t, pool, statsOf(t, pool, heard))
+	run(retries, "VACUUM ANALYZE almanac.queue, almanac.unplanned")
+	statsOf(t, pool, heard)
+	requireRetriesEstimated(t, pool)
 }
 
 func requireEstimates(t *testing.T, pool *pgxpool.Pool, s almanac.Stats) {
@@ -128,4 +133,36 @@ func requireFewCounted(t *testing.T, pool *pgxpool.Pool, s almanac.Stats) {
 	var failed int64
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.history WHERE status = 'FAILED'").Scan(&failed))
 	require.Equal(t, almanac.Count{N: failed}, countOf(s, "BIRTHDAY", almanac.Failed))
+}
+
+// retries stores events of three types that wait for another attempt, and stalled series.
+const retries = `
+	BEGIN;
+	SET LOCAL session_replication_role = replica; -- no triggers
+	UPDATE almanac.series SET last_error = CASE WHEN id % 4 = 0 THEN 'HTTP 502' ELSE 'HTTP 503' END WHERE event_type = 'BIRTHDAY';
+	INSERT INTO almanac.queue SELECT now() + n * interval '1 second', md5('retry' || n)::uuid, s.id,
+		CASE WHEN n <= 20000 THEN 'R-MANY' WHEN n <= 25000 THEN 'R-SOME' ELSE 'R-FEW' END, now(), 1
+	FROM (SELECT s.id, row_number() OVER (ORDER BY s.id) AS n FROM almanac.series s WHERE event_type = 'BIRTHDAY' LIMIT 25400) s;
+	INSERT INTO almanac.unplanned (series_id, user_id, event_type, used_key, last_error, failures)
+	SELECT n, md5('stalled' || n)::uuid, 'BIRTHDAY', s.used_key, 'no plan', 1
+	FROM (SELECT s.used_key, row_number() OVER (ORDER BY s.id) AS n FROM almanac.series s LIMIT 20000) s;
+	UPDATE almanac.series s SET event_id = NULL FROM almanac.unplanned u WHERE u.series_id = s.id AND u.used_key = s.used_key;
+	COMMIT`
+
+func requireRetriesEstimated(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	r, err := mustStore(t, pool).Retries(t.Context())
+	require.NoError(t, err)
+	counts := make(map[string]almanac.Count)
+	for _, g := range r.Events {
+		counts[g.Type+" "+g.Error] = g.Count
+		require.False(t, g.Since.IsZero() || !g.Next.After(g.Since), "%+v", g)
+	}
+	require.Equal(t, map[string]almanac.Count{
+		"R-MANY HTTP 503": {N: 7500, Kind: almanac.AtLeast}, "R-MANY HTTP 502": {N: 2500, Kind: almanac.AtLeast},
+		"R-SOME HTTP 503": {N: 3750, Kind: almanac.Estimated}, "R-SOME HTTP 502": {N: 1250, Kind: almanac.Estimated},
+		"R-FEW HTTP 503": {N: 300}, "R-FEW HTTP 502": {N: 100},
+	}, counts)
+	require.Len(t, r.Series, 1)
+	require.Equal(t, almanac.AtLeast, r.Series[0].Count.Kind)
 }

@@ -11,6 +11,7 @@ import (
 func clockReaders() map[string]string {
 	return map[string]string{
 		"timezone_view.go":                "what was read of zone rules grows old",
+		"run_health.go":                   "says since when deliveries fail",
 		"run_work.go":                     "a claim's answer is as old as the question",
 		"run_once.go":                     "a pass waits for the rate of a type",
 		"run_ahead.go":                    "a confirmation is as old as the question; and pairs the database's time with the worker's own",

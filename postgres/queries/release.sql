@@ -27,9 +27,10 @@ WITH held AS MATERIALIZED (
     FROM held
     WHERE s.id = held.id
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
     SELECT back.available_at, back.event_id, back.id, back.event_type,
-        CASE WHEN back.available_at <> back.target_timestamp_utc THEN back.target_timestamp_utc END
+        CASE WHEN back.available_at <> back.target_timestamp_utc THEN back.target_timestamp_utc END,
+        nullif(back.retry_count, 0)
     FROM (
         SELECT held.*, greatest(clock_timestamp(), held.target_timestamp_utc) AS available_at
         FROM held

@@ -26,11 +26,12 @@ WITH locked AS MATERIALIZED (
         AND s.event_id = n.id
         AND s.version = n.version
         AND (n.current_user_version IS NULL OR s.current_user_version = n.current_user_version)
-    RETURNING s.id, s.event_id, s.event_type, n.available_at, s.target_timestamp_utc
+    RETURNING s.id, s.event_id, s.event_type, n.available_at, s.target_timestamp_utc, s.retry_count
 ), queued AS (
-    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
+    INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from, retry_count)
     SELECT released.available_at, released.event_id, released.id, released.event_type,
-        CASE WHEN released.available_at <> released.target_timestamp_utc THEN released.target_timestamp_utc END
+        CASE WHEN released.available_at <> released.target_timestamp_utc THEN released.target_timestamp_utc END,
+        nullif(released.retry_count, 0)
     FROM released
 )
 SELECT released.event_id

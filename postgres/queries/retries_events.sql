@@ -1,0 +1,41 @@
+-- Count the pending events of which an attempt has failed, by type and last error.
+--   @limit integer (the most events to count of a type) · @looked integer (the most events of a type whose errors are read)
+--   @all integer (the same for all types together)
+-- Returns the type, how many of its events were counted, the error, how many events with this error were read, and of these the first
+-- target and the first time at which one is available. They are NULL for a type of which no event was read.
+WITH counted AS MATERIALIZED (
+    SELECT t.name, few.n
+    FROM pg_catalog.unnest(:queued_types) AS t (name)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS n
+        FROM (
+            SELECT
+            FROM :"schema".queue q
+            WHERE q.event_type = t.name
+                AND q.retry_count IS NOT NULL
+            ORDER BY q.available_at, q.event_id
+            LIMIT @limit
+        ) q
+    ) few
+    WHERE few.n > 0
+), chosen AS MATERIALIZED (
+    SELECT c.name, q.series_id, q.available_at, coalesce(q.delayed_from, q.available_at) AS target
+    FROM counted c
+    CROSS JOIN LATERAL (
+        SELECT q.series_id, q.available_at, q.delayed_from
+        FROM :"schema".queue q
+        WHERE q.event_type = c.name
+            AND q.retry_count IS NOT NULL
+        ORDER BY q.available_at, q.event_id
+        LIMIT @looked
+    ) q
+    LIMIT @all
+), errors AS MATERIALIZED (
+    SELECT c.name, c.available_at, c.target, s.last_error
+    FROM chosen c
+    CROSS JOIN LATERAL (SELECT x.last_error FROM :"schema".series x WHERE x.id = c.series_id OFFSET 0) s
+)
+SELECT c.name, c.n, coalesce(e.last_error, ''), count(*) FILTER (WHERE e.name IS NOT NULL), min(e.target), min(e.available_at)
+FROM counted c
+LEFT JOIN errors e ON e.name = c.name
+GROUP BY c.name, c.n, e.last_error
