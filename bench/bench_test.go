@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -173,6 +174,30 @@ func TestACrowdThatIsStoredTooLateIsNotMeasured(t *testing.T) {
 
 	require.NoError(t, err)
 	require.NotEmpty(t, readings)
+}
+
+// Claims are timed before a thousand, ten thousand, a hundred thousand and a million events.
+func TestClaimsAreTimedAtSeveralSizes(t *testing.T) {
+	o, err := parse(nil, t.Output())
+	require.NoError(t, err)
+	require.Equal(t, []int{1000, 10_000, 100_000, 1_000_000}, o.sizes.Tables)
+
+	c, err := shared()
+	require.NoError(t, err)
+	b := &bench{sizes: tinySizes(), cluster: c, report: &report{}, log: t.Output(), only: regexp.MustCompile("")}
+	require.NoError(t, b.claims(t.Context()))
+
+	require.Len(t, b.report.Rows, len(b.Tables))
+	for i, row := range b.report.Rows {
+		require.Equal(t, fmt.Sprintf("%d rows", b.Tables[i]), row.Name)
+		times := make(map[string]float64)
+		for _, m := range row.Measures {
+			times[m.Name+" "+m.Unit] = m.Median
+		}
+		require.Positive(t, times["p50 ms"], row.Name)
+		require.GreaterOrEqual(t, times["p95 ms"], times["p50 ms"], row.Name)
+		require.Positive(t, times["claims "], row.Name)
+	}
 }
 
 // What was counted and what is stored must agree, or a run fails.

@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,6 +134,44 @@ func settleUnlocked(t *testing.T, store *postgres.Store, batch []almanac.Settlem
 		batch = locked
 	}
 	return nil
+}
+
+// Two transactions of hosts store the same users in opposite order. A third one holds the user in
+// the middle, so that each of the two has begun when it ends.
+func TestUsersAreStoredInOneOrderByAll(t *testing.T) {
+	t.Parallel()
+	met := new(deadlocks)
+	pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.Tracer = met })
+	users := []almanac.UserWithEvents{{User: almanactest.User()}, {User: almanactest.User()}, {User: almanactest.User()}}
+	slices.SortFunc(users, func(a, b almanac.UserWithEvents) int { return bytes.Compare(a.User.ID[:], b.User.ID[:]) })
+	backwards := slices.Clone(users)
+	slices.Reverse(backwards)
+
+	store := func(tx pgx.Tx, users []almanac.UserWithEvents) error {
+		bound, err := postgres.New(tx)
+		if err != nil {
+			return err
+		}
+		_, err = bound.CreateUsers(t.Context(), users)
+		return err
+	}
+	middle, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, store(middle, users[1:2]))
+	done := make(chan error, 2)
+	for _, list := range [][]almanac.UserWithEvents{users, backwards} {
+		go func() {
+			done <- pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return store(tx, list) })
+		}()
+	}
+	awaitLockWaiters(t, pool, 2, done)
+	require.NoError(t, middle.Rollback(t.Context()))
+	require.NoError(t, errors.Join(<-done, <-done))
+
+	require.Zero(t, met.n.Load())
+	var stored int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.users").Scan(&stored))
+	require.Equal(t, len(users), stored)
 }
 
 // Pruning meets those who delete a user in no order at all, so it waits for

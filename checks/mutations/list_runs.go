@@ -117,6 +117,12 @@ var runs = []mutation{
 		test: ". TestClaimsAreMeasured",
 	},
 	{
+		promise: "times of claims at several sizes", in: seeds,
+		file: "bench/main.go",
+		old:  "Tables: []int{1000, 10_000, 100_000, 1_000_000}", new: "Tables: []int{100_000}",
+		test: "bench TestClaimsAreTimedAtSeveralSizes",
+	},
+	{
 		promise: "conflicts of versions are counted", in: seeds,
 		file: "observer_notify.go",
 		old:  "m.Conflicts++", new: "m.Stored++",

@@ -123,6 +123,12 @@ var settlements = []mutation{
 		test: ". TestASuccessorDueSoonIsTheSameEventWheneverItIsPlanned",
 	},
 	{
+		promise: "no deadlocks", in: seeds,
+		file: "postgres/queries/insert_users.sql",
+		old:  "ORDER BY n.id\n", new: "",
+		test: "postgres TestUsersAreStoredInOneOrderByAll",
+	},
+	{
 		promise: "the end of transactions whose process is silent", in: reliability,
 		file: "postgres/transact.go",
 		old:  "max(s.timeout.Milliseconds(), 1), max(s.locks", new: "0, max(s.locks",
