@@ -363,7 +363,8 @@ CREATE INDEX outbox_transaction ON :"schema".outbox (transaction_id, sequence);
 CREATE INDEX outbox_user ON :"schema".outbox (user_id);
 
 -- The position of each consumer of the outbox. The consumer has read all rows in the snapshot seen. While last is not zero, it has also
--- read the rows numbered up to last that are in the snapshot reading and not in seen.
+-- read the rows numbered up to last that are in the snapshot reading and not in seen. Transaction ids mean nothing on another server,
+-- such as one that a dump was restored on. There a consumer has read nothing.
 CREATE TABLE :"schema".outbox_consumers (
     name     text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
     seen     pg_snapshot  NOT NULL,
@@ -372,6 +373,7 @@ CREATE TABLE :"schema".outbox_consumers (
     next_low bigint       NOT NULL, -- the same for reading
     last     bigint       NOT NULL,
     moved_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    server   bigint       NOT NULL DEFAULT (pg_control_system()).system_identifier, -- to which the transaction ids belong
     CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name)
 )
 WITH (fillfactor = 50);
@@ -530,7 +532,8 @@ BEGIN
         AND NOT EXISTS (
             SELECT
             FROM outbox_consumers c
-            WHERE NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
+            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)
+                OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
                 AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
         );
     RETURN OLD;

@@ -54,10 +54,13 @@ func (e *NoConsumerError) Error() string { return fmt.Sprintf("postgres: no cons
 // Is makes errors.Is(err, almanac.ErrNotFound) true.
 func (e *NoConsumerError) Is(target error) bool { return target == almanac.ErrNotFound }
 
-// ErrOutboxRestored reports that the tables come from a dump of another server, whose
-// transaction ids this server has not reached yet. Call [EnableOutbox] again. Consumers
-// then read every stored row once more.
-var ErrOutboxRestored = errors.New("outbox was restored from another server; enable it again")
+// ErrOutboxRestored reports that the position of a consumer is of another server. It
+// consists of transaction ids, and they mean nothing on this server. The tables come from a
+// dump, from logical replication, or from pg_upgrade. Call [EnableOutbox] on this server.
+// All consumers then read every stored row once more. Until then, the consumer reads
+// nothing, and no row is pruned that it may not have read. Physical copies of a server,
+// such as standbys, keep its positions.
+var ErrOutboxRestored = errors.New("position is of another server: EnableOutbox resets it, and all stored rows are read once more")
 
 // EnableOutbox creates triggers that write domain events to the outbox from now on. They
 // write a row per domain event, in the transaction of the change, whichever program makes
@@ -66,7 +69,7 @@ var ErrOutboxRestored = errors.New("outbox was restored from another server; ena
 //
 // Only the owner of the tables may call it. EnableOutbox waits for transactions that
 // write to the tables, and holds up other writes meanwhile; see [WithLockTimeout]. A
-// second call changes nothing, except after a dump was restored on another server: see
+// second call changes nothing, except on a server to which the tables were moved: see
 // [ErrOutboxRestored].
 //
 // The outbox grows until [Store.PruneOutbox] prunes it. When a user is deleted, the rows
@@ -84,8 +87,8 @@ func DisableOutbox(ctx context.Context, db DB, options ...Option) error {
 
 // CreateConsumer creates a consumer of the outbox under a name of 1 to 100 bytes. The
 // consumer reads all domain events that are committed after CreateConsumer has returned,
-// and perhaps some that are committed meanwhile. An existing consumer is left unchanged.
-// A bad name is an [*almanac.ValidationError].
+// and perhaps some that are committed meanwhile. An existing consumer is left unchanged,
+// with a position of another server too. A bad name is an [*almanac.ValidationError].
 //
 // Rows are kept until every consumer has read them, so delete a consumer that is no
 // longer needed.
@@ -163,7 +166,8 @@ const maxConsumed = 10_000
 // timeout with an error that matches [almanac.ErrLocked]. The call lasts no longer than
 // [WithTimeout], take included, because an open transaction holds back vacuum. A consumer
 // that was not created is a [*NoConsumerError]. A bad name or limit is an
-// [*almanac.ValidationError]. See also [ErrOutboxRestored].
+// [*almanac.ValidationError]. If the position is of another server, the error matches
+// [ErrOutboxRestored].
 func (s *Store) Consume(ctx context.Context, consumer string, limit int, take func(ctx context.Context, tx pgx.Tx, events []DomainEvent) error) (int, error) {
 	if err := checkConsume(consumer, limit); err != nil {
 		return 0, err
@@ -177,6 +181,9 @@ func (s *Store) Consume(ctx context.Context, consumer string, limit int, take fu
 		}
 		if at.seen == "" {
 			return asIs(&NoConsumerError{consumer})
+		}
+		if at.elsewhere {
+			return asIs(fmt.Errorf("postgres: read the outbox: %w", ErrOutboxRestored))
 		}
 		events, err := all(ctx, tx, s.statements.ReadOutbox, pgx.StrictNamedArgs{
 			"seen": at.seen, "reading": at.reading, "after": max(at.last, at.low-1), "last": at.last, "limit": limit + 1,
@@ -220,11 +227,12 @@ func checkConsume(name string, limit int) error {
 // seen. While last is not zero, it has also read the rows numbered up to last that are in
 // the snapshot reading and not in seen.
 type position struct {
-	seen    string // a pg_snapshot; "" if the consumer does not exist
-	low     int64  // the least number of transactions whose ids are past the end of seen
-	reading string
-	nextLow int64 // the same for reading
-	last    int64
+	seen      string // a pg_snapshot; "" if the consumer does not exist
+	low       int64  // the least number of transactions whose ids are past the end of seen
+	reading   string
+	nextLow   int64 // the same for reading
+	last      int64
+	elsewhere bool // the transaction ids are of another server
 }
 
 // position locks a consumer and reads its position. If the consumer has read all of the
@@ -233,7 +241,7 @@ type position struct {
 func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at position, err error) {
 	var low int64
 	var now string
-	var younger, restored bool
+	var younger bool
 	name := pgx.StrictNamedArgs{"name": consumer}
 	// The number is read before this transaction gets its id, so that no transaction with a
 	// greater id can draw a smaller number.
@@ -244,7 +252,7 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 	}{
 		{s.statements.OutboxLow, nil, []any{&low}},
 		{s.statements.TakeConsumer, []any{name}, []any{&at.seen, &at.low, &at.reading, &at.nextLow, &at.last}},
-		{s.statements.OutboxSnapshot, []any{name}, []any{&now, &younger, &restored}},
+		{s.statements.OutboxSnapshot, []any{name}, []any{&now, &younger, &at.elsewhere}},
 	} {
 		rows, err := tx.Query(ctx, step.statement, step.args...)
 		if err != nil {
@@ -253,9 +261,6 @@ func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at po
 		if _, err := pgx.ForEachRow(rows, step.into, func() error { return nil }); err != nil {
 			return at, err
 		}
-	}
-	if restored {
-		return at, asIs(fmt.Errorf("postgres: read the outbox: %w", ErrOutboxRestored))
 	}
 	if at.last == 0 {
 		at.reading = now

@@ -366,35 +366,3 @@ func TestConsumeNamesEveryBadField(t *testing.T) {
 	require.EqualError(t, err, `postgres: no consumer "nobody"`)
 	require.ErrorIs(t, err, almanac.ErrNotFound)
 }
-
-// A dump is restored on a server that has begun fewer transactions: consumers say so, and
-// nothing is lost.
-func TestConsumersRefuseARestoredOutbox(t *testing.T) {
-	t.Parallel()
-	pool, store := withOutbox(t, "billing")
-	scheduler := newScheduler(t, store)
-	read, err := scheduler.CreateUser(t.Context(), ada)
-	require.NoError(t, err)
-	consume(t, store, "billing", 100)
-	unread, err := scheduler.CreateUser(t.Context(), ada)
-	require.NoError(t, err)
-	_, err = pool.Exec(t.Context(), `
-		UPDATE almanac.outbox SET transaction_id = (transaction_id::text::bigint + 1000000000)::text::xid8;
-		UPDATE almanac.outbox_consumers SET seen = regexp_replace(seen::text, '^\d+:(\d+):.*$', '1\1:1\1:')::pg_snapshot,
-			reading = regexp_replace(seen::text, '^\d+:(\d+):.*$', '1000000000000:1000000000000:')::pg_snapshot`)
-	require.NoError(t, err)
-	fresh, err := scheduler.CreateUser(t.Context(), ada)
-	require.NoError(t, err)
-
-	_, err = store.Consume(t.Context(), "billing", 100, nil)
-	require.ErrorIs(t, err, postgres.ErrOutboxRestored)
-	require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
-	var users []uuid.UUID
-	for _, e := range consume(t, store, "billing", 3) {
-		if e.Kind == postgres.UserCreated {
-			users = append(users, e.UserID)
-		}
-	}
-	require.Equal(t, []uuid.UUID{read.User.ID, unread.User.ID, fresh.User.ID}, users, "everything that is kept is read again")
-	require.Empty(t, consume(t, store, "billing", 3))
-}

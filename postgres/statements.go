@@ -172,9 +172,14 @@ const unpaused = `ARRAY (
 const reach = `q.available_at <= now() + @ahead::interval
 	AND q.available_at >= CASE WHEN @mark::timestamptz <= now() THEN @mark::timestamptz ELSE '-infinity' END`
 
+// elsewhere is the condition that the position of consumer c is of another server, whose
+// transaction ids mean nothing on this one. Physical copies of a server share its identifier.
+const elsewhere = `c.server <> (SELECT s.system_identifier FROM pg_control_system() s)`
+
 // consumed is the condition that consumer c has read row o of the outbox.
-const consumed = `(pg_visible_in_snapshot(o.transaction_id, c.seen)
-	OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading)))`
+const consumed = `(NOT ` + elsewhere + `
+	AND (pg_visible_in_snapshot(o.transaction_id, c.seen)
+		OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))))`
 
 // quarterOf is the quarter hour of the target of row s, counted from 1970.
 const quarterOf = `floor(pg_catalog.date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer`
@@ -202,7 +207,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
 		":quarter_of_s", quarterOf,
 		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":stalled_types", typesOf(`:"schema".unplanned`),
-		":types", unpaused, ":reach", reach, ":consumed", consumed,
+		":types", unpaused, ":reach", reach, ":consumed", consumed, ":elsewhere", elsewhere,
 	)
 	each(&t, func(field, _ string) string {
 		text, failed := queries.ReadFile(fileOf(field))

@@ -2,11 +2,16 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/almanac-go/almanac"
 )
 
 // operationLimit is how long an operation of a store may take by default (postgres.WithTimeout).
@@ -86,4 +91,29 @@ func (p *patient) publications(ctx context.Context) ([]finding, error) {
 		return nil
 	})
 	return findings, err
+}
+
+const insufficientPrivilege = "42501" // see appendix A of the PostgreSQL manual
+
+// outbox looks for consumers that read nothing, because their positions are of another server.
+func (p *patient) outbox(ctx context.Context) ([]finding, error) {
+	if err := p.store.Verify(ctx); errors.Is(err, almanac.ErrOutdated) {
+		return nil, nil // which the schema's finding says
+	}
+	rows, err := p.conn.Query(ctx, statement("moved_consumers", p.tables.Schema))
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == insufficientPrivilege {
+		return []finding{{Severity: notice, Text: "this role may not see the positions of consumers"}}, nil
+	}
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	return []finding{{
+		Severity: broken,
+		Text:     "positions of another server, so that these consumers read nothing: " + strings.Join(names, ", "),
+		Advice:   "have the owner of the tables call postgres.EnableOutbox: all consumers then read every stored row once more",
+	}}, nil
 }

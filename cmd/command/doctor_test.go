@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac/calendar"
@@ -220,6 +221,52 @@ func TestAPublicationThatStopsWrites(t *testing.T) {
 	runSQL(t, address, "ALTER TABLE almanac.queue REPLICA IDENTITY NOTHING")
 	d, _ = examined(t, "--database-url", address)
 	require.Equal(t, []string{"error: publication everything stops updates and deletions in queue, which has neither a primary key nor a replica identity"}, d.about("publications"))
+}
+
+func TestPositionsOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	pool, err := pgxpool.New(t.Context(), address)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	for _, name := range []string{"billing", "search"} {
+		require.NoError(t, store.CreateConsumer(t.Context(), name))
+	}
+	d, _ := examined(t, "--database-url", address)
+	require.Empty(t, d.about("outbox"))
+
+	runSQL(t, address, "UPDATE almanac.outbox_consumers SET server = server + 1")
+	d, r := examined(t, "--database-url", address)
+	require.Equal(t, []string{"error: positions of another server, so that these consumers read nothing: billing, search"}, d.about("outbox"))
+	require.Contains(t, r.out, "postgres.EnableOutbox")
+	require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
+	d, _ = examined(t, "--database-url", address)
+	require.Empty(t, d.about("outbox"))
+
+	name, asRole := login(t, address)
+	runSQL(t, address, "GRANT USAGE ON SCHEMA almanac TO "+name+"; GRANT SELECT ON almanac.migrations TO "+name)
+	d, _ = examined(t, "--database-url", asRole)
+	require.Equal(t, []string{"note: this role may not see the positions of consumers"}, d.about("outbox"))
+}
+
+// Other roles may create operators and functions in public.
+func TestTheDoctorUsesNothingOfOtherRoles(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	healthy, _ := examined(t, "--database-url", address)
+	pgtest.Trap(t, address, "queries/*.sql", "*.go", "../../postgres/queries/*.sql", "../../postgres/*.go")
+	u := mustParse(t, pgtest.Direct(t, address))
+	query := u.Query()
+	query.Set("search_path", "public") // the default: pg_catalog comes first
+	u.RawQuery = query.Encode()
+	d, r := examined(t, "--database-url", u.String())
+	require.Empty(t, r.errs)
+	require.Len(t, d.Findings, len(healthy.Findings))
+	for i, f := range d.Findings {
+		require.Equal(t, healthy.Findings[i].Severity, f.Severity, f.Text)
+	}
 }
 
 func TestZonesThatDiffer(t *testing.T) {

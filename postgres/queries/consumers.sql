@@ -15,6 +15,14 @@ SELECT c.name, c.moved_at, (
         (
             SELECT o.at
             FROM :"schema".outbox o
+            WHERE :elsewhere
+            ORDER BY o.sequence
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT o.at
+            FROM :"schema".outbox o
             WHERE o.transaction_id = ANY (ARRAY (SELECT pg_snapshot_xip(c.seen)))
                 AND NOT :consumed
             ORDER BY o.sequence

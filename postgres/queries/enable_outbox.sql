@@ -1,9 +1,9 @@
--- Write the outbox from now on. Waits for transactions that write to the tables, and holds other writes up meanwhile. After a
--- dump was restored on another server, whose transaction ids are lower, every row counts as unread.
+-- Write the outbox from now on. Waits for transactions that write to the tables, and holds other writes up meanwhile. If the
+-- position of a consumer is of another server, or from the future, every row counts as unread for all consumers.
 DO $$
 BEGIN
     IF EXISTS (
-        SELECT FROM :"schema".outbox_consumers c WHERE pg_snapshot_xmax(c.reading) > pg_snapshot_xmax(pg_current_snapshot())
+        SELECT FROM :"schema".outbox_consumers c WHERE :elsewhere OR pg_snapshot_xmax(c.reading) > pg_snapshot_xmax(pg_current_snapshot())
         UNION ALL
         SELECT FROM :"schema".outbox o
         WHERE o.transaction_id >= pg_snapshot_xmax(pg_current_snapshot())
@@ -11,7 +11,7 @@ BEGIN
     ) THEN
         LOCK TABLE :"schema".outbox, :"schema".outbox_consumers IN SHARE ROW EXCLUSIVE MODE;
         UPDATE :"schema".outbox SET transaction_id = pg_current_xact_id();
-        UPDATE :"schema".outbox_consumers SET seen = '3:3:', low = 0, reading = '3:3:', next_low = 0, last = 0;
+        UPDATE :"schema".outbox_consumers SET seen = '3:3:', low = 0, reading = '3:3:', next_low = 0, last = 0, server = DEFAULT;
     END IF;
     -- All five or none: one that is missing leaves gaps.
     IF 5 > (

@@ -3,7 +3,7 @@
 -- this transaction also count as open; at most a thousand of them are named.
 --   @name text (of a consumer)
 -- Returns the snapshot; whether all ids from its end on are younger than this transaction's; and whether the consumer's position
--- is from the future. A position from the future is of another server, whose dump was restored on this server.
+-- is of another server, or from the future.
 WITH now AS MATERIALIZED (
     SELECT pg_current_snapshot() AS snapshot, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS past, pg_current_xact_id()::text::bigint AS own
 ), bounds AS (
@@ -26,6 +26,6 @@ SELECT
         SELECT
         FROM :"schema".outbox_consumers c
         WHERE c.name = @name
-            AND pg_snapshot_xmax(c.reading)::text::bigint > b.ends
+            AND (:elsewhere OR pg_snapshot_xmax(c.reading)::text::bigint > b.ends)
     )
 FROM bounds b
