@@ -35,7 +35,6 @@ func clockReaders() map[string]string {
 		"dashboard/live.go":               "a stream that is silent for long needs a sign of life",
 		"dashboard/monitor.go":            "counts what this process does in each minute",
 		"cmd/command/run.go":              "what comes next is seen from now",
-		"cmd/command/measure.go":          "measures a database",
 		"cmd/command/progress.go":         "says how fast an import goes",
 		"contrib/mail/deliverer.go":       "a delivery takes its time",
 		"contrib/mail/pool.go":            "a farewell takes its time",

@@ -17,7 +17,6 @@
 //	almanac backfill BIRTHDAY --birthday
 //	almanac pause BIRTHDAY
 //	almanac audit on
-//	almanac bench
 //	source <(almanac completion bash)
 //
 // It exits with

@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -58,12 +59,10 @@ func (c *stage) createUser(id string) almanac.User {
 
 // event stores an event that is due on 15 March of a year, and ends it.
 func (c *stage) event(u almanac.User, eventType string, year int, end func(almanac.Event) (almanac.Event, error)) uuid.UUID {
-	h := occasion{"k", func(almanac.User, time.Time) time.Time {
-		return time.Date(year, time.March, 15, 9, 0, 0, 0, time.UTC)
-	}}
+	h := march15{eventType, year}
 	o, err := h.Next(u, today)
 	require.NoError(c.t, err)
-	e, err := almanac.NewEvent(u, named{h, eventType}, almanac.Occurrence{Occurrence: o})
+	e, err := almanac.NewEvent(u, h, almanac.Occurrence{Occurrence: o})
 	require.NoError(c.t, err)
 	_, err = c.store.EditUser(c.t.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
 		return almanac.Edit{New: []almanac.Event{e}}, nil
@@ -86,13 +85,24 @@ func (c *stage) event(u almanac.User, eventType string, year int, end func(alman
 	return e.ID
 }
 
-// named gives a handler another type.
-type named struct {
-	almanac.EventHandler
+// march15 is the handler of one occurrence, at 09:00 UTC.
+type march15 struct {
 	eventType string
+	year      int
 }
 
-func (n named) EventType() string { return n.eventType }
+func (h march15) EventType() string { return h.eventType }
+
+func (h march15) Next(almanac.User, time.Time) (calendar.Occurrence, error) {
+	at := time.Date(h.year, time.March, 15, 9, 0, 0, 0, time.UTC)
+	return calendar.Occurrence{Key: "k", Wall: calendar.WallTimeOf(at)}, nil
+}
+
+func (march15) Payload(u almanac.User, _ almanac.Occurrence) (json.RawMessage, error) {
+	return json.Marshal(map[string]string{"message": almanac.BirthdayMessage(u)})
+}
+
+func (march15) Channel(almanac.Event) almanac.Channel { return "webhook" }
 
 func (c *stage) run(args ...string) result {
 	c.t.Helper()

@@ -47,8 +47,8 @@ type Host struct {
 
 	// Open opens the pool of connections to the database. A command that needs the database
 	// calls it once, and closes the pool before Run returns. The pool must allow two
-	// connections, and eight for bench. With Open there is no flag --database-url, and
-	// DATABASE_URL is not read. Nil means the database of that flag or variable.
+	// connections. With Open there is no flag --database-url, and DATABASE_URL is not read. Nil
+	// means the database of that flag or variable.
 	Open func(ctx context.Context) (*pgxpool.Pool, error)
 
 	// Schema is the default of the flag --schema. Empty means [postgres.DefaultSchema].
@@ -132,7 +132,7 @@ func quietly(options []almanac.Option) []almanac.Option {
 
 // Where help and advice name the command: before its subcommands, and in names of files.
 var (
-	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|bench|events|backfill|pauses?|resume|audit|completion)\b`)
+	invocation = regexp.MustCompile(`\balmanac (when|zones?|migrate|doctor|stats|users|events|backfill|pauses?|resume|audit|completion)\b`)
 	scriptFile = regexp.MustCompile(`/_almanac"|completions/almanac\.fish`)
 )
 

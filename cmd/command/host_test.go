@@ -334,7 +334,7 @@ func TestAHostOpensItsDatabase(t *testing.T) {
 	}}
 	for _, line := range []string{
 		"migrate up", "migrate version", "doctor", "stats", "zones reconcile", "zone UTC", "events list", "events cancel --overdue 0s --yes",
-		"backfill BIRTHDAY --birthday", "pause X --force", "resume X", "pauses", "audit on", "audit off", "bench --events 1 --spread 1", "migrate down --lose-data",
+		"backfill BIRTHDAY --birthday", "pause X --force", "resume X", "pauses", "audit on", "audit off", "migrate down --lose-data",
 	} {
 		r := runAs(t.Context(), host, strings.Fields(line)...)
 		if line != "doctor" { // which finds what it finds
@@ -353,7 +353,7 @@ func TestAHostThatOpensItsDatabaseHasNoFlagForIt(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("the vault is sealed")
 	host := Host{Open: func(context.Context) (*pgxpool.Pool, error) { return nil, refused }}
-	for _, line := range []string{"stats", "zone UTC", "users import x.csv", "bench"} {
+	for _, line := range []string{"stats", "zone UTC", "users import x.csv"} {
 		r := runAs(t.Context(), host, append(strings.Fields(line), "--database-url", "postgres://localhost/other")...)
 		require.Equal(t, exitUsage, r.code, line)
 		require.Contains(t, r.errs, "unknown flag --database-url", line)
@@ -372,7 +372,7 @@ func TestEveryTextHasTheHostsName(t *testing.T) {
 	host := hostOf(t, renewals())
 	host.Version = "1.2.3"
 	stock := []string{"when", "zone", "zones reconcile", "migrate up", "migrate down", "migrate version", "migrate export", "doctor", "stats", "users import", "users list", "users find", "users show",
-		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "backfill", "bench",
+		"users add", "users edit", "users delete", "users opt-out", "users opt-in", "users preview", "users reschedule", "backfill",
 		"events list", "events show", "events cancel", "events run-now", "events requeue", "pause", "resume", "pauses", "audit on", "audit off", "audit show", "audit prune", "completion", ""}
 	for _, line := range stock {
 		args := append(strings.Fields(line), "--help")
@@ -496,10 +496,10 @@ func TestOptionsOutOfRangeAreNamed(t *testing.T) {
 // Everything that names a subcommand in help is a subcommand.
 func TestInvocationsAreSubcommands(t *testing.T) {
 	t.Parallel()
-	for _, name := range strings.Fields("when zone zones migrate doctor stats users bench events backfill pause resume pauses audit completion") {
+	for _, name := range strings.Fields("when zone zones migrate doctor stats users events backfill pause resume pauses audit completion") {
 		require.Equal(t, "`acme "+name+"`", Host{Name: "acme"}.environment(today).renamed("`almanac "+name+"`"))
 	}
-	require.Equal(t, "almanac_bench_ and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_bench_ and almanac, almanac eventful"))
+	require.Equal(t, "almanac_team and almanac, almanac eventful", Host{Name: "acme"}.environment(today).renamed("almanac_team and almanac, almanac eventful"))
 }
 
 func TestHalfCharactersAreFoundAsInTheLibrary(t *testing.T) {

@@ -26,7 +26,6 @@ type commands struct {
 	Doctor     doctor     `cmd:"" help:"Examine a database for problems."`
 	Stats      stats      `cmd:"" help:"Count the rows of a database, and its waiting events."`
 	Users      users      `cmd:"" help:"Manage users."`
-	Bench      benchmark  `cmd:"" help:"Measure a database."`
 	Events     events     `cmd:"" help:"Show events, and change single events."`
 	Types      types      `embed:""`
 	Completion completion `cmd:"" help:"Print a script for completion in a shell."`

@@ -8,7 +8,7 @@ import (
 func TestHelpOfTheVerbs(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ args, want []string }{
-		"of the program":      {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import <file> [flags]\n", "\n  events list ", "\n  events show <id> [flags]\n", "\n  events requeue [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT [flags]\n", "\n  pauses ", "\n  bench ", "\n  completion <shell>", "130 when it was interrupted"}},
+		"of the program":      {[]string{"--help"}, []string{"\n    almanac users import people.csv ", "\n  users import <file> [flags]\n", "\n  events list ", "\n  events show <id> [flags]\n", "\n  events requeue [<id> ...] [flags]\n", "\n  audit prune --before=INSTANT [flags]\n", "\n  pauses ", "\n  completion <shell>", "130 when it was interrupted"}},
 		"of users import":     {[]string{"users", "import", "-h"}, []string{"\nTheir events:\n  --[no-]birthday ", "csv, jsonl (default: by", "(default 4e6f0c62-93a5-4e6d-9d57-0f6a1f1f7c55)", "(default 1000)", "feb28, mar1, skip", "Backfill"}},
 		"of events list":      {[]string{"events", "list", "-h"}, []string{"pending, processing, completed, failed", "-n, --limit=N ", "(default 50)"}},
 		"of users list":       {[]string{"users", "list", "-h"}, []string{"-n, --limit=N ", "(default 50)", "--csv", "--json"}},
@@ -26,7 +26,6 @@ func TestHelpOfTheVerbs(t *testing.T) {
 		"of events requeue":   {[]string{"events", "requeue", "-h"}, []string{"--due-until", "a new event with the same"}},
 		"of pause":            {[]string{"pause", "-h"}, []string{"almanac pause BIRTHDAY"}},
 		"of audit on":         {[]string{"audit", "on", "-h"}, []string{"an insert per step"}},
-		"of bench":            {[]string{"bench", "-h"}, []string{"almanac_bench_", "(default 20000)", "(default 200)", "(default 1000)", "(default 2m)"}},
 		"of completion":       {[]string{"completion", "-h"}, []string{"bash, zsh, fish", "source <(almanac completion bash)"}},
 	}
 	for name, tt := range tests {
@@ -135,11 +134,7 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 		"nothing to prune":              {[]string{"audit", "prune", "--schema", "pg_x"}, []string{"--before is required", noDatabase, badSchema}},
 		"a time to prune before":        {[]string{"audit", "prune", "--before", "now"}, []string{`--before: "now" is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15`, noDatabase}},
 		"no schema for a trail":         {[]string{"audit", "on", "--schema", "pg_x"}, []string{noDatabase, badSchema}},
-		"everything about bench": {[]string{"bench", "--events", "0", "--spread", "x", "--workers", "-1", "--limit", "0s"}, []string{
-			`--events: "0" is not a number from 1 to 1000000`, `--spread: "x" is not a number from 1 to 10000`, `--workers: "-1" is not a number from 1 to 10000`,
-			`--limit: "0s" is not a duration such as 90s or 2m`, noDatabase,
-		}},
-		"a database without a port": {[]string{"bench", "--database-url", "postgres://u:hunter2@h:port/x"}, []string{"--database-url: cannot parse `postgres://u:xxxxx@h:port/x`: invalid port"}},
+		"a database without a port":     {[]string{"stats", "--database-url", "postgres://u:hunter2@h:port/x"}, []string{"--database-url: cannot parse `postgres://u:xxxxx@h:port/x`: invalid port"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
