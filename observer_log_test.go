@@ -138,6 +138,21 @@ func TestAClaimIsLoggedWithBothOfItsDurations(t *testing.T) {
 	})
 }
 
+func TestRunLooksForWhatWasMissed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		book, w := new(logbook), openOn(almanactest.NewRepository(nil))
+		h := series{eventType: "DIGEST", seconds: ago(time.Hour), execute: new(receiver).Deliver}
+		storeEvent(t, w.store, h)
+		w.run(t, h, almanac.WithLogger(book.logger()))
+		w.await(t, almanac.EventCompleted)
+		require.NoError(t, w.stop())
+		found := book.about(t, "Missed events found")
+		require.Len(t, found, 1)
+		require.EqualValues(t, 1, found[0]["count"])
+	})
+}
+
 func TestMissedLogsThatItBeginsAndWhatItFinds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -105,10 +105,16 @@ var planning = []mutation{
 		test: "postgres TestPostgresRepository/^EditUser$",
 	},
 	{
+		promise: "a target stays once it is claimed", in: seeds,
+		file: "event.go",
+		old:  "rescheduled := stays && from.ClaimCount == 0", new: "rescheduled := stays",
+		test: ". TestCheckChange",
+	},
+	{
 		promise: "W3: only PENDING events move", in: seeds,
-		file: "postgres/queries/move_events.sql",
-		old:  "        AND s.claim_count = 0\n", new: "",
-		test: "postgres TestPostgresRepository/^(EditUser|MoveEvents|Update)$",
+		file: "event_operation.go",
+		old:  " || from.ClaimCount > 0 {", new: " {",
+		test: "almanactest TestMemoryRepository/^EditUser$",
 	},
 	{
 		promise: "an edit locks the user and replans", in: reliability,

@@ -90,7 +90,7 @@ var runs = []mutation{
 		promise: "W4: at the start, look for what was missed", in: seeds,
 		file: "run.go",
 		old:  "if _, err := s.Missed(ctx); err != nil", new: "if err := error(nil); err != nil",
-		test: ". TestMissedCountsEventsAfterADowntime",
+		test: ". TestRunLooksForWhatWasMissed",
 	},
 	{
 		promise: `W4: "Missed events found", count, oldest and newest`, in: seeds,

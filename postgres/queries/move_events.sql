@@ -2,8 +2,8 @@
 --   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series)
 --   @due timestamptz[] · @wall timestamp[] · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
--- Returns the ids of the events that were at the version before, PENDING and never claimed. The idempotency key stays. The
--- transaction has locked the series. The caller undoes the transaction when an event is missing.
+-- Returns the ids of the events that were at the version before, and PENDING. The idempotency key stays. The transaction has locked
+-- the series, and has checked that the events were never claimed. The caller undoes the transaction when an event is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(
@@ -33,7 +33,6 @@ WITH n AS MATERIALIZED (
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
         AND s.version = n.version - 1
-        AND s.claim_count = 0
         AND s.name = n.name
         AND s.detached = n.detached
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone

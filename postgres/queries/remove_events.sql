@@ -1,6 +1,7 @@
--- Delete pending events. The transaction has locked their series. The caller undoes the transaction when an event is missing.
+-- Delete pending events. The transaction has locked their series, and has checked that the events were never claimed. The caller
+-- undoes the transaction when an event is missing.
 --   @ids uuid[] · @versions integer[]
--- Returns the ids of the events that were at that version, PENDING and never claimed.
+-- Returns the ids of the events that were at that version, and PENDING.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(@ids::uuid[], @versions::integer[]) AS n (id, version)
@@ -15,7 +16,6 @@ WITH n AS MATERIALIZED (
     JOIN n ON n.id = dequeued.event_id
     WHERE s.id = dequeued.series_id
         AND s.version = n.version
-        AND s.claim_count = 0
     RETURNING dequeued.event_id, s.idempotency_key, s.event_type, s.target_timestamp_utc, s.target_timezone
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
