@@ -18,6 +18,9 @@ type Store interface {
 	// Missed counts the events that have been ready for longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error)
 
+	// Retries returns what is tried again after a failure.
+	Retries(ctx context.Context) (almanac.Retries, error)
+
 	almanac.Timekeeper
 }
 
@@ -33,7 +36,8 @@ func WithAge(d time.Duration) BacklogOption { return func(b *backlog) { b.age = 
 // two seconds.
 func WithDeadline(d time.Duration) BacklogOption { return func(b *backlog) { b.deadline = d } }
 
-// WatchBacklog observes the waiting events of the registry's types, and the offset between
+// WatchBacklog observes the waiting events of the registry's types, the stalled series (see
+// [almanac.StalledSeries]), and the offset between
 // the database clock and this machine's clock. A nil provider means the global one.
 // Observation ends when the registration is unregistered. All processes on one database
 // report the same values, so one process is enough.
@@ -71,12 +75,19 @@ type backlog struct {
 	kept    []answer      // one for each reading
 }
 
-// answer is the last result of a reading, and the number of its failures.
+// answer has the last values of a reading, and the number of its failures.
 type answer struct {
 	name     string
-	value    float64
+	values   []value
 	err      error
 	failures int64
+}
+
+// value is a value of a gauge.
+type value struct {
+	gauge      string
+	value      float64
+	attributes attribute.Set
 }
 
 // rest is the factor from the duration of the last readings to the wait before the next.
@@ -93,24 +104,60 @@ func (b *backlog) check() error {
 	return errors.Join(errs...)
 }
 
-// reading is a value to read from the database, and its gauge.
+// reading is a question to the database, and the gauges that show its answer.
 type reading struct {
-	name                     string // in the counter of errors
-	gauge, unit, description string
-	take                     func(context.Context) (float64, error)
+	name   string // in the counter of errors
+	gauges []instrument
+	take   func(context.Context) ([]value, error)
 }
+
+// instrument describes a gauge.
+type instrument struct{ name, unit, description string }
 
 // readings returns the readings in their order: cheap ones first, since all share a
 // deadline.
 func (b *backlog) readings() []reading {
-	return []reading{
-		{"clock", "almanac.database.clock_offset", "s",
-			"How far the database's clock is ahead of this machine's, to within half of the time that the call took.", b.offset},
-		{"oldest", "almanac.backlog.oldest_age", "s",
-			"How long the event that waits longest has been available; 0 when none waits.", b.oldest},
-		{"backlog", "almanac.backlog.events", "{event}",
-			"Events that are available and not claimed.", b.count},
+	single := func(name string, gauge instrument, take func(context.Context) (float64, error)) reading {
+		return reading{name, []instrument{gauge}, func(ctx context.Context) ([]value, error) {
+			v, err := take(ctx)
+			return []value{{gauge: gauge.name, value: v}}, err
+		}}
 	}
+	retrying := instrument{"almanac.events.retrying", "{event}", "Events that wait for another attempt after a failed one."}
+	stalled := instrument{"almanac.series.stalled", "{series}", "Series whose next event could not be planned yet."}
+	return []reading{
+		single("clock", instrument{"almanac.database.clock_offset", "s",
+			"How far the database's clock is ahead of this machine's, to within half of the time that the call took."}, b.offset),
+		single("oldest", instrument{"almanac.backlog.oldest_age", "s",
+			"How long the event that waits longest has been available; 0 when none waits."}, b.oldest),
+		{"retries", []instrument{retrying, stalled}, func(ctx context.Context) ([]value, error) {
+			r, err := b.store.Retries(ctx)
+			return append(b.byType(retrying, r.Events), b.byType(stalled, r.Series)...), err
+		}},
+		single("backlog", instrument{"almanac.backlog.events", "{event}",
+			"Events that are available and not claimed."}, b.count),
+	}
+}
+
+// byType returns a value for each type of the registry, and one for all other types if there
+// are any.
+func (b *backlog) byType(gauge instrument, groups []almanac.RetryGroup) []value {
+	counts := make(map[string]float64)
+	for _, eventType := range b.types {
+		counts[eventType] = 0
+	}
+	for _, g := range groups {
+		label := g.Type
+		if !slices.Contains(b.types, label) {
+			label = unregistered
+		}
+		counts[label] += float64(g.Count.N)
+	}
+	var values []value
+	for label, n := range counts {
+		values = append(values, value{gauge.name, n, attribute.NewSet(attribute.String("almanac.event.type", label))})
+	}
+	return values
 }
 
 // offset compares the database time with the local time halfway through the call.
@@ -137,19 +184,23 @@ func (b *backlog) count(ctx context.Context) (float64, error) {
 func (b *backlog) watch(meter metric.Meter) (metric.Registration, error) {
 	failures, err := meter.Int64ObservableCounter("almanac.reading.errors", metric.WithUnit("{error}"),
 		metric.WithDescription("Readings of the database that failed, timeouts included. Their values are absent."))
-	var gauges []metric.Float64ObservableGauge
+	gauges := make(map[string]metric.Float64ObservableGauge)
 	watched, errs := []metric.Observable{failures}, []error{err}
 	for _, r := range b.readings() {
-		g, err := meter.Float64ObservableGauge(r.gauge, metric.WithUnit(r.unit), metric.WithDescription(r.description))
-		gauges, watched, errs = append(gauges, g), append(watched, g), append(errs, err)
+		for _, one := range r.gauges {
+			gauges[one.name], err = meter.Float64ObservableGauge(one.name, metric.WithUnit(one.unit), metric.WithDescription(one.description))
+			watched, errs = append(watched, gauges[one.name]), append(errs, err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		for i, a := range b.look(ctx) {
+		for _, a := range b.look(ctx) {
 			if a.err == nil {
-				o.ObserveFloat64(gauges[i], a.value)
+				for _, v := range a.values {
+					o.ObserveFloat64(gauges[v.gauge], v.value, metric.WithAttributeSet(v.attributes))
+				}
 			}
 			o.ObserveInt64(failures, a.failures, metric.WithAttributes(attribute.String("almanac.reading", a.name)))
 		}
@@ -173,8 +224,8 @@ func (b *backlog) look(ctx context.Context) []answer {
 	ctx, cancel := context.WithTimeout(ctx, b.deadline)
 	defer cancel()
 	for i, r := range b.readings() {
-		value, err := r.take(ctx)
-		b.kept[i].value, b.kept[i].err = value, err
+		values, err := r.take(ctx)
+		b.kept[i].values, b.kept[i].err = values, err
 		if err != nil {
 			b.kept[i].failures++
 		}

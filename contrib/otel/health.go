@@ -62,6 +62,8 @@ func healthGauges() []gauge {
 			func(h almanac.Health) float64 { return float64(h.Held) }},
 		{"almanac.scheduler.stuck", "{delivery}", "Deliveries that have not returned for five seconds after their context ended; each takes up a worker.",
 			func(h almanac.Health) float64 { return float64(h.Stuck) }},
+		{"almanac.scheduler.blocked", "{call}", "Calls of handlers' planning code and of observers that do not return; each keeps a goroutine.",
+			func(h almanac.Health) float64 { return float64(h.Blocked) }},
 		{"almanac.scheduler.lost", "{event}", "Events that lost their lease lately, so that others may deliver them too.",
 			func(h almanac.Health) float64 { return float64(h.Lost) }},
 	}

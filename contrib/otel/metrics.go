@@ -58,7 +58,15 @@ func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, er
 	m.active, errs[4] = meter.Int64UpDownCounter("almanac.delivery.active",
 		metric.WithUnit("{delivery}"), metric.WithDescription("Attempts at deliveries that have not returned yet."))
 	m.calls, errs[5] = newCalls(meter)
-	return m, errors.Join(errs[:]...)
+	if err := errors.Join(errs[:]...); err != nil {
+		return m, err
+	}
+	for eventType := range m.types {
+		// Begins at zero, so that the first failure is an increase.
+		m.events.Add(context.Background(), 0, metric.WithAttributes(attribute.String("almanac.change", "released"),
+			attribute.String("almanac.event.type", eventType), attribute.String("almanac.release.cause", string(almanac.AfterFailure))))
+	}
+	return m, nil
 }
 
 func meterOf(p metric.MeterProvider) metric.Meter {

@@ -164,7 +164,7 @@ func TestTypesThatTheRegistryLacksShareAnAttribute(t *testing.T) {
 		"messaging.process.duration{error.type=panicked,messaging.destination.name=unregistered,messaging.operation.name=deliver,messaging.system=almanac}": 100,
 		"almanac.delivery.active{almanac.event.type=unregistered}":                                                                                          0,
 	})
-	require.Len(t, process.values(t), 2+2+1+1)
+	require.Len(t, process.values(t), 2+2+1+1+1, "and the failures of the registry's type, which begin at zero")
 }
 
 func TestClaimsAndVersionedUpdatesAreMeasured(t *testing.T) {
@@ -178,6 +178,7 @@ func TestClaimsAndVersionedUpdatesAreMeasured(t *testing.T) {
 	metrics.MeasureUpdate(t.Context(), almanac.UpdateMeasurement{Kind: almanac.UpdateUser, Stored: 1})
 
 	require.Equal(t, map[string]float64{
+		"almanac.event.changes{almanac.change=released,almanac.event.type=BIRTHDAY,almanac.release.cause=failure}": 0,
 		"almanac.claim.query.duration{}": 1, "almanac.claim.query.duration/sum{}": .25,
 		"almanac.claim.duration{}": 2, "almanac.claim.duration/sum{}": .75,
 		"almanac.claim.duration{error.type=failed}": 1, "almanac.claim.duration/sum{error.type=failed}": 20,
@@ -203,12 +204,12 @@ func TestHealthIsReadAtEachObservation(t *testing.T) {
 	process.shows(t, map[string]float64{"almanac.scheduler.running{}": 0, "almanac.scheduler.ready{}": 0, "almanac.scheduler.workers{}": 10})
 
 	runner.health = almanac.Health{
-		Running: true, Workers: 10, Held: 7, Stuck: 2, Lost: 3, Claim: almanac.Failure{For: time.Second},
+		Running: true, Workers: 10, Held: 7, Stuck: 2, Blocked: 1, Lost: 3, Claim: almanac.Failure{For: time.Second},
 		Maintenance: map[string]almanac.Failure{"prune ended events": {For: time.Hour}}, Patience: time.Minute,
 	}
 	require.Equal(t, map[string]float64{
 		"almanac.scheduler.running{}": 1, "almanac.scheduler.ready{}": 0, "almanac.scheduler.workers{}": 10,
-		"almanac.scheduler.held{}": 7, "almanac.scheduler.stuck{}": 2, "almanac.scheduler.lost{}": 3,
+		"almanac.scheduler.held{}": 7, "almanac.scheduler.stuck{}": 2, "almanac.scheduler.blocked{}": 1, "almanac.scheduler.lost{}": 3,
 		"almanac.scheduler.failure{almanac.scheduler.part=claim}":              1,
 		"almanac.scheduler.failure{almanac.scheduler.part=settle}":             0,
 		"almanac.scheduler.failure{almanac.scheduler.part=renew}":              0,
@@ -251,6 +252,13 @@ func (s *store) Missed(ctx context.Context, _ []string, _ time.Duration) (almana
 	return almanac.Missed{Count: s.count}, s.answer(ctx)
 }
 
+func (s *store) Retries(ctx context.Context) (almanac.Retries, error) {
+	group := func(eventType string) almanac.RetryGroup {
+		return almanac.RetryGroup{Type: eventType, Count: almanac.Count{N: int64(s.count)}}
+	}
+	return almanac.Retries{Events: []almanac.RetryGroup{group("BIRTHDAY"), group("BIRTHDAY"), group("CARD")}, Series: []almanac.RetryGroup{group("BIRTHDAY")}}, s.answer(ctx)
+}
+
 func TestBacklogLimitsItsDatabaseCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,22 +267,24 @@ func TestBacklogLimitsItsDatabaseCalls(t *testing.T) {
 		require.NoError(t, err)
 		first := map[string]float64{
 			"almanac.backlog.events{}": 12, "almanac.backlog.oldest_age{}": 90, "almanac.database.clock_offset{}": -3,
-			"almanac.reading.errors{almanac.reading=clock}": 0, "almanac.reading.errors{almanac.reading=oldest}": 0,
-			"almanac.reading.errors{almanac.reading=backlog}": 0,
+			"almanac.events.retrying{almanac.event.type=BIRTHDAY}": 24, "almanac.events.retrying{almanac.event.type=unregistered}": 12,
+			"almanac.series.stalled{almanac.event.type=BIRTHDAY}": 12,
+			"almanac.reading.errors{almanac.reading=clock}":       0, "almanac.reading.errors{almanac.reading=oldest}": 0,
+			"almanac.reading.errors{almanac.reading=retries}": 0, "almanac.reading.errors{almanac.reading=backlog}": 0,
 		}
 		require.Equal(t, first, process.values(t))
 		s.count, s.takes = 0, 800*time.Millisecond // two calls fit into the deadline
 		time.Sleep(10*time.Second - time.Millisecond)
 		require.Equal(t, first, process.values(t))
-		require.Equal(t, 3, s.asked)
+		require.Equal(t, 4, s.asked)
 
 		time.Sleep(time.Millisecond)
 		require.Equal(t, map[string]float64{
 			"almanac.backlog.oldest_age{}": 0, "almanac.database.clock_offset{}": -3,
 			"almanac.reading.errors{almanac.reading=clock}": 0, "almanac.reading.errors{almanac.reading=oldest}": 0,
-			"almanac.reading.errors{almanac.reading=backlog}": 1,
+			"almanac.reading.errors{almanac.reading=retries}": 1, "almanac.reading.errors{almanac.reading=backlog}": 1,
 		}, process.values(t))
-		require.Equal(t, 6, s.asked)
+		require.Equal(t, 8, s.asked)
 
 		s.takes, s.err = 0, errors.New("away")
 		time.Sleep(20*2*time.Second - time.Millisecond)
@@ -282,7 +292,7 @@ func TestBacklogLimitsItsDatabaseCalls(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		require.Equal(t, map[string]float64{
 			"almanac.reading.errors{almanac.reading=clock}": 1, "almanac.reading.errors{almanac.reading=oldest}": 1,
-			"almanac.reading.errors{almanac.reading=backlog}": 2,
+			"almanac.reading.errors{almanac.reading=retries}": 2, "almanac.reading.errors{almanac.reading=backlog}": 2,
 		}, process.values(t))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,7 +12,8 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Backlog is a [prometheus.Collector] of the events that wait in the database, and of the
+// Backlog is a [prometheus.Collector] of the events that wait in the database, of the
+// stalled series (see [almanac.StalledSeries]), and of the
 // offset between the database clock and this machine's clock. All processes on one database
 // report the same values, so one process is enough.
 //
@@ -37,6 +39,9 @@ type Backlog struct {
 type Store interface {
 	// Missed counts the events that have been ready for longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error)
+
+	// Retries returns what is tried again after a failure.
+	Retries(ctx context.Context) (almanac.Retries, error)
 
 	almanac.Timekeeper
 }
@@ -87,25 +92,64 @@ func (b *Backlog) check() error {
 	return errors.Join(errs...)
 }
 
-// reading is a value to read from the database, and its gauge.
+// reading is a question to the database, and the gauges that show its answer.
 type reading struct {
-	name  string // in the counter of errors
-	gauge *prometheus.Desc
-	take  func(context.Context) (float64, error)
+	name   string // in the counter of errors
+	gauges []*prometheus.Desc
+	take   func(context.Context) ([]prometheus.Metric, error)
 }
 
 // readings returns the readings in their order: cheap ones first, since all share a
 // deadline.
 func (b *Backlog) readings() []reading {
-	describe := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	return []reading{
-		{"clock", describe("almanac_database_clock_offset_seconds",
-			"How far the database's clock is ahead of this machine's, to within half of the time that the call took."), b.offset},
-		{"oldest", describe("almanac_backlog_oldest_age_seconds",
-			"How long the event that waits longest has been available; 0 when none waits."), b.oldest},
-		{"backlog", describe("almanac_backlog_events",
-			"Events that are available and not claimed."), b.count},
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
 	}
+	single := func(name string, gauge *prometheus.Desc, take func(context.Context) (float64, error)) reading {
+		return reading{name, []*prometheus.Desc{gauge}, func(ctx context.Context) ([]prometheus.Metric, error) {
+			value, err := take(ctx)
+			return []prometheus.Metric{gaugeOf(gauge, value)}, err
+		}}
+	}
+	retrying := describe("almanac_events_retrying", "Events that wait for another attempt after a failed one.", "type")
+	stalled := describe("almanac_series_stalled", "Series whose next event could not be planned yet.", "type")
+	return []reading{
+		single("clock", describe("almanac_database_clock_offset_seconds",
+			"How far the database's clock is ahead of this machine's, to within half of the time that the call took."), b.offset),
+		single("oldest", describe("almanac_backlog_oldest_age_seconds",
+			"How long the event that waits longest has been available; 0 when none waits."), b.oldest),
+		{"retries", []*prometheus.Desc{retrying, stalled}, func(ctx context.Context) ([]prometheus.Metric, error) {
+			r, err := b.store.Retries(ctx)
+			return append(b.byType(retrying, r.Events), b.byType(stalled, r.Series)...), err
+		}},
+		single("backlog", describe("almanac_backlog_events",
+			"Events that are available and not claimed."), b.count),
+	}
+}
+
+func gaugeOf(gauge *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(gauge, prometheus.GaugeValue, value, labels...)
+}
+
+// byType returns a metric for each type of the registry, and one for all other types if
+// there are any.
+func (b *Backlog) byType(gauge *prometheus.Desc, groups []almanac.RetryGroup) []prometheus.Metric {
+	counts := make(map[string]float64)
+	for _, eventType := range b.types {
+		counts[eventType] = 0
+	}
+	for _, g := range groups {
+		label := g.Type
+		if !slices.Contains(b.types, label) {
+			label = unregistered
+		}
+		counts[label] += float64(g.Count.N)
+	}
+	var metrics []prometheus.Metric
+	for label, n := range counts {
+		metrics = append(metrics, gaugeOf(gauge, n, label))
+	}
+	return metrics
 }
 
 // offset compares the database time with the local time halfway through the call.
@@ -131,7 +175,9 @@ func (b *Backlog) count(ctx context.Context) (float64, error) {
 // Describe describes every metric of b.
 func (b *Backlog) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range b.readings() {
-		ch <- r.gauge
+		for _, gauge := range r.gauges {
+			ch <- gauge
+		}
 	}
 	b.errors.Describe(ch)
 }
@@ -156,12 +202,12 @@ func (b *Backlog) look() []prometheus.Metric {
 	defer cancel()
 	b.kept = nil
 	for _, r := range b.readings() {
-		value, err := r.take(ctx)
+		metrics, err := r.take(ctx)
 		if err != nil {
 			b.errors.WithLabelValues(r.name).Inc()
 			continue
 		}
-		b.kept = append(b.kept, prometheus.MustNewConstMetric(r.gauge, prometheus.GaugeValue, value))
+		b.kept = append(b.kept, metrics...)
 	}
 	ended := time.Now()
 	b.next = ended.Add(max(b.age, rest*ended.Sub(began)))

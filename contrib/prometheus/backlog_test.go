@@ -27,6 +27,7 @@ type store struct {
 	wait   time.Duration
 	known  bool
 	count  int
+	tries  almanac.Retries
 	err    error // of all calls
 }
 
@@ -62,6 +63,8 @@ func (s *store) Until(ctx context.Context, types []string, _ time.Time) (time.Du
 func (s *store) Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error) {
 	return almanac.Missed{Count: s.count * len(types)}, errors.Join(s.answer(ctx), graceless(grace))
 }
+
+func (s *store) Retries(ctx context.Context) (almanac.Retries, error) { return s.tries, s.answer(ctx) }
 
 func graceless(d time.Duration) error {
 	if d != 0 {
@@ -114,6 +117,32 @@ func TestBacklogOfARepository(t *testing.T) {
 	})
 }
 
+// Of types that no program here has registered there may be any number.
+func TestRetriesAreCountedByType(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		of := func(eventType, problem string, n int64) almanac.RetryGroup {
+			return almanac.RetryGroup{Type: eventType, Error: problem, Count: almanac.Count{N: n}}
+		}
+		s := new(store)
+		b := backlogOf(t, s, almanacprom.WithAge(0))
+		shows(t, b, `
+			almanac_events_retrying{type="BIRTHDAY"} 0
+			almanac_series_stalled{type="BIRTHDAY"} 0
+		`)
+		require.Equal(t, 2, testutil.CollectAndCount(b, "almanac_events_retrying", "almanac_series_stalled"))
+		s.tries = almanac.Retries{
+			Events: []almanac.RetryGroup{of("BIRTHDAY", "HTTP 502", 300), of("BIRTHDAY", "HTTP 503", 100), of("CARD", "", 1), of("LETTER", "", 2)},
+			Series: []almanac.RetryGroup{of("BIRTHDAY", "no plan", 7)},
+		}
+		shows(t, b, `
+			almanac_events_retrying{type="BIRTHDAY"} 400
+			almanac_events_retrying{type="unregistered"} 3
+			almanac_series_stalled{type="BIRTHDAY"} 7
+		`)
+	})
+}
+
 func TestScrapesDoNotOverloadTheDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +153,7 @@ func TestScrapesDoNotOverloadTheDatabase(t *testing.T) {
 			scrapes.Go(func() { testutil.CollectAndCount(b) })
 		}
 		scrapes.Wait()
-		require.Equal(t, 3, s.asked, "each question once")
+		require.Equal(t, 4, s.asked, "each question once")
 		require.Equal(t, 1, s.most, "one after the other")
 
 		time.Sleep(10*time.Second - time.Millisecond)
@@ -132,17 +161,17 @@ func TestScrapesDoNotOverloadTheDatabase(t *testing.T) {
 		shows(t, b, "almanac_backlog_events 1")
 		time.Sleep(time.Millisecond)
 		shows(t, b, "almanac_backlog_events 2")
-		require.Equal(t, 6, s.asked)
+		require.Equal(t, 8, s.asked)
 
-		s.takes = 600 * time.Millisecond // together 1.8 s, and twenty times that is 36 s
+		s.takes = 450 * time.Millisecond // together 1.8 s, and twenty times that is 36 s
 		time.Sleep(10 * time.Second)
 		shows(t, b, "almanac_backlog_events 2")
 		time.Sleep(36*time.Second - time.Millisecond)
 		shows(t, b, "almanac_backlog_events 2")
-		require.Equal(t, 9, s.asked)
+		require.Equal(t, 12, s.asked)
 		time.Sleep(time.Millisecond)
 		shows(t, b, "almanac_backlog_events 2")
-		require.Equal(t, 12, s.asked)
+		require.Equal(t, 16, s.asked)
 	})
 }
 
@@ -169,6 +198,7 @@ func TestFailedReadingsAreAbsentAndCounted(t *testing.T) {
 		shows(t, b, `
 			almanac_reading_errors_total{reading="clock"} 2
 			almanac_reading_errors_total{reading="oldest"} 2
+			almanac_reading_errors_total{reading="retries"} 3
 			almanac_reading_errors_total{reading="backlog"} 3
 		`)
 	})
@@ -183,7 +213,7 @@ func TestErrorsAreReusedLikeResults(t *testing.T) {
 			testutil.CollectAndCount(b)
 			time.Sleep(time.Second)
 		}
-		require.Equal(t, 3, s.asked)
+		require.Equal(t, 4, s.asked)
 	})
 }
 

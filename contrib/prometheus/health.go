@@ -24,7 +24,7 @@ type Runner interface {
 }
 
 type healthGauges struct {
-	running, ready, workers, inHand, stuck, lost, failing *prometheus.Desc
+	running, ready, workers, inHand, stuck, blocked, lost, failing *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*Health)(nil)
@@ -47,6 +47,7 @@ func NewHealth(r Runner, conditions ...func(context.Context) error) *Health {
 		workers: describe("almanac_workers", "How many events can be delivered at once."),
 		inHand:  describe("almanac_events_held", "Events that are claimed and whose outcome is not stored yet."),
 		stuck:   describe("almanac_deliveries_stuck", "Deliveries that have not returned for five seconds after their context ended; each takes up a worker."),
+		blocked: describe("almanac_calls_blocked", "Calls of handlers' planning code and of observers that do not return; each keeps a goroutine."),
 		lost:    describe("almanac_events_lost", "Events that lost their lease lately, so that others may deliver them too."),
 		failing: describe("almanac_failure_seconds", "For how long a part has not succeeded, since the first try after the last success; 0 when all is well. Maintenance tasks are present only while they fail.", "part"),
 	}}
@@ -55,7 +56,7 @@ func NewHealth(r Runner, conditions ...func(context.Context) error) *Health {
 // Describe describes every metric of h.
 func (h *Health) Describe(ch chan<- *prometheus.Desc) {
 	g := h.gauges
-	for _, d := range []*prometheus.Desc{g.running, g.ready, g.workers, g.inHand, g.stuck, g.lost, g.failing} {
+	for _, d := range []*prometheus.Desc{g.running, g.ready, g.workers, g.inHand, g.stuck, g.blocked, g.lost, g.failing} {
 		ch <- d
 	}
 }
@@ -71,6 +72,7 @@ func (h *Health) Collect(ch chan<- prometheus.Metric) {
 	send(g.workers, float64(is.Workers))
 	send(g.inHand, float64(is.Held))
 	send(g.stuck, float64(is.Stuck))
+	send(g.blocked, float64(is.Blocked))
 	send(g.lost, float64(is.Lost))
 	send(g.failing, is.Claim.For.Seconds(), "claim")
 	send(g.failing, is.Settle.For.Seconds(), "settle")

@@ -31,7 +31,7 @@ func TestHealthIsReadAtEachScrape(t *testing.T) {
 	`)
 
 	runner.health = almanac.Health{
-		Running: true, Workers: 10, Held: 7, Stuck: 2, Patience: 30 * time.Second,
+		Running: true, Workers: 10, Held: 7, Stuck: 2, Blocked: 1, Patience: 30 * time.Second,
 		Claim: almanac.Failure{For: 10 * time.Second},
 	}
 	shows(t, health, `
@@ -40,6 +40,7 @@ func TestHealthIsReadAtEachScrape(t *testing.T) {
 		almanac_workers 10
 		almanac_events_held 7
 		almanac_deliveries_stuck 2
+		almanac_calls_blocked 1
 		almanac_events_lost 0
 		almanac_failure_seconds{part="claim"} 10
 		almanac_failure_seconds{part="settle"} 0
