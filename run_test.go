@@ -363,17 +363,21 @@ func TestRunWakesForAnEventThatIsStoredMeanwhile(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
 	past := series{eventType: "PAST", seconds: ago(time.Minute), execute: r.Deliver}
-	due := time.Now().UTC().Truncate(time.Second).Add(3 * time.Second)
-	soon := series{eventType: "SOON", seconds: []time.Time{due}, execute: r.Deliver}
+	soon := series{eventType: "SOON", execute: r.Deliver} // every second second, however long the start takes
+	for i := range 60 {
+		soon.seconds = append(soon.seconds, time.Now().UTC().Truncate(time.Second).Add(time.Duration(2*i)*time.Second))
+	}
 	storeEvent(t, w.store, past)
 
 	scheduler := w.runAll(t, []almanac.EventHandler{past, soon}, almanac.WithPoll(time.Hour))
 	w.await(t, almanac.EventCompleted)
-	_, err := scheduler.CreateUser(t.Context(), grace)
+	created, err := scheduler.CreateUser(t.Context(), grace)
 	require.NoError(t, err)
+	require.Len(t, created.Events, 1)
+	due := created.Events[0].Due
 	done := w.await(t, almanac.EventCompleted)
 
-	require.Equal(t, "SOON", done.Type)
+	require.Equal(t, created.Events[0].ID, done.ID)
 	require.False(t, done.ExecutedAt.Before(due), "never early")
 	require.False(t, r.deliveries()[1].At.Before(due), "never early")
 }

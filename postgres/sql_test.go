@@ -7,7 +7,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -246,7 +245,8 @@ func TestAContextThatEndsBetweenStatementsUndoesTheOperationOnly(t *testing.T) {
 
 func TestAContextThatEndsInAStatementCostsTheTransactionOfDatabaseSQL(t *testing.T) {
 	t.Parallel()
-	h := newSQLHost(t)
+	pool := pgtest.Pool(t)
+	h := newSQLHostOn(t, pool)
 	tx, scheduler := h.begin()
 	h.join(tx, "ada")
 	enrolled, err := scheduler.CreateUser(t.Context(), ada)
@@ -255,12 +255,17 @@ func TestAContextThatEndsInAStatementCostsTheTransactionOfDatabaseSQL(t *testing
 	require.NoError(t, err)
 	_, err = locker.ExecContext(t.Context(), "LOCK TABLE almanac.leases")
 	require.NoError(t, err)
-	impatient, err := postgres.NewSQL(tx, postgres.WithTimeout(100*time.Millisecond))
-	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	store, ended := bindSQL(t, tx), make(chan error, 1)
+	go func() {
+		_, err := store.DeleteUser(ctx, enrolled.User.ID, almanac.DeleteOptions{})
+		ended <- err
+	}()
+	awaitLockWaiter(t, pool, ended) // so the context ends in a statement, however slow the ones before are
+	cancel()
 
-	_, err = impatient.DeleteUser(t.Context(), enrolled.User.ID, almanac.DeleteOptions{})
-
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, <-ended, context.Canceled)
 	require.NoError(t, locker.Rollback())
 	_, err = scheduler.CreateUser(t.Context(), ada)
 	require.Error(t, err)
