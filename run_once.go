@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac/internal/engine"
 	"github.com/almanac-go/almanac/internal/program"
 )
 
@@ -289,9 +290,9 @@ func (p *onePass) engine(w *worker) *machine {
 		})
 		return later, err
 	}
-	e.Leases.Renew = func(ctx context.Context, tokens []uuid.UUID) (held []uuid.UUID, err error) {
+	e.Leases.Renew = func(ctx context.Context, keys []engine.Key) (held []engine.Key, err error) {
 		err = exclusively(ctx, p.renewing, func() (err error) {
-			held, err = renew(ctx, tokens)
+			held, err = renew(ctx, keys)
 			return err
 		})
 		return held, err

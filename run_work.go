@@ -26,7 +26,7 @@ const (
 )
 
 // machine is the engine that runs events.
-type machine = engine.Engine[*job, *job, uuid.UUID]
+type machine = engine.Engine[*job]
 
 // route is what a worker needs for the events of one type. It is made once and used for
 // each event.
@@ -104,12 +104,10 @@ func (w *worker) newEngine() *machine {
 		Limit:  func(j *job) time.Duration { return j.route.execution.AttemptTimeout },
 		Exited: w.exited,
 		Settle: w.settle,
-		Leases: engine.Leases[*job, uuid.UUID]{
-			Key: func(j *job) uuid.UUID { return j.event.LeaseToken },
-			Renew: func(ctx context.Context, tokens []uuid.UUID) ([]uuid.UUID, error) {
-				return w.repository.Renew(ctx, tokens, w.lease)
-			},
-			TTL: w.lease,
+		Leases: engine.Leases[*job]{
+			Key:   func(j *job) engine.Key { return engine.Key(j.event.LeaseToken) },
+			Renew: w.renew,
+			TTL:   w.lease,
 		},
 		Settings: engine.Settings{
 			Slots: w.lane.workers, MaxClaim: maxClaim, Batch: settleBatch, Settlers: settlers, Linger: settleLinger,
@@ -118,6 +116,19 @@ func (w *worker) newEngine() *machine {
 		},
 		Log: w.log,
 	}
+}
+
+// renew renews leases, whose keys are their tokens, and returns those that are still held.
+func (w *worker) renew(ctx context.Context, keys []engine.Key) (held []engine.Key, err error) {
+	tokens := make([]uuid.UUID, len(keys))
+	for i, k := range keys {
+		tokens[i] = uuid.UUID(k)
+	}
+	kept, err := w.repository.Renew(ctx, tokens, w.lease)
+	for _, token := range kept {
+		held = append(held, engine.Key(token))
+	}
+	return held, err
 }
 
 // claim claims up to free events that are due, or will be due within ahead.

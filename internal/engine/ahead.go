@@ -45,17 +45,17 @@ type Verdict struct {
 }
 
 // held is a claimed item that has not started, with its slot and its share of a lease.
-type held[T any, K comparable] struct {
+type held[T any] struct {
 	item  T
 	due   time.Time // when the item should be due; zero when it was due at the claim
-	share *share[K] // also the item's context
+	share *share    // also the item's context
 }
 
 // accept gives a claimed item a slot and a share of its lease, which was asked for at
 // asked. It returns false when the lease has ended already: another process may have
 // started the item.
-func (r *run[T, R, K]) accept(work context.Context, asked time.Time, item T) (held[T, K], bool) {
-	h := held[T, K]{item: item}
+func (r *run[T]) accept(work context.Context, asked time.Time, item T) (held[T], bool) {
+	h := held[T]{item: item}
 	limit := r.Limit(item)
 	if r.Ahead.Window > 0 {
 		if wait := r.Ahead.Wait(item); wait > 0 {
@@ -73,7 +73,7 @@ func (r *run[T, R, K]) accept(work context.Context, asked time.Time, item T) (he
 }
 
 // forget frees the slot and the lease share of an item that has not started.
-func (r *run[T, R, K]) forget(h held[T, K]) {
+func (r *run[T]) forget(h held[T]) {
 	r.ledger.done(h.share)
 	r.ledger.drop(h.share)
 	r.slots.put(1)
@@ -81,15 +81,15 @@ func (r *run[T, R, K]) forget(h held[T, K]) {
 }
 
 // holder keeps items that were claimed ahead until they are due.
-type holder[T, R any, K comparable] struct {
-	r        *run[T, R, K]
-	incoming chan []held[T, K] // closed when nothing more is claimed
-	count    atomic.Int64      // of the items that have not started
-	short    atomic.Bool       // whether the claimer would have claimed more
-	waiting  []held[T, K]      // the earliest first
-	most     int               // how many items the next call of Confirm gets at most; zero or less than firstAsk means firstAsk
-	failures int               // calls of Confirm that failed in a row
-	lastSpin time.Time         // when spinUntilDue last spun
+type holder[T any] struct {
+	r        *run[T]
+	incoming chan []held[T] // closed when nothing more is claimed
+	count    atomic.Int64   // of the items that have not started
+	short    atomic.Bool    // whether the claimer would have claimed more
+	waiting  []held[T]      // the earliest first
+	most     int            // how many items the next call of Confirm gets at most; zero or less than firstAsk means firstAsk
+	failures int            // calls of Confirm that failed in a row
+	lastSpin time.Time      // when spinUntilDue last spun
 }
 
 // firstAsk is how many items the first call of Confirm gets when many are due at once. The
@@ -97,16 +97,16 @@ type holder[T, R any, K comparable] struct {
 // call gets about twice as many, up to a batch.
 const firstAsk = 16
 
-func newHolder[T, R any, K comparable](r *run[T, R, K]) *holder[T, R, K] {
-	return &holder[T, R, K]{r: r, incoming: make(chan []held[T, K])}
+func newHolder[T any](r *run[T]) *holder[T] {
+	return &holder[T]{r: r, incoming: make(chan []held[T])}
 }
 
 // budget returns how many items may be held at most.
-func (h *holder[T, R, K]) budget() int { return h.r.Settings.Slots / 2 }
+func (h *holder[T]) budget() int { return h.r.Settings.Slots / 2 }
 
 // capacity returns how many more items may be claimed ahead. Only the claimer calls it, and
 // only the claimer reduces it.
-func (h *holder[T, R, K]) capacity() int {
+func (h *holder[T]) capacity() int {
 	if h.r.Ahead.Window == 0 {
 		return 0
 	}
@@ -116,7 +116,7 @@ func (h *holder[T, R, K]) capacity() int {
 }
 
 // keep takes items that are not due yet. Only the claimer calls it.
-func (h *holder[T, R, K]) keep(items []held[T, K]) {
+func (h *holder[T]) keep(items []held[T]) {
 	if len(items) > 0 {
 		h.count.Add(int64(len(items)))
 		h.incoming <- items
@@ -125,7 +125,7 @@ func (h *holder[T, R, K]) keep(items []held[T, K]) {
 
 // run ends when the claimer has ended. Once ctx is done, it releases the items that it
 // holds and those that still arrive.
-func (h *holder[T, R, K]) run(ctx, outliving context.Context) {
+func (h *holder[T]) run(ctx, outliving context.Context) {
 	alarm := time.NewTimer(time.Hour)
 	alarm.Stop() // until there is something to wait for
 	defer alarm.Stop()
@@ -165,7 +165,7 @@ const (
 
 // sleep returns how long to sleep: until the first item should be due, or until timerGrain
 // before that when the holder will spin.
-func (h *holder[T, R, K]) sleep() time.Duration {
+func (h *holder[T]) sleep() time.Duration {
 	left := time.Until(h.waiting[0].due)
 	if left > timerGrain && time.Since(h.lastSpin) > spinEvery-left {
 		return left - timerGrain
@@ -176,7 +176,7 @@ func (h *holder[T, R, K]) sleep() time.Duration {
 // spinUntilDue waits without sleeping for the first item, if that should be due within
 // timerGrain. It reports whether the item is due. It returns false when the clock stands
 // still, as virtual time does: the caller must sleep instead.
-func (h *holder[T, R, K]) spinUntilDue() bool {
+func (h *holder[T]) spinUntilDue() bool {
 	if len(h.waiting) == 0 {
 		return true
 	}
@@ -197,14 +197,14 @@ func (h *holder[T, R, K]) spinUntilDue() bool {
 }
 
 // add inserts items in due order.
-func (h *holder[T, R, K]) add(items ...held[T, K]) {
+func (h *holder[T]) add(items ...held[T]) {
 	h.waiting = append(h.waiting, items...)
-	slices.SortStableFunc(h.waiting, func(a, b held[T, K]) int { return a.due.Compare(b.due) })
+	slices.SortStableFunc(h.waiting, func(a, b held[T]) int { return a.due.Compare(b.due) })
 }
 
 // confirm calls Confirm for the items that should be due, and starts those that it
 // confirms.
-func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
+func (h *holder[T]) confirm(ctx, outliving context.Context) {
 	now := time.Now()
 	n := 0
 	most := min(max(h.most, firstAsk), h.r.Settings.Batch)
@@ -217,7 +217,7 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 	}
 	due := slices.Clone(h.waiting[:n])
 	h.waiting = slices.Delete(h.waiting, 0, n)
-	due = slices.DeleteFunc(due, func(one held[T, K]) bool {
+	due = slices.DeleteFunc(due, func(one held[T]) bool {
 		lost := one.share.Err() != nil
 		if lost {
 			h.forget(one)
@@ -256,13 +256,13 @@ func (h *holder[T, R, K]) confirm(ctx, outliving context.Context) {
 	h.release(outliving, gone)
 }
 
-func (h *holder[T, R, K]) ask(ctx context.Context, items []T) ([]Verdict, error) {
+func (h *holder[T]) ask(ctx context.Context, items []T) ([]Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.r.call())
 	defer cancel()
 	return h.r.Ahead.Confirm(ctx, items)
 }
 
-func (h *holder[T, R, K]) postpone(items []held[T, K], wait time.Duration) {
+func (h *holder[T]) postpone(items []held[T], wait time.Duration) {
 	due := time.Now().Add(wait)
 	for i := range items {
 		items[i].due = due
@@ -271,7 +271,7 @@ func (h *holder[T, R, K]) postpone(items []held[T, K], wait time.Duration) {
 }
 
 // releaseAll releases every held item. Run's drain does not wait for it.
-func (h *holder[T, R, K]) releaseAll(outliving context.Context) {
+func (h *holder[T]) releaseAll(outliving context.Context) {
 	items := itemsOf(h.waiting)
 	for _, one := range h.waiting {
 		h.forget(one)
@@ -281,7 +281,7 @@ func (h *holder[T, R, K]) releaseAll(outliving context.Context) {
 }
 
 // release calls Ahead.Return for items that this engine will not start.
-func (h *holder[T, R, K]) release(ctx context.Context, items []T) {
+func (h *holder[T]) release(ctx context.Context, items []T) {
 	if len(items) == 0 {
 		return
 	}
@@ -292,7 +292,7 @@ func (h *holder[T, R, K]) release(ctx context.Context, items []T) {
 	}
 }
 
-func itemsOf[T any, K comparable](all []held[T, K]) []T {
+func itemsOf[T any](all []held[T]) []T {
 	items := make([]T, len(all))
 	for i, one := range all {
 		items[i] = one.item
@@ -301,14 +301,14 @@ func itemsOf[T any, K comparable](all []held[T, K]) []T {
 }
 
 // forget removes an item.
-func (h *holder[T, R, K]) forget(one held[T, K]) {
+func (h *holder[T]) forget(one held[T]) {
 	h.r.forget(one)
 	h.uncount()
 }
 
 // uncount lowers the count of held items. It wakes the claimer when at least half of the
 // budget is free and the claimer found no capacity before.
-func (h *holder[T, R, K]) uncount() {
+func (h *holder[T]) uncount() {
 	if int(h.count.Add(-1)) <= h.budget()/2 && h.short.CompareAndSwap(true, false) {
 		h.r.live.wake.give()
 	}

@@ -28,7 +28,7 @@ func TestAhead_movesBeforeTheMomentWin(t *testing.T) {
 			e.Settings.Slots, e.Settings.MaxClaim = slots, maxClaim
 			f.failConfirm = failing(fails)
 			done := make(map[int]int)
-			e.Do = func(ctx context.Context, it item) result {
+			e.Do = func(ctx context.Context, it item) item {
 				f.mu.Lock()
 				due, moved := f.moved[it.id]
 				if !moved {

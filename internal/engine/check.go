@@ -7,7 +7,7 @@ import (
 )
 
 // check returns all complaints about e's fields, joined, or nil.
-func (e *Engine[T, R, K]) check() error {
+func (e *Engine[T]) check() error {
 	var errs []error
 	require := func(ok bool, complaint string, args ...any) {
 		if !ok {

@@ -31,9 +31,9 @@ func (s *slots) put(n int) {
 }
 
 // claimer sleeps until something is due and a slot is free, claims items, and starts them.
-type claimer[T, R any, K comparable] struct {
-	r      *run[T, R, K]
-	holder *holder[T, R, K]
+type claimer[T any] struct {
+	r      *run[T]
+	holder *holder[T]
 	claims int   // calls of Claim that failed in a row
 	size   int   // the most items of one claim after a failed one; zero means as many as Settings.MaxClaim
 	looks  int   // calls of Until that failed in a row
@@ -43,7 +43,7 @@ type claimer[T, R any, K comparable] struct {
 
 // run ends when ctx does. The contexts of the items that it starts derive from work, which
 // outlives ctx.
-func (c *claimer[T, R, K]) run(ctx, work context.Context) {
+func (c *claimer[T]) run(ctx, work context.Context) {
 	expecting := false // whether Until reported something due
 	for ctx.Err() == nil {
 		free := c.r.slots.free()
@@ -71,7 +71,7 @@ func (c *claimer[T, R, K]) run(ctx, work context.Context) {
 }
 
 // claimSize returns how many of n items to claim at once.
-func (c *claimer[T, R, K]) claimSize(n int) int {
+func (c *claimer[T]) claimSize(n int) int {
 	for _, most := range []int{c.r.Settings.MaxClaim, c.size} {
 		if most > 0 {
 			n = min(n, most)
@@ -83,7 +83,7 @@ func (c *claimer[T, R, K]) claimSize(n int) int {
 // resize halves the size of claims after a failed one, because that may have taken too long. It
 // doubles the size again after a claim that took less than a quarter of its time: twice as many
 // items will be within their time, too.
-func (c *claimer[T, R, K]) resize(n int, took time.Duration, err error) {
+func (c *claimer[T]) resize(n int, took time.Duration, err error) {
 	switch {
 	case err != nil:
 		c.size = max(n/2, 1)
@@ -96,7 +96,7 @@ func (c *claimer[T, R, K]) resize(n int, took time.Duration, err error) {
 
 // claim takes at most n items and starts those that are due. It returns how many it got. On
 // failure it waits for the backoff and then returns false.
-func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
+func (c *claimer[T]) claim(ctx, work context.Context, n int, take func(context.Context, int) ([]T, error)) (got int, ok bool) {
 	asked := time.Now()
 	got, err := c.take(work, n, take)
 	c.resize(n, time.Since(asked), err)
@@ -118,7 +118,7 @@ func (c *claimer[T, R, K]) claim(ctx, work context.Context, n int, take func(con
 
 // take claims at most n items. It returns how many it got, possibly some even with an
 // error.
-func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.Context, int) ([]T, error)) (int, error) {
+func (c *claimer[T]) take(work context.Context, n int, take func(context.Context, int) ([]T, error)) (int, error) {
 	asked := time.Now() // before the call: the lease cannot have begun earlier
 	ctx, cancel := context.WithTimeout(work, c.r.call())
 	defer cancel()
@@ -131,7 +131,7 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 		items = items[:n]
 	}
 	late := 0
-	var early []held[T, K]
+	var early []held[T]
 	for _, item := range items {
 		h, ok := c.r.accept(work, asked, item)
 		switch {
@@ -152,7 +152,7 @@ func (c *claimer[T, R, K]) take(work context.Context, n int, take func(context.C
 
 // sleepUntilDue sleeps until it is time to claim, and reports whether an item is known to
 // be due then. Meanwhile it claims ahead.
-func (c *claimer[T, R, K]) sleepUntilDue(ctx, work context.Context) bool {
+func (c *claimer[T]) sleepUntilDue(ctx, work context.Context) bool {
 	for ctx.Err() == nil {
 		// Until sees the items of every hint given before the call.
 		c.r.live.wake.forget()
@@ -206,7 +206,7 @@ func (c *claimer[T, R, K]) sleepUntilDue(ctx, work context.Context) bool {
 	return false
 }
 
-func (c *claimer[T, R, K]) until(ctx context.Context) (time.Duration, bool, error) {
+func (c *claimer[T]) until(ctx context.Context) (time.Duration, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.r.call())
 	defer cancel()
 	c.r.claiming.try()
@@ -219,7 +219,7 @@ func (c *claimer[T, R, K]) until(ctx context.Context) (time.Duration, bool, erro
 // nothing although something was due. Other processes hold those items locked, and claiming
 // again at once would spin. The wait doubles from 1 ms to 64 ms, and is then as long as a
 // poll.
-func (c *claimer[T, R, K]) emptyClaimWait(poll time.Duration) time.Duration {
+func (c *claimer[T]) emptyClaimWait(poll time.Duration) time.Duration {
 	switch {
 	case c.empty == 0:
 		return 0

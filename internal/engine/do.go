@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// outcome is a result on its way to the store.
-type outcome[R any, K comparable] struct {
-	result   R
-	share    *share[K]
+// finished is an item with its result on its way to the store.
+type finished[T any] struct {
+	result   T
+	share    *share
 	slotless bool // whether its slot was freed before the result is stored
 }
 
 // runners do the items that have started. Each item that blocks has a goroutine of its own, and so has
 // each processor that works. Goroutines that do one item after the other keep their stacks.
-type runners[T, R any, K comparable] struct {
-	r *run[T, R, K]
+type runners[T any] struct {
+	r *run[T]
 
 	mu      sync.Mutex
-	waiting []held[T, K] // items to do, in order, from taken on
+	waiting []held[T] // items to do, in order, from taken on
 	taken   int
 	ready   int // goroutines that have done no item yet and wait for their turn; one while items wait
 }
 
 // start has an item done soon. It does not block.
-func (p *runners[T, R, K]) start(h held[T, K]) {
+func (p *runners[T]) start(h held[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if 2*p.taken > len(p.waiting) {
@@ -36,7 +36,7 @@ func (p *runners[T, R, K]) start(h held[T, K]) {
 }
 
 // keepReady starts a goroutine if items wait and none is ready.
-func (p *runners[T, R, K]) keepReady() {
+func (p *runners[T]) keepReady() {
 	if p.taken < len(p.waiting) && p.ready == 0 {
 		p.ready++
 		go p.run()
@@ -45,7 +45,7 @@ func (p *runners[T, R, K]) keepReady() {
 
 // run does items until none waits. Before each item, it makes sure that a goroutine is ready for the
 // next one. So an item that blocks delays no other, and an item that ends its goroutine does no harm.
-func (p *runners[T, R, K]) run() {
+func (p *runners[T]) run() {
 	for fresh := true; ; fresh = false {
 		h, ok := p.next(fresh)
 		if !ok {
@@ -57,7 +57,7 @@ func (p *runners[T, R, K]) run() {
 
 // next takes the first item that waits, for a goroutine that is fresh if it counts as ready. It
 // returns false if no item waits: the goroutine has to end.
-func (p *runners[T, R, K]) next(fresh bool) (h held[T, K], ok bool) {
+func (p *runners[T]) next(fresh bool) (h held[T], ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if fresh {
@@ -76,8 +76,8 @@ func (p *runners[T, R, K]) next(fresh bool) (h held[T, K], ok bool) {
 
 // do runs Do for item and passes the result on. Run waits for it through r.busy, up to the
 // limits in Run's comment.
-func (r *run[T, R, K]) do(item T, share *share[K]) {
-	var result R
+func (r *run[T]) do(item T, share *share) {
+	var result T
 	returned := false
 
 	// Deferred, because a panic and Goexit run only deferred functions.
@@ -86,7 +86,7 @@ func (r *run[T, R, K]) do(item T, share *share[K]) {
 			result = r.Exited(item, recover(), debug.Stack())
 		}
 		r.ledger.done(share)
-		r.results <- outcome[R, K]{result: result, share: share}
+		r.results <- finished[T]{result: result, share: share}
 		r.busy.leave()
 	}()
 

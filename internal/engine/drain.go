@@ -10,7 +10,7 @@ import (
 
 // drain waits until the claimer and all items have ended, or have exceeded their time. Then
 // it closes r.last for the settlers.
-func (r *run[T, R, K]) drain(ctx context.Context, endWork context.CancelCauseFunc) error {
+func (r *run[T]) drain(ctx context.Context, endWork context.CancelCauseFunc) error {
 	defer close(r.last)
 	if r.busy.wait(r.Settings.Drain) == 0 {
 		return nil

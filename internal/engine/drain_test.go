@@ -69,7 +69,7 @@ func TestDrain_abandonsItemsThatIgnoreIt(t *testing.T) {
 		e := s.engine()
 		release := make(chan struct{})
 		defer close(release)
-		e.Do = func(ctx context.Context, it item) result {
+		e.Do = func(ctx context.Context, it item) item {
 			if it.id != 3 {
 				<-release
 			}
@@ -163,7 +163,7 @@ func TestDrain_endsAlthoughTheStoreFails(t *testing.T) {
 				}
 				e := s.engine()
 				e.Settings.Batch = 1
-				e.Settle = func(ctx context.Context, _ []result) ([]int, error) { return nil, tt.settle(ctx) }
+				e.Settle = func(ctx context.Context, _ []item) ([]int, error) { return nil, tt.settle(ctx) }
 				if tt.failRenewal {
 					s.failRenew = always
 				}
@@ -198,7 +198,7 @@ func TestDrain_reportsResultsDiscardedEarly(t *testing.T) {
 		}
 		s.failRenew = always
 		e := s.engine()
-		e.Do = func(ctx context.Context, it item) result {
+		e.Do = func(ctx context.Context, it item) item {
 			r := s.do(ctx, it)
 			time.Sleep(time.Duration(it.id-1) * 20 * time.Second) // so that the second outlives its lease
 			return r
@@ -225,7 +225,7 @@ func TestDrain_continuesWhileASlowStoreStores(t *testing.T) {
 		}
 		e := s.engine()
 		e.Settings.Batch = 1
-		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
+		e.Settle = func(ctx context.Context, results []item) ([]int, error) {
 			time.Sleep(8 * time.Second)
 			return s.settle(ctx, results)
 		}

@@ -34,11 +34,10 @@ var (
 	ErrUnavailable = errors.New("engine: the store does not answer")
 )
 
-// Engine claims items of type T when they are due, does them side by side, and settles
-// results of type R in batches. K identifies a lease. All fields but Ahead, Tasks
-// and Log are required. None may change while Run runs. An Engine must not be copied once
-// used.
-type Engine[T, R any, K comparable] struct {
+// Engine claims items when they are due, does them side by side, and settles them in batches
+// with their results. All fields but Ahead, Tasks and Log are required. None may change while
+// Run runs. An Engine must not be copied once used.
+type Engine[T any] struct {
 	// Claim takes at most free items that are due now, the most urgent first, and leases
 	// them to this engine for Leases.TTL. Items returned together with an error are done
 	// all the same.
@@ -56,20 +55,20 @@ type Engine[T, R any, K comparable] struct {
 	// early.
 	Ahead Ahead[T]
 
-	// Do does one item. At most Settings.Slots calls run at once. Do must return soon after
-	// its context ends; [context.Cause] returns the reason. An item that has not returned
-	// Settings.Abandon later is stuck. A stuck item keeps its slot. It keeps its lease only
-	// while items that are not stuck share the lease.
-	Do func(ctx context.Context, item T) R
+	// Do does one item, and returns it with its result. At most Settings.Slots calls run at
+	// once. Do must return soon after its context ends; [context.Cause] returns the reason.
+	// An item that has not returned Settings.Abandon later is stuck. A stuck item keeps its
+	// slot. It keeps its lease only while items that are not stuck share the lease.
+	Do func(ctx context.Context, item T) T
 
 	// Limit returns how long Do may take with an item. After that, the item's context ends
 	// with [context.DeadlineExceeded].
 	Limit func(item T) time.Duration
 
-	// Exited makes the result of an item whose Do did not return. The cause is the
-	// recovered value of a panic, or nil when Do ended its goroutine by [runtime.Goexit].
-	// The stack is the goroutine's at that moment.
-	Exited func(item T, cause any, stack []byte) R
+	// Exited returns an item with its result if Do did not return. The cause is the recovered
+	// value of a panic, or nil when Do ended its goroutine by [runtime.Goexit]. The stack is
+	// the goroutine's at that moment.
+	Exited func(item T, cause any, stack []byte) T
 
 	// Settle stores a batch. It returns the indexes of results that cannot be stored yet
 	// because another transaction has locked their rows. The engine retries these
@@ -84,10 +83,10 @@ type Engine[T, R any, K comparable] struct {
 	// be harmless.
 	//
 	// Settle may keep the slice.
-	Settle func(ctx context.Context, results []R) (later []int, err error)
+	Settle func(ctx context.Context, results []T) (later []int, err error)
 
 	// Leases sets how leases are renewed until the results of their items are settled.
-	Leases Leases[T, K]
+	Leases Leases[T]
 
 	// Tasks are the maintenance tasks. Each runs in a goroutine of its own while Run runs.
 	Tasks []Task
@@ -99,28 +98,31 @@ type Engine[T, R any, K comparable] struct {
 	// up an item, a result or a lease. Nil discards them.
 	Log *slog.Logger
 
-	live live[T, R, K]
+	live live[T]
 }
 
 // live is the state of an engine besides its fields.
-type live[T, R any, K comparable] struct {
+type live[T any] struct {
 	wake    hint
-	current atomic.Pointer[run[T, R, K]] // nil unless it runs
+	current atomic.Pointer[run[T]] // nil unless it runs
 }
+
+// Key identifies a lease, as a UUID does.
+type Key [16]byte
 
 // Leases sets how leases are renewed until the results of their items are settled. All
 // fields are required.
-type Leases[T any, K comparable] struct {
+type Leases[T any] struct {
 	// Key returns the lease of an item. Items may share a lease; those of one claim usually
 	// do.
-	Key func(item T) K
+	Key func(item T) Key
 
 	// Renew prolongs leases to a whole TTL from now and returns the leases that the engine
 	// still holds. A lease that Renew does not return is lost: the contexts of its items
 	// end with [ErrLeaseLost]. When Renew fails, the engine calls it again after
 	// Settings.Backoff. A lease is also lost once a whole TTL has passed since its last
 	// renewal.
-	Renew func(ctx context.Context, keys []K) (held []K, err error)
+	Renew func(ctx context.Context, keys []Key) (held []Key, err error)
 
 	// TTL is how long a lease lasts unless renewed, at least a millisecond. Leases are
 	// renewed every third of it. A third of it is also the deadline of each call of Claim,
@@ -193,7 +195,7 @@ type Settings struct {
 // results were discarded after ctx was done. It returns [ErrRunning] when the engine is
 // running already. When fields are missing or out of range, it returns all complaints at
 // once.
-func (e *Engine[T, R, K]) Run(ctx context.Context) error {
+func (e *Engine[T]) Run(ctx context.Context) error {
 	if err := e.check(); err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 
 	var actors actorGroup
 	holder := newHolder(r)
-	claimer := &claimer[T, R, K]{r: r, holder: holder}
+	claimer := &claimer[T]{r: r, holder: holder}
 	actors.all.Go(func() { // when Claim ends the goroutine, the holder releases what it holds
 		defer r.busy.leave()
 		defer close(holder.incoming)
@@ -225,10 +227,10 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 		claimer.run(ctx, work)
 	})
 	actors.Go(func() { holder.run(ctx, outliving) })
-	settlers, gathering := make([]settler[T, R, K], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
+	settlers, gathering := make([]settler[T], max(e.Settings.Settlers, 1)), make(chan struct{}, 1)
 	var settling actorGroup
 	for i := range settlers {
-		settlers[i] = settler[T, R, K]{r: r, tracker: &r.settling[i], gathering: gathering}
+		settlers[i] = settler[T]{r: r, tracker: &r.settling[i], gathering: gathering}
 		settling.Go(func() { settlers[i].run(outliving) })
 	}
 	settled := make(chan struct{}) // closed when no result can be postponed any more
@@ -257,21 +259,21 @@ func (e *Engine[T, R, K]) Run(ctx context.Context) error {
 // Wake hints that an item may be due earlier than the engine knows. It never blocks. Hints
 // that arrive together are merged, and a superfluous hint costs one call of Until. Wake is
 // safe for concurrent use before, during and after Run.
-func (e *Engine[T, R, K]) Wake() { e.live.wake.give() }
+func (e *Engine[T]) Wake() { e.live.wake.give() }
 
 // run is the state that the goroutines of one Run share.
-type run[T, R any, K comparable] struct {
-	*Engine[T, R, K]
+type run[T any] struct {
+	*Engine[T]
 	log     *slog.Logger
 	slots   *slots
-	ledger  *ledger[K]
-	busy    *group             // the running and held items, and the claimer that adds them
-	results chan outcome[R, K] // has space for every slot, so that an item never blocks
-	runners *runners[T, R, K]
+	ledger  *ledger
+	busy    *group           // the running and held items, and the claimer that adds them
+	results chan finished[T] // has space for every slot, so that an item never blocks
+	runners *runners[T]
 	last    chan struct{}   // closed when no more results come
 	stopped <-chan struct{} // closed when Run was asked to stop
 
-	postponer *postponer[T, R, K]
+	postponer *postponer[T]
 	trackers
 }
 
@@ -281,34 +283,34 @@ type trackers struct {
 	settling, tasks    []tracker // one for each settler and the postponer, and one for each task
 }
 
-func newRun[T, R any, K comparable](e *Engine[T, R, K], stopped <-chan struct{}) *run[T, R, K] {
+func newRun[T any](e *Engine[T], stopped <-chan struct{}) *run[T] {
 	log := e.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	settlers := max(e.Settings.Settlers, 1)
-	r := &run[T, R, K]{
+	r := &run[T]{
 		Engine:  e,
 		log:     log,
 		slots:   newSlots(e.Settings.Slots),
-		ledger:  newLedger[K](e.Leases.TTL, e.Settings.Abandon),
+		ledger:  newLedger(e.Leases.TTL, e.Settings.Abandon),
 		busy:    newGroup(),
-		results: make(chan outcome[R, K], e.Settings.Slots),
+		results: make(chan finished[T], e.Settings.Slots),
 		last:    make(chan struct{}),
 		stopped: stopped,
 
 		trackers: trackers{settling: make([]tracker, settlers+1), tasks: make([]tracker, len(e.Tasks))},
 	}
-	r.runners = &runners[T, R, K]{r: r}
-	r.postponer = &postponer[T, R, K]{settler: settler[T, R, K]{r: r, tracker: &r.settling[settlers]}}
+	r.runners = &runners[T]{r: r}
+	r.postponer = &postponer[T]{settler: settler[T]{r: r, tracker: &r.settling[settlers]}}
 	return r
 }
 
 // call returns the timeout of one call of Claim, Until or Settle, or of a function of
 // Ahead.
-func (r *run[T, R, K]) call() time.Duration { return r.Leases.TTL / 3 }
+func (r *run[T]) call() time.Duration { return r.Leases.TTL / 3 }
 
 // backoff is Settings.Backoff, but at least a millisecond, so that the engine never spins.
-func (r *run[T, R, K]) backoff(failures int) time.Duration {
+func (r *run[T]) backoff(failures int) time.Duration {
 	return max(r.Settings.Backoff(failures), time.Millisecond)
 }

@@ -32,20 +32,20 @@ func TestDo_hasAResultWhenItDoesNotReturn(t *testing.T) {
 				s := newStore(soon(1, 0, 0), soon(2, time.Second, 0))
 				e := s.engine()
 				e.Settings.Slots = 1
-				e.Do = func(ctx context.Context, it item) result {
+				e.Do = func(ctx context.Context, it item) item {
 					if it.id == 1 {
 						tt.do()
 					}
 					return s.do(ctx, it)
 				}
-				e.Exited = func(it item, cause any, stack []byte) result {
+				e.Exited = func(it item, cause any, stack []byte) item {
 					at := "nowhere"
 					for _, name := range []string{"explode", "depart"} {
 						if strings.Contains(string(stack), "engine_test."+name) {
 							at = name
 						}
 					}
-					return result{it.id, fmt.Sprint(cause, " at ", at)}
+					return it.ended(fmt.Sprint(cause, " at ", at))
 				}
 				stop := begin(t, e)
 				s.pass(time.Second)
@@ -202,7 +202,7 @@ func TestRun_passesOnTheValuesOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 0))
 		e := s.engine()
-		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
+		e.Settle = func(ctx context.Context, results []item) ([]int, error) {
 			if ctx.Value(key{}) != "trace" {
 				t.Error("Settle does not see the value")
 			}

@@ -24,7 +24,7 @@ type Task struct {
 }
 
 // every runs task until ctx is done, and records its failures in v.
-func (r *run[T, R, K]) every(ctx context.Context, task Task, v *tracker) {
+func (r *run[T]) every(ctx context.Context, task Task, v *tracker) {
 	failures := 0
 	for wait := time.Duration(0); pause(ctx, wait, nil) == elapsed; {
 		wait = jitter(task.Every)
@@ -43,7 +43,7 @@ func (r *run[T, R, K]) every(ctx context.Context, task Task, v *tracker) {
 	}
 }
 
-func (r *run[T, R, K]) round(ctx context.Context, task Task) error {
+func (r *run[T]) round(ctx context.Context, task Task) error {
 	ctx, cancel := context.WithTimeout(ctx, max(task.Every, task.Limit, r.Leases.TTL))
 	defer cancel()
 	return task.Do(ctx)

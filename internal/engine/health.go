@@ -40,7 +40,7 @@ type Failure struct {
 
 // Health returns the state of the engine. It is cheap, and safe for concurrent use before,
 // during and after Run.
-func (e *Engine[T, R, K]) Health() Health {
+func (e *Engine[T]) Health() Health {
 	r := e.live.current.Load()
 	if r == nil {
 		return Health{}
@@ -68,7 +68,7 @@ func (e *Engine[T, R, K]) Health() Health {
 }
 
 // isStopping reports whether Run was asked to stop, or has nothing left to do.
-func (r *run[T, R, K]) isStopping() bool {
+func (r *run[T]) isStopping() bool {
 	select {
 	case <-r.stopped:
 		return true

@@ -141,8 +141,8 @@ func TestHealth_reportsFailingCalls(t *testing.T) {
 }
 
 // ignoringContext returns a Do that ignores its context.
-func ignoringContext(s *store) func(context.Context, item) result {
-	return func(_ context.Context, it item) result { return s.do(context.Background(), it) }
+func ignoringContext(s *store) func(context.Context, item) item {
+	return func(_ context.Context, it item) item { return s.do(context.Background(), it) }
 }
 
 func TestHealth_countsItemsThatIgnoreTheEndOfTheirContext(t *testing.T) {
@@ -198,7 +198,7 @@ func TestStuckItems_loseTheirLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, 0, 45*time.Second), soon(3, 15*time.Second, 40*time.Minute))
 		e := s.engine()
-		e.Do = func(ctx context.Context, it item) result {
+		e.Do = func(ctx context.Context, it item) item {
 			if it.id == 1 {
 				return ignoringContext(s)(ctx, it)
 			}
@@ -212,11 +212,11 @@ func TestStuckItems_loseTheirLease(t *testing.T) {
 			return time.Hour
 		}
 		var renewed []string
-		e.Leases.Renew = func(ctx context.Context, keys []int) ([]int, error) {
+		e.Leases.Renew = byNumber(func(ctx context.Context, keys []int) ([]int, error) {
 			slices.Sort(keys)
 			renewed = append(renewed, fmt.Sprint(s.now(), keys))
 			return s.renew(ctx, keys)
-		}
+		})
 		stop := begin(t, e)
 		s.pass(75 * time.Second)
 
@@ -262,7 +262,7 @@ func TestStuckItems_doNotShortenOtherRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Hour), soon(2, time.Second, 2*time.Minute))
 		e := s.engine()
-		e.Do = func(ctx context.Context, it item) result {
+		e.Do = func(ctx context.Context, it item) item {
 			if it.id == 1 {
 				return ignoringContext(s)(ctx, it)
 			}
@@ -275,14 +275,14 @@ func TestStuckItems_doNotShortenOtherRenewals(t *testing.T) {
 			}
 			return time.Hour
 		}
-		e.Leases.Renew = func(ctx context.Context, keys []int) ([]int, error) {
+		e.Leases.Renew = byNumber(func(ctx context.Context, keys []int) ([]int, error) {
 			select { // slow, but in time
 			case <-time.After(9 * time.Second):
 				return s.renew(ctx, keys)
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-		}
+		})
 		stop := begin(t, e)
 		s.pass(3 * time.Minute)
 		if s.settled[2] != "done" {

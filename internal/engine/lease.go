@@ -8,36 +8,36 @@ import (
 
 // ledger keeps the leases of the engine. It judges them by the local monotonic clock alone.
 // It is safe for concurrent use.
-type ledger[K comparable] struct {
+type ledger struct {
 	ttl   time.Duration
 	grace time.Duration // how long an item may take to return once its context has ended
 
 	mu      sync.Mutex
-	byKey   map[K]*lease[K]
-	running shares[K] // of items that have not returned
+	byKey   map[Key]*lease
+	running shares    // of items that have not returned
 	losses  int       // items that lost their lease, until none has for a whole TTL
 	loss    time.Time // when the last of them did
 }
 
 // lease is the bounded right to work on the items that share it.
-type lease[K comparable] struct {
-	key    K
+type lease struct {
+	key    Key
 	end    time.Time // when the lease ends unless renewed
 	lost   time.Time // when it was lost or abandoned for good; zero while it is held
-	shares shares[K]
+	shares shares
 }
 
 // share is the share of one item in a lease, from its claim to its settlement. It is also the context
 // of the item.
-type share[K comparable] struct {
+type share struct {
 	itemContext
-	lease  *lease[K]
+	lease  *lease
 	places [2]int // one more than the index in the shares of the ledger and of the lease; zero outside
 }
 
 // shares is a set of shares, in no order. It is cheaper than a map, because each share has its place.
-type shares[K comparable] struct {
-	all   []*share[K]
+type shares struct {
+	all   []*share
 	place int // which of the places of a share is that in this set
 }
 
@@ -47,14 +47,14 @@ const (
 	inLease
 )
 
-func (s *shares[K]) add(h *share[K]) {
+func (s *shares) add(h *share) {
 	s.all = append(s.all, h)
 	h.places[s.place] = len(s.all)
 }
 
-func (s *shares[K]) has(h *share[K]) bool { return h.places[s.place] > 0 }
+func (s *shares) has(h *share) bool { return h.places[s.place] > 0 }
 
-func (s *shares[K]) remove(h *share[K]) {
+func (s *shares) remove(h *share) {
 	if !s.has(h) {
 		return
 	}
@@ -65,27 +65,27 @@ func (s *shares[K]) remove(h *share[K]) {
 	h.places[s.place] = 0
 }
 
-func newLedger[K comparable](ttl, grace time.Duration) *ledger[K] {
-	return &ledger[K]{ttl: ttl, grace: grace, byKey: make(map[K]*lease[K]), running: shares[K]{place: inLedger}}
+func newLedger(ttl, grace time.Duration) *ledger {
+	return &ledger{ttl: ttl, grace: grace, byKey: make(map[Key]*lease), running: shares{place: inLedger}}
 }
 
 // take gives an item a share of the lease called key, which was asked for at asked. The
 // context of the share derives from work and ends after limit. It returns false when the
 // lease has ended.
-func (b *ledger[K]) take(work context.Context, key K, asked time.Time, limit time.Duration) (*share[K], bool) {
+func (b *ledger) take(work context.Context, key Key, asked time.Time, limit time.Duration) (*share, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
 	now := time.Now()
 	l, known := b.byKey[key]
 	if !known || l.isLost() { // the store has just granted the lease, possibly again
-		l = &lease[K]{key: key, end: asked.Add(b.ttl), shares: shares[K]{place: inLease}}
+		l = &lease{key: key, end: asked.Add(b.ttl), shares: shares{place: inLease}}
 	}
 	if !now.Before(l.end) {
 		b.lose(1, now)
 		return nil, false
 	}
-	h := &share[K]{itemContext: itemContext{work: work, limit: now.Add(limit)}, lease: l}
+	h := &share{itemContext: itemContext{work: work, limit: now.Add(limit)}, lease: l}
 	l.shares.add(h)
 	b.running.add(h)
 	b.byKey[key] = l
@@ -93,7 +93,7 @@ func (b *ledger[K]) take(work context.Context, key K, asked time.Time, limit tim
 }
 
 // done records that the item of h has returned, though its result is not settled.
-func (b *ledger[K]) done(h *share[K]) {
+func (b *ledger) done(h *share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.running.remove(h)
@@ -101,7 +101,7 @@ func (b *ledger[K]) done(h *share[K]) {
 }
 
 // drop removes h, and its lease when no share is left.
-func (b *ledger[K]) drop(h *share[K]) {
+func (b *ledger) drop(h *share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h.lease.shares.remove(h)
@@ -111,17 +111,17 @@ func (b *ledger[K]) drop(h *share[K]) {
 }
 
 // endOf returns when the lease of h ends unless renewed.
-func (b *ledger[K]) endOf(h *share[K]) time.Time {
+func (b *ledger) endOf(h *share) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return h.lease.end
 }
 
 // keys returns the keys of the leases that are not lost, in no order.
-func (b *ledger[K]) keys() []K {
+func (b *ledger) keys() []Key {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var keys []K
+	var keys []Key
 	for key, l := range b.byKey {
 		if !l.isLost() {
 			keys = append(keys, key)
@@ -132,7 +132,7 @@ func (b *ledger[K]) keys() []K {
 
 // soonest returns the earliest end of a lease that is not lost, and false when there is
 // none.
-func (b *ledger[K]) soonest() (time.Time, bool) {
+func (b *ledger) soonest() (time.Time, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var soonest time.Time
@@ -147,11 +147,11 @@ func (b *ledger[K]) soonest() (time.Time, bool) {
 // renewed records the result of a renewal that was asked for at asked. Of the leases in
 // named, those in held last a whole TTL from asked; the others are lost. It returns how
 // many running items the lost leases had.
-func (b *ledger[K]) renewed(named, held []K, asked time.Time) (stopped int) {
+func (b *ledger) renewed(named, held []Key, asked time.Time) (stopped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	kept := make(map[K]bool, len(held))
+	kept := make(map[Key]bool, len(held))
 	for _, key := range held {
 		kept[key] = true
 	}
@@ -171,7 +171,7 @@ func (b *ledger[K]) renewed(named, held []K, asked time.Time) (stopped int) {
 
 // expire marks as lost the leases that have ended at now. It returns how many running items
 // they had.
-func (b *ledger[K]) expire(now time.Time) (stopped int) {
+func (b *ledger) expire(now time.Time) (stopped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.byKey {
@@ -185,7 +185,7 @@ func (b *ledger[K]) expire(now time.Time) (stopped int) {
 // markLost marks l as lost and ends the contexts of its items. It returns how many were
 // running. Their results still go to Settle: only the store knows whether another process
 // has the lease.
-func (b *ledger[K]) markLost(l *lease[K], now time.Time) (stopped int) {
+func (b *ledger) markLost(l *lease, now time.Time) (stopped int) {
 	n := 0
 	for _, h := range l.shares.all {
 		if !b.isStuck(h, now) {
@@ -201,4 +201,4 @@ func (b *ledger[K]) markLost(l *lease[K], now time.Time) (stopped int) {
 	return stopped
 }
 
-func (l *lease[K]) isLost() bool { return !l.lost.IsZero() }
+func (l *lease) isLost() bool { return !l.lost.IsZero() }

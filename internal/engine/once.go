@@ -15,7 +15,7 @@ const (
 
 // once claims until nothing is left to do, ctx is done or the store does not answer. The
 // contexts of the items that it starts derive from work, as in run.
-func (c *claimer[T, R, K]) once(ctx, work context.Context) {
+func (c *claimer[T]) once(ctx, work context.Context) {
 	for ctx.Err() == nil && c.err == nil {
 		free := c.r.slots.free()
 		if free == 0 {
@@ -51,7 +51,7 @@ func (c *claimer[T, R, K]) once(ctx, work context.Context) {
 }
 
 // claimAll claims as long as slots are free and each claim gets all that it asks for.
-func (c *claimer[T, R, K]) claimAll(ctx, work context.Context) {
+func (c *claimer[T]) claimAll(ctx, work context.Context) {
 	for ctx.Err() == nil {
 		free := c.r.slots.free()
 		if free == 0 {
@@ -75,7 +75,7 @@ func (c *claimer[T, R, K]) claimAll(ctx, work context.Context) {
 
 // awaitIdle waits until all claimed items are settled, something may be due, or ctx is
 // done.
-func (c *claimer[T, R, K]) awaitIdle(ctx context.Context) {
+func (c *claimer[T]) awaitIdle(ctx context.Context) {
 	for c.r.slots.free() < c.r.slots.size {
 		select {
 		case <-c.r.slots.freed.given():
@@ -88,7 +88,7 @@ func (c *claimer[T, R, K]) awaitIdle(ctx context.Context) {
 }
 
 // lookFailed waits for the backoff after a call of Until that failed.
-func (c *claimer[T, R, K]) lookFailed(ctx context.Context, err error) {
+func (c *claimer[T]) lookFailed(ctx context.Context, err error) {
 	c.looks++
 	if c.hasFailed(c.looks, err) {
 		return
@@ -102,7 +102,7 @@ func (c *claimer[T, R, K]) lookFailed(ctx context.Context, err error) {
 
 // hasFailed reports whether once must end because calls have failed too often in a row, and
 // sets c.err.
-func (c *claimer[T, R, K]) hasFailed(failures int, err error) bool {
+func (c *claimer[T]) hasFailed(failures int, err error) bool {
 	if !c.r.Settings.Once || failures < onceFailures {
 		return false
 	}

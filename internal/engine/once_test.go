@@ -70,7 +70,7 @@ func TestOnceDoesFollowUpItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, time.Millisecond), soon(2, 0, time.Minute))
 		e := s.once()
-		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
+		e.Settle = func(ctx context.Context, results []item) ([]int, error) {
 			for _, r := range results {
 				if r.id%10 == 1 && r.id < 31 {
 					s.add(soon(r.id+10, 0, time.Millisecond))

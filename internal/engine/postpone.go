@@ -24,24 +24,24 @@ var errPostponed = errors.New("engine: the store could not take them yet")
 // postponer keeps the results that the store cannot take yet because another transaction
 // has locked their rows. It retries them itself, so neither the settlers nor the slots wait
 // for them. Their leases are renewed meanwhile.
-type postponer[T, R any, K comparable] struct {
-	settler settler[T, R, K]
+type postponer[T any] struct {
+	settler settler[T]
 	added   hint
 
 	mu      sync.Mutex
-	waiting []postponed[R, K]
+	waiting []postponed[T]
 }
 
 // postponed is a result that waits for another try.
-type postponed[R any, K comparable] struct {
-	outcome[R, K]
+type postponed[T any] struct {
+	finished[T]
 	again time.Time     // when to try again
 	wait  time.Duration // the wait before that
 	tries int           // that failed
 }
 
 // add takes results that a settler could not store.
-func (p *postponer[T, R, K]) add(batch []outcome[R, K]) {
+func (p *postponer[T]) add(batch []finished[T]) {
 	again := time.Now().Add(firstRetry)
 	p.mu.Lock()
 	for _, o := range batch {
@@ -49,14 +49,14 @@ func (p *postponer[T, R, K]) add(batch []outcome[R, K]) {
 			o.slotless = true
 			p.settler.r.slots.put(1)
 		}
-		p.waiting = append(p.waiting, postponed[R, K]{outcome: o, again: again})
+		p.waiting = append(p.waiting, postponed[T]{finished: o, again: again})
 	}
 	p.mu.Unlock()
 	p.added.give()
 }
 
 // run ends when over is closed and nothing is postponed any more.
-func (p *postponer[T, R, K]) run(ctx context.Context, over <-chan struct{}) {
+func (p *postponer[T]) run(ctx context.Context, over <-chan struct{}) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
@@ -81,7 +81,7 @@ func (p *postponer[T, R, K]) run(ctx context.Context, over <-chan struct{}) {
 
 // due removes and returns a batch of results that are due for another try. Without any, it
 // returns how long to wait for the first result, and whether there is one.
-func (p *postponer[T, R, K]) due(now time.Time) (batch []postponed[R, K], wait time.Duration, left bool) {
+func (p *postponer[T]) due(now time.Time) (batch []postponed[T], wait time.Duration, left bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	kept := p.waiting[:0]
@@ -101,11 +101,11 @@ func (p *postponer[T, R, K]) due(now time.Time) (batch []postponed[R, K], wait t
 }
 
 // retry tries to store a batch once more, and keeps the results that were not stored.
-func (p *postponer[T, R, K]) retry(ctx context.Context, batch []postponed[R, K]) {
+func (p *postponer[T]) retry(ctx context.Context, batch []postponed[T]) {
 	s := &p.settler
-	outcomes := make([]outcome[R, K], len(batch))
+	outcomes := make([]finished[T], len(batch))
 	for i, one := range batch {
-		outcomes[i] = one.outcome
+		outcomes[i] = one.finished
 	}
 	s.checkLast()
 	later, err := s.try(ctx, outcomes)
@@ -120,7 +120,7 @@ func (p *postponer[T, R, K]) retry(ctx context.Context, batch []postponed[R, K])
 		}
 		outcomes = outcomes[:0]
 		for _, one := range stored {
-			outcomes = append(outcomes, one.outcome)
+			outcomes = append(outcomes, one.finished)
 		}
 		s.free(outcomes)
 	}
@@ -129,7 +129,7 @@ func (p *postponer[T, R, K]) retry(ctx context.Context, batch []postponed[R, K])
 
 // putBack keeps results for another try, after a call that failed (cause) or that could not
 // store them (nil). It discards results that can no longer be stored in time.
-func (p *postponer[T, R, K]) putBack(ctx context.Context, batch []postponed[R, K], cause error) {
+func (p *postponer[T]) putBack(ctx context.Context, batch []postponed[T], cause error) {
 	s := &p.settler
 	now := time.Now()
 	if cause != nil || s.draining() && !now.Before(s.limit) {
@@ -161,13 +161,13 @@ func (p *postponer[T, R, K]) putBack(ctx context.Context, batch []postponed[R, K
 
 // discard discards the results that can no longer be stored in time, and returns the
 // others.
-func (p *postponer[T, R, K]) discard(ctx context.Context, batch []postponed[R, K], cause error) []postponed[R, K] {
+func (p *postponer[T]) discard(ctx context.Context, batch []postponed[T], cause error) []postponed[T] {
 	if cause == nil {
 		cause = errPostponed
 	}
 	kept := batch[:0]
 	for _, one := range batch {
-		if len(p.settler.discard(ctx, []outcome[R, K]{one.outcome}, cause)) > 0 {
+		if len(p.settler.discard(ctx, []finished[T]{one.finished}, cause)) > 0 {
 			kept = append(kept, one)
 		}
 	}
@@ -175,7 +175,7 @@ func (p *postponer[T, R, K]) discard(ctx context.Context, batch []postponed[R, K
 }
 
 // count returns how many results wait without a slot.
-func (p *postponer[T, R, K]) count() (n int) {
+func (p *postponer[T]) count() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, one := range p.waiting {

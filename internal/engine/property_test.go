@@ -74,7 +74,7 @@ func (w scenario) live(t *testing.T) (faults []string) {
 		doing += change
 		mostDoing = max(mostDoing, doing)
 	}
-	e.Do = func(ctx context.Context, it item) result {
+	e.Do = func(ctx context.Context, it item) item {
 		count(1)
 		defer count(-1)
 		done[it.id].Add(1)

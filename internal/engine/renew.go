@@ -6,7 +6,7 @@ import (
 )
 
 // renew renews the leases until ctx is done, and cancels the items of lost leases.
-func (r *run[T, R, K]) renew(ctx context.Context) {
+func (r *run[T]) renew(ctx context.Context) {
 	interval := r.Leases.TTL / 3
 	next := time.Now().Add(interval)
 	failures := 0
@@ -48,7 +48,7 @@ func (r *run[T, R, K]) renew(ctx context.Context) {
 // is half of the time left to the first lease that ends, and at most a third of the TTL.
 // Neither a backoff nor a hanging connection then uses up the time in which the store may
 // recover. It never exceeds the time left, because the items must be cancelled then.
-func (r *run[T, R, K]) renewTimeout() time.Duration {
+func (r *run[T]) renewTimeout() time.Duration {
 	longest := r.Leases.TTL / 3
 	soonest, ok := r.ledger.soonest()
 	if !ok {
@@ -59,7 +59,7 @@ func (r *run[T, R, K]) renewTimeout() time.Duration {
 }
 
 // renewOnce renews all held leases in one call.
-func (r *run[T, R, K]) renewOnce(ctx context.Context) error {
+func (r *run[T]) renewOnce(ctx context.Context) error {
 	keys := r.ledger.keys()
 	if len(keys) == 0 {
 		r.renewing.idle()

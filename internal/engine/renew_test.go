@@ -15,11 +15,11 @@ func TestRenew_renewsEveryThirdOfTheLease(t *testing.T) {
 		s := newStore(soon(1, 0, 45*time.Second), soon(2, 0, time.Second), soon(3, 15*time.Second, 10*time.Second))
 		e := s.engine()
 		var renewed []string
-		e.Leases.Renew = func(ctx context.Context, keys []int) ([]int, error) {
+		e.Leases.Renew = byNumber(func(ctx context.Context, keys []int) ([]int, error) {
 			slices.Sort(keys)
 			renewed = append(renewed, fmt.Sprint(s.now(), keys))
 			return s.renew(ctx, keys)
-		}
+		})
 		stop := begin(t, e)
 		s.pass(10 * time.Minute)
 
@@ -73,7 +73,7 @@ func TestRenew_losesTheLeaseOnlyAfterAWholeTTL(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(soon(1, 0, 100*time.Second))
 				e := s.engine()
-				e.Leases.Renew = func(ctx context.Context, keys []int) ([]int, error) {
+				e.Leases.Renew = byNumber(func(ctx context.Context, keys []int) ([]int, error) {
 					if s.now() >= tt.until {
 						return s.renew(ctx, keys)
 					}
@@ -81,7 +81,7 @@ func TestRenew_losesTheLeaseOnlyAfterAWholeTTL(t *testing.T) {
 						<-ctx.Done()
 					}
 					return nil, errStore
-				}
+				})
 				stop := begin(t, e)
 				s.pass(10 * time.Minute)
 
@@ -143,11 +143,11 @@ func TestRenew_acceptsAKeyThatIsUsedAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(tt.items()...)
 				e := s.engine()
-				e.Leases.Key = func(item) int { return 1 }
-				e.Leases.Renew = func(context.Context, []int) ([]int, error) {
+				e.Leases.Key = sameKey
+				e.Leases.Renew = byNumber(func(context.Context, []int) ([]int, error) {
 					time.Sleep(2 * time.Second)
 					return nil, nil // not held
-				}
+				})
 				stop := begin(t, e)
 				s.pass(20 * time.Second)
 
@@ -167,9 +167,9 @@ func TestRenew_keepsANewLeaseWithALostKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(soon(1, 0, 40*time.Second), soon(2, 15*time.Second, 60*time.Second))
 		e := s.engine()
-		e.Leases.Key = func(item) int { return 1 }
+		e.Leases.Key = sameKey
 		s.lost[1] = true
-		e.Do = func(ctx context.Context, it item) result {
+		e.Do = func(ctx context.Context, it item) item {
 			if it.id == 1 {
 				ctx = context.WithoutCancel(ctx)
 			}

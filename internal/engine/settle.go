@@ -9,8 +9,8 @@ import (
 
 // settler gathers results into batches and stores them, one batch at a time. There are
 // Settings.Settlers of them. One gathers while the others store.
-type settler[T, R any, K comparable] struct {
-	r         *run[T, R, K]
+type settler[T any] struct {
+	r         *run[T]
 	tracker   *tracker
 	gathering chan struct{} // full while one of the settlers gathers
 	limit     time.Time     // when to stop trying, once no more results come; zero before
@@ -18,7 +18,7 @@ type settler[T, R any, K comparable] struct {
 }
 
 // run ends once r.last is closed and all earlier results are dealt with.
-func (s *settler[T, R, K]) run(ctx context.Context) {
+func (s *settler[T]) run(ctx context.Context) {
 	for {
 		s.gathering <- struct{}{}
 		batch := s.gather()
@@ -32,8 +32,8 @@ func (s *settler[T, R, K]) run(ctx context.Context) {
 
 // gather waits for a result and then up to Settings.Linger for more. It returns none when
 // no more results come.
-func (s *settler[T, R, K]) gather() []outcome[R, K] {
-	batch := make([]outcome[R, K], 0, s.r.Settings.Batch)
+func (s *settler[T]) gather() []finished[T] {
+	batch := make([]finished[T], 0, s.r.Settings.Batch)
 	select {
 	case o := <-s.r.results:
 		batch = append(batch, o)
@@ -60,7 +60,7 @@ func (s *settler[T, R, K]) gather() []outcome[R, K] {
 }
 
 // fill adds the results that are ready.
-func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
+func (s *settler[T]) fill(batch []finished[T]) []finished[T] {
 	for len(batch) < cap(batch) {
 		select {
 		case o := <-s.r.results:
@@ -74,7 +74,7 @@ func (s *settler[T, R, K]) fill(batch []outcome[R, K]) []outcome[R, K] {
 
 // settle stores batch and frees its slots. It tries again until the batch is stored or
 // discarded.
-func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
+func (s *settler[T]) settle(ctx context.Context, batch []finished[T]) {
 	defer s.tracker.idle() // the batch is stored or discarded
 	for failures := 1; ; failures++ {
 		s.checkLast()
@@ -103,7 +103,7 @@ func (s *settler[T, R, K]) settle(ctx context.Context, batch []outcome[R, K]) {
 }
 
 // try stores batch once, and returns the indexes of the results to postpone.
-func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) (later []int, err error) {
+func (s *settler[T]) try(ctx context.Context, batch []finished[T]) (later []int, err error) {
 	deadline := time.Now().Add(s.r.call())
 	if s.draining() && s.limit.Before(deadline) {
 		deadline = s.limit
@@ -111,7 +111,7 @@ func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) (late
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 
-	results := make([]R, len(batch))
+	results := make([]T, len(batch))
 	for i, o := range batch {
 		results[i] = o.result
 	}
@@ -123,10 +123,10 @@ func (s *settler[T, R, K]) try(ctx context.Context, batch []outcome[R, K]) (late
 
 // discard frees the results of batch whose lease has ended, or all when the drain's limit
 // has passed. It returns the rest.
-func (s *settler[T, R, K]) discard(ctx context.Context, batch []outcome[R, K], cause error) []outcome[R, K] {
+func (s *settler[T]) discard(ctx context.Context, batch []finished[T], cause error) []finished[T] {
 	now := time.Now()
 	pastLimit := s.draining() && !now.Before(s.limit)
-	var kept, lost []outcome[R, K]
+	var kept, lost []finished[T]
 	for _, o := range batch {
 		if pastLimit || !now.Before(s.r.ledger.endOf(o.share)) {
 			s.r.ledger.countLost(o.share, now)
@@ -147,7 +147,7 @@ func (s *settler[T, R, K]) discard(ctx context.Context, batch []outcome[R, K], c
 }
 
 // free ends the lease shares of batch and frees its slots.
-func (s *settler[T, R, K]) free(batch []outcome[R, K]) {
+func (s *settler[T]) free(batch []finished[T]) {
 	slots := 0
 	for _, o := range batch {
 		s.r.ledger.drop(o.share)
@@ -161,7 +161,7 @@ func (s *settler[T, R, K]) free(batch []outcome[R, K]) {
 }
 
 // end returns when to stop trying to store batch.
-func (s *settler[T, R, K]) end(batch []outcome[R, K]) time.Time {
+func (s *settler[T]) end(batch []finished[T]) time.Time {
 	var end time.Time
 	for _, o := range batch {
 		if t := s.r.ledger.endOf(o.share); t.After(end) {
@@ -175,7 +175,7 @@ func (s *settler[T, R, K]) end(batch []outcome[R, K]) time.Time {
 }
 
 // sleep waits before another try. It returns early when the drain begins meanwhile.
-func (s *settler[T, R, K]) sleep(ctx context.Context, d time.Duration) {
+func (s *settler[T]) sleep(ctx context.Context, d time.Duration) {
 	if s.draining() {
 		pause(ctx, d, nil)
 		return
@@ -184,7 +184,7 @@ func (s *settler[T, R, K]) sleep(ctx context.Context, d time.Duration) {
 }
 
 // checkLast sets the limit the first time it sees that no more results come.
-func (s *settler[T, R, K]) checkLast() {
+func (s *settler[T]) checkLast() {
 	if s.draining() {
 		return
 	}
@@ -195,4 +195,4 @@ func (s *settler[T, R, K]) checkLast() {
 	}
 }
 
-func (s *settler[T, R, K]) draining() bool { return !s.limit.IsZero() }
+func (s *settler[T]) draining() bool { return !s.limit.IsZero() }

@@ -86,7 +86,7 @@ func TestSettle_storesSeveralBatchesAtOnce(t *testing.T) {
 		s := newStore(soon(1, 0, 0), soon(2, 1*second, 0), soon(3, 2*second, 0), soon(4, 3*second, 0))
 		e := s.engine()
 		e.Settings.Settlers = 2
-		e.Settle = func(ctx context.Context, results []result) ([]int, error) {
+		e.Settle = func(ctx context.Context, results []item) ([]int, error) {
 			switch results[0].id {
 			case 1:
 				if s.now() < 10*second {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"slices"
@@ -29,18 +30,44 @@ type (
 		due   time.Time
 		takes time.Duration
 		lease int // set by the claim
-	}
-	// result is the result of an item: "done", or the reason why it is not.
-	result struct {
-		id      int
+		// outcome is "done", or the reason why the item is not.
 		outcome string
 	}
-	machine = engine.Engine[item, result, int]
+	machine = engine.Engine[item]
 	batch   struct {
 		At  time.Duration // exported, so that it prints well
 		IDs []int
 	}
 )
+
+// ended returns an item with its outcome.
+func (it item) ended(outcome string) item {
+	it.outcome = outcome
+	return it
+}
+
+func keyOf(lease int) (k engine.Key) {
+	binary.BigEndian.PutUint64(k[:], uint64(lease))
+	return k
+}
+
+// sameKey gives every item one lease.
+func sameKey(item) engine.Key { return keyOf(1) }
+
+// byNumber renews leases by their numbers.
+func byNumber(renew func(context.Context, []int) ([]int, error)) func(context.Context, []engine.Key) ([]engine.Key, error) {
+	return func(ctx context.Context, keys []engine.Key) (held []engine.Key, err error) {
+		var leases []int
+		for _, k := range keys {
+			leases = append(leases, int(binary.BigEndian.Uint64(k[:])))
+		}
+		kept, err := renew(ctx, leases)
+		for _, lease := range kept {
+			held = append(held, keyOf(lease))
+		}
+		return held, err
+	}
+}
 
 // store keeps items in memory and records the engine's calls. Fields switch its failures;
 // they are set before the engine runs or under mu.
@@ -76,9 +103,9 @@ func (s *store) engine() *machine {
 	return &machine{
 		Claim: s.claim, Until: s.until, Do: s.do, Settle: s.settle,
 		Limit:  func(item) time.Duration { return 24 * time.Hour },
-		Exited: func(it item, _ any, _ []byte) result { return result{it.id, "exited"} },
-		Leases: engine.Leases[item, int]{
-			Key: func(it item) int { return it.lease }, Renew: s.renew, TTL: 30 * time.Second,
+		Exited: func(it item, _ any, _ []byte) item { return it.ended("exited") },
+		Leases: engine.Leases[item]{
+			Key: func(it item) engine.Key { return keyOf(it.lease) }, Renew: byNumber(s.renew), TTL: 30 * time.Second,
 		},
 		Settings: engine.Settings{
 			Slots: 10, Batch: 10, Poll: time.Second, Drain: time.Minute, Abandon: time.Second,
@@ -132,24 +159,24 @@ func (s *store) until(context.Context) (time.Duration, bool, error) {
 	return time.Until(next.due), true, nil
 }
 
-func (s *store) do(ctx context.Context, it item) result {
+func (s *store) do(ctx context.Context, it item) item {
 	s.mu.Lock()
 	s.begun[it.id] = s.now()
 	s.mu.Unlock()
 	// A timer of zero runs in the goroutine that checks it. When two goroutines of one
 	// bubble do so at once, the race detector of Go 1.26 crashes.
 	if it.takes == 0 {
-		return result{it.id, "done"}
+		return it.ended("done")
 	}
 	select {
 	case <-time.After(it.takes):
-		return result{it.id, "done"}
+		return it.ended("done")
 	case <-ctx.Done():
-		return result{it.id, context.Cause(ctx).Error()}
+		return it.ended(context.Cause(ctx).Error())
 	}
 }
 
-func (s *store) settle(ctx context.Context, results []result) (later []int, err error) {
+func (s *store) settle(ctx context.Context, results []item) (later []int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var ids []int

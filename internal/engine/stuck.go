@@ -4,7 +4,7 @@ import "time"
 
 // isStuck reports whether the item of h has not returned although its context ended at
 // least b.grace ago.
-func (b *ledger[K]) isStuck(h *share[K], now time.Time) bool {
+func (b *ledger) isStuck(h *share, now time.Time) bool {
 	ended := h.limit
 	if l := h.lease; l.isLost() && l.lost.Before(ended) {
 		ended = l.lost
@@ -15,7 +15,7 @@ func (b *ledger[K]) isStuck(h *share[K], now time.Time) bool {
 // abandonStuck abandons the leases whose items are all stuck, and returns the number of
 // these items. Abandoned leases are not renewed and therefore run out. Otherwise no other
 // process could do the items while this process lives.
-func (b *ledger[K]) abandonStuck(now time.Time) (stuck int) {
+func (b *ledger) abandonStuck(now time.Time) (stuck int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, l := range b.byKey {
@@ -27,7 +27,7 @@ func (b *ledger[K]) abandonStuck(now time.Time) (stuck int) {
 	return stuck
 }
 
-func (b *ledger[K]) countStuck(l *lease[K], now time.Time) (stuck int) {
+func (b *ledger) countStuck(l *lease, now time.Time) (stuck int) {
 	for _, h := range l.shares.all {
 		if b.isStuck(h, now) {
 			stuck++
@@ -38,7 +38,7 @@ func (b *ledger[K]) countStuck(l *lease[K], now time.Time) (stuck int) {
 
 // countLost counts the item of h as one that lost its lease, unless it was counted when the
 // lease was lost.
-func (b *ledger[K]) countLost(h *share[K], now time.Time) {
+func (b *ledger) countLost(h *share, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !h.lease.isLost() {
@@ -47,7 +47,7 @@ func (b *ledger[K]) countLost(h *share[K], now time.Time) {
 }
 
 // lose counts items that lost their lease before their result was stored.
-func (b *ledger[K]) lose(n int, now time.Time) {
+func (b *ledger) lose(n int, now time.Time) {
 	if n == 0 {
 		return
 	}
@@ -60,7 +60,7 @@ func (b *ledger[K]) lose(n int, now time.Time) {
 
 // health returns how many items are stuck, and how many have lost their lease. The second
 // number returns to zero when no item has lost its lease for a whole TTL.
-func (b *ledger[K]) health(now time.Time) (stuck, lost int) {
+func (b *ledger) health(now time.Time) (stuck, lost int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, h := range b.running.all {
