@@ -28,45 +28,6 @@ const (
 // machine is the engine that runs events.
 type machine = engine.Engine[*job]
 
-// route is what a worker needs for the events of one type. It is made once and used for
-// each event.
-type route struct {
-	handler   EventHandler
-	execution Execution
-	checks    Checks
-	deliver   Deliverer // the middleware around the handler or its channel
-}
-
-func (s *scheduler) routes() (map[string]*route, error) {
-	routes := make(map[string]*route)
-	for _, eventType := range s.registry.EventTypes() {
-		h, err := s.registry.Handler(eventType)
-		if err != nil {
-			return nil, err
-		}
-		x := executionOf(h)
-		checks := Checks{HasStatus(Processing), IsDue(), CrashesBelow(s.crashes), AttemptsLeft(x.RetryPolicy.Attempts)}
-		if c := x.CatchUpPolicy; c.SkipOlder > 0 && c.SkipTried {
-			checks = append(checks, NotOlderThan(c.SkipOlder))
-		} else if c.SkipOlder > 0 {
-			checks = append(checks, neverTried(NotOlderThan(c.SkipOlder)))
-		}
-		routes[eventType] = &route{h, x, append(checks, s.checks...), s.deliverer(h)}
-	}
-	return routes, nil
-}
-
-// neverTried applies a check only to events without a failed attempt. An event that was
-// on time and is being retried was not missed.
-func neverTried(check Check) Check {
-	return func(e Event, now time.Time) error {
-		if e.RetryCount > 0 {
-			return nil
-		}
-		return check(e, now)
-	}
-}
-
 // job is one claimed event.
 type job struct {
 	event   Event

@@ -58,7 +58,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "No event starts before its instant by the database's clock.", in: readme,
-		file: "run_work.go",
+		file: "run_lane.go",
 		old:  "HasStatus(Processing), IsDue(), ", new: "HasStatus(Processing), ",
 		test: ". TestAnEventThatARepositoryClaimsTooEarlyIsNotDelivered",
 	},
@@ -112,7 +112,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "the reset of the mark to events that the worker itself stores", in: reliability,
-		file: "run_mark.go",
+		file: "run_lane.go",
 		old:  "if t.Before(m.at) {", new: "if false {",
 		test: ". TestAnEventStoredBeforeTheOwnMarkIsDeliveredAtOnce",
 	},
@@ -172,7 +172,7 @@ var claims = []mutation{
 	},
 	{
 		promise: "the limit on crashes", in: reliability,
-		file: "run_work.go",
+		file: "run_lane.go",
 		old:  "CrashesBelow(s.crashes), ", new: "",
 		test: ". TestRunFailsAnEventAfterFiveCrashes",
 	},

@@ -130,19 +130,19 @@ var planning = []mutation{
 	},
 	{
 		promise: "a host adds checks of its own", in: seeds,
-		file: "run_work.go",
+		file: "run_lane.go",
 		old:  "append(checks, s.checks...)", new: "checks",
 		test: ". TestRunAppliesTheHostsChecks",
 	},
 	{
 		promise: "check: fewer than three retries", in: seeds,
-		file: "run_work.go",
+		file: "run_lane.go",
 		old:  ", AttemptsLeft(x.RetryPolicy.Attempts)}", new: "}",
 		test: ". TestRunChecksStatusAndAttemptsAgain",
 	},
 	{
 		promise: "check: the status", in: seeds,
-		file: "run_work.go",
+		file: "run_lane.go",
 		old:  "Checks{HasStatus(Processing), ", new: "Checks{",
 		test: ". TestRunChecksStatusAndAttemptsAgain",
 	},

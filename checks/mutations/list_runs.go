@@ -82,7 +82,7 @@ var runs = []mutation{
 	},
 	{
 		promise: "`SkipOlder`: an event that is later fails as missed.", in: handlers,
-		file: "run_work.go",
+		file: "run_lane.go",
 		old:  "checks = append(checks, neverTried(NotOlderThan(c.SkipOlder)))", new: "_ = c",
 		test: ". TestCatchUpDecidesWhatIsDeliveredAfterADowntime",
 	},
