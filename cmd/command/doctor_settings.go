@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/almanac-go/almanac"
 )
@@ -105,7 +104,7 @@ func (p *patient) outbox(ctx context.Context) ([]finding, error) {
 		return nil, err
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == insufficientPrivilege {
+	if isRefused(err) {
 		return []finding{{Severity: notice, Text: "this role may not see the positions of consumers"}}, nil
 	}
 	if err != nil || len(names) == 0 {

@@ -28,7 +28,7 @@ const (
 
 // Help is shown below the command's line.
 func (c *stats) Help() string {
-	return `Pending and ended events are counted if their table is smaller than 16 MB, some hundred thousand events. In a larger table they are estimated, from 16 MB of randomly chosen pages; "~" marks an estimate. With --exact they are counted. The backlog is counted up to 100000 events. Events in flight are counted. The numbers of table rows come from the server's statistics. Everything is read in one read-only transaction, in which a statement takes at most 30 seconds. The privileges of almanac_reader (docs/roles.sql) suffice; for that role, a large history shows only its number of events.
+	return `Pending and ended events are counted if their table is smaller than 16 MB, some hundred thousand events. In a larger table they are estimated, from 16 MB of randomly chosen pages; "~" marks an estimate. With --exact they are counted. The backlog is counted up to 100000 events. Events in flight are counted. Events that wait for another attempt after a failed one (RETRIED), and series whose next event could not be planned (STALLED), are grouped by type and last error. The numbers of table rows come from the server's statistics. Everything is read in one read-only transaction, in which a statement takes at most 30 seconds. The privileges of almanac_reader (docs/roles.sql) suffice; for that role, a large history shows only its number of events, and no errors.
 
     almanac stats
     almanac stats --database-url postgres://localhost/app --schema greetings --json
@@ -42,6 +42,7 @@ type statistics struct {
 	At      time.Time    `json:"at"` // the database's time, UTC
 	Backlog backlog      `json:"backlog"`
 	Leases  leases       `json:"leases"`
+	Retries *retries     `json:"retries"` // null if the role may not read errors
 	Events  []eventCount `json:"events"`
 	Tables  []tableSize  `json:"tables"`
 }
@@ -103,6 +104,9 @@ func (c *stats) Run(ctx context.Context, env *environment) error {
 		return s.read(ctx, tx, c.Exact)
 	})
 	if err != nil {
+		return err
+	}
+	if s.Retries, err = retriesOf(ctx, store); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -220,8 +224,16 @@ func (s *statistics) write(out io.Writer) error {
 		fmt.Fprintf(table, "delayed\t%s waiting for another attempt: see events list --overdue 0s\n", counted(int(min(n, backlogLimit)), "overdue event"))
 	}
 	fmt.Fprintf(table, "leases\t%d in force with %s, %d expired\n", s.Leases.InForce, counted(int(s.Leases.Events), "event"), s.Leases.Expired)
+	if s.Retries == nil {
+		fmt.Fprint(table, "retries\tnot shown: this role may not read errors\n")
+	}
 	if err := table.Flush(); err != nil {
 		return err
+	}
+	if s.Retries != nil {
+		if err := s.Retries.write(out); err != nil {
+			return err
+		}
 	}
 	if len(s.Events) > 0 {
 		fmt.Fprintln(table, "\nTYPE\tSTATUS\tEVENTS")

@@ -87,7 +87,7 @@ type showUser struct {
 
 // Help is shown below the command's line.
 func (c *showUser) Help() string {
-	return `It shows the profile, the local time, the opt-outs, the open events, the next one first, and the events that ended, the newest first. A wall time is that of the user, and DUE is the same moment in UTC.
+	return `It shows the profile, the local time, the opt-outs, the open events, the next one first, the events that ended, the newest first, and the stalled series, whose next event could not be planned. A wall time is that of the user, and DUE is the same moment in UTC.
 
     almanac users show 0198a1f0-7c3e-7d6a-9b1f-2f6d1c0e4a55
     almanac users show ada@example.com -n 50
@@ -97,12 +97,13 @@ func (c *showUser) Help() string {
 // userDetails are all that there is to say about a user.
 type userDetails struct {
 	userReport
-	LocalTime string        `json:"localTime"`
-	Offset    string        `json:"offset"` // east of UTC
-	Open      []eventReport `json:"open"`   // PROCESSING, then PENDING, the next first
-	MoreOpen  bool          `json:"moreOpen"`
-	Ended     []eventReport `json:"ended"` // the newest first
-	MoreEnded bool          `json:"moreEnded"`
+	LocalTime string          `json:"localTime"`
+	Offset    string          `json:"offset"` // east of UTC
+	Open      []eventReport   `json:"open"`   // PROCESSING, then PENDING, the next first
+	MoreOpen  bool            `json:"moreOpen"`
+	Ended     []eventReport   `json:"ended"` // the newest first
+	MoreEnded bool            `json:"moreEnded"`
+	Stalled   []stalledReport `json:"stalled"`
 }
 
 // Run shows the user.
@@ -137,9 +138,10 @@ func (c *showUser) Run(ctx context.Context, env *environment) error {
 type history struct {
 	open, ended         []almanac.Event
 	moreOpen, moreEnded bool // there are more than were asked for
+	stalled             []almanac.StalledSeries
 }
 
-// historyOf reads up to limit open events of a user, and as many that have ended.
+// historyOf reads up to limit open events of a user, as many that have ended, and as many stalled series.
 func historyOf(ctx context.Context, store *postgres.Store, user uuid.UUID, limit int) (history, error) {
 	of := almanac.ForUser(user)
 	running, err := store.Find(ctx, almanac.And{of, almanac.InStatus(almanac.Processing)}, almanac.Page{Limit: limit})
@@ -155,7 +157,11 @@ func historyOf(ctx context.Context, store *postgres.Store, user uuid.UUID, limit
 	if err != nil {
 		return history{}, err
 	}
-	h := history{open: slices.Concat(running.Events, pending.Events), ended: ended.Events, moreEnded: ended.Next != ""}
+	stalled, err := store.Stalled(ctx, user, limit)
+	if err != nil {
+		return history{}, err
+	}
+	h := history{open: slices.Concat(running.Events, pending.Events), ended: ended.Events, moreEnded: ended.Next != "", stalled: stalled}
 	h.moreOpen = running.Next != "" || pending.Next != "" || len(h.open) > limit
 	h.open = h.open[:min(limit, len(h.open))]
 	return h, nil
@@ -165,6 +171,7 @@ func (h history) details(env *environment, u almanac.User) userDetails {
 	d := userDetails{
 		userReport: userReportOf(u), LocalTime: u.Timezone.WallTime(env.now).String(), Offset: offsetText(offsetAt(u.Timezone, env.now)),
 		Open: []eventReport{}, MoreOpen: h.moreOpen, Ended: []eventReport{}, MoreEnded: h.moreEnded,
+		Stalled: stalledReports(h.stalled),
 	}
 	for _, e := range h.open {
 		d.Open = append(d.Open, eventReportOf(e, false))
@@ -203,7 +210,7 @@ func (h history) write(env *environment, user uuid.UUID) error {
 			fmt.Fprintf(env.errs, "there are more: %s%s\n", env.renamed(p.more), user)
 		}
 	}
-	return nil
+	return writeStalled(env.out, h.stalled)
 }
 
 // writeUser writes a profile, a line for each field that the user has.
