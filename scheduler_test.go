@@ -171,9 +171,9 @@ func TestUpdateUserNeverGreetsTwiceInAYear(t *testing.T) {
 	z, err := calendar.LoadTimezone("Asia/Tokyo")
 	require.NoError(t, err)
 	handler := greetAt(z.WallTime(time.Now().Add(2 * time.Second)).Clock)
-	scheduler := w.run(t, handler, almanac.WithDeliverer(almanac.ChannelWebhook, r))
-	enrolment, err := scheduler.CreateUser(t.Context(), today)
+	enrolment, err := w.scheduler(t, handler).CreateUser(t.Context(), today) // before the time of day, so first
 	require.NoError(t, err)
+	scheduler := w.run(t, handler, almanac.WithDeliverer(almanac.ChannelWebhook, r))
 	done := w.await(t, almanac.EventCompleted)
 	next := w.await(t, almanac.EventCreated)
 

@@ -82,7 +82,9 @@ func TestMigrateBlocksNoOneWhileItWaits(t *testing.T) {
 		return err == nil && waits
 	}, 20*time.Second, time.Millisecond)
 	// What an edit locks, in the words of every release.
-	locked, err := pool.Exec(t.Context(), "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE", stored.UserID)
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	locked, err := pool.Exec(soon, "SELECT FROM almanac.series WHERE user_id = $1 FOR UPDATE", stored.UserID)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, locked.RowsAffected())
 	require.Empty(t, migrated)

@@ -4,9 +4,9 @@ package main
 var settlements = []mutation{
 	{
 		promise: "the token and the version that a settlement names", in: reliability,
-		file: "postgres/outcomes.go",
-		old:  "if !held || seen[s.Event.ID] || !known {", new: "if seen[s.Event.ID] || !known {",
-		test: "postgres TestSettleIsFencedByTokenAndByVersion",
+		file: "postgres/queries/settle_ended.sql",
+		old:  "        AND s.version = n.version\n", new: "",
+		test: "postgres TestPostgresRepository/^Settle$",
 	},
 	{
 		promise: "the token and the version that a settlement names", in: reliability,
