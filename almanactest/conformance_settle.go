@@ -138,6 +138,25 @@ var settleCases = map[string]func(*kit){
 		k.ok(err)
 		k.same("events", n, 1)
 	},
+	"Settle/refuses an outcome after a release, though the lease holds another event": func(k *kit) {
+		k.newEvent()
+		k.newEvent()
+		claimed := k.claim(2)
+		stale := claimed[0]
+		released := k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
+		k.ok(released.Err)
+		k.is(k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
+		k.same("event", k.stored(stale.ID), released.Event)
+		holder := k.claim(1)[0]
+		k.same("claimed again", holder.ID, stale.ID)
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
+			k.is(k.settle(almanac.Settlement{Event: stale, Outcome: o, Next: after(holder)}).Err, almanac.ErrLeaseLost)
+			k.same("event", k.stored(holder.ID), holder)
+		}
+		for _, e := range []almanac.Event{holder, claimed[1]} {
+			k.ok(k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)}).Err)
+		}
+	},
 	"Settle/refuses a token that is not the event's": func(k *kit) {
 		k.newEvent()
 		e := k.claim(1)[0]

@@ -10,6 +10,12 @@ var settlements = []mutation{
 	},
 	{
 		promise: "the token and the version that a settlement names", in: reliability,
+		file: "postgres/queries/settle_released.sql",
+		old:  "        AND s.version = n.version\n", new: "",
+		test: "postgres TestPostgresRepository/^Settle$",
+	},
+	{
+		promise: "the token and the version that a settlement names", in: reliability,
 		file: "postgres/outcomes.go",
 		old:  "held = held && claim.version == t.latest[claim.id]", new: "",
 		test: "postgres TestPostgresRepository/^Settle$",
