@@ -24,7 +24,12 @@ import (
 type Status string
 
 // The statuses, as the database stores them. Completed, Failed and Cancelled are
-// terminal: an event with such a status never changes again.
+// terminal: an event with such a status never changes again. The series goes on after each
+// of them, so a receiver's 404 does not end a user's birthdays. An event that is to be tried
+// again returns to Pending: its row is the only place where it can wait.
+//
+// Cancelled is a status of its own, not a Failed with a reserved reason: receivers write
+// reasons too, and a requeue of failures must leave out what operators have cancelled.
 const (
 	Pending    Status = "PENDING"    // waits for its instant, or for another attempt
 	Processing Status = "PROCESSING" // claimed: a worker holds a lease on it

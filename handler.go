@@ -15,7 +15,8 @@ import (
 
 // EventHandler defines one type of event: when it happens, what is delivered, and by
 // which channel. Handlers are values of the host's program. They must be safe for
-// concurrent use, and must not keep state between calls.
+// concurrent use, and must not keep state between calls. Only [NewEvent] makes events, so no
+// handler can get an instant or an idempotency key wrong.
 //
 // A handler can have more abilities, by the methods of [Timeouter], [Retrier],
 // [CatchUpper], [Mandatory], [MultiSeries], [Follower] or [Executor]. Embed an [Execution]
@@ -97,7 +98,8 @@ func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f
 
 // Middleware wraps the [Deliverer] of a channel, or a handler that is an [Executor], for
 // example to measure, to trace or to refuse deliveries. The result must behave as a
-// Deliverer must. Middleware is called once for each event type when Run starts.
+// Deliverer must. Middleware is called once for each event type when Run starts. So a host
+// adds steps around deliveries by functions, and derives no handler from a base type.
 type Middleware func(next Deliverer) Deliverer
 
 // Executor is the ability of a handler to make the attempts itself, instead of a
@@ -129,7 +131,8 @@ type CatchUpper interface {
 }
 
 // RetryPolicy says how often an event is tried, and the waits between the attempts. Zero
-// in a field means its default.
+// in a field means its default. By default, the second attempt comes after the seconds that a
+// deployment of the receiver takes, and the third after the minutes of an incident.
 type RetryPolicy struct {
 	Attempts int           // the most attempts, at least 1; default 3
 	First    time.Duration // the wait after the first failed attempt; default 10 s

@@ -32,7 +32,8 @@ type Birthday struct {
 	Quiet func(u User) calendar.QuietHours
 	// Before is how many calendar days before the birthday the user is greeted, 0 to 364.
 	// Zero means on the day. A user who is created after the day of the announcement is not
-	// greeted that year. Use a handler with a Type of its own for each distance.
+	// greeted that year. Use a handler with a Type of its own for each distance, because users
+	// opt out by type. The occurrence key is that of the birthday.
 	Before int
 	// Message returns the text. Nil means BirthdayMessage, with "in 3 days" or "tomorrow"
 	// if Before is not zero.

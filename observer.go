@@ -11,6 +11,9 @@ import (
 // call that stored the change waits for it, but no longer than for ten seconds (see
 // [Health].Blocked), so do long work in another goroutine. A panic of an observer is logged.
 //
+// Observers belong to a scheduler, not to an event, because an event is a value that each
+// process reads anew.
+//
 // An Observer that is also a [ClaimMeasurer] or an [UpdateMeasurer] is notified of claims
 // or versioned updates too.
 type Observer interface {
@@ -85,7 +88,8 @@ func (h Hooks) Observe(ctx context.Context, n Notice) {
 }
 
 // ClaimMeasurer is the ability of an [Observer] to be notified of each claim of Run,
-// including claims that found no event or failed.
+// including claims that found no event or failed. Such claims change nothing, so they have no
+// [Notice].
 type ClaimMeasurer interface {
 	// MeasureClaim is notified of one claim. It must be safe for concurrent use. The next
 	// claim waits for it, as for Observe.

@@ -168,6 +168,7 @@ const rebirthWindow = 10 * time.Minute
 // rebirthWindow before the instant of next. It has a hash in place of random bits.
 //
 // In both cases the id is later than that of done, even if the clock was set back.
+// See docs/adr/0023-successor-ids.md.
 func successorID(next, done Event, now time.Time) uuid.UUID {
 	id, at := next.ID, ticksOf(now)
 	if opens := next.Due.Add(-rebirthWindow); opens.Before(now) {

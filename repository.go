@@ -24,7 +24,7 @@ import (
 // All that a Scheduler needs of a Repository is in this method set. So a type can embed a
 // Repository and replace some of its methods. Some abilities are optional: [Confirmer],
 // [PauseRepository], [Listener], [Verifier] and [Transactional] say what a Repository
-// without the ability returns.
+// without the ability returns. See docs/adr/0047-contract.md.
 type Repository interface {
 	UserRepository
 	UserFinder

@@ -103,7 +103,8 @@ func (l *lead) learn(late time.Duration) {
 }
 
 // confirm asks the repository whether events that were claimed ahead are still held. It
-// notifies observers that the held events are claimed.
+// notifies observers that the held events are claimed. Of a confirmation and an edit, one sees
+// the other: see docs/adr/0027-look-ahead.md.
 func (w *worker) confirm(ctx context.Context, jobs []*job) ([]engine.Verdict, error) {
 	asked := time.Now()
 	confirmed, err := w.repository.Confirm(ctx, eventsOf(jobs))

@@ -78,7 +78,8 @@ type Failure struct {
 // Patience.
 //
 // Use Err for a readiness probe. Every condition except ErrStuck clears by itself.
-// Restart the process only on ErrStuck.
+// Restart the process only on ErrStuck. With a liveness probe that asks the database, all
+// processes restart while the database is away.
 func (h Health) Err() error {
 	if !h.Running {
 		return ErrNotRunning

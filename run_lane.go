@@ -158,7 +158,8 @@ func neverTried(check Check) Check {
 // An event before the mark may still be claimable. It was skipped because it was locked,
 // its transaction committed late, it was released, or the clock was set back. If this
 // process stored the event, the mark moves back to it. Events of other processes are
-// found by searches from the beginning, every few seconds (see [WithSweep]).
+// found by searches from the beginning, every few seconds (see [WithSweep]). The table of all
+// cases is in docs/adr/0026-low-water-mark.md.
 //
 // The zero mark is the beginning. Only one goroutine calls look and advance. Any
 // goroutine may call note and reset.

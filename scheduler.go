@@ -263,7 +263,8 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	return result, nil
 }
 
-// replanAll returns the edit that brings the events of a roster up to date.
+// replanAll returns the edit that brings the events of a roster up to date. It is called within the
+// transaction that changes the user: see docs/adr/0007-edits.md.
 func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	edit := Edit{}
 	if p.is.Version != p.User.Version {

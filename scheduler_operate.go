@@ -220,8 +220,9 @@ func (s *scheduler) runNow(ctx context.Context, id uuid.UUID, options RunNowOpti
 	return as, err
 }
 
-// editEvent edits one open event, and notifies observers. In the roster, an event that is
-// claimed ahead of its instant is PENDING.
+// editEvent edits one open event, and notifies observers. It is an edit of the event's user, so it
+// takes locks in the same order as every edit. In the roster, an event that is claimed ahead of its
+// instant is PENDING.
 func (s *scheduler) editEvent(ctx context.Context, id uuid.UUID, to Status, edit func(Roster, Event) (Edit, error)) (Edit, error) {
 	e, err := s.repository.Event(ctx, id)
 	if err != nil {

@@ -198,17 +198,18 @@ func optionalProfile(options []Option) bool {
 	return len(options) > 0 && settingsOf(options).optional
 }
 
-// settingsOf returns the settings that the options make of the defaults.
+// settingsOf returns the settings that the options make of the defaults. No default depends on
+// the machine, so all processes of a deployment have the same.
 func settingsOf(options []Option) settings {
 	s := settings{
 		workers:    100,
-		lease:      time.Minute,
+		lease:      time.Minute, // how long the events of a dead process wait
 		drain:      25 * time.Second,
 		poll:       time.Second,
-		lookAhead:  500 * time.Millisecond,
+		lookAhead:  500 * time.Millisecond, // enough for a claim of half of the workers, and few edits fall into it
 		sweep:      5 * time.Second,
-		grace:      5 * time.Second,
-		crashes:    5,
+		grace:      5 * time.Second, // a running system is late by milliseconds
+		crashes:    5,               // a deployment kills a worker once, a poison event each time
 		zoneCheck:  24 * time.Hour,
 		limits:     make(map[string]Limit),
 		deliverers: make(map[Channel]Deliverer),

@@ -35,7 +35,8 @@ type OneOffPlanner interface {
 	// the user does not exist. It matches [ErrOptedOut] if the user refuses events of the
 	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall
 	// time. It matches [ErrExists] if the key names an event with other options; the
-	// result then has that event. After [Operator].RunNow an event has another wall time,
+	// result then has that event. Otherwise a second event at one time without a key would
+	// be lost without an error. After [Operator].RunNow an event has another wall time,
 	// so its options differ. It also matches ErrExists if the key names an event that was
 	// pruned.
 	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)

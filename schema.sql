@@ -15,6 +15,14 @@ WHERE pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.~*) 'pg_cata
 
 CREATE SCHEMA IF NOT EXISTS :"schema";
 
+-- In all tables:
+--   - Programs make the ids of users and events, as UUIDv7: a new row goes to the right edge of the primary key, and no extension is
+--     needed. So these columns have no default, and a row that no program made is refused.
+--   - Texts have the type text, with a CHECK where a length is limited: see docs/adr/0063-search-path.md. event_type has no default,
+--     because a row without a type is a mistake.
+--   - Each event pays for an index when it is created, and when an indexed column changes. So an index serves a statement or a Spec, and
+--     none has the status: the table that has the row says it. Statements set updated_at; a trigger would cost each update a call.
+
 -- The migrations that were applied.
 CREATE TABLE :"schema".migrations (
     version    integer     PRIMARY KEY,
@@ -27,8 +35,9 @@ CREATE TABLE :"schema".users (
     id            uuid         NOT NULL,
     first_name    text NOT NULL CHECK (length(first_name) <= 100), -- '' if the user has none
     last_name     text NOT NULL CHECK (length(last_name) <= 100), -- '' if the user has none
-    -- NULL if it is not known. If only the year is not known, it is in the year 4, a leap year, which has each day: '0004-02-29'. The
-    -- check only excludes absurd dates. Whether a date is in the future depends on the user's zone, so the program checks that.
+    -- NULL if it is not known. If only the year is not known, it is in the year 4, a leap year, which has each day: '0004-02-29'. A
+    -- flag could disagree with the date. The check only excludes absurd dates. Whether a date is in the future depends on the user's zone,
+    -- so the program checks that.
     date_of_birth date,
     -- The IANA name that was given, in the spelling of the zone database.
     timezone      text NOT NULL CHECK (length(timezone) BETWEEN 1 AND 100),
@@ -42,7 +51,8 @@ CREATE TABLE :"schema".users (
     locale        text CHECK (length(locale) BETWEEN 1 AND 100), -- a language tag (BCP 47) in canonical form
     email         text CHECK (length(email) BETWEEN 1 AND 254),  -- an address as it was given; several users may have the same
     external_id   text COLLATE "C" CHECK (length(external_id) BETWEEN 1 AND 200), -- the host's own id of the user, compared byte by byte
-    -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing.
+    -- What the user refuses, such as [{"type": "BIRTHDAY"}, {"channel": "email"}]; {} is everything. NULL if nothing. A table of
+    -- refusals would cost each claim a join.
     opt_outs      jsonb,
     -- The names and the address without case, for searches. The program writes them, because what the server takes for the same letter
     -- depends on its locale. '' in rows that another program has inserted: no search by name finds these users.
@@ -60,10 +70,11 @@ CREATE TABLE :"schema".users (
 CREATE INDEX users_deleted ON :"schema".users (id) WHERE deleted_at IS NOT NULL;
 
 -- No two users have the same external id. Users without one have no entry. A deleted user has none either, so the id is free as soon
--- as the user is deleted.
+-- as the user is deleted. See docs/adr/0051-contacts.md.
 CREATE UNIQUE INDEX users_external_id ON :"schema".users (external_id) WHERE external_id IS NOT NULL AND deleted_at IS NULL;
 
--- Find users by the beginning of their full names and of their last names, and by e-mail address, in upper or lower case.
+-- Find users by the beginning of their full names and of their last names, and by e-mail address, in upper or lower case. Lists by name
+-- are in the order of the index, so a page reads its own rows only. Indexes of words or trigrams have no such order.
 CREATE INDEX users_full_name ON :"schema".users (folded_name, id) WHERE deleted_at IS NULL;
 
 CREATE INDEX users_last_name ON :"schema".users (folded_last_name, id) WHERE deleted_at IS NULL;
@@ -71,7 +82,7 @@ CREATE INDEX users_last_name ON :"schema".users (folded_last_name, id) WHERE del
 CREATE INDEX users_email ON :"schema".users (folded_email, id) WHERE folded_email IS NOT NULL AND deleted_at IS NULL;
 
 -- One row per series of a user, with the open event of the series. The successor of the event replaces it in the row. No index has
--- the columns that this changes, so the new version of the row stays on its page.
+-- the columns that this changes, so the new version of the row stays on its page (HOT). See docs/adr/0024-live-rows.md.
 CREATE TABLE :"schema".series (
     id                     bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     user_id                uuid         NOT NULL,
@@ -83,7 +94,7 @@ CREATE TABLE :"schema".series (
     used_key               text COLLATE "C" NOT NULL DEFAULT '',
     event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then the columns below are of the last event
     -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
-    -- ever. Keys are compared byte by byte.
+    -- ever. Keys are compared byte by byte. See docs/adr/0006-identity.md.
     occurrence_key         text COLLATE "C" NOT NULL CHECK (length(occurrence_key) <= 100),
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
@@ -95,13 +106,15 @@ CREATE TABLE :"schema".series (
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
     last_error             text CHECK (length(last_error) <= 1100), -- why the last attempt failed or was released
     -- The program limits the counters when it releases an event. A CHECK for these limits would let one event stop all claims.
+    -- See docs/adr/0002-limits-outside-checks.md.
     retry_count            integer      NOT NULL DEFAULT 0, -- attempts that failed
     claim_count            integer      NOT NULL DEFAULT 0, -- claims that ended with a release; above zero, the event keeps its target
     crash_count            integer      NOT NULL DEFAULT 0, -- leases that expired
     version                integer      NOT NULL DEFAULT 1, -- while PENDING; while a lease holds the event, its version is one more
     created_at             timestamptz  NOT NULL DEFAULT now(),
     updated_at             timestamptz  NOT NULL DEFAULT now(),
-    -- The user, while there is an open event. A successor does not change it, so it can be indexed, and the row still stays on its page.
+    -- The user, while there is an open event. A successor does not change it, so it can be indexed, and the row still stays on its page. An
+    -- index WHERE event_id IS NOT NULL would have a column that each successor changes.
     open_user_id           uuid         GENERATED ALWAYS AS (CASE WHEN event_id IS NOT NULL THEN user_id END) STORED,
     origin_event           uuid,                  -- the event that a follow-up follows or a requeued event repeats; NULL for other events
     -- Empty for the series that handlers plan. Each detached event has a series of its own. Then this is the origin, a colon, and the
@@ -253,7 +266,7 @@ CREATE TABLE :"schema".due_changes (
 ALTER TABLE :"schema".due_changes REPLICA IDENTITY FULL;
 
 -- One row per claimed batch. A lease makes the events that it lists PROCESSING, as long as they are at the version at which they were
--- claimed.
+-- claimed. The token fences: later writes of the events name it. See docs/adr/0005-token-fence.md.
 CREATE TABLE :"schema".leases (
     token      uuid        NOT NULL,
     owner      text NOT NULL CHECK (length(owner) <= 200), -- the process that holds the lease; for information only
@@ -298,7 +311,8 @@ CREATE TABLE :"schema".zone_marks (
     CONSTRAINT zone_marks_pkey PRIMARY KEY (id)
 );
 
--- The event types that are paused: no process claims their events.
+-- The event types that are paused: no process claims their events. Each claim reads this table, which is mostly empty. If processes
+-- were notified instead, one that misses the notification would go on.
 CREATE TABLE :"schema".pauses (
     event_type text NOT NULL CHECK (length(event_type) <= 50),
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -315,7 +329,8 @@ CREATE TABLE :"schema".settings (
 );
 
 -- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever
--- program makes the step. Enabling the trail creates the triggers, so a disabled trail costs nothing.
+-- program makes the step, so no role needs the right to write here. Enabling the trail creates the triggers, so a disabled trail costs
+-- nothing.
 CREATE TABLE :"schema".audit (
     id         bigint       NOT NULL GENERATED ALWAYS AS IDENTITY,
     at         timestamptz  NOT NULL DEFAULT clock_timestamp(),
@@ -477,6 +492,7 @@ EXECUTE FUNCTION :"schema".refuse_change();
 --   1. PUBLIC may not execute them (see the end of this file), so other roles cannot use them as triggers of their own tables.
 --   2. Each refuses every table and command but its own, even for a role with EXECUTE.
 --   3. search_path is fixed, with temporary tables last.
+-- See docs/adr/0039-privileges.md.
 
 -- Stores the version of a user in the user's open series. So a settlement sees whether the user has changed without locking the user.
 CREATE FUNCTION :"schema".follow_user() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$

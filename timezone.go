@@ -72,7 +72,8 @@ func (z *ZoneReport) add(move time.Duration) {
 const (
 	// recheckGrace covers events that another goroutine or process plans by the old rules
 	// before it notices the new ones. It may use rules for up to zoneStale after reading
-	// them, and its transaction, perhaps one of the host, may end later still.
+	// them, and its transaction, perhaps one of the host, may end later still. See
+	// docs/adr/0016-zone-rules.md.
 	recheckGrace = time.Hour
 	maxMoves     = 1000 // the most events in one transaction
 )

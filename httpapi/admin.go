@@ -15,7 +15,8 @@ type AdminReader interface {
 }
 
 // NewAdmin returns the admin API as a handler, safe for concurrent use. It lists users and
-// events, and cancels, runs, requeues and pauses. [New] has none of these routes. Mount the
+// events, and cancels, runs, requeues and pauses. [New] has none of these routes, so that no
+// public API gets them by an update. Mount the
 // admin API apart from it: on an address of its own, or under a prefix with
 // [http.StripPrefix].
 //

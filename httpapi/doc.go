@@ -43,6 +43,9 @@
 // repeated. The optOuts of a user are an array of such objects, absent if there is none.
 // [almanac.OptOuter] says what becomes of the user's events.
 //
+// A request that changes a user is answered after the user's events are rescheduled, in the
+// same transaction. So reschedule says what has moved.
+//
 // A deleted user cannot be found any more. The user's rows stay until deliveries under
 // way have ended. With erase=now, all rows are deleted before the answer is sent; see
 // [almanac.DeleteOptions].

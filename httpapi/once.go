@@ -50,7 +50,8 @@ var keySpace = uuid.MustParse("0797c45c-e902-4134-892e-bc4ee1248250")
 
 // idOfKey derives the id of the user that a principal creates with a key, as a name-based
 // UUID (RFC 9562) with SHA-256 (appendix B.2). The store accepts an id only once, so a key
-// creates only one user.
+// creates only one user, through every crash and failover. A table of keys would also remember
+// the keys of deleted users, but by storing data about a user who asked to be forgotten.
 func idOfKey(principal, key string) uuid.UUID {
 	name := strconv.Itoa(len(principal)) + ":" + principal + key
 	return uuid.NewHash(sha256.New(), keySpace, []byte(name), 8)

@@ -28,7 +28,7 @@
 // shows nothing.
 //
 // Recurrence rules (RRULE) are not used, because they cannot express the policies for leap
-// days and gaps.
+// days and gaps. The UID is not the event's id, because an occurrence that is not stored has none.
 //
 // # Secrecy
 //

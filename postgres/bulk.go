@@ -33,6 +33,8 @@ func (s *Store) CreateUsers(ctx context.Context, users []almanac.UserWithEvents)
 	return s.createMany(ctx, users)
 }
 
+// createMany stores users by INSERT … ON CONFLICT DO NOTHING, so that the same users can be given
+// again. COPY has no ON CONFLICT, and would not save the indexes of six tables.
 func (s *Store) createMany(ctx context.Context, users []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	if n := distinctExternalIDs(users); n < len(users) {
 		first, err := s.createMany(ctx, users[:n])

@@ -45,7 +45,8 @@ type MigrateDownOptions struct {
 // deleted and down.LoseData is false. It matches [ErrBottom] when there is no migration to
 // undo. It is a [*SchemaVersionError] when a newer release has migrated the database: then
 // only the newer release can undo the migration. MigrateDown also fails when an object of
-// the host, such as a view, depends on an object that would be dropped.
+// the host, such as a view, depends on an object that would be dropped: no migration has a
+// CASCADE. No call goes down several versions, so that a history is not lost in one call.
 func MigrateDown(ctx context.Context, db DB, down MigrateDownOptions, options ...Option) error {
 	s, err := New(db, options...)
 	if err != nil {

@@ -103,7 +103,7 @@ type probing struct {
 
 // With these times a half-open connection is found within 25 seconds. While nothing happens,
 // some process sends a notification about every 15 seconds. All listeners receive it, so the
-// others need not send their own.
+// others need not send their own. See docs/adr/0025-listen.md.
 var defaultProbing = probing{quiet: 15 * time.Second, limit: 5 * time.Second}
 
 // listener is a connection that listens.

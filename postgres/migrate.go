@@ -138,7 +138,7 @@ func (s *Store) applyStep(ctx context.Context, tx pgx.Tx, step migration) error 
 // waits too long for a lock. While the operation waits for a table, all other statements
 // that need the table queue up behind it, claims and outcomes too. Undoing the operation
 // lets them run. The lock on migrations is kept, so that no other process begins to migrate
-// meanwhile.
+// meanwhile. See docs/adr/0011-migrations.md.
 //
 // The lock timeout is shorter than deadlock_timeout (a second by default), after which the
 // server looks for a deadlock. So in a deadlock with a worker, the migration is undone and

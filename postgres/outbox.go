@@ -237,7 +237,7 @@ type position struct {
 
 // position locks a consumer and reads its position. If the consumer has read all of the
 // snapshot that it was reading, or does not exist, reading is the snapshot of everything
-// committed now.
+// committed now. Why a position is a snapshot, not a number: docs/adr/0045-outbox.md.
 func (s *Store) position(ctx context.Context, tx pgx.Tx, consumer string) (at position, err error) {
 	var low int64
 	var now string

@@ -86,7 +86,7 @@ func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]al
 // they were when their events were claimed, and stores an outcome only if the series has the same
 // version of the user. The second transaction locks the users of the remaining settlements. On an
 // error, settleTogether also returns the indexes of the settlements that are not stored, and the
-// results of the others.
+// results of the others. See docs/adr/0041-locked.md.
 func (s *Store) settleTogether(ctx context.Context, settlements []almanac.Settlement) (settled []almanac.SettleResult, left []int, err error) {
 	b := &batch{Store: s, settlements: settlements, settled: make([]almanac.SettleResult, len(settlements))}
 	left = make([]int, len(settlements))

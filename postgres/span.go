@@ -12,7 +12,8 @@ import (
 // few is the largest number of matching events for which a page is made by reading all of
 // them and sorting them by id. If more events match, a scan in the order of ids finds a
 // page soon enough. If few events match, that scan would read nearly all events, and the
-// planner's statistics do not show where in the order of ids the events are.
+// planner's statistics do not show where in the order of ids the events are. See
+// docs/adr/0043-queries-by-time.md.
 const few = 5000
 
 // fewDue is few for ended events that are due in a span of time. They lie beside each other in the

@@ -13,7 +13,9 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// The limits of what Stats reads. See docs/adr/0060-statistics.md.
+// The limits of what Stats reads: at most 20,000 blocks of a large database. What is rare or close is
+// counted up to its limit, and the rest is estimated from a sample. The server's statistics name too
+// few zones and no types, and counters in rows of their own would cost each claim and outcome a write.
 const (
 	statsPages   = 500     // pages of a table; a larger table is sampled
 	statsJoined  = 5000    // pages of the table series up to which all pending events are joined with it

@@ -30,7 +30,8 @@ CREATE INDEX IF NOT EXISTS webhook_accepted_at_idx ON webhook_accepted (accepted
 const (
 	// acceptKey stores a key, unless the key was accepted within the time to live. If
 	// another transaction stores the same key, acceptKey waits until that transaction
-	// ends.
+	// ends. So a duplicate is answered 200 only when the effect is committed. A lock by key
+	// without a row would end with the transaction, and a later duplicate would run again.
 	//
 	// $1 the key, $2 the time to live. Locks the key's row.
 	acceptKey = `

@@ -35,7 +35,7 @@ func allDocuments(t *testing.T) map[string]string {
 		found[name] = string(text)
 		return err
 	}))
-	require.Greater(t, len(found), 50)
+	require.Greater(t, len(found), 30)
 	return found
 }
 
@@ -76,24 +76,6 @@ func longLines(text string) (long []string) {
 		}
 	}
 	return long
-}
-
-// TestEveryDecisionIsListed checks that docs/adr/README.md has a row for each decision
-// record, with its title.
-func TestEveryDecisionIsListed(t *testing.T) {
-	t.Parallel()
-	all := allDocuments(t)
-	list := all[filepath.Join("..", "docs", "adr", "README.md")]
-	for name, text := range all {
-		base := filepath.Base(name)
-		if filepath.Base(filepath.Dir(name)) != "adr" || base == "README.md" {
-			continue
-		}
-		title, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
-		if !strings.Contains(list, "| ["+base[:4]+"]("+base+") | "+title+" |\n") {
-			t.Errorf("docs/adr/README.md does not list %s as %q", base, title)
-		}
-	}
 }
 
 var link = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]+))?\)`)

@@ -15,7 +15,7 @@ var keyForm = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 // keysOfErrors are forbidden keys for an error. The required key is "error".
 func keysOfErrors() []string { return []string{"err", "cause", "failure", "exception", "panic"} }
 
-// TestLogsHaveOneStyle requires snake_case keys, the key "error" for errors, and the
+// TestLogsHaveOneStyle requires snake_case keys, as columns and most Go programs have them, the key "error" for errors, and the
 // idempotency key in every line about an event.
 func TestLogsHaveOneStyle(t *testing.T) {
 	t.Parallel()

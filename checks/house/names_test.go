@@ -8,7 +8,9 @@ import (
 )
 
 // TestDocumentationNamesEveryType wants the documentation of the two packages that users read
-// first to name each exported type, in a group with others of the same subject.
+// first to name each exported type, in a group with others of the same subject. The root has many
+// types, because users, events and the contract of a repository name each other. A new type must be
+// a shape of its own.
 func TestDocumentationNamesEveryType(t *testing.T) {
 	t.Parallel()
 	files := tree(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// completion prints a script by which a shell completes command lines.
+// completion prints a script by which a shell completes command lines. It is written by a walk over
+// kong's model, because the libraries for kong run the program at each press of the key.
 type completion struct {
 	Shell string `arg:"" help:"${shell}."`
 }

@@ -16,4 +16,13 @@
 // in the database. The promises of a scheduler hold: one terminal transition is accepted,
 // and a delivery is never early. It is made at least once, always with the same idempotency
 // key and payload. The README describes the effect of a crash at each step.
+//
+// # Design
+//
+// Each event has a lease of its own while it is in the stream (LeaseEach). Under one token for
+// a batch, renewing one message would keep every event of the batch. Dispatchers renew the
+// leases of the messages that wait, whichever dispatcher has published them, and keep no list of
+// them: a list would be lost with its process. What is not in the stream any more is not renewed,
+// and becomes claimable again. Workers store the outcomes themselves, because a second stream
+// back to the dispatcher would be another place to lose one.
 package almanacjetstream

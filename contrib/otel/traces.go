@@ -27,7 +27,8 @@ const scope = "github.com/almanac-go/almanac/contrib/otel"
 //   - "deliver", of kind consumer, for each attempt, linked to the creation. It is the
 //     current span of the deliverer.
 //
-// Nothing is stored for the traces. [IDGenerator] derives the ids of the trace and of the
+// Nothing is stored for the traces: a column would be a cost for hosts that trace nothing, and
+// memory ends before most events do. [IDGenerator] derives the ids of the trace and of the
 // creation from the event's id, and the tracer provider of each process must use it.
 // Without it, spans are in separate traces, and Traces reports that once to OpenTelemetry's
 // error handler.

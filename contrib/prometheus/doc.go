@@ -17,6 +17,10 @@
 //	…
 //	prometheus.MustRegister(events, almanacprom.NewHealth(scheduler), backlog)
 //
+// Counters are of what the process itself has committed, so they add up over processes. Only
+// [Backlog] asks the database, one scrape at a time, and keeps the answer for ten seconds or for
+// twenty times as long as it took.
+//
 // The README lists every metric. The directory dashboards has a dashboard for Grafana, and
 // alerts.yml has alerting rules.
 //

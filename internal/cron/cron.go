@@ -2,6 +2,7 @@
 //
 // A reading is a date and a time of day to the second, in a [time.Time] with location UTC.
 // The package knows no zones and no clock changes. The caller turns readings into instants.
+// Why this is not an existing library: docs/adr/0015-recurrences.md.
 //
 // # Syntax
 //

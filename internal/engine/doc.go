@@ -68,7 +68,10 @@
 // # Time
 //
 // The store's clock decides what is due: the engine only asks how long it is until then,
-// and sleeps on its own monotonic clock. The engine also judges leases by its own clock,
+// and sleeps on its own monotonic clock. So it compares no two clocks, and the network delays
+// an item by half a round trip but never makes it early. Polling finds every item; a wake-up
+// only finds it sooner. A trigger from outside each minute would make items up to a minute late.
+// The engine also judges leases by its own clock,
 // counting from before the call that obtained the lease. It therefore considers a lease
 // ended no later than the store does.
 //

@@ -6,7 +6,8 @@
 // resolves readings to instants.
 //
 // The type RRule of package calendar documents the deviations from the standards, and the
-// choices where the standards are ambiguous.
+// choices where the standards are ambiguous. Why this is not an existing library:
+// docs/adr/0015-recurrences.md.
 package rrule
 
 import (

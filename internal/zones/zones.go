@@ -2,7 +2,7 @@
 // new names for old zones.
 //
 // It contains only names, no rules. A name is checked before any zone file is read, so that
-// the accepted names do not depend on the machine's zone files.
+// the accepted names do not depend on the machine's zone files. See docs/adr/0012-zone-names.md.
 package zones
 
 import (

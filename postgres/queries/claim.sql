@@ -8,7 +8,7 @@
 -- Each type has its own range of the index, so a backlog of another type, paused or unhandled, costs nothing. If one type has
 -- events to claim, its range is walked. If several types have, the oldest events of each are merged before any row is locked, so
 -- that no more rows are locked than taken. More events than the limit are merged, because other claims can have the oldest
--- locked.
+-- locked. See docs/adr/0038-queue-by-type.md.
 -- The mark bounds the scan of the index. Index entries left of the mark are dead, and stay as long as an old transaction is open.
 -- A mark in the future is ignored: the clock was set back.
 -- "< 1" stands instead of "= 0" because nearly all rows match: the planner expects a third of the rows for "< 1", and one in two
