@@ -160,7 +160,8 @@ CREATE INDEX queue_due ON :"schema".queue (event_type, available_at, event_id);
 -- Finds delayed events by target. Together with queue_due it finds all pending events by target. Only released events have an entry.
 CREATE INDEX queue_delayed ON :"schema".queue (delayed_from) WHERE delayed_from IS NOT NULL;
 
--- Finds the events that wait for another attempt after a failed one, by type. Only these events have an entry.
+-- Finds the events that wait for another attempt after a failed one, by type. Only these events have an entry. See
+-- docs/adr/0066-retries.md.
 CREATE INDEX queue_retries ON :"schema".queue (event_type, available_at, event_id) WHERE retry_count IS NOT NULL;
 
 -- The events that have ended: COMPLETED, FAILED or CANCELLED. A row is inserted once, never changed, and deleted by pruning.
