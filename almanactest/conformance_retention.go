@@ -62,6 +62,17 @@ var retentionCases = map[string]func(*kit){
 		})
 		k.same("come again", len(edit.New), 0)
 	},
+	"Prune/keeps what ended after the instant": func(k *kit) {
+		before := k.later(k.newEvent().CreatedAt) // and it was due before
+		ended := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Event
+		pruned, err := k.r.Prune(k.Context(), before, almanac.Page{})
+		k.ok(err)
+		k.same("pruned", pruned, almanac.PruneResult{})
+		k.same("event", k.stored(ended.ID), ended)
+		pruned, err = k.r.Prune(k.Context(), k.later(ended.UpdatedAt), almanac.Page{})
+		k.ok(err)
+		k.same("pruned later", pruned, almanac.PruneResult{Count: 1})
+	},
 	"Prune/continues from page to page": func(k *kit) {
 		u := User()
 		for i := range 7 {
