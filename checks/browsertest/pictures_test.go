@@ -39,7 +39,7 @@ var picturesInto = flag.String("pictures", "", "write the pictures of docs/dashb
 var pictured = time.Date(2026, time.October, 24, 7, 0, 4, 0, time.UTC)
 
 // mostOfAPicture is how many bytes a picture has at most.
-const mostOfAPicture = 150_000
+const mostOfAPicture = 110_000
 
 // studio has the answers of a dashboard at one instant of virtual time.
 type studio struct {
@@ -294,7 +294,7 @@ func (b *tab) picture(width, height float64) []byte {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	beyond, quality := true, int64(80)
+	beyond, quality := true, int64(60)
 	taken, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{
 		Format: page.CaptureScreenshotFormatWebp, Quality: &quality, CaptureBeyondViewport: &beyond,
 		Clip: &page.Viewport{Width: width, Height: height, Scale: 1},

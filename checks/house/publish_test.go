@@ -57,6 +57,26 @@ func TestModulesCanBeAdded(t *testing.T) {
 	}
 }
 
+// maxDownload is how many bytes of the library a host downloads at most.
+const maxDownload = 4_000_000
+
+// TestTheLibraryIsSmallToDownload checks the size of the root module as hosts download it. The
+// pictures of the documents are its largest part.
+func TestTheLibraryIsSmallToDownload(t *testing.T) {
+	t.Parallel()
+	archive := filepath.Join(t.TempDir(), "module.zip")
+	if err := pack(archive, moduleRoot(t), module+"@v0.0.0/"); err != nil {
+		t.Fatal(err)
+	}
+	packed, err := os.Stat(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if packed.Size() > maxDownload {
+		t.Errorf("the root module has %d bytes as an archive, want at most %d", packed.Size(), maxDownload)
+	}
+}
+
 // releaseVersion returns the version that the modules require of each other: the next
 // release.
 func releaseVersion(t *testing.T) string {
