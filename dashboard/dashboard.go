@@ -29,6 +29,8 @@ type Reader interface {
 	ZoneRules(ctx context.Context) (almanac.ZoneBook, error)
 	// Now returns the repository's time, UTC.
 	Now(ctx context.Context) (time.Time, error)
+	// Stalled returns the stalled series of a user, or of all users if the id is zero.
+	Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]almanac.StalledSeries, error)
 	almanac.StatsRepository
 }
 

@@ -23,12 +23,15 @@ const (
 
 // failuresData is what the page of failures shows.
 type failuresData struct {
-	Groups []failureGroup
-	Texts  bool // whether the viewer may see reasons
-	Looked int
-	All    bool      // there are no more failed events
-	Back   time.Time // when the oldest event that was looked at was created
-	More   int       // how many smaller groups are not shown
+	Retries    retriesData
+	Stalled    []stalledRow
+	AllStalled bool // there are no more stalled series
+	Groups     []failureGroup
+	Texts      bool // whether the viewer may see reasons
+	Looked     int
+	All        bool      // there are no more failed events
+	Back       time.Time // when the oldest event that was looked at was created
+	More       int       // how many smaller groups are not shown
 }
 
 // failureGroup has the events that failed alike.
@@ -52,11 +55,23 @@ func (d *dashboard) failuresPage(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	data := failuresData{Texts: texts, Looked: len(found.Events), All: found.Next == ""}
+	retries, err := d.reader.Retries(r.Context())
+	if err != nil {
+		return answer{}, err
+	}
+	permits := newListPermits(r)
+	stalled, err := d.stalledRows(r, permits, uuid.Nil)
+	if err != nil {
+		return answer{}, err
+	}
+	data := failuresData{
+		Retries: retriesShown(retries, texts, listRows), Stalled: stalled, AllStalled: len(stalled) < listRows,
+		Texts: texts, Looked: len(found.Events), All: found.Next == "",
+	}
 	if data.Looked > 0 {
 		data.Back = found.Events[data.Looked-1].CreatedAt
 	}
-	if data.Groups, err = failureGroups(newListPermits(r), found.Events, texts); err != nil {
+	if data.Groups, err = failureGroups(permits, found.Events, texts); err != nil {
 		return answer{}, err
 	}
 	data.More = max(0, len(data.Groups)-listRows)

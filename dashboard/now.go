@@ -14,6 +14,7 @@ import (
 type nowData struct {
 	reading
 	Numbers  snapshot
+	Retries  retriesData
 	Health   []condition
 	Held     int // events that this process holds
 	Workers  int
@@ -61,6 +62,9 @@ type typeRow struct {
 	Paused                                            bool
 }
 
+// retriesNow is how many groups of retries the first page shows.
+const retriesNow = 5
+
 // clockTolerance is from which difference on the clocks of process and database are said to
 // differ.
 const clockTolerance = 2 * time.Second
@@ -69,11 +73,16 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 	if err := r.need(Look, uuid.Nil); err != nil {
 		return answer{}, err
 	}
+	texts, err := r.mayDo(SeePayloads, uuid.Nil)
+	if err != nil {
+		return answer{}, err
+	}
 	data := nowData{Measured: d.monitor != nil}
 	var s snapshot
 	s, data.reading = d.lastNumbers(r)
 	if !data.None {
 		data.Numbers = s
+		data.Retries = retriesShown(s.Retries, texts, retriesNow)
 		data.Wave = waveOf(s.Stats.Wave)
 		data.Totals = totals(s)
 		data.Skew, data.Within = s.Skew()
@@ -83,8 +92,8 @@ func (d *dashboard) nowPage(r *request) (answer, error) {
 		}
 	}
 	data.Release = releaseHere(d.now())
-	data.Health = d.conditions(r)
 	health := d.scheduler.Health()
+	data.Health = append(d.conditions(r), troubles(health, texts)...)
 	data.Held, data.Workers = health.Held, health.Workers
 	if d.monitor != nil {
 		for _, span := range []time.Duration{5 * time.Minute, time.Hour, 24 * time.Hour} {

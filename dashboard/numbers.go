@@ -23,10 +23,11 @@ const (
 
 // snapshot is what all viewers see at the same time: one read of the numbers.
 type snapshot struct {
-	Stats  almanac.Stats
-	Book   almanac.ZoneBook
-	Leases []almanac.Lease
-	Paused []almanac.Pause
+	Stats   almanac.Stats
+	Retries almanac.Retries
+	Book    almanac.ZoneBook
+	Leases  []almanac.Lease
+	Paused  []almanac.Pause
 	// Asked and Answered are the times of this machine around the read of Book.Now.
 	Asked, Answered time.Time
 }
@@ -140,6 +141,9 @@ const leasesShown = 200
 // readNumbers reads a snapshot, one call after the other.
 func (d *dashboard) readNumbers(ctx context.Context) (s snapshot, err error) {
 	if s.Stats, err = d.reader.Stats(ctx); err != nil {
+		return s, err
+	}
+	if s.Retries, err = d.reader.Retries(ctx); err != nil {
 		return s, err
 	}
 	if s.Leases, err = d.reader.Leases(ctx, leasesShown); err != nil {

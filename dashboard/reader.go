@@ -58,3 +58,13 @@ func (t throttled) DueCounts(ctx context.Context, r almanac.DueCountsRequest) (a
 func (t throttled) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
 	return bounded(ctx, t, func(ctx context.Context) ([]almanac.Lease, error) { return t.Reader.Leases(ctx, limit) })
 }
+
+func (t throttled) Retries(ctx context.Context) (almanac.Retries, error) {
+	return bounded(ctx, t, t.Reader.Retries)
+}
+
+func (t throttled) Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]almanac.StalledSeries, error) {
+	return bounded(ctx, t, func(ctx context.Context) ([]almanac.StalledSeries, error) {
+		return t.Reader.Stalled(ctx, userID, limit)
+	})
+}

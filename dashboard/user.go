@@ -10,18 +10,24 @@ import (
 
 // userData is what the page of a user shows.
 type userData struct {
-	ID        uuid.UUID
-	Name      string
-	Facts     *userFacts // nil if the viewer may not see them
-	Zone      string
-	Now       instant
-	OptOuts   []almanac.OptOut
+	ID      uuid.UUID
+	Name    string
+	Facts   *userFacts // nil if the viewer may not see them
+	Zone    string
+	Now     instant
+	OptOuts []almanac.OptOut
+	userEvents
+	Ahead userPreview
+	Trail auditTrail
+}
+
+// userEvents are the events of a user, and the series that have none.
+type userEvents struct {
 	Open      []eventRow
 	MoreOpen  bool
 	Ended     []eventRow
 	MoreEnded bool
-	Ahead     userPreview
-	Trail     auditTrail
+	Stalled   []stalledRow
 }
 
 // userFacts are the facts of a profile.
@@ -47,6 +53,9 @@ func (d *dashboard) userPage(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if err := d.eventsOf(r, permits, &data); err != nil {
+		return answer{}, err
+	}
+	if data.Stalled, err = d.stalledRows(r, permits, u.ID); err != nil {
 		return answer{}, err
 	}
 	words, err := permits.may(SeePayloads, u.ID)

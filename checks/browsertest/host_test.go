@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -132,6 +133,24 @@ func (h *host) fill(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, h.scheduler.Pause(t.Context(), almanac.TypeAnniversary))
+}
+
+// failing stores an event that waits for another attempt, and a stalled series of the user that it returns.
+func (h *host) failing(t *testing.T) almanac.User {
+	t.Helper()
+	u := almanactest.User()
+	almanactest.Store(t, h.store, u, almanactest.Event(time.Now(), almanactest.For(u), almanactest.OfSeries("a", "2027"), almanactest.ReadyFor(time.Hour)))
+	claimed, err := h.store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{almanac.TypeBirthday}, Limit: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	settled, err := h.store.Settle(t.Context(), []almanac.Settlement{{
+		Event: claimed.Events[0], Outcome: almanac.Delivered(time.Now()),
+		Next: func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, errors.New("no plan") },
+	}})
+	require.NoError(t, err)
+	require.NotNil(t, settled[0].Stalled)
+	other := almanactest.User()
+	almanactest.Store(t, h.store, other, almanactest.Event(time.Now(), almanactest.For(other), almanactest.ReadyFor(time.Hour), almanactest.Tried(1), almanactest.DelayedFor(time.Hour)))
+	return u
 }
 
 // pages are the paths of all pages, below the first page, each in its states.

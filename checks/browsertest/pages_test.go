@@ -22,6 +22,7 @@ func statusOf(path string) []int64 {
 func TestEveryPageIsAccessible(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, atRoot, dashboard.AllowAll())
+	stalled := "users/" + h.failing(t).ID.String()
 	h.waitForNumbers(t)
 	browser := newBrowser(t)
 	for _, l := range []look{
@@ -31,7 +32,7 @@ func TestEveryPageIsAccessible(t *testing.T) {
 			t.Parallel()
 			b := newTab(t, browser, l)
 			b.expect("Failed to load resource: the server responded with a status of 40") // of the page itself
-			for _, path := range h.pages() {
+			for _, path := range append(h.pages(), stalled) {
 				t.Run(path, func(t *testing.T) {
 					b.t = t
 					require.Contains(t, statusOf(path), b.open(h.root+path))
@@ -50,10 +51,11 @@ func TestEveryPageIsAccessible(t *testing.T) {
 func TestPagesFitEveryWidth(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, atRoot, dashboard.AllowAll())
+	stalled := "users/" + h.failing(t).ID.String()
 	h.waitForNumbers(t)
 	b := newTab(t, newBrowser(t), desk)
 	b.expect("Failed to load resource")
-	for _, path := range h.pages() {
+	for _, path := range append(h.pages(), stalled) {
 		b.open(h.root + path)
 		for _, width := range []int64{360, 600, 800, 1024, 1920, 2560} {
 			b.do(chromedp.EmulateViewport(width, 900))
