@@ -32,7 +32,8 @@
 // [Monthly], [Yearly], an [RRule] ([ParseRRule]), a [Cron] expression ([ParseCron]), or a
 // [RecurrenceSet] with dates and exceptions ([ParseRecurrenceSet]). [Bounded] gives any of them a
 // start, an end, a count and exceptions. [Offset] announces any of them, such as three days
-// before, at 09:00. [Outside] keeps any of them out of [QuietHours]. A type with the method After is a recurrence of your own.
+// before, at 09:00. [Outside] keeps any of them out of [QuietHours]. [RuleText] reads any of them
+// from the words of a form. A type with the method After is a recurrence of your own.
 //
 // [Next] finds the first [Occurrence] after an instant, and [Occurrences] yields all later ones in
 // order. Each occurrence has its instant and a key, such as "2027-03". The key stays the same when

@@ -14,7 +14,7 @@ var (
 	ErrRejectedWallTime  = errors.New("calendar: clocks do not show this wall time once") // *WallTimeError
 	ErrInvalidRecurrence = errors.New("calendar: invalid recurrence")                     // *InvalidRecurrenceError
 	ErrNoOccurrence      = errors.New("calendar: no further occurrence")                  // a recurrence has ended, or has no occurrence
-	ErrInvalidInput      = errors.New("calendar: invalid wall time or policy")            // *InputError
+	ErrInvalidInput      = errors.New("calendar: invalid wall time, policy or rule")      // *InputError
 )
 
 // FormatError says why a text is not a date, a time of day or a wall time.
@@ -25,12 +25,12 @@ type FormatError struct {
 
 func (e *FormatError) Error() string { return fmt.Sprintf("calendar: %q %s", e.Text, e.Problem) }
 
-// InputError names every invalid part of a wall time and its policies.
+// InputError names every invalid part of a wall time and its policies, or of a [RuleText].
 type InputError struct{ Problems []InputProblem }
 
 // InputProblem is one invalid part of an input.
 type InputProblem struct {
-	Field   string // "gap", "fold", "leap day", "month end" or "wall time"
+	Field   string // "gap", "fold", "leap day", "month end" or "wall time"; of a RuleText, the name of its field
 	Problem string // as a clause: "is \"sideways\", which is no policy"
 }
 

@@ -2,13 +2,30 @@ package calendar
 
 import (
 	"iter"
+	"strings"
 	"time"
+
+	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
 // QuietHours are the hours of a day in which somebody is not to be disturbed: the time from
 // From up to Until, without Until itself. If Until is before From, they include midnight.
 // If both are equal, as in the zero QuietHours, there are no quiet hours.
 type QuietHours struct{ From, Until Clock }
+
+// ParseQuietHours reads quiet hours of the form HH:MM-HH:MM, with or without seconds, such as
+// 22:00-08:00. The times must differ. The error is a [*FormatError].
+func ParseQuietHours(s string) (q QuietHours, err error) {
+	from, until, _ := strings.Cut(s, "-")
+	q.From, err = ParseClock(from)
+	if err == nil {
+		q.Until, err = ParseClock(until)
+	}
+	if err != nil || q.From == q.Until {
+		return QuietHours{}, &FormatError{excerpt.Of(s, maxQuoted), "is not two different times of day, such as 22:00-08:00"}
+	}
+	return q, nil
+}
 
 // End returns when the quiet hours end, if clocks in z show a time in them at now.
 // Otherwise, and in a zone without data, it reports false. If clocks skip the end, the

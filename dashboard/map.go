@@ -168,7 +168,7 @@ func (m *mapData) place(counts []almanac.ZoneCount, at calendar.Clock, late map[
 	groups := world.ByOffset(m.At)
 	classes := make(map[string]string)
 	for _, g := range groups {
-		row := offsetRow{Offset: offsetText(g.Offset), Local: m.At.Add(g.Offset).Format("Mon 15:04"), Lit: lit[g.Offset], Zones: len(g.Zones)}
+		row := offsetRow{Offset: "UTC" + clockOffset(g.Offset), Local: m.At.Add(g.Offset).Format("Mon 15:04"), Lit: lit[g.Offset], Zones: len(g.Zones)}
 		for _, zone := range g.Zones {
 			row.Users, row.Pending = plus(row.Users, sums[zone].Users), plus(row.Pending, sums[zone].Pending)
 			classes[zone] = dotClass(sums[zone], row.Lit, late[zone])
@@ -240,19 +240,6 @@ func dotClass(row placeRow, lit bool, late time.Duration) string {
 // plus adds two numbers. The sum is as certain as the less certain of them.
 func plus(a, b almanac.Count) almanac.Count {
 	return almanac.Count{N: a.N + b.N, Kind: max(a.Kind, b.Kind)}
-}
-
-// offsetText returns an offset from UTC, such as "UTC+05:30".
-func offsetText(d time.Duration) string {
-	sign := "+"
-	if d < 0 {
-		sign, d = "−", -d
-	}
-	text := "UTC" + sign + time.Unix(0, 0).UTC().Add(d).Format("15:04")
-	if seconds := int(d.Seconds()) % 60; seconds != 0 {
-		text += ":" + strconv.Itoa(seconds)
-	}
-	return text
 }
 
 // flashes returns the places of the deliveries of the last seconds.

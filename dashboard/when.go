@@ -113,7 +113,7 @@ func (w *whenData) checkPolicies() {
 
 // answer finds what the form asks for, unless a field is wrong.
 func (w *whenData) answer(z calendar.Timezone, today calendar.Date) {
-	q := w.understand(today)
+	q := w.parse(today)
 	if len(w.Sentences) > 0 {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -83,7 +82,7 @@ type question struct {
 func (w *when) understand(now time.Time) (question, error) {
 	zone, errZone, failure := findZone("--zone", calendar.OwnZoneData(), w.Zone)
 	q := question{zone: zone, from: zone.WallTime(now).Date}
-	var errFrom, errCount, errRule, errQuiet, errPolicies error
+	var errFrom, errCount, errRule, errPolicies error
 	if w.From != "" {
 		var from calendar.Date
 		if from, errFrom = calendar.ParseDate(w.From); errFrom == nil {
@@ -91,29 +90,12 @@ func (w *when) understand(now time.Time) (question, error) {
 		}
 	}
 	q.count, errCount = number("--count", w.Count, 1, maxCount)
-	q.rule, errRule = w.Rule.understand(q.from)
-	if w.Quiet != "" {
-		hours, err := quietHours(w.Quiet)
-		q.rule, errQuiet = calendar.Outside{Of: q.rule, Quiet: hours}, err
-	}
+	q.rule, errRule = w.Rule.parse(q.from, w.Quiet)
 	q.policies, errPolicies = w.Policies.understand()
-	if err := misused(errZone, about("--from", errFrom), errCount, errRule, about("--quiet", errQuiet), errPolicies); err != nil {
+	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies); err != nil {
 		return q, err
 	}
 	return q, failure
-}
-
-// quietHours returns the quiet hours of a text such as "22:00-08:00".
-func quietHours(text string) (q calendar.QuietHours, err error) {
-	from, until, _ := strings.Cut(text, "-")
-	q.From, err = calendar.ParseClock(from)
-	if err == nil {
-		q.Until, err = calendar.ParseClock(until)
-	}
-	if err != nil || q.From == q.Until {
-		return q, fmt.Errorf("%q is not two different times of day, such as 22:00-08:00", text)
-	}
-	return q, nil
 }
 
 // Run shows the occurrences.

@@ -68,7 +68,7 @@ func TestAnnouncementsAreExplained(t *testing.T) {
 		t.Errorf("exit code %d, %q:\n%s\nwant:\n%s", r.code, r.errs, r.out, want)
 	}
 	r = almanacAt(t, today, "when", "--zone", "Europe/Paris", "--before", "x")
-	if want := `almanac: --before: "x" is not a number from 0 to 10000`; r.code != exitUsage || !strings.HasPrefix(r.errs, want) {
+	if want := `almanac: --before: "x" is not a whole number from 0 to 10000`; r.code != exitUsage || !strings.HasPrefix(r.errs, want) {
 		t.Errorf("exit code %d, %q; want %q", r.code, r.errs, want)
 	}
 }
@@ -252,14 +252,14 @@ func TestInvalidRules(t *testing.T) {
 	tests := map[string]struct{ args, want []string }{
 		"no day of the week":     {[]string{"--rule", "weekly", "--on", "mon,,x"}, []string{`--on: "" is not a day of the week such as mon`, `--on: "x" is not a day of the week such as mon`}},
 		"no day of the month":    {[]string{"--rule", "monthly", "--on", "mon"}, []string{`--on: "mon" is not a day of the month such as 31 or -1`}},
-		"no month is so long":    {[]string{"--rule", "monthly", "--on", "32"}, []string{`--rule: invalid recurrence "monthly": day 32 is neither between 1 and 31 nor between -28 and -1`}},
+		"no month is so long":    {[]string{"--rule", "monthly", "--on", "32"}, []string{`--rule: "monthly" is invalid: day 32 is neither between 1 and 31 nor between -28 and -1`}},
 		"no day of the year":     {[]string{"--rule", "yearly", "--on", "02-30"}, []string{`--on: "02-30" is not a day of the year such as 02-29`}},
-		"a day for daily":        {[]string{"--on", "mon"}, []string{"--on: does not go with daily"}},
-		"a pace for once":        {[]string{"--rule", "once", "--every", "1"}, []string{"--every: does not go with once"}},
-		"no RRULE":               {[]string{"--rule", "FREQ=DAILY;COUNT=0", "--on", "mon"}, []string{`--rule: invalid recurrence "FREQ=DAILY;COUNT=0": COUNT="0" is not a number from 1 to 10000`, "--on: does not go with an RRULE"}},
+		"a day for daily":        {[]string{"--on", "mon"}, []string{"--on: has no meaning with daily"}},
+		"a pace for once":        {[]string{"--rule", "once", "--every", "1"}, []string{"--every: has no meaning with once"}},
+		"no RRULE":               {[]string{"--rule", "FREQ=DAILY;COUNT=0", "--on", "mon"}, []string{"--on: has no meaning with an RRULE", `--rule: "FREQ=DAILY;COUNT=0" is invalid: COUNT="0" is not a number from 1 to 10000`}},
 		"no quiet hours":         {[]string{"--quiet", "22:00"}, []string{`--quiet: "22:00" is not two different times of day, such as 22:00-08:00`}},
-		"empty quiet hours":      {[]string{"--quiet", "08:00-08:00", "--on", "mon"}, []string{"--on: does not go with daily", `--quiet: "08:00-08:00" is not two different times of day, such as 22:00-08:00`}},
-		"a pace beyond the year": {[]string{"--every", "10000001"}, []string{`--every: "10000001" is not a number from 1 to 10000000`}},
+		"empty quiet hours":      {[]string{"--quiet", "08:00-08:00", "--on", "mon"}, []string{"--on: has no meaning with daily", `--quiet: "08:00-08:00" is not two different times of day, such as 22:00-08:00`}},
+		"a pace beyond the year": {[]string{"--every", "10000001"}, []string{`--every: "10000001" is not a whole number from 1 to 10000000`}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/almanac-go/almanac/calendar"
@@ -92,11 +91,8 @@ func (g *greetingConfig) takeQuiet(text string) error {
 	if text == "" {
 		return nil
 	}
-	from, until, _ := strings.Cut(text, "-")
-	var errs [2]error
-	g.quiet.From, errs[0] = calendar.ParseClock(from)
-	g.quiet.Until, errs[1] = calendar.ParseClock(until)
-	if errs != [2]error{} || g.quiet.From == g.quiet.Until {
+	var err error
+	if g.quiet, err = calendar.ParseQuietHours(text); err != nil {
 		return fmt.Errorf("%q is not of the form HH:MM-HH:MM, with two different times of day", text)
 	}
 	return nil

@@ -1,0 +1,213 @@
+package calendar
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/almanac-go/almanac/internal/excerpt"
+)
+
+// RuleText is a recurrence as people write it into a form or on a command line. An empty
+// field means its default.
+type RuleText struct {
+	// Rule is once, daily, weekly, monthly or yearly in upper or lower case, an RRULE (see
+	// [ParseRRule]), or a cron expression (see [ParseCron]). The default is daily.
+	Rule string
+	// At is the time of day, HH:MM or HH:MM:SS; default 09:00. An RRULE begins at this time
+	// of the first day. A cron expression has its own times. With Before, At is the time of
+	// the announcement.
+	At string
+	// On is the day: mon,thu for weekly; 1 to 31, or -1 for the last day, for monthly; 02-29
+	// for yearly. The default is that of the first day. Other rules have none.
+	On string
+	// Every is the interval in days, weeks, months or years, 1 to 10,000,000, counted from
+	// the first day; default 1. RRULEs and cron expressions have their own.
+	Every string
+	// Before announces each occurrence that many days earlier, 0 to 10,000. Empty announces
+	// none.
+	Before string
+	// Quiet moves each occurrence out of quiet hours, such as 22:00-08:00 (see [Outside]).
+	// Empty moves none.
+	Quiet string
+}
+
+const maxTextBytes = 1000 // of a rule
+
+// Parse returns the recurrence, which has no slot before the first day. The error is an
+// [*InputError] that names each invalid field by its name in lower case, such as "on".
+func (r RuleText) Parse(first Date) (Recurrence, error) {
+	p := ruleParser{RuleText: r}
+	at := p.clock()
+	start := WallTime{Date: first, Clock: at}
+	every := p.number("every", cmp.Or(r.Every, "1"), 1, maxEvery)
+	before := p.number("before", cmp.Or(r.Before, "0"), 0, maxDays)
+	rule := p.named(start, every)
+	if len(p.bad.Problems) == 0 { // some rules are judged by their use
+		if _, err := rule.After(WallTime{}, Policies{}); errors.Is(err, ErrInvalidRecurrence) {
+			p.wrong("rule", err)
+		}
+	}
+	if r.Before != "" {
+		rule = Bounded{Rule: Offset{Of: rule, Days: -before, At: at}, Start: WallTime{Date: first}}
+	}
+	if r.Quiet != "" {
+		quiet, err := ParseQuietHours(r.Quiet)
+		p.wrong("quiet", err)
+		rule = Outside{Of: rule, Quiet: quiet}
+	}
+	if len(p.bad.Problems) > 0 {
+		return nil, &p.bad
+	}
+	return rule, nil
+}
+
+// ruleParser collects what is wrong with a RuleText.
+type ruleParser struct {
+	RuleText
+	bad InputError
+}
+
+func (p *ruleParser) refuse(field, problem string) {
+	p.bad.Problems = append(p.bad.Problems, InputProblem{Field: field, Problem: problem})
+}
+
+// wrong refuses a field because of an error of its parser.
+func (p *ruleParser) wrong(field string, err error) {
+	var format *FormatError
+	var invalid *InvalidRecurrenceError
+	switch {
+	case err == nil:
+	case errors.As(err, &format):
+		p.refuse(field, fmt.Sprintf("%q %s", format.Text, format.Problem))
+	case errors.As(err, &invalid):
+		p.refuse(field, fmt.Sprintf("%q is invalid: %s", invalid.Rule, strings.Join(invalid.Problems, "; ")))
+	default:
+		p.refuse(field, "is invalid: "+err.Error())
+	}
+}
+
+func (p *ruleParser) clock() Clock {
+	if p.At == "" {
+		return Clock{Hour: 9}
+	}
+	at, err := ParseClock(p.At)
+	p.wrong("at", err)
+	return at
+}
+
+func (p *ruleParser) number(field, text string, low, high int) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < low || n > high {
+		p.refuse(field, fmt.Sprintf("%q is not a whole number from %d to %d", excerpt.Of(text, maxQuoted), low, high))
+	}
+	return n
+}
+
+// named returns the recurrence that a word, an RRULE or a cron expression names.
+func (p *ruleParser) named(start WallTime, every int) Recurrence {
+	from, at := start.Date, start.Clock
+	switch word := strings.ToLower(p.Rule); word {
+	case "once":
+		p.without(word, "on", "every")
+		return Once{At: start}
+	case "", "daily":
+		p.without("daily", "on")
+		return Daily{At: at, Every: every, From: from}
+	case "weekly":
+		return Weekly{On: p.weekdays(from), At: at, Every: every, From: from}
+	case "monthly":
+		return Monthly{Day: p.dayOfMonth(from), At: at, Every: every, From: from}
+	case "yearly":
+		day := p.dayOfYear(from)
+		return Yearly{Month: day.Month, Day: day.Day, At: at, Every: every, From: from}
+	}
+	return p.written(start)
+}
+
+// written returns the recurrence of an RRULE or of a cron expression.
+func (p *ruleParser) written(start WallTime) Recurrence {
+	if len(p.Rule) > maxTextBytes {
+		p.refuse("rule", fmt.Sprintf("has more than %d bytes", maxTextBytes))
+		return Daily{}
+	}
+	if strings.Contains(p.Rule, "=") {
+		p.without("an RRULE", "on", "every")
+		rule, err := ParseRRule(p.Rule, start)
+		p.wrong("rule", err)
+		return rule
+	}
+	p.without("a cron expression", "on", "every")
+	if p.Before == "" { // otherwise it is the time of the announcement
+		p.without("a cron expression", "at")
+	}
+	rule, err := ParseCron(p.Rule)
+	if err != nil && !strings.ContainsAny(p.Rule, " @") {
+		p.refuse("rule", fmt.Sprintf("%q is not once, daily, weekly, monthly or yearly, and neither an RRULE nor a cron expression", excerpt.Of(p.Rule, maxQuoted)))
+		err = nil
+	}
+	p.wrong("rule", err)
+	return Bounded{Rule: rule, Start: WallTime{Date: start.Date}}
+}
+
+// without refuses fields that have no meaning with a rule.
+func (p *ruleParser) without(rule string, fields ...string) {
+	given := map[string]string{"at": p.At, "on": p.On, "every": p.Every}
+	for _, field := range fields {
+		if given[field] != "" {
+			p.refuse(field, "has no meaning with "+rule)
+		}
+	}
+}
+
+func (p *ruleParser) weekdays(first Date) []time.Weekday {
+	if p.On == "" {
+		return []time.Weekday{WallTime{Date: first}.Labelled().Weekday()}
+	}
+	var days []time.Weekday
+	for name := range strings.SplitSeq(p.On, ",") {
+		day, ok := weekdayOf(strings.ToLower(strings.TrimSpace(name)))
+		if !ok {
+			p.refuse("on", fmt.Sprintf("%q is not a day of the week such as mon", excerpt.Of(name, maxQuoted)))
+		}
+		days = append(days, day)
+	}
+	return days
+}
+
+// weekdayOf reads the first letters of a day in lower case, at least three.
+func weekdayOf(name string) (time.Weekday, bool) {
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if len(name) >= 3 && strings.HasPrefix(strings.ToLower(day.String()), name) {
+			return day, true
+		}
+	}
+	return 0, false
+}
+
+func (p *ruleParser) dayOfMonth(first Date) int {
+	if p.On == "" {
+		return first.Day
+	}
+	day, err := strconv.Atoi(p.On)
+	if err != nil {
+		p.refuse("on", fmt.Sprintf("%q is not a day of the month such as 31 or -1", excerpt.Of(p.On, maxQuoted)))
+		return first.Day
+	}
+	return day
+}
+
+func (p *ruleParser) dayOfYear(first Date) Date {
+	if p.On == "" {
+		return first
+	}
+	day, err := ParseDate("2000-" + p.On) // a year that has every day
+	if err != nil {
+		p.refuse("on", fmt.Sprintf("%q is not a day of the year such as 02-29", excerpt.Of(p.On, maxQuoted)))
+		return first
+	}
+	return day
+}
