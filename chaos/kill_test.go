@@ -47,6 +47,35 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}
 }
 
+// The handler of a worker plans nothing, so that every series stalls whose event it ends. The worker is
+// killed, and one with a handler that was mended takes over: it plans each next event once.
+func TestKilledWhileSeriesStall(t *testing.T) {
+	t.Parallel()
+	for _, point := range []chaos.Point{chaos.BeforeSettle, chaos.MidSettle, chaos.AfterSettle} {
+		t.Run(string(point), func(t *testing.T) {
+			row(t, func(t *testing.T, seed uint64) {
+				r := calm(t, seed)
+				r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 4})
+				r.CreateUsers(10, chaos.Plan{Start: chaos.From(lead + 2*time.Second), Interval: 1, Count: 4})
+				victim := r.Work("victim", func(o *chaos.Orders) {
+					o.NoPlans, o.StopAt, o.StopAfter, o.Patience = true, point, 2, 20*time.Second
+				})
+				arrive(r, victim, point)
+				death := r.Kill(victim)
+				stalled := r.Stalled()
+				require.Positive(t, stalled)
+				r.Count("stalled", stalled)
+				survivor := r.Work("survivor")
+				arrive(r, survivor, chaos.Ready)
+
+				r.Drained(60 * time.Second)
+				r.Recovered(death)
+				r.Check("killed", "stalled")
+			})
+		})
+	}
+}
+
 // times is how often a worker comes to a point for sure while a few users have a few
 // occurrences: most points once for each, some once for as many as there are.
 func times(p chaos.Point) int {

@@ -304,7 +304,7 @@ func (r *Run) Within(d time.Duration) context.Context {
 	return ctx
 }
 
-// Drained waits until every event has ended and no series goes on.
+// Drained waits until every event has ended and no series goes on, or stands still.
 func (r *Run) Drained(limit time.Duration) time.Time {
 	r.Helper()
 	ctx := r.Within(limit)
@@ -313,13 +313,27 @@ func (r *Run) Drained(limit time.Duration) time.Time {
 		r.Snapshot(ctx)
 		err := r.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status IN ('PENDING', 'PROCESSING')),
 			count(*) FILTER (WHERE status IN ('COMPLETED', 'FAILED', 'CANCELLED')) FROM almanac.events`).Scan(&open, &ended)
-		if err == nil && open == 0 && ended > 0 {
+		if err == nil && open == 0 && ended > 0 && r.Stalled() == 0 {
 			return time.Now()
 		}
 		if pause(ctx, 50*time.Millisecond) != nil {
 			require.Fail(r, "not drained", "%d open, %d ended (%v)\n%s\n%s", open, ended, err, r.Complaints(), r.activity())
 		}
 	}
+}
+
+// Stalled returns how many series stand still because their handler failed, and -1 if the database does
+// not say.
+func (r *Run) Stalled() int {
+	store, err := postgres.New(r.pool)
+	if err != nil {
+		return -1
+	}
+	list, err := store.Stalled(r.Context(), uuid.Nil, 0)
+	if err != nil {
+		return -1
+	}
+	return len(list)
 }
 
 // activity says what each connection to the database does, and for which lock it waits.

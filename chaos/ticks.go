@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -51,7 +52,14 @@ func (o Plan) Keys() ([]string, error) {
 type ticks struct{ almanac.Recurring }
 
 // Ticks returns the handler of each user's [Plan], with a limit for an attempt.
-func Ticks(attempt time.Duration) almanac.EventHandler {
+func Ticks(attempt time.Duration) almanac.EventHandler { return ticksBy(attempt, rule) }
+
+// planless returns Ticks that delivers and never plans what comes next.
+func planless(attempt time.Duration) almanac.EventHandler {
+	return ticksBy(attempt, func(almanac.User) (calendar.Recurrence, error) { return nil, errors.New("no plan") })
+}
+
+func ticksBy(attempt time.Duration, rule func(almanac.User) (calendar.Recurrence, error)) almanac.EventHandler {
 	return ticks{almanac.Recurring{
 		Type: TickType,
 		Execution: almanac.Execution{

@@ -98,6 +98,8 @@ type Orders struct {
 	Once bool
 	// Connections is how many its pool has at most. Zero is the pool's own choice.
 	Connections int32
+	// NoPlans has the handler fail whenever it is to plan the next event.
+	NoPlans bool
 	// Flood is the id of a user whom the process edits in a hundred calls at once
 	// beside its work, again and again; empty for none.
 	Flood string
@@ -186,7 +188,11 @@ func work(ctx context.Context, text string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	registry, err := almanac.NewRegistry(Ticks(w.Patience + time.Second))
+	handler := Ticks(w.Patience + time.Second)
+	if w.NoPlans {
+		handler = planless(w.Patience + time.Second)
+	}
+	registry, err := almanac.NewRegistry(handler)
 	if err != nil {
 		return err
 	}
