@@ -239,23 +239,21 @@ func TestRunReleasesUnfinishedEvents(t *testing.T) {
 
 func TestRunLetsDeliveriesFinish(t *testing.T) {
 	t.Parallel()
-	w := open(t)
-	begun, finish := make(chan struct{}), make(chan struct{})
-	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(ctx context.Context, _ almanac.Delivery) error {
-		close(begun)
-		<-finish
-		return ctx.Err()
-	}}
-	pending := storeEvent(t, w.store, handler)
+	synctest.Test(t, func(t *testing.T) {
+		w, begun := openOn(almanactest.NewRepository(nil)), make(chan struct{})
+		handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(ctx context.Context, _ almanac.Delivery) error {
+			close(begun)
+			time.Sleep(5 * time.Second)
+			return ctx.Err()
+		}}
+		pending := storeEvent(t, w.store, handler)
 
-	w.run(t, handler)
-	<-begun
-	stopped := make(chan error)
-	go func() { stopped <- w.stop() }()
-	close(finish)
-	require.NoError(t, <-stopped)
+		w.run(t, handler)
+		<-begun
+		require.NoError(t, w.stop())
 
-	require.Equal(t, almanac.Completed, w.event(t, pending).Status)
+		require.Equal(t, almanac.Completed, w.event(t, pending).Status)
+	})
 }
 
 func TestRunTakesOverEventsOfDeadProcesses(t *testing.T) {
