@@ -74,7 +74,9 @@ func lend(ctx context.Context, tx *sql.Tx, operation func(context.Context, DB) e
 
 // loan is an argument of a statement. pgx calls its RewriteQuery with the connection before
 // it sends the statement. This is the only public way to get the connection of a
-// transaction. Other drivers cannot encode the argument. See docs/adr/0033-database-sql.md.
+// transaction: (*sql.Conn).Raw needs a connection, and a host has a *sql.Tx. Other drivers cannot
+// encode the argument. Wrappers of the driver that pass arguments on keep working, as those for
+// tracing do. A second store on database/sql would need all statements once more.
 type loan struct {
 	operation func(context.Context, DB) error
 	made      bool  // whether pgx has called RewriteQuery

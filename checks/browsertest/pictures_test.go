@@ -41,6 +41,10 @@ var pictured = time.Date(2026, time.October, 24, 7, 0, 4, 0, time.UTC)
 // mostOfAPicture is how many bytes a picture has at most.
 const mostOfAPicture = 110_000
 
+// inBothThemes is the picture that the README shows, in dark colours too. Hosts download the pictures
+// with the library, so the others are in light colours only.
+const inBothThemes = "map"
+
 // studio has the answers of a dashboard at one instant of virtual time.
 type studio struct {
 	answers map[string]*httptest.ResponseRecorder // by path and query
@@ -265,6 +269,9 @@ func TestPictures(t *testing.T) {
 	browser := newBrowser(t)
 	for _, theme := range []string{"light", "dark"} {
 		for _, name := range s.names {
+			if theme == "dark" && name != inBothThemes {
+				continue
+			}
 			b := newTab(t, browser, look{1200, 800, theme == "dark", true, nil})
 			require.EqualValues(t, 200, b.open(server.URL+s.paths[name]))
 			// Streams are silent here.
@@ -281,11 +288,9 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range s.names {
 		require.True(t, bytes.Contains(docs, []byte("pictures/dashboard/"+name+"-light.webp")), "docs/dashboard.md does not show %s", name)
-		for _, theme := range []string{"light", "dark"} {
-			info, err := os.Stat("../../docs/pictures/dashboard/" + name + "-" + theme + ".webp")
-			require.NoError(t, err, "make pictures")
-			require.LessOrEqual(t, info.Size(), int64(mostOfAPicture))
-		}
+		info, err := os.Stat("../../docs/pictures/dashboard/" + name + "-light.webp")
+		require.NoError(t, err, "make pictures")
+		require.LessOrEqual(t, info.Size(), int64(mostOfAPicture))
 	}
 }
 

@@ -2,7 +2,9 @@
 // new names for old zones.
 //
 // It contains only names, no rules. A name is checked before any zone file is read, so that
-// the accepted names do not depend on the machine's zone files. See docs/adr/0012-zone-names.md.
+// the accepted names do not depend on the machine's zone files: [time.LoadLocation] accepts
+// whatever the directory holds ("posix/Asia/Tokyo"), and PostgreSQL whatever looks like a rule of
+// POSIX ("Foo+5"). names.txt says which names of the database are accepted, and why.
 package zones
 
 import (
