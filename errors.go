@@ -252,7 +252,7 @@ func (e *permanentError) Is(target error) bool { return target == ErrPermanent }
 
 // NotOwed returns an error with which a delivery cancels its event: the event is CANCELLED
 // with the reason, its occurrence key is used, and its series continues. That is no
-// failure, and no attempt is counted. So NotOwed is for a delivery that nobody wants any
+// failure, and no attempt is counted. So NotOwed is for a delivery that is not wanted any
 // more, as to a user who has no address. The reason is for operators, is cut to 1,000 bytes
 // and can be empty. No [Follower] is called.
 func NotOwed(reason string) error { return &notOwedError{reason} }

@@ -145,7 +145,7 @@ const maxPrincipal = 200
 // principal is the key of a principal in a context.
 type principal struct{}
 
-// WithPrincipal returns a context for changes that somebody asks for, such as an operator.
+// WithPrincipal returns a context for changes that a person asks for, such as an operator.
 // Package postgres writes the name into the audit trail, with every step that a call with
 // the context makes (see [AuditStep]). The name is what the program says. The database
 // does not check it.

@@ -94,7 +94,8 @@ func TestAFaultLosesNothing(t *testing.T) {
 	}
 }
 
-// What ignores that it has to stop, whoever delivers it, is taken for what kills them.
+// A delivery that ignores the end of its context, in each process that has it, counts as one
+// that kills its workers.
 func TestADeliveryThatNeverReturnsIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,8 +247,8 @@ func (s *stage) checkDeliveries(rows map[string]almanac.Event) {
 	}
 }
 
-// checkNotices checks that whoever ended an event had claimed it last, and that its end
-// was told once, as it is stored.
+// checkNotices checks that the process that ended an event had claimed it last, and that
+// observers were notified of its end once, as it is stored.
 func (s *stage) checkNotices(rows map[string]almanac.Event) {
 	holder, ended := make(map[string]int), make(map[string]int)
 	for _, notice := range s.notices {
@@ -290,7 +291,7 @@ func (s *stage) silenced() bool {
 	return lost && (!s.harmless() || s.longestSettling() > faultLease/3)
 }
 
-// checkLeases checks that no lease is left of the claims that anybody heard of.
+// checkLeases checks that no lease is left of the claims that were notified.
 func (s *stage) checkLeases(t *testing.T) {
 	var tokens []uuid.UUID
 	for _, notice := range s.notices {
@@ -336,12 +337,12 @@ type course struct {
 	Jumps                []jump
 }
 
-// harmless are faults of which nobody need notice anything: no lease is lost.
+// harmless reports whether the faults need not show: no lease is lost.
 func (c course) harmless() bool {
 	for _, faults := range c.Processes {
 		for _, f := range faults {
-			// One call lost may leave a claim that nobody knows of, should giving it back
-			// fail too. Settling can fail for as long as it likes while renewal does not.
+			// One lost call may leave a claim that no process knows of, if its release fails
+			// too. Settling may fail for any time while renewal does not.
 			if f.Answer == dies || f.Answer == diesAfter || f.Call != "settle" && f.Call != "until" && f.Call != "sweep" {
 				return false
 			}

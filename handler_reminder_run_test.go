@@ -21,7 +21,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// diary is what somebody is to be reminded of; nil removes when it is merged.
+// diary has the appointments of a user. A nil appointment removes, when it is merged.
 type diary map[string]*almanac.Appointment
 
 func (d diary) attributes(t *testing.T) json.RawMessage {

@@ -330,7 +330,7 @@ func TestAnEditIsLoggedAndNoticedOnceItIsCommitted(t *testing.T) {
 	})
 }
 
-// conflicting answers each edit as if somebody had changed its first event meanwhile.
+// conflicting answers each edit as if its first event had been changed meanwhile.
 type conflicting struct{ almanac.Repository }
 
 func (c conflicting) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {

@@ -107,8 +107,8 @@ func TestLogObserverWritesOneLinePerNotice(t *testing.T) {
 	}
 }
 
-// A scheduler has the observers that it was made with, and a scheduler without them tells
-// nobody.
+// A scheduler notifies the observers that it was made with, and a scheduler without observers
+// notifies none.
 func TestObserversAreNotifiedByTheirScheduler(t *testing.T) {
 	t.Parallel()
 	registry, err := almanac.NewRegistry(almanac.Birthday{})

@@ -51,8 +51,8 @@ type UserRepository interface {
 
 // UserFinder finds users by what people know of them.
 type UserFinder interface {
-	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. Nobody
-	// has the external id "".
+	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. No
+	// user has the external id "".
 	UserByExternalID(ctx context.Context, externalID string) (User, error)
 
 	// FindUsers returns a page of the users whom the filter selects, without deleted

@@ -146,9 +146,8 @@ func (d *deliveries) of(id uuid.UUID) []almanac.Delivery {
 }
 
 // Users change their minds around the instants of their events, once a second each,
-// while two processes hold them ahead and one of them is stopped. Whoever changed it
-// in time is served at the new instant and only then, and whoever came too late at
-// the old one.
+// while two processes hold them ahead and one of them is stopped. After a change in time the
+// event is delivered at the new instant and only then, and after a late change at the old one.
 func TestEditsAroundTheInstantTakeEffectOrFindTheEventInFlight(t *testing.T) {
 	t.Parallel()
 	for name, repository := range onBoth {

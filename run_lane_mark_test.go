@@ -84,7 +84,7 @@ func TestMark(t *testing.T) {
 type entry struct {
 	available time.Time
 	hidden    bool // in a transaction that is not committed
-	locked    bool // by somebody else
+	locked    bool // by another transaction
 	taken     bool
 	known     bool // to this process, as one that can be claimed
 }
@@ -148,7 +148,7 @@ func (s *shop) store(t *rapid.T, known bool) *entry {
 	return e
 }
 
-// pick returns one of the entries that match, or one that is nobody's.
+// pick returns one of the entries that match, or an unknown entry.
 func (s *shop) pick(t *rapid.T, matches func(*entry) bool) *entry {
 	found := slices.DeleteFunc(slices.Clone(s.entries), func(e *entry) bool { return !matches(e) })
 	if len(found) == 0 {

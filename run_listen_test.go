@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// overheard is a repository of which one hears by a function.
+// overheard is a repository that reports its calls to a function.
 type overheard struct {
 	*almanactest.Repository
 	listen func(ctx context.Context, wake func()) error

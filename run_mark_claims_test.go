@@ -175,8 +175,8 @@ func (v *voyage) store() almanac.Event {
 // nothing happens but what was to happen anyway.
 func nothing(*voyage) {}
 
-// Each of these brings an event to the left of the mark, by something that the
-// process itself does or hears of: it need not wait for the next look everywhere.
+// Each of these stores an event before the mark, by an action of the process itself or with a
+// hint. The event need not wait for the next search from the beginning.
 func TestAnEventStoredBeforeTheOwnMarkIsDeliveredAtOnce(t *testing.T) {
 	t.Parallel()
 	slowly := map[string]time.Duration{"plan": 15 * time.Second, "settle": 15 * time.Second}

@@ -382,7 +382,7 @@ func TestRunOncePrunesOnRequest(t *testing.T) {
 	}
 }
 
-// Of what is locked by somebody else, a pass says that there is more, and ends.
+// If another transaction has locked events, a pass reports that there are more, and ends.
 func TestRunOnceLeavesLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

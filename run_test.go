@@ -261,7 +261,7 @@ func TestRunTakesOverEventsOfDeadProcesses(t *testing.T) {
 	w, r := open(t), new(receiver)
 	handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: r.Deliver}
 	pending := storeEvent(t, w.store, handler)
-	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{ // by a process that is never heard of again
+	claim, err := w.store.Claim(t.Context(), almanac.ClaimRequest{ // by a process that dies
 		Token: uuid.New(), Owner: "dead", Types: []string{"DIGEST"}, Limit: 1, Lease: time.Millisecond,
 	})
 	require.NoError(t, err)
@@ -355,8 +355,8 @@ func TestACheckPostponesAndCallsOff(t *testing.T) {
 	}
 }
 
-// The engine sleeps for an hour when it knows of nothing; whoever stores an event
-// in the same process wakes it.
+// The engine sleeps for an hour when it knows of no event. An event that the same process
+// stores wakes it.
 func TestRunWakesForAnEventThatIsStoredMeanwhile(t *testing.T) {
 	t.Parallel()
 	w, r := open(t), new(receiver)
@@ -503,7 +503,7 @@ func TestTheSweepReleasesABoundedNumberOfEventsAtATime(t *testing.T) {
 }
 
 // Whatever a delivery answers to which its user was deleted: it is made once,
-// nobody is told of an outcome that is not stored, and the worker goes on.
+// observers are not notified of an outcome that is not stored, and the worker goes on.
 func TestRunStopsQuietlyWhenTheUserIsDeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{

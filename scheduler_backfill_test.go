@@ -35,7 +35,7 @@ func (c choosy) Next(u almanac.User, after time.Time) (calendar.Occurrence, erro
 	return c.Birthday.Next(u, after)
 }
 
-// countNotices counts what observers have heard of by now.
+// countNotices counts the notices that observers have got by now.
 func (w *world) countNotices(kind almanac.NoticeKind) int {
 	heard := 0
 	for range len(w.notices) {

@@ -179,7 +179,7 @@ func TestRequeueDeliversAgainWithTheSameKey(t *testing.T) {
 	}
 }
 
-// Somebody who requeues an event wants it delivered, however long ago its instant was.
+// An operator who requeues an event wants it delivered, however long ago its instant was.
 func TestARequeuedEventIsNotMissed(t *testing.T) {
 	t.Parallel()
 	for where, repository := range onBoth {

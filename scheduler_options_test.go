@@ -25,7 +25,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// nowhere is a repository that nobody may ask anything.
+// nowhere is a repository that must not be called.
 type nowhere struct{ almanac.Repository }
 
 // optionCase is a setting that is good and one that is not.

@@ -17,7 +17,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// visit is when a dentist expects somebody, in a year to come.
+// visit is the time of an appointment with a dentist, in the next year.
 var visit = calendar.WallTime{Date: calendar.Date{Year: time.Now().Year() + 1, Month: time.July, Day: 15}, Clock: calendar.Clock{Hour: 9}}
 
 // patients is a repository with Ada, who lives in Berlin, and a scheduler of one-off
@@ -297,7 +297,7 @@ func TestScheduleAtFollowsItsPolicies(t *testing.T) {
 	})
 }
 
-// What a host rolls back was never scheduled, and nobody hears of it.
+// An event that the host rolls back was never scheduled, and observers are not notified.
 func TestScheduleAtIsPartOfTheHostsTransaction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

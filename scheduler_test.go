@@ -18,8 +18,7 @@ func greetAt(c calendar.Clock) almanac.Birthday {
 	return almanac.Birthday{At: func(almanac.User) calendar.Clock { return c }}
 }
 
-// born returns a profile of somebody whose birthday is today, plus days, where
-// they live.
+// born returns a profile of a user whose birthday is today, plus days, in the user's zone.
 func born(t *testing.T, zone string, days int) almanac.Profile {
 	t.Helper()
 	z, err := calendar.LoadTimezone(zone)

@@ -230,8 +230,8 @@ func TestReconcileCorrectsEventsOfAnOutdatedProgram(t *testing.T) {
 	require.Equal(t, late.Due.Add(-time.Hour), w.event(t, late).Due)
 }
 
-// Doubt ends with a look that begins after the last moment in which somebody may
-// have planned by other rules, and not before.
+// A recheck is over after a search that begins after the last moment at which another process
+// may have planned by other rules, and not before.
 func TestReconcileChecksAgainUntilTheRecheckIsOver(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -338,8 +338,8 @@ func TestProgramsWithDifferentRulesConvergeOnTheNewest(t *testing.T) {
 	}
 }
 
-// What a policy refuses under the new rules keeps its instant when nobody here
-// knows better.
+// An event whose wall time a policy refuses under the new rules keeps its instant, if no
+// handler here has another wall time.
 func TestReconcileCountsEventsThatItLeaves(t *testing.T) {
 	t.Parallel()
 	w := open(t)

@@ -45,7 +45,7 @@ func TestSuccessorsByOlderRulesAreMarked(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		adopt  bool // the newest rules, before it begins
-		silent bool // nobody has read the rules for long
+		silent bool // no process has read the rules for long
 		marked bool
 	}{
 		"by the same rules":     {},
@@ -207,7 +207,7 @@ func (r *stingy) MoveEvents(ctx context.Context, events []almanac.Event) ([]alma
 	return r.Repository.MoveEvents(ctx, events)
 }
 
-// An event that somebody held locked during the last look is looked at once more.
+// An event that was locked during the last search is examined once more.
 func TestAnIncompleteCheckDoesNotEndARecheck(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

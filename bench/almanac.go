@@ -62,7 +62,7 @@ func (o load) storeOn(ctx context.Context, conn *pgxpool.Conn) error {
 	return err
 }
 
-// ears hear of what a system does.
+// ears are notified of what a system does.
 type ears struct {
 	started func(place uint64, due time.Time) // a handler begins
 	stored  func()                            // an outcome is committed
@@ -260,7 +260,7 @@ func planner(s almanac.Scheduler) func(context.Context, time.Time) error {
 	}
 }
 
-// profile is somebody whose birthday is far away.
+// profile is the profile of a user whose birthday is far away.
 func profile(n int) almanac.Profile {
 	born := time.Now().UTC().AddDate(-30, -2, 0)
 	return almanac.Profile{FirstName: "Ada", LastName: "Lovelace " + strconv.Itoa(n), DateOfBirth: born.Format(time.DateOnly), Timezone: "UTC"}

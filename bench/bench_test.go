@@ -24,7 +24,7 @@ func tinySizes() sizes {
 	}
 }
 
-// A program that nobody runs rots; here it runs whole.
+// The whole program runs here, so that it keeps working.
 func TestEveryRowHasFigures(t *testing.T) {
 	var log bytes.Buffer
 	// Without the peers in Node.js, which not every machine has.

@@ -109,7 +109,7 @@ func (c *cluster) template(ctx context.Context, name string, fill func(context.C
 	return nil
 }
 
-// drop removes a database, whoever is still connected to it.
+// drop removes a database, and ends connections to it.
 func (c *cluster) drop(ctx context.Context, name string) error {
 	delete(c.templates, name)
 	_, err := c.admin.Exec(ctx, "DROP DATABASE "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")

@@ -79,7 +79,7 @@ type sizes struct {
 	Held      int             `json:"held"`               // events ahead of their instant in one process
 	Aged      int             `json:"aged"`               // events worked off while an old transaction is open, or released from dead workers
 	Beside    int             `json:"beside"`             // events of a backlog beside a neighbour
-	Waiting   int             `json:"waiting"`            // due events of a paused type, or of one that nobody handles
+	Waiting   int             `json:"waiting"`            // due events of a paused or an unhandled type
 	Ended     int             `json:"ended"`              // ended events of a user who is edited
 	History   int             `json:"history"`            // ended events of all users
 	Viewed    []int           `json:"viewed"`             // events of all users, before which a dashboard is looked at

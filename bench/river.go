@@ -122,8 +122,8 @@ func startRiver(ctx context.Context, db database, s riverSettings, e ears) (*run
 	if err != nil {
 		return nil, err
 	}
-	// A subscription hears of a job once its completion is stored. One that is too
-	// short for what is on its way drops events.
+	// A subscription is notified of a job once its completion is stored. It drops events
+	// if its channel is full.
 	heard, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 200_000, Kinds: []river.EventKind{
 		river.EventKindJobCompleted, river.EventKindJobFailed, river.EventKindJobCancelled,
 	}})

@@ -83,7 +83,7 @@ func (c *crew) stored() (counts []float64, total int, last time.Time) {
 }
 
 // settled waits until every worker has looked for events once: each server process has read its
-// catalogs, which takes some 30 ms of a processor, and each worker hears of what comes.
+// catalogs, which takes some 30 ms of a processor, and each worker is notified of new events.
 func (c *crew) settled(ctx context.Context) error {
 	limit := time.NewTimer(startLimit)
 	defer limit.Stop()

@@ -59,7 +59,7 @@ func (o orders) options() (options []almanac.Option) {
 
 // progress is what a worker says of itself.
 type progress struct {
-	Ready  bool      // it has looked for events once, and is heard of when there are some
+	Ready  bool      // it has searched for events once, and reports when there are some
 	Stored int64     // outcomes
 	At     time.Time // when that was so
 	CPU    time.Duration

@@ -18,7 +18,7 @@ type Bounded struct {
 	Count  int
 	Except []WallTime // slots that are left out
 
-	zone Timezone // where Next looks for the slots; zero where nobody knows
+	zone Timezone // where Next looks for the slots; zero if unknown
 }
 
 // maxCount bounds the work of counting from the start each time.

@@ -126,8 +126,8 @@ func TestUntilInUTCIsAnInstant(t *testing.T) {
 	}
 }
 
-// A slot that no clock shows, and that would come after UNTIL, is nobody's trouble:
-// the series has ended.
+// A slot that no clock shows, and that would come after UNTIL, is no error: the series has
+// ended.
 func TestUntilInUTCEndsBeforeARejectedSlot(t *testing.T) {
 	t.Parallel()
 

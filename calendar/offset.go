@@ -20,7 +20,7 @@ type Offset struct {
 	Days int
 	At   Clock
 
-	zone Timezone // where Next looks for the slots; zero where nobody knows
+	zone Timezone // where Next looks for the slots; zero if unknown
 }
 
 // maxDays bounds an offset: it is longer than anything is announced before.

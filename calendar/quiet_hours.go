@@ -8,7 +8,7 @@ import (
 	"github.com/almanac-go/almanac/internal/excerpt"
 )
 
-// QuietHours are the hours of a day in which somebody is not to be disturbed: the time from
+// QuietHours are the hours of a day in which a user is not to be disturbed: the time from
 // From up to Until, without Until itself. If Until is before From, they include midnight.
 // If both are equal, as in the zero QuietHours, there are no quiet hours.
 type QuietHours struct{ From, Until Clock }

@@ -312,7 +312,7 @@ func TestAWallTimeShownTwiceHappensOnce(t *testing.T) {
 	})
 }
 
-// Whoever was born on 29 February and insists on it waits from 2096 for 2104.
+// With a leap day policy that skips, a birthday on 29 February comes in 2096 and then in 2104.
 func TestTheLeapDayAroundACentury(t *testing.T) {
 	t.Parallel()
 

@@ -60,7 +60,7 @@ import (
 type RRule struct {
 	rule  rrule.Rule
 	start WallTime
-	zone  Timezone // where Next looks for slots; zero where nobody knows
+	zone  Timezone // where Next looks for slots; zero if unknown
 }
 
 // ParseRRule reads a rule such as "FREQ=WEEKLY;BYDAY=MO,WE" for the series that begins at

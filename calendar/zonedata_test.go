@@ -17,7 +17,7 @@ import (
 )
 
 // Two releases of a database of our own. In it Tokyo has summer time from the
-// second on, and Calcutta's clocks are nobody's.
+// second on, and Calcutta has clocks that no real zone has.
 var (
 	tokyoFirst  = zonetest.File(9*hour, nil, "JST-9")
 	tokyoSecond = zonetest.File(9*hour, nil, "JST-9JDT,M4.1.0,M10.1.0")
@@ -275,8 +275,8 @@ func TestOwnZoneDataIsWhatLoadTimezoneUses(t *testing.T) {
 	require.Equal(t, 9, summerHour(t, tokyo))
 }
 
-// Whoever asks while rules are replaced hears of the old or of the new, never of
-// both.
+// A caller that asks while rules are replaced gets the old rules or the new ones, never a
+// mixture.
 func TestReloadIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 

@@ -79,9 +79,9 @@ func secure(t *testing.T, handler http.Handler, config *tls.Config) (url string)
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 }
 
-// Receivers whose certificates are not theirs, or no longer, or of nobody's, and
-// one that speaks an old version: nothing is sent to any of them. To one whose
-// certificate is good everything is, by HTTP/2.
+// Receivers with a certificate of another name, an expired one, or one without a known issuer,
+// and a receiver that speaks an old version: nothing is sent to them. A receiver with a valid
+// certificate gets everything, by HTTP/2.
 func TestBrokenTLS(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)
@@ -115,8 +115,8 @@ func selfSigned(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.root.Raw}, PrivateKey: a.key}
 }
 
-// A receiver's name leads inside: its events fail for good, and nobody knocks
-// there. The workers have no leave for private addresses, so there is no receiver
+// A receiver's name resolves to a private address: its events are FAILED, and no connection
+// is opened. The workers have no leave for private addresses, so there is no receiver
 // to deliver anything to.
 func TestAReceiverOnAPrivateAddress(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {

@@ -143,8 +143,8 @@ func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 			r.Errorf("I8: %s is at version %d after %d claims", name, e.Version, e.Claims)
 		}
 	}
-	// A claim of which nobody knew leaves a lease that holds nothing any more, until it
-	// runs out, and so does a settlement that met somebody who renewed it, until the sweep.
+	// A claim whose answer was lost leaves a lease that holds nothing, until it expires. So
+	// does a settlement that met a renewal of the lease, until the sweep.
 	for leases, began := 1, time.Now(); leases > 0; {
 		require.NoError(r, r.pool.QueryRow(ctx, "SELECT count(*) FROM almanac.leases").Scan(&leases))
 		if leases > 0 && time.Since(began) > Lease+r.sweep+2*time.Second {
@@ -155,8 +155,8 @@ func (r *Run) checkRows(ctx context.Context, rows map[string]row, edited bool) {
 	}
 }
 
-// CheckReports checks that whoever ended an event was the one who had claimed it
-// last, and that nobody heard of its end twice (I2, I11).
+// CheckReports checks that the worker that ended an event had claimed it last, and that its
+// end was notified at most once (I2, I11).
 func (r *Run) CheckReports() {
 	r.Helper()
 	var reports []Report
@@ -182,7 +182,7 @@ func (r *Run) CheckReports() {
 				r.Errorf("I2: event %s was ended by %s and by %s", report.Event, by, report.Worker)
 			}
 			ended[report.Event] = report.Worker
-			// Of a user who was deleted, whoever sweeps ends what a dead worker held.
+			// A sweep of any worker ends the events of a deleted user that a dead worker held.
 			by := holder[report.Event]
 			if r.forgetful { // versions come again, of a claim that is lost too
 				by = claimer[report.Lease]

@@ -89,8 +89,8 @@ func backdate(r *chaos.Run, plan chaos.Plan, ids []uuid.UUID) int {
 	return len(ids)
 }
 
-// The database's clock is set two hours forward. Every lease is over by it, so what
-// is in hand is done again by somebody else, and nothing besides.
+// The database's clock is set two hours forward. Every lease has expired by it, so events in
+// flight are delivered again by other workers, and no other events.
 func TestDatabaseClockSetForward(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := timed(t, seed, chaos.Clock{})
@@ -219,8 +219,8 @@ func TestDatabaseClockDrifts(t *testing.T) {
 	}
 }
 
-// Workers whose clocks are a day off the database's. Nobody notices: what is due, the
-// signatures and the sleep until the next event go by the database.
+// Workers whose clocks are a day off the database's. That has no effect: due events, signatures
+// and the sleep until the next event follow the database.
 func TestWorkerClockADayOff(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"ahead": -24 * time.Hour, "behind": 24 * time.Hour} {

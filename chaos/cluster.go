@@ -231,7 +231,7 @@ func childrenOf(parent int) ([]int, error) {
 
 func newProxy(name, upstream string) *toxiproxy.Proxy {
 	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	// On a loopback address that nobody else takes ports of: a proxy comes back to its own.
+	// On a loopback address whose ports are not used otherwise, so that a proxy gets its port again.
 	return toxiproxy.NewProxy(api, name, "127.0.0.2:0", upstream)
 }
 

@@ -84,8 +84,8 @@ func logSettling(r *chaos.Run) {
 	r.Logf("stored after the answer: p50 %v p99 %v max %v", half, most, longest)
 }
 
-// A hundred calls at once wait for somebody who is locked, for as long as the run
-// lasts, in the process that also works.
+// A hundred calls at once wait for a locked user, for as long as the run lasts, in a process
+// that also delivers.
 func TestAFloodOfCalls(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)

@@ -143,8 +143,8 @@ func (e *edited) part(id uuid.UUID) {
 }
 
 // check checks, once everything is drained, that no edit was lost, that no event was
-// planned or delivered as its user had been before, and that nothing is left of
-// whoever is gone.
+// planned or delivered as its user had been before, and that nothing is left of deleted
+// users.
 func (e *edited) check(bitten ...string) {
 	e.Helper()
 	until(e.Run, "SELECT NOT EXISTS (SELECT FROM almanac.users WHERE id = ANY ($1))", slices.Collect(maps.Keys(e.gone)))
@@ -332,7 +332,7 @@ func (e *edited) queued(id uuid.UUID, changes []almanac.ProfileChange) {
 	others.Wait()
 }
 
-// waiting says whether so many editors wait for somebody.
+// waiting asks whether so many editors wait for a lock.
 const waiting = `SELECT count(*) = $1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'editor' AND wait_event_type = 'Lock'`
 
 // A worker stands still at each point of an event's way, while users are edited and

@@ -14,8 +14,8 @@ import (
 // callers are how many calls a flood makes at once.
 const callers = 100
 
-// flood makes calls as an API does that nobody holds back, on a pool of its own,
-// until ctx is done; the function that it returns waits for their end.
+// flood makes calls as an API without limits does, on a pool of its own, until ctx is done.
+// The function that it returns waits for their end.
 func (w *worker) flood(ctx context.Context, scheduler almanac.Scheduler) (ebb func(), err error) {
 	id, err := uuid.Parse(w.Flood)
 	if err != nil {

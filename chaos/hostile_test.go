@@ -174,7 +174,7 @@ func hangsUp(first string) http.HandlerFunc {
 	})
 }
 
-// elsewhere counts who comes where nobody is to come.
+// elsewhere counts connections to an address to which none should be opened.
 func elsewhere(t *testing.T) (url string, contacted *atomic.Int64) {
 	t.Helper()
 	contacted = new(atomic.Int64)
@@ -284,8 +284,8 @@ func TestHostileReceivers(t *testing.T) {
 			"silent":       delivered(twice(words("", "", 0)), 2),
 			"slow-headers": delivered(twice(words(ok+"X-Slow: ", "x", time.Second)), 2),
 			"interim":      delivered(twice(words("", "HTTP/1.1 103 Early Hints\r\n\r\n", time.Second)), 2),
-			// It has done what it was asked, and nobody hears: of a connection that was used
-			// before, net/http takes that for one that had ended in between.
+			// The receiver has accepted, and hangs up without an answer. On a connection that
+			// was used before, net/http assumes that the connection had ended in between.
 			"silent-later":     {act: twice(hangsUp("")), status: "COMPLETED", retries: 2, resent: true},
 			"half-an-answer":   delivered(twice(hangsUp("HTTP/1.1 200 O")), 2),
 			"slow-body":        delivered(always(200, words(ok+"\r\n", "x", time.Second)), 0),
@@ -329,7 +329,7 @@ func bomb(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// unused is an address at which nobody listens, and no other test's receiver will.
+// unused is an address without a listener, which no other test's receiver gets.
 func unused(t *testing.T) string {
 	t.Helper()
 	port, err := chaos.ReservePort()

@@ -25,7 +25,7 @@ func (c *Cluster) NewLine() (*Line, error) {
 // Tell lets a worker listen over the line.
 func (l *Line) Tell(o *Orders) { o.Ear = l.proxy.Listen }
 
-// Die lets nothing through any more, and nobody notice by it.
+// Die lets nothing through any more, and closes no connection.
 func (l *Line) Die() error {
 	for _, stream := range []string{"downstream", "upstream"} {
 		if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(`{"type": "timeout", "stream": "` + stream + `", "attributes": {"timeout": 0}}`)); err != nil {

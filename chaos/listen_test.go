@@ -15,7 +15,7 @@ import (
 // jitter, and what a machine takes that has other things to do.
 const within = 240*time.Millisecond + 2*time.Second
 
-// hearing is how often a worker has said something of what it hears.
+// hearing returns how often a worker has reported one kind of thing about its hints.
 func hearing(w *chaos.Process, what chaos.Point) (n int) {
 	for _, report := range w.Reports() {
 		if report.Point == what {
@@ -31,7 +31,7 @@ func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []i
 	r.Helper()
 	limit := 60 * time.Second
 	if what == chaos.Heard {
-		limit = 10 * time.Second // its own sign of life is heard twelve after it began, at the earliest
+		limit = 10 * time.Second // its own check arrives twelve seconds after it began, at the earliest
 	}
 	for ctx, missing := r.Within(limit), true; missing; {
 		r.CreateUsers(1, chaos.Plan{Start: chaos.From(2 * time.Second), Interval: 1, Count: 2})
@@ -44,7 +44,7 @@ func untilAll(r *chaos.Run, workers []*chaos.Process, what chaos.Point, said []i
 	}
 }
 
-// soFar is what the workers have said of what they hear.
+// soFar returns the counts of hearing, for each worker.
 func soFar(workers []*chaos.Process, what chaos.Point) []int {
 	said := make([]int, len(workers))
 	for i, w := range workers {

@@ -7,14 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Left is a set of events that somebody else put to the left of the workers' marks:
-// when they could be claimed, each worker claimed from a later instant on.
+// Left is a set of events that another program stored before the workers' marks: when they
+// could be claimed, each worker claimed from a later instant on.
 type Left struct {
 	At     time.Time // when they could be claimed
 	People []uuid.UUID
 }
 
-// Mark is where a worker claimed when it was last heard of, zero if nowhere yet.
+// Mark is the last reported mark of a worker, zero if it has reported none.
 func (p *Process) Mark() (mark time.Time) {
 	for _, report := range p.Reports() {
 		if !report.Mark.IsZero() {

@@ -15,8 +15,8 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// Workers claim from a mark on that goes ahead each second. Somebody else puts events
-// to the left of it: stores them in a transaction that is committed long after they
+// Workers claim from a mark on that advances each second. Another program puts events before
+// the mark: stores them in a transaction that is committed long after they
 // were due, holds them locked until then, or claims them and rolls back.
 func TestEventsBeforeTheMark(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
@@ -24,7 +24,7 @@ func TestEventsBeforeTheMark(t *testing.T) {
 		r := calm(t, seed)
 		r.Pulse()
 		r.CreateUsers(people, chaos.Plan{Start: chaos.From(lead), Interval: 1, Count: 30})
-		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots, o.PollOnly = sweep, chaos.Slots/4, true }) // so that both have to claim, and nobody tells them
+		workers := two(r, unhurried, func(o *chaos.Orders) { o.Sweep, o.Slots, o.PollOnly = sweep, chaos.Slots/4, true }) // so that both have to claim, and get no hints
 		between(r, 0, sweep)
 		left := append([]chaos.Left{claimedInVain(r, workers)}, storedLate(r, workers)...)
 

@@ -23,7 +23,7 @@ import (
 
 var stays = flag.Duration("hold", 5*time.Second, "for how long the neighbours' transactions stay open")
 
-// neighbour is somebody who works on the same database and keeps a transaction open.
+// neighbour is another program on the same database, which keeps a transaction open.
 type neighbour struct {
 	// begin does something in a transaction that stays open for the hold.
 	begin func(ctx context.Context, n *neighbourhood, tx pgx.Tx) error
@@ -121,8 +121,8 @@ var neighbours = map[string]neighbour{
 
 // Each neighbour keeps a transaction open, while the workers deliver, one of them is
 // told to stop, and other users are created, edited, deleted, cancelled, requeued and
-// backfilled. Nobody else's event is late, nobody else waits, and nothing that was
-// accepted is delivered again.
+// backfilled. Events of other users are not late, no other call waits, and accepted events are
+// not delivered again.
 //
 // The rows count on punctual workers, so no others run beside them.
 func TestOpenTransactions(t *testing.T) {

@@ -64,7 +64,7 @@ func something(r *chaos.Run, spec almanac.Spec, what string, do func(almanac.Eve
 
 // An operator cancels and requeues events and pauses their type, while workers deliver
 // them and one of these dies. What was cancelled before it began is not delivered
-// unless it is requeued, and then under its own key; nobody's series ends.
+// unless it is requeued, and then under its own key; no series ends.
 func TestOperators(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)

@@ -205,7 +205,7 @@ func TestPostfixRepliesAreUnderstood(t *testing.T) {
 	m.arrived(1)
 }
 
-// By default Postfix refuses the sender when it hears of the recipient.
+// By default Postfix refuses the sender at the command that names the recipient.
 func TestPostfixRefusesTheSenderLate(t *testing.T) {
 	m := postfix(t, map[string]string{"smtpd_sender_restrictions": "check_sender_access inline:{{hello@example.com=550 5.1.8 no such domain}}"})
 	verdict, err := m.deliver(greeting("hey"))

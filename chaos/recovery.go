@@ -31,8 +31,8 @@ func (r *Run) Kill(p *Process) Death {
 	pulse := r.pulse()
 	require.NoError(r, p.Kill())
 	d := Death{At: time.Now(), pulse: pulse}
-	// What it sent in its last moment may yet take effect: a claim, of which nobody will
-	// hear, or an outcome, after which nothing of this is in hand.
+	// What it sent in its last moment may yet take effect: a claim whose answer is lost, or an
+	// outcome, after which the event is not in flight.
 	rows, err := r.pool.Query(r.Context(), `SELECT e.id::text, e.user_id || ' ' || e.occurrence_key, l.expires_at
 		FROM almanac.leases l JOIN almanac.events e ON e.lease_token = l.token
 		WHERE e.status = 'PROCESSING' AND split_part(l.owner, '/', 2) = $1`, strconv.Itoa(p.command.Process.Pid))
@@ -115,9 +115,8 @@ func (s stalls) before(moment time.Time) (sum time.Duration) {
 }
 
 // pulse measures how long the machine stands still: a row is written every fiftieth
-// of a second, and what passes between two writes beyond a tenth was given to nobody,
-// be it for want of a processor or of the disk. The answer is what was measured until
-// it is first asked for.
+// of a second. Time beyond a tenth of a second between two writes counts as stopped, for want
+// of a processor or of the disk. The result is what was measured until the first call.
 func (r *Run) pulse() func() stalls {
 	r.Helper()
 	const every, usual = 20 * time.Millisecond, 100 * time.Millisecond

@@ -133,8 +133,8 @@ func (r *Run) PlannerOn(db postgres.DB) almanac.Scheduler {
 }
 
 // CreateUsers stores users, each with the given occurrences from an instant on, and
-// returns their ids. What passes before somebody is stored, on a slow machine, they
-// are not expected.
+// returns their ids. Occurrences that pass before a user is stored, on a slow machine, are not
+// expected.
 func (r *Run) CreateUsers(users int, o Plan) (ids []uuid.UUID) {
 	r.Helper()
 	return r.CreateUsersBy(r.Planner(), users, o)

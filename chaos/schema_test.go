@@ -52,9 +52,9 @@ func releases(t *testing.T) (present, next chaos.Release) {
 
 func migrating(o *chaos.Orders) { o.Migrate = true }
 
-// Two processes of the following release migrate under workers of this one, while
-// somebody reads the events for long. Everything goes on, before, during and after,
-// and whoever of this release is started later works too.
+// Two processes of the following release migrate under workers of this one, beside a long
+// query of the events. All work goes on, before, during and after, and a worker of this release
+// that starts later works too.
 func TestTheFollowingReleaseMigrates(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		_, next := releases(t)
@@ -173,8 +173,8 @@ func TestTheSchemaGoesDownAndUp(t *testing.T) {
 	})
 }
 
-// undo takes the following release's migration back. It wants every table, and whoever
-// closes a deadlock with a worker by that tries again.
+// undo undoes the following release's migration. It locks every table, and tries again after a
+// deadlock with a worker.
 func undo(r *chaos.Run) {
 	r.Helper()
 	for {

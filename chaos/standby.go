@@ -84,8 +84,8 @@ func (s *Standby) Log() (string, error) {
 	return string(text), err
 }
 
-// Either is both addresses, past the proxies, for whoever wants the one that may be
-// written to.
+// Either returns both addresses, past the proxies, for connections to the server that accepts
+// writes.
 func (c *Cluster) Either(s *Standby, database string) (string, error) {
 	one, err := pgx.ParseConfig(c.server.URL())
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Cluster) Demote(ctx context.Context, s *Standby) error {
 			return err
 		}
 	}
-	// A session hears of it a little later, and what it had begun goes on to the end.
+	// A session notices a little later, and finishes what it had begun.
 	const heard = 500 * time.Millisecond
 	if err := pause(ctx, heard); err != nil {
 		return err

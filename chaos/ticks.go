@@ -23,7 +23,7 @@ type Plan struct {
 	To       string `json:"to,omitempty"` // the name of the receiver, of those in the orders; empty is the first
 }
 
-// Poison is what delivering somebody's events does to a worker.
+// Poison is what the delivery of a user's events does to a worker.
 type Poison string
 
 // The poisons.

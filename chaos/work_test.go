@@ -78,7 +78,7 @@ func TestStoppedWhileTheReceiverHangs(t *testing.T) {
 		close(hang)
 		require.NoError(t, err)
 		r.Count("stopped", 1)
-		r.Allow(10) // the receiver has them, and nobody heard
+		r.Allow(10) // the receiver has them, and no worker knows
 
 		r.Work("staying")
 		r.Drained(60 * time.Second)
@@ -86,8 +86,8 @@ func TestStoppedWhileTheReceiverHangs(t *testing.T) {
 	})
 }
 
-// Some events do harm to whoever delivers them: they end as FAILED, after as many
-// tries as there may be, and everybody else's go on.
+// Some events harm the worker that delivers them. They end as FAILED after the allowed number
+// of attempts, and all other events go on.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for poison, limit := range map[chaos.Poison]string{
@@ -104,7 +104,7 @@ func TestPoison(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				var keeper sync.WaitGroup
 				keeper.Go(func() { keep(ctx, r) })
-				defer func() { stop(); keeper.Wait() }() // not before the check: somebody has to sweep
+				defer func() { stop(); keeper.Wait() }() // not before the check: a worker has to sweep
 				r.Drained(120 * time.Second)
 				var judged int
 				require.NoError(t, r.Pool().QueryRow(t.Context(), "SELECT count(*) FROM almanac.events WHERE delivery_payload->>'message' LIKE '%"+string(poison)+"' AND "+limit).Scan(&judged))
@@ -154,7 +154,7 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// Somebody holds on to a few due events: the others are delivered meanwhile.
+// Another program keeps a few due events locked: the others are delivered meanwhile.
 func TestDueEventsLockedByAnother(t *testing.T) {
 	row(t, func(t *testing.T, seed uint64) {
 		r := calm(t, seed)

@@ -32,23 +32,23 @@ type Point string
 // The points, in the order of an event's way.
 const (
 	BeforeClaim  Point = "before claim"  // nothing was taken
-	AfterClaim   Point = "after claim"   // taken, and nobody knows
+	AfterClaim   Point = "after claim"   // taken, and no worker knows
 	BeforeSend   Point = "before send"   // the request was not made
 	MidSend      Point = "mid send"      // the receiver has it, and has not answered
-	AfterSend    Point = "after send"    // accepted, and nobody here knows
+	AfterSend    Point = "after send"    // accepted, and no worker knows
 	BeforeSettle Point = "before settle" // known, and not stored
 	MidSettle    Point = "mid settle"    // stored, in a transaction that is not committed
-	AfterSettle  Point = "after settle"  // stored, and nobody was told
+	AfterSettle  Point = "after settle"  // stored, and observers were not notified
 )
 
 // Ready is what a worker reports when it is about to claim for the first time.
 const Ready Point = "ready"
 
-// What a worker reports of what it hears.
+// What a worker reports about its hints.
 const (
 	Listening Point = "listening" // it has begun to
-	Heard     Point = "heard"     // a hint, or its own sign of life
-	Deaf      Point = "deaf"      // it hears nothing any more
+	Heard     Point = "heard"     // a hint, or its own check
+	Deaf      Point = "deaf"      // it receives nothing any more
 )
 
 // Points are all points.
@@ -270,7 +270,7 @@ func (w *worker) say(r Report) {
 	r.Worker, r.At = w.Name, time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.reports.Encode(r) // whoever listened is gone, and so is the run
+	_ = w.reports.Encode(r) // the reader is gone, and so is the run
 }
 
 func (w *worker) observe(_ context.Context, n almanac.Notice) {
@@ -278,7 +278,7 @@ func (w *worker) observe(_ context.Context, n almanac.Notice) {
 }
 
 // at stops dead if the orders say so: this goroutine, and with it whatever it
-// holds, until somebody kills the process.
+// holds, until the process is killed.
 func (w *worker) at(p Point) {
 	if p != w.StopAt {
 		return

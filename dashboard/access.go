@@ -52,7 +52,7 @@ func AllowAll() Option {
 // let in, and again for each thing on a page that needs a permission. user is the id of the
 // user concerned. It is [uuid.Nil] for actions about all users: pages of lists, operations
 // on many events, pauses, and reconciling. SeePayloads with uuid.Nil also shows the errors by
-// which events that are retried are grouped, whoever their users are. SeeNames is asked with the id of each user whose
+// which events that are retried are grouped, for all users. SeeNames is asked with the id of each user whose
 // name a page would show.
 //
 // Without [Look], the answer is 403, and for a page about one user or event 404. Each

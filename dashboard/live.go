@@ -70,7 +70,7 @@ func (d *dashboard) live(w http.ResponseWriter, raw *http.Request) {
 	case !ok:
 		d.fail(w, r, refused(http.StatusUnauthorized, "Log in to see this dashboard."))
 		return
-	case do == nil || raw.Method != http.MethodGet: // HEAD would hold a stream that nobody reads
+	case do == nil || raw.Method != http.MethodGet: // HEAD would hold a stream that is not read
 		d.fail(w, r, notFound)
 		return
 	case !d.streams.enter():

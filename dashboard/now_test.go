@@ -32,7 +32,7 @@ func TestUnknownPagesAreNotFound(t *testing.T) {
 	}
 }
 
-// A wrong password of a mail server fails no event and leaves no backlog. Whoever looks must hear of it.
+// A wrong password of a mail server fails no event and leaves no backlog. The first page must show it.
 func TestTheFirstPageTellsOfEventsThatWaitForAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	for may, reason := range map[bool]string{true: "535 wrong password", false: "not shown to you"} {

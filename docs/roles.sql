@@ -176,7 +176,7 @@ BEGIN
     -- A worker stores the series whose next event could not be planned, and plans that event later. When it reschedules a user, it
     -- cancels what the user refuses by now. The statement for that can also leave a series to a program that has the handler.
     GRANT SELECT, INSERT, UPDATE (used_key, last_error, failures, since, retry_at), DELETE ON unplanned TO almanac_worker;
-    -- Whoever stores events counts them, and the sweep folds the counts: it locks the changes, for which it needs the right to update.
+    -- Each program that stores events counts them, and the sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT SELECT, INSERT, UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
     GRANT SELECT ON due_counts, due_changes TO almanac_api;
     GRANT INSERT ON due_changes TO almanac_api;

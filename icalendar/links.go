@@ -15,7 +15,7 @@ import (
 )
 
 // Links makes and verifies the URLs of calendars. A URL names a user, and is signed with a
-// key of the host's, so nobody can guess it. It never expires: to withdraw URLs, retire the
+// key of the host's, so it cannot be guessed. It never expires: to withdraw URLs, retire the
 // key. Links is safe for concurrent use. Every process that gives or serves URLs needs the
 // same keys.
 type Links struct {
@@ -64,7 +64,7 @@ func NewLinks(target string, keys ...LinkKey) (*Links, error) {
 	return &Links{base, keys}, nil
 }
 
-// isSecure reports whether nobody between a browser and the host can read a URL.
+// isSecure reports whether no third party between a browser and the host can read a URL.
 func isSecure(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	loopback := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
@@ -73,7 +73,7 @@ func isSecure(u *url.URL) bool {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// URL returns the URL of the calendar of a user. Whoever knows it can read the calendar.
+// URL returns the URL of the calendar of a user. Everyone who knows it can read the calendar.
 func (l *Links) URL(user uuid.UUID) string {
 	return l.base.JoinPath(l.keys[0].token(user) + suffix).String()
 }

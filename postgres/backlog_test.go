@@ -20,7 +20,7 @@ import (
 const waiting = `INSERT INTO almanac.queue (available_at, event_id, series_id, event_type)
 	SELECT now() - interval '30 days' + n * interval '10 ms', gen_random_uuid(), -n, $1 FROM generate_series(1, $2::integer) n`
 
-// A hundred thousand events of a paused type and as many of one that nobody handles have been due for longer than all others. Claims
+// A hundred thousand events of a paused type and as many of an unhandled type have been due for longer than all others. Claims
 // begin at the beginning, as after each hint. They read as many blocks as without that backlog.
 func TestBacklogOfOtherTypesCostsClaimsNothing(t *testing.T) {
 	t.Parallel()

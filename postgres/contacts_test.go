@@ -50,7 +50,7 @@ func TestATakenExternalIDLeavesTheTransactionOfTheHost(t *testing.T) {
 	require.Equal(t, third.User.ID, u.ID)
 }
 
-// Whoever comes second waits for the first, and is refused, or gets the id if the first gives up.
+// The second transaction waits for the first. It is refused, or gets the id if the first is rolled back.
 func TestTwoTransactionsWantOneExternalID(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -20,8 +20,8 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// cutter breaks one connection after the server has done what it was told, and
-// before anybody here hears of it.
+// cutter breaks one connection after the server has run the statement, and before its
+// answer arrives.
 type cutter struct {
 	after  string // part of the statement
 	commit bool   // not after it, but after a COMMIT that follows
@@ -80,8 +80,8 @@ const (
 	enrolling = `INSERT INTO "almanac".users`
 )
 
-// Leases last for an hour and nobody sweeps: what is not resolved at once is not
-// resolved at all.
+// Leases last for an hour and there is no sweep: what is not resolved at once is not resolved
+// at all.
 func TestOperationsAreResolvedAfterABrokenConnection(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -24,7 +24,7 @@ import (
 )
 
 // deadlocks counts the transactions that PostgreSQL ended because they waited for
-// each other. The store repeats them, so nobody else would notice.
+// each other. The store repeats them, so no caller would notice.
 type deadlocks struct{ n atomic.Int64 }
 
 func (d *deadlocks) count(err error) {
@@ -174,8 +174,7 @@ func TestUsersAreStoredInOneOrderByAll(t *testing.T) {
 	require.Equal(t, len(users), stored)
 }
 
-// Pruning meets those who delete a user in no order at all, so it waits for
-// nobody.
+// Pruning locks events in another order than deletions of users, so it waits for no lock.
 func TestPruningSkipsLockedEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)
@@ -260,7 +259,7 @@ func TestDeletingUsersWithEventsInFlight(t *testing.T) {
 		_, err := store.Prune(t.Context(), time.Now().Add(time.Hour), almanac.Page{Limit: 1000})
 		return err
 	})
-	whileRunning(func() error { // a worker that is never heard of again
+	whileRunning(func() error { // a worker that dies
 		_, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{"HEARTBEAT"}, Limit: 1, Lease: time.Microsecond})
 		return err
 	})

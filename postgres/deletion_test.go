@@ -96,7 +96,7 @@ func TestAnImmediateDeletionErasesTheUser(t *testing.T) {
 }
 
 // What was in flight with others stays in the list of its lease until those have
-// ended, and the deletion does not wait for a lease that somebody holds locked.
+// ended, and the deletion does not wait for a lease that another transaction has locked.
 func TestAnErasedUserRemainsInLeasesOnly(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, store *postgres.Store, others []almanac.Event){
@@ -256,8 +256,8 @@ func TestNoClaimFindsEventsOfADeletedUser(t *testing.T) {
 	}
 }
 
-// requireNothing sweeps until no user, no event and no lease is left. What somebody
-// has locked is passed over by a sweep.
+// requireNothing sweeps until no user, no event and no lease is left. A sweep skips rows that
+// another transaction has locked.
 func requireNothing(t *testing.T, pool *pgxpool.Pool, store *postgres.Store) {
 	t.Helper()
 	left := -1

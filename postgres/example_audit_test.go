@@ -13,7 +13,7 @@ import (
 )
 
 // The trail is switched on once, by the role that owns the tables, which also prunes
-// it now and then. Whoever may look at events may look at it. It would print
+// it now and then. Roles that may read events may read it. It would print
 //
 //	created 1 app planner
 //	claimed 2 app worker-3

@@ -132,7 +132,7 @@ func ExampleSchemaVersionError() {
 	// Output: true true 1
 }
 
-// What would be lost for good is not, unless somebody says that it may be.
+// Rows that cannot be restored are kept, unless LoseData is set.
 func ExampleMigrateDownOptions() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		mustDo(birthdaysOn(must(postgres.New(pool))).Pause(ctx, almanac.TypeBirthday))
@@ -161,7 +161,7 @@ func ExampleDataLossError() {
 	// Output: true [pauses]
 }
 
-// A doctor finds what somebody has changed by hand.
+// Examine finds what was changed by hand.
 func ExampleDifference() {
 	onDatabase(func(ctx context.Context, pool *pgxpool.Pool) {
 		must(pool.Exec(ctx, `ALTER TABLE almanac.users ADD COLUMN nickname text; DROP INDEX almanac.history_user`))

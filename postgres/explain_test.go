@@ -188,8 +188,8 @@ func (p plan) scansSequentially() bool {
 	return false
 }
 
-// explain has a store ask, hears how it does, undoes that, and runs the same
-// statement once more under EXPLAIN.
+// explain has a store run a statement, records it, undoes it, and runs it once more under
+// EXPLAIN.
 func explain(t *testing.T, pool *pgxpool.Pool, r *recorder, ask func(*postgres.Store) error) (plan, string) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -223,7 +223,7 @@ func TestEveryQueryIsServedAtAMillionRows(t *testing.T) {
 	require.NoError(t, err)
 	for name, query := range servedQueries() {
 		t.Run(name, func(t *testing.T) {
-			// What other queries wrote and took back is in nobody's way.
+			// Removes the row versions that other queries wrote and rolled back.
 			_, err := pool.Exec(t.Context(), "VACUUM almanac.queue, almanac.series, almanac.leases")
 			require.NoError(t, err)
 

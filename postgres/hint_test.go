@@ -16,7 +16,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// listener is a session of the test's own that hears what is sent.
+// listener is a session of the test's own that receives notifications.
 type listener struct{ *pgx.Conn }
 
 func listenTo(t *testing.T, pool *pgxpool.Pool) listener {
@@ -66,7 +66,7 @@ func (w writer) event(u almanac.User, options ...almanactest.EventOption) almana
 	return almanactest.Event(w.now, append([]almanactest.EventOption{almanactest.For(u), dueAt(w.now.Add(w.ahead))}, options...)...)
 }
 
-// store stores somebody with an event.
+// store stores a user with an event.
 func (w writer) store(options ...almanactest.EventOption) (almanac.User, almanac.Event) {
 	w.Helper()
 	u := almanactest.User()
@@ -75,7 +75,7 @@ func (w writer) store(options ...almanactest.EventOption) (almanac.User, almanac
 	return u, events[0]
 }
 
-// inNoHurry makes an event that nobody needs a hint of.
+// inNoHurry makes an event that needs no hint.
 func (w writer) inNoHurry() almanactest.EventOption { return dueAt(w.now.AddDate(1, 0, 0)) }
 
 // moved is an event as it is stored when its instant is the writer's.

@@ -48,8 +48,8 @@ func TestLeasesEndOnTimeAfterTheClockIsSetBack(t *testing.T) {
 	require.ElementsMatch(t, []uuid.UUID{alive.LeaseToken, renewed.LeaseToken}, kept)
 }
 
-// A settlement passes over a lease that is just being renewed, which then holds nothing.
-// The next sweep ends it, and passes over those that somebody else holds just then.
+// A settlement skips a lease that is just being renewed, which then holds nothing. The next
+// sweep ends it, and skips leases that another transaction has locked.
 func TestALeaseRenewedAfterItsEventsEndedIsRemoved(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

@@ -96,7 +96,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// listening is a store that says when it hears.
+// listening is a store that reports each hint.
 type listening struct {
 	*postgres.Store
 	woken chan struct{}
@@ -113,7 +113,7 @@ func newListening(t *testing.T, pool *pgxpool.Pool, options ...postgres.Option) 
 	return listening{store, make(chan struct{}, 1000)}
 }
 
-// hears waits until the store was woken once more.
+// hears waits until the store has received one more hint.
 func (l listening) hears(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -306,8 +306,8 @@ func (d dead) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// pooled is a connection as a pooler in transaction mode has it: what its session
-// hears between two transactions goes to nobody.
+// pooled is a connection through a pooler in transaction mode: notifications between two
+// transactions are lost.
 type pooled struct {
 	net.Conn
 	busy   atomic.Bool // from a request to the end of its answer

@@ -230,8 +230,8 @@ func TestReleaseExpiredGoesOnPastLockedEvents(t *testing.T) {
 	require.Zero(t, leases)
 }
 
-// A user who was deleted while something was in flight is removed by a sweep, whoever
-// has another one locked.
+// A sweep removes a user who was deleted while an event was in flight, even if another user is
+// locked.
 func TestSweepRemovesDeletedUsersBesideLockedOnes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

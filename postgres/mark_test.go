@@ -15,7 +15,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// Somebody's transaction is from before everything, so nothing that it might look at
+// A transaction of another program is older than everything, so nothing that it might read
 // can be removed: neither the entries of the index that claims leave behind, nor the
 // rows that they lead to. What a look costs from the mark on stays the same all the
 // same.

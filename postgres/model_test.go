@@ -401,7 +401,7 @@ func (m *model) delete(rt *rapid.T) {
 	id, options := rapid.SampledFrom(m.users).Draw(rt, "user"), almanac.DeleteOptions{AtOnce: rapid.Bool().Draw(rt, "at once")}
 	m.same(rt, "delete", func(r almanac.Repository) string {
 		d, err := r.DeleteUser(m.Context(), id, options)
-		// The model removes at once whoever can be removed by now.
+		// The model removes deleted users as soon as they can be removed.
 		_, swept := r.ReleaseExpired(m.Context(), 1000)
 		return fmt.Sprint(kind(err), kind(swept), d.Removed, d.InFlight)
 	})

@@ -158,8 +158,8 @@ func TestAnEditWaitsForTheSuccessorThatItMustMove(t *testing.T) {
 	require.Equal(t, "Asia/Tokyo", successor.Zone)
 }
 
-// While a successor is planned from a user as they were claimed, nobody is locked: the
-// edit passes, and the successor is planned again.
+// While a successor is planned from the user as of the claim, no user is locked: the edit
+// passes, and the successor is planned again.
 func TestAnEditPassesASuccessorThatIsPlannedFromAClaim(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range map[string]almanac.Outcome{"delivered": almanac.Delivered(time.Now()), "given up": almanac.GaveUp("HTTP 404")} {
@@ -195,8 +195,8 @@ func TestAnEditPassesASuccessorThatIsPlannedFromAClaim(t *testing.T) {
 	}
 }
 
-// awaitLockWaiter returns when somebody in the database waits for a lock, or when
-// the other side is done without having waited.
+// awaitLockWaiter returns when a session of the database waits for a lock, or when the other
+// side is done without having waited.
 func awaitLockWaiter(t *testing.T, pool *pgxpool.Pool, done chan error) {
 	t.Helper()
 	awaitLockWaiters(t, pool, 1, done)
@@ -238,7 +238,7 @@ func TestClaimSkipsLockedEvents(t *testing.T) {
 }
 
 // A host's transaction stays open while rules are compared: its mark is not forgotten,
-// and it keeps nobody waiting.
+// and no other transaction waits for it.
 func TestZoneMarksOfOpenTransactionsStay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

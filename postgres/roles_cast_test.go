@@ -21,15 +21,15 @@ import (
 )
 
 // cast is a database with the roles of docs/roles.sql. Their names begin with a
-// prefix that nobody else on the cluster has.
+// prefix that is unique in the cluster.
 type cast struct {
 	url    *url.URL
 	prefix string
-	pools  map[string]*pgxpool.Pool // by the part of the role's name after the prefix; "" is whoever runs the tests
+	pools  map[string]*pgxpool.Pool // by the part of the role's name after the prefix; "" is the role that runs the tests
 }
 
 // newCast takes an empty database the way that roles.sql describes: the roles, the
-// migrations as the owner, the grants. It does so as somebody who is no superuser.
+// migrations as the owner, the grants. It does so as a role that is no superuser.
 func newCast(t *testing.T) *cast {
 	t.Helper()
 	c := auditioned(t)
@@ -56,7 +56,7 @@ func auditioned(t *testing.T) *cast {
 	return c
 }
 
-// hire makes somebody who can log in, and logs them in.
+// hire creates a role that can log in, and connects as it.
 func (c *cast) hire(t *testing.T, role, attributes string) {
 	t.Helper()
 	login, by := c.prefix+role+"_login", "admin"
@@ -119,7 +119,7 @@ func (c *cast) store(t *testing.T, role string) *postgres.Store {
 	return store
 }
 
-// lines returns a column of text, as whoever runs the tests sees it.
+// lines returns a column of text, as the role that runs the tests sees it.
 func (c *cast) lines(t *testing.T, sql string, args ...any) []string {
 	t.Helper()
 	rows, err := c.pools[""].Query(t.Context(), sql, args...)

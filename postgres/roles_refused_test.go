@@ -92,7 +92,7 @@ var (
 		"locale", "email", "external_id", "opt_outs", "folded_name", "folded_last_name", "folded_email"}
 )
 
-// unborn are what nobody says of a series that begins; its id is nobody's to say.
+// unborn are the columns that no role may set in a new series, besides its id.
 var unborn = append([]string{"used_key"}, outcomes...)
 
 func forbidden(c *cast) map[string][]string {

@@ -134,8 +134,8 @@ func TestSweepsAndEditsAtOncePlanOneSuccessorEach(t *testing.T) {
 	requireOneOpen(t, pool, len(ids))
 }
 
-// A user whom another transaction has locked keeps nobody else waiting, and is planned
-// for by a later sweep.
+// A user whom another transaction has locked delays no other user. A later sweep plans for
+// that user.
 func TestSweepPlansSuccessorsPastALockedUser(t *testing.T) {
 	t.Parallel()
 	for what, lock := range map[string]string{

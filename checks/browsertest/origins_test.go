@@ -70,7 +70,7 @@ func (h *host) state(t *testing.T) any {
 	return []any{found.Events, paused}
 }
 
-// sender serves a page with a form, as a page of somebody else would, and returns its address
+// sender serves a page with a form, as a page of another origin would, and returns its address
 // without a host.
 func sender(t *testing.T, target string, fields url.Values) (port, path string) {
 	t.Helper()

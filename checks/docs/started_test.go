@@ -36,7 +36,7 @@ func follow(t *testing.T, page []block) newcomer {
 	programs := slices.DeleteFunc(in("go", page), func(b block) bool { return !strings.HasPrefix(b.text, "package main") })
 	require.Len(t, programs, 1)
 	require.NoError(t, os.WriteFile(filepath.Join(n.dir, "main.go"), []byte(programs[0].text), 0o600))
-	// What the library requires is known here by its checksums; nobody else need be asked.
+	// The checksums of what the library requires are known here, so no server has to be asked.
 	sums, err := os.ReadFile(filepath.Join(library, "go.sum"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(n.dir, "go.sum"), sums, 0o600))
@@ -54,7 +54,7 @@ func (n newcomer) says(line string) string {
 	return string(out)
 }
 
-// Whoever does what the page says gets what the page shows, up to ids and years.
+// The commands of the page print what the page shows, up to ids and years.
 func TestThePageGettingStartedWorks(t *testing.T) {
 	t.Parallel()
 	page := blocks(t)["getting-started.md"]

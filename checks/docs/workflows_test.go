@@ -160,7 +160,7 @@ func (d *deployment) wall() calendar.WallTime {
 	return calendar.StoredTimezone(d.zone).WallTime(d.moment)
 }
 
-// profile is somebody whose birthday comes at the deployment's moment.
+// profile is the profile of a user whose birthday comes at the deployment's moment.
 func (d *deployment) profile(lastName string) string {
 	return fmt.Sprintf(`{"firstName":"John","lastName":%q,"dateOfBirth":"1992-%02d-%02d","timezone":%q}`,
 		lastName, int(d.wall().Date.Month), d.wall().Date.Day, d.zone)

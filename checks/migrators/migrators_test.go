@@ -152,7 +152,7 @@ func requireMigrated(t *testing.T, store *postgres.Store) {
 	require.Empty(t, differences)
 }
 
-// Whoever adds a layout for a tool adds the tool.
+// Each layout for a tool is tried with the tool.
 func TestEachLayoutOfAToolIsTried(t *testing.T) {
 	t.Parallel()
 	for _, layout := range postgres.Layouts() {

@@ -62,7 +62,7 @@ func (p *patient) clock(ctx context.Context) ([]finding, error) {
 
 // vacuum looks for what keeps dead rows where they are.
 func (p *patient) vacuum(ctx context.Context) ([]finding, error) {
-	const manyTransactions = 1_000_000 // where nobody says for how long
+	const manyTransactions = 1_000_000 // if the duration is unknown
 	rows, err := p.conn.Query(ctx, statement("transactions", p.tables.Schema), pgx.StrictNamedArgs{"age": p.patience, "xids": manyTransactions})
 	if err != nil {
 		return nil, err

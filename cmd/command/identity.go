@@ -9,12 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// identity says who the users of a file are, so that whoever is stored is known
-// when the file is read again.
+// identity says who the users of a file are, so that stored users are recognised when the
+// file is read again.
 type identity struct {
 	from  string    // the column that ids are made of, "" for none
 	space uuid.UUID // the namespace that they are made in
-	fresh bool      // who has no id is somebody new
+	fresh bool      // a row without an id is a new user
 }
 
 func (c *importUsers) identity() (identity, error) {
@@ -48,7 +48,7 @@ func parseID(text string) (uuid.UUID, bool) {
 }
 
 // of returns the id of a row with the text of its id, if any, and of the column that
-// ids are made of. The zero UUID is for somebody new. What is wrong is said of a field.
+// ids are made of. The zero UUID is for a new user. A problem names a field.
 func (who identity) of(given, source string) (id uuid.UUID, wrong problem) {
 	id, ok := parseID(given)
 	switch {

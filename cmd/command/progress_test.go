@@ -36,7 +36,7 @@ func TestProgressInAFileIsALineEveryTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := newProgress(&out, new(input)) // of a size that nobody knows
+		p := newProgress(&out, new(input)) // of an unknown size
 		for i := range 25 {
 			time.Sleep(time.Second)
 			p.update(tally{Created: i * 1000})

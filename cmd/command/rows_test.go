@@ -243,7 +243,7 @@ func (r refusing) CreateUsers(ctx context.Context, users []almanac.UserWithEvent
 	return r.nowhere.CreateUsers(ctx, users)
 }
 
-// User finds nobody: a batch that failed is looked up, and was not stored.
+// User finds no user: a batch that failed is looked up, and was not stored.
 func (r refusing) User(context.Context, uuid.UUID) (almanac.User, error) {
 	return almanac.User{}, &almanac.NotFoundError{}
 }

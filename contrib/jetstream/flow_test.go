@@ -73,7 +73,7 @@ func TestFailedDeliveryIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Nobody retries an event that a worker calls off.
+// An event that a worker calls off is not tried again.
 func TestNotOwedCallsTheEventOff(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

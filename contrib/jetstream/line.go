@@ -155,7 +155,7 @@ const (
 var errEncoding = errors.New("almanacjetstream: event has no message")
 
 // unpublishable reports whether publishing the same message again fails again, as long as
-// nobody changes the settings of the server or the stream.
+// the settings of the server and the stream stay.
 func unpublishable(err error) bool {
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) {

@@ -61,7 +61,7 @@ func NewLinks(target string, keys ...LinkKey) (*Links, error) {
 	return &Links{base, keys}, nil
 }
 
-// isSecure reports whether nobody between a browser and the host can read a URL.
+// isSecure reports whether no third party between a browser and the host can read a URL.
 func isSecure(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	loopback := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()

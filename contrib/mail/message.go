@@ -75,7 +75,7 @@ func (s Settings) write(d almanac.Delivery, to *mail.Address) (*gomail.Msg, erro
 	m.Subject(plain(content.Subject))
 	m.SetMessageIDWithValue(key + "@" + s.Domain)
 	m.SetDateWithValue(d.Event.Due.UTC().Truncate(time.Second))
-	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody's absence is to answer
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic reply, such as of absence
 	m.SetGenHeader("Content-Language", content.Locale)
 	if link != "" {
 		m.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+link+">")

@@ -159,7 +159,7 @@ func TestMailFrom5yzConcernsTheSender(t *testing.T) {
 	require.Equal(t, []almanacmail.Verdict{almanacmail.SenderRefused, almanacmail.Accepted}, seen.verdicts())
 }
 
-// A server may name the sender as the reason only when it hears of the recipient.
+// A server may refuse the sender only after the command that names the recipient.
 func TestABadSenderAtRcptConcernsTheSender(t *testing.T) {
 	t.Parallel()
 	for _, status := range []smtp.EnhancedCode{{5, 1, 7}, {5, 1, 8}} {

@@ -90,5 +90,5 @@ func (h *unsubscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	_ = h.page.Execute(w, shown) // whoever asked may be gone
+	_ = h.page.Execute(w, shown) // the client may be gone
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-// A goroutine of Run that ends would be missed by nobody: the engine would hold its items
-// and claim no others.
+// If a goroutine of Run ended without an error, the engine would hold its items and claim no
+// others.
 func TestACallbackThatEndsItsGoroutineCrashesTheProgram(t *testing.T) {
 	t.Parallel()
 	const inside = "ALMANAC_TEST_GOEXIT"

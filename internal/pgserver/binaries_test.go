@@ -17,7 +17,7 @@ func install(t *testing.T, root, name, version string) string {
 	dir := filepath.Join(root, name)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	// A process that another test starts meanwhile inherits the files open for writing
-	// here. Until that process executes its program, nobody can execute these files.
+	// here. Until that process executes its program, these files cannot be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	script := "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + " (Debian " + version + "-1)'\n"

@@ -2,7 +2,7 @@
 --   @least text (the beginning, without case) · @after_name text · @after uuid · @email text (without case) · @external_id text
 --   @limit integer
 -- A user whose full name and last name both match is listed by the full name alone. The list goes on after the user @after, who was
--- listed by @after_name. It begins after the text and the least id, which nobody has. Names are compared byte by byte, so a name
+-- listed by @after_name. It begins after the text and the least id, which no user has. Names are compared byte by byte, so a name
 -- begins with a text if it lies between that text and the text followed by the greatest character.
 SELECT :user
 FROM (

@@ -1,8 +1,8 @@
--- What keeps vacuum from removing rows of this database that nobody sees any more, and has done so for long. It reads what the
+-- What has long kept vacuum from removing rows of this database that no transaction sees any more. It reads what the
 -- server keeps in memory. Of other roles' sessions only members of pg_read_all_stats see since when: they come by how many
 -- transactions have begun since, as do slots and standbys, for which there is no time.
 --   @age interval, how long is long · @xids bigint, how many transactions are many
--- Returns the kind, who or which, for how many seconds (NULL if nobody says) and how many transactions; the oldest first.
+-- Returns the kind, the name, for how many seconds (NULL if unknown) and how many transactions; the oldest first.
 SELECT held.kind, held.who, extract(epoch FROM clock_timestamp() - held.since)::float8, held.xids
 FROM (
     SELECT 'session', pg_catalog.format('%s of %s%s', a.pid, coalesce(a.usename, '?'), coalesce(nullif(', ' || a.application_name, ', '), '')),

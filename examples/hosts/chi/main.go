@@ -102,7 +102,8 @@ func login(next http.Handler) http.Handler {
 	})
 }
 
-// staff lets into the API whom login let in: mounted without login, it lets nobody in.
+// staff lets those into the API whom login has let in. Without login before it, it refuses all
+// requests.
 type staff struct{}
 
 func (staff) Authenticate(r *http.Request) (string, bool) {

@@ -77,7 +77,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) {
 	must(must(rivermigrate.New(riverpgxv5.New(pool), nil)).Migrate(ctx, rivermigrate.DirectionUp, nil))
 }
 
-// run works until ctx is done. Almanac stops first, and the jobs that nobody has begun wait.
+// run works until ctx is done. Almanac stops first, and jobs that have not begun wait.
 func run(ctx context.Context, pool *pgxpool.Pool, send func(context.Context, letter) error) error {
 	client := newClient(pool, send)
 	scheduler, lasting := newScheduler(pool, queue{client}), context.WithoutCancel(ctx)
