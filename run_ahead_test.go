@@ -309,7 +309,7 @@ func TestAStoppingProcessReleasesEventsHeldAhead(t *testing.T) {
 }
 
 // The process that held it is the one that claims it again, twice, and has it three
-// times in hand when its instant comes.
+// times in flight when its instant comes.
 func TestAnEventReleasedAndClaimedAgainStartsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/almanac-go/almanac/postgres"
 )
 
-// almanacWorkers is how many events are in hand at once. Handlers that do nothing
+// almanacWorkers is how many events are in flight at once. Handlers that do nothing
 // need few; what counts is that a claim asks for many.
 const almanacWorkers = 2000
 

@@ -38,7 +38,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 				r.Drained(40 * time.Second)
 				r.Recovered(death)
 				bitten := []string{"killed"}
-				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in hand, perhaps
+				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in flight, perhaps
 					bitten = append(bitten, "in hand", "recovered")
 				}
 				r.Check(bitten...)
@@ -90,7 +90,7 @@ func times(p chaos.Point) int {
 // bites are the counters that tell whether edits met a worker at a point.
 func bites(p chaos.Point) []string {
 	switch p {
-	case chaos.BeforeClaim, chaos.AfterSettle: // nothing is in hand, perhaps
+	case chaos.BeforeClaim, chaos.AfterSettle: // nothing is in flight, perhaps
 		return []string{"deletions", "landed meanwhile"}
 	case chaos.MidSettle:
 		return []string{"deletions", "waited for the worker"}

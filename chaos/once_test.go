@@ -36,7 +36,7 @@ func TestAPassIsKilledAtEachPoint(t *testing.T) {
 				r.Drained(60 * time.Second)
 				r.Recovered(death)
 				bitten := []string{"killed"}
-				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in hand, perhaps
+				if point != chaos.BeforeClaim && point != chaos.AfterSettle { // with nothing in flight, perhaps
 					bitten = append(bitten, "in hand", "recovered")
 				}
 				r.Check(bitten...)

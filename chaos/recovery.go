@@ -12,7 +12,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Death is the end of a worker that was killed, and what it had in hand.
+// Death is the end of a worker that was killed, and what it had in flight.
 type Death struct {
 	At    time.Time // it was gone
 	Held  []Held
@@ -25,7 +25,7 @@ type Held struct {
 	Expires        time.Time // the lease, by the database's clock, which is this machine's
 }
 
-// Kill kills a worker, and notes what it had in hand. As many repeats are allowed.
+// Kill kills a worker, and notes what it had in flight. As many repeats are allowed.
 func (r *Run) Kill(p *Process) Death {
 	r.Helper()
 	pulse := r.pulse()
@@ -46,7 +46,7 @@ func (r *Run) Kill(p *Process) Death {
 }
 
 // Recovered checks, once everything is drained, that others came to what a dead
-// worker had in hand: not before its lease ran out, and no later than a lease, a sweep
+// worker had in flight: not before its lease ran out, and no later than a lease, a sweep
 // and two seconds after the kill, and as long again as the machine stood still.
 func (r *Run) Recovered(d Death) {
 	r.Helper()

@@ -89,7 +89,7 @@ func TestAcknowledgedCommitsLost(t *testing.T) {
 }
 
 // countLost counts how much of what workers had finished the database has lost,
-// which they do again, with what they had in hand.
+// which they do again, with what they had in flight.
 func countLost(r *chaos.Run, finished, workers int) {
 	r.Helper()
 	var kept int
