@@ -172,7 +172,7 @@ const rebirthWindow = 10 * time.Minute
 func successorID(next, done Event, now time.Time) uuid.UUID {
 	id, at := next.ID, ticksOf(now)
 	if opens := next.Due.Add(-rebirthWindow); opens.Before(now) {
-		sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.UserID.String() + "-" + done.Type + "-" + next.longName()))
+		sum := sha256.Sum256([]byte(done.ID.String() + "-" + done.Type + "-" + next.longName()))
 		copy(id[:], sum[:])
 		at = min(at, ticksOf(later(done.Due, opens)))
 	}

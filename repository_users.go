@@ -22,8 +22,9 @@ type UserRepository interface {
 	// or not at all. A user who cannot be stored has an error in the result and does not
 	// affect the others. The error matches [ErrExists] if the id is taken, also by an
 	// earlier user of the list, or if two events have the same series (see [SeriesOf]). It
-	// is an [*ExternalIDTakenError] if only the external id is taken, also by an earlier
-	// user of the list who is stored. A deleted user has no external id any more.
+	// matches [ErrLocked] while a deleted user has the id: see [DeleteOptions]. It is an
+	// [*ExternalIDTakenError] if only the external id is taken, also by an earlier user of
+	// the list who is stored. A deleted user has no external id any more.
 	//
 	// If the call fails, it returns the results of the first users of the list, as far as
 	// they are known. It is unknown whether the other users were stored. The same call
@@ -236,8 +237,9 @@ type BackfillRepository interface {
 // CreateUserResult is the result of storing one of many users.
 type CreateUserResult struct {
 	UserWithEvents // as stored, if Err is nil
-	// Err matches ErrExists if the id is taken, and is an *ExternalIDTakenError if the
-	// external id is taken, also by an earlier user of the list.
+	// Err matches ErrExists if the id is taken, and ErrLocked while a user with the id is
+	// being deleted. It is an *ExternalIDTakenError if the external id is taken, also by an
+	// earlier user of the list.
 	Err error
 }
 

@@ -135,7 +135,8 @@ type Planner interface {
 	// CreateUser stores a user together with the user's first event of each registered
 	// type that has an occurrence for the user, in one transaction. The error is a
 	// [*ValidationError] if the profile is invalid, an [*ExternalIDTakenError] if another
-	// user has the external id, and matches [ErrExists] if the id is taken.
+	// user has the external id. It matches [ErrExists] if the id is taken, and [ErrLocked]
+	// while a user with this id is being deleted: then try again later.
 	CreateUser(ctx context.Context, p Profile) (UserWithEvents, error)
 
 	// UpdateUser changes a user and replans the user's pending events, in one

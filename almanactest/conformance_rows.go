@@ -76,7 +76,7 @@ var rowCases = map[string]func(*kit){
 		again := User()
 		again.ID = e.UserID
 		_, _, err = k.create(again)
-		k.is(err, almanac.ErrExists)
+		k.is(err, almanac.ErrLocked)
 	},
 	"DeleteUser/hides a user with events in flight": func(k *kit) {
 		u := User()

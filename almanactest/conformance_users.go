@@ -229,6 +229,29 @@ var userCases = map[string]func(*kit){
 		_, err = k.r.Event(k.Context(), e.ID)
 		k.gone(err)
 	},
+	"DeleteUser/keeps the id until the events in flight have ended": func(k *kit) {
+		e := k.newEvent()
+		claimed := k.claim(1)[0]
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
+		k.ok(err)
+		again, there, external := User(), User(), User(WithExternalID("7"))
+		again.ID, external.ID = e.UserID, e.UserID
+		k.ok(k.second(k.create(there)))
+		for _, u := range []almanac.User{again, external} {
+			for _, list := range [][]almanac.UserWithEvents{{k.withEvents(u)}, {k.withEvents(there), k.withEvents(u)}} {
+				stored, err := k.r.CreateUsers(k.Context(), list)
+				k.ok(err)
+				last := stored[len(stored)-1].Err
+				k.is(last, almanac.ErrLocked)
+				k.same("as one who exists", errors.Is(last, almanac.ErrExists), false)
+				k.same("who is there", errors.Is(stored[0].Err, almanac.ErrExists), len(list) == 2)
+			}
+		}
+		k.ok(k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now)}).Err)
+		_, err = k.r.ReleaseExpired(k.Context(), 10)
+		k.ok(err)
+		k.ok(k.second(k.create(again)))
+	},
 	"DeleteUser/leaves nothing to retry": func(k *kit) {
 		e := k.newEvent()
 		claimed := k.claim(1)[0]

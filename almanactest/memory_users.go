@@ -19,7 +19,9 @@ import (
 // createUser stores a user and their first events.
 func (r *Repository) createUser(ctx context.Context, u almanac.User, events []almanac.Event) (stored almanac.User, created []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
-		if _, taken := r.users[u.ID]; taken {
+		if was, taken := r.users[u.ID]; taken && was.deleted {
+			return fmt.Errorf("%w: user %s is being deleted", almanac.ErrLocked, u.ID)
+		} else if taken {
 			return fmt.Errorf("%w: user %s", almanac.ErrExists, u.ID)
 		}
 		taken := r.externalIDTaken(u)

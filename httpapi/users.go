@@ -34,7 +34,7 @@ func (a *api) createUser(r *http.Request) (reply, error) {
 		}
 	}
 	created, err := a.planner.CreateUser(r.Context(), profile)
-	if key != "" && errors.Is(err, almanac.ErrExists) {
+	if key != "" && (errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrLocked)) {
 		created, err = a.createdBefore(r, profile)
 	}
 	if err != nil {

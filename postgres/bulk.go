@@ -71,14 +71,14 @@ func (s *Store) createOne(ctx context.Context, p almanac.UserWithEvents) ([]alma
 		}
 		return s.hint(ctx, tx, results[0].Events)
 	})
-	if errors.Is(err, almanac.ErrExists) && p.User.ExternalID != "" {
+	if errors.Is(err, almanac.ErrExists) {
 		results := []almanac.CreateUserResult{{Err: err}}
 		err = s.do(ctx, "create user", func(ctx context.Context, db DB) error {
 			return s.explain(ctx, db, []almanac.UserWithEvents{p}, results)
 		})
 		return results, err
 	}
-	if refused(err) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrLocked) {
+	if refused(err) || errors.Is(err, almanac.ErrLocked) {
 		return []almanac.CreateUserResult{{Err: err}}, nil
 	}
 	return results, err

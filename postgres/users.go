@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -85,9 +86,10 @@ func (s *Store) externalIDTaken(ctx context.Context, u almanac.User) error {
 	return taken
 }
 
-// takenUsers returns which ids of users are stored, and who has their external ids.
-func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (ids map[uuid.UUID]bool, holders map[string]uuid.UUID, err error) {
-	ids, holders = make(map[uuid.UUID]bool), make(map[string]uuid.UUID)
+// takenUsers returns which ids of users are stored, with whether the stored user is deleted, and who
+// has their external ids.
+func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (deleted map[uuid.UUID]bool, holders map[string]uuid.UUID, err error) {
+	deleted, holders = make(map[uuid.UUID]bool), make(map[string]uuid.UUID)
 	args := pgx.StrictNamedArgs{
 		"ids":          uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID })),
 		"external_ids": column(users, func(u almanac.User) string { return u.ExternalID }),
@@ -95,14 +97,15 @@ func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (id
 	_, err = all(ctx, db, s.statements.TakenUsers, args, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var id uuid.UUID
 		var external *string
-		if err = row.Scan(&id, &external); external == nil {
-			ids[id] = true
+		var gone bool
+		if err = row.Scan(&id, &external, &gone); external == nil {
+			deleted[id] = gone
 		} else {
 			holders[*external] = id
 		}
 		return none, err
 	})
-	return ids, holders, err
+	return deleted, holders, err
 }
 
 // distinctExternalIDs returns how many users a list begins with of whom no two have the same external
@@ -120,11 +123,11 @@ func distinctExternalIDs(users []almanac.UserWithEvents) int {
 	return len(users)
 }
 
-// explain replaces the errors of users of a list who were not stored although their ids are free:
-// another user has the external id.
+// explain replaces the errors of users of a list who were not stored for another reason than an
+// existing user with their id: that user is being deleted, or another user has the external id.
 func (s *Store) explain(ctx context.Context, db DB, list []almanac.UserWithEvents, results []almanac.CreateUserResult) error {
 	unclear := func(i int) bool {
-		return list[i].User.ExternalID != "" && errors.Is(results[i].Err, almanac.ErrExists) && !repeatsSeries(list[i])
+		return errors.Is(results[i].Err, almanac.ErrExists) && !repeatsSeries(list[i])
 	}
 	var users []almanac.User
 	for i, p := range list {
@@ -135,12 +138,18 @@ func (s *Store) explain(ctx context.Context, db DB, list []almanac.UserWithEvent
 	if len(users) == 0 {
 		return nil
 	}
-	stored, holders, err := s.takenUsers(ctx, db, users)
+	deleted, holders, err := s.takenUsers(ctx, db, users)
 	if err != nil {
 		return err
 	}
 	for i, p := range list {
-		if u := p.User; unclear(i) && !stored[u.ID] {
+		u := p.User
+		gone, stored := deleted[u.ID]
+		switch {
+		case !unclear(i):
+		case gone:
+			results[i].Err = fmt.Errorf("%w: user %s is being deleted", almanac.ErrLocked, u.ID)
+		case !stored && u.ExternalID != "":
 			results[i].Err = &almanac.ExternalIDTakenError{UserID: u.ID, Holder: holders[u.ExternalID], ExternalID: u.ExternalID}
 		}
 	}
