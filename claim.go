@@ -149,10 +149,12 @@ type SettleResult struct {
 	Successor *Event
 	// Followed are the stored follow-ups.
 	Followed []Event
-	// PlanErr is why the successor or the follow-ups could not be planned. The outcome is
-	// stored, and without its successor the series has stalled (see [StalledSeries]). A
-	// follow-up is not tried again.
+	// PlanErr is why the successor could not be planned or stored. The outcome is stored,
+	// and the series has stalled (see [StalledSeries]).
 	PlanErr error
+	// FollowErr is why the follow-ups could not be planned or stored. The outcome is stored.
+	// The follow-ups are lost: they are not tried again.
+	FollowErr error
 	// Stalled is the stalled series, if the successor could not be planned or stored.
 	Stalled *StalledSeries
 	// Err is why the outcome was not stored. It matches [ErrLocked] if another

@@ -17,7 +17,8 @@ type Follower interface {
 	// The event is COMPLETED or FAILED, as it will be stored; nothing follows a CANCELLED
 	// event. Follow is called inside a transaction and can be called again. It must be quick
 	// and depend only on its arguments. After an error, the outcome and the successor are
-	// stored, and no follow-up. A follow-up of a type that u has opted out of is left out.
+	// stored, and the follow-ups are lost: observers are notified with [FollowUpsLost], and
+	// can store them with ScheduleAt. A follow-up of a type that u has opted out of is left out.
 	Follow(u User, ended Event) ([]FollowUp, error)
 }
 

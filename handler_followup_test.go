@@ -169,6 +169,7 @@ func TestAnOutcomeIsStoredWhenFollowFails(t *testing.T) {
 
 				w.await(t, almanac.EventCompleted)
 				w.await(t, almanac.EventCreated)
+				require.Equal(t, stored.ID, w.await(t, almanac.FollowUpsLost).ID)
 				require.NoError(t, w.stop())
 				require.Equal(t, almanac.Completed, w.event(t, stored).Status)
 				require.Len(t, w.all(t), 2, "the series goes on")

@@ -33,10 +33,11 @@ const (
 	EventRemoved        NoticeKind = "event.removed"
 	EventCompleted      NoticeKind = "event.completed"
 	EventFailed         NoticeKind = "event.failed"
-	EventCancelled      NoticeKind = "event.cancelled" // by Operator.Cancel, or because a delivery was NotOwed
-	EventRequeued       NoticeKind = "event.requeued"  // the new event of Operator.Requeue
-	EventSkipped        NoticeKind = "event.skipped"   // an edit of the user left the event unchanged, because it was claimed or requeued before
-	SeriesStalled       NoticeKind = "series.stalled"  // an event ended, and its successor could not be planned; see StalledSeries
+	EventCancelled      NoticeKind = "event.cancelled"       // by Operator.Cancel, or because a delivery was NotOwed
+	EventRequeued       NoticeKind = "event.requeued"        // the new event of Operator.Requeue
+	EventSkipped        NoticeKind = "event.skipped"         // an edit of the user left the event unchanged, because it was claimed or requeued before
+	SeriesStalled       NoticeKind = "series.stalled"        // an event ended, and its successor could not be planned; see StalledSeries
+	FollowUpsLost       NoticeKind = "event.follow_ups_lost" // an event ended, and its follow-ups could not be planned; they are not tried again
 	UserCreated         NoticeKind = "user.created"
 	UserTimezoneChanged NoticeKind = "user.timezone_changed"
 	UserBirthdayChanged NoticeKind = "user.birthday_changed"
@@ -47,12 +48,12 @@ const (
 // Notice is one stored change, or one event that a stored edit skipped.
 type Notice struct {
 	Kind    NoticeKind
-	Event   Event        // as stored, for kinds that begin with "event."; the event that ended, for SeriesStalled
+	Event   Event        // as stored, for kinds that begin with "event."; the event that ended, for SeriesStalled and FollowUpsLost
 	User    User         // as stored, for kinds that begin with "user."; after a deletion only its ID
 	Was     User         // before the change, for kinds that end with "changed"
 	Cause   ReleaseCause // the cause of the release, for EventReleased
 	Failure FailureCause // the cause of the failure, for EventFailed
-	Err     error        // why the successor could not be planned, for SeriesStalled
+	Err     error        // why nothing could be planned, for SeriesStalled and FollowUpsLost
 }
 
 // ObserverFunc makes an Observer from a function.
@@ -62,7 +63,7 @@ type ObserverFunc func(ctx context.Context, n Notice)
 func (f ObserverFunc) Observe(ctx context.Context, n Notice) { f(ctx, n) }
 
 // Hooks is an Observer made of functions, one for each kind of notice, except those of
-// stalled series, and of users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls nothing.
+// stalled series and lost follow-ups, and of users who are created, deleted or opt out. A nil function is not called. The zero Hooks calls nothing.
 type Hooks struct {
 	Created, Claimed, Released, Rescheduled, Removed, Completed, Failed, Cancelled, Requeued, Skipped func(ctx context.Context, e Event)
 

@@ -41,7 +41,7 @@ func (o logObserver) Observe(ctx context.Context, n Notice) {
 		attrs = append(attrs, slog.String("reason", n.Event.FailureReason), slog.Int("retry_count", n.Event.RetryCount))
 	case EventReleased:
 		attrs = append(attrs, slog.String("reason", n.Event.LastError), slog.Time("available_at", n.Event.AvailableAt))
-	case SeriesStalled:
+	case SeriesStalled, FollowUpsLost:
 		attrs = append(attrs, slog.Any("error", n.Err))
 	case EventSkipped:
 		attrs = append(attrs, slog.String("current_status", string(n.Event.Status)))
@@ -61,7 +61,7 @@ func levelOf(n Notice) slog.Level {
 			return slog.LevelInfo
 		}
 		return slog.LevelWarn
-	case EventFailed, SeriesStalled:
+	case EventFailed, SeriesStalled, FollowUpsLost:
 		return slog.LevelError
 	default:
 		return slog.LevelDebug
@@ -132,7 +132,7 @@ func (w *worker) logCompletion(ctx context.Context, r SettleResult) {
 		slog.Int("attempt", r.Event.RetryCount+1), slog.Duration("lateness", r.Event.Lateness().Round(time.Microsecond)))...)
 }
 
-// logUnsettled logs an outcome that was not stored, or a successor that was not planned.
+// logUnsettled logs an outcome that was not stored, and what was not planned.
 func (w *worker) logUnsettled(ctx context.Context, s Settlement, r SettleResult) {
 	write := func(level slog.Level, message string, more ...slog.Attr) {
 		w.log.LogAttrs(ctx, level, message, append(eventAttrs(s.Event), more...)...)
@@ -147,8 +147,9 @@ func (w *worker) logUnsettled(ctx context.Context, s Settlement, r SettleResult)
 		write(slog.LevelError, "outcome not stored", slog.Any("error", r.Err))
 	case r.Stalled != nil:
 		write(slog.LevelError, "series has stalled: its successor could not be planned", slog.Any("error", r.PlanErr), slog.Time("retry_at", r.Stalled.RetryAt))
-	case r.PlanErr != nil:
-		write(slog.LevelError, "follow-ups could not be planned", slog.Any("error", r.PlanErr))
+	}
+	if r.Err == nil && r.FollowErr != nil {
+		write(slog.LevelError, "follow-ups could not be planned", slog.Any("error", r.FollowErr))
 	}
 }
 

@@ -89,6 +89,9 @@ func (s *scheduler) notifySettled(ctx context.Context, batch []Settlement, settl
 		if r.Stalled != nil {
 			all = append(all, Notice{Kind: SeriesStalled, Event: r.Event, Err: r.PlanErr})
 		}
+		if r.FollowErr != nil {
+			all = append(all, Notice{Kind: FollowUpsLost, Event: r.Event, Err: r.FollowErr})
+		}
 	}
 	s.notify(ctx, all...)
 }

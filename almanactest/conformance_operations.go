@@ -331,8 +331,9 @@ var operationCases = map[string]func(*kit){
 		claimed := k.claim(1)[0]
 		refuse := func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, errPlan }
 		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: refuse})
-		k.ok(got.Err)
-		k.is(got.PlanErr, errPlan)
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.is(got.FollowErr, errPlan)
+		k.same("the series has stalled", got.Stalled != nil, false)
 		k.same("status", k.stored(initial.ID).Status, almanac.Completed)
 		k.same("successor", got.Successor != nil, true)
 	},

@@ -308,7 +308,7 @@ func (s *state) follow(result *almanac.SettleResult, one almanac.Settlement, u a
 			result.Followed = append(result.Followed, e)
 		}
 	}
-	result.PlanErr = errors.Join(result.PlanErr, err)
+	result.FollowErr = err
 }
 
 // Until returns how long it is until the next event can be claimed.

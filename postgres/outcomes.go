@@ -28,6 +28,7 @@ type change struct {
 	follow  []almanac.Event // follow-ups
 	planErr error
 	stalled *almanac.StalledSeries // if the successor could not be planned
+	lostErr error                  // why the follow-ups could not be planned
 }
 
 // plan returns the changes for the settlements at the given indexes. It returns as rest the
@@ -137,9 +138,8 @@ func (c *change) plan(s *almanac.Settlement, u almanac.User, now time.Time) {
 	if s.Follow == nil {
 		return
 	}
-	var err error
-	if c.follow, err = s.Follow(u, now); err != nil {
-		c.follow, c.planErr = nil, errors.Join(c.planErr, err)
+	if c.follow, c.lostErr = s.Follow(u, now); c.lostErr != nil {
+		c.follow = nil
 	}
 }
 

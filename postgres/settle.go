@@ -60,22 +60,28 @@ func inParts[T, R any](batch []T, size int, store func([]T) ([]R, error)) ([]R, 
 }
 
 // settleAlone stores a single settlement of a batch that was refused. If the database refuses it
-// again, settleAlone stores it without its successor.
+// again, settleAlone stores it without its successor, without its follow-ups, or without both. A
+// successor is planned again later, and follow-ups are not, so the successor is given up first.
 func (s *Store) settleAlone(ctx context.Context, one []almanac.Settlement) ([]almanac.SettleResult, error) {
 	settled, _, err := s.settleTogether(ctx, one)
-	if !refused(err) {
-		return settled, err
+	next, follow, cause := one[0].Next, one[0].Follow, err
+	for _, without := range []struct{ next, follow bool }{{true, false}, {false, true}, {true, true}} {
+		if !refused(err) {
+			return settled, err
+		}
+		if without.next && next == nil || without.follow && follow == nil {
+			continue
+		}
+		one[0].Next, one[0].Follow = next, follow
+		if without.next {
+			one[0].Next = func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, cause }
+		}
+		if without.follow {
+			one[0].Follow = func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, cause }
+		}
+		settled, _, err = s.settleTogether(ctx, one)
 	}
-	cause := err
-	if one[0].Next != nil {
-		one[0].Next = func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, cause }
-	}
-	one[0].Follow = nil
-	settled, _, err = s.settleTogether(ctx, one)
-	switch {
-	case err == nil:
-		settled[0].PlanErr = cause
-	case refused(err):
+	if refused(err) {
 		return []almanac.SettleResult{{Err: err}}, nil
 	}
 	return settled, err
@@ -184,7 +190,7 @@ func (t *settling) run(ctx context.Context, indexes []int) (left []int, err erro
 			rest = append(rest, c.index)
 			continue
 		}
-		t.settled[c.index] = almanac.SettleResult{Event: c.is, Successor: c.next, PlanErr: c.planErr, Stalled: c.stalled}
+		t.settled[c.index] = almanac.SettleResult{Event: c.is, Successor: c.next, PlanErr: c.planErr, Stalled: c.stalled, FollowErr: c.lostErr}
 		if err := t.storeOthers(ctx, c); err != nil {
 			return nil, err
 		}

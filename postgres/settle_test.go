@@ -55,6 +55,41 @@ func TestSettleStoresTheOthersWhenTheDatabaseRefusesOne(t *testing.T) {
 	}
 }
 
+// What the database refuses is left out, and the rest is stored with the outcome.
+func TestSettleStoresWhatTheDatabaseDoesNotRefuse(t *testing.T) {
+	t.Parallel()
+	store := mustStore(t, pgtest.ReusedPool(t))
+	question := func(zone string) func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+		return func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+			e := almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("gift"), almanactest.DueIn(time.Hour))
+			e.Zone, e.Origin = zone, almanac.Origin{Kind: almanac.OriginFollowUp, From: e.ID}
+			return []almanac.Event{e}, nil
+		}
+	}
+	tooLong := strings.Repeat("x", 101)
+	for name, tt := range map[string]struct {
+		next             func(almanac.User, time.Time) (almanac.Event, error)
+		zone             string
+		successor, asked bool
+	}{
+		"no successor":               {unstorable, "UTC", false, true},
+		"no follow-up":               {nextBirthday, tooLong, true, false},
+		"neither":                    {unstorable, tooLong, false, false},
+		"no follow-up, and none due": {nil, tooLong, false, false},
+	} {
+		overdue(t, store)
+		e := claimOne(t, store)
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.Delivered(e.UpdatedAt), Next: tt.next, Follow: question(tt.zone)}})
+		require.NoError(t, err, name)
+		one := settled[0]
+		require.NoError(t, one.Err, name)
+		require.Equal(t, almanac.Completed, one.Event.Status, name)
+		require.Equal(t, []bool{tt.successor, tt.asked}, []bool{one.Successor != nil, len(one.Followed) == 1}, name)
+		require.Equal(t, []bool{!tt.successor && tt.next != nil, !tt.asked}, []bool{one.PlanErr != nil, one.FollowErr != nil}, name)
+		require.Equal(t, one.PlanErr != nil, one.Stalled != nil, name)
+	}
+}
+
 func TestSettleIsFencedByTokenAndByVersion(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.ReusedPool(t)

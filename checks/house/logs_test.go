@@ -115,7 +115,7 @@ func lastName(x ast.Expr) string {
 
 // isAnError reports whether an expression has the name of an error.
 func isAnError(x ast.Expr) bool {
-	return slices.Contains([]string{"err", "Err", "PlanErr"}, lastName(x))
+	return slices.Contains([]string{"err", "Err", "PlanErr", "FollowErr"}, lastName(x))
 }
 
 // textOf returns the value of a literal string.

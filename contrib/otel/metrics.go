@@ -61,10 +61,11 @@ func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, er
 	if err := errors.Join(errs[:]...); err != nil {
 		return m, err
 	}
-	for eventType := range m.types {
-		// Begins at zero, so that the first failure is an increase.
-		m.events.Add(context.Background(), 0, metric.WithAttributes(attribute.String("almanac.change", "released"),
-			attribute.String("almanac.event.type", eventType), attribute.String("almanac.release.cause", string(almanac.AfterFailure))))
+	for eventType := range m.types { // these begin at zero, so that the first failure is an increase
+		of := attribute.String("almanac.event.type", eventType)
+		m.events.Add(context.Background(), 0, metric.WithAttributes(of, attribute.String("almanac.change", "released"),
+			attribute.String("almanac.release.cause", string(almanac.AfterFailure))))
+		m.events.Add(context.Background(), 0, metric.WithAttributes(of, attribute.String("almanac.change", "follow_ups_lost")))
 	}
 	return m, nil
 }

@@ -164,7 +164,7 @@ func TestTypesThatTheRegistryLacksShareAnAttribute(t *testing.T) {
 		"messaging.process.duration{error.type=panicked,messaging.destination.name=unregistered,messaging.operation.name=deliver,messaging.system=almanac}": 100,
 		"almanac.delivery.active{almanac.event.type=unregistered}":                                                                                          0,
 	})
-	require.Len(t, process.values(t), 2+2+1+1+1, "and the failures of the registry's type, which begin at zero")
+	require.Len(t, process.values(t), 2+2+1+1+2, "and the failures of the registry's type, which begin at zero")
 }
 
 func TestClaimsAndVersionedUpdatesAreMeasured(t *testing.T) {
@@ -179,6 +179,7 @@ func TestClaimsAndVersionedUpdatesAreMeasured(t *testing.T) {
 
 	require.Equal(t, map[string]float64{
 		"almanac.event.changes{almanac.change=released,almanac.event.type=BIRTHDAY,almanac.release.cause=failure}": 0,
+		"almanac.event.changes{almanac.change=follow_ups_lost,almanac.event.type=BIRTHDAY}":                        0,
 		"almanac.claim.query.duration{}": 1, "almanac.claim.query.duration/sum{}": .25,
 		"almanac.claim.duration{}": 2, "almanac.claim.duration/sum{}": .75,
 		"almanac.claim.duration{error.type=failed}": 1, "almanac.claim.duration/sum{error.type=failed}": 20,

@@ -111,7 +111,7 @@ func eventKinds() []almanac.NoticeKind {
 	return []almanac.NoticeKind{
 		almanac.EventCreated, almanac.EventClaimed, almanac.EventReleased, almanac.EventRescheduled,
 		almanac.EventRemoved, almanac.EventCompleted, almanac.EventFailed, almanac.EventCancelled, almanac.EventRequeued,
-		almanac.EventSkipped, almanac.SeriesStalled,
+		almanac.EventSkipped, almanac.SeriesStalled, almanac.FollowUpsLost,
 	}
 }
 

@@ -92,7 +92,7 @@ func TestTypesThatTheRegistryLacksShareALabel(t *testing.T) {
 		almanac_event_lateness_seconds_count{type="unregistered"} 100
 		almanac_delivery_duration_seconds_count{outcome="accepted",type="unregistered"} 100
 	`)
-	require.Equal(t, 11+1, testutil.CollectAndCount(events, "almanac_event_changes_total"))
+	require.Equal(t, 12+1, testutil.CollectAndCount(events, "almanac_event_changes_total"))
 }
 
 func TestLatenessIsFromDueToDelivered(t *testing.T) {

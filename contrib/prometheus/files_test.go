@@ -104,7 +104,7 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	decoder.KnownFields(true)
 	var file watchtest.Rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).CheckAlerts(t, file, 18)
+	known(t).CheckAlerts(t, file, 19)
 	file.CheckLimits(t)
 }
 
