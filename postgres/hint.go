@@ -21,7 +21,8 @@ const hintPayload = ""
 const soon = time.Minute
 
 // hint notifies listeners, when the transaction commits, if any of the events that it has
-// stored can be claimed soon. Otherwise it sends nothing to the database.
+// stored can be claimed soon. Otherwise it sends nothing to the database. The database leaves
+// the hint out while its queue of notifications is half full.
 func (s *Store) hint(ctx context.Context, tx pgx.Tx, stored []almanac.Event) error {
 	if !s.worthAHint(stored) {
 		return nil

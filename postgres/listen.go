@@ -21,6 +21,7 @@ const ListenerName = "almanac listen"
 
 var (
 	errNotReceived = errors.New("a notification was sent and not heard: a pooler in transaction mode is in between, or the connection is dead")
+	errQueueFull   = errors.New("the server's queue of notifications is half full, so none is sent: a session listens and does not end its transaction")
 	errListensOnly = errors.New("a session that listens has nothing to cancel")
 )
 
@@ -172,7 +173,10 @@ func (l *listener) sendToken(ctx context.Context) error {
 		return err
 	}
 	return l.do(ctx, "notify", func(ctx context.Context, db DB) error {
-		_, err := db.Exec(ctx, l.statements.Notify, l.notification(l.token))
+		tag, err := db.Exec(ctx, l.statements.Notify, l.notification(l.token))
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errQueueFull
+		}
 		return err
 	})
 }

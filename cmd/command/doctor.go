@@ -28,7 +28,7 @@ const doctorLimit = 30 * time.Second
 
 // Help is shown below the command's line.
 func (c *doctor) Help() string {
-	return `It checks the connection and the server's version; the settings of this role and database; the schema against the migrations of this release; publications that stop writes; the positions of the outbox; the privileges of this role; the zone data of the server, and the rules that events follow, against this machine's; the series that have stalled; the difference of the clocks; what keeps vacuum from removing rows; and the number of free connections. It writes nothing, and a role that can only read suffices.
+	return `It checks the connection and the server's version; the settings of this role and database; the schema against the migrations of this release; publications that stop writes; the positions of the outbox; the privileges of this role; the zone data of the server, and the rules that events follow, against this machine's; the series that have stalled; the difference of the clocks; what keeps vacuum from removing rows; the number of free connections; and the queue of notifications. It writes nothing, and a role that can only read suffices.
 
 Each finding has a severity: "ok" and "note" need no action, "warning" will become a problem, and "error" is one now. A line that begins with → says what to do.
 
@@ -121,7 +121,7 @@ func (p *patient) examine(ctx context.Context) []finding {
 		look  func(context.Context) ([]finding, error)
 	}{
 		{"server", p.server}, {"settings", p.settings}, {"schema", p.schema}, {"publications", p.publications}, {"outbox", p.outbox}, {"role", p.role}, {"zones", p.zones}, {"programs", p.programs}, {"series", p.series},
-		{"clock", p.clock}, {"vacuum", p.vacuum}, {"connections", p.connections},
+		{"clock", p.clock}, {"vacuum", p.vacuum}, {"connections", p.connections}, {"notifications", p.notifications},
 	}
 	var findings []finding
 	for _, l := range looks {

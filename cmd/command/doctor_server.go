@@ -127,3 +127,22 @@ func connectionFindings(all ...usage) []finding {
 	}
 	return findings
 }
+
+// notifications looks how full the queue of notifications is.
+func (p *patient) notifications(ctx context.Context) ([]finding, error) {
+	var used float64
+	if err := p.conn.QueryRow(ctx, statement("notifications", p.tables.Schema)).Scan(&used); err != nil {
+		return nil, err
+	}
+	return []finding{notificationFinding(used)}, nil
+}
+
+// notificationFinding warns early: from half of the queue on, programs send no notifications.
+func notificationFinding(used float64) finding {
+	f := finding{Severity: fine, Text: fmt.Sprintf("%.0f %% of the queue of notifications is in use", 100*used)}
+	if used >= 0.25 {
+		f.Severity = warns
+		f.Advice = "a session that listens does not end its transaction: end it with pg_terminate_backend; from 50 % on programs send no notifications, and find events of other programs by polls"
+	}
+	return f
+}

@@ -54,17 +54,18 @@ func TestAHealthyDatabase(t *testing.T) {
 	for _, f := range d.Findings {
 		abouts = append(abouts, f.About)
 	}
-	require.Equal(t, []string{"server", "settings", "schema", "schema", "role", "zones", "clock", "vacuum", "connections"}, abouts)
+	require.Equal(t, []string{"server", "settings", "schema", "schema", "role", "zones", "clock", "vacuum", "connections", "notifications"}, abouts)
 	require.Regexp(t, `^ok: PostgreSQL \d`, d.about("server")[0])
 	require.Regexp(t, `^ok: schema almanac is at version \d+, as this program$`, d.about("schema")[0])
 	require.Equal(t, []string{"ok: nothing keeps vacuum from removing what is older than 10m0s"}, d.about("vacuum"))
 	require.Equal(t, []string{"note: no zone rules are stored yet: the first scheduler that runs stores those that events follow"}, d.about("zones"))
 	require.Regexp(t, `^ok: the database's clock and this machine's are \S+ apart`, d.about("clock")[0])
 	require.Regexp(t, `^ok: \d+ of \d+ connections of the server are in use$`, d.about("connections")[0])
+	require.Equal(t, []string{"ok: 0 % of the queue of notifications is in use"}, d.about("notifications"))
 
 	text := almanacAt(t, time.Now(), "doctor", "--database-url", url)
 	require.Equal(t, exitOK, text.code)
-	require.Contains(t, text.out, "ok    schema       every table, column, ")
+	require.Contains(t, text.out, "ok    schema         every table, column, ")
 }
 
 func TestADatabaseThatCannotBeReached(t *testing.T) {
@@ -404,6 +405,11 @@ func TestFindingsOfOtherServers(t *testing.T) {
 	full := connectionFindings(usage{"the server", 81, 100}, usage{"this database", 1, 10}, usage{"this role", 9, 10})
 	require.Len(t, full, 2)
 	require.Equal(t, "9 of 10 connections of this role are in use", full[1].Text)
+
+	require.Equal(t, fine, notificationFinding(0.24).Severity)
+	crowded := notificationFinding(0.6)
+	require.Equal(t, warns, crowded.Severity)
+	require.Equal(t, "60 % of the queue of notifications is in use", crowded.Text)
 
 	gap := differenceFinding(postgres.Difference{Kind: postgres.KindTrigger, Name: "leases.leases_audit", Expected: "x"}, postgres.SchemaVersion{})
 	require.Equal(t, finding{Severity: warns, Text: "trigger leases.leases_audit is missing: x", Advice: "the trail has gaps: almanac audit off, then almanac audit on"}, gap)
