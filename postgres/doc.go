@@ -100,7 +100,10 @@
 //
 // If the context of a call has a principal ([almanac.WithPrincipal]), each transaction of
 // the call sets almanac.principal to it, for itself only. The default of audit.principal
-// reads this setting. Without a principal nothing is sent.
+// reads this setting. Without a principal nothing is sent, so claims and most outcomes cost
+// nothing more. A setting of the session would leak to the next request that gets the
+// connection. The name is a claim of the program: any role that may write events can set any
+// name. The actor in the same row is the role of the session.
 //
 // In a transaction of the host, the operation sets its principal under its savepoint. At
 // the end it restores what the host had set, so the host's later statements have no

@@ -111,8 +111,7 @@ func rollback(ctx context.Context, tx pgx.Tx) {
 // setPrincipal sets the principal of ctx for the audit trail. It sends nothing if there is no
 // principal. A transaction of the store ends with its setting. A savepoint that is released does
 // not. Therefore restore sets in the host's transaction what was set before, so that later
-// statements of the host have no principal of the store. A rollback restores it without help. See
-// docs/adr/0061-principal.md.
+// statements of the host have no principal of the store. A rollback restores it without help.
 func (s *Store) setPrincipal(ctx context.Context, tx pgx.Tx) (restore func() error, err error) {
 	nothing := func() error { return nil }
 	name := almanac.Principal(ctx)
