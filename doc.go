@@ -72,7 +72,7 @@
 //     [CreateUsersResult], [Refusal], [BackfillOptions], [BackfillResult]); opt-outs by an
 //     [OptOuter] ([OptOut]); [calendar.QuietHours].
 //   - Events: [Event] with [Status], [Series], [Origin], [OriginKind], [IdempotencyKey];
-//     planned from an [Occurrence]; selected by a [Spec] ([And], [Or], [Not], [ForUser],
+//     planned from an [Occurrence], ahead in a [PreviewResult]; selected by a [Spec] ([And], [Or], [Not], [ForUser],
 //     [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue], [ForReason]).
 //   - Handlers: [EventHandler], in a [Registry]; ready-made: [Birthday], [Anniversary],
 //     [Recurring], [OneOff], [Reminder] with [Appointment]; with further methods:
@@ -101,7 +101,7 @@
 //     [SuccessionRepository], [RecoveryRepository], [RetentionRepository],
 //     [ZoneRepository], [PauseRepository], [Timekeeper], [StatsRepository], [Listener],
 //     [Verifier], [Transactional].
-//   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries],
+//   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey],
 //     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
 //     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],
 //     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],

@@ -56,15 +56,19 @@ func (s Status) CanBecome(to Status) bool {
 // new Event with its version raised by one, and leaves the receiver unchanged. So if the
 // new Event cannot be stored, the caller still has the stored one.
 type Event struct {
-	ID             uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
-	UserID         uuid.UUID
-	Type           string // such as "BIRTHDAY"; the key of the handler
-	Series         string // the name that the handler gave the series; "" for the only series of a handler
-	OccurrenceKey  string // set by the handler or by the host; see Occurrence.Key
-	Origin         Origin // how the event was created; zero if its handler planned it
-	Status         Status
-	Due            time.Time         // the instant, UTC; target_timestamp_utc in SQL
-	Wall           calendar.WallTime // the instant as clocks in Zone show it
+	ID            uuid.UUID // UUIDv7: ids ascend in order of creation; see EventRepository.Find
+	UserID        uuid.UUID
+	Type          string        // such as "BIRTHDAY"; the key of the handler
+	Series        string        // the name that the handler gave the series; "" for the only series of a handler
+	OccurrenceKey string        // set by the handler or by the host; see Occurrence.Key
+	KeyUnit       calendar.Unit // what OccurrenceKey names; see calendar.Occurrence.Unit
+	Origin        Origin        // how the event was created; zero if its handler planned it
+	Status        Status
+	Due           time.Time         // the instant, UTC; target_timestamp_utc in SQL
+	Wall          calendar.WallTime // the instant as clocks in Zone show it
+	// Nominal is the wall time of the occurrence before a wrapper of its rule or
+	// [Operator].RunNow moved it. The zero WallTime means that it is Wall.
+	Nominal        calendar.WallTime
 	Zone           string            // the IANA name of the zone in which Due was resolved
 	Policies       calendar.Policies // the policies by which Due was resolved
 	IdempotencyKey IdempotencyKey
@@ -76,6 +80,11 @@ type Event struct {
 	// that stores the event (see [ZoneBook]), and does not store PlannedBy. It is nil in
 	// every event that a repository returns.
 	PlannedBy *calendar.ZoneRules `json:"-"`
+
+	// UsedBefore has the used keys of the series in an event that a claim returned, if some
+	// have another unit than KeyUnit. They stay the same until the event ends. Otherwise it
+	// is nil, as in every event that another call returned. Repositories do not store it.
+	UsedBefore UsedKeys `json:",omitempty"`
 
 	// Unplanned is true for a CANCELLED event of an [Edit] whose series stalls until
 	// a program with a handler for the type plans the successor; see [StalledSeries]. It is false in
@@ -99,8 +108,17 @@ type Event struct {
 const (
 	maxEventType     = 50
 	maxOccurrenceKey = 100
+	maxKeyUnit       = 50
 	maxReasonBytes   = 1000
 )
+
+// Occurrence returns the occurrence from which e was planned, without the reasons of its
+// wall time. Its Wall is that of e, also after [Operator].RunNow.
+func (e Event) Occurrence() Occurrence {
+	return Occurrence{Series: e.Series, Occurrence: calendar.Occurrence{
+		Key: e.OccurrenceKey, Unit: e.KeyUnit, Nominal: e.Nominal, Wall: e.Wall, Zone: calendar.StoredTimezone(e.Zone), Policies: e.Policies,
+	}}
+}
 
 // NewEvent plans the event of one occurrence for a user. It resolves the wall time,
 // unless [calendar.Next] has resolved it, asks the handler for the payload, and derives
@@ -162,8 +180,12 @@ func (e Event) plannedAt(u User, h EventHandler, o Occurrence) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("almanac: payload of %s for user %s: %w", e.Type, u.ID, err)
 	}
-	e.Series, e.OccurrenceKey = o.Series, o.Key
+	e.Series, e.OccurrenceKey, e.KeyUnit = o.Series, o.Key, o.Unit
 	e.Wall, e.Zone, e.Policies = o.Wall, o.Zone.String(), o.Policies.WithDefaults()
+	e.Nominal = calendar.WallTime{}
+	if nominal := nominalOf(o.Occurrence); nominal != e.Wall {
+		e.Nominal = nominal
+	}
 	e.AvailableAt = e.Due
 	stays := len(payload) > 0 && bytes.Equal(payload, e.Payload)
 	e.Payload, e.UserVersion = payload, u.Version
@@ -185,6 +207,9 @@ func (e Event) check(payloadStays bool) error {
 	}
 	if problem := tokenProblem(e.OccurrenceKey, maxOccurrenceKey); problem != "" {
 		refuse("occurrence key", problem)
+	}
+	if problem := tokenProblem(string(e.KeyUnit), maxKeyUnit); e.KeyUnit != calendar.UnitText && problem != "" {
+		refuse("key unit", problem)
 	}
 	if problem := payloadProblem(e.Payload); !payloadStays && problem != "" {
 		refuse("payload", problem)
@@ -329,7 +354,7 @@ func CheckChange(from, to Event) error {
 		return &InvalidStateTransitionError{from.ID, from.Status, to.Status}
 	}
 	if from.ID != to.ID || from.UserID != to.UserID || from.Type != to.Type || from.IdempotencyKey != to.IdempotencyKey ||
-		from.Series != to.Series || from.OccurrenceKey != to.OccurrenceKey || from.Origin != to.Origin {
+		from.Series != to.Series || from.OccurrenceKey != to.OccurrenceKey || from.KeyUnit != to.KeyUnit || from.Origin != to.Origin {
 		return errIdentityChanged
 	}
 	if !rescheduled && !from.sameTarget(to) {
@@ -343,7 +368,7 @@ func CheckChange(from, to Event) error {
 
 // sameTarget reports whether two states of an event have the same target and payload.
 func (e Event) sameTarget(other Event) bool {
-	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Zone == other.Zone &&
+	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Nominal == other.Nominal && e.Zone == other.Zone &&
 		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)
 }
 

@@ -27,7 +27,7 @@ func (e Event) Cancel(reason string) (Event, error) {
 
 // RunNow returns e as due at now. If e is delayed before another attempt and its target
 // has passed, RunNow returns e as available at now. The target becomes the start of the
-// present second, because a wall time has whole seconds. Identity, payload and
+// present second, because a wall time has whole seconds. Identity, Nominal, payload and
 // idempotency key stay. RunNow returns an event that is available already unchanged. The
 // error is an [*InvalidStateTransitionError] unless e is PENDING, or if e was claimed
 // before and its target has not passed.
@@ -44,7 +44,7 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 	if e.ClaimCount == 0 {
 		next.Due = now.Truncate(time.Second)
 		next.AvailableAt = next.Due
-		next.Wall = calendar.StoredTimezone(e.Zone).WallTime(next.Due)
+		next.Wall, next.Nominal = calendar.StoredTimezone(e.Zone).WallTime(next.Due), e.nominal()
 	} else if now.Before(e.Due) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its target
 	}
@@ -63,9 +63,9 @@ func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
 	}
 	again := Event{
-		ID: id, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Status: Pending, Due: e.Due,
+		ID: id, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Status: Pending, Due: e.Due,
 		Origin: Origin{Kind: OriginRequeued, From: e.ID},
-		Wall:   e.Wall, Zone: e.Zone, Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
+		Wall:   e.Wall, Nominal: e.Nominal, Zone: e.Zone, Policies: e.Policies, IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, UserVersion: e.UserVersion,
 		AvailableAt: later(now, e.Due).UTC(), ClaimCount: max(e.ClaimCount, 1), Version: 1,
 	}
 	if e.Status == Failed {

@@ -124,7 +124,7 @@ func ExampleScheduler_Preview() {
 	if err != nil {
 		panic(err)
 	}
-	for _, next := range ahead {
+	for _, next := range ahead.Ahead {
 		fmt.Printf("%s UTC: %s\n", next.Resolution.Instant.Format(time.DateTime), next.Reason())
 	}
 	// Output:
@@ -142,7 +142,7 @@ func ExampleScheduler_PreviewUser() {
 	moved := must(ada.Edit(almanac.ProfileChange{Timezone: &tokyo}, must(repository.Now(context.Background()))))
 
 	for _, u := range []almanac.User{ada, moved} {
-		for _, next := range must(scheduler.PreviewUser(context.Background(), u, almanac.TypeBirthday, 1)) {
+		for _, next := range must(scheduler.PreviewUser(context.Background(), u, almanac.TypeBirthday, 1)).Ahead {
 			fmt.Printf("%s: %s UTC in %s\n", next.Key, next.Resolution.Instant.Format(time.DateTime), u.Timezone)
 		}
 	}

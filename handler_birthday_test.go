@@ -575,7 +575,7 @@ func TestAUserIsGreetedBeforeAndOnTheDay(t *testing.T) {
 		t.Errorf("refreshed %+v, %v; want %s", edited.Refreshed, err, want)
 	}
 	foreseen, err := s.Preview(t.Context(), created.User.ID, "BIRTHDAY_SOON", 1)
-	if err != nil || len(foreseen) != 1 || foreseen[0].Reason() != "3 days before 15 March" {
+	if err != nil || len(foreseen.Ahead) != 1 || foreseen.Ahead[0].Reason() != "3 days before 15 March" {
 		t.Errorf("preview %+v, %v", foreseen, err)
 	}
 }

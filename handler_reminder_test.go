@@ -557,7 +557,7 @@ func TestRecurringFollowsTheClocksOfItsZone(t *testing.T) {
 	}
 	ahead, err := scheduler.Preview(t.Context(), created.User.ID, stream.Type, 2)
 	want := []string{"2026-03-27 2026-03-27T19:00:00Z exact", "2026-04-03 2026-04-03T18:00:00Z exact"} // summer time begins in between
-	if got := lines(ahead); err != nil || !slices.Equal(got, want) {
+	if got := lines(ahead.Ahead); err != nil || !slices.Equal(got, want) {
 		t.Errorf("Preview = %q, %v; want %q", got, err, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,29 +16,32 @@ import (
 // maxSteps limits how many occurrences in a row a search skips because of a policy.
 const maxSteps = 1000
 
-// plan returns the event of u's first occurrence strictly after the given instant whose
-// key is greater than used. So an occurrence that was ever claimed is never planned
-// again, even after the user has moved.
-func plan(h EventHandler, u User, after time.Time, used string) (Event, error) {
+// plan returns the event of u's first occurrence strictly after the given instant that is
+// not used. So an occurrence that was ever claimed is never planned again, even after the
+// user has moved or the rule has changed.
+func plan(h EventHandler, u User, after time.Time, used UsedKeys) (Event, error) {
 	return search(h, u, beyond{after, used}, func(o Occurrence) (Event, error) { return NewEvent(u, h, o) })
 }
 
-// beyond is the point after which an occurrence is sought: an instant, and a key.
+// beyond is the point after which an occurrence is sought: an instant, and the used keys.
 type beyond struct {
 	after time.Time
-	used  string
+	used  UsedKeys
 }
 
 // search returns the event that take makes from u's first occurrence beyond b. It skips
-// occurrences that a policy skips.
+// occurrences that a policy skips, and those of the day on which the last event ended by
+// keys of another unit. On one day there are few, because their keys are no times.
 func search(h EventHandler, u User, b beyond, take func(Occurrence) (Event, error)) (Event, error) {
 	for range maxSteps {
-		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return o.Key <= b.used })
+		o, from, err := seek(h, u, b.after, func(o Occurrence) bool { return b.used.precede(o.Occurrence) })
 		if err != nil {
 			return Event{}, err
 		}
-		if e, err := take(o); !errors.Is(err, calendar.ErrSkippedWallTime) {
-			return e, err
+		if !b.used.Has(o.Occurrence) {
+			if e, err := take(o); !errors.Is(err, calendar.ErrSkippedWallTime) {
+				return e, err
+			}
 		}
 		if b.after, err = pass(o, from); err != nil {
 			return Event{}, err
@@ -119,17 +123,18 @@ func pass(o Occurrence, after time.Time) (time.Time, error) {
 	return r.Instant, nil
 }
 
-// occurrenceNamed returns the occurrence with the given key, searching from the given
-// instant on. It reports false if the handler has no such occurrence.
-func occurrenceNamed(h EventHandler, u User, key string, from time.Time) (Occurrence, bool, error) {
-	o, _, err := seek(h, u, from, func(o Occurrence) bool { return o.Key < key })
-	if errors.Is(err, calendar.ErrNoOccurrence) || err == nil && o.Key > key {
+// occurrenceNamed returns the occurrence that has the key of an event, searching from some
+// days before the event on. It reports false if the handler has no such occurrence. Keys of
+// another unit are other names.
+func occurrenceNamed(h EventHandler, u User, e Event) (Occurrence, bool, error) {
+	o, _, err := seek(h, u, e.Due.Add(-searchBack), func(o Occurrence) bool { return o.Unit == e.KeyUnit && o.Key < e.OccurrenceKey })
+	if errors.Is(err, calendar.ErrNoOccurrence) || err == nil && (o.Unit != e.KeyUnit || o.Key > e.OccurrenceKey) {
 		return Occurrence{}, false, nil
 	}
 	return o, err == nil, err
 }
 
-// successor plans the event that follows an event that has ended.
+// successor plans the event that follows an event that ends now.
 func successor(h EventHandler, done Event, u User, now time.Time) (Event, error) {
 	if done.detached() {
 		return Event{}, fmt.Errorf("%w: the event is detached", calendar.ErrNoOccurrence)
@@ -145,7 +150,7 @@ func successor(h EventHandler, done Event, u User, now time.Time) (Event, error)
 	if c, ok := h.(CatchUpper); !ok || !c.CatchUp().All {
 		after = later(after, now)
 	}
-	e, err := plan(series, u, after, done.OccurrenceKey)
+	e, err := plan(series, u, after, done.UsedBefore.With(done.Uses(u, now)))
 	if err != nil {
 		return Event{}, err
 	}
@@ -233,10 +238,10 @@ type replanning struct {
 // Otherwise the error matches [calendar.ErrNoOccurrence], because an event never becomes
 // another occurrence.
 func (p replanning) event(h oneSeries, e Event) (Event, error) {
-	same, found, err := occurrenceNamed(h, p.is, e.OccurrenceKey, e.Due.Add(-searchBack))
+	same, found, err := occurrenceNamed(h, p.is, e)
 	unknown := err == nil && !found || errors.Is(err, calendar.ErrRejectedWallTime)
 	if unknown && p.zones.differs(e.Zone) && p.leavesTimes(h, e) {
-		same, found, err = e.occurrence(), true, nil
+		same, found, err = e.Occurrence(), true, nil
 	}
 	if err != nil {
 		return Event{}, err
@@ -250,7 +255,7 @@ func (p replanning) event(h oneSeries, e Event) (Event, error) {
 		return next, err
 	}
 	next, err := search(h, p.is, beyond{p.Now, p.Used[h.id()]}, func(o Occurrence) (Event, error) { return e.Reschedule(p.is, h, o) })
-	if err == nil && next.OccurrenceKey != e.OccurrenceKey {
+	if err == nil && (next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit) {
 		err = fmt.Errorf("%w %q", calendar.ErrNoOccurrence, e.OccurrenceKey)
 	}
 	return p.zones.stamp(next), err
@@ -278,7 +283,7 @@ func (p replanning) detached(h EventHandler, e Event, edit *Edit) error {
 // followUp returns a pending follow-up, updated for its user: at the same wall time, and
 // in the user's new zone if it was in the old one.
 func (p replanning) followUp(h EventHandler, e Event) (Event, error) {
-	o := e.occurrence()
+	o := e.Occurrence()
 	if e.Zone == p.User.Timezone.String() {
 		o.Zone = calendar.Timezone{}
 	}
@@ -304,16 +309,16 @@ func (p replanning) again(h EventHandler, e Event, o Occurrence) (Event, error) 
 const maxQuiet = 25 * time.Hour
 
 // madeDue reports whether [Operator].RunNow made a pending event due earlier than its
-// occurrence, and the edit changes neither the occurrence nor the zone. It is false for
+// occurrence, which its nominal wall time still has, and the edit changes neither the occurrence nor the zone. It is false for
 // [Planner].Reschedule, which has no edit: that takes such events back to their occurrences.
 func (p replanning) madeDue(h oneSeries, e Event, same Occurrence) bool {
-	if p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || e.Due.After(p.Now.Add(maxQuiet)) {
+	if e.nominal() != nominalOf(same.Occurrence) || p.is.Version == p.User.Version || p.is.Timezone != p.User.Timezone || e.Due.After(p.Now.Add(maxQuiet)) {
 		return false
 	}
 	if r, err := same.Resolve(); err != nil || !r.Instant.After(e.Due) {
 		return false
 	}
-	was, found, err := occurrenceNamed(h, p.User, e.OccurrenceKey, e.Due.Add(-searchBack))
+	was, found, err := occurrenceNamed(h, p.User, e)
 	return err == nil && found && was.Wall == same.Wall && was.Zone == same.Zone
 }
 
@@ -331,8 +336,27 @@ func (p replanning) leavesTimes(h oneSeries, e Event) bool {
 	return p.User.Timezone == p.is.Timezone && (errWas == nil) == (errIs == nil) && was == is
 }
 
-// occurrence returns the occurrence from which e was planned.
-func (e Event) occurrence() Occurrence {
-	is := calendar.Occurrence{Key: e.OccurrenceKey, Wall: e.Wall, Zone: calendar.StoredTimezone(e.Zone), Policies: e.Policies}
-	return Occurrence{Occurrence: is, Series: e.Series}
+// summarize separates the changed events: those that were cancelled, those that moved, and
+// those that only have another payload, zone or policy.
+func summarize(before Roster, stored Edit) UpdateUserResult {
+	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
+	if stored.User != nil {
+		result.User = *stored.User
+	}
+	for _, e := range stored.Changed {
+		if e.Status == Cancelled {
+			result.Cancelled = append(result.Cancelled, e)
+			continue
+		}
+		i := slices.IndexFunc(before.Pending, func(was Event) bool { return was.ID == e.ID })
+		if was := before.Pending[i]; was.Due.Equal(e.Due) && was.Wall == e.Wall {
+			result.Refreshed = append(result.Refreshed, e)
+		} else {
+			result.Moved = append(result.Moved, e)
+		}
+	}
+	for _, e := range before.InFlight {
+		result.Skipped = append(result.Skipped, e.ID)
+	}
+	return result
 }

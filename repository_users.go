@@ -38,11 +38,17 @@ type UserRepository interface {
 	// user, calls edit with the present roster, and stores the edit that the function
 	// returns. It returns an error of edit unchanged, and then stores nothing. Edit must
 	// be quick and must not use the repository. Edit is called again when the transaction
-	// has to be repeated, and when it adds an event whose used occurrence key was missing
-	// in the roster. The last result counts. The error is a [*NotFoundError] if the user
+	// has to be repeated, and when it adds an event whose occurrence is used by keys that
+	// were missing in the roster. The last result counts. The error is a [*NotFoundError] if the user
 	// does not exist, an [*ExternalIDTakenError] if another user has the external id, and
 	// that of [Roster.Check] if the edit cannot be stored.
 	EditUser(ctx context.Context, id uuid.UUID, edit func(Roster) (Edit, error)) (Edit, error)
+
+	// UsedKeys returns the used keys of series of a user, as they are now. An open event
+	// counts as ended now if it was claimed before or is due. A series without used keys is
+	// missing in the result, and so are all series of a user who does not exist. UsedKeys
+	// locks nothing.
+	UsedKeys(ctx context.Context, userID uuid.UUID, series []Series) (map[Series]UsedKeys, error)
 
 	// DeleteUser deletes a user and everything about the user, either now or when the
 	// events in flight have ended (see [DeleteOptions]). The error is a [*NotFoundError]
@@ -151,12 +157,11 @@ type Roster struct {
 	// InFlight are the open events that were claimed at least once, by id. They keep
 	// their target.
 	InFlight []Event
-	// Used has the greatest occurrence key that was ever claimed, for each series. That
-	// key and all smaller keys of the series are used. Series of requeued events are left
-	// out. A series without an open event may be missing, because a user may have
-	// thousands of them, until edit adds an event with a used occurrence key to the
-	// series.
-	Used map[Series]string
+	// Used has the used keys of each series: of the events that have ended, and of an
+	// event in flight, which counts as ended now. Series of requeued events are left out. A
+	// series without an open event may be missing, because a user may have thousands of
+	// them, until edit adds an event with a used occurrence to the series.
+	Used map[Series]UsedKeys
 	// Now is the present time by the repository's clock.
 	Now time.Time
 }
@@ -184,8 +189,8 @@ type Edit struct {
 	Changed []Event
 
 	// New are events to store, planned or returned by [Event.Requeue]. An event is not
-	// stored, and is left out of the stored edit, if its series has an open event or has
-	// used the occurrence key.
+	// stored, and is left out of the stored edit, if its series has an open event, or a used
+	// key of the same unit that is not lower.
 	New []Event
 
 	Removed []Event // pending events to delete, because their occurrence no longer exists
@@ -225,11 +230,11 @@ type BackfillRepository interface {
 	// It locks the users against edits. Users that another transaction has locked are
 	// left out, so AddEvents waits for no lock. It calls plan with the users and their
 	// series of the type, and stores the events that plan returns. An event is left out
-	// if its series has an open event or has used the occurrence key.
+	// if its series has an open event, or a used key of the same unit that is not lower.
 	//
 	// AddEvents returns an error of plan unchanged, and then stores nothing. Plan must be
 	// quick and must not use the repository. It is called again if it returns an event
-	// with a used occurrence key that was missing in UserSeries.Used, and if the
+	// whose occurrence is used by keys that were missing in UserSeries.Used, and if the
 	// transaction has to be repeated. The last result counts.
 	AddEvents(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) ([]Event, error)) (AddEventsResult, error)
 }
@@ -249,10 +254,10 @@ type UserSeries struct {
 	// Open are the series with an open event, and the keys of these events. Series of
 	// requeued events are left out.
 	Open map[Series]string
-	// Used are the series without an open event, and their greatest used keys. A series
-	// other than the single series of a type may be missing until plan returns an event
-	// of it with a used key. In AddSuccessors, Used has the stalled series.
-	Used map[Series]string
+	// Used are the series without an open event, and their used keys. A series other than
+	// the single series of a type may be missing until plan returns an event of it with a
+	// used occurrence. In AddSuccessors, Used has the stalled series.
+	Used map[Series]UsedKeys
 	// Stalled are the series to plan, in AddSuccessors.
 	Stalled []StalledSeries
 }
@@ -305,8 +310,8 @@ type SuccessionRepository interface {
 	// AddSuccessors plans events for the series of one event type that have stalled, and
 	// whose time of the next attempt has come. It takes a page of the users with such
 	// series, and locks them against edits. It calls plan with these users, and stores the
-	// events that plan returns. [UserSeries].Stalled has the series, and Used their greatest
-	// used keys.
+	// events that plan returns. [UserSeries].Stalled has the series, and Used their used
+	// keys.
 	//
 	// Then the series of these users have stalled no longer, even if no event was stored.
 	// The series that plan returns in again have stalled further, with the new Error,

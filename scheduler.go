@@ -33,14 +33,13 @@ type Scheduler interface {
 	// policy skips or that give way to another occurrence. It is empty if the user has
 	// opted out of the type.
 	//
-	// Preview leaves out occurrences whose keys are used, such as an event that was
-	// cancelled or run before its time. It reads the newest 100 events of the user and
-	// the type. Pruned events are not among them.
+	// Preview skips used occurrences (see [UsedKeys]), such as one that was cancelled or run
+	// before its time. The event that is due now counts as used.
 	//
 	// When an occurrence cannot be resolved, as under the policy reject, Preview returns
 	// the earlier ones together with the error. If the handler has several series, the
 	// other series are still previewed.
-	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]Occurrence, error)
+	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) (PreviewResult, error)
 
 	// PreviewUser is Preview for a user as given, whether the user is stored or not. It
 	// shows what a change would move: [User.Edit] returns the user with another time zone
@@ -50,7 +49,7 @@ type Scheduler interface {
 	//
 	// The error is a [*ValidationError] if the user has no time zone, or one that this
 	// program cannot load. Other errors are those of Preview.
-	PreviewUser(ctx context.Context, u User, eventType string, n int) ([]Occurrence, error)
+	PreviewUser(ctx context.Context, u User, eventType string, n int) (PreviewResult, error)
 
 	// Reconcile compares the program's zone rules with the rules that the database
 	// follows. For each zone whose rules are newer in the program, it resolves the
@@ -182,6 +181,13 @@ type UpdateUserResult struct {
 	Removed   []Event     // pending events that are dropped: their occurrence no longer exists, has passed or is refused
 	Cancelled []Event     // events that waited for another attempt, and are refused now; see OptOuter
 	Skipped   []uuid.UUID // events that were claimed or requeued before and keep the old data; observers are notified of each by EventSkipped
+	// LeftOut are occurrences that are not delivered, because they count as used after the
+	// change: of each series that the change replanned, or whose event is in flight, at most
+	// the next occurrence after now. On a day that had an event by the old rule there is
+	// none by the new rule, so a yearly rule can miss a year. An occurrence that was itself
+	// delivered or cancelled is not left out. To deliver something at once, use
+	// [Operator].RunNow.
+	LeftOut map[Series]Occurrence
 }
 
 // NewScheduler returns a scheduler that stores events of the registry's types in a
@@ -230,12 +236,13 @@ func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserRes
 // notifies observers.
 func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (UpdateUserResult, error) {
 	var before Roster
+	var left map[Series]Occurrence
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return UpdateUserResult{}, err
 	}
-	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
-		before = r
+	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (wanted Edit, err error) {
+		before, left = r, nil
 		u, err := change(r)
 		if errors.Is(err, errNothingToDo) {
 			before = Roster{User: r.User}
@@ -244,7 +251,11 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 		if err != nil {
 			return Edit{}, err
 		}
-		return s.replanAll(replanning{r, u, zones})
+		p := replanning{r, u, zones}
+		if wanted, err = s.replanAll(p); err == nil {
+			left = s.leftOut(p, wanted)
+		}
+		return wanted, err
 	})
 	s.measureEdit(ctx, UpdateUser, err)
 	if err != nil {
@@ -255,7 +266,8 @@ func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) 
 	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
 		return slices.ContainsFunc(stored.Changed, func(is Event) bool { return is.ID == e.ID })
 	})
-	result := s.summarize(before, stored)
+	result := summarize(before, stored)
+	result.LeftOut = left
 	s.notifyEvents(ctx, EventSkipped, before.InFlight)
 	if !s.inTransaction() { // a transaction of the host may still be rolled back
 		s.logEdit(ctx, before, result)
@@ -317,31 +329,6 @@ func (s *scheduler) replanAll(p replanning) (Edit, error) {
 	return edit, err
 }
 
-// summarize separates the changed events: those that were cancelled, those that moved, and
-// those that only have another payload, zone or policy.
-func (s *scheduler) summarize(before Roster, stored Edit) UpdateUserResult {
-	result := UpdateUserResult{User: before.User, Added: stored.New, Removed: stored.Removed}
-	if stored.User != nil {
-		result.User = *stored.User
-	}
-	for _, e := range stored.Changed {
-		if e.Status == Cancelled {
-			result.Cancelled = append(result.Cancelled, e)
-			continue
-		}
-		i := slices.IndexFunc(before.Pending, func(was Event) bool { return was.ID == e.ID })
-		if was := before.Pending[i]; was.Due.Equal(e.Due) && was.Wall == e.Wall {
-			result.Refreshed = append(result.Refreshed, e)
-		} else {
-			result.Moved = append(result.Moved, e)
-		}
-	}
-	for _, e := range before.InFlight {
-		result.Skipped = append(result.Skipped, e.ID)
-	}
-	return result
-}
-
 func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string) ([]Event, error) {
 	h, err := s.registry.Handler(eventType)
 	if err != nil {
@@ -391,10 +378,4 @@ func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options Delete
 	}
 	s.notify(ctx, Notice{Kind: UserDeleted, User: User{ID: id}})
 	return d, nil
-}
-
-// isEmpty reports whether c changes no field. The version does not count.
-func (c ProfileChange) isEmpty() bool {
-	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil &&
-		c.Locale == nil && c.Email == nil && c.ExternalID == nil && len(c.OptIn)+len(c.OptOut) == 0
 }

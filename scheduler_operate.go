@@ -172,7 +172,8 @@ func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOpti
 		if err != nil {
 			return Edit{}, err
 		}
-		next, err := guarded("planning the successor of", e.Type, func() (Event, error) { return successor(h, done, r.User, r.Now) })
+		e.UsedBefore = r.Used[SeriesOf(e)]
+		next, err := guarded("planning the successor of", e.Type, func() (Event, error) { return successor(h, e, r.User, r.Now) })
 		switch {
 		case errors.Is(err, calendar.ErrNoOccurrence):
 			return Edit{Changed: []Event{done}}, nil

@@ -15,30 +15,36 @@ import (
 // maxPreview limits a preview. It is enough for every day of a year.
 const maxPreview = 1000
 
-// previewReads is how many events of a user and a type a preview reads. The greatest used
-// key of a series is that of one of its newest events.
-const previewReads = 100
+// PreviewResult has what is ahead for a user. The Resolution of each occurrence is set.
+type PreviewResult struct {
+	// Ahead are the next occurrences, in the order of their instants.
+	Ahead []Occurrence
+	// LeftOut are occurrences that are not delivered, because they count as used after the
+	// rule has changed: of each series at most the next occurrence after now. An occurrence
+	// that was itself delivered or cancelled is not left out.
+	LeftOut []Occurrence
+}
 
-func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) ([]Occurrence, error) {
+func (s *scheduler) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) (PreviewResult, error) {
 	h, err := s.previewed(eventType, n)
 	if err != nil {
-		return nil, err
+		return PreviewResult{}, err
 	}
 	u, err := s.repository.User(ctx, id)
 	if err != nil {
-		return nil, err
+		return PreviewResult{}, err
 	}
 	return s.preview(ctx, h, u, n)
 }
 
-func (s *scheduler) PreviewUser(ctx context.Context, u User, eventType string, n int) ([]Occurrence, error) {
+func (s *scheduler) PreviewUser(ctx context.Context, u User, eventType string, n int) (PreviewResult, error) {
 	h, err := s.previewed(eventType, n)
 	if err != nil {
-		return nil, err
+		return PreviewResult{}, err
 	}
 	// Any wall time shows whether the program has the rules of the zone.
 	if _, err := u.Timezone.Resolve(calendar.WallTime{Date: earliestBirth}, calendar.Policies{}); errors.Is(err, calendar.ErrInvalidTimezone) {
-		return nil, &ValidationError{Fields: []FieldError{{Field: "timezone", Problem: problemOf(err), Err: err}}}
+		return PreviewResult{}, &ValidationError{Fields: []FieldError{{Field: "timezone", Problem: problemOf(err), Err: err}}}
 	}
 	return s.preview(ctx, h, u, n)
 }
@@ -55,74 +61,102 @@ func (s *scheduler) previewed(eventType string, n int) (EventHandler, error) {
 	return h, nil
 }
 
-func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) ([]Occurrence, error) {
+func (s *scheduler) preview(ctx context.Context, h EventHandler, u User, n int) (p PreviewResult, err error) {
 	now, err := s.repository.Now(ctx)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	list, err := seriesFor(h, u)
 	if err != nil || len(list) == 0 {
-		return nil, err
+		return p, err
 	}
-	used, err := s.usedKeys(ctx, u.ID, h.EventType(), now)
+	names := make([]Series, len(list))
+	for i, one := range list {
+		names[i] = one.id()
+	}
+	used, err := s.repository.UsedKeys(ctx, u.ID, names)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	var ahead []Occurrence
 	var errs []error
 	for _, one := range list {
-		found, err := guarded("previewing", h.EventType(), func() ([]Occurrence, error) { return one.preview(Roster{User: u, Now: now, Used: used}, n) })
-		ahead, errs = append(ahead, found...), append(errs, err)
+		found, err := guarded("previewing", h.EventType(), func() (PreviewResult, error) { return one.preview(u, now, used[one.id()], n) })
+		p.Ahead, p.LeftOut, errs = append(p.Ahead, found.Ahead...), append(p.LeftOut, found.LeftOut...), append(errs, err)
 	}
-	slices.SortStableFunc(ahead, func(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) })
-	return ahead[:min(n, len(ahead))], errors.Join(errs...)
+	slices.SortStableFunc(p.Ahead, inOrder)
+	slices.SortStableFunc(p.LeftOut, inOrder)
+	p.Ahead = p.Ahead[:min(n, len(p.Ahead))]
+	return p, errors.Join(errs...)
 }
 
-// usedKeys returns the greatest used key of each series of one type of a user. A key is used if
-// its event has ended, or is due already. It locks nothing.
-func (s *scheduler) usedKeys(ctx context.Context, id uuid.UUID, eventType string, now time.Time) (map[Series]string, error) {
-	found, err := s.repository.Find(ctx, And{ForUser(id), OfType(eventType)}, Page{Limit: previewReads, Order: NewestFirst})
-	if err != nil {
-		return nil, err
-	}
-	used := make(map[Series]string)
-	for _, e := range found.Events {
-		if e.Status.Terminal() || !e.Due.After(now) {
-			used[SeriesOf(e)] = max(used[SeriesOf(e)], e.OccurrenceKey)
-		}
-	}
-	return used, nil
-}
+func inOrder(a, b Occurrence) int { return a.Resolution.Instant.Compare(b.Resolution.Instant) }
 
-// preview returns up to n occurrences of a series after now. With an error, it returns
-// the occurrences before the error. It leaves out occurrences that a policy skips, and
-// those whose keys are used.
-func (s oneSeries) preview(r Roster, n int) (ahead []Occurrence, err error) {
-	after := r.Now
+// preview returns up to n occurrences of a series after now, and whether the next one is
+// left out. With an error, it returns the occurrences before the error. It skips occurrences
+// that a policy skips, and those that are used.
+func (s oneSeries) preview(u User, now time.Time, used UsedKeys, n int) (p PreviewResult, err error) {
+	after, passed := now, 0
 	for range n + maxSteps {
-		o, err := nextOf(s, r.User, after)
+		o, from, err := seek(s, u, after, func(o Occurrence) bool { return passed > 0 && used.precede(o.Occurrence) })
 		if errors.Is(err, calendar.ErrNoOccurrence) {
 			break
 		}
 		if err != nil {
-			return ahead, err
+			return p, err
 		}
-		if after, err = pass(o, after); err != nil {
-			return ahead, err
+		if after, err = pass(o, from); err != nil {
+			return p, err
 		}
 		o.Resolution, err = o.Resolve()
 		if errors.Is(err, calendar.ErrSkippedWallTime) {
 			continue
 		}
 		if err != nil {
-			return ahead, err
+			return p, err
 		}
-		if o.Key <= r.Used[s.id()] {
-			continue
+		passed++
+		switch {
+		case !used.Has(o.Occurrence):
+			p.Ahead = append(p.Ahead, o)
+		case passed == 1 && !used.names(o.Occurrence):
+			p.LeftOut = append(p.LeftOut, o)
 		}
-		if ahead = append(ahead, o); len(ahead) == n {
+		if len(p.Ahead) >= n {
 			break
 		}
 	}
-	return ahead, nil
+	return p, nil
+}
+
+// leftOut returns the occurrences for [UpdateUserResult].LeftOut.
+func (s *scheduler) leftOut(p replanning, edit Edit) map[Series]Occurrence {
+	all, err := s.allSeries(p.is)
+	if err != nil {
+		return nil // the events are planned without it
+	}
+	var left map[Series]Occurrence
+	for _, one := range all {
+		if !p.replans(one.id(), edit) {
+			continue
+		}
+		found, err := guarded("previewing", one.EventType(), func() (PreviewResult, error) { return one.preview(p.is, p.Now, p.Used[one.id()], 0) })
+		if err != nil || len(found.LeftOut) == 0 {
+			continue
+		}
+		if left == nil {
+			left = make(map[Series]Occurrence)
+		}
+		left[one.id()] = found.LeftOut[0]
+	}
+	return left
+}
+
+// replans reports whether an edit replans a series, or will do so when its event in flight
+// ends.
+func (p replanning) replans(one Series, edit Edit) bool {
+	events := slices.Concat(edit.Changed, edit.New, edit.Removed)
+	if p.is.Version != p.User.Version {
+		events = append(events, p.InFlight...)
+	}
+	return slices.ContainsFunc(events, func(e Event) bool { return SeriesOf(e) == one })
 }

@@ -34,8 +34,8 @@ func (r oneReader) User(_ context.Context, id uuid.UUID) (almanac.User, error) {
 	return r.person, nil
 }
 
-func (r oneReader) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindResult, error) {
-	return almanac.FindResult{}, nil // nothing was planned yet
+func (r oneReader) UsedKeys(context.Context, uuid.UUID, []almanac.Series) (map[almanac.Series]almanac.UsedKeys, error) {
+	return nil, nil // nothing was planned yet
 }
 
 // preview asks for the next n occurrences that a handler sees for a user.
@@ -49,7 +49,8 @@ func preview(t testing.TB, h almanac.EventHandler, u almanac.User, now string, n
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scheduler.Preview(t.Context(), u.ID, h.EventType(), n)
+	found, err := scheduler.Preview(t.Context(), u.ID, h.EventType(), n)
+	return found.Ahead, err
 }
 
 // lines says of each occurrence what a user would want to know.
@@ -329,10 +330,10 @@ func TestPreviewStoresNothing(t *testing.T) {
 	before, toldBefore := stored(), len(notices)
 
 	for _, eventType := range registry.EventTypes() {
-		if ahead, err := scheduler.Preview(t.Context(), enrolment.User.ID, eventType, 10); err != nil || len(ahead) < 3 {
+		if ahead, err := scheduler.Preview(t.Context(), enrolment.User.ID, eventType, 10); err != nil || len(ahead.Ahead) < 3 {
 			t.Errorf("Preview of %s = %v, %v; want some", eventType, ahead, err)
 		}
-		if ahead, err := scheduler.PreviewUser(t.Context(), enrolment.User, eventType, 10); err != nil || len(ahead) < 3 {
+		if ahead, err := scheduler.PreviewUser(t.Context(), enrolment.User, eventType, 10); err != nil || len(ahead.Ahead) < 3 {
 			t.Errorf("PreviewUser of %s = %v, %v; want some", eventType, ahead, err)
 		}
 	}
@@ -358,7 +359,8 @@ func previewUser(t testing.TB, h almanac.EventHandler, u almanac.User, now strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return scheduler.PreviewUser(t.Context(), u, h.EventType(), n)
+	found, err := scheduler.PreviewUser(t.Context(), u, h.EventType(), n)
+	return found.Ahead, err
 }
 
 func TestPreviewUserOfAStoredUserIsPreview(t *testing.T) {
@@ -463,10 +465,10 @@ func TestPreviewLeavesOutUsedOccurrences(t *testing.T) {
 	firstKey := func(t *testing.T, scheduler almanac.Scheduler, id uuid.UUID) string {
 		t.Helper()
 		ahead, err := scheduler.Preview(t.Context(), id, sundays.Type, 2)
-		if err != nil || len(ahead) != 2 {
+		if err != nil || len(ahead.Ahead) != 2 || ahead.LeftOut != nil {
 			t.Fatalf("Preview = %v, %v; want two occurrences", ahead, err)
 		}
-		return ahead[0].Key
+		return ahead.Ahead[0].Key
 	}
 	eventOf := func(created almanac.UserWithEvents, series almanac.Series) uuid.UUID {
 		i := slices.IndexFunc(created.Events, func(e almanac.Event) bool { return almanac.SeriesOf(e) == series })
@@ -503,7 +505,7 @@ func TestPreviewLeavesOutUsedOccurrences(t *testing.T) {
 			t.Fatal(err)
 		}
 		ahead, err := scheduler.Preview(t.Context(), created.User.ID, almanac.TypeReminder, 5)
-		if got := lines(ahead); err != nil || !slices.Equal(got, []string{"b/2026-12-24T09:00:00 2026-12-24T09:00:00Z exact"}) {
+		if got := lines(ahead.Ahead); err != nil || !slices.Equal(got, []string{"b/2026-12-24T09:00:00 2026-12-24T09:00:00Z exact"}) {
 			t.Errorf("Preview = %q, %v; want the other series only", got, err)
 		}
 	})

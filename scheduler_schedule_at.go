@@ -126,7 +126,7 @@ func (s *scheduler) ScheduleAt(ctx context.Context, userID uuid.UUID, eventType 
 			open = &all[i]
 			return Edit{}, nil
 		}
-		if r.Used[series] != "" {
+		if len(r.Used[series]) > 0 {
 			return Edit{}, nil
 		}
 		if unwanted(h, r.User, "") {
@@ -226,7 +226,7 @@ func (h withPayload) Payload(User, Occurrence) (json.RawMessage, error) {
 
 // oneOff returns a pending one-off event replanned for the current state of its user.
 func (p replanning) oneOff(h EventHandler, e Event) (Event, error) {
-	o := e.occurrence()
+	o := e.Occurrence()
 	if e.Origin.FollowsUser {
 		o.Zone = calendar.Timezone{}
 	}

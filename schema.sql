@@ -90,14 +90,22 @@ CREATE TABLE :"schema".series (
     -- Given by the handler. Empty if the handler has a single series.
     name                   text COLLATE "C" NOT NULL CHECK (length(name) <= 100),
     current_user_version   integer      NOT NULL, -- the user's current version, while open: a plan from another version is repeated
-    -- The greatest occurrence key of an event that has ended. This key and all lower keys are used up for ever.
+    -- The last used occurrence, of the event that ended last. Its key and all lower keys of the unit are used up for ever. Empty or
+    -- NULL if no event has ended.
+    used_unit              text NOT NULL DEFAULT '', -- what the key names: see key_unit
     used_key               text COLLATE "C" NOT NULL DEFAULT '',
+    used_nominal           timestamp,             -- the wall time of the occurrence: see nominal_local
+    used_local             timestamp,             -- what clocks in the user's zone showed when the event ended
+    -- The last used occurrences of other units: {"day": [key, nominal, local]}. NULL unless the rule of the series has changed.
+    used_others            jsonb,
     event_id               uuid,                  -- the open event, a UUIDv7; NULL if there is none: then the columns below are of the last event
     -- Given by the handler or the host, such as '2027': nominal and local, never an instant. It names the occurrence in its series for
     -- ever. Keys are compared byte by byte. See docs/adr/0006-identity.md.
     occurrence_key         text COLLATE "C" NOT NULL CHECK (length(occurrence_key) <= 100),
+    key_unit               text NOT NULL DEFAULT '' CHECK (length(key_unit) <= 50), -- what the key names: time, day, month or year; empty for a text of the host's
     target_timestamp_utc   timestamptz  NOT NULL, -- the instant, which follows from the next two
     target_timestamp_local timestamp    NOT NULL, -- the wall time; a timestamptz could not hold one
+    nominal_local          timestamp,             -- the wall time before the rule or an operator moved it; NULL if it is the target
     target_timezone        text NOT NULL CHECK (length(target_timezone) <= 100),
     policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
@@ -130,6 +138,7 @@ CREATE TABLE :"schema".series (
     -- Its index also finds all series of a user.
     CONSTRAINT series_name_key UNIQUE (user_id, event_type, name, detached),
     CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
+    CONSTRAINT series_used_check CHECK ((used_key = '') = (used_nominal IS NULL) AND (used_key = '') = (used_local IS NULL)),
     CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0)
 )
 -- The fillfactor leaves space on each page for the next version of its rows.
@@ -170,9 +179,11 @@ CREATE TABLE :"schema".history (
     user_id                uuid         NOT NULL, -- no foreign key: its check would write to the user for each event that ends
     event_type             text NOT NULL,
     occurrence_key         text COLLATE "C" NOT NULL,
+    key_unit               text NOT NULL DEFAULT '',
     status                 text NOT NULL,
     target_timestamp_utc   timestamptz  NOT NULL,
     target_timestamp_local timestamp    NOT NULL,
+    nominal_local          timestamp,
     target_timezone        text NOT NULL,
     policies               text NOT NULL,
     idempotency_key        text NOT NULL,
@@ -216,6 +227,7 @@ CREATE TABLE :"schema".unplanned (
     series_id  bigint       NOT NULL,
     user_id    uuid         NOT NULL,
     event_type text        NOT NULL,
+    used_unit  text        NOT NULL DEFAULT '', -- what the next column names
     used_key   text COLLATE "C" NOT NULL, -- the occurrence key of the last event
     last_error text,                      -- why the handler failed; NULL if no program with the handler has tried
     failures   integer     NOT NULL DEFAULT 0, -- attempts to plan that failed
@@ -402,7 +414,7 @@ SELECT
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant
+    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -415,14 +427,15 @@ SELECT
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
-    s.payload_made, s.forced, s.key_instant
+    s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
     SELECT
         x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
         x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
-        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced, x.key_instant
+        x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced, x.key_instant,
+        x.key_unit, x.nominal_local
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -436,7 +449,8 @@ SELECT
     h.target_timestamp_local, h.target_timezone, h.policies, h.idempotency_key, h.delivery_payload, h.user_version,
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
     h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.origin_event,
-    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced, h.key_instant
+    NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced, h.key_instant,
+    h.key_unit, h.nominal_local
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS
@@ -468,11 +482,17 @@ WHEN (
     OR NEW.event_type <> OLD.event_type
     OR NEW.name <> OLD.name
     OR NEW.detached <> OLD.detached
-    OR NEW.used_key < OLD.used_key
+    -- The greatest used key of a unit never falls and is never lost.
+    OR (NEW.used_unit = OLD.used_unit AND (NEW.used_key < OLD.used_key OR NEW.used_others IS DISTINCT FROM OLD.used_others))
+    OR (NEW.used_unit <> OLD.used_unit AND OLD.used_key <> '' AND NEW.used_others IS DISTINCT FROM
+        (coalesce(OLD.used_others, '{}'::jsonb) || pg_catalog.jsonb_build_object(
+            OLD.used_unit, pg_catalog.jsonb_build_array(OLD.used_key, OLD.used_nominal, OLD.used_local))) - NEW.used_unit)
     OR NEW.origin IS DISTINCT FROM OLD.origin
     -- Another event takes the place of one: it is new. Nothing follows an event that was requeued.
     OR (NEW.event_id IS DISTINCT FROM OLD.event_id AND NEW.event_id IS NOT NULL
-        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.occurrence_key <= NEW.used_key OR NEW.origin = 'requeued'))
+        AND (NEW.version <> 1 OR NEW.claim_count <> 0 OR NEW.origin = 'requeued'
+            OR (NEW.key_unit = NEW.used_unit AND NEW.occurrence_key <= NEW.used_key)
+            OR NEW.occurrence_key <= (NEW.used_others -> NEW.key_unit ->> 0) COLLATE "C"))
     OR (NEW.event_id = OLD.event_id AND (
         -- A claim, a release, or both at once. What concerns the user alone raises nothing.
         NEW.version NOT BETWEEN OLD.version AND OLD.version + 2
@@ -485,6 +505,8 @@ WHEN (
             NEW.target_timestamp_utc <> OLD.target_timestamp_utc
             OR NEW.target_timestamp_local <> OLD.target_timestamp_local
             OR NEW.target_timezone <> OLD.target_timezone
+            OR NEW.nominal_local IS DISTINCT FROM OLD.nominal_local
+            OR NEW.key_unit <> OLD.key_unit
             OR NEW.occurrence_key <> OLD.occurrence_key))))
 )
 EXECUTE FUNCTION :"schema".refuse_change();
@@ -570,7 +592,7 @@ BEGIN
     IF TG_OP = 'INSERT' OR NEW.event_id IS DISTINCT FROM OLD.event_id THEN
         IF NEW.event_id IS NOT NULL THEN
             step := 'created';
-        ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key THEN
+        ELSIF TG_OP = 'UPDATE' AND NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit THEN
             step := 'removed';
         END IF;
     ELSIF NEW.claim_count > OLD.claim_count THEN
@@ -687,6 +709,7 @@ BEGIN
             AND s.name = NEW.series_name
             AND s.detached = ''
             AND s.used_key = NEW.occurrence_key
+            AND s.used_unit = NEW.key_unit
             AND s.event_id IS NOT NULL;
     END IF;
     RETURN NULL;

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -173,7 +174,8 @@ func firsts(list []oneSeries, open map[Series]string, r Roster) ([]Event, error)
 }
 
 // Series identifies the events of one user that follow one another. At most one of them
-// is open at a time. A later event has a greater occurrence key, compared byte by byte.
+// is open at a time. A later event has a greater occurrence key, compared byte by byte,
+// unless the rule of the series changed and its keys have another unit (see [UsedKeys]).
 // Values are comparable with ==. [SeriesOf] returns the Series of an event.
 type Series struct {
 	// Type is the event type.
@@ -234,3 +236,103 @@ func (e Event) detached() bool { return e.Origin.Kind != OriginPlanned }
 
 // maxDetachedKey leaves room for the kind in [Series].Detached.
 const maxDetachedKey = 90
+
+// UsedKey is the last occurrence of a series that was used, among those whose keys have one
+// unit. That occurrence and all earlier ones of the unit are used for ever. Values are
+// comparable with ==.
+type UsedKey struct {
+	Unit    calendar.Unit
+	Key     string            // the greatest key that was used
+	Nominal calendar.WallTime // of the occurrence, before any wrapper moved it; never zero
+	// Ended is what clocks in the user's zone showed when the event ended, in whole
+	// seconds. An event in flight counts as ended at the present time.
+	Ended calendar.WallTime
+}
+
+// Uses returns what e uses of its series if it ends at now, or is in flight then. The zone
+// of u says what clocks show at now.
+func (e Event) Uses(u User, now time.Time) UsedKey {
+	return UsedKey{e.KeyUnit, e.OccurrenceKey, e.nominal(), u.Timezone.WallTime(now)}
+}
+
+func (e Event) nominal() calendar.WallTime {
+	return nominalOf(calendar.Occurrence{Nominal: e.Nominal, Wall: e.Wall})
+}
+
+// UsedKeys says which occurrences of a series are used: the last one of each unit of keys,
+// in the order of the units. A series has several units only after its rule changed. The
+// methods are safe for concurrent use.
+type UsedKeys []UsedKey
+
+// Of returns the used key of a unit, and reports false if there is none.
+func (u UsedKeys) Of(unit calendar.Unit) (UsedKey, bool) {
+	i := slices.IndexFunc(u, func(k UsedKey) bool { return k.Unit == unit })
+	if i < 0 {
+		return UsedKey{}, false
+	}
+	return u[i], true
+}
+
+// With returns u together with another used occurrence. It does not change u. A lower key
+// does not replace a greater one of the same unit.
+func (u UsedKeys) With(one UsedKey) UsedKeys {
+	if is, ok := u.Of(one.Unit); ok && one.Key <= is.Key {
+		return u
+	}
+	all := slices.DeleteFunc(slices.Clone(u), func(k UsedKey) bool { return k.Unit == one.Unit })
+	i, _ := slices.BinarySearchFunc(all, one, func(a, b UsedKey) int { return strings.Compare(string(a.Unit), string(b.Unit)) })
+	return slices.Insert(all, i, one)
+}
+
+// Has reports whether an occurrence is used. Keys of the same unit are compared. A rule that
+// has become finer, with keys that are times, continues after the last occurrence, on the
+// same day too. Between other units the day counts: no second event on the local day on
+// which the last one ended, and none for an earlier day. If the keys of either rule are the
+// host's own, that local day alone counts. The reasons are in docs/adr/0065-used-days.md.
+func (u UsedKeys) Has(o calendar.Occurrence) bool {
+	return u.precede(o) || slices.ContainsFunc(u, func(k UsedKey) bool { return k.sharesDay(o) })
+}
+
+// names reports whether o itself was used, at the time that it has now.
+func (u UsedKeys) names(o calendar.Occurrence) bool {
+	k, ok := u.Of(o.Unit)
+	return ok && k.Key == o.Key && k.Nominal == nominalOf(o)
+}
+
+// precede reports whether o is used by a rule that holds for all earlier occurrences of the
+// same recurrence, too.
+func (u UsedKeys) precede(o calendar.Occurrence) bool {
+	return slices.ContainsFunc(u, func(k UsedKey) bool { return k.precludes(o) })
+}
+
+// precludes reports whether o is used because of k, by a rule that holds for all earlier
+// occurrences of the same recurrence, too.
+func (k UsedKey) precludes(o calendar.Occurrence) bool {
+	nominal := nominalOf(o)
+	switch {
+	case k.Unit == o.Unit:
+		return o.Key <= k.Key
+	case k.Unit == calendar.UnitText || o.Unit == calendar.UnitText:
+		return !k.Ended.Date.Before(nominal.Date)
+	case o.Unit == calendar.UnitTime:
+		return !k.Nominal.Before(nominal) && !k.Ended.Before(nominal)
+	}
+	return !k.Nominal.Date.Before(nominal.Date) && !k.Ended.Date.Before(nominal.Date)
+}
+
+// sharesDay reports whether o, by keys of another unit that are no times, is named for or
+// shown on the day on which the event of k ended.
+func (k UsedKey) sharesDay(o calendar.Occurrence) bool {
+	if k.Unit == o.Unit || k.Unit == calendar.UnitText || o.Unit == calendar.UnitText || o.Unit == calendar.UnitTime {
+		return false
+	}
+	return nominalOf(o).Date == k.Ended.Date || o.Wall.Date == k.Ended.Date
+}
+
+// nominalOf returns the wall time of an occurrence before any wrapper moved it.
+func nominalOf(o calendar.Occurrence) calendar.WallTime {
+	if o.Nominal == (calendar.WallTime{}) {
+		return o.Wall
+	}
+	return o.Nominal
+}

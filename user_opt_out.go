@@ -163,6 +163,12 @@ func (c ProfileChange) needed(u User) ProfileChange {
 	return c
 }
 
+// isEmpty reports whether c changes no field. The version does not count.
+func (c ProfileChange) isEmpty() bool {
+	return c.FirstName == nil && c.LastName == nil && c.DateOfBirth == nil && c.Timezone == nil && c.Attributes == nil && c.Merge == nil &&
+		c.Locale == nil && c.Email == nil && c.ExternalID == nil && len(c.OptIn)+len(c.OptOut) == 0
+}
+
 // optOutsProblem returns what is wrong with the opt-outs of a user, or "".
 func optOutsProblem(all []OptOut) string {
 	n := len(all)

@@ -23,7 +23,7 @@ import (
 // A repository may lack an ability and implement it trivially, as [almanac.PauseRepository]
 // describes for pausing. The suite then checks that it does so consistently.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, findUsersCases, specCases, statsCases, stalledCases, dueCases, rowCases, fieldCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases, optOutCases, oneOffCases, abilityCases, seriesCases} {
+	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, findUsersCases, specCases, statsCases, stalledCases, dueCases, rowCases, fieldCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases, optOutCases, oneOffCases, abilityCases, seriesCases, usedCases} {
 		run(t, chapter, open)
 	}
 	for _, chapter := range []map[string]func(*kit){userCases, deletionCases, editCases, settleCases, rosterCases, orderCases, raceCases} {

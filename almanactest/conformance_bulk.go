@@ -244,7 +244,7 @@ var bulkCases = map[string]func(*kit){
 			k.same("now is early", now.Before(k.now), false)
 			key := "2026"
 			if used := users[0].Used; len(used) > 0 {
-				k.same("used", used, map[almanac.Series]string{birthdays("a"): "2026"})
+				k.same("used", keysOf(used), map[almanac.Series]string{birthdays("a"): "2026"})
 				key = "2027"
 			}
 			return []almanac.Event{Event(k.now, For(u), OfSeries("a", key))}, nil

@@ -16,7 +16,7 @@ import (
 // way of storing, and check every way of reading.
 var fieldCases = map[string]func(*kit){
 	"Fields/fixtures have all of them": func(k *kit) {
-		const later = "Origin.Forced PlannedBy Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
+		const later = "Origin.Forced PlannedBy UsedBefore Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
 		u, now := User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
 		planned, scheduled, followUp := full(now, u, 1), scheduled(full(now, u, 2)), full(now, u, 3, asFollowUp)
 		k.same("without a value in all events", slices.DeleteFunc(empty(planned), func(field string) bool {
@@ -74,7 +74,8 @@ var fieldCases = map[string]func(*kit){
 			k.kept(e, first[i])
 		}
 		moved := full(k.now, u, 4)
-		moved.ID, moved.OccurrenceKey, moved.IdempotencyKey, moved.Version = first[0].ID, first[0].OccurrenceKey, first[0].IdempotencyKey, 2
+		moved.ID, moved.OccurrenceKey, moved.KeyUnit = first[0].ID, first[0].OccurrenceKey, first[0].KeyUnit
+		moved.IdempotencyKey, moved.Version = first[0].IdempotencyKey, 2
 		again := []almanac.Event{scheduled(full(k.now, u, 5)), full(k.now, u, 6, asFollowUp)}
 		again[0].OccurrenceKey, again[0].Origin.FollowsUser, again[0].Origin.PayloadMade = first[1].OccurrenceKey, false, false
 		again[1].OccurrenceKey, again[1].Origin.From = first[2].OccurrenceKey, first[0].ID
@@ -155,6 +156,8 @@ func full(now time.Time, u almanac.User, n int, options ...EventOption) almanac.
 	}[n%2]
 	full := func(e *almanac.Event, now time.Time) {
 		e.Zone, e.Policies, e.UserVersion = zone, policies, 10+n
+		e.KeyUnit = []calendar.Unit{calendar.UnitDay, "year:hebrew"}[n%2]
+		e.Nominal = calendar.WallTimeOf(now.UTC().Truncate(time.Second).Add(time.Duration(n) * 25 * time.Hour))
 		e.Payload = json.RawMessage(`{"n": ` + strconv.Itoa(n) + `}`)
 		place(e, now.Add(time.Duration(n-60)*time.Minute))
 	}
@@ -205,6 +208,7 @@ func (k *kit) claimed(pending almanac.Event) almanac.Event {
 	got := k.claim(1)[0]
 	want, err := pending.Claim(got.LeaseToken)
 	k.ok(err)
+	got.UsedBefore = nil // which a claim alone returns
 	k.kept(got, want)
 	return got
 }

@@ -45,7 +45,7 @@ var oneOffCases = map[string]func(*kit){
 		told := false
 
 		edit := k.apply(pending.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			if told = r.Used[almanac.SeriesOf(event)] == "x"; told {
+			if told = keysOf(r.Used)[almanac.SeriesOf(event)] == "x"; told {
 				return almanac.Edit{New: []almanac.Event{other}}, nil
 			}
 			return almanac.Edit{New: []almanac.Event{again}}, nil

@@ -75,7 +75,7 @@ func (k *kit) succeed(eventType string, used map[almanac.Series]string, plan fun
 		if asked++; used == nil || len(users) != 1 {
 			k.Fatalf("%d users have series that wait", len(users))
 		}
-		k.same("used", users[0].Used, used)
+		k.same("used", keysOf(users[0].Used), used)
 		return plan(users[0].User, now)
 	})
 	k.ok(err)

@@ -81,7 +81,7 @@ var seriesCases = map[string]func(*kit){
 			k.sameOccurrence(e, byID[e.ID])
 		}
 		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", r.Used, used)
+			k.same("used", keysOf(r.Used), used)
 			return almanac.Edit{}, nil
 		})
 		for _, e := range claimed {

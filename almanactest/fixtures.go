@@ -141,8 +141,23 @@ func OfType(eventType string) EventOption {
 func Of(occurrenceKey string) EventOption { return OfSeries("", occurrenceKey) }
 
 // OfSeries sets the series, as an [almanac.MultiSeries] has them, and the occurrence key.
+// The unit of the key follows from its form: "2027" is a year.
 func OfSeries(series, occurrenceKey string) EventOption {
-	return func(e *almanac.Event, _ time.Time) { e.Series, e.OccurrenceKey = series, occurrenceKey }
+	return func(e *almanac.Event, _ time.Time) {
+		e.Series, e.OccurrenceKey, e.KeyUnit = series, occurrenceKey, unitOf(occurrenceKey)
+	}
+}
+
+// unitOf returns the unit of the keys of recurrences that have the form of a key.
+func unitOf(key string) calendar.Unit {
+	for unit, form := range map[calendar.Unit]string{
+		calendar.UnitTime: "2006-01-02T15:04:05", calendar.UnitDay: time.DateOnly, calendar.UnitMonth: "2006-01", calendar.UnitYear: "2006",
+	} {
+		if t, err := time.Parse(form, key); err == nil && t.Format(form) == key {
+			return unit
+		}
+	}
+	return calendar.UnitText
 }
 
 // WithOrigin sets the origin of the event.

@@ -29,14 +29,14 @@ type state struct {
 	users  map[uuid.UUID]user
 	events map[uuid.UUID]almanac.Event
 	leases map[uuid.UUID]lease
-	due    map[uuid.UUID]time.Time    // the instant of each event when it was created, which its idempotency key hashes
-	used   map[series]string          // the greatest key of an event that has ended
-	waits  map[series]stall           // the stalled series
-	zones  []almanac.ZoneRecord       // by zone; replaced as a whole, because it is large and seldom changes
-	marks  []calendar.ZoneRules       // replaced as a whole too
-	pauses map[string]time.Time       // since when, by event type
-	shared map[string]almanac.Setting // by name
-	pruned time.Time                  // events due before it may have been pruned
+	due    map[uuid.UUID]time.Time          // the instant of each event when it was created, which its idempotency key hashes
+	used   map[series]almanac.UsedKeys      // of the events that have ended
+	waits  map[series]almanac.StalledSeries // the stalled series
+	zones  []almanac.ZoneRecord             // by zone; replaced as a whole, because it is large and seldom changes
+	marks  []calendar.ZoneRules             // replaced as a whole too
+	pauses map[string]time.Time             // since when, by event type
+	shared map[string]almanac.Setting       // by name
+	pruned time.Time                        // events due before it may have been pruned
 }
 
 // series is one of the series of a user.
@@ -73,8 +73,8 @@ func NewRepository(clock func() time.Time) *Repository {
 		events: make(map[uuid.UUID]almanac.Event),
 		leases: make(map[uuid.UUID]lease),
 		due:    make(map[uuid.UUID]time.Time),
-		used:   make(map[series]string),
-		waits:  make(map[series]stall),
+		used:   make(map[series]almanac.UsedKeys),
+		waits:  make(map[series]almanac.StalledSeries),
 		pauses: make(map[string]time.Time),
 		shared: make(map[string]almanac.Setting),
 	}}

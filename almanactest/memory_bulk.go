@@ -77,12 +77,13 @@ func (s *state) planAll(list []almanac.UserSeries, now time.Time, plan func([]al
 		news := false
 		for _, e := range wanted {
 			i := slices.IndexFunc(list, func(one almanac.UserSeries) bool { return one.User.ID == e.UserID })
-			key := s.used[seriesOf(e)]
-			if i < 0 || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || list[i].Used[almanac.SeriesOf(e)] == key {
+			if i < 0 {
 				continue
 			}
-			list[i].Used, news = maps.Clone(list[i].Used), true
-			list[i].Used[almanac.SeriesOf(e)] = key
+			if keys, unshown := s.unshown(e, list[i].Used); unshown {
+				list[i].Used, news = maps.Clone(list[i].Used), true
+				list[i].Used[almanac.SeriesOf(e)] = keys
+			}
 		}
 		if !news {
 			return wanted, nil
@@ -92,16 +93,16 @@ func (s *state) planAll(list []almanac.UserSeries, now time.Time, plan func([]al
 
 // userSeries returns a user's open occurrences and used keys of a type of event.
 func (s *state) userSeries(id uuid.UUID, eventType string) almanac.UserSeries {
-	one := almanac.UserSeries{Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]string)}
+	one := almanac.UserSeries{Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]almanac.UsedKeys)}
 	one.User, _ = s.visible(id)
 	for _, e := range s.matching(func(e almanac.Event) bool {
 		return e.UserID == id && e.Type == eventType && !e.Status.Terminal() && e.Origin.Kind != almanac.OriginRequeued
 	}) {
 		one.Open[almanac.SeriesOf(e)] = e.OccurrenceKey
 	}
-	for of, key := range s.used {
+	for of, keys := range s.used {
 		if of.user == id && of.Series == (almanac.Series{Type: eventType}) && !s.hasOpen(of) {
-			one.Used[of.Series] = key
+			one.Used[of.Series] = keys
 		}
 	}
 	return one

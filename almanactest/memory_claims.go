@@ -57,7 +57,12 @@ func (r *Repository) Claim(ctx context.Context, request almanac.ClaimRequest) (c
 			if err != nil {
 				return err
 			}
-			claim.Events, claim.Reached = append(claim.Events, r.put(claimed, now)), e.AvailableAt
+			claimed = r.put(claimed, now)
+			used := r.used[seriesOf(e)]
+			if slices.ContainsFunc(used, func(k almanac.UsedKey) bool { return k.Unit != e.KeyUnit }) {
+				claimed.UsedBefore = used
+			}
+			claim.Events, claim.Reached = append(claim.Events, claimed), e.AvailableAt
 			claim.Users[e.UserID] = r.users[e.UserID].User
 			held.ids = append(held.ids, e.ID)
 		}
@@ -292,7 +297,7 @@ func (s *state) succeed(result *almanac.SettleResult, one almanac.Settlement, u 
 func (s *state) stall(result *almanac.SettleResult, err error, now time.Time) {
 	is := result.Event.Stalled(err, now)
 	result.PlanErr, result.Stalled = err, &is
-	s.waits[seriesOf(result.Event)] = stall{result.Event.OccurrenceKey, is}
+	s.waits[seriesOf(result.Event)] = is
 }
 
 // follow stores the follow-ups of an event that has ended.

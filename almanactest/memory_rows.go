@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -18,11 +19,12 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
 		*t = t.UTC().Truncate(time.Microsecond)
 	}
-	e.UpdatedAt = now
+	e.UpdatedAt, e.UsedBefore = now, nil
 	e = s.mark(e)
 	s.events[e.ID] = copied(e)
 	if e.Status.Terminal() {
-		s.used[seriesOf(e)] = e.OccurrenceKey
+		delete(s.waits, seriesOf(e)) // the series has used another key
+		s.used[seriesOf(e)] = s.used[seriesOf(e)].With(e.Uses(s.users[e.UserID].User, now))
 	}
 	return e
 }
@@ -31,8 +33,8 @@ func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
 func newborn(e almanac.Event, now time.Time) almanac.Event {
 	e.CreatedAt = now
 	return almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Origin: e.Origin, Status: almanac.Pending,
-		Due: e.Due, Wall: e.Wall, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
+		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
+		Status: almanac.Pending, Due: e.Due, Wall: e.Wall, Nominal: e.Nominal, Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey,
 		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now, UpdatedAt: now,
 		PlannedBy: e.PlannedBy,
 	}
@@ -89,8 +91,21 @@ func (s *state) hasOpen(one series) bool {
 	return false
 }
 
-// usedUp reports whether the occurrence of an event, or a later one, has ended already.
-func (s *state) usedUp(e almanac.Event) bool { return e.OccurrenceKey <= s.used[seriesOf(e)] }
+// usedUp reports whether the occurrence of an event, or a later one whose key has the same
+// unit, has ended already.
+func (s *state) usedUp(e almanac.Event) bool {
+	k, ok := s.used[seriesOf(e)].Of(e.KeyUnit)
+	return ok && e.OccurrenceKey <= k.Key
+}
+
+// unshown returns the used keys of the series of a planned event, if the series has no open
+// event, the keys forbid the event, and they were not known when it was planned.
+func (s *state) unshown(e almanac.Event, known map[almanac.Series]almanac.UsedKeys) (almanac.UsedKeys, bool) {
+	used := s.used[seriesOf(e)]
+	news := e.Origin.Kind != almanac.OriginRequeued && used.Has(e.Occurrence().Occurrence) && !s.hasOpen(seriesOf(e)) &&
+		!slices.Equal(known[almanac.SeriesOf(e)], used)
+	return used, news
+}
 
 func (s *state) keyTaken(e almanac.Event) bool {
 	for _, other := range s.events {
@@ -109,6 +124,7 @@ func storable(e almanac.Event) error {
 		"event type too long":       utf8.RuneCountInString(e.Type) > 50,
 		"series too long":           utf8.RuneCountInString(e.Series) > 100,
 		"occurrence key too long":   utf8.RuneCountInString(e.OccurrenceKey) > 100,
+		"key unit too long":         utf8.RuneCountInString(string(e.KeyUnit)) > 50,
 		"zone too long":             utf8.RuneCountInString(e.Zone) > 100,
 		"payload not storable":      !json.Valid(e.Payload) || bytes.Contains(e.Payload, []byte(`\u0000`)),
 		"pending and not available": pending == e.AvailableAt.IsZero(),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,18 +12,12 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// stall is a stalled series, and the occurrence key of its last event.
-type stall struct {
-	key string
-	almanac.StalledSeries
-}
-
 // stalled returns the series that still stall, in the order of Stalled.
 func (s *state) stalled(match func(almanac.StalledSeries) bool) []almanac.StalledSeries {
 	var list []almanac.StalledSeries
 	for one, is := range s.waits {
-		if !s.hasOpen(one) && s.used[one] == is.key && match(is.StalledSeries) {
-			list = append(list, is.StalledSeries)
+		if !s.hasOpen(one) && match(is) {
+			list = append(list, is)
 		}
 	}
 	slices.SortFunc(list, func(a, b almanac.StalledSeries) int {
@@ -74,12 +67,11 @@ func (r *Repository) AddSuccessors(ctx context.Context, eventType string, page a
 		if err != nil {
 			return err
 		}
-		keys := maps.Clone(r.waits)
 		for _, s := range due {
 			delete(r.waits, series{s.UserID, s.Series})
 		}
 		for _, s := range again {
-			r.waits[series{s.UserID, s.Series}] = stall{keys[series{s.UserID, s.Series}].key, s}
+			r.waits[series{s.UserID, s.Series}] = s
 		}
 		for _, e := range events {
 			e, inserted, err := r.insert(e, now)
@@ -106,7 +98,7 @@ func (s *state) byUser(stalled []almanac.StalledSeries) []almanac.UserSeries {
 		if i < 0 {
 			i = len(list)
 			u, _ := s.visible(one.UserID)
-			list = append(list, almanac.UserSeries{User: u, Used: make(map[almanac.Series]string)})
+			list = append(list, almanac.UserSeries{User: u, Used: make(map[almanac.Series]almanac.UsedKeys)})
 		}
 		list[i].Used[one.Series] = s.used[series{one.UserID, one.Series}]
 		list[i].Stalled = append(list[i].Stalled, one)

@@ -177,7 +177,7 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 	if err != nil {
 		return almanac.Roster{}, err
 	}
-	roster := almanac.Roster{User: u, Used: make(map[almanac.Series]string), Now: now}
+	roster := almanac.Roster{User: u, Used: make(map[almanac.Series]almanac.UsedKeys), Now: now}
 	for _, e := range s.matching(func(e almanac.Event) bool { return e.UserID == id }) {
 		switch {
 		case e.ClaimCount > 0 && !e.Status.Terminal():
@@ -188,10 +188,12 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 		if e.Status.Terminal() || e.Origin.Kind == almanac.OriginRequeued {
 			continue
 		}
+		used := s.used[seriesOf(e)]
 		if e.ClaimCount > 0 {
-			roster.Used[almanac.SeriesOf(e)] = e.OccurrenceKey
-		} else if key := s.used[seriesOf(e)]; key != "" {
-			roster.Used[almanac.SeriesOf(e)] = key
+			used = used.With(e.Uses(u, now))
+		}
+		if len(used) > 0 {
+			roster.Used[almanac.SeriesOf(e)] = used
 		}
 	}
 	return roster, nil
@@ -199,19 +201,40 @@ func (s *state) roster(id uuid.UUID, now time.Time) (almanac.Roster, error) {
 
 // unshownKeys returns the used keys of a roster together with those that it lacks for the
 // added events of series without an open event. It returns nil when the roster lacks none.
-func (s *state) unshownKeys(r almanac.Roster, added []almanac.Event) map[almanac.Series]string {
-	used, news := maps.Clone(r.Used), false
+func (s *state) unshownKeys(r almanac.Roster, added []almanac.Event) map[almanac.Series]almanac.UsedKeys {
+	used, any := maps.Clone(r.Used), false
 	for _, e := range added {
-		key := s.used[seriesOf(e)]
-		if e.Origin.Kind == almanac.OriginRequeued || key == "" || e.OccurrenceKey > key || s.hasOpen(seriesOf(e)) || used[almanac.SeriesOf(e)] == key {
-			continue
+		if keys, news := s.unshown(e, used); news {
+			used[almanac.SeriesOf(e)], any = keys, true
 		}
-		used[almanac.SeriesOf(e)], news = key, true
 	}
-	if !news {
+	if !any {
 		return nil
 	}
 	return used
+}
+
+// UsedKeys returns the used keys of series of a user.
+func (r *Repository) UsedKeys(ctx context.Context, id uuid.UUID, list []almanac.Series) (used map[almanac.Series]almanac.UsedKeys, err error) {
+	err = r.read(ctx, func(now time.Time) error {
+		used = make(map[almanac.Series]almanac.UsedKeys)
+		u, err := r.visible(id)
+		if err != nil {
+			return nil
+		}
+		for _, one := range list {
+			if keys := r.used[series{id, one}]; len(keys) > 0 {
+				used[one] = keys
+			}
+		}
+		for _, e := range r.matching(func(e almanac.Event) bool { return e.UserID == id && !e.Status.Terminal() }) {
+			if one := almanac.SeriesOf(e); slices.Contains(list, one) && (e.ClaimCount > 0 || !e.Due.After(now)) {
+				used[one] = used[one].With(e.Uses(u, now))
+			}
+		}
+		return nil
+	})
+	return used, err
 }
 
 func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, err error) {
@@ -255,7 +278,7 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 // its cancellation. Everything else stays.
 func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	e := s.events[to.ID]
-	e.Due, e.AvailableAt, e.Wall, e.Zone = to.Due, to.AvailableAt, to.Wall, to.Zone
+	e.Due, e.AvailableAt, e.Wall, e.Nominal, e.Zone = to.Due, to.AvailableAt, to.Wall, to.Nominal, to.Zone
 	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
 	e.Status, e.FailureReason, e.PlannedBy = to.Status, to.FailureReason, to.PlannedBy
 	if e.Status == almanac.Pending && (e.ClaimCount == 0 || e.AvailableAt.Before(e.Due)) {
@@ -264,10 +287,11 @@ func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	if err := storable(e); err != nil {
 		return e, err
 	}
+	e = s.put(e, now)
 	if to.Unplanned {
-		s.waits[seriesOf(e)] = stall{e.OccurrenceKey, almanac.StalledSeries{UserID: e.UserID, Series: almanac.SeriesOf(e), Due: e.Due, Since: now, RetryAt: now}}
+		s.waits[seriesOf(e)] = almanac.StalledSeries{UserID: e.UserID, Series: almanac.SeriesOf(e), Due: e.Due, Since: now, RetryAt: now}
 	}
-	return s.put(e, now), nil
+	return e, nil
 }
 
 // DeleteUser deletes a user, or hides the user while events are in flight.
@@ -320,7 +344,7 @@ func (s *state) removeHidden() {
 func (s *state) remove(id uuid.UUID) {
 	maps.DeleteFunc(s.events, func(_ uuid.UUID, e almanac.Event) bool { return e.UserID == id })
 	maps.DeleteFunc(s.due, func(id uuid.UUID, _ time.Time) bool { _, exists := s.events[id]; return !exists })
-	maps.DeleteFunc(s.used, func(one series, _ string) bool { return one.user == id })
-	maps.DeleteFunc(s.waits, func(one series, _ stall) bool { return one.user == id })
+	maps.DeleteFunc(s.used, func(one series, _ almanac.UsedKeys) bool { return one.user == id })
+	maps.DeleteFunc(s.waits, func(one series, _ almanac.StalledSeries) bool { return one.user == id })
 	delete(s.users, id)
 }

@@ -64,10 +64,11 @@ FROM people,
 WHERE n % 2 = 1;
 
 INSERT INTO almanac.series (
-    user_id, event_type, name, current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
+    user_id, event_type, name, current_user_version, used_unit, used_key, used_nominal, used_local, event_id, occurrence_key, key_unit,
+    target_timestamp_utc, target_timestamp_local,
     target_timezone, policies, idempotency_key, delivery_payload, user_version, created_at, updated_at)
-SELECT user_id, kind, '', 1, (due_key - 1)::text, pg_temp.uuid7((extract(epoch FROM planned) * 1000)::bigint), due_key, at, at AT TIME ZONE zone,
-    zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || kind), 16), '{"message": "Hey"}', 1, planned, planned
+SELECT user_id, kind, '', 1, 'year', (due_key - 1)::text, (at AT TIME ZONE zone) - interval '1 year', planned AT TIME ZONE zone,
+    pg_temp.uuid7((extract(epoch FROM planned) * 1000)::bigint), due_key, 'year', at, at AT TIME ZONE zone, zone, 'forward,first,feb28,clamp', 'event-' || left(md5(user_id::text || kind), 16), '{"message": "Hey"}', 1, planned, planned
 FROM people,
     LATERAL (
         VALUES ('BIRTHDAY', due), ('ANNIVERSARY', ((due AT TIME ZONE zone) + interval '30 days') AT TIME ZONE zone)

@@ -65,11 +65,11 @@ const history = `
 		FROM timed
 	), begun AS (
 		INSERT INTO almanac.series (
-			user_id, event_type, name, current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc,
-			target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
+			user_id, event_type, name, current_user_version, used_unit, used_key, used_nominal, used_local, event_id, occurrence_key, key_unit,
+			target_timestamp_utc, target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
 		SELECT
-			user_id, 'BIRTHDAY', '', 1, CASE kind WHEN 'COMPLETED' THEN '2020' ELSE '2019' END, CASE WHEN kind <> 'COMPLETED' THEN id END,
-			year, due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp', key,
+			user_id, 'BIRTHDAY', '', 1, 'year', CASE kind WHEN 'COMPLETED' THEN '2020' ELSE '2019' END, due AT TIME ZONE 'UTC', due AT TIME ZONE 'UTC',
+			CASE WHEN kind <> 'COMPLETED' THEN id END, year, 'year', due, due AT TIME ZONE 'UTC', 'UTC', 'forward,first,feb28,clamp', key,
 			'{"message": "Hey, Ada Lovelace it''s your birthday"}', 1
 		FROM timed
 		WHERE year = 2020

@@ -84,9 +84,9 @@ const waiting = `
 //
 //	$1 uuid (of the user) · $2 integer (how many)
 const endedSeries = `
-	INSERT INTO almanac.series (user_id, event_type, name, current_user_version, used_key, occurrence_key, target_timestamp_utc,
+	INSERT INTO almanac.series (user_id, event_type, name, current_user_version, used_key, used_nominal, used_local, occurrence_key, target_timestamp_utc,
 		target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin)
-	SELECT $1, 'GIFT', '', 1, n, n, now(), now(), 'UTC', 'forward,first,feb28,clamp',
+	SELECT $1, 'GIFT', '', 1, n, now(), now(), n, now(), now(), 'UTC', 'forward,first,feb28,clamp',
 		'event-' || n, '{}', 1, 'follow-up:' || n, 'follow-up'
 	FROM generate_series(1, $2::integer) n`
 

@@ -18,10 +18,10 @@ WITH owed AS MATERIALIZED (
     FROM owed
 ), series AS (
     INSERT INTO almanac.series (
-        user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local,
+        user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc, target_timestamp_local,
         target_timezone, policies, idempotency_key, delivery_payload, user_version)
     SELECT
-        user_id, 'BIRTHDAY', '', 1, id, to_char(due AT TIME ZONE 'UTC', 'YYYY'), due, due AT TIME ZONE 'UTC',
+        user_id, 'BIRTHDAY', '', 1, id, to_char(due AT TIME ZONE 'UTC', 'YYYY'), 'year', due, due AT TIME ZONE 'UTC',
         'UTC', 'forward,first,feb28,clamp',
         'event-' || left(encode(sha256(convert_to(
             user_id || '-' || to_char(due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') || '-BIRTHDAY', 'UTF8')), 'hex'), 16),

@@ -46,7 +46,7 @@ func (d *dashboard) around(r *request, e almanac.Event, deleted, words bool) (s 
 		s.PreviousNote = "It is not among the newest 50 ended events of the user and type."
 	}
 	for _, other := range found.Events {
-		if almanac.SeriesOf(other) == almanac.SeriesOf(e) && other.OccurrenceKey < e.OccurrenceKey {
+		if almanac.SeriesOf(other) == almanac.SeriesOf(e) && bytes.Compare(other.ID[:], e.ID[:]) < 0 {
 			other.Payload = nil
 			s.Previous, s.PreviousNote = &other, ""
 			break
@@ -57,8 +57,9 @@ func (d *dashboard) around(r *request, e almanac.Event, deleted, words bool) (s 
 		return s, nil
 	}
 	ahead, err := d.scheduler.Preview(r.Context(), e.UserID, e.Type, previewed)
-	for _, o := range ahead {
-		if o.Series == e.Series && o.Key > e.OccurrenceKey {
+	this := almanac.UsedKeys{e.Uses(almanac.User{Timezone: calendar.StoredTimezone(e.Zone)}, e.Due)}
+	for _, o := range ahead.Ahead {
+		if o.Series == e.Series && !this.Has(o.Occurrence) {
 			s.Next = &o
 			return s, nil
 		}

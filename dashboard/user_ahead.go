@@ -23,8 +23,9 @@ type userPreview struct {
 	Gaps   []listOption
 	Folds  []listOption
 	Moves  []userMove
-	Moved  int    // how many of the next occurrences move or are left out
-	Reason string // why the changed preview ends
+	Moved  int              // how many of the next occurrences move or are left out
+	Left   []userOccurrence // those that are not delivered because they count as used, after the change if there is one
+	Reason string           // why the changed preview ends
 }
 
 // userChange has the fields of the form for a change, as they were sent.
@@ -68,9 +69,7 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 	if err != nil {
 		p.Note = previewProblem(err, words)
 	}
-	for _, o := range is {
-		p.Rows = append(p.Rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), o.Reason()})
-	}
+	p.Rows, p.Left = occurrencesOf(is.Ahead), occurrencesOf(is.LeftOut)
 	if !p.Form.Asked() || p.Bad.status() != 0 {
 		return p, nil
 	}
@@ -83,9 +82,17 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 		p.Reason = previewProblem(ended, words)
 	}
 	if p.Bad.status() == 0 {
-		p.compare(is, would)
+		p.compare(is.Ahead, would.Ahead)
+		p.Left = occurrencesOf(would.LeftOut)
 	}
 	return p, nil
+}
+
+func occurrencesOf(list []almanac.Occurrence) (rows []userOccurrence) {
+	for _, o := range list {
+		rows = append(rows, userOccurrence{o.Key, o.Series, instantOf(o.Resolution.Instant, o.Zone.String()), o.Reason()})
+	}
+	return rows
 }
 
 // changeOf reads the form for a change.
@@ -121,7 +128,7 @@ type change struct {
 
 // changed returns the occurrences after a change. Only another zone or date of birth needs
 // another preview. The error says why a preview ended early.
-func (d *dashboard) changed(ctx context.Context, c change, is []almanac.Occurrence, bad *listComplaints) (would []almanac.Occurrence, ended error) {
+func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewResult, bad *listComplaints) (would almanac.PreviewResult, ended error) {
 	would = is
 	if c.form.Zone == "" && c.form.Born == "" {
 		return would, nil
@@ -143,10 +150,10 @@ func (d *dashboard) changed(ctx context.Context, c change, is []almanac.Occurren
 				bad.add("born", "The date of birth "+f.Problem+".")
 			}
 		}
-		return nil, nil
+		return almanac.PreviewResult{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return almanac.PreviewResult{}, err
 	}
 	return d.scheduler.PreviewUser(ctx, edited, c.of, previewed)
 }

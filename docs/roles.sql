@@ -147,14 +147,14 @@ BEGIN
     GRANT SELECT ON series, queue, history, keys, pending_events, processing_events, ended_events, events TO almanac_worker;
     -- A successor or new zone rules may begin another series. The user, type and name of a series never change. A trigger updates
     -- the version of the user, except when an ended series begins again.
-    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
-        target_timestamp_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, detached, origin,
-        origin_event, follows_user, payload_made, forced) ON series
+    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
+        target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version,
+        detached, origin, origin_event, follows_user, payload_made, forced) ON series
         TO almanac_worker;
     -- Outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall time
     -- that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
-    GRANT UPDATE (current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone,
-        policies, idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
+    GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
+        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
         claim_count, crash_count, version, created_at, updated_at) ON series TO almanac_worker;
     -- A claim deletes rows of the queue, and a release inserts them again.
     GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), DELETE ON queue TO almanac_worker;
@@ -175,7 +175,7 @@ BEGIN
 
     -- A worker stores the series whose next event could not be planned, and plans that event later. When it reschedules a user, it
     -- cancels what the user refuses by now. The statement for that can also leave a series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_key, last_error, failures, since, retry_at), DELETE ON unplanned TO almanac_worker;
+    GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at), DELETE ON unplanned TO almanac_worker;
     -- Each program that stores events counts them, and the sweep folds the counts: it locks the changes, for which it needs the right to update.
     GRANT SELECT, INSERT, UPDATE (n), DELETE ON due_counts, due_changes TO almanac_worker;
     GRANT SELECT ON due_counts, due_changes TO almanac_api;
@@ -204,14 +204,14 @@ BEGIN
     -- Finding the series of an event in flight, and releasing events that were claimed ahead, need these columns of leases.
     GRANT SELECT (series_ids, event_ids, versions, ahead_since) ON leases TO almanac_api;
     -- New series, as for the worker.
-    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
-        target_timestamp_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, detached, origin,
-        origin_event, follows_user, payload_made, forced) ON series
+    GRANT INSERT (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
+        target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version,
+        detached, origin, origin_event, follows_user, payload_made, forced) ON series
         TO almanac_api;
     -- A new target for a pending event; a new event, with new counters, for a series without one; the removal of a pending
     -- event; and its cancellation, which uses its key. The guard refuses lower keys, so used keys stay used.
-    GRANT UPDATE (current_user_version, used_key, event_id, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
+    GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
+        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
         crash_count, version, created_at, updated_at) ON series TO almanac_api;
     -- A pending event that moves gets another row in the queue. The old row is locked before, which needs the right to update
     -- some column; the guard refuses every such update.
@@ -221,11 +221,11 @@ BEGIN
     GRANT SELECT ON pruning TO almanac_api;
     -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and
     -- lease_token, a row cannot say that an event was delivered: a check refuses COMPLETED without a time.
-    GRANT INSERT (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone, policies,
-        idempotency_key, key_instant, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
+    GRANT INSERT (id, user_id, event_type, occurrence_key, key_unit, status, target_timestamp_utc, target_timestamp_local, nominal_local,
+        target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
         created_at, updated_at, origin_event, series_name, origin, follows_user, payload_made, forced) ON history TO almanac_api;
     -- The statement that cancels can also leave the series to a program that has the handler.
-    GRANT SELECT, INSERT, UPDATE (used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_api;
+    GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_api;
     -- A program that plans compares its zone rules with those of the database, and marks events that it planned by others.
     GRANT SELECT ON zone_rules TO almanac_api;
     GRANT SELECT, INSERT (zone, fingerprint, since, version) ON zone_marks TO almanac_api;

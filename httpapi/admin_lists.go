@@ -72,6 +72,7 @@ func orderedSearchOf(r *http.Request, bad *complaints, further ...string) search
 
 type previewAnswer struct {
 	Occurrences []previewed `json:"occurrences"`
+	LeftOut     []previewed `json:"leftOut"` // are not delivered, because they count as used
 	// Incomplete says why the list ends early, if it does.
 	Incomplete *string `json:"incomplete"`
 }
@@ -108,16 +109,20 @@ func (a *admin) preview(r *http.Request) (reply, error) {
 		bad.add("type", "has no handler in this program")
 		return reply{}, bad.problem()
 	}
-	answer := previewAnswer{Occurrences: make([]previewed, 0, len(ahead))}
+	answer := previewAnswer{Occurrences: previewedOf(ahead.Ahead), LeftOut: previewedOf(ahead.LeftOut)}
 	if wall := (*calendar.WallTimeError)(nil); errors.As(err, &wall) {
 		why := refusedReading(wall)
 		answer.Incomplete, err = &why, nil
 	}
-	for _, o := range ahead {
-		at := target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}
-		answer.Occurrences = append(answer.Occurrences, previewed{o.Series, o.Key, at, o.Reason()})
-	}
 	return reply{status: http.StatusOK, body: answer}, err
+}
+
+func previewedOf(list []almanac.Occurrence) []previewed {
+	all := make([]previewed, len(list)) // [] rather than null
+	for i, o := range list {
+		all[i] = previewed{o.Series, o.Key, target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}, o.Reason()}
+	}
+	return all
 }
 
 type pausesAnswer struct {

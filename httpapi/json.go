@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -176,12 +178,27 @@ type reschedule struct {
 	Cancelled       int         `json:"cancelled"`   // waited for another attempt, and are refused now
 	Skipped         int         `json:"skipped"`     // were claimed before the change, and stay as they are
 	SkippedEventIDs []uuid.UUID `json:"skippedEventIds"`
+	LeftOut         []leftOut   `json:"leftOut"`
+}
+
+// leftOut is an occurrence that is not delivered, because it counts as used after the change.
+type leftOut struct {
+	EventType     string `json:"eventType"`
+	Series        string `json:"series,omitempty"`
+	OccurrenceKey string `json:"occurrenceKey"`
+	target
 }
 
 func updatedOf(result almanac.UpdateUserResult) updatedAnswer {
-	skipped := append([]uuid.UUID{}, result.Skipped...) // [] rather than null
+	skipped, left := append([]uuid.UUID{}, result.Skipped...), []leftOut{} // [] rather than null
+	for one, o := range result.LeftOut {
+		left = append(left, leftOut{one.Type, one.Name, o.Key, target{instant(o.Resolution.Instant), o.Wall.String(), o.Zone.String()}})
+	}
+	slices.SortFunc(left, func(a, b leftOut) int {
+		return cmp.Or(strings.Compare(a.EventType, b.EventType), strings.Compare(a.Series, b.Series))
+	})
 	return updatedAnswer{userOf(result.User), reschedule{
-		len(result.Moved), len(result.Added), len(result.Removed), len(result.Cancelled), len(skipped), skipped,
+		len(result.Moved), len(result.Added), len(result.Removed), len(result.Cancelled), len(skipped), skipped, left,
 	}}
 }
 

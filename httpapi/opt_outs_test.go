@@ -51,7 +51,7 @@ func TestOptOutsCountTheEventsThatTheyChange(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.status, a.body)
 		return s.object(a)["reschedule"]
 	}
-	none := map[string]any{"rescheduled": 0.0, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 0.0, "skippedEventIds": []any{}}
+	none := map[string]any{"rescheduled": 0.0, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 0.0, "skippedEventIds": []any{}, "leftOut": []any{}}
 	with := func(name string) map[string]any {
 		one := maps.Clone(none)
 		one[name] = 1.0

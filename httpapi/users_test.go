@@ -237,7 +237,7 @@ func TestUpdate(t *testing.T) {
 			answer := s.object(a)
 			require.Subset(t, answer["user"], tt.changed)
 			require.Equal(t, map[string]any{
-				"rescheduled": tt.rescheduled, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 0.0, "skippedEventIds": []any{},
+				"rescheduled": tt.rescheduled, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 0.0, "skippedEventIds": []any{}, "leftOut": []any{},
 			}, answer["reschedule"])
 			stored := s.object(s.send("GET", "/events/"+event["id"].(string), ""))["event"].(map[string]any)
 			require.Equal(t, tt.due, stored["targetTimestampUTC"])
@@ -278,7 +278,7 @@ func TestUpdateNamesTheEventsInFlight(t *testing.T) {
 
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	require.Equal(t, map[string]any{
-		"rescheduled": 0.0, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 1.0, "skippedEventIds": []any{claimed.ID.String()},
+		"rescheduled": 0.0, "added": 0.0, "removed": 0.0, "cancelled": 0.0, "skipped": 1.0, "skippedEventIds": []any{claimed.ID.String()}, "leftOut": []any{},
 	}, s.object(a)["reschedule"])
 }
 

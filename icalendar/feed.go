@@ -18,7 +18,7 @@ import (
 // Previewer returns the next occurrences of a user. An [almanac.Scheduler] is one.
 type Previewer interface {
 	// Preview returns the next n occurrences of a type; see [almanac.Scheduler].
-	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) ([]almanac.Occurrence, error)
+	Preview(ctx context.Context, userID uuid.UUID, eventType string, n int) (almanac.PreviewResult, error)
 }
 
 // Reader is the part of an [almanac.Repository] that the feed reads from.
@@ -158,9 +158,9 @@ func (f *Feed) stored(ctx context.Context, spec almanac.Spec) ([]almanac.Event, 
 // ahead returns the occurrences that are owed to u after the stored events of their series,
 // as events.
 func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event) ([]almanac.Event, error) {
-	last := make(map[almanac.Series]string) // keys grow within a series
+	shown := make(map[almanac.Series]almanac.UsedKeys)
 	for _, e := range stored {
-		last[almanac.SeriesOf(e)] = max(last[almanac.SeriesOf(e)], e.OccurrenceKey)
+		shown[almanac.SeriesOf(e)] = shown[almanac.SeriesOf(e)].With(e.Uses(u, e.Due))
 	}
 	var events []almanac.Event
 	for _, t := range f.settings.Types {
@@ -172,8 +172,8 @@ func (f *Feed) ahead(ctx context.Context, u almanac.User, stored []almanac.Event
 		if err != nil && !errors.Is(err, calendar.ErrRejectedWallTime) {
 			return nil, err
 		}
-		for _, o := range next {
-			if o.Key <= last[almanac.Series{Type: t, Name: o.Series}] {
+		for _, o := range next.Ahead {
+			if shown[almanac.Series{Type: t, Name: o.Series}].Has(o.Occurrence) {
 				continue
 			}
 			e, err := almanac.NewEvent(u, h, o)

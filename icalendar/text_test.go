@@ -105,8 +105,8 @@ func (r fixed) Find(context.Context, almanac.Spec, almanac.Page) (almanac.FindRe
 	return almanac.FindResult{Events: r.events}, nil
 }
 
-func (fixed) Preview(context.Context, uuid.UUID, string, int) ([]almanac.Occurrence, error) {
-	return nil, nil
+func (fixed) Preview(context.Context, uuid.UUID, string, int) (almanac.PreviewResult, error) {
+	return almanac.PreviewResult{}, nil
 }
 
 // Parts of an identity that are joined differently are different identities, and versions

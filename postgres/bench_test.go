@@ -19,9 +19,9 @@ import (
 // occurrence_key, due, zone and key, of which it stores birthdays.
 const storePlanned = `
 	, stored AS (
-		INSERT INTO almanac.series (user_id, event_type, name, current_user_version, event_id, occurrence_key, target_timestamp_utc,
+		INSERT INTO almanac.series (user_id, event_type, name, current_user_version, event_id, occurrence_key, key_unit, target_timestamp_utc,
 			target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version)
-		SELECT user_id, 'BIRTHDAY', '', 1, id, occurrence_key, due, due, zone, 'forward,first,feb28,clamp', key, '{"message": "Hey"}', 1
+		SELECT user_id, 'BIRTHDAY', '', 1, id, occurrence_key, 'year', due, due, zone, 'forward,first,feb28,clamp', key, '{"message": "Hey"}', 1
 		FROM owed
 		RETURNING id, event_id, event_type, target_timestamp_utc, idempotency_key
 	), queued AS (

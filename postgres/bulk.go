@@ -340,19 +340,17 @@ func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSerie
 			return nil, asIs(err)
 		}
 		named := slices.DeleteFunc(slices.Clone(wanted), func(e almanac.Event) bool { return almanac.SeriesOf(e) == almanac.Series{Type: e.Type} })
-		spent, err := s.spentKeys(ctx, tx, named)
+		spent, err := s.unshownKeys(ctx, tx, named, func(e almanac.Event) map[almanac.Series]almanac.UsedKeys { return list[places[e.UserID]].Used })
 		if err != nil {
 			return nil, err
 		}
-		news := false
-		for _, key := range spent {
-			if one := &list[places[key.user]]; one.Used[key.series] != key.key {
-				one.Used, news = maps.Clone(one.Used), true
-				one.Used[key.series] = key.key
-			}
-		}
-		if !news {
+		if len(spent) == 0 {
 			return wanted, nil
+		}
+		for _, key := range spent {
+			one := &list[places[key.user]]
+			one.Used = maps.Clone(one.Used)
+			one.Used[key.series] = key.used
 		}
 	}
 }
@@ -363,7 +361,7 @@ func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, use
 	list = make([]almanac.UserSeries, len(users))
 	places := make(map[uuid.UUID]int, len(users))
 	for i, u := range users {
-		list[i] = almanac.UserSeries{User: u, Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]string)}
+		list[i] = almanac.UserSeries{User: u, Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]almanac.UsedKeys)}
 		places[u.ID] = i
 	}
 	var batch pgx.Batch
@@ -381,14 +379,15 @@ func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, use
 	var open bool
 	series := almanac.Series{Type: eventType}
 	var key string
-	_, err = pgx.ForEachRow(rows, []any{&id, &open, &series.Name, &series.Detached, &key}, func() error {
+	var used *string
+	_, err = pgx.ForEachRow(rows, []any{&id, &open, &series.Name, &series.Detached, &key, &used}, func() (err error) {
 		one := &list[places[id]]
 		if open {
 			one.Open[series] = key
 		} else {
-			one.Used[series] = key
+			one.Used[series], err = parseUsed(used)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, now, err

@@ -23,9 +23,12 @@ func (s *Store) Claim(ctx context.Context, r almanac.ClaimRequest) (almanac.Clai
 		claim = almanac.ClaimResult{Users: make(map[uuid.UUID]almanac.User)}
 		var row claimedRow
 		_, err := pgx.ForEachRow(rows, row.targets(), func() error {
-			claim.Events = append(claim.Events, row.value(r.Token))
+			e := row.value(r.Token)
 			user, err := row.user.value()
-			claim.Users[user.ID] = user
+			if err == nil {
+				e.UsedBefore, err = parseUsed(row.used)
+			}
+			claim.Events, claim.Users[user.ID] = append(claim.Events, e), user
 			return err
 		})
 		claim.At, claim.Reached, claim.Query = row.at.UTC(), row.reached.UTC(), time.Since(asked)

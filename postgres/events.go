@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -99,13 +100,17 @@ func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (alma
 		if was.Version != expected || len(series) == 0 {
 			return asIs(&almanac.OptimisticLockError{EventID: e.ID, Expected: expected})
 		}
-		if e.Status == almanac.Pending {
-			// A later deletion waits for the lock of the series, and finds the event in the queue.
-			if _, err := one(ctx, tx, s.statements.User, pgx.StrictNamedArgs{"id": was.UserID}, scanUsers()); err != nil {
-				return missing(err, "user", was.UserID)
-			}
+		u, err := one(ctx, tx, s.statements.User, pgx.StrictNamedArgs{"id": was.UserID}, scanUsers())
+		// A later deletion waits for the lock of the series, and finds a pending event in the queue.
+		if deleted := errors.Is(err, pgx.ErrNoRows) && e.Status != almanac.Pending; err != nil && !deleted {
+			return missing(err, "user", was.UserID)
 		}
-		if err := s.replace(ctx, tx, change{series: series[0], was: was, is: e}); err != nil {
+		now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
+		if err != nil {
+			return err
+		}
+		c := change{series: series[0], was: was, is: e, ended: u.Timezone.WallTime(now)}
+		if err := s.replace(ctx, tx, c, now); err != nil {
 			return err
 		}
 		if stored, err = one(ctx, tx, s.statements.Event, id, scanEvents()); err != nil {
@@ -117,24 +122,20 @@ func (s *Store) Update(ctx context.Context, e almanac.Event, expected int) (alma
 }
 
 // replace stores the new state of an open event. The transaction has locked its series.
-func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change) error {
+func (s *Store) replace(ctx context.Context, tx pgx.Tx, c change, now time.Time) error {
 	switch {
 	case c.was.Status == almanac.Processing:
-		return s.end(ctx, tx, c)
+		return s.end(ctx, tx, c, now)
 	case c.is.Status == almanac.Processing:
 		return s.lease(ctx, tx, c)
 	}
 	c.is.Version, c.is.Unplanned = c.was.Version+1, false
-	_, err := s.change(ctx, tx, []almanac.Event{c.is})
+	_, err := s.change(ctx, tx, []almanac.Event{c.is}, c.ended)
 	return err
 }
 
 // end stores the outcome of an event that is PROCESSING.
-func (s *Store) end(ctx context.Context, tx pgx.Tx, c change) error {
-	now, err := one(ctx, tx, s.statements.Now, nil, scanTime)
-	if err != nil {
-		return err
-	}
+func (s *Store) end(ctx context.Context, tx pgx.Tx, c change, now time.Time) error {
 	statement, args := s.statements.SettleReleased, releasedArgs
 	if c.is.Status.Terminal() {
 		statement, args = s.statements.SettleEnded, endedArgs

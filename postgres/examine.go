@@ -97,7 +97,7 @@ var outbox = catalog{
 		"EXECUTE FUNCTION outbox_user()",
 	{KindTrigger, "series.series_outbox"}: "CREATE TRIGGER series_outbox AFTER INSERT ON series FOR EACH ROW WHEN (new.event_id IS NOT NULL) EXECUTE FUNCTION outbox_series()",
 	{KindTrigger, "series.series_outbox_changed"}: "CREATE TRIGGER series_outbox_changed AFTER UPDATE ON series FOR EACH ROW " +
-		"WHEN (new.event_id IS NOT NULL AND new.event_id IS DISTINCT FROM old.event_id AND (old.event_id IS NULL OR new.used_key = old.used_key)) " +
+		"WHEN (new.event_id IS NOT NULL AND new.event_id IS DISTINCT FROM old.event_id AND (old.event_id IS NULL OR new.used_key = old.used_key AND new.used_unit = old.used_unit)) " +
 		"EXECUTE FUNCTION outbox_series()",
 	{KindTrigger, "history.history_outbox"}: "CREATE TRIGGER history_outbox AFTER INSERT ON history FOR EACH ROW EXECUTE FUNCTION outbox_history()",
 }

@@ -18,9 +18,9 @@ import (
 
 // endedSeries stores series of a user whose events have ended: half are reminders, half follow-ups.
 const endedSeries = `
-	INSERT INTO almanac.series (user_id, event_type, name, current_user_version, used_key, occurrence_key, target_timestamp_utc,
+	INSERT INTO almanac.series (user_id, event_type, name, current_user_version, used_key, used_nominal, used_local, occurrence_key, target_timestamp_utc,
 		target_timestamp_local, target_timezone, policies, idempotency_key, delivery_payload, user_version, detached, origin)
-	SELECT $1, CASE n % 2 WHEN 0 THEN 'REMINDER' ELSE 'GIFT' END, CASE n % 2 WHEN 0 THEN 'note-' || n ELSE '' END, 1, n, n, due, due, 'UTC',
+	SELECT $1, CASE n % 2 WHEN 0 THEN 'REMINDER' ELSE 'GIFT' END, CASE n % 2 WHEN 0 THEN 'note-' || n ELSE '' END, 1, n, due, due, n, due, due, 'UTC',
 		'forward,first,feb28,clamp', 'event-' || n, '{}', 1, CASE n % 2 WHEN 0 THEN '' ELSE 'follow-up:' || n END, CASE n % 2 WHEN 1 THEN 'follow-up' END
 	FROM generate_series(1, $2::integer) n, LATERAL (SELECT now() - n * interval '1 day') x (due)`
 

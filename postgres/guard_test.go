@@ -94,11 +94,22 @@ func TestTheDatabaseRefusesInvalidEvents(t *testing.T) {
 		"an event is forced":                          {"series", "forced = true, version = version + 1", pending.ID},
 		"a payload is made":                           {"series", "payload_made = true, version = version + 1", pending.ID},
 		"a new event has attempts already":            {"series", "event_id = gen_random_uuid(), occurrence_key = '9999', version = 2", pending.ID},
-		"a new event is of a used occurrence":         {"series", "event_id = gen_random_uuid(), used_key = '9999', version = 1", pending.ID},
-		"an occurrence that was used is used no more": {"series", "used_key = ''", pending.ID},
-		"a counter falls below zero":                  {"series", "retry_count = -1, version = version + 1", pending.ID},
+		"a new event is of a used occurrence":         {"series", "event_id = gen_random_uuid(), key_unit = 'year', used_key = '9999', version = 1", pending.ID},
+		"an occurrence that was used is used no more": {"series", "used_key = '', used_nominal = NULL, used_local = NULL", pending.ID},
+		"a used key falls":                            {"series", "used_key = '1998'", pending.ID},
+		"a used key of another unit is lost":          {"series", "used_others = NULL", pending.ID},
+		"a used key of another unit changes":          {"series", `used_others = '{"day": ["1998-01-01", "1998-01-02T00:00:00", "1998-01-02T00:00:00"]}'`, pending.ID},
+		"a new unit does not keep the old one":        {"series", "used_unit = 'month', used_key = '1999-01'", pending.ID},
+		"a new unit loses a third one":                {"series", `used_unit = 'month', used_key = '1999-01', used_others = jsonb_build_object('year', jsonb_build_array(used_key, used_nominal, used_local))`, pending.ID},
+		"a key is used and its day is not stored":     {"series", "used_local = NULL", pending.ID},
+		"a claimed event is named anew":               {"series", "nominal_local = now(), version = version + 1", claimed.ID},
+		"a claimed event has a key of another unit":   {"series", "key_unit = 'day', version = version + 1", claimed.ID},
+		"a new event is of an occurrence of a unit that was used before": {
+			"series", "event_id = gen_random_uuid(), occurrence_key = '1998-01-02', key_unit = 'day', version = 1", pending.ID},
+		"a counter falls below zero": {"series", "retry_count = -1, version = version + 1", pending.ID},
 	}
-	_, err = pool.Exec(t.Context(), "UPDATE almanac.series SET used_key = '1999' WHERE event_id = $1", pending.ID)
+	_, err = pool.Exec(t.Context(), `UPDATE almanac.series SET used_key = '1999', used_unit = 'year', used_nominal = now(), used_local = now(),
+		used_others = '{"day": ["1998-01-02", "1998-01-02T00:00:00", "1998-01-02T00:00:00"]}' WHERE event_id = $1`, pending.ID)
 	require.NoError(t, err)
 	for name, update := range refused {
 		t.Run(name, func(t *testing.T) {

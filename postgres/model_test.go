@@ -83,8 +83,8 @@ func (m *model) same(rt *rapid.T, what string, do func(r almanac.Repository) str
 // seen writes what can be compared of an event: all but when it was written. Of
 // an instant that a repository's clock made, whether it is past.
 func (m *model) seen(e almanac.Event) string {
-	return fmt.Sprintf("%s %s %s %s %s due %v key %s token %s version %d of user's %d, %d claims %d retries %d crashes, rests %v executed %v, %q %q %s\n",
-		e.ID, e.UserID, e.Type, e.OccurrenceKey, e.Status, e.Due.Sub(m.base), e.IdempotencyKey, e.LeaseToken, e.Version, e.UserVersion,
+	return fmt.Sprintf("%s %s %s %s %s %s due %v key %s token %s version %d of user's %d, %d claims %d retries %d crashes, rests %v executed %v, %q %q %s\n",
+		e.ID, e.UserID, e.Type, e.KeyUnit, e.OccurrenceKey, e.Status, e.Due.Sub(m.base), e.IdempotencyKey, e.LeaseToken, e.Version, e.UserVersion,
 		e.ClaimCount, e.RetryCount, e.CrashCount, e.AvailableAt.Sub(m.base) > 90*time.Minute, e.ExecutedAt, e.FailureReason, e.LastError, strings.ReplaceAll(string(e.Payload), " ", ""))
 }
 
@@ -96,6 +96,18 @@ func (m *model) all(events []almanac.Event, err error) string {
 	}
 	slices.Sort(lines[1:])
 	return strings.Join(lines, "\n")
+}
+
+// usedText writes used keys without the times of their ends, which the clocks made.
+func usedText(used map[almanac.Series]almanac.UsedKeys) string {
+	for one, keys := range used {
+		keys = slices.Clone(keys)
+		for i := range keys {
+			keys[i].Ended = calendar.WallTime{}
+		}
+		used[one] = keys
+	}
+	return fmt.Sprint(used)
 }
 
 // kind is what a caller can tell of an error.
@@ -177,6 +189,7 @@ func (m *model) newEvent(rt *rapid.T, u almanac.User) almanac.Event {
 		almanactest.WithOrigin(almanac.Origin{Kind: rapid.SampledFrom([]almanac.OriginKind{
 			almanac.OriginPlanned, almanac.OriginPlanned, almanac.OriginScheduled, almanac.OriginFollowUp,
 		}).Draw(rt, "origin")}))
+	e.KeyUnit = rapid.SampledFrom([]calendar.Unit{calendar.UnitText, calendar.UnitText, calendar.UnitDay, "year:hebrew"}).Draw(rt, "unit")
 	e.UserVersion = u.Version
 	e.IdempotencyKey = almanac.IdempotencyKey(fmt.Sprintf("event-%016x", rapid.IntRange(0, 50).Draw(rt, "key")))
 	return e
@@ -359,7 +372,7 @@ func (m *model) edit(rt *rapid.T) {
 	m.same(rt, "edit", func(r almanac.Repository) string {
 		var roster string
 		edit, err := r.EditUser(m.Context(), id, func(seen almanac.Roster) (edit almanac.Edit, err error) {
-			roster = m.all(seen.Pending, nil) + m.all(seen.InFlight, nil) + fmt.Sprint(seen.Used)
+			roster = m.all(seen.Pending, nil) + m.all(seen.InFlight, nil) + usedText(seen.Used)
 			if fails {
 				return edit, errUnplanned
 			}

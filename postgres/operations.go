@@ -10,18 +10,21 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
 )
 
 // change stores the new states of pending events, all or none, and returns the events in the
 // order given. The status and the claim count of an event decide which statement stores it.
-// [almanac.Roster.Check] has checked the events.
-func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+// [almanac.Roster.Check] has checked the events. Clocks in the user's zone show the given wall time.
+func (s *Store) change(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown calendar.WallTime) ([]almanac.Event, error) {
 	var stored []almanac.Event
 	for _, kind := range []struct {
 		has   func(almanac.Event) bool
 		store func(context.Context, pgx.Tx, []almanac.Event) ([]almanac.Event, error)
 	}{
-		{func(e almanac.Event) bool { return e.Status == almanac.Cancelled }, s.cancel},
+		{func(e almanac.Event) bool { return e.Status == almanac.Cancelled }, func(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+			return s.cancel(ctx, tx, events, shown)
+		}},
 		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount == 0 }, s.move},
 		{func(e almanac.Event) bool { return e.Status == almanac.Pending && e.ClaimCount > 0 }, s.runNow},
 	} {
@@ -50,7 +53,7 @@ func isRequeued(e almanac.Event) bool { return e.Origin.Kind == almanac.OriginRe
 
 // cancel cancels pending events, all or none, and returns them as stored. The series of an event
 // with Unplanned set waits for a program that has the handler.
-func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]almanac.Event, error) {
+func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event, shown calendar.WallTime) ([]almanac.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
@@ -60,6 +63,7 @@ func (s *Store) cancel(ctx context.Context, tx pgx.Tx, events []almanac.Event) (
 		"versions": column(events, func(e almanac.Event) int { return e.Version }),
 		"reasons":  column(events, func(e almanac.Event) string { return e.FailureReason }),
 		"waiting":  column(events, func(e almanac.Event) bool { return e.Unplanned }),
+		"ended":    column(events, func(almanac.Event) pgtype.Timestamp { return localOrNull(shown) }),
 	}, scanID)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -343,4 +344,27 @@ func TestExamineExpectsAllTriggersOfTheOutboxOrNone(t *testing.T) {
 	differences, err = store.Examine(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, differences)
+}
+
+// An occurrence whose key is the same text in another unit is another one, for the trail and for the
+// outbox too.
+func TestTheTrailAndTheOutboxKnowTheUnitOfAKey(t *testing.T) {
+	t.Parallel()
+	pool, store := withOutbox(t, "mirror")
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	text, u := almanactest.Event(time.Now(), almanactest.Of("2026")), almanactest.User()
+	almanactest.For(u)(&text, time.Now())
+	text.KeyUnit = calendar.UnitText
+	_, _, err := almanactest.CreateUser(t.Context(), store, u, text)
+	require.NoError(t, err)
+
+	year := settleOne(t, store, almanac.Delivered(time.Now()), "2026").Successor
+	require.NotNil(t, year)
+	settleOne(t, store, almanac.Delivered(time.Now()), "2027")
+
+	require.Equal(t, []string{"created", "claimed", "completed"}, kinds(t, store, year.ID))
+	names := map[uuid.UUID]string{u.ID: "ada", text.ID: "text", year.ID: "year"}
+	require.Equal(t, []string{
+		"user_created ada 1", "event_created text 1", "event_completed text 3", "event_created year 1", "event_completed year 3", "event_created  1",
+	}, said(consume(t, store, "mirror", 100), names))
 }

@@ -22,10 +22,11 @@ type change struct {
 	index   int // of the settlement in the batch
 	series  int64
 	was, is almanac.Event
-	user    pgtype.Int4     // the version that the user must still be at; NULL if any version is accepted
-	next    *almanac.Event  // the successor in the same series
-	other   *almanac.Event  // a successor in another series
-	follow  []almanac.Event // follow-ups
+	ended   calendar.WallTime // what clocks in the user's zone show now; of a deleted user any time
+	user    pgtype.Int4       // the version that the user must still be at; NULL if any version is accepted
+	next    *almanac.Event    // the successor in the same series
+	other   *almanac.Event    // a successor in another series
+	follow  []almanac.Event   // follow-ups
 	planErr error
 	stalled *almanac.StalledSeries // if the successor could not be planned
 	lostErr error                  // why the follow-ups could not be planned
@@ -72,7 +73,10 @@ func (t *settling) plan(indexes []int) (changes []*change, rest, alone []int, er
 			t.settled[i].Err = err
 			continue
 		}
-		c := &change{index: i, series: series, was: s.Event, is: asStored(is, t.now)}
+		c := &change{index: i, series: series, was: s.Event, is: asStored(is, t.now), ended: s.Event.Wall}
+		if user != nil {
+			c.ended = user.Timezone.WallTime(t.now)
+		}
 		if user != nil && !t.locked {
 			c.user = int4(user.Version)
 		}
@@ -112,9 +116,8 @@ func (t *settling) lockWanted(ctx context.Context, changes []*change) (free bool
 	return len(locked) == 0, err
 }
 
-// userOf returns the user of an event, or nil if the settlement needs no user or the user was
-// deleted. It reports false if the user is not known. If users are not locked, the user is as at
-// the claim of the event.
+// userOf returns the user of an event, or nil if the user was deleted. It reports false if the user is
+// not known. If users are not locked, the user is as at the claim of the event.
 func (t *settling) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 	if t.locked {
 		u, exists := t.users[s.Event.UserID]
@@ -122,9 +125,6 @@ func (t *settling) userOf(s *almanac.Settlement) (*almanac.User, bool) {
 			return nil, true
 		}
 		return &u, true
-	}
-	if s.Next == nil && s.Follow == nil && s.Outcome.Status != almanac.Pending {
-		return nil, true
 	}
 	return &s.User, s.User.ID == s.Event.UserID
 }
@@ -153,8 +153,11 @@ func (c *change) succeed(e almanac.Event, err error, now time.Time) {
 		c.stalled = &stalled
 	case e.UserID != c.was.UserID || almanac.SeriesOf(e) != almanac.SeriesOf(c.was):
 		c.other = &e
-	case e.OccurrenceKey > c.was.OccurrenceKey:
-		c.next = &e
+	default:
+		used := c.was.UsedBefore.With(almanac.UsedKey{Unit: c.was.KeyUnit, Key: c.was.OccurrenceKey})
+		if k, ok := used.Of(e.KeyUnit); !ok || e.OccurrenceKey > k.Key {
+			c.next = &e
+		}
 	}
 }
 
@@ -163,7 +166,7 @@ func asStored(e almanac.Event, now time.Time) almanac.Event {
 	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
 		*t = t.UTC().Truncate(time.Microsecond)
 	}
-	e.UpdatedAt = now
+	e.UpdatedAt, e.UsedBefore = now, nil
 	return e
 }
 
@@ -233,7 +236,7 @@ func stalledRows(ended []*change) []stalledRow {
 	var rows []stalledRow
 	for _, c := range ended {
 		if c.stalled != nil {
-			rows = append(rows, stalledRow{c.series, c.was.OccurrenceKey, *c.stalled})
+			rows = append(rows, stalledRow{c.series, string(c.was.KeyUnit), c.was.OccurrenceKey, *c.stalled})
 		}
 	}
 	return rows
@@ -267,13 +270,21 @@ func endedArgs(changes []*change, now time.Time) pgx.StrictNamedArgs {
 	args["failures"] = values(changes, func(c *change) (pgtype.Text, bool) {
 		return text(c.is.FailureReason), c.is.Status != almanac.Completed // a reason to cancel may be empty
 	})
+	args["ended"] = values(changes, func(c *change) (pgtype.Timestamp, bool) { return localOrNull(c.ended), true })
 	args["next_ids"] = ofNext(changes, func(c *change) (pgtype.UUID, bool) { return uuidArg(c.next.ID), true })
 	args["keys"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.OccurrenceKey), true })
+	args["units"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {
+		return text(string(c.next.KeyUnit)), c.next.KeyUnit != c.was.KeyUnit
+	})
 	args["due"] = ofNext(changes, func(c *change) (pgtype.Timestamptz, bool) {
 		return pgtype.Timestamptz{Time: c.next.Due, Valid: true}, true
 	})
 	args["wall"] = ofNext(changes, func(c *change) (pgtype.Timestamp, bool) {
 		return pgtype.Timestamp{Time: c.next.Wall.Labelled(), Valid: true}, true
+	})
+	args["nominal"] = ofNext(changes, func(c *change) (pgtype.Timestamp, bool) {
+		nominal := localOrNull(c.next.Nominal)
+		return nominal, nominal.Valid
 	})
 	args["zones"] = ofNext(changes, func(c *change) (pgtype.Text, bool) { return text(c.next.Zone), c.next.Zone != c.was.Zone })
 	args["policies"] = ofNext(changes, func(c *change) (pgtype.Text, bool) {

@@ -167,6 +167,10 @@ func (u users) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ros
 	return edits{u.worker, edits{u.api, u.operator, requeues}, func(e almanac.Edit) bool { return changesUser(e) || requeues(e) }}.EditUser(ctx, id, edit)
 }
 
+func (u users) UsedKeys(ctx context.Context, id uuid.UUID, series []almanac.Series) (map[almanac.Series]almanac.UsedKeys, error) {
+	return u.worker.UsedKeys(ctx, id, series)
+}
+
 func (u users) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.DeleteOptions) (almanac.DeleteResult, error) {
 	return u.api.DeleteUser(ctx, id, options)
 }

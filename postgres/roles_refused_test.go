@@ -78,9 +78,10 @@ func anyones(c *cast) []string {
 var (
 	names    = []string{"id", "user_id", "event_type", "name"}
 	outcomes = []string{"last_error", "retry_count", "claim_count", "crash_count", "version", "created_at", "updated_at"}
-	targets  = []string{"event_id", "occurrence_key", "target_timestamp_utc", "target_timestamp_local", "target_timezone", "policies",
-		"idempotency_key", "delivery_payload", "user_version"}
-	series = slices.Concat(names, outcomes, targets, []string{"used_key", "current_user_version"})
+	targets  = []string{"event_id", "occurrence_key", "key_unit", "target_timestamp_utc", "target_timestamp_local", "nominal_local", "target_timezone",
+		"policies", "idempotency_key", "delivery_payload", "user_version"}
+	used   = []string{"used_unit", "used_key", "used_nominal", "used_local", "used_others"}
+	series = slices.Concat(names, outcomes, targets, used, []string{"current_user_version"})
 	events = slices.Concat(without(targets, "event_id"), outcomes, []string{"id", "user_id", "event_type", "status", "available_at", "lease_token",
 		"executed_at", "failure_reason"})
 	history = without(events, "available_at")
@@ -93,7 +94,7 @@ var (
 )
 
 // unborn are the columns that no role may set in a new series, besides its id.
-var unborn = append([]string{"used_key"}, outcomes...)
+var unborn = slices.Concat(used, outcomes)
 
 func forbidden(c *cast) map[string][]string {
 	return map[string][]string{
@@ -148,7 +149,7 @@ func forbidden(c *cast) map[string][]string {
 
 // unread are the columns of an event that the reader does not see: whose it is, and
 // what others write.
-var unread = []string{"user_id", "occurrence_key", "idempotency_key", "delivery_payload", "user_version", "failure_reason", "last_error"}
+var unread = []string{"user_id", "occurrence_key", "key_unit", "nominal_local", "idempotency_key", "delivery_payload", "user_version", "failure_reason", "last_error"}
 
 // unreadable is what the reader does not see: what is personal, and all tables of
 // events but what waits.

@@ -161,7 +161,7 @@ func TestTheAPIRoleManagesUsers(t *testing.T) {
 	require.Len(t, events, 1)
 	upcoming, err := both.Preview(t.Context(), second.User.ID, "PARTY", 3)
 	require.NoError(t, err)
-	require.Len(t, upcoming, 3)
+	require.Len(t, upcoming.Ahead, 3)
 	changed, err = with(t, store, []almanac.EventHandler{over{}, party{}}).Reschedule(t.Context(), second.User.ID)
 	require.NoError(t, err)
 	require.Len(t, changed.Removed, 1)

@@ -92,13 +92,19 @@ func (r originRow) value() (o almanac.Origin) {
 	return o
 }
 
+// wallRow receives the wall times of an event.
+type wallRow struct {
+	at      time.Time
+	nominal *time.Time // NULL if it is the other one
+}
+
 // eventRow receives an event. Its own fields receive the columns that must be converted.
 type eventRow struct {
 	event               almanac.Event
 	status, policies    string
 	key                 string
 	payload             []byte
-	wall                time.Time
+	wall                wallRow
 	available, executed *time.Time
 	token               *uuid.UUID
 	origin              originRow
@@ -110,7 +116,7 @@ type eventRow struct {
 // as text, because not every pooler and protocol version supports its binary form.
 func (r *eventRow) cells(claimed bool) []cell {
 	e, texts := &r.event, new(repeated)
-	cells := make([]cell, 0, 29)
+	cells := make([]cell, 0, 31)
 	for _, c := range [...]struct {
 		stored, claimed string
 		into            any
@@ -120,6 +126,7 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.event_type", "s.event_type", texts.into(&e.Type)},
 		{"e.series_name", "s.name", &e.Series},
 		{"e.occurrence_key", "s.occurrence_key", texts.into(&e.OccurrenceKey)},
+		{"e.key_unit", "s.key_unit", texts.into((*string)(&e.KeyUnit))},
 		{"e.origin", "s.origin", &r.origin.kind},
 		{"e.origin_event", "s.origin_event", &r.origin.from},
 		{"e.follows_user", "s.follows_user", &r.origin.follows},
@@ -127,7 +134,8 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.forced", "s.forced", &r.origin.forced},
 		{"e.status", "", &r.status},
 		{"e.target_timestamp_utc", "s.target_timestamp_utc", &e.Due},
-		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall},
+		{"e.target_timestamp_local", "s.target_timestamp_local", &r.wall.at},
+		{"e.nominal_local", "s.nominal_local", &r.wall.nominal},
 		{"e.target_timezone", "s.target_timezone", texts.into(&e.Zone)},
 		{"e.policies", "s.policies", texts.into(&r.policies)},
 		{"e.idempotency_key", "s.idempotency_key", &r.key},
@@ -162,7 +170,10 @@ func (r *eventRow) value() almanac.Event {
 	e.Status = almanac.Status(r.status)
 	e.Due, e.CreatedAt, e.UpdatedAt = e.Due.UTC(), e.CreatedAt.UTC(), e.UpdatedAt.UTC()
 	e.Origin = r.origin.value()
-	e.Wall = calendar.WallTimeOf(r.wall)
+	e.Wall = calendar.WallTimeOf(r.wall.at)
+	if r.wall.nominal != nil {
+		e.Nominal = calendar.WallTimeOf(*r.wall.nominal)
+	}
 	e.Policies = parsePolicies(r.policies)
 	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
 	e.Payload = r.payload
@@ -197,10 +208,11 @@ type claimedRow struct {
 	reached time.Time // when the last claimed event became available
 	event   eventRow
 	user    userRow
+	used    *string
 }
 
 func (r *claimedRow) targets() []any {
-	return slices.Concat([]any{&r.at, &r.reached}, targets(r.event.cells(true)), targets(r.user.cells()))
+	return slices.Concat([]any{&r.at, &r.reached}, targets(r.event.cells(true)), targets(r.user.cells()), []any{&r.used})
 }
 
 // value returns the event as it is after its claim.

@@ -101,11 +101,11 @@ type statements struct {
 	RetriesEvents       string
 	RetriesSeries       string
 	RunNow              string
+	SeriesKeys          string
 	SettleEnded         string
 	SettleReleased      string
 	SettleUsers         string
 	Settings            string
-	SpentKeys           string
 	Stall               string
 	Stalled             string
 	Standings           string
@@ -184,6 +184,18 @@ const consumed = `(NOT ` + elsewhere + `
 // quarterOf is the quarter hour of the target of row s, counted from 1970.
 const quarterOf = `floor(pg_catalog.date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer`
 
+// usedKeys has the used keys of row s of the series, by unit: {"day": [key, nominal, local]}. It is NULL
+// if there are none.
+const usedKeys = `CASE WHEN s.used_key <> '' THEN coalesce(s.used_others, '{}'::jsonb) || pg_catalog.jsonb_build_object(
+	s.used_unit, pg_catalog.jsonb_build_array(s.used_key, s.used_nominal, s.used_local)) END`
+
+// usedText is usedKeys as a text; [parseUsed] is the inverse.
+const usedText = `(` + usedKeys + `)::text`
+
+// usedOthers is the value of used_others when the event of row s of the series ends. It is built anew only
+// if the unit of the used key changes.
+const usedOthers = `CASE WHEN s.used_unit = s.key_unit THEN s.used_others ELSE (` + usedKeys + `) - s.key_unit END`
+
 // load returns the statements for a schema.
 func load(schema string) (statements, error) {
 	filled, err := templates()
@@ -204,6 +216,7 @@ var templates = sync.OnceValues(func() (t statements, err error) {
 		":user", list(new(userRow).cells(), cell.column),
 		":new_columns", list(newEvent, newColumn.column),
 		":new_arrays", list(newEvent, newColumn.argument),
+		":used_others", usedOthers, ":used", usedText,
 		":kept", kept, ":was.kept", "was."+strings.ReplaceAll(kept, ", ", ", was."),
 		":quarter_of_s", quarterOf,
 		":holds", leaseHolds, ":queued_types", typesOf(`:"schema".queue`), ":stalled_types", typesOf(`:"schema".unplanned`),

@@ -85,14 +85,15 @@ func (a attempt) cursor() almanac.Cursor {
 
 // stalledRow is a stalled series, to be stored.
 type stalledRow struct {
-	id  int64
-	key string // the last occurrence key that the series used
+	id        int64
+	unit, key string // the last occurrence key that the series used
 	almanac.StalledSeries
 }
 
 func stallArgs(rows []stalledRow) pgx.StrictNamedArgs {
 	return pgx.StrictNamedArgs{
 		"series":   column(rows, func(r stalledRow) int64 { return r.id }),
+		"units":    column(rows, func(r stalledRow) string { return r.unit }),
 		"keys":     column(rows, func(r stalledRow) string { return r.key }),
 		"errors":   column(rows, func(r stalledRow) string { return r.Error }),
 		"failures": column(rows, func(r stalledRow) int { return r.Failures }),
@@ -129,6 +130,7 @@ type waitingUsers struct {
 type waitingSeries struct {
 	stalledRow
 	waits bool // false when an event was stored in the series since
+	used  almanac.UsedKeys
 }
 
 func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, ids []uuid.UUID) (w waitingUsers, err error) {
@@ -139,9 +141,15 @@ func (s *Store) lockWaiting(ctx context.Context, tx pgx.Tx, eventType string, id
 	locked := uuids(column(w.users, func(u almanac.User) uuid.UUID { return u.ID }))
 	w.series, err = all(ctx, tx, s.statements.WaitingSeries, pgx.StrictNamedArgs{"type": eventType, "users": locked},
 		func(row pgx.CollectableRow) (one waitingSeries, err error) {
+			var used *string
 			one.Series.Type = eventType
-			err = row.Scan(&one.id, rawID(&one.UserID), &one.Series.Name, &one.Series.Detached, &one.key, &one.Due, &one.Failures, &one.Since, &one.waits)
+			err = row.Scan(&one.id, rawID(&one.UserID), &one.Series.Name, &one.Series.Detached, &one.unit, &one.key, &one.Due, &one.Failures,
+				&one.Since, &one.waits, &used)
+			if err != nil {
+				return one, err
+			}
 			one.Due, one.Since = one.Due.UTC(), one.Since.UTC()
+			one.used, err = parseUsed(used)
 			return one, err
 		})
 	if err != nil {
@@ -160,9 +168,9 @@ func (w waitingUsers) userSeries() []almanac.UserSeries {
 		}
 		of := stalled[one.UserID]
 		if of.Used == nil {
-			of.Used = make(map[almanac.Series]string)
+			of.Used = make(map[almanac.Series]almanac.UsedKeys)
 		}
-		of.Used[one.Series], of.Stalled = one.key, append(of.Stalled, one.StalledSeries)
+		of.Used[one.Series], of.Stalled = one.used, append(of.Stalled, one.StalledSeries)
 		stalled[one.UserID] = of
 	}
 	var list []almanac.UserSeries
@@ -181,7 +189,7 @@ func (w waitingUsers) again(list []almanac.StalledSeries) []stalledRow {
 	for _, s := range list {
 		for _, one := range w.series {
 			if one.waits && one.UserID == s.UserID && one.Series == s.Series {
-				rows = append(rows, stalledRow{one.id, one.key, s})
+				rows = append(rows, stalledRow{one.id, one.unit, one.key, s})
 			}
 		}
 	}

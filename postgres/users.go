@@ -60,7 +60,11 @@ func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Ro
 		if err := roster.Check(wanted); err != nil {
 			return asIs(err)
 		}
-		if stored, err = s.apply(ctx, tx, keys, wanted); err != nil {
+		u := roster.User
+		if wanted.User != nil {
+			u = *wanted.User
+		}
+		if stored, err = s.apply(ctx, tx, keys, wanted, u.Timezone.WallTime(roster.Now)); err != nil {
 			return err
 		}
 		return s.hintReleased(ctx, tx, released)
@@ -167,41 +171,15 @@ func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit fu
 			return wanted, asIs(err)
 		}
 		planned := slices.DeleteFunc(slices.Clone(wanted.New), isRequeued)
-		spent, err := s.spentKeys(ctx, tx, planned)
-		if err != nil {
+		unshown, err := s.unshownKeys(ctx, tx, planned, func(almanac.Event) map[almanac.Series]almanac.UsedKeys { return r.Used })
+		if err != nil || len(unshown) == 0 {
 			return wanted, err
 		}
-		known := r.Used
-		r.Used = maps.Clone(known)
-		for _, one := range spent {
-			r.Used[one.series] = one.key
-		}
-		if maps.Equal(r.Used, known) {
-			return wanted, nil
+		r.Used = maps.Clone(r.Used)
+		for _, one := range unshown {
+			r.Used[one.series] = one.used
 		}
 	}
-}
-
-// spentKey is the greatest key that a series without an open event has used up.
-type spentKey struct {
-	user   uuid.UUID
-	series almanac.Series
-	key    string
-}
-
-// spentKeys returns which of the occurrences of new events are used up.
-func (s *Store) spentKeys(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]spentKey, error) {
-	if len(events) == 0 {
-		return nil, nil
-	}
-	type event = almanac.Event
-	args := seriesArgs(events)
-	args["user_ids"] = uuids(column(events, func(e event) uuid.UUID { return e.UserID }))
-	args["types"] = column(events, func(e event) string { return e.Type })
-	args["keys"] = column(events, func(e event) string { return e.OccurrenceKey })
-	return all(ctx, tx, s.statements.SpentKeys, args, func(row pgx.CollectableRow) (one spentKey, err error) {
-		return one, row.Scan(&one.user, &one.series.Type, &one.series.Name, &one.series.Detached, &one.key)
-	})
 }
 
 // roster locks a user and the user's pending events, and reads the rest of the roster, in one round
@@ -236,18 +214,15 @@ func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.
 	if r.InFlight, err = next(results, pgx.CollectRows[almanac.Event], scanEvents()); err != nil {
 		return r, nil, err
 	}
-	r.Used = make(map[almanac.Series]string)
-	_, err = next(results, pgx.CollectRows[struct{}], func(row pgx.CollectableRow) (none struct{}, err error) {
-		var one almanac.Series
-		var key string
-		err = row.Scan(&one.Type, &one.Name, &one.Detached, &key)
-		r.Used[one] = key
-		return none, err
-	})
+	open, err := next(results, pgx.CollectRows[seriesKeys], scanOpenKeys)
 	if err != nil {
 		return r, nil, err
 	}
 	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
+	r.Used = make(map[almanac.Series]almanac.UsedKeys)
+	for _, one := range open {
+		r.Used[one.series] = one.at(r.User, r.Now)
+	}
 	return r, released, err
 }
 
@@ -269,8 +244,9 @@ func closeBatch(results pgx.BatchResults, err *error) {
 	}
 }
 
-// apply stores an edit of a roster that the transaction has locked.
-func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit) (stored almanac.Edit, err error) {
+// apply stores an edit of a roster that the transaction has locked. Clocks in the user's zone show the
+// given wall time.
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit, shown calendar.WallTime) (stored almanac.Edit, err error) {
 	if wanted.User != nil {
 		args := userArgs(*wanted.User)
 		args["version"] = wanted.User.Version
@@ -283,7 +259,7 @@ func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.
 	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
 		return stored, err
 	}
-	if stored.Changed, err = s.change(ctx, tx, wanted.Changed); err != nil {
+	if stored.Changed, err = s.change(ctx, tx, wanted.Changed, shown); err != nil {
 		return stored, err
 	}
 	if stored.New, err = s.add(ctx, tx, keys, wanted.New); err != nil {

@@ -75,6 +75,7 @@ var newEvent = []newColumn{
 	{"name", "text[]", of(func(e almanac.Event) string { return e.Series })},
 	{"detached", "text[]", of(func(e almanac.Event) string { return almanac.SeriesOf(e).Detached })},
 	{"occurrence_key", "text[]", of(func(e almanac.Event) string { return e.OccurrenceKey })},
+	{"key_unit", "text[]", of(func(e almanac.Event) string { return string(e.KeyUnit) })},
 	{"origin", "text[]", of(func(e almanac.Event) pgtype.Text { return textOrNull(string(e.Origin.Kind)) })},
 	{"origin_event", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidOrNull(e.Origin.From) })},
 	{"follows_user", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return mark(e, e.Origin.FollowsUser) })},
@@ -82,6 +83,7 @@ var newEvent = []newColumn{
 	{"forced", "boolean[]", of(func(e almanac.Event) pgtype.Bool { return pgtype.Bool{Bool: true, Valid: e.Origin.Forced} })},
 	{"target_timestamp_utc", "timestamptz[]", of(func(e almanac.Event) time.Time { return e.Due })},
 	{"target_timestamp_local", "timestamp[]", of(func(e almanac.Event) time.Time { return e.Wall.Labelled() })},
+	{"nominal_local", "timestamp[]", of(func(e almanac.Event) pgtype.Timestamp { return localOrNull(e.Nominal) })},
 	{"target_timezone", "text[]", of(func(e almanac.Event) string { return e.Zone })},
 	{"policies", "text[]", of(func(e almanac.Event) string { return formatPolicies(e.Policies) })},
 	{"idempotency_key", "text[]", of(func(e almanac.Event) string { return e.IdempotencyKey.String() })},
@@ -104,7 +106,7 @@ func newEventArgs(events []almanac.Event) pgx.StrictNamedArgs {
 }
 
 // kept lists the columns of the table series that are copied to the history when an event ends.
-const kept = "user_id, event_type, occurrence_key, target_timestamp_utc, target_timestamp_local, target_timezone, policies, " +
+const kept = "user_id, event_type, occurrence_key, key_unit, target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, " +
 	"idempotency_key, key_instant, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made, " +
 	"forced"
 
@@ -117,8 +119,8 @@ func mark(e almanac.Event, is bool) pgtype.Bool {
 func born(e almanac.Event, now time.Time) almanac.Event {
 	e.CreatedAt = now
 	return asStored(almanac.Event{
-		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, Origin: e.Origin,
-		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)),
+		ID: e.ID, UserID: e.UserID, Type: e.Type, Series: e.Series, OccurrenceKey: e.OccurrenceKey, KeyUnit: e.KeyUnit, Origin: e.Origin,
+		Status: almanac.Pending, Due: e.Due, Wall: calendar.WallTimeOf(e.Wall.Labelled().Truncate(time.Microsecond)), Nominal: e.Nominal,
 		Zone: e.Zone, Policies: e.Policies.WithDefaults(), IdempotencyKey: e.IdempotencyKey, Payload: e.Payload,
 		UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now,
 	}, now)
@@ -160,6 +162,7 @@ func (s *Store) move(ctx context.Context, tx pgx.Tx, events []almanac.Event) ([]
 		"versions":      column(events, func(e event) int { return e.Version }),
 		"due":           column(events, func(e event) time.Time { return e.Due }),
 		"wall":          column(events, func(e event) time.Time { return e.Wall.Labelled() }),
+		"nominal":       column(events, func(e event) pgtype.Timestamp { return localOrNull(e.Nominal) }),
 		"zones":         column(events, func(e event) string { return e.Zone }),
 		"policies":      column(events, func(e event) string { return formatPolicies(e.Policies) }),
 		"payloads":      column(events, func(e event) string { return string(e.Payload) }),

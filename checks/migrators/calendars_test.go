@@ -54,7 +54,7 @@ func TestGoIcalReadsTheCalendarOfAUser(t *testing.T) {
 	ahead, err := scheduler.Preview(t.Context(), created.User.ID, almanac.TypeBirthday, 5)
 	require.NoError(t, err)
 	starts, statuses := []time.Time{created.Events[0].Due}, []ical.EventStatus{ical.EventCancelled}
-	for _, o := range ahead {
+	for _, o := range ahead.Ahead {
 		starts, statuses = append(starts, o.Resolution.Instant), append(statuses, ical.EventConfirmed)
 	}
 	require.Len(t, read.Events(), len(starts))

@@ -4,8 +4,8 @@ package main
 var planning = []mutation{
 	{
 		promise: "so no user is greeted twice for one year", in: readme,
-		file: "plan.go",
-		old:  "return o.Key <= b.used", new: "return false && o.Key <= b.used",
+		file: "series.go",
+		old:  "return o.Key <= k.Key", new: "return false && o.Key <= k.Key",
 		test: ". TestUpdateUserNeverGreetsTwiceInAYear",
 	},
 	{

@@ -29,13 +29,13 @@ var settlements = []mutation{
 	{
 		promise: "its series has one open event, and stores the greatest used key", in: reliability,
 		file: "postgres/queries/settle_ended.sql",
-		old:  "SET used_key = was.occurrence_key,\n        event_id", new: "SET event_id",
+		old:  "SET used_key = was.occurrence_key,\n", new: "SET used_key = s.used_key,\n",
 		test: "postgres TestPostgresRepository/^(EditUser|Prune|Settle)$",
 	},
 	{
 		promise: "its series has one open event, and stores the greatest used key", in: reliability,
 		file: "postgres/queries/insert_events.sql",
-		old:  "AND excluded.occurrence_key > s.used_key", new: "",
+		old:  "AND (excluded.key_unit <> s.used_unit OR excluded.occurrence_key > s.used_key)", new: "",
 		test: "postgres TestPostgresRepository/^(EditUser|Prune|AddEvents)$",
 	},
 	{

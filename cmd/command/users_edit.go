@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,12 +137,13 @@ func (c *editUser) Run(ctx context.Context, env *environment) error {
 
 // editReport is what there is to say about a change of a user.
 type editReport struct {
-	User    userReport      `json:"user"`
-	Events  []changedEvent  `json:"events"`
-	Skipped []uuid.UUID     `json:"inFlight"`  // events that were claimed before, and stay
-	Left    int             `json:"leftAlone"` // pending events of types without a handler here
-	entries []listedEvent   // the events of Events
-	left    []almanac.Event // those that Left counts
+	User    userReport         `json:"user"`
+	Events  []changedEvent     `json:"events"`
+	Skipped []uuid.UUID        `json:"inFlight"`  // events that were claimed before, and stay
+	Left    int                `json:"leftAlone"` // pending events of types without a handler here
+	LeftOut []missedOccurrence `json:"leftOut"`   // occurrences that are not delivered, because they count as used
+	entries []listedEvent      // the events of Events
+	left    []almanac.Event    // those that Left counts
 }
 
 // changedEvent is an event, and what the change of its user did to it.
@@ -150,8 +152,26 @@ type changedEvent struct {
 	eventReport
 }
 
+// missedOccurrence is an occurrence that is not delivered.
+type missedOccurrence struct {
+	Type string `json:"type"`
+	previewedOccurrence
+}
+
+// missedOf returns the occurrences that a change of a user leaves out, in the order of their series.
+func missedOf(done almanac.UpdateUserResult) []missedOccurrence {
+	all := make([]missedOccurrence, 0, len(done.LeftOut)) // [] rather than null
+	for one, o := range done.LeftOut {
+		all = append(all, missedOccurrence{one.Type, previewedOf(o)})
+	}
+	slices.SortFunc(all, func(a, b missedOccurrence) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Series, b.Series))
+	})
+	return all
+}
+
 func editReportOf(done almanac.UpdateUserResult) editReport {
-	r := editReport{User: userReportOf(done.User), Events: []changedEvent{}, Skipped: append([]uuid.UUID{}, done.Skipped...)}
+	r := editReport{User: userReportOf(done.User), Events: []changedEvent{}, Skipped: append([]uuid.UUID{}, done.Skipped...), LeftOut: missedOf(done)}
 	for _, part := range []struct {
 		change string
 		events []almanac.Event
@@ -189,6 +209,9 @@ func (r editReport) write(env *environment, text string) error {
 	}
 	for _, id := range r.Skipped {
 		fmt.Fprintf(env.errs, "event %s was claimed or requeued before, and stays as it is\n", id)
+	}
+	for _, o := range r.LeftOut {
+		fmt.Fprintln(env.errs, printable(leftOutText(o.Type, o.previewedOccurrence)))
 	}
 	if len(r.left) > 0 {
 		fmt.Fprintf(env.errs, "%s kept as before, because this command has no handler of %s: a program that has it replans them by Reschedule\n",

@@ -44,6 +44,7 @@ type previewReport struct {
 	ID          uuid.UUID             `json:"id"` // of the user
 	Type        string                `json:"type"`
 	Occurrences []previewedOccurrence `json:"occurrences"`
+	LeftOut     []previewedOccurrence `json:"leftOut"`         // not delivered, because they count as used
 	Error       string                `json:"error,omitempty"` // why there are no more
 }
 
@@ -69,6 +70,14 @@ func previewedOf(o almanac.Occurrence) previewedOccurrence {
 	return p
 }
 
+func previewedAll(list []almanac.Occurrence) []previewedOccurrence {
+	all := make([]previewedOccurrence, len(list)) // [] rather than null
+	for i, o := range list {
+		all[i] = previewedOf(o)
+	}
+	return all
+}
+
 // Run shows the occurrences.
 func (c *previewUser) Run(ctx context.Context, env *environment) error {
 	count, errCount := number("--count", c.Count, 1, maxCount)
@@ -90,10 +99,7 @@ func (c *previewUser) Run(ctx context.Context, env *environment) error {
 		return err
 	}
 	found, err := scheduler.Preview(ctx, u.ID, c.Type, count)
-	report := previewReport{ID: u.ID, Type: c.Type, Occurrences: []previewedOccurrence{}}
-	for _, o := range found {
-		report.Occurrences = append(report.Occurrences, previewedOf(o))
-	}
+	report := previewReport{ID: u.ID, Type: c.Type, Occurrences: previewedAll(found.Ahead), LeftOut: previewedAll(found.LeftOut)}
 	if err != nil {
 		report.Error = bare(err.Error())
 	}
@@ -108,6 +114,9 @@ func (r previewReport) write(env *environment, count int, refused bool) (err err
 	if n > 0 || r.Error == "" {
 		err = list[previewedOccurrence]{none: "no occurrences", columns: r.columns()}.write(env, r.Occurrences, true)
 	}
+	for _, o := range r.LeftOut {
+		fmt.Fprintln(env.errs, printable(leftOutText(r.Type, o)))
+	}
 	switch {
 	case n == 0 && refused:
 		fmt.Fprintf(env.errs, "the user refuses %s\n", printable(r.Type))
@@ -115,6 +124,11 @@ func (r previewReport) write(env *environment, count int, refused bool) (err err
 		_, err = fmt.Fprintln(env.out, "and never again")
 	}
 	return err
+}
+
+// leftOutText says that an occurrence is not delivered.
+func leftOutText(eventType string, o previewedOccurrence) string {
+	return fmt.Sprintf("%s at %s in %s is not delivered: after a change of the rule it counts as used", eventType, o.Shown, o.Zone)
 }
 
 // columns returns the columns of a table. Those that no occurrence has are left out.

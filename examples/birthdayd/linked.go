@@ -180,10 +180,10 @@ func (s feedSource) User(ctx context.Context, id uuid.UUID) (almanac.User, error
 }
 
 // Preview returns the next occurrences of a type that the user does not refuse.
-func (s feedSource) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) ([]almanac.Occurrence, error) {
+func (s feedSource) Preview(ctx context.Context, id uuid.UUID, eventType string, n int) (almanac.PreviewResult, error) {
 	u, err := s.User(ctx, id)
 	if err != nil || slices.Contains(u.OptOuts, almanac.OptOut{}) || slices.Contains(u.OptOuts, almanac.OptOut{Type: eventType}) {
-		return nil, err
+		return almanac.PreviewResult{}, err
 	}
 	return s.scheduler.Preview(ctx, id, eventType, n)
 }

@@ -1,11 +1,12 @@
 -- Cancel pending events. The transaction has locked their series. The caller undoes the transaction when an event is missing.
 -- Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @reasons text[] · @waiting boolean[] (whether the series waits for a
---   program that has the handler)
+--   program that has the handler) · @ended timestamp[] (what clocks in the user's zone show now)
 -- Returns the ids of the events that were at the version before and PENDING.
 WITH n AS MATERIALIZED (
     SELECT *
-    FROM unnest(@ids::uuid[], @versions::integer[], @reasons::text[], @waiting::boolean[]) AS n (id, version, failure_reason, waiting)
+    FROM unnest(@ids::uuid[], @versions::integer[], @reasons::text[], @waiting::boolean[], @ended::timestamp[])
+        AS n (id, version, failure_reason, waiting, ended_local)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -14,6 +15,10 @@ WITH n AS MATERIALIZED (
     UPDATE :"schema".series s
     SET event_id = NULL,
         used_key = s.occurrence_key,
+        used_unit = s.key_unit,
+        used_nominal = coalesce(s.nominal_local, s.target_timestamp_local),
+        used_local = n.ended_local,
+        used_others = :used_others,
         updated_at = clock_timestamp()
     FROM dequeued
     JOIN n ON n.id = dequeued.event_id
@@ -27,12 +32,13 @@ WITH n AS MATERIALIZED (
         id, 'CANCELLED', failure_reason, retry_count, claim_count, version, clock_timestamp(), name, :kept
     FROM ended
 ), left_open AS (
-    INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_key)
-    SELECT ended.series_id, ended.user_id, ended.event_type, ended.occurrence_key
+    INSERT INTO :"schema".unplanned (series_id, user_id, event_type, used_unit, used_key)
+    SELECT ended.series_id, ended.user_id, ended.event_type, ended.key_unit, ended.occurrence_key
     FROM ended
     WHERE ended.waiting
     ON CONFLICT (series_id) DO UPDATE
-    SET used_key = excluded.used_key,
+    SET used_unit = excluded.used_unit,
+        used_key = excluded.used_key,
         last_error = NULL,
         failures = 0,
         since = now(),

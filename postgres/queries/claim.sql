@@ -15,7 +15,8 @@
 -- hundred for "= 0".
 -- A lease of events that may be ahead of their target has the time of the claim in ahead_since: see release_ahead.sql and
 -- release.sql.
--- Returns the events with their users, in the order of their targets. Each row also has the clock, which is never earlier than
+-- Returns the events with their users, in the order of their targets, and the used keys of their series as text (see usedText in
+-- statements.go) if some have another unit than the event. Each row also has the clock, which is never earlier than
 -- the time that made the events due, even if the clock is set back meanwhile, and when the last of the events became available.
 WITH asked AS MATERIALIZED (
     SELECT t.name, pg_catalog.cardinality(@types::text[]) = 1 AS alone
@@ -93,7 +94,8 @@ WITH asked AS MATERIALIZED (
     FROM claimed c, clock
     HAVING count(*) > 0
 )
-SELECT clock.read, (SELECT max(due.available_at) FROM due), :claimed, :user
+SELECT clock.read, (SELECT max(due.available_at) FROM due), :claimed, :user,
+    CASE WHEN s.used_unit <> s.key_unit OR s.used_others IS NOT NULL THEN :used END
 FROM clock, claimed s
 JOIN :"schema".users u ON u.id = s.user_id
 ORDER BY s.target_timestamp_utc, s.event_id

@@ -41,7 +41,7 @@ BEGIN
         CREATE TRIGGER series_outbox_changed AFTER UPDATE ON :"schema".series
         FOR EACH ROW
         WHEN (NEW.event_id IS NOT NULL AND NEW.event_id IS DISTINCT FROM OLD.event_id
-            AND (OLD.event_id IS NULL OR NEW.used_key = OLD.used_key))
+            AND (OLD.event_id IS NULL OR (NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit)))
         EXECUTE FUNCTION :"schema".outbox_series();
         CREATE TRIGGER history_outbox AFTER INSERT ON :"schema".history
         FOR EACH ROW EXECUTE FUNCTION :"schema".outbox_history();

@@ -1,6 +1,6 @@
 -- Store new events, each in its series. A missing series is created. Parallel arrays, one element per event:
 --   :new_arrays, each with the name of its column, one of :new_columns: see newEvent in write.go
--- If a series has an open event, or has used up the occurrence, the event is left out. A key that belongs to another event is an
+-- If a series has an open event, or a used key of the same unit that is not lower, the event is left out. A key that belongs to another event is an
 -- error (keys_pkey). A new series takes a FOR KEY SHARE lock on its user (the foreign key).
 -- Returns the stored events, with the values that the database gave or changed.
 WITH stored AS (
@@ -14,8 +14,10 @@ WITH stored AS (
     SET current_user_version = excluded.current_user_version,
         event_id = excluded.event_id,
         occurrence_key = excluded.occurrence_key,
+        key_unit = excluded.key_unit,
         target_timestamp_utc = excluded.target_timestamp_utc,
         target_timestamp_local = excluded.target_timestamp_local,
+        nominal_local = excluded.nominal_local,
         target_timezone = excluded.target_timezone,
         policies = excluded.policies,
         idempotency_key = excluded.idempotency_key,
@@ -33,7 +35,8 @@ WITH stored AS (
         created_at = now(),
         updated_at = now()
     WHERE s.event_id IS NULL
-        AND excluded.occurrence_key > s.used_key
+        AND (excluded.key_unit <> s.used_unit OR excluded.occurrence_key > s.used_key)
+        AND (excluded.occurrence_key <= (s.used_others -> excluded.key_unit ->> 0) COLLATE "C") IS NOT TRUE
     RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.idempotency_key, s.delivery_payload, s.created_at,
         CASE WHEN s.detached = '' THEN s.target_timestamp_utc ELSE greatest(s.target_timestamp_utc, s.created_at) END AS available_at
 ), queued AS (

@@ -1,15 +1,15 @@
 -- Give pending events another target. Parallel arrays, one element per event:
 --   @ids uuid[] · @versions integer[] (the versions after) · @names text[] · @detached text[] (of the series)
---   @due timestamptz[] · @wall timestamp[] · @zones text[]
+--   @due timestamptz[] · @wall timestamp[] · @nominal timestamp[] (NULL if it is @wall) · @zones text[]
 --   @policies text[] · @payloads text[] (JSON) · @user_versions integer[]
 -- Returns the ids of the events that were at the version before, and PENDING. The idempotency key stays. The transaction has locked
 -- the series, and has checked that the events were never claimed. The caller undoes the transaction when an event is missing.
 WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(
-        @ids::uuid[], @versions::integer[], @due::timestamptz[], @wall::timestamp[], @zones::text[],
-        @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[]
-    ) AS n (id, version, due, wall, zone, policies, payload, user_version, name, detached)
+        @ids::uuid[], @versions::integer[], @due::timestamptz[], @wall::timestamp[], @nominal::timestamp[],
+        @zones::text[], @policies::text[], @payloads::text[], @user_versions::integer[], @names::text[], @detached::text[]
+    ) AS n (id, version, due, wall, nominal, zone, policies, payload, user_version, name, detached)
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
@@ -23,6 +23,7 @@ WITH n AS MATERIALIZED (
     SET target_timestamp_utc = n.due,
         key_instant = coalesce(s.key_instant, s.target_timestamp_utc),
         target_timestamp_local = n.wall,
+        nominal_local = n.nominal,
         target_timezone = n.zone,
         policies = n.policies,
         delivery_payload = n.payload::jsonb,

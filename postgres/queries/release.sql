@@ -19,6 +19,11 @@ WITH held AS MATERIALIZED (
     UPDATE :"schema".series s
     SET event_id = CASE WHEN NOT held.over THEN s.event_id END,
         used_key = CASE WHEN held.over THEN s.occurrence_key ELSE s.used_key END,
+        used_unit = CASE WHEN held.over THEN s.key_unit ELSE s.used_unit END,
+        used_nominal = CASE WHEN held.over THEN coalesce(s.nominal_local, s.target_timestamp_local) ELSE s.used_nominal END,
+        -- Nothing is planned for a deleted user any more, so the target is as good as the present time.
+        used_local = CASE WHEN held.over THEN s.target_timestamp_local ELSE s.used_local END,
+        used_others = CASE WHEN held.over THEN :used_others ELSE s.used_others END,
         last_error = CASE WHEN held.begun = 1 THEN @reason::text ELSE s.last_error END,
         claim_count = s.claim_count + held.begun,
         crash_count = s.crash_count + @crashes::integer * held.begun,

@@ -3,10 +3,10 @@
 --   unchanged; the caller has checked the lease
 --   @users integer[]: the version that the user must still be at, NULL if any version is accepted
 --   @tokens uuid[] · @statuses text[], NULL for COMPLETED · @executed timestamptz[] · @failures text[]
---   @retries integer[], NULL for none
+--   @retries integer[], NULL for none · @ended timestamp[]: what clocks in the user's zone show now
 --   of the successor, NULL if there is none or if the value stays:
---   @next_ids uuid[] · @keys text[] · @due timestamptz[] · @wall timestamp[]
---   @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in
+--   @next_ids uuid[] · @keys text[] · @units text[] · @due timestamptz[] · @wall timestamp[]
+--   @nominal timestamp[] (NULL also if it is @wall) · @zones text[] · @policies text[] · @idempotency_keys text[] · @payloads text[] (JSON) · @user_versions integer[]; of newEvent in
 --   write.go these are the columns in which the events of a series differ
 --   @now timestamptz
 -- The statement passes the series once more as an array of unknown length, which keeps the planner from reading the whole table.
@@ -20,11 +20,12 @@ WITH n AS MATERIALIZED (
     SELECT *
     FROM unnest(
         @series::bigint[], @ids::uuid[], @versions::integer[], @users::integer[], @tokens::uuid[], @statuses::text[],
-        @executed::timestamptz[], @failures::text[], @retries::integer[], @next_ids::uuid[], @keys::text[], @due::timestamptz[],
-        @wall::timestamp[], @zones::text[], @policies::text[], @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
+        @executed::timestamptz[], @failures::text[], @retries::integer[], @ended::timestamp[], @next_ids::uuid[], @keys::text[],
+        @units::text[], @due::timestamptz[], @wall::timestamp[], @nominal::timestamp[], @zones::text[], @policies::text[],
+        @idempotency_keys::text[], @payloads::text[], @user_versions::integer[]
     ) AS n (
-        series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, next_id, next_key, next_due,
-        next_wall, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version)
+        series_id, id, version, current_user_version, token, status, executed_at, failure_reason, retries, ended_local, next_id, next_key,
+        next_unit, next_due, next_wall, next_nominal, next_zone, next_policies, next_idempotency_key, next_payload, next_user_version)
 ), was AS MATERIALIZED (
     SELECT s.ctid AS place, s.*
     FROM :"schema".series s
@@ -33,10 +34,16 @@ WITH n AS MATERIALIZED (
 ), ended AS (
     UPDATE :"schema".series s
     SET used_key = was.occurrence_key,
+        used_unit = was.key_unit,
+        used_nominal = coalesce(was.nominal_local, was.target_timestamp_local),
+        used_local = n.ended_local,
+        used_others = :used_others,
         event_id = n.next_id,
         occurrence_key = coalesce(n.next_key, s.occurrence_key),
+        key_unit = coalesce(n.next_unit, s.key_unit),
         target_timestamp_utc = coalesce(n.next_due, s.target_timestamp_utc),
         target_timestamp_local = coalesce(n.next_wall, s.target_timestamp_local),
+        nominal_local = CASE WHEN n.next_id IS NULL THEN s.nominal_local ELSE n.next_nominal END,
         target_timezone = coalesce(n.next_zone, s.target_timezone),
         policies = coalesce(n.next_policies, s.policies),
         idempotency_key = coalesce(n.next_idempotency_key, s.idempotency_key),

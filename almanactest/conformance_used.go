@@ -1,0 +1,284 @@
+package almanactest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/calendar"
+)
+
+// usedCases check which occurrences are used after the rule of a series has changed, so that
+// its keys have another unit.
+var usedCases = map[string]func(*kit){
+	"Used/is kept for each unit, with the wall time of the occurrence and of its end": func(k *kit) {
+		u := User(LivingIn("Asia/Tokyo"))
+		daily := Event(k.now, For(u), OfSeries("", "2026-11-26"), nominally(-time.Hour), ReadyFor(time.Hour))
+		yearly := Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Minute))
+		again := Event(k.now, For(u), OfSeries("", "2026-11-27"), DueIn(time.Hour))
+		_, _, err := k.create(u, daily)
+		k.ok(err)
+		var want almanac.UsedKeys
+		end := func(next func(almanac.User, time.Time) (almanac.Event, error)) {
+			e := k.claim(1)[0]
+			k.same("used before, in the claim", e.UsedBefore, want)
+			done := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: next})
+			k.ok(errors.Join(done.Err, done.PlanErr))
+			k.same("used before, in the result", done.Event.UsedBefore, almanac.UsedKeys(nil))
+			want = want.With(done.Event.Uses(u, done.Event.UpdatedAt))
+			k.same("the local time of the end", want[0].Ended, u.Timezone.WallTime(done.Event.UpdatedAt))
+			k.shown(u, want)
+		}
+		end(planned(yearly))
+		k.same("the nominal wall time", want[0].Nominal, daily.Nominal)
+		end(planned(again))
+		k.same("units", []calendar.Unit{want[0].Unit, want[1].Unit}, []calendar.Unit{calendar.UnitDay, calendar.UnitYear})
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			want = want.With(again.Uses(u, r.Now))
+			return cancelling(r)
+		})
+		k.shown(u, want)
+	},
+	"Used/an event in flight counts as ended now, and hides no older key": func(k *kit) {
+		u := User(LivingIn("Asia/Tokyo"))
+		_, _, err := k.create(u, Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Hour)))
+		k.ok(err)
+		done := k.settle(almanac.Settlement{
+			Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now),
+			Next: planned(Event(k.now, For(u), OfSeries("", "2026-11-26"), ReadyFor(time.Minute))),
+		})
+		before := almanac.UsedKeys{done.Event.Uses(u, done.Event.UpdatedAt)}
+		k.same("while it waits", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026-11-26,2026"})
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("in the roster, while it waits", r.Used[birthdays("")], before)
+			return almanac.Edit{}, nil
+		})
+		inFlight := k.claim(1)[0]
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("in the roster, in flight", r.Used[birthdays("")], before.With(inFlight.Uses(u, r.Now)))
+			return almanac.Edit{}, nil
+		})
+		k.settle(almanac.Settlement{Event: inFlight, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)})
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			k.same("in the roster, before another attempt", r.Used[birthdays("")], before.With(inFlight.Uses(u, r.Now)))
+			return almanac.Edit{}, nil
+		})
+	},
+	"Used/a pending event is used only when it is due": func(k *kit) {
+		e := k.newEvent(OfSeries("", "2030"), DueIn(time.Hour))
+		used, err := k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")})
+		k.ok(err)
+		k.same("used", len(used), 0)
+		used, err = k.r.UsedKeys(k.Context(), uuid.New(), []almanac.Series{birthdays("")})
+		k.ok(err)
+		k.same("of a stranger", len(used), 0)
+	},
+	"Used/an edit that moves the user and cancels counts in the new zone": func(k *kit) {
+		e := k.newEvent(OfSeries("", "2026-11-26"), DueIn(time.Hour))
+		moved := User(LivingIn("Pacific/Kiritimati"))
+		var want almanac.UsedKeys
+		k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			edit, err := cancelling(r)
+			moved.ID, moved.Version = r.User.ID, r.User.Version+1
+			edit.User, want = &moved, almanac.UsedKeys{e.Uses(moved, r.Now)}
+			return edit, err
+		})
+		k.shown(moved, want)
+	},
+	"Used/keys are compared within one unit alone": func(k *kit) {
+		u, never := usedOf(k, "2026-11-26", "2026")
+		add := func(keys ...string) []almanac.Event {
+			var stored []almanac.Event
+			for _, key := range keys {
+				edit := k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) {
+					return almanac.Edit{New: []almanac.Event{Event(k.now, For(u), OfSeries("", key), nominally(never), DueIn(never))}}, nil
+				})
+				stored = append(stored, edit.New...)
+			}
+			return stored
+		}
+		k.same("used keys", len(add("2026", "2025", "2026-11-26", "2026-11-25")), 0)
+		k.same("another unit", len(add("1999-01")), 1)
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) { return almanac.Edit{Removed: r.Pending}, nil })
+		k.same("a later key of the unit before", len(add("2026-11-27")), 1)
+	},
+	"Used/the same text in another unit is another key": func(k *kit) {
+		u := User()
+		text := Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Hour))
+		text.KeyUnit = calendar.UnitText
+		year := Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Minute))
+		_, _, err := k.create(u, text)
+		k.ok(err)
+		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(year)})
+		k.ok(errors.Join(done.Err, done.PlanErr))
+		k.sameOccurrence(k.stored(year.ID), year)
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		k.same("used", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026,2026"})
+	},
+	"Used/a series that stalled has stalled no longer when it used a key of another unit": func(k *kit) {
+		u := User()
+		text := Event(k.now, For(u), OfSeries("", "2026"), DueIn(time.Hour))
+		text.KeyUnit = calendar.UnitText
+		_, _, err := k.create(u, text)
+		k.ok(err)
+		k.unplanned(k.stored(text.ID))
+		stalled, err := k.r.Stalled(k.Context(), u.ID, 0)
+		k.ok(err)
+		k.same("stalled", len(stalled), 1)
+		next := Event(k.now, For(u), OfSeries("", "2026"), nominally(365*24*time.Hour), ReadyFor(time.Minute))
+		k.same("added", len(k.apply(u.ID, adding(next)).New), 1)
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		stalled, err = k.r.Stalled(k.Context(), u.ID, 0)
+		k.ok(err)
+		k.same("stalled after another event", len(stalled), 0)
+	},
+	"Used/a successor has a used key of the unit before": func(k *kit) {
+		u, never := usedOf(k, "2026-11-26", "2026")
+		pending := Event(k.now, For(u), OfSeries("", "2027"), nominally(never), ReadyFor(time.Minute))
+		k.same("added", len(k.apply(u.ID, adding(pending)).New), 1)
+		lower := Event(k.now, For(u), OfSeries("", "2026-11-26"), DueIn(time.Hour))
+		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(lower)})
+		k.ok(done.Err)
+		k.same("stored", done.Successor, (*almanac.Event)(nil))
+		k.same("status", k.stored(pending.ID).Status, almanac.Completed)
+	},
+	"Used/a plan is asked again with the keys that it did not know": func(k *kit) {
+		u := User()
+		_, _, err := k.create(u, Event(k.now, For(u), OfSeries("a", "2026-11-26"), ReadyFor(time.Hour)))
+		k.ok(err)
+		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Event
+		used := almanac.UsedKeys{done.Uses(u, done.UpdatedAt)}
+		// The same day by another unit, and a day that is free.
+		taken := Event(k.now, For(u), OfSeries("a", "2026"))
+		free := Event(k.now, For(u), OfSeries("a", "2026"), nominally(365*24*time.Hour), DueIn(365*24*time.Hour))
+		k.same("the same day is used", used.Has(taken.Occurrence().Occurrence), true)
+		asked := 0
+		_, err = k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+			if asked++; len(users[0].Used) == 0 {
+				return []almanac.Event{taken}, nil
+			}
+			k.same("known to the plan", users[0].Used[birthdays("a")], used)
+			return nil, nil
+		})
+		k.ok(err)
+		k.same("plan is asked", asked, 2)
+		asked = 0
+		edit := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+			if asked++; len(r.Used) == 0 {
+				return almanac.Edit{New: []almanac.Event{taken}}, nil
+			}
+			k.same("known to the edit", r.Used[birthdays("a")], used)
+			return almanac.Edit{New: []almanac.Event{free}}, nil
+		})
+		k.same("edit is asked", asked, 2)
+		k.same("added", ids(edit.New), []uuid.UUID{free.ID})
+	},
+	"Used/AddSuccessors has the keys of all units": func(k *kit) {
+		u, never := usedOf(k, "2026-11-26", "2026")
+		pending := Event(k.now, For(u), OfSeries("", "2027"), nominally(never), DueIn(time.Hour))
+		k.same("added", len(k.apply(u.ID, adding(pending)).New), 1)
+		k.unplanned(k.stored(pending.ID))
+		k.succeed(almanac.TypeBirthday, map[almanac.Series]string{birthdays(""): "2026-11-26,2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+			return nil, nil, nil
+		})
+	},
+	"Used/daily, then yearly on a later day of the year": changesRule(func(in func(days, hours int) calendar.WallTime) (calendar.Recurrence, calendar.WallTime) {
+		w := in(2, 0)
+		return calendar.Yearly{Month: w.Date.Month, Day: w.Date.Day, At: w.Clock}, w
+	}),
+	"Used/daily, then monthly on a later day of the month": changesRule(func(in func(days, hours int) calendar.WallTime) (calendar.Recurrence, calendar.WallTime) {
+		w := in(2, 0)
+		return calendar.Monthly{Day: w.Date.Day, At: w.Clock}, w
+	}),
+	"Used/daily, then at a later time of the same day": changesRule(func(in func(days, hours int) calendar.WallTime) (calendar.Recurrence, calendar.WallTime) {
+		return calendar.Once{At: in(0, 1)}, in(0, 1)
+	}),
+}
+
+// changesRule is the case of a daily rule that has delivered today's event and then becomes
+// another one, which has its next occurrence at the given time.
+func changesRule(to func(in func(days, hours int) calendar.WallTime) (calendar.Recurrence, calendar.WallTime)) func(*kit) {
+	return func(k *kit) {
+		u, _, err := k.create(User(LivingIn("UTC")))
+		k.ok(err)
+		now := k.now.UTC().Truncate(time.Second)
+		rule, next := to(func(days, hours int) calendar.WallTime {
+			return calendar.WallTimeOf(now.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour))
+		})
+		today := Event(k.now, For(u), OfSeries("", calendar.DateOf(now).String()), ReadyFor(0))
+		k.same("added", len(k.apply(u.ID, adding(today)).New), 1)
+		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
+
+		h := almanac.Recurring{Type: almanac.TypeBirthday, Rule: func(almanac.User) (calendar.Recurrence, error) { return rule, nil }}
+		registry, err := almanac.NewRegistry(h)
+		k.ok(err)
+		s, err := almanac.NewScheduler(k.r, registry)
+		k.ok(err)
+		result, err := s.Reschedule(k.Context(), u.ID)
+		k.ok(err)
+		k.same("added", len(result.Added), 1)
+		k.same("next", result.Added[0].Wall, next)
+		k.same("left out", len(result.LeftOut), 0)
+	}
+}
+
+// nominally sets the nominal wall time of an event to the given time from now.
+func nominally(d time.Duration) EventOption {
+	return func(e *almanac.Event, now time.Time) {
+		e.Nominal = calendar.StoredTimezone(e.Zone).WallTime(now.Add(d).Truncate(time.Second))
+	}
+}
+
+// usedOf returns a user whose series has used keys, one after the other, and a time from
+// now that no rule counts as used.
+func usedOf(k *kit, keys ...string) (u almanac.User, never time.Duration) {
+	k.Helper()
+	u, _, err := k.create(User())
+	k.ok(err)
+	never = 10 * 365 * 24 * time.Hour
+	for i, key := range keys {
+		later := time.Duration(i-len(keys)) * 24 * time.Hour
+		e := Event(k.now, For(u), OfSeries("", key), nominally(time.Duration(i)*48*time.Hour), ReadyFor(-later))
+		k.same("added", len(k.apply(u.ID, adding(e)).New), 1)
+		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+	}
+	return u, never
+}
+
+// used returns the used keys of the birthday series of a user.
+func (k *kit) used(u almanac.User) map[almanac.Series]almanac.UsedKeys {
+	k.Helper()
+	used, err := k.r.UsedKeys(k.Context(), u.ID, []almanac.Series{birthdays("")})
+	k.ok(err)
+	return used
+}
+
+// shown checks every way of reading the used keys of the birthday series of a user.
+func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
+	k.Helper()
+	taken, inRoster := Event(k.now, For(u), OfSeries("", want[0].Key)), false
+	k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		if len(r.Used) == 0 { // no event is open, so only an event that is added shows the keys
+			return almanac.Edit{New: []almanac.Event{taken}}, nil
+		}
+		inRoster = true
+		k.same("used, in the roster", r.Used[birthdays("")], want)
+		return almanac.Edit{}, nil
+	})
+	k.same("in the roster", inRoster, true)
+	open := false
+	_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+		i := slices.IndexFunc(users, func(one almanac.UserSeries) bool { return one.User.ID == u.ID })
+		if _, open = users[i].Open[birthdays("")]; !open {
+			k.same("used, in a page", users[i].Used[birthdays("")], want)
+		}
+		return nil, nil
+	})
+	k.ok(err)
+	if !open {
+		k.same("used", k.used(u)[birthdays("")], want)
+	}
+}
