@@ -18,6 +18,8 @@ CREATE SCHEMA IF NOT EXISTS :"schema";
 -- In all tables:
 --   - Programs make the ids of users and events, as UUIDv7: a new row goes to the right edge of the primary key, and no extension is
 --     needed. So these columns have no default, and a row that no program made is refused.
+--   - Instants are finite, and what Go parses has the form that it expects: one row that cannot be read would fail every statement that
+--     returns it together with others.
 --   - Texts have the type text, with a CHECK where a length is limited: see docs/adr/0063-search-path.md. event_type has no default,
 --     because a row without a type is a mistake.
 --   - Each event pays for an index when it is created, and when an indexed column changes. So an index serves a statement or a Spec, and
@@ -63,7 +65,11 @@ CREATE TABLE :"schema".users (
     CONSTRAINT users_date_of_birth_check
         CHECK (date_of_birth BETWEEN '1900-01-01' AND '9999-12-31' OR date_of_birth BETWEEN '0004-01-01' AND '0004-12-31'),
     CONSTRAINT users_attributes_check CHECK (jsonb_typeof(attributes) = 'object'),
-    CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array')
+    -- An array of objects, whose values are strings.
+    CONSTRAINT users_opt_outs_check CHECK (jsonb_typeof(opt_outs) = 'array'
+        AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].type()'::jsonpath) <@ '["object"]'::jsonb
+        AND pg_catalog.jsonb_path_query_array(opt_outs, '$[*].*.type()'::jsonpath) <@ '["string"]'::jsonb),
+    CONSTRAINT users_instants_check CHECK (isfinite(created_at) AND isfinite(updated_at) AND isfinite(deleted_at))
 );
 
 -- Finds the few users who are deleted and not yet removed.
@@ -139,7 +145,9 @@ CREATE TABLE :"schema".series (
     CONSTRAINT series_name_key UNIQUE (user_id, event_type, name, detached),
     CONSTRAINT series_origin_check CHECK ((origin IS NULL) = (detached = '')),
     CONSTRAINT series_used_check CHECK ((used_key = '') = (used_nominal IS NULL) AND (used_key = '') = (used_local IS NULL)),
-    CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0)
+    CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0),
+    CONSTRAINT series_instants_check CHECK (isfinite(target_timestamp_utc) AND isfinite(target_timestamp_local) AND isfinite(nominal_local)
+        AND isfinite(used_nominal) AND isfinite(used_local) AND isfinite(key_instant) AND isfinite(created_at) AND isfinite(updated_at))
 )
 -- The fillfactor leaves space on each page for the next version of its rows.
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
@@ -159,7 +167,8 @@ CREATE TABLE :"schema".queue (
     delayed_from timestamptz,
     retry_count  integer,              -- attempts that failed, as in series; NULL if none has failed, as for most events
     -- Its index also finds pages of pending events in order of creation, however long the history is.
-    CONSTRAINT queue_pkey PRIMARY KEY (event_id)
+    CONSTRAINT queue_pkey PRIMARY KEY (event_id),
+    CONSTRAINT queue_instants_check CHECK (isfinite(available_at) AND isfinite(delayed_from))
 )
 WITH (autovacuum_vacuum_scale_factor = 0.02);
 
@@ -177,14 +186,14 @@ CREATE INDEX queue_retries ON :"schema".queue (event_type, available_at, event_i
 CREATE TABLE :"schema".history (
     id                     uuid         NOT NULL, -- in order of creation; a successor's id is only ordered within its series
     user_id                uuid         NOT NULL, -- no foreign key: its check would write to the user for each event that ends
-    event_type             text NOT NULL,
+    event_type             text NOT NULL CHECK (length(event_type) <= 50),
     occurrence_key         text COLLATE "C" NOT NULL,
     key_unit               text NOT NULL DEFAULT '',
     status                 text NOT NULL,
     target_timestamp_utc   timestamptz  NOT NULL,
     target_timestamp_local timestamp    NOT NULL,
     nominal_local          timestamp,
-    target_timezone        text NOT NULL,
+    target_timezone        text NOT NULL CHECK (length(target_timezone) <= 100),
     policies               text NOT NULL,
     idempotency_key        text NOT NULL,
     key_instant            timestamptz,
@@ -209,7 +218,9 @@ CREATE TABLE :"schema".history (
     CONSTRAINT history_pkey PRIMARY KEY (id),
     CONSTRAINT history_status_check CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
-    CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL))
+    CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL)),
+    CONSTRAINT history_instants_check CHECK (isfinite(target_timestamp_utc) AND isfinite(target_timestamp_local) AND isfinite(nominal_local)
+        AND isfinite(key_instant) AND isfinite(executed_at) AND isfinite(created_at) AND isfinite(updated_at))
 );
 
 CREATE INDEX history_user ON :"schema".history (user_id);
@@ -233,7 +244,8 @@ CREATE TABLE :"schema".unplanned (
     failures   integer     NOT NULL DEFAULT 0, -- attempts to plan that failed
     since      timestamptz NOT NULL DEFAULT now(),
     retry_at   timestamptz NOT NULL DEFAULT now(), -- when a program tries again
-    CONSTRAINT unplanned_pkey PRIMARY KEY (series_id)
+    CONSTRAINT unplanned_pkey PRIMARY KEY (series_id),
+    CONSTRAINT unplanned_instants_check CHECK (isfinite(since) AND isfinite(retry_at))
 );
 
 -- Finds the series of a type to try again.
@@ -260,9 +272,9 @@ INSERT INTO :"schema".pruning (before) VALUES ('-infinity');
 -- How many events are due in each quarter hour, by zone and type: pending, in flight and ended ones. A quarter hour is counted from 1970.
 -- Without due_changes the numbers are old.
 CREATE TABLE :"schema".due_counts (
-    timezone   text    NOT NULL,
+    timezone   text    NOT NULL CHECK (length(timezone) <= 100),
     quarter    integer NOT NULL,
-    event_type text    NOT NULL,
+    event_type text    NOT NULL CHECK (length(event_type) <= 50),
     n          bigint  NOT NULL,
     CONSTRAINT due_counts_pkey PRIMARY KEY (timezone, quarter, event_type)
 );
@@ -270,9 +282,9 @@ CREATE TABLE :"schema".due_counts (
 -- What transactions have added to the counts, and not yet folded into due_counts. A row is inserted once, never updated, and deleted by the
 -- sweep. There is no index, because every sweep reads the whole table.
 CREATE TABLE :"schema".due_changes (
-    timezone   text    NOT NULL,
+    timezone   text    NOT NULL CHECK (length(timezone) <= 100), -- as in due_counts, which could not take a longer text
     quarter    integer NOT NULL,
-    event_type text    NOT NULL,
+    event_type text    NOT NULL CHECK (length(event_type) <= 50),
     n          integer NOT NULL -- negative if events were removed
 );
 
@@ -294,7 +306,8 @@ CREATE TABLE :"schema".leases (
     ahead_since timestamptz,
     program    text,                 -- the program that holds the lease, such as 'birthdayd v0.1.0'; for information only, NULL if unknown
     zone_data  text,                 -- the release of that program's zone data, such as 2026f; NULL if unknown
-    CONSTRAINT leases_pkey PRIMARY KEY (token)
+    CONSTRAINT leases_pkey PRIMARY KEY (token),
+    CONSTRAINT leases_instants_check CHECK (isfinite(claimed_at) AND isfinite(expires_at) AND isfinite(ahead_since))
 );
 
 -- No compression: ids hardly compress, and the attempt would take a sixth of the time of a claim.
@@ -310,7 +323,8 @@ CREATE TABLE :"schema".zone_rules (
     since       integer      NOT NULL, -- a year
     version     text NOT NULL CHECK (length(version) <= 100), -- the release of the zone data, such as 2026f; empty if unknown
     recheck     timestamptz,           -- until when events that follow other rules may be stored; NULL if none are expected
-    CONSTRAINT zone_rules_pkey PRIMARY KEY (zone)
+    CONSTRAINT zone_rules_pkey PRIMARY KEY (zone),
+    CONSTRAINT zone_rules_recheck_check CHECK (isfinite(recheck))
 );
 
 -- Marks: zone rules that differ from zone_rules and by which programs with other zone data have planned pending events. A mark is
@@ -329,7 +343,8 @@ CREATE TABLE :"schema".zone_marks (
 CREATE TABLE :"schema".pauses (
     event_type text NOT NULL CHECK (length(event_type) <= 50),
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT pauses_pkey PRIMARY KEY (event_type)
+    CONSTRAINT pauses_pkey PRIMARY KEY (event_type),
+    CONSTRAINT pauses_since_check CHECK (isfinite(since))
 );
 
 -- The settings that all programs must have with the same value. A row has the value of the program that started last.
@@ -338,7 +353,8 @@ CREATE TABLE :"schema".settings (
     value   text        NOT NULL CHECK (octet_length(value) <= 200), -- such as '22:00:00-08:00:00'; empty for a program without the setting
     program text        NOT NULL CHECK (octet_length(program) <= 250), -- such as 'birthdayd v0.1.0'; empty if unknown
     since   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT settings_pkey PRIMARY KEY (name)
+    CONSTRAINT settings_pkey PRIMARY KEY (name),
+    CONSTRAINT settings_since_check CHECK (isfinite(since))
 );
 
 -- The audit trail: the steps of events, while the trail is enabled. Triggers write a row in the transaction of the step, whichever
@@ -402,7 +418,8 @@ CREATE TABLE :"schema".outbox_consumers (
     last     bigint       NOT NULL,
     moved_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
     server   bigint       NOT NULL DEFAULT (pg_control_system()).system_identifier, -- to which the transaction ids belong
-    CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name)
+    CONSTRAINT outbox_consumers_pkey PRIMARY KEY (name),
+    CONSTRAINT outbox_consumers_moved_at_check CHECK (isfinite(moved_at))
 )
 WITH (fillfactor = 50);
 
@@ -716,6 +733,44 @@ BEGIN
 END
 $$;
 
+-- The two functions below are for a relay. With the right to delete from a table, it could lock the table, and so stop every program that
+-- writes to the outbox, or deletes users.
+
+-- Deletes those of the oldest rows of the outbox that every consumer has read. Returns how many it has deleted. Rows of a user whom
+-- another transaction deletes are passed over: that transaction deletes them.
+CREATE FUNCTION :"schema".prune_outbox(most integer) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+DECLARE
+    pruned integer;
+BEGIN
+    WITH page AS MATERIALIZED (
+        SELECT o.sequence
+        FROM outbox o
+        ORDER BY o.sequence
+        LIMIT most
+        FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM outbox o
+    WHERE o.sequence = ANY (ARRAY (SELECT page.sequence FROM page))
+        AND NOT EXISTS (
+            SELECT
+            FROM outbox_consumers c
+            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)
+                OR NOT pg_visible_in_snapshot(o.transaction_id, c.seen)
+                AND NOT (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))
+        );
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    RETURN pruned;
+END
+$$;
+
+-- Deletes a consumer. Waits until a read under this name has ended. Returns whether there was one.
+CREATE FUNCTION :"schema".delete_consumer(consumer text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = :"schema", pg_temp AS $$
+BEGIN
+    DELETE FROM outbox_consumers c WHERE c.name = consumer;
+    RETURN FOUND;
+END
+$$;
+
 COMMENT ON TABLE :"schema".migrations IS 'The migrations that were applied';
 COMMENT ON TABLE :"schema".users IS 'The users of the events';
 COMMENT ON TABLE :"schema".series IS 'One row per series of a user, with the open event of the series';
@@ -742,7 +797,7 @@ COMMENT ON VIEW :"schema".ended_events IS 'The events that have ended';
 -- PUBLIC may neither execute nor write anything, whatever default privileges the database has.
 REVOKE ALL ON FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
     :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".outbox_user(), :"schema".outbox_series(),
-    :"schema".outbox_history() FROM PUBLIC;
+    :"schema".outbox_history(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text) FROM PUBLIC;
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON :"schema".migrations, :"schema".users, :"schema".series, :"schema".queue,
     :"schema".history, :"schema".keys, :"schema".pruning, :"schema".leases, :"schema".zone_rules, :"schema".zone_marks, :"schema".pauses, :"schema".unplanned,
     :"schema".settings, :"schema".audit, :"schema".outbox, :"schema".outbox_consumers,

@@ -33,6 +33,12 @@
 -- could delete other users, and events that ended just now. A worker and an API server could delete events in flight, and keys of
 -- stored events. A relay could move other consumers, and delete rows that they have not read. This file does not restrict who may
 -- connect to the database; by default PUBLIC may.
+--
+-- A role with UPDATE or DELETE on a whole table may lock the table (LOCK in the manual), and so stop all other programs until its
+-- transaction ends. The worker may lock users, queue, history, keys, leases, zone_rules, zone_marks, unplanned, due_counts and
+-- due_changes, and the API users, queue and keys. Both write to these tables all the time. An API may also mark a zone with a release
+-- that no program has. The database follows the mark, and each program reports that its zone data is older, until almanac reconcile
+-- --trust runs. Give these two roles to your own programs only. The relay and the reader cannot lock a table against a writer.
 
 BEGIN;
 
@@ -122,13 +128,15 @@ BEGIN
     ALTER FUNCTION outbox_user() OWNER TO almanac_owner;
     ALTER FUNCTION outbox_series() OWNER TO almanac_owner;
     ALTER FUNCTION outbox_history() OWNER TO almanac_owner;
+    ALTER FUNCTION prune_outbox(integer) OWNER TO almanac_owner;
+    ALTER FUNCTION delete_consumer(text) OWNER TO almanac_owner;
 
     -- Revoke what earlier releases, or anyone by hand, granted. A trigger runs its function without the privilege to execute it.
     REVOKE ALL ON migrations, users, series, queue, history, keys, pruning, leases, zone_rules, zone_marks, pauses, settings, unplanned, due_counts, due_changes, audit, outbox, outbox_consumers, pending_events, processing_events,
         ended_events, events FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON SEQUENCE series_id_seq, audit_id_seq, outbox_sequence_seq FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
     REVOKE ALL ON FUNCTION refuse_change(), follow_user(), forget_user(), audit_series(), audit_history(), audit_lease(), audit_user(),
-        outbox_user(), outbox_series(), outbox_history() FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
+        outbox_user(), outbox_series(), outbox_history(), prune_outbox(integer), delete_consumer(text) FROM PUBLIC, almanac_worker, almanac_api, almanac_operator, almanac_relay, almanac_reader;
 
     -- Programs call Migrate when they start. Where nothing is missing it reads this and is content.
     GRANT SELECT ON migrations TO almanac_worker, almanac_api, almanac_relay, almanac_reader;
@@ -241,11 +249,11 @@ BEGIN
 
     -- The relay. What it reads holds ids, types and kinds. The outbox is written by triggers, which act as the owner.
 
-    GRANT SELECT, DELETE ON outbox TO almanac_relay;
-    -- To lock the rows that it prunes. The column is informative, and no position depends on it.
-    GRANT UPDATE (at) ON outbox TO almanac_relay;
+    GRANT SELECT ON outbox TO almanac_relay;
+    -- It deletes through functions of the owner: the right to delete from a table is the right to lock it.
+    GRANT EXECUTE ON FUNCTION prune_outbox(integer), delete_consumer(text) TO almanac_relay;
     GRANT SELECT ON SEQUENCE outbox_sequence_seq TO almanac_relay;
-    GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at), DELETE
+    GRANT SELECT, INSERT (name, seen, low, reading, next_low, last), UPDATE (seen, low, reading, next_low, last, moved_at)
         ON outbox_consumers TO almanac_relay;
 
     -- The reader. Columns are named one by one, so that a new column stays hidden until it is added here.

@@ -110,8 +110,8 @@ func (s *Store) CreateConsumer(ctx context.Context, name string) error {
 // when there is no such consumer.
 func (s *Store) DeleteConsumer(ctx context.Context, name string) error {
 	return s.transact(ctx, "delete consumer", func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.statements.DeleteConsumer, pgx.StrictNamedArgs{"name": name})
-		if err == nil && tag.RowsAffected() == 0 {
+		existed, err := one(ctx, tx, s.statements.DeleteConsumer, pgx.StrictNamedArgs{"name": name}, pgx.RowTo[bool])
+		if err == nil && !existed {
 			err = asIs(&NoConsumerError{name})
 		}
 		return err
@@ -308,9 +308,8 @@ func (s *Store) PruneOutbox(ctx context.Context, limit int) (pruned int, err err
 	if limit < 1 {
 		return 0, &almanac.ValidationError{Fields: []almanac.FieldError{{Field: "limit", Problem: "is not positive"}}}
 	}
-	err = s.transact(ctx, "prune the outbox", func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.statements.PruneOutbox, pgx.StrictNamedArgs{"limit": limit})
-		pruned = int(tag.RowsAffected())
+	err = s.transact(ctx, "prune the outbox", func(ctx context.Context, tx pgx.Tx) (err error) {
+		pruned, err = one(ctx, tx, s.statements.PruneOutbox, pgx.StrictNamedArgs{"limit": limit}, pgx.RowTo[int])
 		return err
 	})
 	return pruned, err

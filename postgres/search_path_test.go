@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,9 +30,16 @@ func TestStatementsUseOperatorsAndFunctionsOfPgCatalog(t *testing.T) {
 	d := newTrapped(t)
 	store := d.store(t, true)
 	parser := pgtest.NewParser(t, d.url)
+	own := make(map[string]int) // the functions of the schema that statements call
+	for name, function := range map[string]string{"PruneOutbox": "prune_outbox(integer)", "DeleteConsumer": "delete_consumer(text)"} {
+		var id int
+		require.NoError(t, d.clean.QueryRow(t.Context(), "SELECT ($1::text)::regprocedure::oid::integer", "almanac1."+function).Scan(&id))
+		own[name] = id
+	}
 	for name, statement := range store.Statements(everySpec) {
 		created, err := parser.CreatedIn(t.Context(), statement)
 		if assert.NoError(t, err, "%s", name) {
+			created = slices.DeleteFunc(created, func(id int) bool { return id == own[name] })
 			assert.Empty(t, created, "%s: ids of operators and functions", name)
 		}
 	}

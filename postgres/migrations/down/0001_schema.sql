@@ -15,4 +15,4 @@ DROP TABLE :"schema".migrations, :"schema".users, :"schema".series, :"schema".qu
     :"schema".outbox, :"schema".outbox_consumers, :"schema".due_counts, :"schema".due_changes, :"schema".settings;
 DROP FUNCTION :"schema".refuse_change(), :"schema".follow_user(), :"schema".forget_user(), :"schema".audit_series(),
     :"schema".audit_history(), :"schema".audit_lease(), :"schema".audit_user(), :"schema".outbox_user(), :"schema".outbox_series(),
-    :"schema".outbox_history();
+    :"schema".outbox_history(), :"schema".prune_outbox(integer), :"schema".delete_consumer(text);
