@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -62,7 +63,8 @@ func (s *Store) Release(ctx context.Context, token uuid.UUID) ([]almanac.Event, 
 // ReleaseExpired releases the events of expired leases, up to limit, and returns the
 // released events. When fewer than limit are released, it also ends leases that hold no
 // event, and removes deleted users who have no event in flight. Rows that another
-// transaction has locked are left unchanged.
+// transaction has locked are left unchanged. If the database refuses to delete a user, the
+// others are removed, and the error names the refused user's constraint.
 func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event, error) {
 	released, err := s.releaseExpired(ctx, limit)
 	if err != nil {
@@ -72,22 +74,49 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	if len(released) >= limit {
 		return released, nil
 	}
-	// A transaction of its own, because it locks users, which must be locked before series.
-	// It waits for no lock of a lease.
-	err = s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
-		hidden, err := one(ctx, tx, s.statements.HiddenUsers, nil, pgx.RowTo[bool])
-		if err == nil && hidden {
-			_, err = tx.Exec(ctx, s.statements.RemoveHiddenUsers, pgx.StrictNamedArgs{"limit": limit})
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, s.statements.EndEmptyLeases, pgx.StrictNamedArgs{"limit": limit})
-		}
+	return released, errors.Join(s.removeHidden(ctx, limit), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+}
+
+// removeHidden removes deleted users who have no event in flight. If the database refuses to delete
+// one of them, for example because of a foreign key of the host, it removes each of the others
+// separately, and returns the errors of the refused users.
+func (s *Store) removeHidden(ctx context.Context, limit int) error {
+	var hidden []uuid.UUID
+	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {
+		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": limit}, scanID)
 		return err
 	})
-	if err == nil {
-		err = s.foldDueChanges(ctx)
+	if err != nil || len(hidden) == 0 {
+		return err
 	}
-	return released, err
+	if err = s.removeUsers(ctx, hidden); !refused(err) || len(hidden) == 1 {
+		return err
+	}
+	var errs []error
+	for _, id := range hidden {
+		err := s.removeUsers(ctx, []uuid.UUID{id})
+		if err != nil && !refused(err) {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// removeUsers removes deleted users. It has a transaction of its own, because it locks users, which must be
+// locked before series. It waits for no lock of a lease.
+func (s *Store) removeUsers(ctx context.Context, users []uuid.UUID) error {
+	return s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.statements.RemoveHiddenUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
+		return err
+	})
+}
+
+func (s *Store) endEmptyLeases(ctx context.Context, limit int) error {
+	return s.transact(ctx, "end empty leases", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.statements.EndEmptyLeases, pgx.StrictNamedArgs{"limit": limit})
+		return err
+	})
 }
 
 // releaseExpired runs transactions until an event is released, or until it has examined every

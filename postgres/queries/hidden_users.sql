@@ -1,2 +1,8 @@
--- Whether any user is deleted and not removed yet.
-SELECT EXISTS (SELECT FROM :"schema".users u WHERE u.deleted_at IS NOT NULL)
+-- Users who are deleted, not removed yet, and without events in flight.
+--   @limit integer
+SELECT u.id
+FROM :"schema".users u
+WHERE u.deleted_at IS NOT NULL
+    AND NOT EXISTS (SELECT FROM :"schema".series s WHERE s.open_user_id = u.id)
+ORDER BY u.id
+LIMIT @limit::integer
