@@ -74,22 +74,26 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 	if len(released) >= limit {
 		return released, nil
 	}
-	return released, errors.Join(s.removeHidden(ctx, limit), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
+	return released, errors.Join(s.removeHidden(ctx), s.endEmptyLeases(ctx, limit), s.foldDueChanges(ctx))
 }
 
+// mostHidden is how many users one call removes. It does not follow the limit of ReleaseExpired, which a
+// caller halves after an error: one user who cannot be removed would then be the only one examined.
+const mostHidden = 100
+
 // removeHidden removes deleted users who have no event in flight. If the database refuses to delete
-// one of them, for example because of a foreign key of the host, it removes each of the others
-// separately, and returns the errors of the refused users.
-func (s *Store) removeHidden(ctx context.Context, limit int) error {
+// one of them, for example because of a foreign key of the host, or needs too long for all of them, it
+// removes each of them separately, and returns the errors of the refused users.
+func (s *Store) removeHidden(ctx context.Context) error {
 	var hidden []uuid.UUID
 	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {
-		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": limit}, scanID)
+		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": mostHidden}, scanID)
 		return err
 	})
 	if err != nil || len(hidden) == 0 {
 		return err
 	}
-	if err = s.removeUsers(ctx, hidden); !refused(err) || len(hidden) == 1 {
+	if err = s.removeUsers(ctx, hidden); !refused(err) && stateOf(err) != queryCanceled || len(hidden) == 1 {
 		return err
 	}
 	var errs []error

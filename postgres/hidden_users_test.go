@@ -34,7 +34,7 @@ func TestAUserThatCannotBeRemovedStopsNothingElse(t *testing.T) {
 		require.NoError(t, err, "%s", sql)
 	}
 
-	_, err = store.ReleaseExpired(t.Context(), 100)
+	_, err = store.ReleaseExpired(t.Context(), 1)
 
 	require.ErrorContains(t, err, "members_id_fkey")
 	var users, changes int
