@@ -94,8 +94,8 @@ func TestTheRelayCannotStopWriters(t *testing.T) {
 			tx, err := c.pools["relay"].Begin(t.Context())
 			require.NoError(t, err)
 			_, err = tx.Exec(t.Context(), "LOCK TABLE almanac."+table+" IN "+mode+" MODE")
-			requireRefused(t, err, table+" "+mode)
 			require.NoError(t, tx.Rollback(t.Context()))
+			requireRefused(t, err, table+" "+mode)
 		}
 	}
 	p := ada
