@@ -1,13 +1,91 @@
 package almanac
 
 import (
-	"fmt"
+	"context"
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/almanac-go/almanac/internal/isolate"
 )
+
+// ClaimRepository claims due events and stores their outcomes.
+type ClaimRepository interface {
+	// Claim takes due events, oldest first, and makes them PROCESSING under the request's
+	// token. Concurrent claims never take the same event and never wait for each other.
+	// No event is taken before it is due, except ahead: see Confirm.
+	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
+
+	// Renew extends the leases of the given tokens to the given time from now, and
+	// returns the tokens that still hold an event. The other leases are lost: their
+	// events were released, have ended or are deleted.
+	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
+
+	// Settle stores outcomes, each at most once, and in one transaction with the
+	// successor of the event that ends. A series has at most one open event, so a
+	// successor is stored only if its occurrence is after that of the ended event. Settle
+	// may store the settlements in any order, and returns the results in the order of the
+	// settlements.
+	//
+	// A settlement that cannot be stored has an error in its result and does not affect
+	// the others. Settle waits for no lock that another transaction may hold for long.
+	// The result of a locked event has an error that matches [ErrLocked], and the event
+	// can be settled later. After an error of the call, it is unknown which outcomes were
+	// stored. The same call may be repeated: an outcome that was stored before has the
+	// same result.
+	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
+
+	// Release releases the events that are still held under a token, as after a shutdown
+	// or after a claim whose answer was lost, and returns them. An event that another
+	// transaction has locked stays under the token. The token's lease counts as expired
+	// from then on.
+	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
+
+	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and
+	// returns them. It returns no events if there are no more. An event that another
+	// transaction has locked stays under its lease until the next call. If the clock was
+	// set back, a lease lasts its full duration from then on, unless it is renewed.
+	// ReleaseExpired also removes deleted users without events in flight, and deletes
+	// tokens without events. A call that returns limit events may leave both to the next
+	// call.
+	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
+
+	// Confirm confirms, at their instants, that events which were claimed ahead are still
+	// held (see [WithLookAhead]). An event that was claimed ahead (see
+	// [ClaimRequest].Ahead) is PROCESSING, but has not started. Until its instant, an edit or
+	// a deletion of its user treats the event as pending and can change or delete it. An
+	// edit that leaves the event unchanged returns it to the queue. If the event is
+	// released, or its lease expires, before it starts, its counters are as before the
+	// claim. The holder must call Confirm at the instant, and must not start the event
+	// before the answer. From the instant on, the event is in flight like any other.
+	//
+	// A repository that cannot claim ahead ignores [ClaimRequest].Ahead. Its Confirm and
+	// Return return an error that matches [errors.ErrUnsupported], and a Scheduler never
+	// calls them.
+	//
+	// Confirm returns which of the events are still held as they were claimed. If the
+	// result's At is not before the due instant of a held event, every later edit finds
+	// that event in flight. The list may contain several claims of one event; only the
+	// latest claim can be held. Confirm changes nothing and waits for no lock.
+	Confirm(ctx context.Context, events []Event) (ConfirmResult, error)
+
+	// Return releases those of the events that are still held as they were claimed, as
+	// after a shutdown, and returns them. It waits for no lock: an event that another
+	// transaction has locked is left for the next [ClaimRepository].ReleaseExpired after it is
+	// unlocked. Other events under the same tokens stay claimed. A token that holds no
+	// more events is deleted.
+	Return(ctx context.Context, events []Event) ([]Event, error)
+
+	// LeaseEach gives each of the events a lease of its own, with a new token, for the
+	// given time from now. It takes the events that are still held as they were claimed,
+	// and returns them with their new tokens, in the order of the list. The old token
+	// still holds the other events of its claim. From then on each event is renewed,
+	// settled and released independently. If several calls name the same event, only one
+	// of them gets it. Owner is as in a [ClaimRequest].
+	//
+	// LeaseEach is no transition: versions and counters stay. After an error, the caller
+	// does not know which tokens the events have. New tokens that were not returned
+	// expire after the given time.
+	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
+}
 
 // ClaimRequest asks a repository for due events.
 type ClaimRequest struct {
@@ -34,7 +112,7 @@ type ClaimRequest struct {
 	// zero.
 	Mark time.Time
 	// Ahead, if positive, also asks for events that were never claimed and are due within
-	// that time. A repository may ignore it (see [Confirmer]).
+	// that time. A repository may ignore it (see [ClaimRepository].Confirm).
 	Ahead time.Duration
 }
 
@@ -196,90 +274,10 @@ func (s Settlement) StoredAs(e Event) bool {
 		e.ClaimCount == was.ClaimCount && e.CrashCount == was.CrashCount
 }
 
-// settlements returns the settlements of a batch. What follows the events is planned for
-// the whole batch when the repository first asks for it, in one goroutine besides that of
-// the transaction.
-func (w *worker) settlements(jobs []*job) []Settlement {
-	next := &plans[Event]{worker: w, jobs: jobs, what: "planning the successor of", plan: w.planNext, lost: func(j *job) *error { return &j.nextLost }}
-	follow := &plans[[]Event]{worker: w, jobs: jobs, what: "planning what follows", plan: w.planFollowing, lost: func(j *job) *error { return &j.followLost }}
-	batch := make([]Settlement, len(jobs))
-	for i, j := range jobs {
-		batch[i] = Settlement{Event: j.event, User: j.user, Outcome: j.outcome}
-		if j.outcome.Status == Pending {
-			continue
-		}
-		batch[i].Next = func(u User, now time.Time) (Event, error) { return next.of(i, u, now) }
-		if w.followWith(j.route.handler, j.event, j.outcome) != nil {
-			batch[i].Follow = func(u User, now time.Time) ([]Event, error) { return follow.of(i, u, now) }
-		}
-	}
-	return batch
-}
-
-func (w *worker) planNext(j *job, u User, now time.Time) (Event, error) {
-	if j.outcome.Status == Pending {
-		return Event{}, nil
-	}
-	e, err := successor(j.route.handler, j.event, u, now)
-	return w.stampHere(e, now), err
-}
-
-func (w *worker) planFollowing(j *job, u User, now time.Time) ([]Event, error) {
-	if follow := w.followWith(j.route.handler, j.event, j.outcome); follow != nil {
-		return follow(u, now)
-	}
-	return nil, nil
-}
-
-// plans has what the host's code plans for the events of a batch.
-type plans[T any] struct {
-	*worker
-	jobs []*job
-	what string // what the code is for
-	plan func(j *job, u User, now time.Time) (T, error)
-	// lost returns where a job keeps why its plan was given up. The code is not called again
-	// when the settlement is repeated.
-	lost func(j *job) *error
-
-	at   time.Time // of the transaction that asked first
-	made []made[T] // then, from the users as they were claimed; nil before
-}
-
-type made[T any] struct {
-	plan T
-	err  error
-}
-
-// of returns the plan of the i-th job for its user at the time of the transaction.
-func (p *plans[T]) of(i int, u User, now time.Time) (T, error) {
-	if p.made == nil {
-		p.at, p.made = now, p.make(p.jobs, func(j *job) User { return j.user }, now)
-	}
-	one, was := p.made[i], p.jobs[i].user
-	if u.ID != was.ID || u.Version != was.Version || !u.CreatedAt.Equal(was.CreatedAt) || !now.Equal(p.at) {
-		one = p.make(p.jobs[i:i+1], func(*job) User { return u }, now)[0]
-	}
-	return one.plan, one.err
-}
-
-func (p *plans[T]) make(jobs []*job, user func(*job) User, now time.Time) []made[T] {
-	before := make([]error, len(jobs)) // read here, because a blocked call goes on beside Lost
-	for i, j := range jobs {
-		before[i] = *p.lost(j)
-	}
-	return isolate.Run(p.running.host, isolate.Calls[made[T]]{
-		N:    len(jobs),
-		Name: func(i int) isolate.Name { return isolate.Name{Type: jobs[i].event.Type, User: jobs[i].event.UserID} },
-		Call: func(i int) (m made[T]) {
-			if m.err = before[i]; m.err == nil {
-				m.plan, m.err = p.plan(jobs[i], user(jobs[i]), now)
-			}
-			return m
-		},
-		Lost: func(i int, err error) made[T] {
-			err = fmt.Errorf("almanac: %s %s %w", p.what, jobs[i].event.Type, err)
-			*p.lost(jobs[i]) = err
-			return made[T]{err: err}
-		},
-	})
+// ConfirmResult is the result of [ClaimRepository].Confirm. An event in neither list is no
+// longer held: it was released, claimed again or deleted.
+type ConfirmResult struct {
+	Held []uuid.UUID // still held
+	Busy []uuid.UUID // another transaction has the event or its user locked: ask again
+	At   time.Time   // the repository's clock at the start of the query, UTC
 }

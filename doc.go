@@ -68,9 +68,9 @@
 //
 //   - Users: [User], [Profile], [ProfileChange], [DateOfBirth], [NewUser]; created, edited
 //     and deleted by a [Planner] ([UserWithEvents], [UpdateUserResult], [DeleteOptions],
-//     [DeleteResult]); many at once by a [BulkPlanner] ([CreateUsersOptions],
-//     [CreateUsersResult], [Refusal], [BackfillOptions], [BackfillResult]); opt-outs by an
-//     [OptOuter] ([OptOut]); [calendar.QuietHours].
+//     [DeleteResult]); many at once ([CreateUsersOptions],
+//     [CreateUsersResult], [Refusal], [BackfillOptions], [BackfillResult]); their opt-outs
+//     ([OptOut]); [calendar.QuietHours].
 //   - Events: [Event] with [Status], [Series], [Origin], [OriginKind], [IdempotencyKey];
 //     planned from an [Occurrence], ahead in a [PreviewResult]; selected by a [Spec] ([And], [Or], [Not], [ForUser],
 //     [OfType], [InStatus], [InZone], [DueBetween], [Ready], [Overdue], [ForReason]).
@@ -84,9 +84,9 @@
 //     delayed; [Limit], for one type of event.
 //   - Delivery: [Deliverer] and [DelivererFunc] of a [Channel]; [Delivery]; [Middleware];
 //     [Checks] of [Check] values, before the delivery.
-//   - Operations: [OneOffPlanner] ([ScheduleAtOptions], [ScheduleAtResult]); [Operator],
+//   - Operations: single events ([ScheduleAtOptions], [ScheduleAtResult]); [Operator],
 //     which cancels, runs and requeues ([CancelOptions], [CancelResult], [RunNowOptions],
-//     [RequeueOptions], [Operation], [OperateOptions], [OperateResult]); [Pauser]
+//     [RequeueOptions], [Operation], [OperateOptions], [OperateResult]) and pauses
 //     ([Pause]); Scheduler.Reconcile, for new zone rules ([ReconcileOptions],
 //     [ReconcileResult], [ZoneReport]); [WithPrincipal], for the audit trail ([AuditStep]).
 //   - Observing: [Observer], [Hooks], [ObserverFunc]; [Notice] with [NoticeKind] and
@@ -96,11 +96,8 @@
 //     [*NotFoundError], [*ExternalIDTakenError], [*OptimisticLockError],
 //     [*InvalidStateTransitionError], [*SuccessorError], [*MaxRetriesExceededError],
 //     [*NoDelivererError], [*UnsupportedEventTypeError].
-//   - Storage: [Repository], composed of [UserRepository], [UserFinder], [EventRepository],
-//     [BackfillRepository], [ClaimRepository], [Confirmer], [Leaser],
-//     [SuccessionRepository], [RecoveryRepository], [RetentionRepository],
-//     [ZoneRepository], [PauseRepository], [Timekeeper], [StatsRepository], [Listener],
-//     [Verifier], [Transactional].
+//   - Storage: [Repository], composed of [UserRepository], [EventRepository],
+//     [ClaimRepository], [MaintenanceRepository], [StatsRepository] and [Timekeeper].
 //   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey],
 //     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
 //     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],

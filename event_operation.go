@@ -169,3 +169,11 @@ func Principal(ctx context.Context) string {
 	name, _ := ctx.Value(principal{}).(string)
 	return name
 }
+
+// checkEventType returns a [*ValidationError] for a type that cannot be stored.
+func checkEventType(eventType string) error {
+	if problem := tokenProblem(eventType, maxEventType); problem != "" {
+		return &ValidationError{[]FieldError{{Field: "event type", Problem: problem}}}
+	}
+	return nil
+}

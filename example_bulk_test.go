@@ -91,9 +91,9 @@ const three = `1,Ada,Lovelace,1990-12-10,Europe/London
 1,Ada,Lovelace,1990-12-10,Europe/London`
 
 // Progress is called after each transaction.
-func ExampleBulkPlanner() {
+func ExamplePlanner_createUsers() {
 	scheduler, _ := birthdaysIn()
-	var p almanac.BulkPlanner = scheduler
+	var p almanac.Planner = scheduler
 	progress := func(done almanac.CreateUsersResult) {
 		fmt.Println(done.Created+done.Existing+len(done.Refused), "of 4")
 	}

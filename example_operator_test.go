@@ -116,7 +116,7 @@ func ExampleOperator_Operate() {
 }
 
 // A pause is stored, so it holds for all processes until the type is resumed.
-func ExamplePauser() {
+func ExampleOperator_pause() {
 	ctx := context.Background()
 	scheduler, _ := greeter()
 

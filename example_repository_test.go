@@ -105,7 +105,7 @@ type hostsOwn struct{ almanac.Repository }
 func (hostsOwn) InTransaction() bool { return true }
 
 // Observers are not notified of changes that may still be rolled back.
-func ExampleTransactional() {
+func ExampleRepository_inTransaction() {
 	ctx := context.Background()
 	scheduler, repository := birthdaysIn(almanac.WithObserver(almanac.ObserverFunc(func(_ context.Context, n almanac.Notice) {
 		fmt.Println("notified:", n.Kind)

@@ -165,9 +165,9 @@ var toothache = almanac.ScheduleAtOptions{
 }
 
 // A repeated call returns the stored event. Another event needs another key.
-func ExampleOneOffPlanner() {
+func ExamplePlanner_scheduleAt() {
 	scheduler, ada := dentist()
-	var planner almanac.OneOffPlanner = scheduler
+	var planner almanac.Planner = scheduler
 	first := must(planner.ScheduleAt(context.Background(), ada.ID, "DENTIST", toothache))
 	fmt.Println(first.Event.Wall, first.Event.Zone, string(first.Event.Payload))
 	again := must(planner.ScheduleAt(context.Background(), ada.ID, "DENTIST", toothache))

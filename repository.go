@@ -3,7 +3,6 @@ package almanac
 import (
 	"context"
 	_ "embed"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,30 +21,54 @@ import (
 // true, the operation did not take effect.
 //
 // All that a Scheduler needs of a Repository is in this method set. So a type can embed a
-// Repository and replace some of its methods. Some abilities are optional: [Confirmer],
-// [PauseRepository], [Listener], [Verifier] and [Transactional] say what a Repository
-// without the ability returns. See docs/adr/0047-contract.md.
+// Repository and replace some of its methods. Some abilities are optional: the comments of
+// Confirm, Pause, Listen, Verify, PutSetting and InTransaction say what a Repository without the
+// ability returns. See docs/adr/0047-contract.md.
 type Repository interface {
 	UserRepository
-	UserFinder
 	EventRepository
 	ClaimRepository
-	Confirmer
-	Leaser
-	SuccessionRepository
-	BackfillRepository
-	ZoneRepository
-	RetentionRepository
-	RecoveryRepository
-	PauseRepository
+	MaintenanceRepository
 	StatsRepository
 	Timekeeper
-	Listener
-	Verifier
-	Transactional
+
+	// Listen receives hints that another process stored an event which can be claimed soon.
+	// Run then searches for events at once, instead of at the next poll (see [WithPoll]).
+	// Hints need not be reliable: an unnecessary hint costs one query, and the next poll
+	// makes up for a missing one.
+	//
+	// Listen calls wake for each hint until ctx is done. It also calls wake once when it
+	// starts to receive hints, for the events that were stored before. It calls wake from
+	// one goroutine at a time, and not after it has returned. The function wake does not
+	// block.
+	//
+	// Listen returns nil when ctx is done. A repository without hints returns nil at
+	// once, and Run polls. An error means that no more hints are received. Run then calls
+	// Listen again, after a wait that grows from a tenth of a second to a minute.
+	Listen(ctx context.Context, wake func()) error
+
+	// Verify checks whether the program can work on the repository, together with the other
+	// programs that do. Run calls Verify before it claims any event. It returns nil when the program can work on the repository, and an error that
+	// matches [ErrOutdated] when a migration is missing. Any other error means that the
+	// check failed. A repository without migrations returns nil.
+	Verify(ctx context.Context) error
+
+	// PutSetting stores a setting of this program. If the repository has the setting with
+	// this value already, nothing changes. A repository that stores no settings returns an
+	// error that matches [errors.ErrUnsupported].
+	PutSetting(ctx context.Context, s Setting) error
+
+	// Settings returns the stored settings, in the order of their names. A repository that
+	// stores no settings returns none.
+	Settings(ctx context.Context) ([]Setting, error)
+
+	// InTransaction reports whether the repository is bound to a transaction of the host. A
+	// repository that is never bound to one returns false. Changes in such a transaction may
+	// still be rolled back, so the scheduler notifies no observers.
+	InTransaction() bool
 }
 
-// EventRepository finds events, and changes one event at a time.
+// EventRepository finds events, changes one event at a time, and prunes ended events.
 type EventRepository interface {
 	// Event returns an event, or a [*NotFoundError].
 	Event(ctx context.Context, id uuid.UUID) (Event, error)
@@ -80,178 +103,50 @@ type EventRepository interface {
 	// Missed counts the events of the given types that have been ready to be claimed for
 	// longer than grace.
 	Missed(ctx context.Context, types []string, grace time.Duration) (Missed, error)
+
+	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
+	// in the order in which they became available. That is the order of their due
+	// instants, except for released events. The limit is 1 to 1,000. Zero means 1,000.
+	// Any other limit is a [*ValidationError]. FindMissed changes nothing and locks
+	// nothing.
+	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
+
+	// Requeued returns the ids of those of the events that were requeued before, in any
+	// order. An event stays requeued after the event that repeats it was pruned.
+	Requeued(ctx context.Context, events []Event) ([]uuid.UUID, error)
+
+	// Prune reads a page of the ended events, in order of creation, and deletes those
+	// that ended before an instant, are due before it, and were due before it when they
+	// were created, which is the instant that the idempotency key hashes. Events that were
+	// created after the instant are not read. The last deleted event with an idempotency key frees the
+	// key. From then on, an event that is planned for an instant before that one takes
+	// the long form of its key, because the short form may have been used. Used
+	// occurrence keys stay used, so no pruned event is repeated.
+	Prune(ctx context.Context, before time.Time, page Page) (PruneResult, error)
 }
 
-// Page asks for a part of a list.
-type Page struct {
-	Limit int    // the most events to return, 1 to 1,000; zero means 50
-	After Cursor // Next of the page before; empty means the first page
-	// Order is for [EventRepository].Find. Other methods refuse every order but the zero
-	// value.
-	Order Order
-}
-
-// Order is the order in which Find lists events.
-type Order int
-
-// The orders of events.
-const (
-	OldestFirst Order = iota // in order of creation
-	NewestFirst              // the reverse of OldestFirst
-	// NextFirst lists PENDING events only, in the order in which they can be claimed:
-	// by [Event].AvailableAt, then by id. AvailableAt is the due instant, or later for an
-	// event that waits for its next attempt.
-	NextFirst
-)
-
-// Cursor is a position in a list. It is opaque: take it from the Next of an earlier
-// result, such as [FindResult].
-type Cursor string
-
-// FindResult is a page of events.
-type FindResult struct {
-	Events []Event
-	Next   Cursor // the cursor of the next page; empty if this is the last page
-}
-
-const (
-	defaultPage = 50
-	maxPage     = 1000
-)
-
-// Bounds returns the page's limit with its default, and the id after which the page
-// begins. The error is a [*ValidationError] that names each invalid field.
-func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
-	limit, _, after, err = p.bounds(OldestFirst)
-	return limit, after, err
-}
-
-// EventBounds is Bounds for a page of any [Order]. In order of creation, the page has the
-// events with greater ids than after. With [NewestFirst] it has the events with smaller
-// ids. With [NextFirst] it has the events that are available later than at, or at the same
-// time with greater ids. In the other orders, at is the zero time.
-func (p Page) EventBounds() (limit int, at time.Time, after uuid.UUID, err error) {
-	return p.bounds(p.Order)
-}
-
-// bounds returns the bounds of a page in one of the allowed orders, which are all orders
-// up to highest.
-func (p Page) bounds(highest Order) (limit int, at time.Time, after uuid.UUID, err error) {
-	var bad ValidationError
-	refuse := func(field, problem string) {
-		bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
-	}
-	if p.Limit < 0 || p.Limit > maxPage {
-		refuse("limit", "is not between 1 and 1000")
-	}
-	if p.Order < OldestFirst || p.Order > min(highest, NextFirst) {
-		refuse("order", "is not an order of this list")
-	}
-	if at, after, err = p.After.position(p.Order); err != nil {
-		refuse("cursor", "is not a cursor of an earlier page")
-	}
-	if len(bad.Fields) > 0 {
-		return 0, time.Time{}, uuid.Nil, &bad
-	}
-	if p.Limit == 0 {
-		p.Limit = defaultPage
-	}
-	return p.Limit, at, after, nil
-}
-
-// position returns the position that a cursor of a list in the given order has.
-func (c Cursor) position(order Order) (at time.Time, after uuid.UUID, err error) {
-	id := string(c)
-	switch {
-	case c == "" && order == NewestFirst:
-		return time.Time{}, uuid.Max, nil
-	case c == "":
-		return time.Time{}, uuid.Nil, nil
-	case order == NextFirst:
-		instant, rest, _ := strings.Cut(id, "/")
-		if at, err = time.Parse(time.RFC3339Nano, instant); err != nil {
-			return time.Time{}, uuid.Nil, err
-		}
-		id = rest
-	}
-	after, err = uuid.Parse(id)
-	return at, after, err
-}
-
-// PageOf returns the page of the first limit events of a list in the given order. Pass a
-// list of up to limit + 1 events: one event more than limit shows that there is a next
-// page.
-func PageOf(events []Event, limit int, order Order) FindResult {
-	if len(events) <= limit {
-		return FindResult{Events: events}
-	}
-	last := events[limit-1]
-	next := last.ID.String()
-	if order == NextFirst {
-		next = last.AvailableAt.UTC().Format(time.RFC3339Nano) + "/" + next
-	}
-	return FindResult{Events: events[:limit], Next: Cursor(next)}
-}
-
-// ClaimRepository claims due events and stores their outcomes.
-type ClaimRepository interface {
-	// Claim takes due events, oldest first, and makes them PROCESSING under the request's
-	// token. Concurrent claims never take the same event and never wait for each other.
-	// No event is taken before it is due, except ahead: see [Confirmer].
-	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
-
-	// Renew extends the leases of the given tokens to the given time from now, and
-	// returns the tokens that still hold an event. The other leases are lost: their
-	// events were released, have ended or are deleted.
-	Renew(ctx context.Context, tokens []uuid.UUID, lease time.Duration) ([]uuid.UUID, error)
-
-	// Settle stores outcomes, each at most once, and in one transaction with the
-	// successor of the event that ends. A series has at most one open event, so a
-	// successor is stored only if its occurrence is after that of the ended event. Settle
-	// may store the settlements in any order, and returns the results in the order of the
-	// settlements.
+// MaintenanceRepository has what keeps the events right while programs run: the next events of
+// stalled series, the zone rules that stored instants follow, and the paused types.
+type MaintenanceRepository interface {
+	// AddSuccessors plans events for the series of one event type that have stalled, and
+	// whose time of the next attempt has come. It takes a page of the users with such
+	// series, and locks them against edits. It calls plan with these users, and stores the
+	// events that plan returns. [UserSeries].Stalled has the series, and Used their used
+	// keys.
 	//
-	// A settlement that cannot be stored has an error in its result and does not affect
-	// the others. Settle waits for no lock that another transaction may hold for long.
-	// The result of a locked event has an error that matches [ErrLocked], and the event
-	// can be settled later. After an error of the call, it is unknown which outcomes were
-	// stored. The same call may be repeated: an outcome that was stored before has the
-	// same result.
-	Settle(ctx context.Context, settlements []Settlement) ([]SettleResult, error)
+	// Then the series of these users have stalled no longer, even if no event was stored.
+	// The series that plan returns in again have stalled further, with the new Error,
+	// Failures and RetryAt. Locked users and series are left out and stay as they are.
+	// AddSuccessors returns an error of plan unchanged, and then stores nothing. Plan must be
+	// quick and must not use the repository. It can be called again.
+	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error)) (AddEventsResult, error)
 
-	// Release releases the events that are still held under a token, as after a shutdown
-	// or after a claim whose answer was lost, and returns them. An event that another
-	// transaction has locked stays under the token. The token's lease counts as expired
-	// from then on.
-	Release(ctx context.Context, token uuid.UUID) ([]Event, error)
+	// Stalled returns up to limit stalled series of a user, or of all users if the id is
+	// zero: by type in alphabetical order, then the next attempt first. The limit is 1 to
+	// 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Stalled changes
+	// nothing and locks nothing.
+	Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]StalledSeries, error)
 
-	// ReleaseExpired releases up to limit events of expired leases, as after a crash, and
-	// returns them. It returns no events if there are no more. An event that another
-	// transaction has locked stays under its lease until the next call. If the clock was
-	// set back, a lease lasts its full duration from then on, unless it is renewed.
-	// ReleaseExpired also removes deleted users without events in flight, and deletes
-	// tokens without events. A call that returns limit events may leave both to the next
-	// call.
-	ReleaseExpired(ctx context.Context, limit int) ([]Event, error)
-}
-
-// Leaser gives claimed events leases of their own.
-type Leaser interface {
-	// LeaseEach gives each of the events a lease of its own, with a new token, for the
-	// given time from now. It takes the events that are still held as they were claimed,
-	// and returns them with their new tokens, in the order of the list. The old token
-	// still holds the other events of its claim. From then on each event is renewed,
-	// settled and released independently. If several calls name the same event, only one
-	// of them gets it. Owner is as in a [ClaimRequest].
-	//
-	// LeaseEach is no transition: versions and counters stay. After an error, the caller
-	// does not know which tokens the events have. New tokens that were not returned
-	// expire after the given time.
-	LeaseEach(ctx context.Context, events []Event, owner string, lease time.Duration) ([]Event, error)
-}
-
-// ZoneRepository stores the zone rules that stored instants follow.
-type ZoneRepository interface {
 	// ZoneRules returns the stored rules and marks of zones. It waits for no lock.
 	ZoneRules(ctx context.Context) (ZoneBook, error)
 
@@ -267,6 +162,17 @@ type ZoneRepository interface {
 	// PENDING, were claimed before, have another version, or are locked. MoveEvents waits
 	// for no lock.
 	MoveEvents(ctx context.Context, events []Event) ([]Event, error)
+
+	// Pause stores that a type is paused, unless it is paused already. Claim and Until leave
+	// out events of paused types. A repository that cannot pause returns an error that
+	// matches [errors.ErrUnsupported] from Pause and Resume, and no types from Paused.
+	Pause(ctx context.Context, eventType string) error
+
+	// Resume deletes the pause of a type, and sends a hint to listeners.
+	Resume(ctx context.Context, eventType string) error
+
+	// Paused returns the pauses, in alphabetical order of types.
+	Paused(ctx context.Context) ([]Pause, error)
 }
 
 // ZoneBook has the zone rules and marks that a repository stores.
@@ -280,33 +186,6 @@ type ZoneBook struct {
 	Marks []calendar.ZoneRules
 	// Now is the repository's clock, UTC.
 	Now time.Time
-}
-
-// RetentionRepository deletes events that have ended.
-type RetentionRepository interface {
-	// Prune reads a page of the ended events, in order of creation, and deletes those
-	// that ended before an instant, are due before it, and were due before it when they
-	// were created, which is the instant that the idempotency key hashes. Events that were
-	// created after the instant are not read. The last deleted event with an idempotency key frees the
-	// key. From then on, an event that is planned for an instant before that one takes
-	// the long form of its key, because the short form may have been used. Used
-	// occurrence keys stay used, so no pruned event is repeated.
-	Prune(ctx context.Context, before time.Time, page Page) (PruneResult, error)
-}
-
-// RecoveryRepository finds the events that were missed during a downtime, and the ended
-// events that were requeued.
-type RecoveryRepository interface {
-	// FindMissed returns up to limit of the events that [EventRepository].Missed counts,
-	// in the order in which they became available. That is the order of their due
-	// instants, except for released events. The limit is 1 to 1,000. Zero means 1,000.
-	// Any other limit is a [*ValidationError]. FindMissed changes nothing and locks
-	// nothing.
-	FindMissed(ctx context.Context, types []string, grace time.Duration, limit int) ([]Event, error)
-
-	// Requeued returns the ids of those of the events that were requeued before, in any
-	// order. An event stays requeued after the event that repeats it was pruned.
-	Requeued(ctx context.Context, events []Event) ([]uuid.UUID, error)
 }
 
 // MissedLimit returns the limit of a call of FindMissed or Leases: limit, or the default if
@@ -339,24 +218,6 @@ type Timekeeper interface {
 	Until(ctx context.Context, types []string, mark time.Time) (time.Duration, bool, error)
 }
 
-// Verifier checks whether a program can work on a repository, together with the other
-// programs that do. Run calls Verify before it claims any event.
-type Verifier interface {
-	// Verify returns nil when the program can work on the repository, and an error that
-	// matches [ErrOutdated] when a migration is missing. Any other error means that the
-	// check failed. A repository without migrations returns nil.
-	Verify(ctx context.Context) error
-
-	// PutSetting stores a setting of this program. If the repository has the setting with
-	// this value already, nothing changes. A repository that stores no settings returns an
-	// error that matches [errors.ErrUnsupported].
-	PutSetting(ctx context.Context, s Setting) error
-
-	// Settings returns the stored settings, in the order of their names. A repository that
-	// stores no settings returns none.
-	Settings(ctx context.Context) ([]Setting, error)
-}
-
 // Setting is a setting that all programs of a repository must have with the same value.
 // The repository has the value of the program that started last. The only setting is
 // "quiet hours": see [WithQuietHours].
@@ -365,15 +226,6 @@ type Setting struct {
 	Value   string    // such as "22:00:00-08:00:00", at most 200 bytes; empty for a program without the setting
 	Program string    // the program that stored the value, such as "birthdayd v0.1.0", at most 250 bytes; empty if unknown
 	Since   time.Time // when the value was stored, UTC; the repository sets it
-}
-
-// Transactional reports whether a repository is bound to a transaction of the host.
-// Changes in such a transaction may still be rolled back, so the scheduler notifies no
-// observers.
-type Transactional interface {
-	// InTransaction reports whether the repository is bound to a transaction. A
-	// repository that is never bound to one returns false.
-	InTransaction() bool
 }
 
 //go:embed schema.sql

@@ -15,7 +15,7 @@ import (
 	"github.com/almanac-go/almanac/internal/backoff"
 )
 
-// UserRepository stores users, each together with the user's events.
+// UserRepository stores and finds users, each together with the user's events.
 type UserRepository interface {
 	// CreateUsers stores users with their first events, one event for each series, and
 	// returns the results in the order of the list. Each user is stored with all events,
@@ -54,10 +54,7 @@ type UserRepository interface {
 	// events in flight have ended (see [DeleteOptions]). The error is a [*NotFoundError]
 	// if the user does not exist.
 	DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error)
-}
 
-// UserFinder finds users by what people know of them.
-type UserFinder interface {
 	// UserByExternalID returns the user with an external id, or a [*NotFoundError]. No
 	// user has the external id "".
 	UserByExternalID(ctx context.Context, externalID string) (User, error)
@@ -68,6 +65,18 @@ type UserFinder interface {
 	// out or repeated. The error is a [*ValidationError] if the page or the
 	// filter is invalid.
 	FindUsers(ctx context.Context, filter UserFilter, page Page) (FindUsersResult, error)
+
+	// AddEvents stores events of one type for a page of the users, in order of their ids.
+	// It locks the users against edits. Users that another transaction has locked are
+	// left out, so AddEvents waits for no lock. It calls plan with the users and their
+	// series of the type, and stores the events that plan returns. An event is left out
+	// if its series has an open event, or a used key of the same unit that is not lower.
+	//
+	// AddEvents returns an error of plan unchanged, and then stores nothing. Plan must be
+	// quick and must not use the repository. It is called again if it returns an event
+	// whose occurrence is used by keys that were missing in UserSeries.Used, and if the
+	// transaction has to be repeated. The last result counts.
+	AddEvents(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) ([]Event, error)) (AddEventsResult, error)
 }
 
 // UserFilter selects the users who match every field that is not empty. The zero
@@ -224,21 +233,6 @@ type DeleteResult struct {
 	InFlight []uuid.UUID // events that were in flight, by id; AtOnce has deleted them too
 }
 
-// BackfillRepository stores events for existing users.
-type BackfillRepository interface {
-	// AddEvents stores events of one type for a page of the users, in order of their ids.
-	// It locks the users against edits. Users that another transaction has locked are
-	// left out, so AddEvents waits for no lock. It calls plan with the users and their
-	// series of the type, and stores the events that plan returns. An event is left out
-	// if its series has an open event, or a used key of the same unit that is not lower.
-	//
-	// AddEvents returns an error of plan unchanged, and then stores nothing. Plan must be
-	// quick and must not use the repository. It is called again if it returns an event
-	// whose occurrence is used by keys that were missing in UserSeries.Used, and if the
-	// transaction has to be repeated. The last result counts.
-	AddEvents(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) ([]Event, error)) (AddEventsResult, error)
-}
-
 // CreateUserResult is the result of storing one of many users.
 type CreateUserResult struct {
 	UserWithEvents // as stored, if Err is nil
@@ -303,26 +297,4 @@ func (s StalledSeries) again(err error, now time.Time) StalledSeries {
 	s.Error = storable(err.Error())
 	s.RetryAt = now.Add(replanAgain.Delay(s.Failures, rand.Float64()))
 	return s
-}
-
-// SuccessionRepository plans the next events of stalled series.
-type SuccessionRepository interface {
-	// AddSuccessors plans events for the series of one event type that have stalled, and
-	// whose time of the next attempt has come. It takes a page of the users with such
-	// series, and locks them against edits. It calls plan with these users, and stores the
-	// events that plan returns. [UserSeries].Stalled has the series, and Used their used
-	// keys.
-	//
-	// Then the series of these users have stalled no longer, even if no event was stored.
-	// The series that plan returns in again have stalled further, with the new Error,
-	// Failures and RetryAt. Locked users and series are left out and stay as they are.
-	// AddSuccessors returns an error of plan unchanged, and then stores nothing. Plan must be
-	// quick and must not use the repository. It can be called again.
-	AddSuccessors(ctx context.Context, eventType string, page Page, plan func(users []UserSeries, now time.Time) (events []Event, again []StalledSeries, err error)) (AddEventsResult, error)
-
-	// Stalled returns up to limit stalled series of a user, or of all users if the id is
-	// zero: by type in alphabetical order, then the next attempt first. The limit is 1 to
-	// 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Stalled changes
-	// nothing and locks nothing.
-	Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]StalledSeries, error)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -173,22 +174,6 @@ func zoneRelease(now time.Time) string {
 	return rules.Version
 }
 
-// Listener receives hints that another process stored an event which can be claimed soon.
-// Run then searches for events at once, instead of at the next poll (see [WithPoll]).
-// Hints need not be reliable: an unnecessary hint costs one query, and the next poll
-// makes up for a missing one.
-type Listener interface {
-	// Listen calls wake for each hint until ctx is done. It also calls wake once when it
-	// starts to receive hints, for the events that were stored before. It calls wake from
-	// one goroutine at a time, and not after it has returned. The function wake does not
-	// block.
-	//
-	// Listen returns nil when ctx is done. A repository without hints returns nil at
-	// once, and Run polls. An error means that no more hints are received. Run then calls
-	// Listen again, after a wait that grows from a tenth of a second to a minute.
-	Listen(ctx context.Context, wake func()) error
-}
-
 // listenAgain has the waits after Listen has failed. Behind some poolers Listen always
 // fails, so the attempts must become rare.
 var listenAgain = backoff.Exponential{First: 100 * time.Millisecond, Max: time.Minute, Factor: 2, Jitter: 0.2}
@@ -216,4 +201,48 @@ func (s *scheduler) listen(ctx context.Context) {
 		s.pollPauses(ctx, pauses, time.After(listenAgain.Delay(failures, rand.Float64())))
 	}
 	s.pollPauses(ctx, pauses, nil)
+}
+
+// pausePoll lets a process that receives no hints notice the end of a pause. Events that
+// waited for that end may be older than the mark, where polls do not look.
+type pausePoll struct {
+	seen     []Pause     // the pauses at the last query
+	look     *time.Timer // fires when the next query is due; nil before the first query
+	failures int         // in a row
+}
+
+// pollPauses wakes the engine when a pause ends, until enough fires or ctx is done. It
+// queries the pauses as often as the engine polls. After a failure it waits as long as
+// the next attempt to listen.
+func (s *scheduler) pollPauses(ctx context.Context, w *pausePoll, enough <-chan time.Time) {
+	if ctx.Err() != nil {
+		return
+	}
+	if w.look == nil {
+		w.look = time.NewTimer(max(s.poll, s.lookAtPauses(ctx, w)))
+	}
+	for {
+		select {
+		case <-w.look.C:
+			w.look.Reset(max(s.poll, s.lookAtPauses(ctx, w)))
+		case <-enough:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookAtPauses queries the pauses, and returns the least time until the next query.
+func (s *scheduler) lookAtPauses(ctx context.Context, w *pausePoll) time.Duration {
+	paused, err := s.repository.Paused(ctx)
+	if err != nil {
+		w.failures++
+		return listenAgain.Delay(w.failures, rand.Float64())
+	}
+	if slices.ContainsFunc(w.seen, func(was Pause) bool { return !slices.Contains(paused, was) }) {
+		s.running.wake()
+	}
+	w.seen, w.failures = paused, 0
+	return 0
 }

@@ -12,43 +12,6 @@ import (
 	"github.com/almanac-go/almanac/internal/engine"
 )
 
-// Confirmer confirms, at their instants, that events which were claimed ahead are still
-// held. So the scheduler only needs one query at the instant (see [WithLookAhead]).
-//
-// An event that was claimed ahead (see [ClaimRequest.Ahead]) is PROCESSING, but has not
-// started. Until its instant, an edit or a deletion of its user treats the event as
-// pending and can change or delete it. An edit that leaves the event unchanged returns it
-// to the queue. If the event is released, or its lease expires, before it starts, its
-// counters are as before the claim. The holder must call Confirm at the instant, and must
-// not start the event before the answer. From the instant on, the event is in flight like
-// any other.
-//
-// A repository that cannot claim ahead ignores [ClaimRequest].Ahead. Its Confirm and
-// Return return an error that matches [errors.ErrUnsupported], and a Scheduler never
-// calls them.
-type Confirmer interface {
-	// Confirm returns which of the events are still held as they were claimed. If the
-	// result's At is not before the due instant of a held event, every later edit finds
-	// that event in flight. The list may contain several claims of one event; only the
-	// latest claim can be held. Confirm changes nothing and waits for no lock.
-	Confirm(ctx context.Context, events []Event) (ConfirmResult, error)
-
-	// Return releases those of the events that are still held as they were claimed, as
-	// after a shutdown, and returns them. It waits for no lock: an event that another
-	// transaction has locked is left for the next [ClaimRepository].ReleaseExpired after it is
-	// unlocked. Other events under the same tokens stay claimed. A token that holds no
-	// more events is deleted.
-	Return(ctx context.Context, events []Event) ([]Event, error)
-}
-
-// ConfirmResult is the result of [Confirmer.Confirm]. An event in neither list is no
-// longer held: it was released, claimed again or deleted.
-type ConfirmResult struct {
-	Held []uuid.UUID // still held
-	Busy []uuid.UUID // another transaction has the event or its user locked: ask again
-	At   time.Time   // the repository's clock at the start of the query, UTC
-}
-
 // ahead returns how the engine claims events before they are due. With a rate, it claims
 // none ahead.
 func (w *worker) ahead() engine.Ahead[*job] {

@@ -1,17 +1,12 @@
 package almanac
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
+	"iter"
 	"sync/atomic"
 
 	"github.com/google/uuid"
 
-	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/isolate"
 )
 
@@ -20,11 +15,7 @@ import (
 // database.
 type Scheduler interface {
 	Planner
-	BulkPlanner
-	OneOffPlanner
-	OptOuter
 	Operator
-	Pauser
 	Runner
 
 	// Preview returns the next n occurrences of a type for a user, with the instant of
@@ -78,13 +69,13 @@ type Runner interface {
 	// counts them.
 	//
 	// An event starts at its instant by the repository's clock, never before. If the
-	// repository supports it (see [Confirmer]), Run claims an event a moment before its
+	// repository supports it (see [ClaimRepository].Confirm), Run claims an event a moment before its
 	// instant, so the event is PROCESSING before it starts. At the instant, Run confirms
 	// that the event is unchanged. So edits and deletions before the instant still take
 	// effect (see [WithLookAhead]).
 	//
 	// Run learns of events that other processes store from the repository's hints (see
-	// [Listener]). Without hints it finds them at the next poll (see [WithPoll]).
+	// [Repository].Listen). Without hints it finds them at the next poll (see [WithPoll]).
 	//
 	// Only one Run of a scheduler is active at a time: a second call returns [ErrRunning]. In a
 	// transaction of the host, the error matches [errors.ErrUnsupported]. If the repository
@@ -129,7 +120,8 @@ type Runner interface {
 	Health() Health
 }
 
-// Planner stores users and keeps their pending events up to date.
+// Planner stores users and plans their events. On a scheduler that is bound to a transaction of
+// the host, all changes are part of that transaction.
 type Planner interface {
 	// CreateUser stores a user together with the user's first event of each registered
 	// type that has an occurrence for the user, in one transaction. The error is a
@@ -163,6 +155,144 @@ type Planner interface {
 	// after a change of the handlers, or to continue a series whose successor could not
 	// be planned.
 	Reschedule(ctx context.Context, userID uuid.UUID) (UpdateUserResult, error)
+
+	// CreateUsers stores users as [Planner].CreateUser does, up to 1,000 in one
+	// transaction. A user is stored with all first events, or not at all. Existing users
+	// are left unchanged. So an interrupted call can be repeated from the beginning, and
+	// several processes can make the same call, if the host sets the ids. Suitable ids
+	// are UUIDs of version 5, made from the host's own ids. A profile without an id
+	// creates another user each time.
+	//
+	// A user who cannot be stored is listed in Refused, and the other users are stored.
+	// CreateUsers stops at the first error of profiles, of the repository or of ctx. It
+	// waits for the batches that are being stored, and returns the error with the counts
+	// of what is stored. When the repository fails in the middle of a batch, CreateUsers
+	// looks up which users are stored. The counts leave out users that cannot be looked
+	// up.
+	CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error)
+
+	// Backfill stores the next events of one type for all existing users who have no open
+	// event of it, as [Planner].Schedule does for one user. It can be interrupted,
+	// repeated, and run by several processes at the same time. It locks the users of a page,
+	// at most two pages at a time, while it plans and stores their events. Edits and
+	// deliveries of other users go on. After an error, one page more may be stored than the
+	// result counts. A user who is created meanwhile gets the events from the program that
+	// creates the user, if that program has the handler.
+	//
+	// Backfill does not wait for locks. If a user stays locked for seconds, Backfill
+	// lists the user in Refused with [ErrLocked], and the next Backfill includes that
+	// user. The error is an [*UnsupportedEventTypeError] if the type has no handler.
+	Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error)
+
+	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time.
+	// The event has no successor, unless its handler is a [Follower]. If the instant has
+	// passed, the event is due at once. On a scheduler that is bound to a transaction of
+	// the host, the event is part of that transaction.
+	//
+	// The key names the event among the events of the user and the type, permanently. A
+	// repeated call with the same options returns the stored event, whatever its status,
+	// and changes nothing. Concurrent calls store one event. To move an event or to
+	// change its payload, cancel it and schedule another event with another key.
+	//
+	// Later edits of the user leave the wall time and the policies unchanged. The event
+	// follows the user to another zone only with FollowUser. A payload from the options
+	// stays; a payload that the handler made is made again. A change of zone rules moves
+	// the event like any other. Deleting the user deletes the event.
+	//
+	// The error is a [*ValidationError] that names each invalid option, an
+	// [*UnsupportedEventTypeError] if the type has no handler, and a [*NotFoundError] if
+	// the user does not exist. It matches [ErrOptedOut] if the user refuses events of the
+	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall
+	// time. It matches [ErrExists] if the key names an event with other options; the
+	// result then has that event. Otherwise a second event at one time without a key would
+	// be lost without an error. After [Operator].RunNow an event has another wall time,
+	// so its options differ. It also matches ErrExists if the key names an event that was
+	// pruned.
+	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
+
+	// OptOut stores that a user refuses events. In the same transaction:
+	//
+	//   - PENDING events that were never claimed are removed. Their occurrence keys are not
+	//     used.
+	//   - PENDING events that wait for another attempt are CANCELLED for
+	//     [ReasonOptedOut]. Their occurrence keys are used.
+	//   - PROCESSING events cannot be recalled. If such a delivery succeeds, the event is
+	//     COMPLETED. After a failure it is CANCELLED instead of another attempt.
+	//
+	// No program of this release plans events of a type that the user has opted out of. An
+	// opt-out survives edits, imports and backfills of the user, until OptIn. The errors of
+	// OptOut and OptIn are those of UpdateUser, which can make the same changes together
+	// with others (see [ProfileChange]).
+	//
+	// Events of types without a handler in this program stay PENDING. The program that
+	// delivers them compares the user's opt-outs before each attempt, and ends what is
+	// refused as CANCELLED. The same holds for an opt-out with a Channel. An opt-out that
+	// the user has already is not stored again.
+	OptOut(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
+
+	// OptIn removes one opt-out, if the user has it. The types that are owed again are
+	// planned from now on, in the same transaction. If an occurrence was removed and its
+	// instant is still to come, it is planned again.
+	OptIn(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
+}
+
+// Operator changes events, and pauses types of events, at the request of an operator. On a
+// scheduler that is bound to a transaction of the host, the changes are part of that
+// transaction.
+type Operator interface {
+	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED,
+	// its occurrence key is used, and the series continues with the next occurrence. If
+	// this program has no handler for the type, the successor is left to a program that
+	// has one: Run of such a program plans the successor within one sweep (see
+	// [WithSweep]). The error is a [*NotFoundError] if the event does not exist, and an
+	// [*InvalidStateTransitionError] if it has started or ended. It is an
+	// [*OptimisticLockError] if the event ended during the call, or has another version
+	// than [CancelOptions].Version. It is a [*SuccessorError] if the successor cannot be
+	// planned, as when a policy rejects its wall time. Then [CancelOptions].EndSeries cancels
+	// the event alone.
+	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
+
+	// RunNow makes a pending event due at once. If the event is delayed before another
+	// attempt, RunNow makes it available at once. Its identity and its idempotency key
+	// stay, and the series continues from the next occurrence. In the user's quiet hours (see
+	// [WithQuietHours]) the event becomes due at their end, unless [RunNowOptions].Force is
+	// set. Until the event is claimed, an edit that changes its occurrence or the user's zone
+	// moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
+	RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error)
+
+	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
+	// [Event.Requeue]), because an ended event never changes. The error is a
+	// [*NotFoundError] if the event does not exist, an [*InvalidStateTransitionError] if
+	// it is neither FAILED nor CANCELLED. It matches [ErrOptedOut] if the user has opted out
+	// of the type, unless [RequeueOptions].Force is set. It matches [ErrExists] if the event
+	// was requeued before; then requeue the event that repeats it, which the text names.
+	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
+
+	// Operate applies an operation to the events that match spec, in order of creation,
+	// each in its own transaction. A nil spec matches every event. OperationCancel and
+	// OperationRunNow apply to PENDING events, and OperationRequeue to FAILED events that
+	// were not requeued before. To requeue a CANCELLED event, call Requeue with its id. An
+	// event that cannot be changed, or whose successor cannot be planned, is listed in
+	// Refused, and the others are processed. Operate stops at the first error of the
+	// repository, and returns the error with the result so far.
+	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
+
+	// Pause stops all processes from claiming events of the type. The pause is stored, so it
+	// also holds for processes that start later, until Resume. Deliveries that are
+	// under way continue. Events that were claimed ahead of their instant still start,
+	// for at most [WithLookAhead]. Planning continues, and due events wait. Pausing a
+	// paused type changes nothing. The error is an [*UnsupportedEventTypeError] if the
+	// type has no handler.
+	Pause(ctx context.Context, eventType string) error
+
+	// Resume lets processes claim events of the type again, oldest first. Processes that
+	// receive hints (see [Repository].Listen) start at once, the others within one poll (see
+	// [WithPoll]). The type needs no handler. Resuming a type that is not paused changes
+	// nothing.
+	Resume(ctx context.Context, eventType string) error
+
+	// Paused returns the paused types, in alphabetical order.
+	Paused(ctx context.Context) ([]Pause, error)
 }
 
 // UserWithEvents is a stored user together with the user's first events.
@@ -179,7 +309,7 @@ type UpdateUserResult struct {
 	Refreshed []Event     // pending events with the same wall time and instant, and another payload, zone or policy
 	Added     []Event     // new events: of series that had no open event, and in place of removed ones
 	Removed   []Event     // pending events that are dropped: their occurrence no longer exists, has passed or is refused
-	Cancelled []Event     // events that waited for another attempt, and are refused now; see OptOuter
+	Cancelled []Event     // events that waited for another attempt, and are refused now; see Planner.OptOut
 	Skipped   []uuid.UUID // events that were claimed or requeued before and keep the old data; observers are notified of each by EventSkipped
 	// LeftOut are occurrences that are not delivered, because they count as used after the
 	// change: of each series that the change replanned, or whose event is in flight, at most
@@ -215,167 +345,4 @@ func (s *scheduler) With(r Repository) Scheduler {
 		bound.zones = new(atomic.Pointer[zoneView])
 	}
 	return &bound
-}
-
-func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
-	return s.edit(ctx, id, func(r Roster) (User, error) {
-		if needed := c.needed(r.User); !needed.isEmpty() {
-			return r.User.edit(needed, r.Now, s.optional)
-		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
-			return r.User, err
-		}
-		return r.User, errNothingToDo
-	})
-}
-
-func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
-	return s.edit(ctx, id, func(r Roster) (User, error) { return r.User, nil })
-}
-
-// edit changes a user and replans the user's pending events, in one transaction. Then it
-// notifies observers.
-func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (UpdateUserResult, error) {
-	var before Roster
-	var left map[Series]Occurrence
-	zones, err := s.zoneView(ctx)
-	if err != nil {
-		return UpdateUserResult{}, err
-	}
-	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (wanted Edit, err error) {
-		before, left = r, nil
-		u, err := change(r)
-		if errors.Is(err, errNothingToDo) {
-			before = Roster{User: r.User}
-			return Edit{}, nil
-		}
-		if err != nil {
-			return Edit{}, err
-		}
-		p := replanning{r, u, zones}
-		if wanted, err = s.replanAll(p); err == nil {
-			left = s.leftOut(p, wanted)
-		}
-		return wanted, err
-	})
-	s.measureEdit(ctx, UpdateUser, err)
-	if err != nil {
-		s.logConflict(ctx, before, err)
-		return UpdateUserResult{}, err
-	}
-	s.notifyEdit(ctx, before, stored)
-	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
-		return slices.ContainsFunc(stored.Changed, func(is Event) bool { return is.ID == e.ID })
-	})
-	result := summarize(before, stored)
-	result.LeftOut = left
-	s.notifyEvents(ctx, EventSkipped, before.InFlight)
-	if !s.inTransaction() { // a transaction of the host may still be rolled back
-		s.logEdit(ctx, before, result)
-	}
-	s.running.wakeFor(slices.Concat(stored.Changed, stored.New)...)
-	return result, nil
-}
-
-// replanAll returns the edit that brings the events of a roster up to date. It is called within the
-// transaction that changes the user: see docs/adr/0007-edits.md.
-func (s *scheduler) replanAll(p replanning) (Edit, error) {
-	edit := Edit{}
-	if p.is.Version != p.User.Version {
-		edit.User = &p.is
-	}
-	all, err := s.allSeries(p.is)
-	if err != nil {
-		return Edit{}, err
-	}
-	for _, e := range p.Pending {
-		h, err := s.registry.Handler(e.Type)
-		if err != nil {
-			continue // a type of another program, whose handler replans it
-		}
-		if e.detached() {
-			if unwanted(h, p.is, "") {
-				edit.Removed = append(edit.Removed, e)
-			} else if err := p.detached(h, e, &edit); err != nil {
-				return Edit{}, err
-			}
-			continue
-		}
-		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == SeriesOf(e) })
-		if i < 0 {
-			edit.Removed = append(edit.Removed, e)
-			continue
-		}
-		next, err := guarded("replanning", e.Type, func() (Event, error) { return p.event(all[i], e) })
-		switch {
-		case errors.Is(err, calendar.ErrNoOccurrence):
-			edit.Removed = append(edit.Removed, e)
-		case err != nil:
-			return Edit{}, err
-		case !next.sameTarget(e):
-			edit.Changed = append(edit.Changed, next)
-		}
-	}
-	done, err := s.calledOff(p)
-	if err != nil {
-		return Edit{}, err
-	}
-	edit.Changed = append(edit.Changed, done...)
-	open := p.open()
-	for _, e := range edit.Removed { // another occurrence may take its place
-		delete(open, SeriesOf(e))
-	}
-	edit.New, err = firsts(all, open, Roster{User: p.is, Used: p.Used, Now: p.Now})
-	p.zones.stampAll(edit.New)
-	return edit, err
-}
-
-func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string) ([]Event, error) {
-	h, err := s.registry.Handler(eventType)
-	if err != nil {
-		return nil, err
-	}
-	zones, err := s.zoneView(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var existing []Event
-	var refused error
-	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
-		if refused = nil; unwanted(h, r.User, "") {
-			refused = optedOut(r.User, eventType)
-		}
-		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
-		list, err := seriesFor(h, r.User)
-		if err != nil {
-			return Edit{}, err
-		}
-		added, err := firsts(list, r.open(), r)
-		return Edit{New: zones.stampAll(added)}, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.notifyEvents(ctx, EventCreated, stored.New)
-	s.running.wakeFor(stored.New...)
-	events := slices.Concat(existing, stored.New)
-	if len(events) == 0 && refused != nil {
-		return nil, refused
-	}
-	if len(events) == 0 {
-		return nil, fmt.Errorf("%w: user %s has no %s", calendar.ErrNoOccurrence, id, eventType)
-	}
-	slices.SortFunc(events, func(a, b Event) int {
-		return cmp.Or(strings.Compare(a.Series, b.Series), strings.Compare(a.OccurrenceKey, b.OccurrenceKey))
-	})
-	return events, nil
-}
-
-func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error) {
-	d, err := s.repository.DeleteUser(ctx, id, options)
-	s.measureEdit(ctx, UpdateUser, err)
-	if err != nil {
-		return DeleteResult{}, err
-	}
-	s.notify(ctx, Notice{Kind: UserDeleted, User: User{ID: id}})
-	return d, nil
 }

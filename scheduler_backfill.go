@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// BackfillOptions are options of [BulkPlanner].Backfill. The zero BackfillOptions means
+// BackfillOptions are options of [Planner].Backfill. The zero BackfillOptions means
 // all users at an unlimited rate.
 type BackfillOptions struct {
 	// After is Next of an earlier result, to continue from there. Empty means the first
@@ -28,7 +28,7 @@ type BackfillOptions struct {
 	Progress func(BackfillResult)
 }
 
-// BackfillResult counts what [BulkPlanner].Backfill stored.
+// BackfillResult counts what [Planner].Backfill stored.
 type BackfillResult struct {
 	Users   int       // users who were processed
 	Events  int       // events that were stored

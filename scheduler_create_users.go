@@ -13,38 +13,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// BulkPlanner stores the events of many users, as when a host imports its users or
-// introduces a type of event.
-type BulkPlanner interface {
-	// CreateUsers stores users as [Planner].CreateUser does, up to 1,000 in one
-	// transaction. A user is stored with all first events, or not at all. Existing users
-	// are left unchanged. So an interrupted call can be repeated from the beginning, and
-	// several processes can make the same call, if the host sets the ids. Suitable ids
-	// are UUIDs of version 5, made from the host's own ids. A profile without an id
-	// creates another user each time.
-	//
-	// A user who cannot be stored is listed in Refused, and the other users are stored.
-	// CreateUsers stops at the first error of profiles, of the repository or of ctx. It
-	// waits for the batches that are being stored, and returns the error with the counts
-	// of what is stored. When the repository fails in the middle of a batch, CreateUsers
-	// looks up which users are stored. The counts leave out users that cannot be looked
-	// up.
-	CreateUsers(ctx context.Context, profiles iter.Seq2[Profile, error], options CreateUsersOptions) (CreateUsersResult, error)
-
-	// Backfill stores the next events of one type for all existing users who have no open
-	// event of it, as [Planner].Schedule does for one user. It can be interrupted,
-	// repeated, and run by several processes at the same time. It locks the users of a page,
-	// at most two pages at a time, while it plans and stores their events. Edits and
-	// deliveries of other users go on. After an error, one page more may be stored than the
-	// result counts. A user who is created meanwhile gets the events from the program that
-	// creates the user, if that program has the handler.
-	//
-	// Backfill does not wait for locks. If a user stays locked for seconds, Backfill
-	// lists the user in Refused with [ErrLocked], and the next Backfill includes that
-	// user. The error is an [*UnsupportedEventTypeError] if the type has no handler.
-	Backfill(ctx context.Context, eventType string, options BackfillOptions) (BackfillResult, error)
-}
-
 // Refusal is a user or an event that a call for many left unchanged, and the reason.
 type Refusal struct {
 	Position int       // the index of the profile given to CreateUsers, from 0; otherwise zero
@@ -55,7 +23,7 @@ type Refusal struct {
 	Err error
 }
 
-// CreateUsersOptions are options of [BulkPlanner].CreateUsers. Zero in a field means its
+// CreateUsersOptions are options of [Planner].CreateUsers. Zero in a field means its
 // default.
 type CreateUsersOptions struct {
 	Batch   int // the most users in a transaction, 1 to 1,000; default 1,000
@@ -65,7 +33,7 @@ type CreateUsersOptions struct {
 	Progress func(CreateUsersResult)
 }
 
-// CreateUsersResult counts what a [BulkPlanner].CreateUsers stored.
+// CreateUsersResult counts what a [Planner].CreateUsers stored.
 type CreateUsersResult struct {
 	Created  int       // users who were stored
 	Events   int       // the first events of these users

@@ -5,52 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac/calendar"
 )
-
-// Operator changes events at the request of an operator. On a scheduler that is bound to
-// a transaction of the host, the changes are part of that transaction.
-type Operator interface {
-	// Cancel ends a pending event before it is delivered. The event becomes CANCELLED,
-	// its occurrence key is used, and the series continues with the next occurrence. If
-	// this program has no handler for the type, the successor is left to a program that
-	// has one: Run of such a program plans the successor within one sweep (see
-	// [WithSweep]). The error is a [*NotFoundError] if the event does not exist, and an
-	// [*InvalidStateTransitionError] if it has started or ended. It is an
-	// [*OptimisticLockError] if the event ended during the call, or has another version
-	// than [CancelOptions].Version. It is a [*SuccessorError] if the successor cannot be
-	// planned, as when a policy rejects its wall time. Then [CancelOptions].EndSeries cancels
-	// the event alone.
-	Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error)
-
-	// RunNow makes a pending event due at once. If the event is delayed before another
-	// attempt, RunNow makes it available at once. Its identity and its idempotency key
-	// stay, and the series continues from the next occurrence. In the user's quiet hours (see
-	// [WithQuietHours]) the event becomes due at their end, unless [RunNowOptions].Force is
-	// set. Until the event is claimed, an edit that changes its occurrence or the user's zone
-	// moves it back, and so does [Planner].Reschedule. The errors are those of Cancel.
-	RunNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error)
-
-	// Requeue delivers a FAILED or CANCELLED event again. It stores a new event (see
-	// [Event.Requeue]), because an ended event never changes. The error is a
-	// [*NotFoundError] if the event does not exist, an [*InvalidStateTransitionError] if
-	// it is neither FAILED nor CANCELLED. It matches [ErrOptedOut] if the user has opted out
-	// of the type, unless [RequeueOptions].Force is set. It matches [ErrExists] if the event
-	// was requeued before; then requeue the event that repeats it, which the text names.
-	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
-
-	// Operate applies an operation to the events that match spec, in order of creation,
-	// each in its own transaction. A nil spec matches every event. OperationCancel and
-	// OperationRunNow apply to PENDING events, and OperationRequeue to FAILED events that
-	// were not requeued before. To requeue a CANCELLED event, call Requeue with its id. An
-	// event that cannot be changed, or whose successor cannot be planned, is listed in
-	// Refused, and the others are processed. Operate stops at the first error of the
-	// repository, and returns the error with the result so far.
-	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
-}
 
 // CancelOptions are options of [Operator].Cancel.
 type CancelOptions struct {
@@ -393,4 +353,35 @@ func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, o
 		e, err = s.Requeue(ctx, id, options.Requeue)
 	}
 	return e, false, err
+}
+
+// Pause is a type of event whose delivery is paused.
+type Pause struct {
+	EventType string
+	Since     time.Time // UTC
+}
+
+func (s *scheduler) Pause(ctx context.Context, eventType string) error {
+	if err := checkEventType(eventType); err != nil {
+		return err
+	}
+	if _, err := s.registry.Handler(eventType); err != nil {
+		return err
+	}
+	return s.repository.Pause(ctx, eventType)
+}
+
+func (s *scheduler) Resume(ctx context.Context, eventType string) error {
+	if err := checkEventType(eventType); err != nil {
+		return err
+	}
+	if err := s.repository.Resume(ctx, eventType); err != nil {
+		return err
+	}
+	s.running.wake()
+	return nil
+}
+
+func (s *scheduler) Paused(ctx context.Context) ([]Pause, error) {
+	return s.repository.Paused(ctx)
 }

@@ -61,7 +61,7 @@ func WithDrain(d time.Duration) Option { return func(s *settings) { s.drain = d 
 //
 // A long poll does not delay the events that Run knows of, because Run wakes up for the
 // next one. It can delay an event that another process stores for an earlier instant, if
-// Run receives no hint of the event (see [Listener]). Package postgres sends hints of
+// Run receives no hint of the event (see [Repository].Listen). Package postgres sends hints of
 // events that are due in less than a minute, which is enough for polls of up to 50
 // seconds. For an event that is overdue when it is stored, see [WithSweep].
 func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } }
@@ -74,7 +74,7 @@ func WithPoll(d time.Duration) Option { return func(s *settings) { s.poll = d } 
 // An edit or a deletion before the instant still takes effect. No event starts before its
 // instant by the repository's clock, although its status is PROCESSING before. Events
 // that are not due yet take up at most half of the workers. A repository that cannot
-// claim ahead (see [Confirmer]) behaves as with zero.
+// claim ahead (see [ClaimRepository].Confirm) behaves as with zero.
 func WithLookAhead(d time.Duration) Option { return func(s *settings) { s.lookAhead = d } }
 
 // WithSweep sets how often Run looks for expired leases, and how often a claim searches

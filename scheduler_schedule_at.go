@@ -13,35 +13,6 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// OneOffPlanner plans single events that belong to no series.
-type OneOffPlanner interface {
-	// ScheduleAt stores one event of a type for a user, due when clocks show a wall time.
-	// The event has no successor, unless its handler is a [Follower]. If the instant has
-	// passed, the event is due at once. On a scheduler that is bound to a transaction of
-	// the host, the event is part of that transaction.
-	//
-	// The key names the event among the events of the user and the type, permanently. A
-	// repeated call with the same options returns the stored event, whatever its status,
-	// and changes nothing. Concurrent calls store one event. To move an event or to
-	// change its payload, cancel it and schedule another event with another key.
-	//
-	// Later edits of the user leave the wall time and the policies unchanged. The event
-	// follows the user to another zone only with FollowUser. A payload from the options
-	// stays; a payload that the handler made is made again. A change of zone rules moves
-	// the event like any other. Deleting the user deletes the event.
-	//
-	// The error is a [*ValidationError] that names each invalid option, an
-	// [*UnsupportedEventTypeError] if the type has no handler, and a [*NotFoundError] if
-	// the user does not exist. It matches [ErrOptedOut] if the user refuses events of the
-	// type. It is a [*calendar.WallTimeError] if the policies reject or skip the wall
-	// time. It matches [ErrExists] if the key names an event with other options; the
-	// result then has that event. Otherwise a second event at one time without a key would
-	// be lost without an error. After [Operator].RunNow an event has another wall time,
-	// so its options differ. It also matches ErrExists if the key names an event that was
-	// pruned.
-	ScheduleAt(ctx context.Context, userID uuid.UUID, eventType string, o ScheduleAtOptions) (ScheduleAtResult, error)
-}
-
 // ScheduleAtOptions says when a single event is due, and what it delivers.
 type ScheduleAtOptions struct {
 	// At is the wall time. It is required.
@@ -240,7 +211,7 @@ func (p replanning) oneOff(h EventHandler, e Event) (Event, error) {
 const TypeOneOff = "ONE_OFF"
 
 // OneOff is the ready-made handler of a type whose events the host schedules, with
-// [OneOffPlanner] or as a [FollowUp]. OneOff plans no event by itself.
+// [Planner].ScheduleAt or as a [FollowUp]. OneOff plans no event by itself.
 type OneOff struct {
 	Execution
 	// Type is the event type. Empty means TypeOneOff.

@@ -208,7 +208,7 @@ type OriginKind string
 // The kinds of origin, as the database stores them.
 const (
 	OriginPlanned   OriginKind = ""          // planned by its handler, as part of a series
-	OriginScheduled OriginKind = "scheduled" // by [OneOffPlanner].ScheduleAt
+	OriginScheduled OriginKind = "scheduled" // by [Planner].ScheduleAt
 	OriginFollowUp  OriginKind = "follow-up" // returned by a [Follower]
 	OriginRequeued  OriginKind = "requeued"  // repeats an event that failed or was cancelled; see [Event.Requeue]
 )

@@ -124,3 +124,114 @@ func (InZone) spec()     {}
 func (Ready) spec()      {}
 func (Overdue) spec()    {}
 func (ForReason) spec()  {}
+
+// Page asks for a part of a list.
+type Page struct {
+	Limit int    // the most events to return, 1 to 1,000; zero means 50
+	After Cursor // Next of the page before; empty means the first page
+	// Order is for [EventRepository].Find. Other methods refuse every order but the zero
+	// value.
+	Order Order
+}
+
+// Order is the order in which Find lists events.
+type Order int
+
+// The orders of events.
+const (
+	OldestFirst Order = iota // in order of creation
+	NewestFirst              // the reverse of OldestFirst
+	// NextFirst lists PENDING events only, in the order in which they can be claimed:
+	// by [Event].AvailableAt, then by id. AvailableAt is the due instant, or later for an
+	// event that waits for its next attempt.
+	NextFirst
+)
+
+// Cursor is a position in a list. It is opaque: take it from the Next of an earlier
+// result, such as [FindResult].
+type Cursor string
+
+// FindResult is a page of events.
+type FindResult struct {
+	Events []Event
+	Next   Cursor // the cursor of the next page; empty if this is the last page
+}
+
+const (
+	defaultPage = 50
+	maxPage     = 1000
+)
+
+// Bounds returns the page's limit with its default, and the id after which the page
+// begins. The error is a [*ValidationError] that names each invalid field.
+func (p Page) Bounds() (limit int, after uuid.UUID, err error) {
+	limit, _, after, err = p.bounds(OldestFirst)
+	return limit, after, err
+}
+
+// EventBounds is Bounds for a page of any [Order]. In order of creation, the page has the
+// events with greater ids than after. With [NewestFirst] it has the events with smaller
+// ids. With [NextFirst] it has the events that are available later than at, or at the same
+// time with greater ids. In the other orders, at is the zero time.
+func (p Page) EventBounds() (limit int, at time.Time, after uuid.UUID, err error) {
+	return p.bounds(p.Order)
+}
+
+// bounds returns the bounds of a page in one of the allowed orders, which are all orders
+// up to highest.
+func (p Page) bounds(highest Order) (limit int, at time.Time, after uuid.UUID, err error) {
+	var bad ValidationError
+	refuse := func(field, problem string) {
+		bad.Fields = append(bad.Fields, FieldError{Field: field, Problem: problem})
+	}
+	if p.Limit < 0 || p.Limit > maxPage {
+		refuse("limit", "is not between 1 and 1000")
+	}
+	if p.Order < OldestFirst || p.Order > min(highest, NextFirst) {
+		refuse("order", "is not an order of this list")
+	}
+	if at, after, err = p.After.position(p.Order); err != nil {
+		refuse("cursor", "is not a cursor of an earlier page")
+	}
+	if len(bad.Fields) > 0 {
+		return 0, time.Time{}, uuid.Nil, &bad
+	}
+	if p.Limit == 0 {
+		p.Limit = defaultPage
+	}
+	return p.Limit, at, after, nil
+}
+
+// position returns the position that a cursor of a list in the given order has.
+func (c Cursor) position(order Order) (at time.Time, after uuid.UUID, err error) {
+	id := string(c)
+	switch {
+	case c == "" && order == NewestFirst:
+		return time.Time{}, uuid.Max, nil
+	case c == "":
+		return time.Time{}, uuid.Nil, nil
+	case order == NextFirst:
+		instant, rest, _ := strings.Cut(id, "/")
+		if at, err = time.Parse(time.RFC3339Nano, instant); err != nil {
+			return time.Time{}, uuid.Nil, err
+		}
+		id = rest
+	}
+	after, err = uuid.Parse(id)
+	return at, after, err
+}
+
+// PageOf returns the page of the first limit events of a list in the given order. Pass a
+// list of up to limit + 1 events: one event more than limit shows that there is a next
+// page.
+func PageOf(events []Event, limit int, order Order) FindResult {
+	if len(events) <= limit {
+		return FindResult{Events: events}
+	}
+	last := events[limit-1]
+	next := last.ID.String()
+	if order == NextFirst {
+		next = last.AvailableAt.UTC().Format(time.RFC3339Nano) + "/" + next
+	}
+	return FindResult{Events: events[:limit], Next: Cursor(next)}
+}

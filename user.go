@@ -127,7 +127,7 @@ type Profile struct {
 	// ExternalID is the host's own id of the user, a number or a text: 1 to 200 bytes of
 	// printable characters, without a space at an end. It is compared byte by byte. No two
 	// users have the same external id; the error for the second is an
-	// [*ExternalIDTakenError]. [UserFinder].UserByExternalID finds the user. The
+	// [*ExternalIDTakenError]. [UserRepository].UserByExternalID finds the user. The
 	// default is "", no external id.
 	ExternalID string
 	// OptOuts are what the user refuses from the beginning: at most 100, and the zero
@@ -162,7 +162,7 @@ type ProfileChange struct {
 	ExternalID *string
 	// OptIn are opt-outs to remove, and OptOut are opt-outs to add, after those. They are
 	// applied to the stored opt-outs, so two concurrent changes both take effect. A user
-	// has at most 100, and the zero OptOut. [OptOuter] says what becomes of the user's events.
+	// has at most 100, and the zero OptOut. [Planner].OptOut says what becomes of the user's events.
 	OptIn, OptOut []OptOut
 }
 

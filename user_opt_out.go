@@ -28,35 +28,6 @@ type OptOut struct {
 	Channel Channel `json:"channel,omitempty"`
 }
 
-// OptOuter stores which events users refuse. On a scheduler that is bound to a transaction
-// of the host, the changes are part of that transaction.
-//
-// No program of this release plans events of a type that the user has opted out of. An
-// opt-out survives edits, imports and backfills of the user, until OptIn. The errors of
-// both methods are those of [Planner].UpdateUser, which can make the same changes together
-// with others (see [ProfileChange]).
-type OptOuter interface {
-	// OptOut stores that a user refuses events. In the same transaction:
-	//
-	//   - PENDING events that were never claimed are removed. Their occurrence keys are not
-	//     used.
-	//   - PENDING events that wait for another attempt are CANCELLED for
-	//     [ReasonOptedOut]. Their occurrence keys are used.
-	//   - PROCESSING events cannot be recalled. If such a delivery succeeds, the event is
-	//     COMPLETED. After a failure it is CANCELLED instead of another attempt.
-	//
-	// Events of types without a handler in this program stay PENDING. The program that
-	// delivers them compares the user's opt-outs before each attempt, and ends what is
-	// refused as CANCELLED. The same holds for an opt-out with a Channel. An opt-out that
-	// the user has already is not stored again.
-	OptOut(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
-
-	// OptIn removes one opt-out, if the user has it. The types that are owed again are
-	// planned from now on, in the same transaction. If an occurrence was removed and its
-	// instant is still to come, it is planned again.
-	OptIn(ctx context.Context, userID uuid.UUID, what OptOut) (UpdateUserResult, error)
-}
-
 // Mandatory is the ability of a handler to override opt-outs, as for notices that the law
 // requires. [Execution] has it as a setting.
 type Mandatory interface {

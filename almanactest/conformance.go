@@ -20,7 +20,7 @@ import (
 // parallel subtests, each on a new repository from open; open registers its own cleanup. No
 // subtest waits longer than moments.
 //
-// A repository may lack an ability and implement it trivially, as [almanac.PauseRepository]
+// A repository may lack an ability and implement it trivially, as [almanac.MaintenanceRepository]
 // describes for pausing. The suite then checks that it does so consistently.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
 	for _, chapter := range []map[string]func(*kit){claimCases, aheadCases, leaseCases, leaseEachCases, markCases, eventCases, findUsersCases, specCases, statsCases, stalledCases, dueCases, rowCases, fieldCases, zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, bulkCases, operationCases, optOutCases, oneOffCases, abilityCases, seriesCases, usedCases} {

@@ -9,7 +9,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// aheadCases are for repositories that claim ahead: see [almanac.Confirmer].
+// aheadCases are for repositories that claim ahead: see [almanac.ClaimRepository].
 var aheadCases = map[string]func(*kit){
 	"Claim ahead/takes events that are due or will be due soon": ifAhead(func(k *kit) {
 		due, soon := k.newEvent(), k.newEvent(DueIn(10*time.Minute))

@@ -8,7 +8,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// oneOffCases check what [almanac.OneOffPlanner] needs of a repository.
+// oneOffCases check what [almanac.Planner] needs of a repository.
 var oneOffCases = map[string]func(*kit){
 	"OneOff/an edit skips a second event of a series": func(k *kit) {
 		pending := k.newEvent()

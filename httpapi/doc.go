@@ -41,7 +41,7 @@
 // Opt-out stores that the user refuses the events of a type, of a channel, or of a type by
 // a channel; {} means everything. Opt-in removes exactly one such opt-out. Both can be
 // repeated. The optOuts of a user are an array of such objects, absent if there is none.
-// [almanac.OptOuter] says what becomes of the user's events.
+// [almanac.Planner] says what becomes of the user's events.
 //
 // A request that changes a user is answered after the user's events are rescheduled, in the
 // same transaction. So reschedule says what has moved.
@@ -153,7 +153,7 @@
 // the next n occurrences, 1 to 1,000, by default 10. If a policy refuses a wall time, the
 // preview ends there, and incomplete says why.
 //
-// [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Pauser] what a
+// [almanac.Operator] says what cancel, run-now and requeue do, and [almanac.Operator] what a
 // pause does. A request that the state of the event does not allow is answered 409. So a
 // cancel or a requeue that is sent again does nothing more. With a version, cancel is
 // answered 409 if the event has another one. PUT and DELETE of a pause can be repeated.

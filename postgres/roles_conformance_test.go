@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -82,22 +83,21 @@ func empty(t *testing.T, pool *pgxpool.Pool, statement string) {
 // company is a repository of which each part is the work of one role.
 type company struct {
 	almanac.UserRepository
-	almanac.UserFinder
 	almanac.EventRepository
 	almanac.ClaimRepository
-	almanac.Confirmer
-	almanac.Leaser
-	almanac.SuccessionRepository
-	almanac.BackfillRepository
-	almanac.ZoneRepository
-	almanac.RetentionRepository
-	almanac.RecoveryRepository
-	almanac.PauseRepository
+	almanac.MaintenanceRepository
 	almanac.StatsRepository
 	almanac.Timekeeper
-	almanac.Listener
-	almanac.Verifier
-	almanac.Transactional
+	starter
+}
+
+// starter is what a program asks of a repository when it starts.
+type starter interface {
+	Listen(ctx context.Context, wake func()) error
+	Verify(ctx context.Context) error
+	PutSetting(ctx context.Context, s almanac.Setting) error
+	Settings(ctx context.Context) ([]almanac.Setting, error)
+	InTransaction() bool
 }
 
 // asOperator leaves everything to the operator.
@@ -107,23 +107,13 @@ func asOperator(t *testing.T, c *cast) almanac.Repository { return c.store(t, "o
 func asAPI(t *testing.T, c *cast) almanac.Repository {
 	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), c.store(t, "operator")
 	return &company{
-		UserRepository:       edits{api, operator, requeues},
-		UserFinder:           api,
-		EventRepository:      eventReader{api, worker},
-		ClaimRepository:      worker,
-		Confirmer:            worker,
-		Leaser:               worker,
-		SuccessionRepository: worker,
-		BackfillRepository:   api,
-		ZoneRepository:       zoneReader{worker, api},
-		RetentionRepository:  worker,
-		RecoveryRepository:   api,
-		PauseRepository:      operator,
-		StatsRepository:      leaseLister{api, worker},
-		Timekeeper:           worker,
-		Listener:             api,
-		Verifier:             settingReader{api, worker},
-		Transactional:        api,
+		UserRepository:        edits{api, operator, requeues},
+		EventRepository:       eventReader{api, worker},
+		ClaimRepository:       worker,
+		MaintenanceRepository: upkeep{worker, api, operator},
+		StatsRepository:       leaseLister{api, worker},
+		Timekeeper:            worker,
+		starter:               settingReader{api, worker},
 	}
 }
 
@@ -131,44 +121,29 @@ func asAPI(t *testing.T, c *cast) almanac.Repository {
 func asWorker(t *testing.T, c *cast) almanac.Repository {
 	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), c.store(t, "operator")
 	return &company{
-		UserRepository:       users{worker, api, operator},
-		UserFinder:           worker,
-		EventRepository:      worker,
-		ClaimRepository:      worker,
-		Confirmer:            worker,
-		Leaser:               worker,
-		SuccessionRepository: worker,
-		BackfillRepository:   worker,
-		ZoneRepository:       worker,
-		RetentionRepository:  worker,
-		RecoveryRepository:   worker,
-		PauseRepository:      operator,
-		StatsRepository:      worker,
-		Timekeeper:           worker,
-		Listener:             worker,
-		Verifier:             worker,
-		Transactional:        worker,
+		UserRepository:        users{worker, api, operator},
+		EventRepository:       worker,
+		ClaimRepository:       worker,
+		MaintenanceRepository: upkeep{worker, worker, operator},
+		StatsRepository:       worker,
+		Timekeeper:            worker,
+		starter:               worker,
 	}
 }
 
 // users lets the worker edit events, and the API the users themselves.
-type users struct{ worker, api, operator almanac.UserRepository }
+type users struct {
+	almanac.UserRepository
+	api, operator almanac.UserRepository
+}
 
 func (u users) CreateUsers(ctx context.Context, list []almanac.UserWithEvents) ([]almanac.CreateUserResult, error) {
 	return u.api.CreateUsers(ctx, list)
 }
 
-func (u users) User(ctx context.Context, id uuid.UUID) (almanac.User, error) {
-	return u.worker.User(ctx, id)
-}
-
 func (u users) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	changesUser := func(e almanac.Edit) bool { return e.User != nil }
-	return edits{u.worker, edits{u.api, u.operator, requeues}, func(e almanac.Edit) bool { return changesUser(e) || requeues(e) }}.EditUser(ctx, id, edit)
-}
-
-func (u users) UsedKeys(ctx context.Context, id uuid.UUID, series []almanac.Series) (map[almanac.Series]almanac.UsedKeys, error) {
-	return u.worker.UsedKeys(ctx, id, series)
+	return edits{u.UserRepository, edits{u.api, u.operator, requeues}, func(e almanac.Edit) bool { return changesUser(e) || requeues(e) }}.EditUser(ctx, id, edit)
 }
 
 func (u users) DeleteUser(ctx context.Context, id uuid.UUID, options almanac.DeleteOptions) (almanac.DeleteResult, error) {
@@ -203,7 +178,7 @@ func requeues(e almanac.Edit) bool {
 	return slices.ContainsFunc(e.New, func(e almanac.Event) bool { return e.Origin.Kind == almanac.OriginRequeued })
 }
 
-// eventReader lets the worker change single events.
+// eventReader lets the worker change single events, and prune.
 type eventReader struct {
 	almanac.EventRepository
 	worker almanac.EventRepository
@@ -213,14 +188,30 @@ func (r eventReader) Update(ctx context.Context, e almanac.Event, expected int) 
 	return r.worker.Update(ctx, e, expected)
 }
 
-// zoneReader lets the API read zone rules.
-type zoneReader struct {
-	almanac.ZoneRepository
-	api almanac.ZoneRepository
+func (r eventReader) Prune(ctx context.Context, before time.Time, page almanac.Page) (almanac.PruneResult, error) {
+	return r.worker.Prune(ctx, before, page)
 }
 
-func (r zoneReader) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
-	return r.api.ZoneRules(ctx)
+// upkeep lets another role read zone rules, and the operator pause types.
+type upkeep struct {
+	almanac.MaintenanceRepository
+	reader, operator almanac.MaintenanceRepository
+}
+
+func (r upkeep) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
+	return r.reader.ZoneRules(ctx)
+}
+
+func (r upkeep) Pause(ctx context.Context, eventType string) error {
+	return r.operator.Pause(ctx, eventType)
+}
+
+func (r upkeep) Resume(ctx context.Context, eventType string) error {
+	return r.operator.Resume(ctx, eventType)
+}
+
+func (r upkeep) Paused(ctx context.Context) ([]almanac.Pause, error) {
+	return r.operator.Paused(ctx)
 }
 
 // leaseLister lets the worker list leases.
@@ -235,8 +226,8 @@ func (l leaseLister) Leases(ctx context.Context, limit int) ([]almanac.Lease, er
 
 // settingReader lets the worker store settings.
 type settingReader struct {
-	almanac.Verifier
-	worker almanac.Verifier
+	starter
+	worker starter
 }
 
 func (r settingReader) PutSetting(ctx context.Context, s almanac.Setting) error {

@@ -14,24 +14,14 @@ const (
 	maxFunctionLines = 70
 	maxTestLines     = 120 // of a function in a test file: tables are long, but easy to read
 	maxParameters    = 4   // after a context, and after a testing.T
-	maxMethods       = 5   // of an interface, including those of embedded interfaces
 	maxFields        = 12
 )
-
-// composed are the interfaces with more than maxMethods methods, with their number of
-// methods. They consist of interfaces within maxMethods, and few callers need all of them.
-var composed = map[string]int{
-	"Repository": 43, // all that a Scheduler needs of a store: a decorated store would lose anything else
-	"Scheduler":  26, // what a host calls; no part of it is found by a type assertion
-	"Reader":     11, // of dashboard: all that its pages read
-}
 
 // TestBudget keeps declarations small enough to be read at once, and exported names
 // documented.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	files := tree(t)
-	declared := interfaces(files)
 	for _, f := range files {
 		limit := maxFileLines
 		if f.test {
@@ -40,16 +30,15 @@ func TestBudget(t *testing.T) {
 		if lines := f.set.File(f.FileStart).LineCount(); lines > limit {
 			f.breaks(t, f.FileEnd, fmt.Sprintf("a file of %d lines, more than %d", lines, limit))
 		}
-		f.checkSizes(t, declared)
+		f.checkSizes(t)
 		f.checkDocs(t)
 	}
 }
 
 // checkSizes checks every declaration in f, at any depth.
-func (f file) checkSizes(t *testing.T, declared map[string]declaration) {
+func (f file) checkSizes(t *testing.T) {
 	t.Helper()
 	wide := map[ast.Expr]bool{} // struct types that may have any number of fields
-	most := map[ast.Expr]int{}  // the allowed number of methods of composed interfaces
 	ast.Inspect(f.File, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
@@ -58,18 +47,10 @@ func (f file) checkSizes(t *testing.T, declared map[string]declaration) {
 			if count := parameters(n); count > maxParameters {
 				f.breaks(t, n.Pos(), fmt.Sprintf("%d parameters, more than %d", count, maxParameters))
 			}
-		case *ast.InterfaceType:
-			limit := max(maxMethods, most[n])
-			if count := f.methods(n, declared); count > limit {
-				f.breaks(t, n.Pos(), fmt.Sprintf("an interface of %d methods, more than %d", count, limit))
-			}
 		case *ast.TypeSpec: // precedes the type that it names
 			row := f.in(".") && (n.Name.Name == "Event" || n.Name.Name == "User") // has a field for each column
 			files := f.in("postgres") && n.Name.Name == "statements"              // has a field for each file
 			wide[n.Type] = row || files || n.Name.Name == "settings"
-			if f.in(".", "dashboard") {
-				most[n.Type] = composed[n.Name.Name]
-			}
 		case *ast.StructType:
 			if count := len(flat(n.Fields)); count > maxFields && !wide[n] && !f.test {
 				f.breaks(t, n.Pos(), fmt.Sprintf("a struct of %d fields, more than %d", count, maxFields))
@@ -104,68 +85,6 @@ func parameters(n *ast.FuncType) int {
 		}
 	}
 	return len(all)
-}
-
-// declaration is an interface and the file that declares it.
-type declaration struct {
-	file
-	*ast.InterfaceType
-}
-
-// interfaces returns the interfaces that the given files declare, by directory and name.
-func interfaces(files []file) map[string]declaration {
-	declared := make(map[string]declaration)
-	for _, f := range files {
-		ast.Inspect(f.File, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.TypeSpec); ok {
-				if i, ok := spec.Type.(*ast.InterfaceType); ok {
-					declared[path.Dir(f.path)+"."+spec.Name.Name] = declaration{f, i}
-				}
-			}
-			return true
-		})
-	}
-	return declared
-}
-
-// methods counts the methods of an interface in f, including those of embedded interfaces
-// of this module.
-func (f file) methods(n *ast.InterfaceType, declared map[string]declaration) int {
-	count := 0
-	for _, member := range n.Methods.List {
-		count += len(member.Names) // an embedded interface has none
-		dir, name := path.Dir(f.path), ""
-		switch embedded := member.Type.(type) {
-		case *ast.Ident:
-			name = embedded.Name
-		case *ast.SelectorExpr:
-			dir, name = f.imported(embedded), embedded.Sel.Name
-		}
-		if d, ok := declared[dir+"."+name]; ok {
-			count += d.methods(d.InterfaceType, declared)
-		}
-	}
-	return count
-}
-
-// imported returns the directory, from the root, of the package that a selector names.
-func (f file) imported(n *ast.SelectorExpr) string {
-	x, ok := n.X.(*ast.Ident)
-	if !ok {
-		return ""
-	}
-	for _, one := range f.Imports {
-		whole := strings.Trim(one.Path.Value, `"`)
-		dir, ours := strings.CutPrefix(whole, module)
-		named := path.Base(whole) == x.Name
-		if one.Name != nil {
-			named = one.Name.Name == x.Name
-		}
-		if ours && named {
-			return path.Clean("." + dir)
-		}
-	}
-	return ""
 }
 
 // TestRepositoriesHaveNoTypeAssertions forbids type assertions on repositories: they do not

@@ -82,7 +82,7 @@ var settlements = []mutation{
 	},
 	{
 		promise: "The next occurrence is stored in the transaction that ends the present one, after a failure too", in: readme,
-		file: "claim.go",
+		file: "run_settle.go",
 		old:  "if j.outcome.Status == Pending {\n\t\t\tcontinue", new: "if j.outcome.Status != Completed {\n\t\t\tcontinue",
 		test: ". TestRunFailsAnEventAndTheSeriesContinues",
 	},

@@ -42,7 +42,7 @@ func words(eventType string) string {
 // programs send no cookies.
 //
 //   - POST calls optOut, which stores that the user wants no more events of a type, as
-//     [almanac.OptOuter] does. The type "" stands for every type. The answer is 200. A repeat
+//     [almanac.Planner] does. The type "" stands for every type. The answer is 200. A repeat
 //     calls optOut again and is answered 200 too, and so is the link of a user who was
 //     deleted (optOut returns [almanac.ErrNotFound]).
 //   - GET only shows a page with a button that does so, because scanners of mails follow

@@ -1,0 +1,177 @@
+package almanac
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+func (s *scheduler) UpdateUser(ctx context.Context, id uuid.UUID, c ProfileChange) (UpdateUserResult, error) {
+	return s.edit(ctx, id, func(r Roster) (User, error) {
+		if needed := c.needed(r.User); !needed.isEmpty() {
+			return r.User.edit(needed, r.Now, s.optional)
+		} else if err := r.User.expect(c.Version); err != nil || c.isEmpty() {
+			return r.User, err
+		}
+		return r.User, errNothingToDo
+	})
+}
+
+func (s *scheduler) Reschedule(ctx context.Context, id uuid.UUID) (UpdateUserResult, error) {
+	return s.edit(ctx, id, func(r Roster) (User, error) { return r.User, nil })
+}
+
+// edit changes a user and replans the user's pending events, in one transaction. Then it
+// notifies observers.
+func (s *scheduler) edit(ctx context.Context, id uuid.UUID, change func(Roster) (User, error)) (UpdateUserResult, error) {
+	var before Roster
+	var left map[Series]Occurrence
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return UpdateUserResult{}, err
+	}
+	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (wanted Edit, err error) {
+		before, left = r, nil
+		u, err := change(r)
+		if errors.Is(err, errNothingToDo) {
+			before = Roster{User: r.User}
+			return Edit{}, nil
+		}
+		if err != nil {
+			return Edit{}, err
+		}
+		p := replanning{r, u, zones}
+		if wanted, err = s.replanAll(p); err == nil {
+			left = s.leftOut(p, wanted)
+		}
+		return wanted, err
+	})
+	s.measureEdit(ctx, UpdateUser, err)
+	if err != nil {
+		s.logConflict(ctx, before, err)
+		return UpdateUserResult{}, err
+	}
+	s.notifyEdit(ctx, before, stored)
+	before.InFlight = slices.DeleteFunc(before.InFlight, func(e Event) bool { // the rest is skipped
+		return slices.ContainsFunc(stored.Changed, func(is Event) bool { return is.ID == e.ID })
+	})
+	result := summarize(before, stored)
+	result.LeftOut = left
+	s.notifyEvents(ctx, EventSkipped, before.InFlight)
+	if !s.inTransaction() { // a transaction of the host may still be rolled back
+		s.logEdit(ctx, before, result)
+	}
+	s.running.wakeFor(slices.Concat(stored.Changed, stored.New)...)
+	return result, nil
+}
+
+// replanAll returns the edit that brings the events of a roster up to date. It is called within the
+// transaction that changes the user: see docs/adr/0007-edits.md.
+func (s *scheduler) replanAll(p replanning) (Edit, error) {
+	edit := Edit{}
+	if p.is.Version != p.User.Version {
+		edit.User = &p.is
+	}
+	all, err := s.allSeries(p.is)
+	if err != nil {
+		return Edit{}, err
+	}
+	for _, e := range p.Pending {
+		h, err := s.registry.Handler(e.Type)
+		if err != nil {
+			continue // a type of another program, whose handler replans it
+		}
+		if e.detached() {
+			if unwanted(h, p.is, "") {
+				edit.Removed = append(edit.Removed, e)
+			} else if err := p.detached(h, e, &edit); err != nil {
+				return Edit{}, err
+			}
+			continue
+		}
+		i := slices.IndexFunc(all, func(one oneSeries) bool { return one.id() == SeriesOf(e) })
+		if i < 0 {
+			edit.Removed = append(edit.Removed, e)
+			continue
+		}
+		next, err := guarded("replanning", e.Type, func() (Event, error) { return p.event(all[i], e) })
+		switch {
+		case errors.Is(err, calendar.ErrNoOccurrence):
+			edit.Removed = append(edit.Removed, e)
+		case err != nil:
+			return Edit{}, err
+		case !next.sameTarget(e):
+			edit.Changed = append(edit.Changed, next)
+		}
+	}
+	done, err := s.calledOff(p)
+	if err != nil {
+		return Edit{}, err
+	}
+	edit.Changed = append(edit.Changed, done...)
+	open := p.open()
+	for _, e := range edit.Removed { // another occurrence may take its place
+		delete(open, SeriesOf(e))
+	}
+	edit.New, err = firsts(all, open, Roster{User: p.is, Used: p.Used, Now: p.Now})
+	p.zones.stampAll(edit.New)
+	return edit, err
+}
+
+func (s *scheduler) Schedule(ctx context.Context, id uuid.UUID, eventType string) ([]Event, error) {
+	h, err := s.registry.Handler(eventType)
+	if err != nil {
+		return nil, err
+	}
+	zones, err := s.zoneView(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var existing []Event
+	var refused error
+	stored, err := s.repository.EditUser(ctx, id, func(r Roster) (Edit, error) {
+		if refused = nil; unwanted(h, r.User, "") {
+			refused = optedOut(r.User, eventType)
+		}
+		existing = slices.DeleteFunc(slices.Concat(r.InFlight, r.Pending), func(e Event) bool { return e.Type != eventType })
+		list, err := seriesFor(h, r.User)
+		if err != nil {
+			return Edit{}, err
+		}
+		added, err := firsts(list, r.open(), r)
+		return Edit{New: zones.stampAll(added)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.notifyEvents(ctx, EventCreated, stored.New)
+	s.running.wakeFor(stored.New...)
+	events := slices.Concat(existing, stored.New)
+	if len(events) == 0 && refused != nil {
+		return nil, refused
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("%w: user %s has no %s", calendar.ErrNoOccurrence, id, eventType)
+	}
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(strings.Compare(a.Series, b.Series), strings.Compare(a.OccurrenceKey, b.OccurrenceKey))
+	})
+	return events, nil
+}
+
+func (s *scheduler) DeleteUser(ctx context.Context, id uuid.UUID, options DeleteOptions) (DeleteResult, error) {
+	d, err := s.repository.DeleteUser(ctx, id, options)
+	s.measureEdit(ctx, UpdateUser, err)
+	if err != nil {
+		return DeleteResult{}, err
+	}
+	s.notify(ctx, Notice{Kind: UserDeleted, User: User{ID: id}})
+	return d, nil
+}
