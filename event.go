@@ -91,6 +91,7 @@ type Event struct {
 	// every event that a repository returns.
 	Unplanned bool `json:"-"`
 
+	ReadyAt       time.Time // when it could first be claimed, UTC, if it was moved to an instant that had passed by then; otherwise zero
 	AvailableAt   time.Time // while PENDING, the earliest time of a claim, UTC: FirstAvailable, or later after a release
 	LeaseToken    uuid.UUID // the token of the claim that holds or ended the event; zero when cancelled while PENDING
 	ExecutedAt    time.Time // when it was delivered, UTC; zero until COMPLETED

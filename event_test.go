@@ -319,6 +319,14 @@ func TestLateness(t *testing.T) {
 	if got := done.Lateness(); got != 37*time.Millisecond {
 		t.Errorf("Lateness = %v, want 37ms", got)
 	}
+	done.ReadyAt = done.Due.Add(30 * time.Millisecond)
+	if got := done.Lateness(); got != 7*time.Millisecond {
+		t.Errorf("Lateness of what was moved to an instant that had passed = %v, want 7ms", got)
+	}
+	done.ReadyAt = done.Due.Add(-time.Hour)
+	if got := done.Lateness(); got != 37*time.Millisecond {
+		t.Errorf("Lateness = %v, want 37ms: it is never before the instant", got)
+	}
 }
 
 func TestCheckChange(t *testing.T) {

@@ -404,3 +404,25 @@ func TestRescheduleTellsADroppedOccurrence(t *testing.T) {
 		require.Empty(t, result.Refreshed)
 	}
 }
+
+// A user moves east on the morning of the birthday, past nine o'clock there.
+func TestAnEventThatAMoveMakesDueIsNotMissed(t *testing.T) {
+	t.Parallel()
+	now := instant(t, "2026-12-10T13:30:00Z") // 08:30 in New York, 14:30 in Berlin
+	accepted := new(almanactest.Recorder)
+	hasty := almanac.Birthday{Execution: almanac.Execution{CatchUpPolicy: almanac.CatchUp{SkipOlder: time.Hour}}}
+	repository := almanactest.NewRepository(func() time.Time { return now })
+	s := must(almanac.NewScheduler(repository, must(almanac.NewRegistry(hasty)), almanac.WithDeliverer(almanac.ChannelWebhook, accepted)))
+	created, err := s.CreateUser(t.Context(), almanac.Profile{FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-12-10", Timezone: "America/New_York"})
+	require.NoError(t, err)
+	edited, err := s.UpdateUser(t.Context(), created.User.ID, almanac.ProfileChange{Timezone: ptr("Europe/Berlin")})
+	require.NoError(t, err)
+	require.Len(t, edited.Moved, 1)
+	require.Equal(t, instant(t, "2026-12-10T08:00:00Z"), edited.Moved[0].Due)
+	require.Equal(t, now, edited.Moved[0].FirstAvailable())
+
+	did, err := s.RunOnce(t.Context(), almanac.RunOnceOptions{})
+	require.NoError(t, err)
+	require.Equal(t, 1, did.Completed, "%+v", did)
+	require.Less(t, must(repository.Event(t.Context(), created.Events[0].ID)).Lateness(), time.Minute)
+}

@@ -116,6 +116,7 @@ CREATE TABLE :"schema".series (
     policies               text NOT NULL CHECK (length(policies) <= 100), -- how the wall time was resolved: gap,fold,leap day,month end
     idempotency_key        text NOT NULL CHECK (length(idempotency_key) <= 255), -- fixed when the event is created, sent with every attempt
     key_instant            timestamptz,           -- the target when the event was created, which its key hashes; NULL if it never moved
+    ready_at               timestamptz,           -- when the event could first be claimed, if it moved to a target that had passed by then
     delivery_payload       jsonb        NOT NULL, -- fixed by the first claim
     user_version           integer      NOT NULL, -- the version of the user that the event was planned from
     last_error             text CHECK (length(last_error) <= 1100), -- why the last attempt failed or was released
@@ -147,7 +148,7 @@ CREATE TABLE :"schema".series (
     CONSTRAINT series_used_check CHECK ((used_key = '') = (used_nominal IS NULL) AND (used_key = '') = (used_local IS NULL)),
     CONSTRAINT series_counters_check CHECK (retry_count >= 0 AND claim_count >= 0 AND crash_count >= 0),
     CONSTRAINT series_instants_check CHECK (isfinite(target_timestamp_utc) AND isfinite(target_timestamp_local) AND isfinite(nominal_local)
-        AND isfinite(used_nominal) AND isfinite(used_local) AND isfinite(key_instant) AND isfinite(created_at) AND isfinite(updated_at))
+        AND isfinite(used_nominal) AND isfinite(used_local) AND isfinite(key_instant) AND isfinite(ready_at) AND isfinite(created_at) AND isfinite(updated_at))
 )
 -- The fillfactor leaves space on each page for the next version of its rows.
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
@@ -159,7 +160,7 @@ CREATE INDEX series_open ON :"schema".series (open_user_id) WHERE open_user_id I
 -- The open events that are PENDING. A claim scans this table and deletes the claimed rows. A change replaces the row and never updates
 -- it. So a claim that has read the series from before a change cannot lock the old row any more.
 CREATE TABLE :"schema".queue (
-    available_at timestamptz NOT NULL, -- when the event can be claimed: its target, or a later time after a release
+    available_at timestamptz NOT NULL, -- when the event can be claimed: its target, or a later time after a release or as ready_at
     event_id     uuid        NOT NULL,
     series_id    bigint      NOT NULL,
     event_type   text NOT NULL,
@@ -197,6 +198,7 @@ CREATE TABLE :"schema".history (
     policies               text NOT NULL,
     idempotency_key        text NOT NULL,
     key_instant            timestamptz,
+    ready_at               timestamptz,
     delivery_payload       jsonb        NOT NULL,
     user_version           integer      NOT NULL,
     lease_token            uuid,                  -- the token of the claim that ended the event; NULL if it was cancelled while PENDING
@@ -220,7 +222,7 @@ CREATE TABLE :"schema".history (
     CONSTRAINT history_executed_check CHECK ((status = 'COMPLETED') = (executed_at IS NOT NULL)),
     CONSTRAINT history_failure_check CHECK ((status = 'COMPLETED') = (failure_reason IS NULL)),
     CONSTRAINT history_instants_check CHECK (isfinite(target_timestamp_utc) AND isfinite(target_timestamp_local) AND isfinite(nominal_local)
-        AND isfinite(key_instant) AND isfinite(executed_at) AND isfinite(created_at) AND isfinite(updated_at))
+        AND isfinite(key_instant) AND isfinite(ready_at) AND isfinite(executed_at) AND isfinite(created_at) AND isfinite(updated_at))
 );
 
 CREATE INDEX history_user ON :"schema".history (user_id);
@@ -431,7 +433,7 @@ SELECT
     s.target_timestamp_local, s.target_timezone, s.policies, s.idempotency_key, s.delivery_payload, s.user_version, q.available_at,
     NULL::uuid AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason, s.last_error, s.retry_count,
     s.claim_count, s.crash_count, s.version, s.created_at, s.updated_at, s.origin_event, q.delayed_from, s.name AS series_name,
-    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local
+    s.origin, s.follows_user, s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at
 FROM :"schema".queue q
 JOIN :"schema".series s ON s.id = q.series_id AND q.event_id BETWEEN s.event_id AND s.event_id;
 
@@ -444,7 +446,7 @@ SELECT
     NULL::timestamptz AS available_at, l.token AS lease_token, NULL::timestamptz AS executed_at, NULL::text AS failure_reason,
     s.last_error, s.retry_count, s.claim_count + 1 AS claim_count, s.crash_count, s.version + 1 AS version, s.created_at,
     l.claimed_at AS updated_at, s.origin_event, NULL::timestamptz AS delayed_from, s.name AS series_name, s.origin, s.follows_user,
-    s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local
+    s.payload_made, s.forced, s.key_instant, s.key_unit, s.nominal_local, s.ready_at
 FROM :"schema".leases l
 CROSS JOIN LATERAL unnest(l.series_ids, l.event_ids, l.versions) AS held (series_id, event_id, version)
 CROSS JOIN LATERAL (
@@ -452,7 +454,7 @@ CROSS JOIN LATERAL (
         x.user_id, x.event_type, x.occurrence_key, x.target_timestamp_utc, x.target_timestamp_local, x.target_timezone, x.policies,
         x.idempotency_key, x.delivery_payload, x.user_version, x.last_error, x.retry_count, x.claim_count, x.crash_count, x.version,
         x.created_at, x.origin_event, x.name, x.origin, x.follows_user, x.payload_made, x.forced, x.key_instant,
-        x.key_unit, x.nominal_local
+        x.key_unit, x.nominal_local, x.ready_at
     FROM :"schema".series x
     WHERE x.id = held.series_id
         AND x.event_id = held.event_id
@@ -467,7 +469,7 @@ SELECT
     NULL::timestamptz AS available_at, h.lease_token, h.executed_at, h.failure_reason, h.last_error, h.retry_count,
     h.claim_count, h.crash_count, h.version, h.created_at, h.updated_at, h.origin_event,
     NULL::timestamptz AS delayed_from, h.series_name, h.origin, h.follows_user, h.payload_made, h.forced, h.key_instant,
-    h.key_unit, h.nominal_local
+    h.key_unit, h.nominal_local, h.ready_at
 FROM :"schema".history h;
 
 CREATE VIEW :"schema".events AS

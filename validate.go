@@ -91,6 +91,8 @@ func NotOlderThan(age time.Duration) Check {
 		from, what := e.FirstAvailable(), "its instant"
 		switch {
 		case from.Equal(e.Due):
+		case from.Equal(e.ReadyAt):
+			what = "it was moved"
 		case e.Origin.Kind == OriginRequeued:
 			what = "it was requeued"
 		default:
@@ -125,14 +127,16 @@ func failureOf(err error) FailureCause {
 }
 
 // FirstAvailable returns the instant from which e could be delivered. That is Due, or
-// CreatedAt if e is detached (see [Origin]) and was created after Due: a caller asked for
-// the event when its instant had passed. It is Due for an event that a handler planned,
-// also if the plan came late, as after a downtime.
+// ReadyAt if e was moved to an instant that had passed, or CreatedAt if e is detached (see
+// [Origin]) and was created after Due: a caller asked for the event when its instant had
+// passed. It is Due for an event that a handler planned, also if the plan came late, as
+// after a downtime.
 func (e Event) FirstAvailable() time.Time {
+	from := later(e.Due, e.ReadyAt)
 	if e.detached() {
-		return later(e.Due, e.CreatedAt)
+		return later(from, e.CreatedAt)
 	}
-	return e.Due
+	return from
 }
 
 // Lateness returns how long after [Event.FirstAvailable] e was delivered. It returns zero

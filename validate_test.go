@@ -27,6 +27,12 @@ func TestStockChecks(t *testing.T) {
 			return check(e, now)
 		}
 	}
+	moved := func(check almanac.Check) almanac.Check {
+		return func(e almanac.Event, now time.Time) error {
+			e.ReadyAt = due.Add(2 * time.Hour)
+			return check(e, now)
+		}
+	}
 	tests := map[string]struct {
 		check almanac.Check
 		now   time.Time
@@ -48,6 +54,8 @@ func TestStockChecks(t *testing.T) {
 		"requeued, older":                 {requeued(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was requeued, more than 1h0m0s"},
 		"scheduled, as old as may be":     {scheduled(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
 		"scheduled, older":                {scheduled(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was scheduled, more than 1h0m0s"},
+		"moved, as old as may be":         {moved(almanac.NotOlderThan(time.Hour)), due.Add(3 * time.Hour), ""},
+		"moved, older":                    {moved(almanac.NotOlderThan(time.Hour)), due.Add(4 * time.Hour), "missed: 2h0m0s after it was moved, more than 1h0m0s"},
 		"early, which is never too late":  {almanac.NotOlderThan(0), due.Add(-time.Hour), ""},
 		"on time, when nothing is waited": {almanac.NotOlderThan(0), due, ""},
 	}

@@ -98,6 +98,64 @@ var editCases = map[string]func(*kit){
 		_, err = k.r.Event(k.Context(), removed.ID)
 		k.gone(err)
 	},
+	"EditUser/an event that is moved into the past counts from the edit": func(k *kit) {
+		e := k.newEvent(DueIn(time.Hour))
+		passed := later(e)
+		place(&passed, k.now.Add(-2*time.Hour))
+		before, err := k.r.Now(k.Context())
+		k.ok(err)
+		changed := k.apply(e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{Changed: []almanac.Event{passed}}, nil
+		}).Changed[0]
+		k.same("its instant", changed.Due, passed.Due)
+		k.same("available before the edit", changed.AvailableAt.Before(before), false)
+		k.same("ready", changed.ReadyAt, changed.AvailableAt)
+		k.found(changed)
+		s := k.stats()
+		k.same("oldest of the backlog", s.Oldest, changed.AvailableAt)
+		k.same("delayed", s.Delayed, exactly(0))
+
+		// It could run since then, whatever is edited while it waits.
+		again := changed
+		again.Version++
+		place(&again, k.now.Add(-3*time.Hour))
+		again = k.apply(e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{Changed: []almanac.Event{again}}, nil
+		}).Changed[0]
+		k.same("ready, still", again.ReadyAt, changed.ReadyAt)
+
+		claimed := k.claimed(again)
+		k.same("ready, claimed", claimed.ReadyAt, changed.ReadyAt)
+		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}).Event
+		k.found(released)
+		settled := k.settle(almanac.Settlement{
+			Event: k.claimed(released), Outcome: almanac.Delivered(changed.ReadyAt.Add(time.Second)), Next: after(e),
+		})
+		k.found(settled.Event)
+		k.same("lateness", settled.Event.Lateness(), time.Second)
+		k.same("ready, of the successor", settled.Successor.ReadyAt.IsZero(), true)
+		k.found(*settled.Successor)
+	},
+	"EditUser/an event that was overdue and is moved to another past instant counts from when it was due": func(k *kit) {
+		e := k.newEvent(ReadyFor(time.Hour))
+		for _, step := range []struct {
+			due, ready time.Duration // before now; zero means none
+		}{{2 * time.Hour, time.Hour}, {30 * time.Minute, 0}} {
+			moved := k.stored(e.ID)
+			moved.Version++
+			place(&moved, k.now.Add(-step.due))
+			changed := k.apply(e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+				return almanac.Edit{Changed: []almanac.Event{moved}}, nil
+			}).Changed[0]
+			want := changed.Due
+			if step.ready > 0 {
+				want = e.Due
+			}
+			k.same("available", changed.AvailableAt, want)
+			k.same("first available", changed.FirstAvailable(), want)
+			k.same("ready is set", !changed.ReadyAt.IsZero(), step.ready > 0)
+		}
+	},
 	"EditUser/is all or nothing": func(k *kit) {
 		e := k.newEvent()
 		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){

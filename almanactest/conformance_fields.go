@@ -16,7 +16,7 @@ import (
 // way of storing, and check every way of reading.
 var fieldCases = map[string]func(*kit){
 	"Fields/fixtures have all of them": func(k *kit) {
-		const later = "Origin.Forced PlannedBy UsedBefore Unplanned LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
+		const later = "Origin.Forced PlannedBy UsedBefore Unplanned ReadyAt LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
 		u, now := User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
 		planned, scheduled, followUp := full(now, u, 1), scheduled(full(now, u, 2)), full(now, u, 3, asFollowUp)
 		k.same("without a value in all events", slices.DeleteFunc(empty(planned), func(field string) bool {

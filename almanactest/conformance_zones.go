@@ -94,8 +94,14 @@ var zoneCases = map[string]func(*kit){
 		passed := anHourLater(e)
 		passed.Due = e.Due.Add(-time.Hour)
 		passed.AvailableAt = passed.Due
-		_, err := k.r.MoveEvents(k.Context(), []almanac.Event{passed})
+		before, err := k.r.Now(k.Context())
 		k.ok(err)
+		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{passed})
+		k.ok(err)
+		k.same("its instant", moved[0].Due, passed.Due)
+		k.same("ready before the move", moved[0].ReadyAt.Before(before), false)
+		k.same("available", moved[0].AvailableAt, moved[0].ReadyAt)
+		k.found(moved[0])
 		k.same("claimed", k.claim(1)[0].ID, e.ID)
 	},
 }

@@ -95,7 +95,10 @@ func (r *Repository) Update(ctx context.Context, e almanac.Event, expected int) 
 		if seriesOf(e) != seriesOf(was) || r.usedUp(e) {
 			return &almanac.OptimisticLockError{EventID: e.ID, Expected: expected}
 		}
-		e.Version, e.CreatedAt, e.Unplanned = expected+1, was.CreatedAt, false
+		e.Version, e.CreatedAt, e.ReadyAt, e.Unplanned = expected+1, was.CreatedAt, was.ReadyAt, false
+		if was.Status == e.Status && e.ClaimCount == 0 {
+			e.AvailableAt, e.ReadyAt = availableAfter(was, e, now)
+		}
 		stored = r.put(e, now)
 		if e.Status == almanac.Processing {
 			r.leases[e.LeaseToken] = lease{owner: "update", claimed: now, expires: now.Add(updateLease), ids: []uuid.UUID{e.ID}}

@@ -16,7 +16,7 @@ import (
 // put stores an event with the time now and returns it. The stored event shares nothing
 // with the caller's copy. Times are truncated to the precision of a database.
 func (s *state) put(e almanac.Event, now time.Time) almanac.Event {
-	for _, t := range []*time.Time{&e.Due, &e.AvailableAt, &e.ExecutedAt} {
+	for _, t := range []*time.Time{&e.Due, &e.ReadyAt, &e.AvailableAt, &e.ExecutedAt} {
 		*t = t.UTC().Truncate(time.Microsecond)
 	}
 	e.UpdatedAt, e.UsedBefore = now, nil
@@ -38,6 +38,20 @@ func newborn(e almanac.Event, now time.Time) almanac.Event {
 		Payload: e.Payload, UserVersion: e.UserVersion, AvailableAt: e.FirstAvailable(), Version: 1, CreatedAt: now, UpdatedAt: now,
 		PlannedBy: e.PlannedBy,
 	}
+}
+
+// availableAfter returns from when a pending event can be claimed that was never claimed and
+// was edited, and its ReadyAt. If the new instant has passed, the event can be claimed from
+// now on, or since when it could before.
+func availableAfter(was, is almanac.Event, now time.Time) (available, ready time.Time) {
+	is.ReadyAt = was.AvailableAt
+	if is.ReadyAt.After(now) {
+		is.ReadyAt = now
+	}
+	if !is.Due.Before(is.ReadyAt) {
+		is.ReadyAt = time.Time{}
+	}
+	return is.FirstAvailable(), is.ReadyAt
 }
 
 func copied(e almanac.Event) almanac.Event {

@@ -277,11 +277,16 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 // change stores the changes of a pending event: another target, another available time, or
 // its cancellation. Everything else stays.
 func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
-	e := s.events[to.ID]
+	was := s.events[to.ID]
+	e := was
 	e.Due, e.AvailableAt, e.Wall, e.Nominal, e.Zone = to.Due, to.AvailableAt, to.Wall, to.Nominal, to.Zone
 	e.Policies, e.Payload, e.UserVersion, e.Version = to.Policies.WithDefaults(), to.Payload, to.UserVersion, to.Version
 	e.Status, e.FailureReason, e.PlannedBy = to.Status, to.FailureReason, to.PlannedBy
-	if e.Status == almanac.Pending && (e.ClaimCount == 0 || e.AvailableAt.Before(e.Due)) {
+	switch {
+	case e.Status != almanac.Pending:
+	case e.ClaimCount == 0:
+		e.AvailableAt, e.ReadyAt = availableAfter(was, e, now)
+	case e.AvailableAt.Before(e.Due):
 		e.AvailableAt = e.Due
 	}
 	if err := storable(e); err != nil {

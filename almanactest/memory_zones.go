@@ -69,7 +69,9 @@ func (r *Repository) MoveEvents(ctx context.Context, events []almanac.Event) (mo
 			if !known || is.Version != e.Version-1 || is.Status != almanac.Pending || is.ClaimCount > 0 {
 				continue
 			}
-			is.Due, is.AvailableAt, is.Version = e.Due, e.Due, e.Version
+			was := is
+			is.Due, is.Version = e.Due, e.Version
+			is.AvailableAt, is.ReadyAt = availableAfter(was, is, now)
 			moved = append(moved, r.put(is, now))
 		}
 		return nil

@@ -121,10 +121,14 @@ func madeDue(after time.Duration) string {
 
 // lateAfter says from when the lateness of an event counts.
 func lateAfter(e almanac.Event) string {
-	if e.FirstAvailable().After(e.Due) {
+	switch from := e.FirstAvailable(); {
+	case from.Equal(e.Due):
+		return " after it was due"
+	case from.Equal(e.ReadyAt):
+		return " after it was moved"
+	default:
 		return " after it was created"
 	}
-	return " after it was due"
 }
 
 // timelineOf returns what the event says about itself, in order of time.

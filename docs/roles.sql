@@ -162,7 +162,7 @@ BEGIN
     -- Outcomes and releases, and successors, which replace ended events. New zone rules move instants. If they skip a wall time
     -- that a policy does not move, the user is rescheduled: the event gets another occurrence, or is removed if there is none.
     GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
-        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
+        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count,
         claim_count, crash_count, version, created_at, updated_at) ON series TO almanac_worker;
     -- A claim deletes rows of the queue, and a release inserts them again.
     GRANT INSERT (available_at, event_id, series_id, event_type, delayed_from, retry_count), DELETE ON queue TO almanac_worker;
@@ -219,7 +219,7 @@ BEGIN
     -- A new target for a pending event; a new event, with new counters, for a series without one; the removal of a pending
     -- event; and its cancellation, which uses its key. The guard refuses lower keys, so used keys stay used.
     GRANT UPDATE (current_user_version, used_unit, used_key, used_nominal, used_local, used_others, event_id, occurrence_key, key_unit,
-        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
+        target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, origin_event, follows_user, payload_made, last_error, retry_count, claim_count,
         crash_count, version, created_at, updated_at) ON series TO almanac_api;
     -- A pending event that moves gets another row in the queue. The old row is locked before, which needs the right to update
     -- some column; the guard refuses every such update.
@@ -230,7 +230,7 @@ BEGIN
     -- An event that waits for another attempt is cancelled if its user refuses it by now. Without the columns executed_at and
     -- lease_token, a row cannot say that an event was delivered: a check refuses COMPLETED without a time.
     GRANT INSERT (id, user_id, event_type, occurrence_key, key_unit, status, target_timestamp_utc, target_timestamp_local, nominal_local,
-        target_timezone, policies, idempotency_key, key_instant, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
+        target_timezone, policies, idempotency_key, key_instant, ready_at, delivery_payload, user_version, failure_reason, last_error, retry_count, claim_count, crash_count, version,
         created_at, updated_at, origin_event, series_name, origin, follows_user, payload_made, forced) ON history TO almanac_api;
     -- The statement that cancels can also leave the series to a program that has the handler.
     GRANT SELECT, INSERT, UPDATE (used_unit, used_key, last_error, failures, since, retry_at) ON unplanned TO almanac_api;

@@ -25,7 +25,7 @@ func requireReads(t *testing.T, store *postgres.Store, stored almanac.Event) {
 	found, err := store.Find(t.Context(), almanac.Ready{}, almanac.Page{})
 	require.NoError(t, err)
 	require.Len(t, found.Events, 1)
-	missed, err := store.Missed(t.Context(), []string{stored.Type}, time.Second)
+	missed, err := store.Missed(t.Context(), []string{stored.Type}, 0)
 	require.NoError(t, err)
 	require.Equal(t, 1, missed.Count)
 	stats, err := store.Stats(t.Context())

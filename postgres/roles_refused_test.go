@@ -350,7 +350,7 @@ func TestTheReaderRoleReadsStatistics(t *testing.T) {
 	n, err := store.Count(t.Context(), almanac.InStatus(almanac.Pending))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	missed, err := store.Missed(t.Context(), []string{almanac.TypeBirthday}, time.Second)
+	missed, err := store.Missed(t.Context(), []string{almanac.TypeBirthday}, 0)
 	require.NoError(t, err)
 	require.Equal(t, 1, missed.Count)
 	_, waiting, err := store.Until(t.Context(), []string{almanac.TypeBirthday}, time.Time{})

@@ -106,6 +106,7 @@ type eventRow struct {
 	payload             []byte
 	wall                wallRow
 	available, executed *time.Time
+	ready               *time.Time
 	token               *uuid.UUID
 	origin              originRow
 	failure, lastError  *string
@@ -116,7 +117,7 @@ type eventRow struct {
 // as text, because not every pooler and protocol version supports its binary form.
 func (r *eventRow) cells(claimed bool) []cell {
 	e, texts := &r.event, new(repeated)
-	cells := make([]cell, 0, 31)
+	cells := make([]cell, 0, 32)
 	for _, c := range [...]struct {
 		stored, claimed string
 		into            any
@@ -141,6 +142,7 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.idempotency_key", "s.idempotency_key", &r.key},
 		{"e.delivery_payload::text", "s.delivery_payload::text", &r.payload},
 		{"e.user_version", "s.user_version", &e.UserVersion},
+		{"e.ready_at", "s.ready_at", &r.ready},
 		{"e.available_at", "", &r.available},
 		{"e.lease_token", "", &r.token},
 		{"e.executed_at", "", &r.executed},
@@ -177,6 +179,9 @@ func (r *eventRow) value() almanac.Event {
 	e.Policies = parsePolicies(r.policies)
 	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
 	e.Payload = r.payload
+	if r.ready != nil {
+		e.ReadyAt = r.ready.UTC()
+	}
 	if r.available != nil {
 		e.AvailableAt = r.available.UTC()
 	}

@@ -107,7 +107,7 @@ func newEventArgs(events []almanac.Event) pgx.StrictNamedArgs {
 
 // kept lists the columns of the table series that are copied to the history when an event ends.
 const kept = "user_id, event_type, occurrence_key, key_unit, target_timestamp_utc, target_timestamp_local, nominal_local, target_timezone, policies, " +
-	"idempotency_key, key_instant, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made, " +
+	"idempotency_key, key_instant, ready_at, delivery_payload, user_version, last_error, crash_count, created_at, origin, origin_event, follows_user, payload_made, " +
 	"forced"
 
 // mark returns a flag of a scheduled event, or NULL for any other event.

@@ -51,7 +51,7 @@ func NewMetrics(p metric.MeterProvider, registry almanac.Registry) (*Metrics, er
 	m.users, errs[1] = meter.Int64Counter("almanac.user.changes",
 		metric.WithUnit("{change}"), metric.WithDescription("Changes to users that this process stored."))
 	m.lateness, errs[2] = meter.Float64Histogram("almanac.event.lateness",
-		metric.WithUnit("s"), metric.WithDescription("How long after its due instant, or after its later creation, an event was delivered, by the database's clock."),
+		metric.WithUnit("s"), metric.WithDescription("How long after its due instant, or its later creation or move, an event was delivered, by the database's clock."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600))
 	m.duration, errs[3] = messagingconv.NewProcessDuration(meter,
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 60))

@@ -55,7 +55,7 @@ func NewEvents(registry almanac.Registry) *Events {
 			Name: "almanac_user_changes_total", Help: "Changes to users that this process stored.",
 		}, []string{"change"}),
 		lateness: newHistogram("almanac_event_lateness_seconds",
-			"How long after its due instant, or after its later creation, an event was delivered, by the database's clock.", latenessBuckets(), "type"),
+			"How long after its due instant, or its later creation or move, an event was delivered, by the database's clock.", latenessBuckets(), "type"),
 		deliveries: newHistogram("almanac_delivery_duration_seconds",
 			"How long an attempt at a delivery took.", durationBuckets(), "type", "outcome"),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{

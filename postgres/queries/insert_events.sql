@@ -22,6 +22,7 @@ WITH stored AS (
         policies = excluded.policies,
         idempotency_key = excluded.idempotency_key,
         key_instant = NULL,
+        ready_at = NULL,
         delivery_payload = excluded.delivery_payload,
         user_version = excluded.user_version,
         origin_event = excluded.origin_event,

@@ -13,7 +13,7 @@ WITH n AS MATERIALIZED (
 ), dequeued AS (
     DELETE FROM :"schema".queue q
     WHERE q.event_id = ANY (ARRAY (SELECT n.id FROM n))
-    RETURNING q.series_id, q.event_id
+    RETURNING q.series_id, q.event_id, least(q.available_at, now()) AS ready_at
 ), was AS MATERIALIZED (
     SELECT s.id, s.event_type, s.target_timezone, s.target_timestamp_utc
     FROM dequeued
@@ -22,6 +22,7 @@ WITH n AS MATERIALIZED (
     UPDATE :"schema".series s
     SET target_timestamp_utc = n.due,
         key_instant = coalesce(s.key_instant, s.target_timestamp_utc),
+        ready_at = CASE WHEN n.due < dequeued.ready_at THEN dequeued.ready_at END,
         target_timestamp_local = n.wall,
         nominal_local = n.nominal,
         target_timezone = n.zone,
@@ -36,7 +37,7 @@ WITH n AS MATERIALIZED (
         AND s.version = n.version - 1
         AND s.name = n.name
         AND s.detached = n.detached
-    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone
+    RETURNING s.id, s.event_id, s.event_type, s.target_timestamp_utc, s.target_timezone, s.ready_at
 ), counted AS (
     INSERT INTO :"schema".due_changes (timezone, quarter, event_type, n)
     SELECT s.target_timezone, :quarter_of_s, s.event_type, sum(s.n)
@@ -52,7 +53,8 @@ WITH n AS MATERIALIZED (
     HAVING sum(s.n) <> 0::bigint
 ), queued AS (
     INSERT INTO :"schema".queue (available_at, event_id, series_id, event_type, delayed_from)
-    SELECT moved.target_timestamp_utc, moved.event_id, moved.id, moved.event_type, NULL
+    SELECT coalesce(moved.ready_at, moved.target_timestamp_utc), moved.event_id, moved.id, moved.event_type,
+        CASE WHEN moved.ready_at IS NOT NULL THEN moved.target_timestamp_utc END
     FROM moved
 )
 SELECT moved.event_id

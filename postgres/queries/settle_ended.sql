@@ -48,6 +48,7 @@ WITH n AS MATERIALIZED (
         policies = coalesce(n.next_policies, s.policies),
         idempotency_key = coalesce(n.next_idempotency_key, s.idempotency_key),
         key_instant = NULL,
+        ready_at = NULL,
         delivery_payload = coalesce(n.next_payload::jsonb, s.delivery_payload),
         user_version = coalesce(n.next_user_version, s.user_version),
         last_error = NULL,
