@@ -98,7 +98,7 @@ type Event struct {
 	FailureReason string    // why the event is FAILED, or was CANCELLED, which may be ""; otherwise ""
 	LastError     string    // why the last attempt failed or was released; "" if none was
 	RetryCount    int       // attempts that failed
-	ClaimCount    int       // how many times the event was claimed; an event that was ever claimed keeps its target
+	ClaimCount    int       // how many times the event was claimed; an event that was ever claimed keeps its instant
 	CrashCount    int       // how many times its worker died
 
 	Version   int // 1 when created; raised by every change
@@ -272,7 +272,7 @@ const (
 )
 
 // Release returns e as PENDING again, available from the given instant on, but not before
-// its target. The target can be later than that instant if the clock was set back after
+// its instant. The instant can be later than that instant if the clock was set back after
 // the claim. The error is an [*InvalidStateTransitionError] unless e is PROCESSING.
 func (e Event) Release(cause ReleaseCause, reason string, available time.Time) (Event, error) {
 	next, err := e.become(Pending)
@@ -307,7 +307,7 @@ func storableText(s string) string {
 
 // Reschedule returns e as replanned for u and the given occurrence. Its identity and its
 // idempotency key stay. The error is an [*InvalidStateTransitionError] unless e is
-// PENDING and was never claimed, because an event that was ever claimed keeps its target.
+// PENDING and was never claimed, because an event that was ever claimed keeps its instant.
 func (e Event) Reschedule(u User, h EventHandler, o Occurrence) (Event, error) {
 	if e.Status != Pending || e.ClaimCount > 0 {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -345,7 +345,7 @@ func (e Event) become(to Status) (Event, error) {
 
 // CheckChange checks a change of a stored event. Every [Repository] must call it. The
 // status must take an allowed step, or stay PENDING. The identity of the event never
-// changes, and its target and payload stay from the first claim on. In a change from
+// changes, and its instant and payload stay from the first claim on. In a change from
 // PENDING to PENDING, the counters cannot change, and of an event that was ever claimed
 // only AvailableAt can.
 func CheckChange(from, to Event) error {
@@ -367,7 +367,7 @@ func CheckChange(from, to Event) error {
 	return nil
 }
 
-// sameTarget reports whether two states of an event have the same target and payload.
+// sameTarget reports whether two states of an event have the same instant and payload.
 func (e Event) sameTarget(other Event) bool {
 	return e.Due.Equal(other.Due) && e.Wall == other.Wall && e.Nominal == other.Nominal && e.Zone == other.Zone &&
 		e.Policies.WithDefaults() == other.Policies.WithDefaults() && sameJSON(e.Payload, other.Payload)

@@ -25,12 +25,12 @@ func (e Event) Cancel(reason string) (Event, error) {
 	return next, nil
 }
 
-// RunNow returns e as due at now. If e is delayed before another attempt and its target
-// has passed, RunNow returns e as available at now. The target becomes the start of the
+// RunNow returns e as due at now. If e is delayed before another attempt and its instant
+// has passed, RunNow returns e as available at now. The instant becomes the start of the
 // present second, because a wall time has whole seconds. Identity, Nominal, payload and
 // idempotency key stay. RunNow returns an event that is available already unchanged. The
 // error is an [*InvalidStateTransitionError] unless e is PENDING, or if e was claimed
-// before and its target has not passed.
+// before and its instant has not passed.
 func (e Event) RunNow(now time.Time) (Event, error) {
 	if e.Status != Pending {
 		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending}
@@ -46,16 +46,16 @@ func (e Event) RunNow(now time.Time) (Event, error) {
 		next.AvailableAt = next.Due
 		next.Wall, next.Nominal = calendar.StoredTimezone(e.Zone).WallTime(next.Due), e.nominal()
 	} else if now.Before(e.Due) {
-		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its target
+		return e, &InvalidStateTransitionError{e.ID, e.Status, Pending} // an event that was ever claimed keeps its instant
 	}
 	next.Version++
 	return next, nil
 }
 
 // Requeue returns a new event that repeats e. It has the series name, the occurrence key,
-// the idempotency key, the payload and the target of e. So a receiver that accepted e
+// the idempotency key, the payload and the instant of e. So a receiver that accepted e
 // after all recognizes the repeat. Its Origin has the id of e. The new event is PENDING
-// at version 1, and available from now on, but not before its target. It is detached: it
+// at version 1, and available from now on, but not before its instant. It is detached: it
 // has no successor, and profile edits do not change it. The error is an
 // [*InvalidStateTransitionError] unless e is FAILED or CANCELLED.
 func (e Event) Requeue(id uuid.UUID, now time.Time) (Event, error) {

@@ -164,7 +164,7 @@ type Roster struct {
 	// Pending are the events that were never claimed, by id. They are locked too.
 	Pending []Event
 	// InFlight are the open events that were claimed at least once, by id. They keep
-	// their target.
+	// their instant.
 	InFlight []Event
 	// Used has the used keys of each series: of the events that have ended, and of an
 	// event in flight, which counts as ended now. Series of requeued events are left out. A
@@ -192,7 +192,7 @@ type Edit struct {
 	User *User // the changed user, with its version raised by one; nil leaves the user unchanged
 
 	// Changed are PENDING events of the roster in their new form, with their versions
-	// raised by one. An event can have another target, be available at another time, or
+	// raised by one. An event can have another instant, be available at another time, or
 	// be CANCELLED. The events are changed before new events are stored, so a new event
 	// can succeed a cancelled one.
 	Changed []Event

@@ -131,7 +131,7 @@ type Planner interface {
 	CreateUser(ctx context.Context, p Profile) (UserWithEvents, error)
 
 	// UpdateUser changes a user and replans the user's pending events, in one
-	// transaction. Events that were ever claimed keep their target; their successors
+	// transaction. Events that were ever claimed keep their instant; their successors
 	// follow the change. The error is a [*ValidationError] if the change is invalid, a
 	// [*NotFoundError] if the user does not exist, an [*ExternalIDTakenError] if another
 	// user has the external id, and an [*OptimisticLockError] if the user has another

@@ -28,7 +28,7 @@ type CancelOptions struct {
 // RunNowOptions are options of [Operator].RunNow.
 type RunNowOptions struct {
 	// Force makes an event due in the user's quiet hours too. It is then on time, and is
-	// delivered at once. An event that has failed before, or whose target has passed, still
+	// delivered at once. An event that has failed before, or whose instant has passed, still
 	// waits for the end of the quiet hours. In a program without
 	// [WithQuietHours], Force is required if another program has stored quiet hours (see
 	// [Setting]). Without it, the error is a [*ValidationError].

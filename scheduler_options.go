@@ -165,11 +165,11 @@ func WithOptionalProfile() Option { return func(s *settings) { s.optional = true
 
 // WithQuietHours sets the hours in which late events are not delivered to a user, by
 // clocks in the user's present zone. The default is none, and so is nil. An event is late
-// if an attempt at it has failed. It is also late if it begins later after its target than
+// if an attempt at it has failed. It is also late if it begins later after its instant than
 // [WithMissedGrace] allows, as after a downtime. In the quiet hours, Run postpones it to
 // their end, and counts no attempt. [CatchUp].SkipOlder is compared then.
 //
-// An event that is on time is delivered at its target, whatever the hour: a user who asked
+// An event that is on time is delivered at its instant, whatever the hour: a user who asked
 // for 06:00 gets 06:00. To plan outside of the quiet hours too, set the field Quiet of a
 // ready-made handler, or wrap a recurrence in [calendar.Outside]. An event that
 // [Operator].RunNow makes due in the quiet hours becomes due at their end, unless it is

@@ -208,7 +208,7 @@ func (s *scheduler) movePage(ctx context.Context, options ReconcileOptions, p re
 	var moved []Event
 	for _, e := range p.events {
 		if e.ClaimCount > 0 {
-			continue // an event that was ever claimed keeps its target
+			continue // an event that was ever claimed keeps its instant
 		}
 		report := reports[e.Zone]
 		if report == nil {

@@ -161,7 +161,7 @@ func optOutsProblem(all []OptOut) string {
 }
 
 // quietUntil returns when the user of a late event may be disturbed again, if that is
-// later than now. The event is late if an attempt has failed or if its target passed
+// later than now. The event is late if an attempt has failed or if its instant passed
 // longer ago than the grace. See docs/adr/0056-quiet-hours.md.
 func (s *scheduler) quietUntil(j *job, now time.Time) (time.Time, bool) {
 	late := j.event.RetryCount > 0 || now.Sub(j.event.Due) > s.grace

@@ -193,7 +193,7 @@ var leaseCases = map[string]func(*kit){
 		k.same("of an unknown token", len(none), 0)
 		k.claim(1)
 	},
-	"Release and Settle/never make an event available before its target": func(k *kit) {
+	"Release and Settle/never make an event available before its instant": func(k *kit) {
 		// As after a database clock that was set back: claimed, and no longer due.
 		early := func(token uuid.UUID) almanac.Event {
 			pending := k.newEvent(DueIn(time.Hour))

@@ -217,8 +217,8 @@ var editCases = map[string]func(*kit){
 		close(claims)
 		for events := range claims {
 			for _, e := range events {
-				k.same("target of a claimed event", e.Due, targets[e.ID].Due)
-				k.same("target as stored", k.stored(e.ID).Due, targets[e.ID].Due)
+				k.same("instant of a claimed event", e.Due, targets[e.ID].Due)
+				k.same("instant as stored", k.stored(e.ID).Due, targets[e.ID].Due)
 			}
 		}
 	},

@@ -95,11 +95,11 @@ var eventCases = map[string]func(*kit){
 	"Update/keeps the identity of an event": func(k *kit) {
 		claimed := k.everyStatus()[almanac.Processing]
 		for name, change := range map[string]func(*almanac.Event){
-			"user":   func(e *almanac.Event) { e.UserID = uuid.New() },
-			"type":   func(e *almanac.Event) { e.Type = "OTHER" },
-			"key":    func(e *almanac.Event) { e.IdempotencyKey = "event-0" },
-			"target": func(e *almanac.Event) { e.Due = e.Due.Add(time.Hour) },
-			"zone":   func(e *almanac.Event) { e.Zone = "Asia/Tokyo" },
+			"user":    func(e *almanac.Event) { e.UserID = uuid.New() },
+			"type":    func(e *almanac.Event) { e.Type = "OTHER" },
+			"key":     func(e *almanac.Event) { e.IdempotencyKey = "event-0" },
+			"instant": func(e *almanac.Event) { e.Due = e.Due.Add(time.Hour) },
+			"zone":    func(e *almanac.Event) { e.Zone = "Asia/Tokyo" },
 		} {
 			next, err := claimed.Complete(k.now)
 			k.ok(err)

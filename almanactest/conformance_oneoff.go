@@ -62,7 +62,7 @@ var oneOffCases = map[string]func(*kit){
 			return almanac.Edit{New: []almanac.Event{late}}, nil
 		})
 		created := edit.New[0]
-		k.same("its target", created.Due, late.Due)
+		k.same("its instant", created.Due, late.Due)
 		k.same("available", created.AvailableAt, created.CreatedAt)
 		k.same("as stored", k.stored(late.ID), created)
 		s := k.stats()
@@ -71,7 +71,7 @@ var oneOffCases = map[string]func(*kit){
 		k.same("delayed", s.Delayed, exactly(0))
 		found, err := k.r.Find(k.Context(), almanac.DueBetween{From: k.now.Add(-3 * time.Hour), Until: k.now.Add(-time.Hour)}, almanac.Page{})
 		k.ok(err)
-		k.same("found by its target", ids(found.Events), []uuid.UUID{late.ID})
+		k.same("found by its instant", ids(found.Events), []uuid.UUID{late.ID})
 
 		claimed := k.claim(1)[0]
 		delivered := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(created.CreatedAt.Add(time.Second))}).Event

@@ -159,7 +159,7 @@ var operationCases = map[string]func(*kit){
 			return almanac.Edit{Changed: []almanac.Event{next}}, err
 		})
 		k.same("as stored", k.stored(initial.ID), edit.Changed[0])
-		k.same("target", edit.Changed[0].Due, initial.Due)
+		k.same("instant", edit.Changed[0].Due, initial.Due)
 		k.same("version", edit.Changed[0].Version, 4)
 		k.same("claimed", ids(k.claim(1)), []uuid.UUID{initial.ID})
 	},
@@ -187,7 +187,7 @@ var operationCases = map[string]func(*kit){
 		k.same("origin", again.Origin, almanac.Origin{Kind: almanac.OriginRequeued, From: failed.ID})
 		k.same("series", again.Series, failed.Series)
 		k.same("payload", string(again.Payload), string(failed.Payload))
-		k.same("target", again.Due, failed.Due)
+		k.same("instant", again.Due, failed.Due)
 		k.same("attempts", again.RetryCount, 0)
 		k.apply(failed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			k.same("pending", len(r.Pending), 0)

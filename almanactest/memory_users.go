@@ -274,7 +274,7 @@ func (s *state) apply(wanted almanac.Edit, now time.Time) (stored almanac.Edit, 
 	return stored, nil
 }
 
-// change stores the changes of a pending event: another target, another available time, or
+// change stores the changes of a pending event: another instant, another available time, or
 // its cancellation. Everything else stays.
 func (s *state) change(to almanac.Event, now time.Time) (almanac.Event, error) {
 	was := s.events[to.ID]

@@ -177,7 +177,7 @@ func formsFor(r *request, e almanac.Event, now time.Time) ([]eventForm, error) {
 	switch e.Status {
 	case almanac.Pending:
 		wanted = append(wanted, Cancel)
-		// An event that was ever claimed keeps a target that is still to come.
+		// An event that was ever claimed keeps an instant that is still to come.
 		if e.AvailableAt.After(now) && (e.ClaimCount == 0 || !e.Due.After(now)) {
 			wanted = append(wanted, RunNow)
 		}

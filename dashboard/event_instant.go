@@ -8,11 +8,11 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// eventInstant explains how the target of an event was found.
+// eventInstant explains how the instant of an event was found.
 type eventInstant struct {
 	Problem  string            // why this program cannot explain it; "" if it can
 	Asked    calendar.WallTime // the wall time that the event asks for
-	Chosen   calendar.WallTime // the wall time that clocks show at the target
+	Chosen   calendar.WallTime // the wall time that clocks show at the instant
 	Reason   string            // in words
 	Reading  calendar.Reading  // how often clocks show the wall time
 	Differs  time.Time         // the instant by the rules of this program, if it is another one
@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// explain explains the target of an event by the rules of this program.
+// explain explains the instant of an event by the rules of this program.
 func explain(e almanac.Event) eventInstant {
 	z := calendar.StoredTimezone(e.Zone)
 	chose := e.Policies.WithDefaults()

@@ -36,9 +36,9 @@ const recentShown = 256
 type delivered struct {
 	EventID  uuid.UUID
 	Type     string
-	Zone     string        // of the event's target
+	Zone     string        // of the event
 	At       time.Time     // by this machine's clock
-	Lateness time.Duration // from the target to the end of the delivery
+	Lateness time.Duration // from when it could first be delivered to the end of the delivery
 }
 
 // NewMonitor returns a Monitor that has measured nothing yet.

@@ -172,7 +172,7 @@ type updatedAnswer struct {
 
 // reschedule counts what a change of a user did to the user's events.
 type reschedule struct {
-	Rescheduled     int         `json:"rescheduled"` // have a new target
+	Rescheduled     int         `json:"rescheduled"` // have a new instant
 	Added           int         `json:"added"`       // are owed now
 	Removed         int         `json:"removed"`     // were never claimed, and are owed no longer
 	Cancelled       int         `json:"cancelled"`   // waited for another attempt, and are refused now

@@ -10,7 +10,7 @@ import (
 	"github.com/almanac-go/almanac"
 )
 
-// Confirm returns which of the events that were claimed ahead of their target are still held.
+// Confirm returns which of the events that were claimed ahead of their instant are still held.
 // An event that another transaction has locked is returned as busy.
 func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.ConfirmResult, error) {
 	var confirmed almanac.ConfirmResult
@@ -41,7 +41,7 @@ func (s *Store) Confirm(ctx context.Context, events []almanac.Event) (almanac.Co
 	return confirmed, err
 }
 
-// Return releases events that were claimed ahead of their target, and returns the released
+// Return releases events that were claimed ahead of their instant, and returns the released
 // events. An event that another transaction has locked moves to a lease of its own that has
 // expired: [Store.ReleaseExpired] releases it once it is not locked.
 func (s *Store) Return(ctx context.Context, events []almanac.Event) ([]almanac.Event, error) {

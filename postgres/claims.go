@@ -161,7 +161,7 @@ type lease struct {
 	series   []int64
 	ids      []uuid.UUID
 	versions []int      // of the events while they were PENDING
-	ahead    *time.Time // since when the events may be ahead of their target; nil when all were due
+	ahead    *time.Time // since when the events may be ahead of their instant; nil when all were due
 }
 
 // targets returns the destinations for the clock and a lease, for Scan.

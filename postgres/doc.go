@@ -68,12 +68,12 @@
 // # Claims ahead
 //
 // A lease may hold events that are not due yet; its column ahead_since has the time of
-// the claim. No process begins such an event before its target. Until then, an edit or
+// the claim. No process begins such an event before its instant. Until then, an edit or
 // a deletion releases the event: it puts the event back into the queue at another
 // version, before it reads the pending events. It has locked the series by then, and
 // waited for claims in progress.
 //
-// At the target, the process that holds the events asks whether their versions are
+// At the instant, the process that holds the events asks whether their versions are
 // still current ([Store.Confirm]). An edit reads the clock after it has locked the
 // series. A confirmation reads the clock before it reads the series. So at least one of
 // the two sees the other.

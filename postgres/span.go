@@ -31,7 +31,7 @@ const maxSpans = 8
 // span is a range of an index that holds every event that a specification selects from a
 // part. Fields are expressions; an empty field leaves that bound open.
 type span struct {
-	from, until string // of the target
+	from, until string // of the instant
 	available   string // the upper bound of when the event is available
 	eventType   string
 }
@@ -170,7 +170,7 @@ func (r *renderer) ranges(s span) []string {
 func earliest(spec almanac.Spec) (at time.Time) {
 	switch spec := spec.(type) {
 	case almanac.DueBetween:
-		return spec.From // no event is available before its target
+		return spec.From // no event is available before its instant
 	case almanac.And:
 		for _, part := range spec {
 			if from := earliest(part); from.After(at) {

@@ -183,9 +183,9 @@ func (r *renderer) overdue(spec almanac.Overdue) string {
 	return "now() - " + r.bind(spec.By) + "::interval"
 }
 
-// targets returns the condition that the target lies between two expressions. An empty expression
+// targets returns the condition that the instant lies between two expressions. An empty expression
 // leaves that bound open. The condition repeats itself on the columns of an index. In the queue the
-// index has the time when an event is available. That is its target, unless the event was delayed.
+// index has the time when an event is available. That is its instant, unless the event was delayed.
 func (r *renderer) targets(from, until string) string {
 	if from == "" && until == "" {
 		return "true"

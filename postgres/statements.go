@@ -181,7 +181,7 @@ const consumed = `(NOT ` + elsewhere + `
 	AND (pg_visible_in_snapshot(o.transaction_id, c.seen)
 		OR (o.sequence <= c.last AND pg_visible_in_snapshot(o.transaction_id, c.reading))))`
 
-// quarterOf is the quarter hour of the target of row s, counted from 1970.
+// quarterOf is the quarter hour of the instant of row s, counted from 1970.
 const quarterOf = `floor(pg_catalog.date_part('epoch'::text, s.target_timestamp_utc) / 900::float8)::integer`
 
 // usedKeys has the used keys of row s of the series, by unit: {"day": [key, nominal, local]}. It is NULL

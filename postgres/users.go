@@ -183,7 +183,7 @@ func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit fu
 }
 
 // roster locks a user and the user's pending events, and reads the rest of the roster, in one round
-// trip. It also returns the events that it released from claims ahead of their target. Each
+// trip. It also returns the events that it released from claims ahead of their instant. Each
 // statement sees the rows that were committed before the statement began.
 func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, released []uuid.UUID, err error) {
 	var batch pgx.Batch

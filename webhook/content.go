@@ -29,8 +29,8 @@ type Message struct {
 	UserID         string
 	IdempotencyKey string
 	OccurrenceKey  string
-	Due            time.Time // the target instant, UTC
-	Wall           string    // the target as clocks in Zone show it, as 2026-03-15T09:00:00
+	Due            time.Time // the instant, UTC
+	Wall           string    // the instant as clocks in Zone show it, as 2026-03-15T09:00:00
 	Zone           string    // the IANA name of the zone
 	Payload        any       // the payload, decoded; a number is a [json.Number]
 }
@@ -51,7 +51,7 @@ func WithTemplate(text string) Option {
 
 // WithCloudEvents makes the body a CloudEvent 1.0 in JSON (structured mode), as
 // application/cloudevents+json. Its data is the body that the package documentation
-// describes. Its id is the idempotency key, its time the target instant, and its type
+// describes. Its id is the idempotency key, its time the instant Due, and its type
 // typePrefix and the event type, such as "com.example." and "BIRTHDAY". The source is a URI
 // reference that identifies the sender, such as https://example.com/greetings. A receiver
 // may take events with equal source and id for repeats.

@@ -3,8 +3,10 @@ package house_test
 import (
 	"go/ast"
 	"path"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // TestDocumentationNamesEveryType wants the documentation of the two packages that users read
@@ -35,6 +37,26 @@ func TestDocumentationNamesEveryType(t *testing.T) {
 					if ok && one.Name.IsExported() && !strings.Contains(text, "["+one.Name.Name+"]") && !strings.Contains(text, "[*"+one.Name.Name+"]") {
 						f.breaks(t, one.Pos(), one.Name.Name+" is not in the documentation of the package")
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestCommentsSayInstant wants one name for the instant of an event. "Target" is the word of the
+// columns.
+func TestCommentsSayInstant(t *testing.T) {
+	t.Parallel()
+	for _, f := range tree(t) {
+		if f.test || !f.in(".", "almanactest", "postgres", "dashboard", "webhook") {
+			continue
+		}
+		for _, group := range f.Comments {
+			for _, line := range group.List {
+				text := strings.ReplaceAll(line.Text, "link and its target", "") // of a zone
+				if slices.Contains(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), "target") &&
+					!strings.HasPrefix(line.Text, "// target ") { // the name of a function
+					f.breaks(t, line.Pos(), "says target, not instant or Due")
 				}
 			}
 		}
