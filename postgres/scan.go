@@ -98,18 +98,20 @@ type wallRow struct {
 	nominal *time.Time // NULL if it is the other one
 }
 
+// optionalTimes receives the times that an event may lack.
+type optionalTimes struct{ ready, available, executed *time.Time }
+
 // eventRow receives an event. Its own fields receive the columns that must be converted.
 type eventRow struct {
-	event               almanac.Event
-	status, policies    string
-	key                 string
-	payload             []byte
-	wall                wallRow
-	available, executed *time.Time
-	ready               *time.Time
-	token               *uuid.UUID
-	origin              originRow
-	failure, lastError  *string
+	event              almanac.Event
+	status, policies   string
+	key                string
+	payload            []byte
+	wall               wallRow
+	times              optionalTimes
+	token              *uuid.UUID
+	origin             originRow
+	failure, lastError *string
 }
 
 // cells returns the columns of an event in the views of events. If claimed is true, it returns the
@@ -142,10 +144,10 @@ func (r *eventRow) cells(claimed bool) []cell {
 		{"e.idempotency_key", "s.idempotency_key", &r.key},
 		{"e.delivery_payload::text", "s.delivery_payload::text", &r.payload},
 		{"e.user_version", "s.user_version", &e.UserVersion},
-		{"e.ready_at", "s.ready_at", &r.ready},
-		{"e.available_at", "", &r.available},
+		{"e.ready_at", "s.ready_at", &r.times.ready},
+		{"e.available_at", "", &r.times.available},
 		{"e.lease_token", "", &r.token},
-		{"e.executed_at", "", &r.executed},
+		{"e.executed_at", "", &r.times.executed},
 		{"e.failure_reason", "", &r.failure},
 		{"e.last_error", "s.last_error", &r.lastError},
 		{"e.retry_count", "s.retry_count", &e.RetryCount},
@@ -179,14 +181,14 @@ func (r *eventRow) value() almanac.Event {
 	e.Policies = parsePolicies(r.policies)
 	e.IdempotencyKey = almanac.IdempotencyKey(r.key)
 	e.Payload = r.payload
-	if r.ready != nil {
-		e.ReadyAt = r.ready.UTC()
+	if r.times.ready != nil {
+		e.ReadyAt = r.times.ready.UTC()
 	}
-	if r.available != nil {
-		e.AvailableAt = r.available.UTC()
+	if r.times.available != nil {
+		e.AvailableAt = r.times.available.UTC()
 	}
-	if r.executed != nil {
-		e.ExecutedAt = r.executed.UTC()
+	if r.times.executed != nil {
+		e.ExecutedAt = r.times.executed.UTC()
 	}
 	if r.token != nil {
 		e.LeaseToken = *r.token
