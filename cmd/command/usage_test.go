@@ -88,9 +88,9 @@ func TestEveryBadArgumentIsNamed(t *testing.T) {
 			[]string{"when", "--rule", "0 25 * * *", "--at", "25:00", "--on", "x", "--every", "0", "--from", "2026-02-29", "-n", "ten", "--gap", "", "--fold", "third", "--leap-day", "feb27", "--month-end", "Clamp"},
 			[]string{
 				"--zone is required", `--from: "2026-02-29" is not a day of the calendar: February 2026 has 28 days`, `--count: "ten" is not a number from 1 to 1000`,
-				`--rule: invalid recurrence "0 25 * * *": hour "25": "25" is not between 0 and 23`,
-				"--at: does not go with a cron expression", "--on: does not go with a cron expression", "--every: does not go with a cron expression",
-				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, `--every: "0" is not a number from 1 to 10000000`,
+				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, `--every: "0" is not a whole number from 1 to 10000000`,
+				"--on: has no meaning with a cron expression", "--every: has no meaning with a cron expression", "--at: has no meaning with a cron expression",
+				`--rule: "0 25 * * *" is invalid: hour "25": "25" is not between 0 and 23`,
 				`--gap: "" is not one of forward, backward, boundary, skip, reject`, `--fold: "third" is not one of first, second, reject`,
 				`--leap-day: "feb27" is not one of feb28, mar1, skip`, `--month-end: "Clamp" is not one of clamp, skip`,
 			},
