@@ -21,7 +21,7 @@ var planning = []mutation{
 		test: ". TestNewLongIdempotencyKeyDiffersByOccurrence",
 	},
 	{
-		promise: "a target stays once it is claimed", in: seeds,
+		promise: "its instant stays once it is claimed", in: seeds,
 		file: "event.go",
 		old:  "if e.Status != Pending || e.ClaimCount > 0 {\n\t\treturn e, &InvalidStateTransitionError{e.ID, e.Status, Pending}\n\t}\n\tnext, err := e.planned(", new: "next, err := e.planned(",
 		test: ". TestReschedule",
@@ -105,7 +105,7 @@ var planning = []mutation{
 		test: "postgres TestPostgresRepository/^EditUser$",
 	},
 	{
-		promise: "a target stays once it is claimed", in: seeds,
+		promise: "its instant stays once it is claimed", in: seeds,
 		file: "event.go",
 		old:  "rescheduled := stays && from.ClaimCount == 0", new: "rescheduled := stays",
 		test: ". TestCheckChange",

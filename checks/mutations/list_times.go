@@ -75,7 +75,7 @@ var times = []mutation{
 		test: ". TestReconcileRunsAtTheStart",
 	},
 	{
-		promise: "a target stays once it is claimed", in: seeds,
+		promise: "its instant stays once it is claimed", in: seeds,
 		file: "timezone.go",
 		old:  "if e.ClaimCount > 0 {\n\t\t\tcontinue", new: "if false {\n\t\t\tcontinue",
 		test: ". TestReconcileLeavesClaimedEvents",
