@@ -67,6 +67,21 @@ var usedCases = map[string]func(*kit){
 			return almanac.Edit{}, nil
 		})
 	},
+	"Used/an edit may change the roster that it is shown": func(k *kit) {
+		e := k.newEvent(OfSeries("other", "2026"))
+		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
+		again := Event(k.now, OfUser(e.UserID), OfSeries("other", "2025"))
+		calls := 0
+		edit := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			if calls++; calls > 3 {
+				return almanac.Edit{}, errors.New("edit is called again and again")
+			}
+			clear(r.Used)
+			return almanac.Edit{New: []almanac.Event{again}}, nil
+		})
+		k.same("stored", len(edit.New), 0)
+		k.same("calls", calls, 2)
+	},
 	"Used/a pending event is used only when it is due": func(k *kit) {
 		e := k.newEvent(OfSeries("", "2030"), DueIn(time.Hour))
 		used, err := k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")})

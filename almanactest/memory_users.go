@@ -149,8 +149,9 @@ func (r *Repository) EditUser(ctx context.Context, id uuid.UUID, edit func(alman
 			return err
 		}
 		for {
-			shown := roster // the edit may modify the lists
+			shown := roster // the edit may modify the lists and the map
 			shown.Pending, shown.InFlight = slices.Clone(roster.Pending), slices.Clone(roster.InFlight)
+			shown.Used = maps.Clone(roster.Used)
 			wanted, err := edit(shown)
 			if err != nil {
 				return err

@@ -100,14 +100,15 @@ func (m *model) all(events []almanac.Event, err error) string {
 
 // usedText writes used keys without the times of their ends, which the clocks made.
 func usedText(used map[almanac.Series]almanac.UsedKeys) string {
+	texts := make(map[almanac.Series]almanac.UsedKeys)
 	for one, keys := range used {
 		keys = slices.Clone(keys)
 		for i := range keys {
 			keys[i].Ended = calendar.WallTime{}
 		}
-		used[one] = keys
+		texts[one] = keys
 	}
-	return fmt.Sprint(used)
+	return fmt.Sprint(texts)
 }
 
 // kind is what a caller can tell of an error.

@@ -164,8 +164,9 @@ func (s *Store) explain(ctx context.Context, db DB, list []almanac.UserWithEvent
 // the edit adds events to other series, decide calls edit again with the used keys of these.
 func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
 	for {
-		shown := r // the edit may change the lists
+		shown := r // the edit may change the lists and the map
 		shown.Pending, shown.InFlight = slices.Clone(r.Pending), slices.Clone(r.InFlight)
+		shown.Used = maps.Clone(r.Used)
 		wanted, err := edit(shown)
 		if err != nil {
 			return wanted, asIs(err)
