@@ -36,8 +36,9 @@ var usedCases = map[string]func(*kit){
 		k.same("the nominal wall time", want[0].Nominal, daily.Nominal)
 		end(planned(again))
 		k.same("units", []calendar.Unit{want[0].Unit, want[1].Unit}, []calendar.Unit{calendar.UnitDay, calendar.UnitYear})
-		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			want = want.With(again.Uses(u, r.Now))
+		before := want
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) { // perhaps twice
+			want = before.With(again.Uses(u, r.Now))
 			return cancelling(r)
 		})
 		k.shown(u, want)

@@ -4,32 +4,12 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
-	"github.com/almanac-go/almanac/postgres"
 )
 
-// A publication of all tables is what change data capture and upgrades by replication create. From then on PostgreSQL refuses updates
-// and deletions in tables whose rows it cannot identify.
-func TestTheStoreWorksUnderAPublicationOfAllTables(t *testing.T) {
-	t.Parallel()
-	databases := stock(t, func(t *testing.T) *pgxpool.Pool {
-		pool := pgtest.Pool(t)
-		_, err := pool.Exec(t.Context(), "CREATE PUBLICATION everything FOR ALL TABLES")
-		require.NoError(t, err)
-		require.NoError(t, postgres.EnableAudit(t.Context(), pool))
-		require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
-		return pool
-	})
-	almanactest.TestRepository(t, func(t *testing.T) almanac.Repository {
-		return mustStore(t, databases.take(t, func(pool *pgxpool.Pool) *pgxpool.Pool { return pool }))
-	})
-}
-
+// PostgreSQL refuses updates and deletions of published rows that it cannot identify.
 func TestEveryTableIdentifiesItsRows(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.ReusedPool(t).Query(t.Context(), `

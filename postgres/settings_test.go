@@ -82,12 +82,16 @@ func literal(name, value string) string {
 	return "''" + value + "''"
 }
 
-// Each operation works under the settings of the database, as under those of a role.
-func TestTheStoreWorksUnderSettingsOfTheDatabase(t *testing.T) {
+// Each operation works under the settings of the database, as under those of a role, and under a publication of all tables, which is
+// what change data capture and upgrades by replication create. From then on PostgreSQL refuses updates and deletions in tables whose
+// rows it cannot identify.
+func TestTheStoreWorksUnderSettingsAndAPublicationOfAllTables(t *testing.T) {
 	t.Parallel()
 	databases := stock(t, func(t *testing.T) *pgxpool.Pool {
 		pool := pgtest.DirectPool(t) // a pooler keeps sessions with other settings
 		set(t, pool, hostile)
+		_, err := pool.Exec(t.Context(), "CREATE PUBLICATION everything FOR ALL TABLES")
+		require.NoError(t, err)
 		require.NoError(t, postgres.EnableAudit(t.Context(), pool))
 		require.NoError(t, postgres.EnableOutbox(t.Context(), pool))
 		return pool
