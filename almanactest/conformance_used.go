@@ -54,7 +54,7 @@ var usedCases = map[string]func(*kit){
 		before := almanac.UsedKeys{done.Event.Uses(u, done.Event.UpdatedAt)}
 		k.same("while it waits", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026-11-26,2026"})
 		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("in the roster, while it waits", r.Used[birthdays("")], before)
+			k.same("in the roster, while it waits", near(r.Used[birthdays("")], before), before)
 			return almanac.Edit{}, nil
 		})
 		inFlight := k.claim(1)[0]
@@ -272,6 +272,18 @@ func (k *kit) used(u almanac.User) map[almanac.Series]almanac.UsedKeys {
 	return used
 }
 
+// near returns used keys with the ends that are expected, where these are at most ten seconds off: on a
+// busy machine a test and a repository may see different seconds.
+func near(used, want almanac.UsedKeys) almanac.UsedKeys {
+	used = slices.Clone(used)
+	for i, k := range used {
+		if w, ok := want.Of(k.Unit); ok && k.Ended.Labelled().Sub(w.Ended.Labelled()).Abs() <= 10*time.Second {
+			used[i].Ended = w.Ended
+		}
+	}
+	return used
+}
+
 // shown checks every way of reading the used keys of the birthday series of a user.
 func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
 	k.Helper()
@@ -281,7 +293,7 @@ func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
 			return almanac.Edit{New: []almanac.Event{taken}}, nil
 		}
 		inRoster = true
-		k.same("used, in the roster", r.Used[birthdays("")], want)
+		k.same("used, in the roster", near(r.Used[birthdays("")], want), want)
 		return almanac.Edit{}, nil
 	})
 	k.same("in the roster", inRoster, true)
@@ -289,12 +301,12 @@ func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
 	_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 		i := slices.IndexFunc(users, func(one almanac.UserSeries) bool { return one.User.ID == u.ID })
 		if _, open = users[i].Open[birthdays("")]; !open {
-			k.same("used, in a page", users[i].Used[birthdays("")], want)
+			k.same("used, in a page", near(users[i].Used[birthdays("")], want), want)
 		}
 		return nil, nil
 	})
 	k.ok(err)
 	if !open {
-		k.same("used", k.used(u)[birthdays("")], want)
+		k.same("used", near(k.used(u)[birthdays("")], want), want)
 	}
 }
