@@ -92,6 +92,7 @@ func TestManyEventsAreCancelled(t *testing.T) {
 		by.fill(b, "Zone", "Asia/Tokyo")
 		by.fill(b, reasonOfMany, "asked to")
 		by.press(b, "Show what matches")
+		b.reloadUntil("Cancel: 1 event") // a busy server is still looking
 		e := h.birthday
 		require.Contains(t, b.text("main"), "Cancel 1 event?")
 		require.Equal(t, almanac.Pending, h.event(t, e.ID).Status, "a question changes nothing")
@@ -114,11 +115,13 @@ func TestFailedEventsAreRequeued(t *testing.T) {
 		require.Contains(t, b.text("[role=alert]"), "filter", "at least one is asked for")
 		by.fill(b, "Failure begins with (requeue)", "receiver answered")
 		by.press(b, "Show what matches")
+		b.reloadUntil("Change nothing")
 		by.press(b, "Change nothing")
 		by.choose(b, "Operation", "Requeue")
 		by.fill(b, "User's id", h.ada.ID.String())
 		by.tick(b, "By force: in quiet hours too (run now), or although the user has opted out (requeue)")
 		by.press(b, "Show what matches")
+		b.reloadUntil("Requeue: 1 event")
 		require.Contains(t, b.text("main"), "also for users who have opted out")
 		by.press(b, "Requeue: 1 event")
 		require.Contains(t, b.text("main"), "1 event is requeued")
