@@ -115,13 +115,15 @@ type EventRepository interface {
 	// order. An event stays requeued after the event that repeats it was pruned.
 	Requeued(ctx context.Context, events []Event) ([]uuid.UUID, error)
 
-	// Prune reads a page of the ended events, in order of creation, and deletes those
-	// that ended before an instant, are due before it, and were due before it when they
-	// were created, which is the instant that the idempotency key hashes. Events that were
-	// created after the instant are not read. The last deleted event with an idempotency key frees the
-	// key. From then on, an event that is planned for an instant before that one takes
-	// the long form of its key, because the short form may have been used. Used
-	// occurrence keys stay used, so no pruned event is repeated.
+	// Prune reads a page of the ended events, in order of creation. It deletes an event
+	// that ended before an instant and is due before it. The event must also have been due
+	// before it when it was created, because the idempotency key hashes that instant. Events
+	// that were created after the instant are not read.
+	//
+	// The last deleted event with an idempotency key frees the key. From then on, an event
+	// that is planned for an instant before that one takes the long form of its key, because
+	// the short form may have been used. Used occurrence keys stay used, so no pruned event
+	// is repeated.
 	Prune(ctx context.Context, before time.Time, page Page) (PruneResult, error)
 }
 

@@ -219,7 +219,7 @@ type Planner interface {
 	//   - PROCESSING events cannot be recalled. If such a delivery succeeds, the event is
 	//     COMPLETED. After a failure it is CANCELLED instead of another attempt.
 	//
-	// No program of this release plans events of a type that the user has opted out of. An
+	// No program plans events of a type that the user has opted out of. An
 	// opt-out survives edits, imports and backfills of the user, until OptIn. The errors of
 	// OptOut and OptIn are those of UpdateUser, which can make the same changes together
 	// with others (see [ProfileChange]).

@@ -81,9 +81,9 @@ func (s *Store) ReleaseExpired(ctx context.Context, limit int) ([]almanac.Event,
 // caller halves after an error: one user who cannot be removed would then be the only one examined.
 const mostHidden = 100
 
-// removeHidden removes deleted users who have no event in flight. If the database refuses to delete
-// one of them, for example because of a foreign key of the host, or needs too long for all of them, it
-// removes each of them separately, and returns the errors of the refused users.
+// removeHidden removes deleted users who have no event in flight. The database may refuse to delete one
+// of them, for example because of a foreign key of the host, or need too long for all of them. Then
+// removeHidden removes each of them separately, and returns the errors of the refused users.
 func (s *Store) removeHidden(ctx context.Context) error {
 	var hidden []uuid.UUID
 	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {

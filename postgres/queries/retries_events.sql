@@ -1,8 +1,8 @@
 -- Count the pending events of which an attempt has failed, by type and last error.
 --   @limit integer (the most events to count of a type) · @looked integer (the most events of a type whose errors are read)
 --   @all integer (the same for all types together)
--- Returns the type, how many of its events were counted, the error, how many events with this error were read, and of these the first
--- target and the first time at which one is available. They are NULL for a type of which no event was read.
+-- Returns a row for each type and error: the type, how many of its events were counted, the error, and how many events with this error
+-- were read. Of those it returns the first target, and the first time at which one is available. Both are NULL if none was read.
 WITH counted AS MATERIALIZED (
     SELECT t.name, few.n
     FROM pg_catalog.unnest(:queued_types) AS t (name)

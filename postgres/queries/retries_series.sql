@@ -1,7 +1,7 @@
 -- Count the stalled series, by type and last error.
 --   @looked integer (the most series of a type to read) · @all integer (the same for all types together)
--- Returns the type, the error (empty if no program with the handler has tried), how many series were read, how many of these still stall,
--- and of the latter since when the first has stalled, and when the first is tried again.
+-- Returns a row for each type and error: the type, the error (empty if no program with the handler has tried), how many series were
+-- read, and how many of these still stall. Of those it returns since when the first has stalled, and when the first is tried again.
 WITH chosen AS MATERIALIZED (
     SELECT t.name, n.series_id, n.used_key, n.last_error, n.since, n.retry_at
     FROM pg_catalog.unnest(:stalled_types) AS t (name)
