@@ -11,8 +11,8 @@ import (
 )
 
 // Repository stores users and events. Package postgres has the Repository for production,
-// and package almanactest has one in memory. The suite almanactest.TestRepository defines
-// what every Repository must do.
+// and package almanactest has one in memory. The suite conformance.TestRepository of package
+// almanactest/conformance defines what every Repository must do.
 //
 // A Repository is safe for concurrent use unless it is bound to a transaction. Its clock
 // alone decides what is due and when a lease ends. Errors for known cases have the types

@@ -8,6 +8,7 @@
 //
 // [NewRepository] returns an in-memory repository whose clock is a function. [User] and
 // [Event] make valid values, with options for the properties that a test is about. [Store]
-// stores events in any state. [TestRepository] is the conformance suite for every
-// [almanac.Repository].
+// stores events in any state.
+//
+// Package almanactest/conformance has the suite that every [almanac.Repository] must pass.
 package almanactest

@@ -11,18 +11,19 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/almanactest/conformance"
 )
 
 func TestMemoryRepository(t *testing.T) {
 	t.Parallel()
-	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) })
+	conformance.TestRepository(t, func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) })
 }
 
 // A type that embeds a repository, such as one that counts calls, must pass the suite too.
 func TestDecoratedRepository(t *testing.T) {
 	t.Parallel()
 	type decorated struct{ almanac.Repository }
-	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return decorated{almanactest.NewRepository(nil)} })
+	conformance.TestRepository(t, func(*testing.T) almanac.Repository { return decorated{almanactest.NewRepository(nil)} })
 }
 
 // trivial is a repository that implements its optional abilities trivially.
@@ -50,7 +51,7 @@ func (trivial) Settings(context.Context) ([]almanac.Setting, error) { return nil
 
 func TestTrivialImplementationsAreAllowed(t *testing.T) {
 	t.Parallel()
-	almanactest.TestRepository(t, func(*testing.T) almanac.Repository { return trivial{almanactest.NewRepository(nil)} })
+	conformance.TestRepository(t, func(*testing.T) almanac.Repository { return trivial{almanactest.NewRepository(nil)} })
 }
 
 // A run needs none of the optional abilities.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/almanactest/conformance"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -23,7 +23,7 @@ import (
 func TestPostgresRepository(t *testing.T) {
 	t.Parallel()
 	among := newTrapped(t)
-	almanactest.TestRepository(t, func(t *testing.T) almanac.Repository {
+	conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
 		// Dead rows of earlier tests make tables large, and then numbers are estimates.
 		fresh := strings.Contains(t.Name(), "/Stats/")
 		return decorated{among.store(t, fresh)}

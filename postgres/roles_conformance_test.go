@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/almanactest/conformance"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -31,7 +31,7 @@ func TestEachRolePassesTheConformanceSuite(t *testing.T) {
 	for role, assign := range map[string]func(*testing.T, *cast) almanac.Repository{"api": asAPI, "worker": asWorker, "operator": asOperator} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			almanactest.TestRepository(t, func(t *testing.T) almanac.Repository {
+			conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
 				return assign(t, casts.take(t, func(c *cast) *pgxpool.Pool { return c.pools[""] }))
 			})
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/almanactest/conformance"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -97,7 +97,7 @@ func TestTheStoreWorksUnderSettingsAndAPublicationOfAllTables(t *testing.T) {
 		return pool
 	})
 	databases.empty = "TRUNCATE %s CASCADE" // which no planner setting makes slow
-	almanactest.TestRepository(t, func(t *testing.T) almanac.Repository {
+	conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
 		return mustStore(t, databases.take(t, func(pool *pgxpool.Pool) *pgxpool.Pool { return pool }))
 	})
 }

@@ -66,7 +66,7 @@ func (c newColumn) argument() string { return "@" + c.name + "::" + c.array }
 
 // newEvent lists the columns that a new event fills. Statements that write to an existing series list
 // the columns that change: insert_events.sql, move_events.sql, and settle_ended.sql, where a
-// successor can be absent. The cases "Fields" of almanactest.TestRepository find a column that one of
+// successor can be absent. The cases "Fields" of conformance.TestRepository find a column that one of
 // these statements lacks.
 var newEvent = []newColumn{
 	{"event_id", "uuid[]", of(func(e almanac.Event) pgtype.UUID { return uuidArg(e.ID) })},

@@ -53,6 +53,9 @@ func (f file) wrongImport(name string) string {
 	if f.test {
 		return ""
 	}
+	if ours && pkg == "almanactest/conformance" {
+		return "only tests run the conformance suite"
+	}
 	if ours && within(pkg, "internal") && f.in("cmd") {
 		return "cmd imports nothing internal: what is internal to one release is not to the next"
 	}

@@ -1,21 +1,22 @@
-package almanactest
+package conformance
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var dueCases = map[string]func(*kit){
 	"DueCounts/counts events of any status by quarter hour": func(k *kit) {
 		due := k.now.Truncate(15 * time.Minute).Add(-2 * time.Hour)
 		for _, status := range []almanac.Status{almanac.Completed, almanac.Failed, almanac.Cancelled, almanac.Processing, almanac.Pending} {
-			u := User(LivingIn("Asia/Tokyo"))
-			Store(k.T, k.r, u, Event(k.now, For(u), InStatus(status), DueIn(due.Add(7*time.Minute).Sub(k.now))))
+			u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+			almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.InStatus(status), almanactest.DueIn(due.Add(7*time.Minute).Sub(k.now))))
 		}
-		u := User(LivingIn("Asia/Tokyo"))
-		Store(k.T, k.r, u, Event(k.now, For(u), OfType("CARD"), DueIn(due.Add(15*time.Minute).Sub(k.now))))
+		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("CARD"), almanactest.DueIn(due.Add(15*time.Minute).Sub(k.now))))
 		early := almanac.QuarterCount{From: due, Count: exactly(5)}
 		late := almanac.QuarterCount{From: due.Add(15 * time.Minute), Count: exactly(1)}
 		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(time.Hour)}, early, late)
@@ -26,8 +27,8 @@ var dueCases = map[string]func(*kit){
 		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Hour), Until: due})
 	},
 	"DueCounts/stay when changes are swept": func(k *kit) {
-		u := User(LivingIn("Asia/Tokyo"))
-		stored := Store(k.T, k.r, u, Event(k.now, For(u), DueIn(48*time.Hour)))
+		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+		stored := almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(48*time.Hour)))
 		from := stored[0].Due.UTC().Truncate(15 * time.Minute)
 		for range 3 {
 			_, err := k.r.ReleaseExpired(k.Context(), 100)

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"context"

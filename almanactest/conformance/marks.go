@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"time"
@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -22,23 +23,23 @@ func byOthers(e almanac.Event) almanac.Event {
 // return the event as the repository returned it, and the zone must then be marked.
 var markedCases = map[string]func(*kit) almanac.Event{
 	"CreateUser": func(k *kit) almanac.Event {
-		u := User()
-		_, events, err := k.create(u, byOthers(Event(k.now, For(u))))
+		u := almanactest.User()
+		_, events, err := k.create(u, byOthers(almanactest.Event(k.now, almanactest.For(u))))
 		k.ok(err)
 		return events[0]
 	},
 	"EditUser that adds": func(k *kit) almanac.Event {
-		u := User()
+		u := almanactest.User()
 		_, _, err := k.create(u)
 		k.ok(err)
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{byOthers(Event(k.now, For(u)))}}, nil
+			return almanac.Edit{New: []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}}, nil
 		})
 		k.ok(err)
 		return edit.New[0]
 	},
 	"EditUser that moves": func(k *kit) almanac.Event {
-		e := k.newEvent(DueIn(time.Hour))
+		e := k.newEvent(almanactest.DueIn(time.Hour))
 		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{Changed: []almanac.Event{byOthers(anHourLater(r.Pending[0]))}}, nil
 		})
@@ -46,7 +47,7 @@ var markedCases = map[string]func(*kit) almanac.Event{
 		return edit.Changed[0]
 	},
 	"Update": func(k *kit) almanac.Event {
-		e, err := k.r.Update(k.Context(), byOthers(anHourLater(k.newEvent(DueIn(time.Hour)))), 1)
+		e, err := k.r.Update(k.Context(), byOthers(anHourLater(k.newEvent(almanactest.DueIn(time.Hour)))), 1)
 		k.ok(err)
 		return e
 	},
@@ -62,7 +63,7 @@ var markedCases = map[string]func(*kit) almanac.Event{
 	"Settle with follow-ups": func(k *kit) almanac.Event {
 		k.newEvent()
 		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
-			return []almanac.Event{byOthers(Event(now, For(u), Of("gift"), asFollowUp))}, nil
+			return []almanac.Event{byOthers(almanactest.Event(now, almanactest.For(u), almanactest.Of("gift"), asFollowUp))}, nil
 		}
 		return k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Follow: follow}).Followed[0]
 	},
@@ -72,12 +73,12 @@ var markedCases = map[string]func(*kit) almanac.Event{
 func zoneMarkCases() map[string]func(*kit) {
 	cases := map[string]func(*kit){
 		"Marks/are not stored when the event is not": func(k *kit) {
-			u := User()
-			_, _, err := k.create(u, byOthers(Event(k.now, For(u), Of("2027"))), byOthers(Event(k.now, For(u), Of("2028"))))
+			u := almanactest.User()
+			_, _, err := k.create(u, byOthers(almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027"))), byOthers(almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2028"))))
 			k.is(err, almanac.ErrExists)
-			e := k.newEvent(DueIn(time.Hour))
+			e := k.newEvent(almanactest.DueIn(time.Hour))
 			_, err = k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{New: []almanac.Event{byOthers(Event(k.now, For(u)))}}, errRefused
+				return almanac.Edit{New: []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}}, errRefused
 			})
 			k.is(err, errRefused)
 			k.same("marks", len(k.zoneMarks()), 0)
@@ -88,8 +89,8 @@ func zoneMarkCases() map[string]func(*kit) {
 			late := other
 			late.Version = "2026c"
 			for _, mark := range []calendar.ZoneRules{other, tokyo, late, other} {
-				u := User()
-				e := Event(k.now, For(u))
+				u := almanactest.User()
+				e := almanactest.Event(k.now, almanactest.For(u))
 				e.PlannedBy = &mark
 				_, _, err := k.create(u, e)
 				k.ok(err)
@@ -127,18 +128,18 @@ func zoneMarkCases() map[string]func(*kit) {
 // bulkMarkCases are the marked cases for events that are stored for many users at once.
 var bulkMarkCases = map[string]func(*kit){
 	"Marks/CreateUsers": func(k *kit) {
-		u := User()
-		created, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: User()}, {User: u, Events: []almanac.Event{byOthers(Event(k.now, For(u)))}}})
+		u := almanactest.User()
+		created, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: almanactest.User()}, {User: u, Events: []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}}})
 		k.ok(err)
 		k.same("returned", created[1].Events[0].PlannedBy == nil, true)
 		k.same("marks", k.zoneMarks(), []calendar.ZoneRules{other})
 	},
 	"Marks/AddEvents": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		_, _, err := k.create(u)
 		k.ok(err)
 		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
-			return []almanac.Event{byOthers(Event(k.now, For(u)))}, nil
+			return []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}, nil
 		})
 		k.ok(err)
 		k.same("added", []uuid.UUID{added.Events[0].UserID}, []uuid.UUID{u.ID})

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"time"
@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -13,7 +14,7 @@ import (
 var stalledCases = map[string]func(*kit){
 	"Stalled/keeps a series whose successor could not be planned": func(k *kit) {
 		for _, outcome := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"), almanac.CalledOff("not owed")} {
-			k.newEvent(OfSeries("a", "2027"))
+			k.newEvent(almanactest.OfSeries("a", "2027"))
 			claimed := k.claim(1)[0]
 			got := k.settle(almanac.Settlement{Event: claimed, Outcome: outcome, Next: unable})
 			k.is(got.PlanErr, errPlan)
@@ -33,7 +34,7 @@ var stalledCases = map[string]func(*kit){
 		k.is(err, almanac.ErrInvalid)
 	},
 	"Stalled/leaves out series that ended or go on": func(k *kit) {
-		ended, goes := k.newEvent(OfSeries("a", "2027")), k.newEvent(OfSeries("a", "2027"))
+		ended, goes := k.newEvent(almanactest.OfSeries("a", "2027")), k.newEvent(almanactest.OfSeries("a", "2027"))
 		for _, e := range k.claim(2) {
 			next := unable
 			if e.UserID == ended.UserID {
@@ -43,12 +44,12 @@ var stalledCases = map[string]func(*kit){
 		}
 		k.stalls(ended.UserID)
 		k.apply(goes.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(time.Hour))}}, nil
+			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
 		k.stalls(goes.UserID)
 	},
 	"Stalled/is over when the next event is stored, and with the user": func(k *kit) {
-		next, erased := k.newEvent(OfSeries("a", "2027")), k.newEvent(OfSeries("b", "2027"))
+		next, erased := k.newEvent(almanactest.OfSeries("a", "2027")), k.newEvent(almanactest.OfSeries("b", "2027"))
 		k.unplanned(next)
 		k.unplanned(erased)
 		before, err := k.r.Stalled(k.Context(), next.UserID, 0)
@@ -65,7 +66,7 @@ var stalledCases = map[string]func(*kit){
 		})
 		k.stalls(next.UserID, again)
 		k.succeed(next.Type, used, func(u almanac.User, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
-			return []almanac.Event{Event(now, For(u), OfSeries("a", "2028"), DueIn(time.Hour))}, nil, nil
+			return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}, nil, nil
 		})
 		k.stalls(next.UserID)
 	},

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"time"
@@ -6,19 +6,20 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // retentionCases check what pruning deletes, and what it keeps.
 var retentionCases = map[string]func(*kit){
 	"Prune/deletes ended events and keeps used keys": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		pending := []almanac.Event{
-			Event(k.now, For(u), Of("2026"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), OfSeries("a", "2025"), OfType("REMINDER"), ReadyFor(3*time.Hour)),
-			Event(k.now, For(u), OfSeries("b", "2027"), OfType("REMINDER"), ReadyFor(time.Hour)),
-			Event(k.now, For(u), Of("2024"), OfType("REMINDER"), ReadyFor(time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026"), almanactest.ReadyFor(4*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2025"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(3*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2027"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2024"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(time.Hour)),
 		}
-		next := Event(k.now, For(u), Of("2027"), DueIn(time.Hour))
+		next := almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027"), almanactest.DueIn(time.Hour))
 		_, _, err := k.create(u, pending...)
 		k.ok(err)
 		r := request(10)
@@ -51,8 +52,8 @@ var retentionCases = map[string]func(*kit){
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			used = r.Used
 			again := []almanac.Event{
-				Event(k.now, For(u), OfType("REMINDER"), Of("2024")), Event(k.now, For(u), OfType("REMINDER"), OfSeries("a", "2025")),
-				Event(k.now, For(u), OfType("REMINDER"), OfSeries("b", "2026")),
+				almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.Of("2024")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.OfSeries("a", "2025")),
+				almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.OfSeries("b", "2026")),
 			}
 			return almanac.Edit{New: again}, nil
 		})
@@ -74,9 +75,9 @@ var retentionCases = map[string]func(*kit){
 		k.same("pruned later", pruned, almanac.PruneResult{Count: 1})
 	},
 	"Prune/continues from page to page": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		for i := range 7 {
-			e := Event(k.now, For(u), Of(string(rune('a'+i))), ReadyFor(time.Hour))
+			e := almanactest.Event(k.now, almanactest.For(u), almanactest.Of(string(rune('a'+i))), almanactest.ReadyFor(time.Hour))
 			if i == 0 {
 				_, _, err := k.create(u, e)
 				k.ok(err)
@@ -102,7 +103,7 @@ var retentionCases = map[string]func(*kit){
 		k.same("pages after the first", pages, 2)
 	},
 	"Prune/keeps events that ended before a later due instant": func(k *kit) {
-		e := k.newEvent(DueIn(time.Hour))
+		e := k.newEvent(almanactest.DueIn(time.Hour))
 		k.apply(e.UserID, cancelling)
 		now := k.later(k.now)
 		pruned, err := k.r.Prune(k.Context(), now, almanac.Page{})
@@ -111,8 +112,8 @@ var retentionCases = map[string]func(*kit){
 		k.same("kept", k.stored(e.ID).ID, e.ID)
 	},
 	"Prune/never lets two occurrences have one key": func(k *kit) {
-		u := User()
-		first := Event(k.now, For(u), OfSeries("a", "1"), ReadyFor(time.Hour))
+		u := almanactest.User()
+		first := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "1"), almanactest.ReadyFor(time.Hour))
 		_, _, err := k.create(u, first)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
@@ -129,8 +130,8 @@ var retentionCases = map[string]func(*kit){
 		k.same("key of another occurrence of that instant", edit.New[0].IdempotencyKey, second.LongKey())
 	},
 	"Prune/frees no key of an instant that is still to come": func(k *kit) {
-		u := User()
-		first := Event(k.now, For(u), OfSeries("a", "1"), DueIn(time.Hour))
+		u := almanactest.User()
+		first := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "1"), almanactest.DueIn(time.Hour))
 		_, _, err := k.create(u, first)
 		k.ok(err)
 		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -17,7 +18,7 @@ import (
 var fieldCases = map[string]func(*kit){
 	"Fields/fixtures have all of them": func(k *kit) {
 		const later = "Origin.Forced PlannedBy UsedBefore Unplanned ReadyAt LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
-		u, now := User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
+		u, now := almanactest.User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
 		planned, scheduled, followUp := full(now, u, 1), scheduled(full(now, u, 2)), full(now, u, 3, asFollowUp)
 		k.same("without a value in all events", slices.DeleteFunc(empty(planned), func(field string) bool {
 			return !slices.Contains(empty(scheduled), field) || !slices.Contains(empty(followUp), field)
@@ -25,7 +26,7 @@ var fieldCases = map[string]func(*kit){
 		k.same("without a value in a user", empty(fullUser(1)), []string{"CreatedAt", "UpdatedAt"})
 	},
 	"Fields/of a planned event": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		given := full(k.now, u, 1)
 		_, events, err := k.create(u, given)
 		k.ok(err)
@@ -36,8 +37,8 @@ var fieldCases = map[string]func(*kit){
 		k.found(k.settle(almanac.Settlement{Event: k.claimed(released), Outcome: almanac.GaveUp("HTTP 404")}).Event)
 	},
 	"Fields/of a successor": func(k *kit) {
-		u := User()
-		given := []almanac.Event{full(k.now, u, 1), full(k.now, u, 2), full(k.now, u, 3, OfSeries("other", "3")), full(k.now, u, 4, asFollowUp)}
+		u := almanactest.User()
+		given := []almanac.Event{full(k.now, u, 1), full(k.now, u, 2), full(k.now, u, 3, almanactest.OfSeries("other", "3")), full(k.now, u, 4, asFollowUp)}
 		_, events, err := k.create(u, given[0])
 		k.ok(err)
 		settled := k.settle(almanac.Settlement{
@@ -54,7 +55,7 @@ var fieldCases = map[string]func(*kit){
 	"Fields/of events of several users": func(k *kit) {
 		var users []almanac.UserWithEvents
 		for n := range 2 {
-			u := User()
+			u := almanactest.User()
 			users = append(users, almanac.UserWithEvents{User: u, Events: []almanac.Event{full(k.now, u, 1), scheduled(full(k.now, u, 2+n))}})
 		}
 		stored, err := k.r.CreateUsers(k.Context(), users)
@@ -66,7 +67,7 @@ var fieldCases = map[string]func(*kit){
 		}
 	},
 	"Fields/of events of an edit": func(k *kit) {
-		u, _, err := k.create(User())
+		u, _, err := k.create(almanactest.User())
 		k.ok(err)
 		first := []almanac.Event{full(k.now, u, 1), scheduled(full(k.now, u, 2)), full(k.now, u, 3, asFollowUp)}
 		stored := k.apply(u.ID, adding(first...)).New
@@ -103,7 +104,7 @@ var fieldCases = map[string]func(*kit){
 		k.kept(requeued, want)
 	},
 	"Fields/of an event whose worker dies": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		_, events, err := k.create(u, full(k.now, u, 1))
 		k.ok(err)
 		claimed, released := k.crash(1)
@@ -127,7 +128,7 @@ var fieldCases = map[string]func(*kit){
 		u, _, err := k.create(given, full(k.now, given, 1))
 		k.ok(err)
 		k.keptUser(u, given)
-		both, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: other}, {User: User()}})
+		both, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: other}, {User: almanactest.User()}})
 		k.ok(err)
 		k.keptUser(both[0].User, other)
 		edited.ID, edited.Version, edited.CreationDigest = u.ID, 2, u.CreationDigest
@@ -148,7 +149,7 @@ var fieldCases = map[string]func(*kit){
 
 // full returns an event with distinct values, the n-th of its series. Each field that does
 // not belong to the series differs from the events before and after.
-func full(now time.Time, u almanac.User, n int, options ...EventOption) almanac.Event {
+func full(now time.Time, u almanac.User, n int, options ...almanactest.EventOption) almanac.Event {
 	zone := []string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2] // never on the same day
 	policies := []calendar.Policies{
 		{Gap: calendar.GapBackward, Fold: calendar.FoldSecond, LeapDay: calendar.LeapDayMar1, MonthEnd: calendar.MonthEndSkip},
@@ -161,7 +162,7 @@ func full(now time.Time, u almanac.User, n int, options ...EventOption) almanac.
 		e.Payload = json.RawMessage(`{"n": ` + strconv.Itoa(n) + `}`)
 		place(e, now.Add(time.Duration(n-60)*time.Minute))
 	}
-	return Event(now, append([]EventOption{For(u), OfSeries("named", strconv.Itoa(n)), full}, options...)...)
+	return almanactest.Event(now, append([]almanactest.EventOption{almanactest.For(u), almanactest.OfSeries("named", strconv.Itoa(n)), full}, options...)...)
 }
 
 // scheduled makes an event look as if a host had scheduled it.
@@ -172,9 +173,9 @@ func scheduled(e almanac.Event) almanac.Event {
 
 // fullUser returns a user with distinct values.
 func fullUser(n int) almanac.User {
-	u := User(Named("Grace "+strconv.Itoa(n), "Hopper "+strconv.Itoa(n)), BornOn("1906-12-0"+strconv.Itoa(n)),
-		LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), WithAttributes(`{"n": `+strconv.Itoa(n)+`}`),
-		WithLocale([]string{"pt-BR", "zh-Hant-TW"}[n%2]), WithEmail("gráce."+strconv.Itoa(n)+"@bücher.example"), WithExternalID("№ "+strconv.Itoa(n)))
+	u := almanactest.User(almanactest.Named("Grace "+strconv.Itoa(n), "Hopper "+strconv.Itoa(n)), almanactest.BornOn("1906-12-0"+strconv.Itoa(n)),
+		almanactest.LivingIn([]string{"Pacific/Kiritimati", "Pacific/Pago_Pago"}[n%2]), almanactest.WithAttributes(`{"n": `+strconv.Itoa(n)+`}`),
+		almanactest.WithLocale([]string{"pt-BR", "zh-Hant-TW"}[n%2]), almanactest.WithEmail("gráce."+strconv.Itoa(n)+"@bücher.example"), almanactest.WithExternalID("№ "+strconv.Itoa(n)))
 	u.CreationDigest = "digest " + strconv.Itoa(n)
 	u.OptOuts = []almanac.OptOut{{Channel: "e-mail"}, {Type: "TYPE " + strconv.Itoa(n)}, {Type: "<&>", Channel: "é"}}[:1+n%2]
 	return u

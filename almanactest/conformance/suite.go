@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // TestRepository checks that a repository does what [almanac.Repository] promises. It runs
@@ -134,14 +135,14 @@ func normalJSON(text json.RawMessage) json.RawMessage {
 
 // create stores a user with their first events.
 func (k *kit) create(u almanac.User, events ...almanac.Event) (almanac.User, []almanac.Event, error) {
-	return CreateUser(k.Context(), k.r, u, events...)
+	return almanactest.CreateUser(k.Context(), k.r, u, events...)
 }
 
 // newEvent stores a user with one event, and returns the event.
-func (k *kit) newEvent(options ...EventOption) almanac.Event {
+func (k *kit) newEvent(options ...almanactest.EventOption) almanac.Event {
 	k.Helper()
-	u := User()
-	_, events, err := k.create(u, Event(k.now, append([]EventOption{For(u)}, options...)...))
+	u := almanactest.User()
+	_, events, err := k.create(u, almanactest.Event(k.now, append([]almanactest.EventOption{almanactest.For(u)}, options...)...))
 	k.ok(err)
 	return events[0]
 }
@@ -232,7 +233,7 @@ func birthdays(name string) almanac.Series {
 }
 
 // asFollowUp makes an event a follow-up of another.
-var asFollowUp = WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: uuid.MustParse("0190a0a0-0000-7000-8000-000000000001")})
+var asFollowUp = almanactest.WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: uuid.MustParse("0190a0a0-0000-7000-8000-000000000001")})
 
 // planned returns a planner that plans one given event.
 func planned(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, error) {
@@ -242,6 +243,9 @@ func planned(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, erro
 // after returns a planner that plans a successor: an occurrence a year later.
 func after(e almanac.Event) func(almanac.User, time.Time) (almanac.Event, error) {
 	return func(u almanac.User, now time.Time) (almanac.Event, error) {
-		return Event(now, For(u), DueIn(365*24*time.Hour), OfSeries(e.Series, e.OccurrenceKey+"+1")), nil
+		return almanactest.Event(now, almanactest.For(u), almanactest.DueIn(365*24*time.Hour), almanactest.OfSeries(e.Series, e.OccurrenceKey+"+1")), nil
 	}
 }
+
+// place sets the instant of an event, truncated to the second.
+func place(e *almanac.Event, due time.Time) { almanactest.DueIn(0)(e, due) }

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var statsCases = map[string]func(*kit){
@@ -25,16 +26,16 @@ var statsCases = map[string]func(*kit){
 	"Stats/counts users and pending events by zone": func(k *kit) {
 		for zone, n := range map[string]int{"Asia/Tokyo": 3, "Europe/Paris": 1, "America/New_York": 1} {
 			for range n {
-				u := User(LivingIn(zone))
-				_, _, err := k.create(u, Event(k.now, For(u)))
+				u := almanactest.User(almanactest.LivingIn(zone))
+				_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
 				k.ok(err)
 			}
 		}
-		u := User(LivingIn("Europe/Paris"))
+		u := almanactest.User(almanactest.LivingIn("Europe/Paris"))
 		_, _, err := k.create(u)
 		k.ok(err)
-		stays := User(LivingIn("Asia/Tokyo"))
-		_, _, err = k.create(stays, Event(k.now, For(User(LivingIn("Africa/Cairo"))), OfUser(stays.ID)))
+		stays := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+		_, _, err = k.create(stays, almanactest.Event(k.now, almanactest.For(almanactest.User(almanactest.LivingIn("Africa/Cairo"))), almanactest.OfUser(stays.ID)))
 		k.ok(err)
 		s := k.stats()
 		k.same("users", s.Users, exactly(7))
@@ -48,12 +49,12 @@ var statsCases = map[string]func(*kit){
 	"Stats/counts events by type and status": func(k *kit) {
 		for _, status := range []almanac.Status{almanac.Completed, almanac.Failed, almanac.Cancelled, almanac.Processing, almanac.Pending} {
 			for _, eventType := range []string{"LETTER", "CARD"} {
-				u := User()
-				Store(k.T, k.r, u, Event(k.now, For(u), OfType(eventType), InStatus(status)))
+				u := almanactest.User()
+				almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfType(eventType), almanactest.InStatus(status)))
 			}
 		}
-		u := User()
-		Store(k.T, k.r, u, Event(k.now, For(u), OfType("card"), InStatus(almanac.Failed)))
+		u := almanactest.User()
+		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("card"), almanactest.InStatus(almanac.Failed)))
 		var want []almanac.TypeCount
 		for _, eventType := range []string{"CARD", "LETTER"} {
 			for _, status := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {
@@ -67,12 +68,12 @@ var statsCases = map[string]func(*kit){
 		if err := k.r.Pause(k.Context(), "CARD"); !errors.Is(err, errors.ErrUnsupported) {
 			k.ok(err)
 		}
-		k.newEvent(ReadyFor(time.Hour))
-		k.newEvent(ReadyFor(3 * time.Hour))
-		oldest := k.newEvent(OfType("CARD"), ReadyFor(4*time.Hour))
-		k.newEvent(ReadyFor(time.Minute), InStatus(almanac.Pending), DueIn(time.Hour))
-		u := User()
-		Store(k.T, k.r, u, Event(k.now, For(u), ReadyFor(9*time.Hour), Tried(1), DelayedFor(time.Hour)))
+		k.newEvent(almanactest.ReadyFor(time.Hour))
+		k.newEvent(almanactest.ReadyFor(3 * time.Hour))
+		oldest := k.newEvent(almanactest.OfType("CARD"), almanactest.ReadyFor(4*time.Hour))
+		k.newEvent(almanactest.ReadyFor(time.Minute), almanactest.InStatus(almanac.Pending), almanactest.DueIn(time.Hour))
+		u := almanactest.User()
+		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(9*time.Hour), almanactest.Tried(1), almanactest.DelayedFor(time.Hour)))
 		claimed := k.claim(1)[0]
 		s := k.stats()
 		k.same("the claimed event was next", claimed.Due.Equal(oldest.Due.Add(time.Hour)), true)
@@ -88,11 +89,11 @@ var statsCases = map[string]func(*kit){
 		middle := from.Add(7*time.Minute + 30*time.Second).Sub(k.now)
 		const quarter = 15 * time.Minute
 		for _, at := range []time.Duration{-quarter, 0, 0, 2 * quarter, 190 * quarter, 200 * quarter} {
-			k.newEvent(DueIn(middle + at))
+			k.newEvent(almanactest.DueIn(middle + at))
 		}
-		k.newEvent(OfType("CARD"), DueIn(middle+2*quarter))
-		u := User()
-		Store(k.T, k.r, u, Event(k.now, For(u), ReadyFor(9*time.Hour), Tried(1), DelayedFor(middle+5*quarter)))
+		k.newEvent(almanactest.OfType("CARD"), almanactest.DueIn(middle+2*quarter))
+		u := almanactest.User()
+		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(9*time.Hour), almanactest.Tried(1), almanactest.DelayedFor(middle+5*quarter)))
 		s := k.stats()
 		if s.At.Truncate(quarter).Equal(from) {
 			k.wave(s, map[int]int64{0: 2, 2: 2, 5: 1, 190: 1})
@@ -101,8 +102,8 @@ var statsCases = map[string]func(*kit){
 		}
 	},
 	"Stats/leaves deleted users out at once": func(k *kit) {
-		u := User(LivingIn("Asia/Tokyo"))
-		_, _, err := k.create(u, Event(k.now, For(u)))
+		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
 		k.ok(err)
 		k.claim(1) // so that the user is hidden and not yet removed
 		_, err = k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
@@ -113,10 +114,10 @@ var statsCases = map[string]func(*kit){
 		k.same("events", s.Events, []almanac.TypeCount{{Type: almanac.TypeBirthday, Status: almanac.Processing, Count: exactly(1)}})
 	},
 	"Stats/lists at most a thousand zones": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		events := make([]almanac.Event, 1005)
 		for i := range events {
-			events[i] = Event(k.now, For(u))
+			events[i] = almanactest.Event(k.now, almanactest.For(u))
 			events[i].Zone = fmt.Sprintf("Zone/%04d", i)
 		}
 		_, _, err := k.create(u, events...)
@@ -130,12 +131,12 @@ var statsCases = map[string]func(*kit){
 		r, err := k.r.Retries(k.Context())
 		k.ok(err)
 		k.same("of an empty repository", len(r.Events)+len(r.Series), 0)
-		k.newEvent(ReadyFor(time.Minute))
+		k.newEvent(almanactest.ReadyFor(time.Minute))
 		for _, eventType := range []string{"LETTER", "CARD"} {
-			k.newEvent(OfType(eventType), ReadyFor(2*time.Hour))
-			k.newEvent(OfType(eventType), ReadyFor(time.Hour))
-			k.newEvent(OfType(eventType), ReadyFor(3*time.Hour))
-			k.newEvent(OfType(eventType), ReadyFor(3*time.Hour))
+			k.newEvent(almanactest.OfType(eventType), almanactest.ReadyFor(2*time.Hour))
+			k.newEvent(almanactest.OfType(eventType), almanactest.ReadyFor(time.Hour))
+			k.newEvent(almanactest.OfType(eventType), almanactest.ReadyFor(3*time.Hour))
+			k.newEvent(almanactest.OfType(eventType), almanactest.ReadyFor(3*time.Hour))
 			r := request(4)
 			r.Types = []string{eventType}
 			claim, err := k.r.Claim(k.Context(), r)
@@ -169,7 +170,7 @@ var statsCases = map[string]func(*kit){
 	"Retries/groups stalled series by type and error": func(k *kit) {
 		var since, next time.Time
 		for range 2 {
-			k.newEvent(OfSeries("a", "2027"))
+			k.newEvent(almanactest.OfSeries("a", "2027"))
 			s := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: unable}).Stalled
 			if since.IsZero() {
 				since, next = s.Since, s.RetryAt
@@ -178,11 +179,11 @@ var statsCases = map[string]func(*kit){
 				next = s.RetryAt
 			}
 		}
-		k.unplanned(k.newEvent(OfSeries("a", "2027")))
-		continued := k.newEvent(OfSeries("a", "2027"))
+		k.unplanned(k.newEvent(almanactest.OfSeries("a", "2027")))
+		continued := k.newEvent(almanactest.OfSeries("a", "2027"))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: unable})
 		k.apply(continued.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(time.Hour))}}, nil
+			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
 		r, err := k.r.Retries(k.Context())
 		k.ok(err)

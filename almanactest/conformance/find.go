@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/fold"
 )
 
@@ -34,7 +35,7 @@ var findUsersCases = map[string]func(*kit){
 			{"Odysseas", "Ελύτης", "ΕΛΎΤΗΣ"}, {"ΟΔΥΣΣΈΑΣ", "Elytis", "Οδυσσέας"}, {"Юлия", "Ёлкина", "юЛИЯ ё"},
 			{"İpek", "Ilgaz", "ipek I"}, {"Խաչատուր", "", "խԱՉ"}, {"ᲥᲔᲗᲔᲕᲐᲜ", "", "ქეთევან"}, {"𐐁", "Deseret", "𐐩"},
 		} {
-			u, _, err := k.create(User(Named(is.first, is.last), WithEmail(is.first+"@example.com")))
+			u, _, err := k.create(almanactest.User(almanactest.Named(is.first, is.last), almanactest.WithEmail(is.first+"@example.com")))
 			k.ok(err)
 			k.same(is.name, slices.Contains(k.findUsers(almanac.UserFilter{Name: is.name}, 3, 50), u.ID), true)
 			k.same("by address", slices.Contains(k.findUsers(almanac.UserFilter{Email: fold.Text(is.first) + "@EXAMPLE.com"}, 3, 50), u.ID), true)
@@ -44,7 +45,7 @@ var findUsersCases = map[string]func(*kit){
 		}
 	},
 	"FindUsers/finds a user by the names and the address of an edit": func(k *kit) {
-		was, _, err := k.create(User(Named("Ann", "Lee"), WithEmail("ann@example.com")))
+		was, _, err := k.create(almanactest.User(almanactest.Named("Ann", "Lee"), almanactest.WithEmail("ann@example.com")))
 		k.ok(err)
 		first, last, email := "Åsa", "ÖBERG", "ÅSA@example.com"
 		_, err = k.r.EditUser(k.Context(), was.ID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -62,8 +63,8 @@ var findUsersCases = map[string]func(*kit){
 		}
 	},
 	"FindUsers/leaves deleted users out at once": func(k *kit) {
-		u := User(Named("Ann", "Lee"), WithEmail("ann@example.com"), WithExternalID("1"))
-		_, _, err := k.create(u, Event(k.now, For(u)))
+		u := almanactest.User(almanactest.Named("Ann", "Lee"), almanactest.WithEmail("ann@example.com"), almanactest.WithExternalID("1"))
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
 		k.ok(err)
 		k.claim(1) // so that the user is hidden and not yet removed
 		filters := []almanac.UserFilter{{}, {Name: "ann"}, {Name: "lee"}, {Email: u.Email}, {ExternalID: "1"}}
@@ -77,7 +78,7 @@ var findUsersCases = map[string]func(*kit){
 		}
 	},
 	"FindUsers/returns users as they are stored": func(k *kit) {
-		want, _, err := k.create(User(Named("Ann", "Lee"), WithEmail("ann@example.com"), WithExternalID("1"), WithLocale("de-AT")))
+		want, _, err := k.create(almanactest.User(almanactest.Named("Ann", "Lee"), almanactest.WithEmail("ann@example.com"), almanactest.WithExternalID("1"), almanactest.WithLocale("de-AT")))
 		k.ok(err)
 		for _, f := range []almanac.UserFilter{{}, {Name: "ann l"}} {
 			found, err := k.r.FindUsers(k.Context(), f, almanac.Page{})
@@ -113,11 +114,11 @@ func (k *kit) crowd() (all []almanac.User) {
 	id := 0
 	for _, first := range []string{"", "Ann", "ann", "Anna", "ANN Lee", "Lee", "A_n", "A/n"} {
 		for _, last := range []string{"", "Lee", "lee", "Leeann", "Ann", "Zoë", "ZOË"} {
-			options := []UserOption{Named(first, last)}
+			options := []almanactest.UserOption{almanactest.Named(first, last)}
 			if id++; id%2 == 0 {
-				options = append(options, WithEmail("Ann@example.com"))
+				options = append(options, almanactest.WithEmail("Ann@example.com"))
 			}
-			u, _, err := k.create(User(append(options, WithExternalID(strconv.Itoa(id)))...))
+			u, _, err := k.create(almanactest.User(append(options, almanactest.WithExternalID(strconv.Itoa(id)))...))
 			k.ok(err)
 			all = append(all, u)
 		}

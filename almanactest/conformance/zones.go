@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"sync"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -56,7 +57,7 @@ var zoneCases = map[string]func(*kit){
 		k.same("counted", k.zoneRules()[0].Since, callers)
 	},
 	"MoveEvents/changes the instant and nothing else": func(k *kit) {
-		created := []almanac.Event{k.newEvent(DueIn(time.Hour)), k.newEvent(DueIn(2 * time.Hour))}
+		created := []almanac.Event{k.newEvent(almanactest.DueIn(time.Hour)), k.newEvent(almanactest.DueIn(2 * time.Hour))}
 		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{anHourLater(created[1]), anHourLater(created[0])})
 		k.ok(err)
 		k.same("in the order given", ids(moved), []uuid.UUID{created[1].ID, created[0].ID})
@@ -68,15 +69,15 @@ var zoneCases = map[string]func(*kit){
 		}
 	},
 	"MoveEvents/skips events that have changed": func(k *kit) {
-		u := User()
-		claimed, released := Event(k.now, For(u), ReadyFor(2*time.Minute)), Event(k.now, For(u), ReadyFor(time.Minute))
-		edited, pending := Event(k.now, For(u), DueIn(time.Hour)), Event(k.now, For(u), DueIn(time.Hour))
+		u := almanactest.User()
+		claimed, released := almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(2*time.Minute)), almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(time.Minute))
+		edited, pending := almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour))
 		_, created, err := k.create(u, claimed, released, edited, pending)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(2)[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
 		_, err = k.r.Update(k.Context(), later(created[2]), 1)
 		k.ok(err)
-		wanted := []almanac.Event{anHourLater(Event(k.now))} // an event that was never stored
+		wanted := []almanac.Event{anHourLater(almanactest.Event(k.now))} // an event that was never stored
 		for _, e := range created {
 			wanted = append(wanted, anHourLater(e))
 		}
@@ -90,7 +91,7 @@ var zoneCases = map[string]func(*kit){
 		k.same("moved of none", len(moved), 0)
 	},
 	"MoveEvents/makes events with a past instant due": func(k *kit) {
-		e := k.newEvent(DueIn(30 * time.Minute))
+		e := k.newEvent(almanactest.DueIn(30 * time.Minute))
 		passed := anHourLater(e)
 		passed.Due = e.Due.Add(-time.Hour)
 		passed.AvailableAt = passed.Due

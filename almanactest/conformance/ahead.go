@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -7,13 +7,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // aheadCases are for repositories that claim ahead: see [almanac.ClaimRepository].
 var aheadCases = map[string]func(*kit){
 	"Claim ahead/takes events that are due or will be due soon": ifAhead(func(k *kit) {
-		due, soon := k.newEvent(), k.newEvent(DueIn(10*time.Minute))
-		k.newEvent(DueIn(2 * time.Hour))
+		due, soon := k.newEvent(), k.newEvent(almanactest.DueIn(10*time.Minute))
+		k.newEvent(almanactest.DueIn(2 * time.Hour))
 		claim := k.ahead(10)
 		k.same("claimed", ids(claim.Events), []uuid.UUID{due.ID, soon.ID})
 		e := claim.Events[1]
@@ -26,12 +27,12 @@ var aheadCases = map[string]func(*kit){
 	"Claim ahead/takes a released event only when it is available": ifAhead(func(k *kit) {
 		k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Minute)})
-		fresh := k.newEvent(DueIn(time.Minute * 5))
+		fresh := k.newEvent(almanactest.DueIn(time.Minute * 5))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{fresh.ID})
 	}),
 	"Confirm/returns the events that are still held": ifAhead(func(k *kit) {
 		for range 3 {
-			k.newEvent(DueIn(10 * time.Minute))
+			k.newEvent(almanactest.DueIn(10 * time.Minute))
 		}
 		events := k.ahead(3).Events
 		k.edit(events[1], func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
@@ -50,7 +51,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("time without any", confirmed.At.IsZero(), false)
 	}),
 	"Confirm/confirms events of users that were edited before": ifAhead(func(k *kit) {
-		e := k.newEvent(DueIn(10 * time.Minute))
+		e := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{Changed: moved(r, time.Minute)} })
 		for range 2 {
@@ -63,7 +64,7 @@ var aheadCases = map[string]func(*kit){
 		}
 	}),
 	"EditUser/releases events claimed ahead": ifAhead(func(k *kit) {
-		created := k.newEvent(DueIn(10 * time.Minute))
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		claim := k.ahead(1)
 		e := claim.Events[0]
 		stored := k.edit(e, func(r almanac.Roster) almanac.Edit {
@@ -86,7 +87,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("leases held", len(held), 0)
 	}),
 	"EditUser/releases events claimed ahead that it does not change": ifAhead(func(k *kit) {
-		created := k.newEvent(DueIn(10 * time.Minute))
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.ahead(1)
 		k.edit(created, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		is := k.stored(created.ID)
@@ -95,7 +96,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{created.ID})
 	}),
 	"EditUser/releases nothing when it fails": ifAhead(func(k *kit) {
-		created := k.newEvent(DueIn(10 * time.Minute))
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		claim := k.ahead(1)
 		_, err := k.r.EditUser(k.Context(), created.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.is(err, errRefused)
@@ -104,7 +105,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("held", confirmed.Held, []uuid.UUID{created.ID})
 	}),
 	"EditUser/treats events that were due at their claim as in flight": ifAhead(func(k *kit) {
-		due, byHand := k.newEvent(), k.newEvent(DueIn(time.Hour))
+		due, byHand := k.newEvent(), k.newEvent(almanactest.DueIn(time.Hour))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{due.ID})
 		claimed, err := byHand.Claim(uuid.New())
 		k.ok(err)
@@ -118,7 +119,7 @@ var aheadCases = map[string]func(*kit){
 		}
 	}),
 	"DeleteUser/removes events claimed ahead": ifAhead(func(k *kit) {
-		created := k.newEvent(DueIn(10 * time.Minute))
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		claim := k.ahead(1)
 		d, err := k.r.DeleteUser(k.Context(), created.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -133,7 +134,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("held", len(confirmed.Held), 0)
 	}),
 	"Return/releases events that have not started and counts nothing": ifAhead(func(k *kit) {
-		kept, created, settled := k.newEvent(DueIn(10*time.Minute)), k.newEvent(DueIn(11*time.Minute)), k.newEvent(DueIn(12*time.Minute))
+		kept, created, settled := k.newEvent(almanactest.DueIn(10*time.Minute)), k.newEvent(almanactest.DueIn(11*time.Minute)), k.newEvent(almanactest.DueIn(12*time.Minute))
 		events := k.ahead(3).Events
 		k.settle(almanac.Settlement{Event: events[2], Outcome: almanac.Delivered(k.now)})
 		returned, err := k.r.Return(k.Context(), events[1:])
@@ -151,7 +152,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("leases held", held, []uuid.UUID{events[0].LeaseToken})
 	}),
 	"Release/counts no attempt of events that have not started": ifAhead(func(k *kit) {
-		due, soon := k.newEvent(), k.newEvent(DueIn(10*time.Minute))
+		due, soon := k.newEvent(), k.newEvent(almanactest.DueIn(10*time.Minute))
 		claim := k.ahead(2)
 		_, err := k.r.Release(k.Context(), claim.Events[0].LeaseToken)
 		k.ok(err)
@@ -160,7 +161,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("available", k.stored(soon.ID).AvailableAt, soon.Due)
 	}),
 	"ReleaseExpired/counts no crash of events that have not started": ifAhead(func(k *kit) {
-		created := k.newEvent(DueIn(10 * time.Minute))
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		r := aheadRequest(1)
 		r.Lease = time.Microsecond
 		_, err := k.r.Claim(k.Context(), r)
@@ -173,7 +174,7 @@ var aheadCases = map[string]func(*kit){
 		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{created.ID})
 	}),
 	"ReleaseExpired/removes a token whose events were released by an edit": ifAhead(func(k *kit) {
-		created := k.newEvent(DueIn(10 * time.Minute))
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		e := k.ahead(1).Events[0]
 		k.edit(created, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		_, err := k.r.ReleaseExpired(k.Context(), 10)
@@ -181,7 +182,7 @@ var aheadCases = map[string]func(*kit){
 		k.unknown(e.LeaseToken)
 	}),
 	"Until/ignores events claimed ahead": ifAhead(func(k *kit) {
-		k.newEvent(DueIn(10 * time.Minute))
+		k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.ahead(1)
 		_, known, err := k.r.Until(k.Context(), []string{almanac.TypeBirthday}, time.Time{})
 		k.ok(err)
@@ -198,7 +199,7 @@ func ifAhead(check func(*kit)) func(*kit) {
 			check(k)
 			return
 		}
-		k.newEvent(DueIn(30 * time.Minute))
+		k.newEvent(almanactest.DueIn(30 * time.Minute))
 		k.same("claimed ahead", len(k.ahead(1).Events), 0)
 		_, err := k.r.Return(k.Context(), nil)
 		k.is(err, errors.ErrUnsupported)

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var eventCases = map[string]func(*kit){
@@ -27,7 +28,7 @@ var eventCases = map[string]func(*kit){
 			k.Errorf("error = %v, want an *OptimisticLockError of event %s, expected version 1", err, created.ID)
 		}
 		k.same("event", k.stored(created.ID), stored)
-		_, err = k.r.Update(k.Context(), Event(k.now), 1)
+		_, err = k.r.Update(k.Context(), almanactest.Event(k.now), 1)
 		k.gone(err)
 	},
 	"Update/allows every transition of a life": func(k *kit) {
@@ -50,7 +51,7 @@ var eventCases = map[string]func(*kit){
 		k.same("leased in the end", len(held), 0)
 	},
 	"Update/cancels a pending event": func(k *kit) {
-		created := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		created := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		done, err := created.Cancel("moved house")
 		k.ok(err)
 		stored, err := k.r.Update(k.Context(), done, created.Version)
@@ -61,7 +62,7 @@ var eventCases = map[string]func(*kit){
 		k.same("version", stored.Version, created.Version+1)
 	},
 	"Update/cancels a claimed event": func(k *kit) {
-		pending := k.newEvent(DueIn(time.Hour))
+		pending := k.newEvent(almanactest.DueIn(time.Hour))
 		claimed, err := pending.Claim(uuid.New())
 		k.ok(err)
 		claimed, err = k.r.Update(k.Context(), claimed, pending.Version)
@@ -119,7 +120,7 @@ var eventCases = map[string]func(*kit){
 		want := make([]uuid.UUID, n)
 		users := make([]uuid.UUID, n)
 		for i := range n {
-			e := k.newEvent(DueIn(time.Hour))
+			e := k.newEvent(almanactest.DueIn(time.Hour))
 			want[i], users[i] = e.ID, e.UserID
 		}
 		var got []uuid.UUID
@@ -249,22 +250,22 @@ func listed(events []almanac.Event, order almanac.Order) []uuid.UUID {
 func (k *kit) scatter(random *rand.Rand) []almanac.Event {
 	k.Helper()
 	zones := []string{"America/New_York", "Asia/Tokyo", "Pacific/Niue"}
-	states := [][]EventOption{
-		nil, nil, {Tried(1)}, {Tried(2), DelayedFor(time.Hour)}, {Crashed(1)},
-		{InStatus(almanac.Processing)}, {DeliveredLate(time.Second)}, {Tried(2), FailedBecause("HTTP 404")},
-		{InStatus(almanac.Cancelled)}, {Tried(1), InStatus(almanac.Cancelled)}, {FailedBecause("cancelled")},
+	states := [][]almanactest.EventOption{
+		nil, nil, {almanactest.Tried(1)}, {almanactest.Tried(2), almanactest.DelayedFor(time.Hour)}, {almanactest.Crashed(1)},
+		{almanactest.InStatus(almanac.Processing)}, {almanactest.DeliveredLate(time.Second)}, {almanactest.Tried(2), almanactest.FailedBecause("HTTP 404")},
+		{almanactest.InStatus(almanac.Cancelled)}, {almanactest.Tried(1), almanactest.InStatus(almanac.Cancelled)}, {almanactest.FailedBecause("cancelled")},
 	}
 	for range 10 {
-		u := User(LivingIn(zones[random.IntN(len(zones))]))
+		u := almanactest.User(almanactest.LivingIn(zones[random.IntN(len(zones))]))
 		events := make([]almanac.Event, 1+random.IntN(6))
 		for i := range events {
-			options := []EventOption{For(u), DueIn(time.Duration(random.IntN(9)-4)*time.Hour + time.Hour/2)}
+			options := []almanactest.EventOption{almanactest.For(u), almanactest.DueIn(time.Duration(random.IntN(9)-4)*time.Hour + time.Hour/2)}
 			if random.IntN(3) == 0 {
-				options = append(options, OfType("OTHER"))
+				options = append(options, almanactest.OfType("OTHER"))
 			}
-			events[i] = Event(k.now, append(options, states[random.IntN(len(states))]...)...)
+			events[i] = almanactest.Event(k.now, append(options, states[random.IntN(len(states))]...)...)
 		}
-		Store(k.T, k.r, u, events...)
+		almanactest.Store(k.T, k.r, u, events...)
 	}
 	found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: 1000})
 	k.ok(err)

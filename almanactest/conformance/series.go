@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -17,7 +18,7 @@ import (
 // whatever characters they contain.
 var seriesCases = map[string]func(*kit){
 	"Requeued/returns the events that were requeued before": func(k *kit) {
-		not, open, ended, cancelled := k.failed(), k.failed(), k.failed(), k.newEvent(DueIn(time.Hour))
+		not, open, ended, cancelled := k.failed(), k.failed(), k.failed(), k.newEvent(almanactest.DueIn(time.Hour))
 		cancelled = k.apply(cancelled.UserID, cancelling).Changed[0]
 		k.apply(open.UserID, requeuing(open))
 		k.apply(cancelled.UserID, requeuing(cancelled))
@@ -45,17 +46,17 @@ var seriesCases = map[string]func(*kit){
 		k.same("of no events", len(none), 0)
 	},
 	"Series/treats slashes and tildes as ordinary characters": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		var pending []almanac.Event
 		for i, at := range [][2]string{
 			{"", "b/c"}, {"a", "b/c"}, {"a/b", "c"}, {"a/", "b/c"}, {"a/b/", "c"}, {"/", "/"}, {"//", "/"}, {"~", "~"}, {"~again-x", "1"}, {"~after-x", "1"},
 		} {
-			pending = append(pending, Event(k.now, For(u), OfSeries(at[0], at[1]), ReadyFor(time.Hour+time.Duration(i)*time.Second)))
+			pending = append(pending, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries(at[0], at[1]), almanactest.ReadyFor(time.Hour+time.Duration(i)*time.Second)))
 		}
 		origins := []almanac.OriginKind{almanac.OriginScheduled, almanac.OriginFollowUp}
 		for _, kind := range origins {
 			for _, key := range []string{"b/c", "/", "~at-x/1fp"} {
-				pending = append(pending, Event(k.now, For(u), Of(key), WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
+				pending = append(pending, almanactest.Event(k.now, almanactest.For(u), almanactest.Of(key), almanactest.WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
 			}
 		}
 		_, stored, err := k.create(u, pending...)
@@ -107,8 +108,8 @@ var seriesCases = map[string]func(*kit){
 	"Series/keeps the given keys of follow-ups and one-off events": func(k *kit) {
 		pending := k.newEvent()
 		const key = "~again-x/1fp"
-		followed := Event(k.now, OfUser(pending.UserID), OfType("QUESTION"), Of(key), DueIn(time.Hour),
-			WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: pending.ID}))
+		followed := almanactest.Event(k.now, almanactest.OfUser(pending.UserID), almanactest.OfType("QUESTION"), almanactest.Of(key), almanactest.DueIn(time.Hour),
+			almanactest.WithOrigin(almanac.Origin{Kind: almanac.OriginFollowUp, From: pending.ID}))
 		got := k.settle(almanac.Settlement{
 			Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now),
 			Follow: func(almanac.User, time.Time) ([]almanac.Event, error) { return []almanac.Event{followed}, nil },

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"sync"
@@ -7,13 +7,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var claimCases = map[string]func(*kit){
 	"Claim/takes due events, oldest first": func(k *kit) {
-		young, old := k.newEvent(ReadyFor(time.Minute)), k.newEvent(ReadyFor(time.Hour))
-		k.newEvent(DueIn(time.Hour))
-		k.newEvent(OfType("OTHER"))
+		young, old := k.newEvent(almanactest.ReadyFor(time.Minute)), k.newEvent(almanactest.ReadyFor(time.Hour))
+		k.newEvent(almanactest.DueIn(time.Hour))
+		k.newEvent(almanactest.OfType("OTHER"))
 		r := request(10)
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
@@ -33,13 +34,13 @@ var claimCases = map[string]func(*kit){
 	},
 	"Claim/takes the oldest when it cannot take all": func(k *kit) {
 		for age := range 6 {
-			k.newEvent(ReadyFor(time.Duration(age) * time.Hour))
+			k.newEvent(almanactest.ReadyFor(time.Duration(age) * time.Hour))
 		}
 		k.same("oldest", k.claim(2)[0].Due, k.now.Add(-5*time.Hour).Truncate(time.Second))
 		k.same("next", k.claim(2)[0].Due, k.now.Add(-3*time.Hour).Truncate(time.Second))
 	},
 	"Claim/never takes an event before it is due": func(k *kit) {
-		k.newEvent(DueIn(2 * time.Second))
+		k.newEvent(almanactest.DueIn(2 * time.Second))
 		claim, err := k.r.Claim(k.Context(), request(1))
 		k.ok(err)
 		k.same("claimed", len(claim.Events), 0)
@@ -58,10 +59,10 @@ var claimCases = map[string]func(*kit){
 // claimConcurrently lets claimers take batches of events at once, and then claims the rest.
 func (k *kit) claimConcurrently(events, claimers, batch int) {
 	k.Helper()
-	u := User()
+	u := almanactest.User()
 	pending := make([]almanac.Event, events)
 	for i := range pending {
-		pending[i] = Event(k.now, For(u), ReadyFor(time.Duration(i%60+1)*time.Minute))
+		pending[i] = almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(time.Duration(i%60+1)*time.Minute))
 	}
 	_, _, err := k.create(u, pending...)
 	k.ok(err)
@@ -196,7 +197,7 @@ var leaseCases = map[string]func(*kit){
 	"Release and Settle/never make an event available before its instant": func(k *kit) {
 		// As after a database clock that was set back: claimed, and no longer due.
 		early := func(token uuid.UUID) almanac.Event {
-			pending := k.newEvent(DueIn(time.Hour))
+			pending := k.newEvent(almanactest.DueIn(time.Hour))
 			claimed, err := pending.Claim(token)
 			k.ok(err)
 			claimed, err = k.r.Update(k.Context(), claimed, pending.Version)
@@ -218,9 +219,9 @@ var leaseCases = map[string]func(*kit){
 		_, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("known", known, false)
-		k.newEvent(DueIn(2 * time.Hour))
-		k.newEvent(DueIn(time.Hour))
-		k.newEvent(OfType("OTHER"))
+		k.newEvent(almanactest.DueIn(2 * time.Hour))
+		k.newEvent(almanactest.DueIn(time.Hour))
+		k.newEvent(almanactest.OfType("OTHER"))
 		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
 		k.ok(err)
 		k.same("known", known, true)
@@ -235,10 +236,10 @@ var leaseCases = map[string]func(*kit){
 		k.same("claimed events are out of the way", wait > 0, true)
 	},
 	"Missed/counts events that are ready for too long": func(k *kit) {
-		oldest, newest := k.newEvent(ReadyFor(48*time.Hour)), k.newEvent(ReadyFor(2*time.Hour))
-		k.newEvent(ReadyFor(time.Minute))
-		k.newEvent(DueIn(time.Hour))
-		k.newEvent(ReadyFor(72*time.Hour), OfType("OTHER"))
+		oldest, newest := k.newEvent(almanactest.ReadyFor(48*time.Hour)), k.newEvent(almanactest.ReadyFor(2*time.Hour))
+		k.newEvent(almanactest.ReadyFor(time.Minute))
+		k.newEvent(almanactest.DueIn(time.Hour))
+		k.newEvent(almanactest.ReadyFor(72*time.Hour), almanactest.OfType("OTHER"))
 		m, err := k.r.Missed(k.Context(), []string{almanac.TypeBirthday}, time.Hour)
 		k.ok(err)
 		k.same("missed", m, almanac.Missed{Count: 2, Oldest: oldest.Due, Newest: newest.Due})
@@ -248,11 +249,11 @@ var leaseCases = map[string]func(*kit){
 	},
 	"FindMissed/lists the events that are ready longest first": func(k *kit) {
 		types := []string{almanac.TypeBirthday, almanac.TypeAnniversary, almanac.TypeBirthday}
-		third, first := k.newEvent(ReadyFor(2*time.Hour)), k.newEvent(ReadyFor(48*time.Hour))
-		second := k.newEvent(ReadyFor(24*time.Hour), OfType(almanac.TypeAnniversary))
-		k.newEvent(ReadyFor(time.Minute))
-		k.newEvent(DueIn(time.Hour))
-		k.newEvent(ReadyFor(72*time.Hour), OfType("OTHER"))
+		third, first := k.newEvent(almanactest.ReadyFor(2*time.Hour)), k.newEvent(almanactest.ReadyFor(48*time.Hour))
+		second := k.newEvent(almanactest.ReadyFor(24*time.Hour), almanactest.OfType(almanac.TypeAnniversary))
+		k.newEvent(almanactest.ReadyFor(time.Minute))
+		k.newEvent(almanactest.DueIn(time.Hour))
+		k.newEvent(almanactest.ReadyFor(72*time.Hour), almanactest.OfType("OTHER"))
 		found, err := k.r.FindMissed(k.Context(), types, time.Hour, 0)
 		k.ok(err)
 		k.same("missed", found, []almanac.Event{k.stored(first.ID), k.stored(second.ID), k.stored(third.ID)})

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"time"
@@ -6,6 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // oneOffCases check what [almanac.Planner] needs of a repository.
@@ -55,7 +56,7 @@ var oneOffCases = map[string]func(*kit){
 		k.same("added", ids(edit.New), []uuid.UUID{other.ID})
 	},
 	"OneOff/an event that is scheduled after its instant counts from its creation": func(k *kit) {
-		pending := k.newEvent(DueIn(time.Hour))
+		pending := k.newEvent(almanactest.DueIn(time.Hour))
 		late := k.named(pending, "x")
 		place(&late, k.now.Add(-2*time.Hour))
 		edit := k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
@@ -83,7 +84,7 @@ var oneOffCases = map[string]func(*kit){
 		k.ok(err)
 		s, err := almanac.NewScheduler(k.r, registry)
 		k.ok(err)
-		u := User()
+		u := almanactest.User()
 		_, _, err = k.create(u)
 		k.ok(err)
 		o := almanac.ScheduleAtOptions{At: u.Timezone.WallTime(k.now.Add(48 * time.Hour)), Key: "x", FollowUser: true}
@@ -114,5 +115,5 @@ func (k *kit) named(pending almanac.Event, key string) almanac.Event {
 	k.Helper()
 	u, err := k.r.User(k.Context(), pending.UserID)
 	k.ok(err)
-	return Event(k.now, For(u), DueIn(time.Hour), Of(key), WithOrigin(almanac.Origin{Kind: almanac.OriginScheduled}))
+	return almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour), almanactest.Of(key), almanactest.WithOrigin(almanac.Origin{Kind: almanac.OriginScheduled}))
 }

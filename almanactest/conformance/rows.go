@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // rowCases check what is stored, and what is refused.
@@ -21,10 +22,10 @@ var rowCases = map[string]func(*kit){
 			"somebody's own": func(e *almanac.Event) { e.UserID = uuid.New() },
 			"id taken":       func(e *almanac.Event) { e.ID = stored.ID },
 		} {
-			u := User()
-			spoilt := Event(k.now, For(u))
+			u := almanactest.User()
+			spoilt := almanactest.Event(k.now, almanactest.For(u))
 			spoil(&spoilt)
-			if _, _, err := k.create(u, Event(k.now, For(u)), spoilt); err == nil {
+			if _, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), spoilt); err == nil {
 				k.Errorf("%s: stored", name)
 			}
 			_, err := k.r.User(k.Context(), u.ID)
@@ -35,8 +36,8 @@ var rowCases = map[string]func(*kit){
 		k.same("events", n, 1)
 	},
 	"CreateUser/copies its arguments": func(k *kit) {
-		u := User(WithAttributes(`{"plan": "gold"}`))
-		given := Event(k.now, For(u))
+		u := almanactest.User(almanactest.WithAttributes(`{"plan": "gold"}`))
+		given := almanactest.Event(k.now, almanactest.For(u))
 		user, events, err := k.create(u, given)
 		k.ok(err)
 		want := k.stored(given.ID)
@@ -73,14 +74,14 @@ var rowCases = map[string]func(*kit){
 		k.claim(1)
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
-		again := User()
+		again := almanactest.User()
 		again.ID = e.UserID
 		_, _, err = k.create(again)
 		k.is(err, almanac.ErrLocked)
 	},
 	"DeleteUser/hides a user with events in flight": func(k *kit) {
-		u := User()
-		_, _, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		u := almanactest.User()
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)))
 		k.ok(err)
 		flying, rested := k.claim(1)[0], k.claim(1)[0]
 		k.settle(almanac.Settlement{Event: rested, Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
@@ -123,7 +124,7 @@ var rowCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"Update/sets the version itself": func(k *kit) {
-		planned := k.newEvent(DueIn(time.Hour))
+		planned := k.newEvent(almanactest.DueIn(time.Hour))
 		moved := later(planned)
 		moved.Version, moved.CreatedAt = 7, time.Time{}
 		got, err := k.r.Update(k.Context(), moved, 1)
@@ -134,16 +135,16 @@ var rowCases = map[string]func(*kit){
 		k.same("as stored", k.stored(planned.ID), got)
 	},
 	"Update/reaches every state of the fixtures": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		var given []almanac.Event
-		for _, options := range [][]EventOption{
-			{}, {DueIn(time.Hour)}, {Tried(2)}, {Tried(1), Crashed(3), DelayedFor(time.Hour)},
-			{InStatus(almanac.Processing)}, {Tried(1), InStatus(almanac.Completed)}, {DeliveredLate(time.Second)},
-			{Crashed(4), FailedBecause("HTTP 404")},
+		for _, options := range [][]almanactest.EventOption{
+			{}, {almanactest.DueIn(time.Hour)}, {almanactest.Tried(2)}, {almanactest.Tried(1), almanactest.Crashed(3), almanactest.DelayedFor(time.Hour)},
+			{almanactest.InStatus(almanac.Processing)}, {almanactest.Tried(1), almanactest.InStatus(almanac.Completed)}, {almanactest.DeliveredLate(time.Second)},
+			{almanactest.Crashed(4), almanactest.FailedBecause("HTTP 404")},
 		} {
-			given = append(given, Event(k.now, append([]EventOption{For(u)}, options...)...))
+			given = append(given, almanactest.Event(k.now, append([]almanactest.EventOption{almanactest.For(u)}, options...)...))
 		}
-		for i, stored := range Store(k.T, k.r, u, given...) {
+		for i, stored := range almanactest.Store(k.T, k.r, u, given...) {
 			want := given[i]
 			want.LeaseToken, want.CreatedAt, want.UpdatedAt = stored.LeaseToken, stored.CreatedAt, stored.UpdatedAt
 			want.ExecutedAt = want.ExecutedAt.Truncate(time.Microsecond)
@@ -152,10 +153,10 @@ var rowCases = map[string]func(*kit){
 		}
 	},
 	"Find/ends with a full page": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		planned := make([]almanac.Event, 51)
 		for i := range planned {
-			planned[i] = Event(k.now, For(u), DueIn(time.Duration(100-i)*time.Minute))
+			planned[i] = almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Duration(100-i)*time.Minute))
 		}
 		_, _, err := k.create(u, planned...)
 		k.ok(err)

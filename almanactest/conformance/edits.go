@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -25,10 +26,10 @@ var errRefused = errors.New("refused by the edit")
 
 var editCases = map[string]func(*kit){
 	"EditUser/shows the roster": func(k *kit) {
-		u := User()
-		used := Event(k.now, For(u), OfSeries("a", "2026"), ReadyFor(2*time.Hour))
-		tried := Event(k.now, For(u), OfSeries("b", "2027"), ReadyFor(time.Hour))
-		open := Event(k.now, For(u), OfSeries("c", "2028"), DueIn(time.Hour))
+		u := almanactest.User()
+		used := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"), almanactest.ReadyFor(2*time.Hour))
+		tried := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2027"), almanactest.ReadyFor(time.Hour))
+		open := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("c", "2028"), almanactest.DueIn(time.Hour))
 		_, _, err := k.create(u, used, tried, open)
 		k.ok(err)
 		claimed := k.claim(2)
@@ -47,8 +48,8 @@ var editCases = map[string]func(*kit){
 		k.ok(err)
 	},
 	"EditUser/reports the used keys of a series that it adds to": func(k *kit) {
-		u := User()
-		_, _, err := k.create(u, Event(k.now, For(u), OfSeries("a", "2026"), ReadyFor(time.Hour)))
+		u := almanactest.User()
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"), almanactest.ReadyFor(time.Hour)))
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -57,7 +58,7 @@ var editCases = map[string]func(*kit){
 				k.same("used", keysOf(r.Used), map[almanac.Series]string{birthdays("a"): "2026"})
 				key = "2027"
 			}
-			return almanac.Edit{New: []almanac.Event{Event(k.now, For(u), OfSeries("a", key)), Event(k.now, For(u), OfSeries("b", "2025"))}}, nil
+			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", key)), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2025"))}}, nil
 		})
 		k.ok(err)
 		var keys []string
@@ -67,9 +68,9 @@ var editCases = map[string]func(*kit){
 		k.same("added", keys, []string{"a", "2027", "b", "2025"})
 	},
 	"EditUser/stores every part of an edit": func(k *kit) {
-		u := User()
-		moved, removed := Event(k.now, For(u)), Event(k.now, For(u))
-		added := Event(k.now, For(u))
+		u := almanactest.User()
+		moved, removed := almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u))
+		added := almanactest.Event(k.now, almanactest.For(u))
 		_, _, err := k.create(u, moved, removed)
 		k.ok(err)
 		before, err := k.r.Now(k.Context())
@@ -99,7 +100,7 @@ var editCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"EditUser/an event that is moved into the past counts from the edit": func(k *kit) {
-		e := k.newEvent(DueIn(time.Hour))
+		e := k.newEvent(almanactest.DueIn(time.Hour))
 		passed := later(e)
 		place(&passed, k.now.Add(-2*time.Hour))
 		before, err := k.r.Now(k.Context())
@@ -137,7 +138,7 @@ var editCases = map[string]func(*kit){
 		k.found(*settled.Successor)
 	},
 	"EditUser/an event that was overdue and is moved to another past instant counts from when it was due": func(k *kit) {
-		e := k.newEvent(ReadyFor(time.Hour))
+		e := k.newEvent(almanactest.ReadyFor(time.Hour))
 		for _, step := range []struct {
 			due, ready time.Duration // before now; zero means none
 		}{{2 * time.Hour, time.Hour}, {30 * time.Minute, 0}} {
@@ -160,7 +161,7 @@ var editCases = map[string]func(*kit){
 		e := k.newEvent()
 		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){
 			func(r almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User))}}, errRefused
+				return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User))}}, errRefused
 			},
 			func(r almanac.Roster) (almanac.Edit, error) { // the edit claims that someone else has moved the second event
 				stale := later(later(r.Pending[0]))
@@ -185,7 +186,7 @@ var editCases = map[string]func(*kit){
 	"EditUser/skips events that are stored already": func(k *kit) {
 		e := k.newEvent()
 		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries(e.Series, e.OccurrenceKey))}}, nil
+			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries(e.Series, e.OccurrenceKey))}}, nil
 		})
 		k.ok(err)
 		k.same("added", len(edit.New), 0)

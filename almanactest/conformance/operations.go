@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // apply edits a user's roster and expects no error.
@@ -104,10 +105,10 @@ var operationCases = map[string]func(*kit){
 		k.same("after what was requeued", k.newest(again), other.Events)
 	},
 	"EditUser/cancels a pending event": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			edit, err := cancelling(r)
-			edit.New = []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2027"))}
+			edit.New = []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2027"))}
 			return edit, err
 		})
 		k.same("cancelled", len(edit.Changed), 1)
@@ -122,10 +123,10 @@ var operationCases = map[string]func(*kit){
 		k.same("the cancelled occurrence comes again", len(edit.New), 0)
 	},
 	"EditUser/cancels and adds the successor": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			edit, err := cancelling(r)
-			edit.New = []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(2*time.Hour))}
+			edit.New = []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(2*time.Hour))}
 			return edit, err
 		})
 		k.same("added", len(edit.New), 1)
@@ -142,7 +143,7 @@ var operationCases = map[string]func(*kit){
 		k.same("last error", edit.Changed[0].LastError, "HTTP 503")
 	},
 	"EditUser/cancels nothing that has changed": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour))
+		initial := k.newEvent(almanactest.DueIn(time.Hour))
 		stale, err := later(initial).Cancel("")
 		k.ok(err)
 		_, err = k.r.EditUser(k.Context(), initial.UserID, func(almanac.Roster) (almanac.Edit, error) {
@@ -223,7 +224,7 @@ var operationCases = map[string]func(*kit){
 		k.same("still open", k.stored(again.ID), again)
 	},
 	"EditUser/requeues a cancelled event": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour))
+		initial := k.newEvent(almanactest.DueIn(time.Hour))
 		cancelled := k.apply(initial.UserID, cancelling).Changed[0]
 		again := k.apply(initial.UserID, requeuing(cancelled)).New[0]
 		k.same("as stored", k.stored(again.ID), again)
@@ -233,14 +234,14 @@ var operationCases = map[string]func(*kit){
 		k.same("again", len(k.apply(initial.UserID, requeuing(cancelled)).New), 0)
 	},
 	"AddSuccessors/plans a missing successor once": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
-		finished := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+		finished := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		k.apply(finished.UserID, cancelling)
 		k.unplanned(initial)
 		k.same("nothing of another type", k.succeed("OTHER", nil, nil), almanac.AddEventsResult{})
 		added := k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 			k.same("user", u.ID, initial.UserID)
-			return []almanac.Event{Event(now, For(u), OfSeries("a", "2028"), DueIn(time.Hour))}, nil, nil
+			return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}, nil, nil
 		})
 		k.same("users", added.Users, 1)
 		k.same("added", len(added.Events), 1)
@@ -248,13 +249,13 @@ var operationCases = map[string]func(*kit){
 		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/ends the wait of a series without a next occurrence": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		k.unplanned(initial)
 		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
 		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
 	},
 	"AddSuccessors/plans again series that could not be planned": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		k.unplanned(initial)
 		for range 2 {
 			k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
@@ -268,10 +269,10 @@ var operationCases = map[string]func(*kit){
 		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
 	},
 	"AddSuccessors/skips a series that an edit has continued": func(k *kit) {
-		initial := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		k.unplanned(initial)
 		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{Event(k.now, For(r.User), OfSeries("a", "2028"), DueIn(time.Hour))}}, nil
+			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
 		k.same("added", len(edit.New), 1)
 		k.same("while it is open", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
@@ -281,7 +282,7 @@ var operationCases = map[string]func(*kit){
 	"AddSuccessors/pages through the users and skips deleted ones": func(k *kit) {
 		var initial []almanac.Event
 		for range 5 {
-			e := k.newEvent(DueIn(time.Hour), OfSeries("a", "2027"))
+			e := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 			k.unplanned(e)
 			initial = append(initial, e)
 		}
@@ -308,8 +309,8 @@ var operationCases = map[string]func(*kit){
 		claimed := k.claim(1)[0]
 		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{
-				Event(now, For(u), OfType("QUESTION"), Of("gift"), asFollowUp, DueIn(time.Hour)),
-				Event(now, For(u), OfType("QUESTION"), Of("party"), asFollowUp, DueIn(time.Hour)),
+				almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("gift"), asFollowUp, almanactest.DueIn(time.Hour)),
+				almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("party"), asFollowUp, almanactest.DueIn(time.Hour)),
 			}, nil
 		}
 		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: follow}

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -73,7 +74,7 @@ var settleCases = map[string]func(*kit){
 		pending := k.newEvent()
 		s := almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(pending)}
 		s.Follow = func(u almanac.User, now time.Time) ([]almanac.Event, error) {
-			return []almanac.Event{Event(now, For(u), OfType("QUESTION"), Of("gift"), asFollowUp, DueIn(time.Hour))}, nil
+			return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("gift"), asFollowUp, almanactest.DueIn(time.Hour))}, nil
 		}
 		lost := k.settle(s)
 		k.ok(errors.Join(lost.Err, lost.PlanErr))
@@ -269,21 +270,21 @@ var settleCases = map[string]func(*kit){
 		k.same("answers to nothing", len(none), 0)
 	},
 	"Settle/stores an occurrence once": func(k *kit) {
-		u := User()
-		_, _, err := k.create(u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), OfSeries("a", "2027"), DueIn(time.Hour)), Event(k.now, For(u), OfSeries("b", "2027")))
+		u := almanactest.User()
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2027"), almanactest.DueIn(time.Hour)), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2027")))
 		k.ok(err)
 		for _, e := range k.claim(2) {
-			used := map[string]EventOption{"2026": Of("2026"), "2027": OfSeries("a", "2028")}[e.OccurrenceKey] // used itself, or in a series that has an open event
-			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: planned(Event(k.now, For(u), used))})
+			used := map[string]almanactest.EventOption{"2026": almanactest.Of("2026"), "2027": almanactest.OfSeries("a", "2028")}[e.OccurrenceKey] // used itself, or in a series that has an open event
+			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: planned(almanactest.Event(k.now, almanactest.For(u), used))})
 			k.ok(errors.Join(got.Err, got.PlanErr))
 			k.same("successor", got.Successor == nil, true)
 		}
 	},
 	"Settle/stores a successor whose idempotency key exists": func(k *kit) {
-		other := k.newEvent(DueIn(time.Hour))
+		other := k.newEvent(almanactest.DueIn(time.Hour))
 		for _, series := range []string{"", "dentist"} { // the series of the event, and another
-			e := k.newEvent(Of("2026"))
-			next := Event(k.now, DueIn(time.Hour), OfSeries(series, "2027"))
+			e := k.newEvent(almanactest.Of("2026"))
+			next := almanactest.Event(k.now, almanactest.DueIn(time.Hour), almanactest.OfSeries(series, "2027"))
 			next.UserID, next.IdempotencyKey = e.UserID, other.IdempotencyKey
 			got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
 			k.ok(errors.Join(got.Err, got.PlanErr))

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"sync"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var leaseEachCases = map[string]func(*kit){
@@ -101,7 +102,7 @@ var leaseEachCases = map[string]func(*kit){
 		}
 	},
 	"LeaseEach/keeps events claimed ahead unstarted": ifAhead(func(k *kit) {
-		pending := k.newEvent(DueIn(10 * time.Minute))
+		pending := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.leaseEach(k.ahead(1).Events)
 		k.edit(pending, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
 		is := k.stored(pending.ID)

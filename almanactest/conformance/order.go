@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"context"
@@ -9,14 +9,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // orderCases check the order of claims after releases and crashes.
 var orderCases = map[string]func(*kit){
 	"Claim/takes the event first that is available longest": func(k *kit) {
-		old := k.newEvent(ReadyFor(3 * time.Hour))
+		old := k.newEvent(almanactest.ReadyFor(3 * time.Hour))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
-		young := k.newEvent(ReadyFor(time.Hour))
+		young := k.newEvent(almanactest.ReadyFor(time.Hour))
 		k.same("first", k.claim(1)[0].ID, young.ID)
 		k.same("second", k.claim(1)[0].ID, old.ID)
 	},
@@ -39,7 +40,7 @@ var orderCases = map[string]func(*kit){
 		}
 	},
 	"Until and Missed/count from the time an event is available": func(k *kit) {
-		k.newEvent(ReadyFor(48 * time.Hour))
+		k.newEvent(almanactest.ReadyFor(48 * time.Hour))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
 		types := []string{almanac.TypeBirthday}
 		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
@@ -86,7 +87,7 @@ var orderCases = map[string]func(*kit){
 // markCases check which events a mark excludes.
 var markCases = map[string]func(*kit){
 	"Claim/takes nothing before the mark and everything from it on": func(k *kit) {
-		left, at, right := k.newEvent(ReadyFor(3*time.Hour)), k.newEvent(ReadyFor(2*time.Hour)), k.newEvent(ReadyFor(time.Hour))
+		left, at, right := k.newEvent(almanactest.ReadyFor(3*time.Hour)), k.newEvent(almanactest.ReadyFor(2*time.Hour)), k.newEvent(almanactest.ReadyFor(time.Hour))
 		r := request(10)
 		r.Mark = at.AvailableAt
 		claim, err := k.r.Claim(k.Context(), r)
@@ -101,7 +102,7 @@ var markCases = map[string]func(*kit){
 		k.same("claimed without a mark", ids(k.claim(1)), []uuid.UUID{left.ID})
 	},
 	"Claim/ignores a mark in the future": func(k *kit) {
-		created := k.newEvent(ReadyFor(time.Minute))
+		created := k.newEvent(almanactest.ReadyFor(time.Minute))
 		r := request(10)
 		r.Mark = k.now.Add(time.Hour)
 		claim, err := k.r.Claim(k.Context(), r)
@@ -109,10 +110,10 @@ var markCases = map[string]func(*kit){
 		k.same("claimed", ids(claim.Events), []uuid.UUID{created.ID})
 	},
 	"Claim/returns the next mark": func(k *kit) {
-		k.newEvent(ReadyFor(3 * time.Hour))
+		k.newEvent(almanactest.ReadyFor(3 * time.Hour))
 		retried := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}).Event
-		k.newEvent(ReadyFor(2 * time.Hour))
-		young := k.newEvent(ReadyFor(time.Hour))
+		k.newEvent(almanactest.ReadyFor(2 * time.Hour))
+		young := k.newEvent(almanactest.ReadyFor(time.Hour))
 		claim, err := k.r.Claim(k.Context(), request(2))
 		k.ok(err)
 		k.same("reached", claim.Reached, young.AvailableAt)
@@ -128,7 +129,7 @@ var markCases = map[string]func(*kit){
 	},
 	"Until/ignores events before the mark": func(k *kit) {
 		types := []string{almanac.TypeBirthday}
-		left := k.newEvent(ReadyFor(2 * time.Hour))
+		left := k.newEvent(almanactest.ReadyFor(2 * time.Hour))
 		wait, known, err := k.r.Until(k.Context(), types, left.AvailableAt)
 		k.ok(err)
 		k.same("at the mark", known && wait <= -time.Hour, true)
@@ -198,7 +199,7 @@ var raceCases = map[string]func(*kit){
 		const n = 30
 		created := make(map[uuid.UUID]almanac.Event, n)
 		for range n {
-			e := k.newEvent(ReadyFor(5 * time.Hour))
+			e := k.newEvent(almanactest.ReadyFor(5 * time.Hour))
 			created[e.ID] = e
 		}
 		var racing sync.WaitGroup

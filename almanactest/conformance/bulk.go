@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"bytes"
@@ -12,14 +12,15 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var bulkCases = map[string]func(*kit){
 	"CreateUsers/stores users with their events": func(k *kit) {
 		var people []almanac.UserWithEvents
 		for n := range 3 {
-			u := User(WithAttributes(`{"hired": "2020-02-29"}`))
-			events := []almanac.Event{Event(k.now, For(u), Of("2026")), Event(k.now, For(u), OfSeries("dentist", "2026"))}
+			u := almanactest.User(almanactest.WithAttributes(`{"hired": "2020-02-29"}`))
+			events := []almanac.Event{almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026"))}
 			people = append(people, almanac.UserWithEvents{User: u, Events: events[:n]})
 		}
 		stored, err := k.r.CreateUsers(k.Context(), people)
@@ -42,9 +43,9 @@ var bulkCases = map[string]func(*kit){
 	},
 	"CreateUsers/skips existing users": func(k *kit) {
 		there := k.newEvent()
-		again, twin := User(Named("Grace", "Hopper")), User(Named("Grace", "Hopper"))
+		again, twin := almanactest.User(almanactest.Named("Grace", "Hopper")), almanactest.User(almanactest.Named("Grace", "Hopper"))
 		again.ID = there.UserID
-		other := User()
+		other := almanactest.User()
 		twin.ID = other.ID
 		people := []almanac.UserWithEvents{k.withEvents(again), k.withEvents(other), k.withEvents(twin)}
 		people[2].Events[0].Type = almanac.TypeAnniversary // so that it belongs to another series
@@ -63,10 +64,10 @@ var bulkCases = map[string]func(*kit){
 	"CreateUsers/stores the others when one is refused": func(k *kit) {
 		people := make([]almanac.UserWithEvents, 7)
 		for i := range people {
-			people[i] = k.withEvents(User())
+			people[i] = k.withEvents(almanactest.User())
 		}
 		people[2].Events[0].Type = strings.Repeat("T", 51)
-		people[5].Events = append(people[5].Events, Event(k.now, For(people[5].User), OfSeries(people[5].Events[0].Series, people[5].Events[0].OccurrenceKey)))
+		people[5].Events = append(people[5].Events, almanactest.Event(k.now, almanactest.For(people[5].User), almanactest.OfSeries(people[5].Events[0].Series, people[5].Events[0].OccurrenceKey)))
 		stored, err := k.r.CreateUsers(k.Context(), people)
 		k.ok(err)
 		for i, p := range people {
@@ -85,18 +86,20 @@ var bulkCases = map[string]func(*kit){
 		}
 	},
 	"CreateUsers/refuses external ids that are taken": func(k *kit) {
-		holder, _, err := k.create(User(WithExternalID("taken")))
+		holder, _, err := k.create(almanactest.User(almanactest.WithExternalID("taken")))
 		k.ok(err)
-		with := func(options ...UserOption) almanac.UserWithEvents { return k.withEvents(User(options...)) }
+		with := func(options ...almanactest.UserOption) almanac.UserWithEvents {
+			return k.withEvents(almanactest.User(options...))
+		}
 		people := []almanac.UserWithEvents{
-			with(WithExternalID("a")),
-			with(WithExternalID("taken")),                        // by a stored user
-			with(WithExternalID("a")),                            // by the first of the list
-			with(WithUserID(holder.ID), WithExternalID("b")),     // is not stored for its id
-			with(WithExternalID("b")),                            // so that this one is
-			with(WithUserID(holder.ID), WithExternalID("taken")), // the same user again
+			with(almanactest.WithExternalID("a")),
+			with(almanactest.WithExternalID("taken")),                                    // by a stored user
+			with(almanactest.WithExternalID("a")),                                        // by the first of the list
+			with(almanactest.WithUserID(holder.ID), almanactest.WithExternalID("b")),     // is not stored for its id
+			with(almanactest.WithExternalID("b")),                                        // so that this one is
+			with(almanactest.WithUserID(holder.ID), almanactest.WithExternalID("taken")), // the same user again
 			with(),
-			with(WithExternalID("a")),
+			with(almanactest.WithExternalID("a")),
 		}
 		stored, err := k.r.CreateUsers(k.Context(), people)
 		k.ok(err)
@@ -128,7 +131,7 @@ var bulkCases = map[string]func(*kit){
 			racing.Go(func() {
 				var mine []almanac.UserWithEvents
 				for id := range n {
-					mine = append(mine, k.withEvents(User(WithExternalID(strconv.Itoa(id)))))
+					mine = append(mine, k.withEvents(almanactest.User(almanactest.WithExternalID(strconv.Itoa(id)))))
 				}
 				if i%2 == 1 {
 					slices.Reverse(mine)
@@ -154,7 +157,7 @@ var bulkCases = map[string]func(*kit){
 	},
 	"CreateUsers/gives a used key its long form": func(k *kit) {
 		first := k.newEvent()
-		people := []almanac.UserWithEvents{k.withEvents(User()), k.withEvents(User())}
+		people := []almanac.UserWithEvents{k.withEvents(almanactest.User()), k.withEvents(almanactest.User())}
 		for i := range people {
 			people[i].Events[0].IdempotencyKey = first.IdempotencyKey
 		}
@@ -169,7 +172,7 @@ var bulkCases = map[string]func(*kit){
 		const n = 50
 		people := make([]almanac.UserWithEvents, n)
 		for i := range people {
-			people[i] = k.withEvents(User())
+			people[i] = k.withEvents(almanactest.User())
 		}
 		var racing sync.WaitGroup
 		var stored [4][]almanac.CreateUserResult
@@ -203,7 +206,7 @@ var bulkCases = map[string]func(*kit){
 		for range n {
 			want = append(want, k.newEvent().UserID)
 		}
-		hidden := k.newEvent(ReadyFor(time.Hour))
+		hidden := k.newEvent(almanactest.ReadyFor(time.Hour))
 		k.claim(1)
 		_, err := k.r.DeleteUser(k.Context(), hidden.UserID, almanac.DeleteOptions{})
 		k.ok(err)
@@ -226,13 +229,13 @@ var bulkCases = map[string]func(*kit){
 		k.same("users", seen, want)
 	},
 	"AddEvents/passes the user's series of the type to the plan": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		names := []string{"a", "b", "c", "d"}
 		var events []almanac.Event
 		for i, name := range names[:3] {
-			events = append(events, Event(k.now, For(u), OfSeries(name, "2026"), ReadyFor(time.Hour-time.Duration(i)*time.Minute)))
+			events = append(events, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries(name, "2026"), almanactest.ReadyFor(time.Hour-time.Duration(i)*time.Minute)))
 		}
-		other := Event(k.now, For(u), OfType(almanac.TypeAnniversary), OfSeries(names[3], "2026"))
+		other := almanactest.Event(k.now, almanactest.For(u), almanactest.OfType(almanac.TypeAnniversary), almanactest.OfSeries(names[3], "2026"))
 		_, _, err := k.create(u, append(events, other)...)
 		k.ok(err)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
@@ -247,18 +250,18 @@ var bulkCases = map[string]func(*kit){
 				k.same("used", keysOf(used), map[almanac.Series]string{birthdays("a"): "2026"})
 				key = "2027"
 			}
-			return []almanac.Event{Event(k.now, For(u), OfSeries("a", key))}, nil
+			return []almanac.Event{almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", key))}, nil
 		})
 		k.ok(err)
 		k.same("added", len(added.Events), 1)
 		k.same("of the series that has ended", added.Events[0].OccurrenceKey, "2027")
 	},
 	"AddEvents/stores only events whose series has no open event": func(k *kit) {
-		open, ended, fresh := k.newEvent(Of("2026")), k.newEvent(Of("2026"), ReadyFor(time.Hour)), User()
+		open, ended, fresh := k.newEvent(almanactest.Of("2026")), k.newEvent(almanactest.Of("2026"), almanactest.ReadyFor(time.Hour)), almanactest.User()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		_, _, err := k.create(fresh)
 		k.ok(err)
-		want := Event(k.now, For(fresh), Of("2026"))
+		want := almanactest.Event(k.now, almanactest.For(fresh), almanactest.Of("2026"))
 		want.IdempotencyKey = open.IdempotencyKey
 		add := func() almanac.AddEventsResult {
 			added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
@@ -266,9 +269,9 @@ var bulkCases = map[string]func(*kit){
 				for _, one := range users {
 					switch one.User.ID {
 					case open.UserID:
-						events = append(events, Event(k.now, For(one.User), Of("2027")))
+						events = append(events, almanactest.Event(k.now, almanactest.For(one.User), almanactest.Of("2027")))
 					case ended.UserID:
-						events = append(events, Event(k.now, For(one.User), Of("2026")))
+						events = append(events, almanactest.Event(k.now, almanactest.For(one.User), almanactest.Of("2026")))
 					default:
 						events = append(events, want)
 					}
@@ -282,7 +285,7 @@ var bulkCases = map[string]func(*kit){
 		k.same("events", len(added.Events), 1)
 		k.same("as stored", k.stored(want.ID), added.Events[0])
 		k.same("key", added.Events[0].IdempotencyKey, want.LongKey())
-		want = Event(k.now, For(fresh), Of("2026"))
+		want = almanactest.Event(k.now, almanactest.For(fresh), almanactest.Of("2026"))
 		k.same("events of the next time", len(add().Events), 0)
 	},
 	"AddEvents/stores nothing when the plan fails": func(k *kit) {
@@ -297,7 +300,7 @@ var bulkCases = map[string]func(*kit){
 		const n = 20
 		var people []almanac.User
 		for range n {
-			u, _, err := k.create(User())
+			u, _, err := k.create(almanactest.User())
 			k.ok(err)
 			people = append(people, u)
 		}
@@ -306,7 +309,7 @@ var bulkCases = map[string]func(*kit){
 				added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, error) {
 					var events []almanac.Event
 					for _, one := range users {
-						events = append(events, Event(now, For(one.User), Of("2026"), DueIn(time.Hour)))
+						events = append(events, almanactest.Event(now, almanactest.For(one.User), almanactest.Of("2026"), almanactest.DueIn(time.Hour)))
 					}
 					return events, nil
 				})
@@ -337,7 +340,7 @@ var bulkCases = map[string]func(*kit){
 
 // withEvents returns a user with one event, not stored yet.
 func (k *kit) withEvents(u almanac.User) almanac.UserWithEvents {
-	return almanac.UserWithEvents{User: u, Events: []almanac.Event{Event(k.now, For(u))}}
+	return almanac.UserWithEvents{User: u, Events: []almanac.Event{almanactest.Event(k.now, almanactest.For(u))}}
 }
 
 // openOf counts a user's events.

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -7,12 +7,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var userCases = map[string]func(*kit){
 	"CreateUser/stores the user with their events": func(k *kit) {
-		u := User(WithAttributes(`{"hired": "2020-02-29"}`))
-		first, second := Event(k.now, For(u), Of("2026")), Event(k.now, For(u), OfSeries("dentist", "2026"))
+		u := almanactest.User(almanactest.WithAttributes(`{"hired": "2020-02-29"}`))
+		first, second := almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026"))
 		user, events, err := k.create(u, first, second)
 		k.ok(err)
 		again, err := k.r.User(k.Context(), u.ID)
@@ -30,7 +31,7 @@ var userCases = map[string]func(*kit){
 		}
 	},
 	"CreateUser/keeps the digest of the request through edits": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		u.CreationDigest = strings.Repeat("d", 64)
 		stored, _, err := k.create(u)
 		k.ok(err)
@@ -47,8 +48,8 @@ var userCases = map[string]func(*kit){
 		k.same("digest after the edit", again.CreationDigest, u.CreationDigest)
 	},
 	"CreateUser/is all or nothing": func(k *kit) {
-		u := User()
-		_, _, err := k.create(u, Event(k.now, For(u), Of("2026")), Event(k.now, For(u), Of("2027")))
+		u := almanactest.User()
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027")))
 		k.is(err, almanac.ErrExists)
 		_, err = k.r.User(k.Context(), u.ID)
 		k.gone(err)
@@ -57,10 +58,10 @@ var userCases = map[string]func(*kit){
 		k.same("events", n, 0)
 	},
 	"CreateUser/refuses an existing id": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		_, _, err := k.create(u)
 		k.ok(err)
-		other := User(Named("Grace", "Hopper"))
+		other := almanactest.User(almanactest.Named("Grace", "Hopper"))
 		other.ID = u.ID
 		_, _, err = k.create(other)
 		k.is(err, almanac.ErrExists)
@@ -70,10 +71,10 @@ var userCases = map[string]func(*kit){
 	},
 	"CreateUser/gives a used key its long form": func(k *kit) {
 		first := k.newEvent()
-		u := User()
-		clash := Event(k.now, For(u))
+		u := almanactest.User()
+		clash := almanactest.Event(k.now, almanactest.For(u))
 		clash.IdempotencyKey = first.IdempotencyKey
-		twin := Event(k.now, For(u))
+		twin := almanactest.Event(k.now, almanactest.For(u))
 		twin.IdempotencyKey = first.IdempotencyKey
 		_, events, err := k.create(u, clash, twin)
 		k.ok(err)
@@ -82,22 +83,22 @@ var userCases = map[string]func(*kit){
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
 	},
 	"CreateUser/stores a user without optional fields": func(k *kit) {
-		u, _, err := k.create(User())
+		u, _, err := k.create(almanactest.User())
 		k.ok(err)
 		again, err := k.r.User(k.Context(), u.ID)
 		k.ok(err)
 		k.same("optional fields", []string{again.Locale, again.Email, again.ExternalID}, []string{"", "", ""})
-		_, _, err = k.create(User()) // nor is "" an external id that is taken
+		_, _, err = k.create(almanactest.User()) // nor is "" an external id that is taken
 		k.ok(err)
 		_, err = k.r.UserByExternalID(k.Context(), "")
 		k.gone(err)
 	},
 	"CreateUser/stores users without names, a date of birth or its year": func(k *kit) {
 		for _, u := range []almanac.User{
-			User(Named("Sukarno", ""), BornOn("1901-06-06")), User(Named("", "Teller")), User(BornOn("")),
-			User(BornOn("--02-29")), User(BornOn("--12-31")), User(Named("", ""), BornOn("")),
+			almanactest.User(almanactest.Named("Sukarno", ""), almanactest.BornOn("1901-06-06")), almanactest.User(almanactest.Named("", "Teller")), almanactest.User(almanactest.BornOn("")),
+			almanactest.User(almanactest.BornOn("--02-29")), almanactest.User(almanactest.BornOn("--12-31")), almanactest.User(almanactest.Named("", ""), almanactest.BornOn("")),
 		} {
-			user, events, err := k.create(u, Event(k.now, For(u)))
+			user, events, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
 			k.ok(err)
 			k.keptUser(user, u)
 			claim, err := k.r.Claim(k.Context(), request(1))
@@ -108,7 +109,7 @@ var userCases = map[string]func(*kit){
 		}
 	},
 	"EditUser/gives and takes names and the date of birth": func(k *kit) {
-		was, _, err := k.create(User())
+		was, _, err := k.create(almanactest.User())
 		k.ok(err)
 		for _, p := range []almanac.Profile{
 			{}, {FirstName: "Ada"}, {LastName: "Lovelace", DateOfBirth: "--02-29"}, {FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01"}, {DateOfBirth: "--12-31"}, {},
@@ -125,21 +126,21 @@ var userCases = map[string]func(*kit){
 		}
 	},
 	"CreateUser/refuses an external id that is taken": func(k *kit) {
-		first, _, err := k.create(User(WithExternalID("42"), WithEmail("ada@example.com")))
+		first, _, err := k.create(almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com")))
 		k.ok(err)
-		second := User(WithExternalID("42"), WithEmail("ada@example.com"))
-		_, _, err = k.create(second, Event(k.now, For(second)))
+		second := almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com"))
+		_, _, err = k.create(second, almanactest.Event(k.now, almanactest.For(second)))
 		k.taken(err, first.ID, second.ID)
 		_, err = k.r.User(k.Context(), second.ID)
 		k.gone(err)
 		k.same("events", k.openOf(second.ID), 0)
-		k.is(k.second(k.create(User(WithUserID(first.ID), WithExternalID("42")))), almanac.ErrExists)
-		_, _, err = k.create(User(WithExternalID("042"), WithEmail("ada@example.com"))) // compared as text, and addresses not at all
+		k.is(k.second(k.create(almanactest.User(almanactest.WithUserID(first.ID), almanactest.WithExternalID("42")))), almanac.ErrExists)
+		_, _, err = k.create(almanactest.User(almanactest.WithExternalID("042"), almanactest.WithEmail("ada@example.com"))) // compared as text, and addresses not at all
 		k.ok(err)
 	},
 	"DeleteUser/frees the external id at once": func(k *kit) {
-		u := User(WithExternalID("42"))
-		_, _, err := k.create(u, Event(k.now, For(u)))
+		u := almanactest.User(almanactest.WithExternalID("42"))
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
 		k.ok(err)
 		k.claim(1) // so that the user is hidden and not yet removed
 		for range 2 {
@@ -149,15 +150,15 @@ var userCases = map[string]func(*kit){
 			k.ok(err)
 			_, err = k.r.UserByExternalID(k.Context(), "42")
 			k.gone(err)
-			_, _, err = k.create(User(WithExternalID("42")))
+			_, _, err = k.create(almanactest.User(almanactest.WithExternalID("42")))
 			k.ok(err)
 		}
 	},
 	"EditUser/refuses an external id that is taken": func(k *kit) {
-		first, _, err := k.create(User(WithExternalID("1")))
+		first, _, err := k.create(almanactest.User(almanactest.WithExternalID("1")))
 		k.ok(err)
-		u := User(WithExternalID("2"))
-		second, _, err := k.create(u, Event(k.now, For(u)))
+		u := almanactest.User(almanactest.WithExternalID("2"))
+		second, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
 		k.ok(err)
 		edit := func(id uuid.UUID, external string) error {
 			_, err := k.r.EditUser(k.Context(), id, func(r almanac.Roster) (almanac.Edit, error) {
@@ -234,7 +235,7 @@ var userCases = map[string]func(*kit){
 		claimed := k.claim(1)[0]
 		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.ok(err)
-		again, there, external := User(), User(), User(WithExternalID("7"))
+		again, there, external := almanactest.User(), almanactest.User(), almanactest.User(almanactest.WithExternalID("7"))
 		again.ID, external.ID = e.UserID, e.UserID
 		k.ok(k.second(k.create(there)))
 		for _, u := range []almanac.User{again, external} {

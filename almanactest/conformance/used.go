@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -15,10 +16,10 @@ import (
 // its keys have another unit.
 var usedCases = map[string]func(*kit){
 	"Used/is kept for each unit, with the wall time of the occurrence and of its end": func(k *kit) {
-		u := User(LivingIn("Asia/Tokyo"))
-		daily := Event(k.now, For(u), OfSeries("", "2026-11-26"), nominally(-time.Hour), ReadyFor(time.Hour))
-		yearly := Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Minute))
-		again := Event(k.now, For(u), OfSeries("", "2026-11-27"), DueIn(time.Hour))
+		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+		daily := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-26"), nominally(-time.Hour), almanactest.ReadyFor(time.Hour))
+		yearly := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Minute))
+		again := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-27"), almanactest.DueIn(time.Hour))
 		_, _, err := k.create(u, daily)
 		k.ok(err)
 		var want almanac.UsedKeys
@@ -44,12 +45,12 @@ var usedCases = map[string]func(*kit){
 		k.shown(u, want)
 	},
 	"Used/an event in flight counts as ended now, and hides no older key": func(k *kit) {
-		u := User(LivingIn("Asia/Tokyo"))
-		_, _, err := k.create(u, Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Hour)))
+		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Hour)))
 		k.ok(err)
 		done := k.settle(almanac.Settlement{
 			Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now),
-			Next: planned(Event(k.now, For(u), OfSeries("", "2026-11-26"), ReadyFor(time.Minute))),
+			Next: planned(almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-26"), almanactest.ReadyFor(time.Minute))),
 		})
 		before := almanac.UsedKeys{done.Event.Uses(u, done.Event.UpdatedAt)}
 		k.same("while it waits", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026-11-26,2026"})
@@ -69,9 +70,9 @@ var usedCases = map[string]func(*kit){
 		})
 	},
 	"Used/an edit may change the roster that it is shown": func(k *kit) {
-		e := k.newEvent(OfSeries("other", "2026"))
+		e := k.newEvent(almanactest.OfSeries("other", "2026"))
 		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
-		again := Event(k.now, OfUser(e.UserID), OfSeries("other", "2025"))
+		again := almanactest.Event(k.now, almanactest.OfUser(e.UserID), almanactest.OfSeries("other", "2025"))
 		calls := 0
 		edit := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			if calls++; calls > 3 {
@@ -84,7 +85,7 @@ var usedCases = map[string]func(*kit){
 		k.same("calls", calls, 2)
 	},
 	"Used/a pending event is used only when it is due": func(k *kit) {
-		e := k.newEvent(OfSeries("", "2030"), DueIn(time.Hour))
+		e := k.newEvent(almanactest.OfSeries("", "2030"), almanactest.DueIn(time.Hour))
 		used, err := k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")})
 		k.ok(err)
 		k.same("used", len(used), 0)
@@ -93,8 +94,8 @@ var usedCases = map[string]func(*kit){
 		k.same("of a stranger", len(used), 0)
 	},
 	"Used/an edit that moves the user and cancels counts in the new zone": func(k *kit) {
-		e := k.newEvent(OfSeries("", "2026-11-26"), DueIn(time.Hour))
-		moved := User(LivingIn("Pacific/Kiritimati"))
+		e := k.newEvent(almanactest.OfSeries("", "2026-11-26"), almanactest.DueIn(time.Hour))
+		moved := almanactest.User(almanactest.LivingIn("Pacific/Kiritimati"))
 		var want almanac.UsedKeys
 		k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			edit, err := cancelling(r)
@@ -110,7 +111,7 @@ var usedCases = map[string]func(*kit){
 			var stored []almanac.Event
 			for _, key := range keys {
 				edit := k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) {
-					return almanac.Edit{New: []almanac.Event{Event(k.now, For(u), OfSeries("", key), nominally(never), DueIn(never))}}, nil
+					return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", key), nominally(never), almanactest.DueIn(never))}}, nil
 				})
 				stored = append(stored, edit.New...)
 			}
@@ -122,10 +123,10 @@ var usedCases = map[string]func(*kit){
 		k.same("a later key of the unit before", len(add("2026-11-27")), 1)
 	},
 	"Used/the same text in another unit is another key": func(k *kit) {
-		u := User()
-		text := Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Hour))
+		u := almanactest.User()
+		text := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Hour))
 		text.KeyUnit = calendar.UnitText
-		year := Event(k.now, For(u), OfSeries("", "2026"), ReadyFor(time.Minute))
+		year := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Minute))
 		_, _, err := k.create(u, text)
 		k.ok(err)
 		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(year)})
@@ -135,8 +136,8 @@ var usedCases = map[string]func(*kit){
 		k.same("used", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026,2026"})
 	},
 	"Used/a series that stalled has stalled no longer when it used a key of another unit": func(k *kit) {
-		u := User()
-		text := Event(k.now, For(u), OfSeries("", "2026"), DueIn(time.Hour))
+		u := almanactest.User()
+		text := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.DueIn(time.Hour))
 		text.KeyUnit = calendar.UnitText
 		_, _, err := k.create(u, text)
 		k.ok(err)
@@ -144,7 +145,7 @@ var usedCases = map[string]func(*kit){
 		stalled, err := k.r.Stalled(k.Context(), u.ID, 0)
 		k.ok(err)
 		k.same("stalled", len(stalled), 1)
-		next := Event(k.now, For(u), OfSeries("", "2026"), nominally(365*24*time.Hour), ReadyFor(time.Minute))
+		next := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute))
 		k.same("added", len(k.apply(u.ID, adding(next)).New), 1)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 		stalled, err = k.r.Stalled(k.Context(), u.ID, 0)
@@ -153,23 +154,23 @@ var usedCases = map[string]func(*kit){
 	},
 	"Used/a successor has a used key of the unit before": func(k *kit) {
 		u, never := usedOf(k, "2026-11-26", "2026")
-		pending := Event(k.now, For(u), OfSeries("", "2027"), nominally(never), ReadyFor(time.Minute))
+		pending := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2027"), nominally(never), almanactest.ReadyFor(time.Minute))
 		k.same("added", len(k.apply(u.ID, adding(pending)).New), 1)
-		lower := Event(k.now, For(u), OfSeries("", "2026-11-26"), DueIn(time.Hour))
+		lower := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-26"), almanactest.DueIn(time.Hour))
 		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(lower)})
 		k.ok(done.Err)
 		k.same("stored", done.Successor, (*almanac.Event)(nil))
 		k.same("status", k.stored(pending.ID).Status, almanac.Completed)
 	},
 	"Used/a plan is asked again with the keys that it did not know": func(k *kit) {
-		u := User()
-		_, _, err := k.create(u, Event(k.now, For(u), OfSeries("a", "2026-11-26"), ReadyFor(time.Hour)))
+		u := almanactest.User()
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026-11-26"), almanactest.ReadyFor(time.Hour)))
 		k.ok(err)
 		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Event
 		used := almanac.UsedKeys{done.Uses(u, done.UpdatedAt)}
 		// The same day by another unit, and a day that is free.
-		taken := Event(k.now, For(u), OfSeries("a", "2026"))
-		free := Event(k.now, For(u), OfSeries("a", "2026"), nominally(365*24*time.Hour), DueIn(365*24*time.Hour))
+		taken := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"))
+		free := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"), nominally(365*24*time.Hour), almanactest.DueIn(365*24*time.Hour))
 		k.same("the same day is used", used.Has(taken.Occurrence().Occurrence), true)
 		asked := 0
 		_, err = k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
@@ -194,7 +195,7 @@ var usedCases = map[string]func(*kit){
 	},
 	"Used/AddSuccessors has the keys of all units": func(k *kit) {
 		u, never := usedOf(k, "2026-11-26", "2026")
-		pending := Event(k.now, For(u), OfSeries("", "2027"), nominally(never), DueIn(time.Hour))
+		pending := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2027"), nominally(never), almanactest.DueIn(time.Hour))
 		k.same("added", len(k.apply(u.ID, adding(pending)).New), 1)
 		k.unplanned(k.stored(pending.ID))
 		k.succeed(almanac.TypeBirthday, map[almanac.Series]string{birthdays(""): "2026-11-26,2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
@@ -218,13 +219,13 @@ var usedCases = map[string]func(*kit){
 // another one, which has its next occurrence at the given time.
 func changesRule(to func(in func(days, hours int) calendar.WallTime) (calendar.Recurrence, calendar.WallTime)) func(*kit) {
 	return func(k *kit) {
-		u, _, err := k.create(User(LivingIn("UTC")))
+		u, _, err := k.create(almanactest.User(almanactest.LivingIn("UTC")))
 		k.ok(err)
 		now := k.now.UTC().Truncate(time.Second)
 		rule, next := to(func(days, hours int) calendar.WallTime {
 			return calendar.WallTimeOf(now.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour))
 		})
-		today := Event(k.now, For(u), OfSeries("", calendar.DateOf(now).String()), ReadyFor(0))
+		today := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", calendar.DateOf(now).String()), almanactest.ReadyFor(0))
 		k.same("added", len(k.apply(u.ID, adding(today)).New), 1)
 		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
 
@@ -242,7 +243,7 @@ func changesRule(to func(in func(days, hours int) calendar.WallTime) (calendar.R
 }
 
 // nominally sets the nominal wall time of an event to the given time from now.
-func nominally(d time.Duration) EventOption {
+func nominally(d time.Duration) almanactest.EventOption {
 	return func(e *almanac.Event, now time.Time) {
 		e.Nominal = calendar.StoredTimezone(e.Zone).WallTime(now.Add(d).Truncate(time.Second))
 	}
@@ -252,12 +253,12 @@ func nominally(d time.Duration) EventOption {
 // now that no rule counts as used.
 func usedOf(k *kit, keys ...string) (u almanac.User, never time.Duration) {
 	k.Helper()
-	u, _, err := k.create(User())
+	u, _, err := k.create(almanactest.User())
 	k.ok(err)
 	never = 10 * 365 * 24 * time.Hour
 	for i, key := range keys {
 		later := time.Duration(i-len(keys)) * 24 * time.Hour
-		e := Event(k.now, For(u), OfSeries("", key), nominally(time.Duration(i)*48*time.Hour), ReadyFor(-later))
+		e := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", key), nominally(time.Duration(i)*48*time.Hour), almanactest.ReadyFor(-later))
 		k.same("added", len(k.apply(u.ID, adding(e)).New), 1)
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
 	}
@@ -287,7 +288,7 @@ func near(used, want almanac.UsedKeys) almanac.UsedKeys {
 // shown checks every way of reading the used keys of the birthday series of a user.
 func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
 	k.Helper()
-	taken, inRoster := Event(k.now, For(u), OfSeries("", want[0].Key)), false
+	taken, inRoster := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", want[0].Key)), false
 	k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 		if len(r.Used) == 0 { // no event is open, so only an event that is added shows the keys
 			return almanac.Edit{New: []almanac.Event{taken}}, nil

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -8,17 +8,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 // rosterCases check the roster that an edit gets, and which edits are refused.
 var rosterCases = map[string]func(*kit){
 	"EditUser/shows the greatest key of each type that was ever claimed": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		created := []almanac.Event{
-			Event(k.now, For(u), Of("2027"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), Of("2026"), OfType("CLAIMED"), ReadyFor(3*time.Hour)),
-			Event(k.now, For(u), Of("9999"), OfType("RELEASED"), ReadyFor(2*time.Hour)),
-			Event(k.now, For(u), Of("3000"), OfType("UNCLAIMED")),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027"), almanactest.ReadyFor(4*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026"), almanactest.OfType("CLAIMED"), almanactest.ReadyFor(3*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("9999"), almanactest.OfType("RELEASED"), almanactest.ReadyFor(2*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("3000"), almanactest.OfType("UNCLAIMED")),
 		}
 		_, _, err := k.create(u, created...)
 		k.ok(err)
@@ -26,7 +27,7 @@ var rosterCases = map[string]func(*kit){
 		r.Types = append(r.Types, "CLAIMED", "RELEASED")
 		claim, err := k.r.Claim(k.Context(), r)
 		k.ok(err)
-		next := Event(k.now, For(u), Of("2029"), DueIn(time.Hour))
+		next := almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2029"), almanactest.DueIn(time.Hour))
 		for _, e := range claim.Events { // in every status a claimed event can have
 			switch e.OccurrenceKey {
 			case "2027":
@@ -44,16 +45,16 @@ var rosterCases = map[string]func(*kit){
 		k.ok(err)
 	},
 	"EditUser/shows the greatest key of each series that was ever claimed": func(k *kit) {
-		u := User()
+		u := almanactest.User()
 		created := []almanac.Event{
-			Event(k.now, For(u), OfSeries("dentist", "2026-05-01"), ReadyFor(4*time.Hour)),
-			Event(k.now, For(u), OfSeries("barber", "2026-06-01"), ReadyFor(2*time.Hour)),
-			Event(k.now, For(u), OfSeries("plumber", "2027-01-01"), DueIn(time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026-05-01"), almanactest.ReadyFor(4*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("barber", "2026-06-01"), almanactest.ReadyFor(2*time.Hour)),
+			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("plumber", "2027-01-01"), almanactest.DueIn(time.Hour)),
 		}
 		_, _, err := k.create(u, created...)
 		k.ok(err)
 		first := k.claim(2)[0]
-		next := Event(k.now, For(u), OfSeries("dentist", "2026-11-01"), ReadyFor(3*time.Hour))
+		next := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026-11-01"), almanactest.ReadyFor(3*time.Hour))
 		k.settle(almanac.Settlement{Event: first, Outcome: almanac.Delivered(k.now), Next: planned(next)})
 		k.claim(1)
 		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -68,12 +69,12 @@ var rosterCases = map[string]func(*kit){
 		k.same("error", err == errRefused, true)
 	},
 	"EditUser/refuses events that have changed": func(k *kit) {
-		u := User()
-		_, created, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		u := almanactest.User()
+		_, created, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)))
 		k.ok(err)
 		claimed := k.claim(1)[0]
 		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterShutdown, "stop", time.Hour)}).Event
-		stale, gone := created[1], Event(k.now, For(u))
+		stale, gone := created[1], almanactest.Event(k.now, almanactest.For(u))
 		stale.Version++
 		for name, wanted := range map[string]almanac.Edit{
 			"moved at another version":   {Changed: []almanac.Event{later(stale)}},
@@ -85,7 +86,7 @@ var rosterCases = map[string]func(*kit){
 			_, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 				changed := r.User
 				changed.Version++
-				wanted.User, wanted.New = &changed, []almanac.Event{Event(k.now, For(u))}
+				wanted.User, wanted.New = &changed, []almanac.Event{almanactest.Event(k.now, almanactest.For(u))}
 				return wanted, nil
 			})
 			var conflict *almanac.OptimisticLockError
@@ -115,7 +116,7 @@ var rosterCases = map[string]func(*kit){
 		k.same("events", n, 2)
 	},
 	"EditUser/compares an edit with the stored events, not with the roster": func(k *kit) {
-		e := k.newEvent(DueIn(time.Hour))
+		e := k.newEvent(almanactest.DueIn(time.Hour))
 		_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			r.Pending[0].Version++
 			r.Pending[0].IdempotencyKey = "event-another"
@@ -125,14 +126,14 @@ var rosterCases = map[string]func(*kit){
 		k.same("event", k.stored(e.ID), e)
 	},
 	"EditUser/moves no event to another key or to another series": func(k *kit) {
-		e := k.newEvent(Of("2026"))
-		next := Event(k.now, DueIn(time.Hour), Of("2027"))
+		e := k.newEvent(almanactest.Of("2026"))
+		next := almanactest.Event(k.now, almanactest.DueIn(time.Hour), almanactest.Of("2027"))
 		next.UserID = e.UserID
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
 		next = k.stored(next.ID)
-		for _, to := range []EventOption{
-			Of("2026"), Of("2028"), OfSeries("dentist", "2028"), asFollowUp,
-			WithOrigin(almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID}),
+		for _, to := range []almanactest.EventOption{
+			almanactest.Of("2026"), almanactest.Of("2028"), almanactest.OfSeries("dentist", "2028"), asFollowUp,
+			almanactest.WithOrigin(almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID}),
 		} {
 			_, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 				moved := later(r.Pending[0])
@@ -149,7 +150,7 @@ var rosterCases = map[string]func(*kit){
 		created := k.newEvent()
 		claimed := k.claim(1)[0]
 		_, err := k.r.EditUser(k.Context(), created.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			changed := User(LivingIn("Asia/Tokyo"), Named("Grace", "Hopper"))
+			changed := almanactest.User(almanactest.LivingIn("Asia/Tokyo"), almanactest.Named("Grace", "Hopper"))
 			changed.ID, changed.Version = r.User.ID, r.User.Version+1
 			return almanac.Edit{User: &changed}, nil
 		})

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
@@ -83,7 +84,7 @@ func onOffers(check func(*opting)) func(*kit) {
 		quick := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: 1, Factor: 1}}
 		follow := []almanac.FollowUp{{Type: "THANKS", Occurrence: calendar.Occurrence{Key: "a", Wall: calendar.WallTimeOf(at[1]), Zone: calendar.StoredTimezone("UTC")}}}
 		o.s = o.scheduler(offer{quick, "OFFER", at, follow}, offer{almanac.Execution{OverrideOptOuts: true}, "NOTICE", at[1:], nil}, offer{quick, "THANKS", nil, nil})
-		o.user = User()
+		o.user = almanactest.User()
 		first, err := almanac.NewEvent(o.user, offer{eventType: "OFFER"}, almanac.Occurrence{Occurrence: calendar.Occurrence{
 			Key: calendar.WallTimeOf(at[0]).String(), Wall: calendar.WallTimeOf(at[0]), Zone: calendar.StoredTimezone("UTC"),
 		}})
@@ -351,8 +352,7 @@ var optOutCases = map[string]func(*kit){
 		_, err := o.s.UpdateUser(o.Context(), o.user.ID, almanac.ProfileChange{FirstName: &name, Timezone: &zone})
 		o.ok(err)
 		again := almanac.Profile{ID: o.user.ID, FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01", Timezone: "UTC"}
-		list := func(yield func(almanac.Profile, error) bool) { yield(again, nil) }
-		created, err := o.s.CreateUsers(o.Context(), list, almanac.CreateUsersOptions{})
+		created, err := o.s.CreateUsers(o.Context(), func(yield func(almanac.Profile, error) bool) { yield(again, nil) }, almanac.CreateUsersOptions{})
 		o.ok(err)
 		o.same("existing", created.Existing, 1)
 		_, err = o.s.Backfill(o.Context(), "OFFER", almanac.BackfillOptions{})

@@ -1,4 +1,4 @@
-package almanactest
+package conformance
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
 )
 
 var atOnce = almanac.DeleteOptions{AtOnce: true}
@@ -15,9 +16,9 @@ var atOnce = almanac.DeleteOptions{AtOnce: true}
 // deletionCases check that a deletion at once leaves nothing.
 var deletionCases = map[string]func(*kit){
 	"DeleteUser at once/deletes ended events and events in flight": func(k *kit) {
-		bystander := k.newEvent(DueIn(time.Hour))
-		u := User()
-		_, pending, err := k.create(u, Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u)), Event(k.now, For(u), DueIn(time.Hour)))
+		bystander := k.newEvent(almanactest.DueIn(time.Hour))
+		u := almanactest.User()
+		_, pending, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)))
 		k.ok(err)
 		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.Released(almanac.AfterFailure, "busy", time.Hour)} {
 			k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: o}).Err)
@@ -126,18 +127,18 @@ var deletionCases = map[string]func(*kit){
 		k.gone(err)
 	},
 	"DeleteUser at once/frees ids and keys": func(k *kit) {
-		u := User()
-		_, _, err := k.create(u, Event(k.now, For(u), Of("2026")))
+		u := almanactest.User()
+		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")))
 		k.ok(err)
 		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
 		_, err = k.r.DeleteUser(k.Context(), u.ID, atOnce)
 		k.ok(err)
-		_, pending, err := k.create(u, Event(k.now, For(u), Of("2026")))
+		_, pending, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")))
 		k.ok(err)
 		k.same("claimed", k.claim(1)[0].ID, pending[0].ID)
 	},
 	"DeleteUser/compares the expected version": func(k *kit) {
-		e := k.newEvent(DueIn(time.Hour))
+		e := k.newEvent(almanactest.DueIn(time.Hour))
 		for _, atOnce := range []bool{false, true} {
 			_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{AtOnce: atOnce, Version: 2})
 			var conflict *almanac.OptimisticLockError
@@ -167,7 +168,7 @@ var deletionCases = map[string]func(*kit){
 		const n = 20
 		var racing sync.WaitGroup
 		for range n {
-			e := k.newEvent(ReadyFor(time.Hour))
+			e := k.newEvent(almanactest.ReadyFor(time.Hour))
 			racing.Go(func() {
 				claim, err := k.r.Claim(k.Context(), request(3))
 				if err != nil {
