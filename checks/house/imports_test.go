@@ -77,11 +77,11 @@ func (f file) wrongImport(name string) string {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("contrib"):
-		if ours && pkg != "" && pkg != "calendar" && !f.in(pkg) {
-			return "of ours, contrib imports the root and the calendar only: what is internal to one release is not to the next"
+		if ours && pkg != "" && pkg != "calendar" && pkg != "signedlink" && !f.in(pkg) {
+			return "of ours, contrib imports the root, the calendar and signedlink only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
-		below := []string{"calendar", "internal/backoff", "internal/fold", "internal/jsonb"}
+		below := []string{"calendar", "signedlink", "internal/backoff", "internal/fold", "internal/jsonb"}
 		if ours && pkg != "" && !slices.Contains(below, pkg) && !sameAdapter(f, pkg, adapters) {
 			return "of ours, an adapter imports the root and " + strings.Join(below, ", ") + " only"
 		}
@@ -147,7 +147,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
+	return []string{"signedlink", "internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
 }
 
 // sameAdapter reports whether f and pkg belong to the same adapter.
