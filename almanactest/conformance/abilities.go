@@ -5,12 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/almanac-go/almanac"
 )
 
 // abilityCases are the cases that every repository must pass, if only with trivial
 // implementations.
-var abilityCases = map[string]func(*kit){
+var abilityCases = cases{
 	"Verify/returns nil when nothing is missing":      func(k *kit) { k.ok(k.r.Verify(k.Context())) },
 	"InTransaction/is false outside of a transaction": func(k *kit) { k.same("in a transaction", k.r.InTransaction(), false) },
 	"Listen/returns when its context ends": func(k *kit) {
@@ -47,6 +49,32 @@ var abilityCases = map[string]func(*kit){
 		k.ok(k.r.PutSetting(k.Context(), almanac.Setting{Name: "another", Value: "b"}))
 		k.same("the first of two", k.settings()[0].Name, "another")
 		k.same("the second of two", k.settings()[1].Name, first.Name)
+	},
+	"Pause/stops claims of a type until it is resumed": func(k *kit) {
+		initial := k.newEvent()
+		err := k.r.Pause(k.Context(), almanac.TypeBirthday)
+		if errors.Is(err, errors.ErrUnsupported) {
+			paused, err := k.r.Paused(k.Context())
+			k.ok(err)
+			k.same("paused", len(paused), 0)
+			k.is(k.r.Resume(k.Context(), almanac.TypeBirthday), errors.ErrUnsupported)
+			k.claim(1)
+			return
+		}
+		k.ok(err)
+		k.ok(k.r.Pause(k.Context(), almanac.TypeBirthday))
+		k.ok(k.r.Pause(k.Context(), "ANOTHER"))
+		paused, err := k.r.Paused(k.Context())
+		k.ok(err)
+		k.same("paused", len(paused), 2)
+		k.same("in order", paused[0].EventType, "ANOTHER")
+		k.same("since", paused[0].Since.Before(k.now), false)
+		k.claim(0)
+		_, known := k.until(time.Time{})
+		k.same("something to wait for", known, false)
+		k.ok(k.r.Resume(k.Context(), almanac.TypeBirthday))
+		k.ok(k.r.Resume(k.Context(), almanac.TypeBirthday))
+		k.same("claimed", ids(k.claim(1)), []uuid.UUID{initial.ID})
 	},
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // aheadCases are for repositories that claim ahead: see [almanac.ClaimRepository].
-var aheadCases = map[string]func(*kit){
+var aheadCases = cases{
 	"Claim ahead/takes events that are due or will be due soon": ifAhead(func(k *kit) {
 		due, soon := k.newEvent(), k.newEvent(almanactest.DueIn(10*time.Minute))
 		k.newEvent(almanactest.DueIn(2 * time.Hour))
@@ -25,44 +25,89 @@ var aheadCases = map[string]func(*kit){
 		k.same("left", len(k.ahead(10).Events), 0)
 	}),
 	"Claim ahead/takes a released event only when it is available": ifAhead(func(k *kit) {
-		k.newEvent()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Minute)})
+		k.retry(k.newClaimed(), "busy", time.Minute)
 		fresh := k.newEvent(almanactest.DueIn(time.Minute * 5))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{fresh.ID})
 	}),
 	"Confirm/returns the events that are still held": ifAhead(func(k *kit) {
-		for range 3 {
-			k.newEvent(almanactest.DueIn(10 * time.Minute))
-		}
+		k.newEvents(3, almanactest.DueIn(10*time.Minute))
 		events := k.ahead(3).Events
-		k.edit(events[1], func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
-		_, err := k.r.DeleteUser(k.Context(), events[2].UserID, almanac.DeleteOptions{AtOnce: true})
-		k.ok(err)
+		k.roster(events[1].UserID)
+		k.deleteAtOnce(events[2].UserID)
 		forged := events[0]
 		forged.Version--
-		confirmed, err := k.r.Confirm(k.Context(), append(events, forged))
-		k.ok(err)
+		confirmed := k.confirm(append(events, forged)...)
 		k.same("held", confirmed.Held, []uuid.UUID{events[0].ID})
 		k.same("busy", len(confirmed.Busy), 0)
 		k.same("time", confirmed.At.Before(k.now), false)
-		confirmed, err = k.r.Confirm(k.Context(), events[1:])
-		k.ok(err)
+		confirmed = k.confirm(events[1:]...)
 		k.same("held of none", len(confirmed.Held), 0)
 		k.same("time without any", confirmed.At.IsZero(), false)
 	}),
 	"Confirm/confirms events of users that were edited before": ifAhead(func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(10 * time.Minute))
-		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		k.roster(e.UserID)
 		k.edit(e, func(r almanac.Roster) almanac.Edit { return almanac.Edit{Changed: moved(r, time.Minute)} })
 		for range 2 {
 			events := k.ahead(1).Events
-			confirmed, err := k.r.Confirm(k.Context(), events)
-			k.ok(err)
-			k.same("held", confirmed.Held, ids(events))
-			_, err = k.r.Return(k.Context(), events)
+			k.same("held", k.confirm(events...).Held, ids(events))
+			_, err := k.r.Return(k.Context(), events)
 			k.ok(err)
 		}
 	}),
+	"Return/releases events that have not started and counts nothing": ifAhead(func(k *kit) {
+		kept, created, settled := k.newEvent(almanactest.DueIn(10*time.Minute)), k.newEvent(almanactest.DueIn(11*time.Minute)), k.newEvent(almanactest.DueIn(12*time.Minute))
+		events := k.ahead(3).Events
+		k.deliver(events[2])
+		returned, err := k.r.Return(k.Context(), events[1:])
+		k.ok(err)
+		k.same("returned", ids(returned), []uuid.UUID{created.ID})
+		is := k.stored(created.ID)
+		k.same("as stored", returned[0], is)
+		k.same("status", is.Status, almanac.Pending)
+		k.same("available", is.AvailableAt, created.Due)
+		k.same("claims", is.ClaimCount, 0)
+		k.same("kept", k.stored(kept.ID), events[0])
+		k.same("settled", k.stored(settled.ID).Status, almanac.Completed)
+		k.same("leases held", k.renew(events[0].LeaseToken), []uuid.UUID{events[0].LeaseToken})
+	}),
+	"Release/counts no attempt of events that have not started": ifAhead(func(k *kit) {
+		due, soon := k.newEvent(), k.newEvent(almanactest.DueIn(10*time.Minute))
+		claim := k.ahead(2)
+		k.release(claim.Events[0].LeaseToken)
+		k.same("claims of what was due", k.stored(due.ID).ClaimCount, 1)
+		k.same("claims of what was not", k.stored(soon.ID).ClaimCount, 0)
+		k.same("available", k.stored(soon.ID).AvailableAt, soon.Due)
+	}),
+	"ReleaseExpired/counts no crash of events that have not started": ifAhead(func(k *kit) {
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
+		r := aheadRequest(1)
+		r.Lease = time.Microsecond
+		k.take(r)
+		e := k.expire(1, 10)[0]
+		k.same("released", e.ID, created.ID)
+		k.same("crashes", e.CrashCount, 0)
+		k.same("claims", e.ClaimCount, 0)
+		k.same("available", e.AvailableAt, created.Due)
+		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{created.ID})
+	}),
+	"ReleaseExpired/removes a token whose events were released by an edit": ifAhead(func(k *kit) {
+		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
+		e := k.ahead(1).Events[0]
+		k.roster(created.UserID)
+		k.releaseExpired(10)
+		k.unknown(e.LeaseToken)
+	}),
+	"Until/ignores events claimed ahead": ifAhead(func(k *kit) {
+		k.newEvent(almanactest.DueIn(10 * time.Minute))
+		k.ahead(1)
+		_, known := k.until(time.Time{})
+		k.same("known", known, false)
+	}),
+}
+
+// aheadEditCases edit and delete users whose events are claimed ahead.
+var aheadEditCases = cases{
 	"EditUser/releases events claimed ahead": ifAhead(func(k *kit) {
 		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		claim := k.ahead(1)
@@ -82,14 +127,12 @@ var aheadCases = map[string]func(*kit){
 		k.same("claims", is.ClaimCount, 0)
 		k.same("the version rises", is.Version > e.Version, true)
 		k.is(k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(claim.At)}).Err, almanac.ErrLeaseLost)
-		held, err := k.r.Renew(k.Context(), []uuid.UUID{e.LeaseToken}, time.Minute)
-		k.ok(err)
-		k.same("leases held", len(held), 0)
+		k.same("leases held", len(k.renew(e.LeaseToken)), 0)
 	}),
 	"EditUser/releases events claimed ahead that it does not change": ifAhead(func(k *kit) {
 		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.ahead(1)
-		k.edit(created, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		k.roster(created.UserID)
 		is := k.stored(created.ID)
 		k.same("status", is.Status, almanac.Pending)
 		k.same("available", is.AvailableAt, created.Due)
@@ -100,17 +143,14 @@ var aheadCases = map[string]func(*kit){
 		claim := k.ahead(1)
 		_, err := k.r.EditUser(k.Context(), created.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.is(err, errRefused)
-		confirmed, err := k.r.Confirm(k.Context(), claim.Events)
-		k.ok(err)
-		k.same("held", confirmed.Held, []uuid.UUID{created.ID})
+		k.same("held", k.confirm(claim.Events...).Held, []uuid.UUID{created.ID})
 	}),
 	"EditUser/treats events that were due at their claim as in flight": ifAhead(func(k *kit) {
 		due, byHand := k.newEvent(), k.newEvent(almanactest.DueIn(time.Hour))
 		k.same("claimed", ids(k.ahead(1).Events), []uuid.UUID{due.ID})
 		claimed, err := byHand.Claim(uuid.New())
 		k.ok(err)
-		_, err = k.r.Update(k.Context(), claimed, byHand.Version)
-		k.ok(err)
+		k.update(claimed, byHand.Version)
 		for _, e := range []almanac.Event{due, byHand} {
 			k.edit(e, func(r almanac.Roster) almanac.Edit {
 				k.same("in flight", ids(r.InFlight), []uuid.UUID{e.ID})
@@ -121,72 +161,12 @@ var aheadCases = map[string]func(*kit){
 	"DeleteUser/removes events claimed ahead": ifAhead(func(k *kit) {
 		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		claim := k.ahead(1)
-		d, err := k.r.DeleteUser(k.Context(), created.UserID, almanac.DeleteOptions{})
-		k.ok(err)
+		d := k.deleteUser(created.UserID)
 		k.same("removed", d.Removed, 1)
 		k.same("in flight", len(d.InFlight), 0)
-		_, err = k.r.User(k.Context(), created.UserID)
-		k.gone(err)
-		_, err = k.r.Event(k.Context(), created.ID)
-		k.gone(err)
-		confirmed, err := k.r.Confirm(k.Context(), claim.Events)
-		k.ok(err)
-		k.same("held", len(confirmed.Held), 0)
-	}),
-	"Return/releases events that have not started and counts nothing": ifAhead(func(k *kit) {
-		kept, created, settled := k.newEvent(almanactest.DueIn(10*time.Minute)), k.newEvent(almanactest.DueIn(11*time.Minute)), k.newEvent(almanactest.DueIn(12*time.Minute))
-		events := k.ahead(3).Events
-		k.settle(almanac.Settlement{Event: events[2], Outcome: almanac.Delivered(k.now)})
-		returned, err := k.r.Return(k.Context(), events[1:])
-		k.ok(err)
-		k.same("returned", ids(returned), []uuid.UUID{created.ID})
-		is := k.stored(created.ID)
-		k.same("as stored", returned[0], is)
-		k.same("status", is.Status, almanac.Pending)
-		k.same("available", is.AvailableAt, created.Due)
-		k.same("claims", is.ClaimCount, 0)
-		k.same("kept", k.stored(kept.ID), events[0])
-		k.same("settled", k.stored(settled.ID).Status, almanac.Completed)
-		held, err := k.r.Renew(k.Context(), []uuid.UUID{events[0].LeaseToken}, time.Minute)
-		k.ok(err)
-		k.same("leases held", held, []uuid.UUID{events[0].LeaseToken})
-	}),
-	"Release/counts no attempt of events that have not started": ifAhead(func(k *kit) {
-		due, soon := k.newEvent(), k.newEvent(almanactest.DueIn(10*time.Minute))
-		claim := k.ahead(2)
-		_, err := k.r.Release(k.Context(), claim.Events[0].LeaseToken)
-		k.ok(err)
-		k.same("claims of what was due", k.stored(due.ID).ClaimCount, 1)
-		k.same("claims of what was not", k.stored(soon.ID).ClaimCount, 0)
-		k.same("available", k.stored(soon.ID).AvailableAt, soon.Due)
-	}),
-	"ReleaseExpired/counts no crash of events that have not started": ifAhead(func(k *kit) {
-		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
-		r := aheadRequest(1)
-		r.Lease = time.Microsecond
-		_, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
-		e := k.expire(1, 10)[0]
-		k.same("released", e.ID, created.ID)
-		k.same("crashes", e.CrashCount, 0)
-		k.same("claims", e.ClaimCount, 0)
-		k.same("available", e.AvailableAt, created.Due)
-		k.same("claimed again", ids(k.ahead(1).Events), []uuid.UUID{created.ID})
-	}),
-	"ReleaseExpired/removes a token whose events were released by an edit": ifAhead(func(k *kit) {
-		created := k.newEvent(almanactest.DueIn(10 * time.Minute))
-		e := k.ahead(1).Events[0]
-		k.edit(created, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
-		_, err := k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		k.unknown(e.LeaseToken)
-	}),
-	"Until/ignores events claimed ahead": ifAhead(func(k *kit) {
-		k.newEvent(almanactest.DueIn(10 * time.Minute))
-		k.ahead(1)
-		_, known, err := k.r.Until(k.Context(), []string{almanac.TypeBirthday}, time.Time{})
-		k.ok(err)
-		k.same("known", known, false)
+		k.noUser(created.UserID)
+		k.noEvent(created.ID)
+		k.same("held", len(k.confirm(claim.Events...).Held), 0)
 	}),
 }
 
@@ -215,16 +195,14 @@ func aheadRequest(n int) almanac.ClaimRequest {
 
 func (k *kit) ahead(n int) almanac.ClaimResult {
 	k.Helper()
-	claim, err := k.r.Claim(k.Context(), aheadRequest(n))
-	k.ok(err)
+	claim := k.take(aheadRequest(n))
 	return claim
 }
 
 // edit edits the user of an event.
 func (k *kit) edit(e almanac.Event, edit func(almanac.Roster) almanac.Edit) almanac.Edit {
 	k.Helper()
-	stored, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) { return edit(r), nil })
-	k.ok(err)
+	stored := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) { return edit(r), nil })
 	return stored
 }
 

@@ -10,14 +10,13 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var claimCases = map[string]func(*kit){
+var claimCases = cases{
 	"Claim/takes due events, oldest first": func(k *kit) {
 		young, old := k.newEvent(almanactest.ReadyFor(time.Minute)), k.newEvent(almanactest.ReadyFor(time.Hour))
 		k.newEvent(almanactest.DueIn(time.Hour))
 		k.newEvent(almanactest.OfType("OTHER"))
 		r := request(10)
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
+		claim := k.take(r)
 		k.same("claimed", ids(claim.Events), []uuid.UUID{old.ID, young.ID})
 		k.same("time", claim.At.Before(k.now), false)
 		for _, e := range claim.Events {
@@ -28,9 +27,7 @@ var claimCases = map[string]func(*kit){
 			k.same("available", e.AvailableAt, time.Time{})
 			k.same("as stored", k.stored(e.ID), e)
 		}
-		again, err := k.r.Claim(k.Context(), request(10))
-		k.ok(err)
-		k.same("left", len(again.Events), 0)
+		k.same("left", len(k.take(request(10)).Events), 0)
 	},
 	"Claim/takes the oldest when it cannot take all": func(k *kit) {
 		for age := range 6 {
@@ -41,16 +38,11 @@ var claimCases = map[string]func(*kit){
 	},
 	"Claim/never takes an event before it is due": func(k *kit) {
 		k.newEvent(almanactest.DueIn(2 * time.Second))
-		claim, err := k.r.Claim(k.Context(), request(1))
-		k.ok(err)
-		k.same("claimed", len(claim.Events), 0)
+		k.same("claimed", len(k.take(request(1)).Events), 0)
 	},
 	"Claim/never takes an event before it is available again": func(k *kit) {
-		k.newEvent()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
-		claim, err := k.r.Claim(k.Context(), request(1))
-		k.ok(err)
-		k.same("claimed", len(claim.Events), 0)
+		k.retry(k.newClaimed(), "busy", time.Hour)
+		k.same("claimed", len(k.take(request(1)).Events), 0)
 	},
 	"Claim/by 3 claimers at once shares nothing":   func(k *kit) { k.claimConcurrently(10, 3, 5) },
 	"Claim/by 100 claimers at once shares nothing": func(k *kit) { k.claimConcurrently(1000, 100, 10) },
@@ -62,19 +54,16 @@ func (k *kit) claimConcurrently(events, claimers, batch int) {
 	u := almanactest.User()
 	pending := make([]almanac.Event, events)
 	for i := range pending {
-		pending[i] = almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(time.Duration(i%60+1)*time.Minute))
+		pending[i] = k.event(u, almanactest.ReadyFor(time.Duration(i%60+1)*time.Minute))
 	}
-	_, _, err := k.create(u, pending...)
-	k.ok(err)
+	k.create(u, pending...)
 
 	var claiming sync.WaitGroup
 	claims := make(chan []almanac.Event, claimers)
 	for range claimers {
 		claiming.Go(func() {
 			claim, err := k.r.Claim(k.Context(), request(batch))
-			if err != nil {
-				k.Error(err)
-			}
+			k.noError("claim", err)
 			claims <- claim.Events
 		})
 	}
@@ -88,8 +77,7 @@ func (k *kit) claimConcurrently(events, claimers, batch int) {
 	}
 	// A claimer skips events that another claimer has locked at that moment, so it may get
 	// fewer. The rest must still be there.
-	rest, err := k.r.Claim(k.Context(), request(events))
-	k.ok(err)
+	rest := k.take(request(events))
 	for _, e := range rest.Events {
 		times[e.ID]++
 	}
@@ -107,7 +95,7 @@ func (k *kit) claimConcurrently(events, claimers, batch int) {
 	}
 }
 
-var leaseCases = map[string]func(*kit){
+var leaseCases = cases{
 	"ReleaseExpired/releases the events of expired leases": func(k *kit) {
 		pending := k.newEvent()
 		claimed, released := k.crash(1)
@@ -123,75 +111,52 @@ var leaseCases = map[string]func(*kit){
 		k.claim(1)
 	},
 	"ReleaseExpired/ignores leases in force": func(k *kit) {
-		k.newEvent()
-		e := k.claim(1)[0]
-		released, err := k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		k.same("released", len(released), 0)
+		e := k.newClaimed()
+		k.same("released", len(k.releaseExpired(10)), 0)
 		k.same("event", k.stored(e.ID), e)
 	},
 	"ReleaseExpired/ignores settled events": func(k *kit) {
-		k.newEvent()
-		k.newEvent()
-		r := request(2)
-		r.Lease = time.Microsecond
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
+		k.newEvents(2)
+		r := expiring(2)
+		claim := k.take(r)
 		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
 		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)
 	},
 	"ReleaseExpired/removes a token that holds no event": func(k *kit) {
-		k.newEvent()
-		emptied, kept := k.claim(1)[0], k.newEvent()
+		emptied, kept := k.newClaimed(), k.newEvent()
 		k.same("claimed", ids(k.claim(1)), []uuid.UUID{kept.ID})
-		_, err := k.r.DeleteUser(k.Context(), emptied.UserID, almanac.DeleteOptions{AtOnce: true})
-		k.ok(err)
-		_, err = k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
+		k.deleteAtOnce(emptied.UserID)
+		k.releaseExpired(10)
 		k.unknown(emptied.LeaseToken)
 		k.same("what is held", k.stored(kept.ID).Status, almanac.Processing)
 	},
 	"Renew/keeps a lease from running out": func(k *kit) {
 		k.newEvent()
-		r := request(1)
-		r.Lease = time.Microsecond
-		_, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
-		held, err := k.r.Renew(k.Context(), []uuid.UUID{uuid.New(), r.Token}, time.Minute)
-		k.ok(err)
-		k.same("held", held, []uuid.UUID{r.Token})
-		released, err := k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		k.same("released", len(released), 0)
+		r := expiring(1)
+		k.take(r)
+		k.same("held", k.renew(uuid.New(), r.Token), []uuid.UUID{r.Token})
+		k.same("released", len(k.releaseExpired(10)), 0)
 	},
 	"Renew/omits lost leases": func(k *kit) {
 		k.newEvent()
 		claimed, _ := k.crash(1)
 		done := k.claim(1)[0]
-		k.settle(almanac.Settlement{Event: done, Outcome: almanac.Delivered(k.now)})
-		held, err := k.r.Renew(k.Context(), []uuid.UUID{claimed[0].LeaseToken, done.LeaseToken}, time.Minute)
-		k.ok(err)
-		k.same("held", len(held), 0)
+		k.deliver(done)
+		k.same("held", len(k.renew(claimed[0].LeaseToken, done.LeaseToken)), 0)
 	},
 	"Release/releases the events of a token": func(k *kit) {
-		for range 3 {
-			k.newEvent()
-		}
+		k.newEvents(3)
 		other := k.claim(1)[0]
 		r := request(2)
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
+		claim := k.take(r)
 		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
-		released, err := k.r.Release(k.Context(), r.Token)
-		k.ok(err)
+		released := k.release(r.Token)
 		k.same("released", ids(released), ids(claim.Events[1:]))
 		k.same("crashes", released[0].CrashCount, 0)
 		k.same("failures", released[0].RetryCount, 0)
 		k.same("another's", k.stored(other.ID), other)
-		none, err := k.r.Release(k.Context(), uuid.New())
-		k.ok(err)
-		k.same("of an unknown token", len(none), 0)
+		k.same("of an unknown token", len(k.release(uuid.New())), 0)
 		k.claim(1)
 	},
 	"Release and Settle/never make an event available before its instant": func(k *kit) {
@@ -200,39 +165,35 @@ var leaseCases = map[string]func(*kit){
 			pending := k.newEvent(almanactest.DueIn(time.Hour))
 			claimed, err := pending.Claim(token)
 			k.ok(err)
-			claimed, err = k.r.Update(k.Context(), claimed, pending.Version)
-			k.ok(err)
+			claimed = k.update(claimed, pending.Version)
 			return claimed
 		}
 		token := uuid.New()
 		e := early(token)
-		released, err := k.r.Release(k.Context(), token)
-		k.ok(err)
-		k.same("released", ids(released), []uuid.UUID{e.ID})
+		k.same("released", ids(k.release(token)), []uuid.UUID{e.ID})
 		k.same("available", k.stored(e.ID).AvailableAt, e.Due)
 		e = early(uuid.New())
-		k.settle(almanac.Settlement{Event: e, Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Minute)})
+		k.retry(e, "busy", time.Minute)
 		k.same("available after a failure", k.stored(e.ID).AvailableAt, e.Due)
 	},
+}
+
+// waitCases check what a repository tells of the events that wait.
+var waitCases = cases{
 	"Until/returns the time until the next event": func(k *kit) {
-		types := []string{almanac.TypeBirthday}
-		_, known, err := k.r.Until(k.Context(), types, time.Time{})
-		k.ok(err)
+		_, known := k.until(time.Time{})
 		k.same("known", known, false)
 		k.newEvent(almanactest.DueIn(2 * time.Hour))
 		k.newEvent(almanactest.DueIn(time.Hour))
 		k.newEvent(almanactest.OfType("OTHER"))
-		wait, known, err := k.r.Until(k.Context(), types, time.Time{})
-		k.ok(err)
+		wait, known := k.until(time.Time{})
 		k.same("known", known, true)
 		k.same("about an hour", wait > 59*time.Minute && wait <= time.Hour, true)
 		k.newEvent()
-		wait, _, err = k.r.Until(k.Context(), types, time.Time{})
-		k.ok(err)
+		wait, _ = k.until(time.Time{})
 		k.same("due", wait <= 0, true)
 		k.claim(1)
-		wait, _, err = k.r.Until(k.Context(), types, time.Time{})
-		k.ok(err)
+		wait, _ = k.until(time.Time{})
 		k.same("claimed events are out of the way", wait > 0, true)
 	},
 	"Missed/counts events that are ready for too long": func(k *kit) {
@@ -275,7 +236,5 @@ func (k *kit) unknown(token uuid.UUID) {
 	k.Helper()
 	pending, r := k.newEvent(), request(1)
 	r.Token = token
-	claim, err := k.r.Claim(k.Context(), r)
-	k.ok(err)
-	k.same("claimed under a token that was forgotten", ids(claim.Events), []uuid.UUID{pending.ID})
+	k.same("claimed under a token that was forgotten", ids(k.take(r).Events), []uuid.UUID{pending.ID})
 }

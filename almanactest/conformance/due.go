@@ -8,15 +8,15 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var dueCases = map[string]func(*kit){
+var dueCases = cases{
 	"DueCounts/counts events of any status by quarter hour": func(k *kit) {
 		due := k.now.Truncate(15 * time.Minute).Add(-2 * time.Hour)
 		for _, status := range []almanac.Status{almanac.Completed, almanac.Failed, almanac.Cancelled, almanac.Processing, almanac.Pending} {
 			u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-			almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.InStatus(status), almanactest.DueIn(due.Add(7*time.Minute).Sub(k.now))))
+			almanactest.Store(k.T, k.r, u, k.event(u, almanactest.InStatus(status), almanactest.DueIn(due.Add(7*time.Minute).Sub(k.now))))
 		}
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("CARD"), almanactest.DueIn(due.Add(15*time.Minute).Sub(k.now))))
+		almanactest.Store(k.T, k.r, u, k.event(u, almanactest.OfType("CARD"), almanactest.DueIn(due.Add(15*time.Minute).Sub(k.now))))
 		early := almanac.QuarterCount{From: due, Count: exactly(5)}
 		late := almanac.QuarterCount{From: due.Add(15 * time.Minute), Count: exactly(1)}
 		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(time.Hour)}, early, late)
@@ -28,11 +28,10 @@ var dueCases = map[string]func(*kit){
 	},
 	"DueCounts/stay when changes are swept": func(k *kit) {
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-		stored := almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(48*time.Hour)))
+		stored := almanactest.Store(k.T, k.r, u, k.event(u, almanactest.DueIn(48*time.Hour)))
 		from := stored[0].Due.UTC().Truncate(15 * time.Minute)
 		for range 3 {
-			_, err := k.r.ReleaseExpired(k.Context(), 100)
-			k.ok(err)
+			k.releaseExpired(100)
 			k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: from, Until: from.Add(time.Hour)}, almanac.QuarterCount{From: from, Count: exactly(1)})
 		}
 	},

@@ -2,8 +2,6 @@ package conformance
 
 import (
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,43 +22,36 @@ func later(e almanac.Event) almanac.Event {
 
 var errRefused = errors.New("refused by the edit")
 
-var editCases = map[string]func(*kit){
+var editCases = cases{
 	"EditUser/shows the roster": func(k *kit) {
 		u := almanactest.User()
-		used := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"), almanactest.ReadyFor(2*time.Hour))
-		tried := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2027"), almanactest.ReadyFor(time.Hour))
-		open := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("c", "2028"), almanactest.DueIn(time.Hour))
-		_, _, err := k.create(u, used, tried, open)
-		k.ok(err)
+		used := k.event(u, almanactest.OfSeries("a", "2026"), almanactest.ReadyFor(2*time.Hour))
+		tried := k.event(u, almanactest.OfSeries("b", "2027"), almanactest.ReadyFor(time.Hour))
+		open := k.event(u, almanactest.OfSeries("c", "2028"), almanactest.DueIn(time.Hour))
+		k.create(u, used, tried, open)
 		claimed := k.claim(2)
-		k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Delivered(k.now)})
-		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
-		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("user", r.User.ID, u.ID)
-			k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
-			k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
-			used := maps.Clone(r.Used)
-			delete(used, birthdays("a"))
-			k.same("used", keysOf(used), map[almanac.Series]string{birthdays("b"): "2027"})
-			k.same("time", r.Now.Before(k.now), false)
-			return almanac.Edit{}, nil
-		})
-		k.ok(err)
+		k.deliver(claimed[0])
+		k.retry(claimed[1], "busy", time.Hour)
+		r := k.roster(u.ID)
+		k.same("user", r.User.ID, u.ID)
+		k.same("pending", ids(r.Pending), []uuid.UUID{open.ID})
+		k.same("in flight", ids(r.InFlight), []uuid.UUID{tried.ID})
+		delete(r.Used, birthdays("a"))
+		k.same("used", keysOf(r.Used), map[almanac.Series]string{birthdays("b"): "2027"})
+		k.same("time", r.Now.Before(k.now), false)
 	},
 	"EditUser/reports the used keys of a series that it adds to": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"), almanactest.ReadyFor(time.Hour)))
-		k.ok(err)
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
-		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		k.create(u, k.event(u, almanactest.OfSeries("a", "2026"), almanactest.ReadyFor(time.Hour)))
+		k.deliver(k.claim(1)[0])
+		edit := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			key := "2025"
 			if len(r.Used) > 0 {
 				k.same("used", keysOf(r.Used), map[almanac.Series]string{birthdays("a"): "2026"})
 				key = "2027"
 			}
-			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", key)), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2025"))}}, nil
+			return almanac.Edit{New: []almanac.Event{k.event(u, almanactest.OfSeries("a", key)), k.event(u, almanactest.OfSeries("b", "2025"))}}, nil
 		})
-		k.ok(err)
 		var keys []string
 		for _, e := range edit.New {
 			keys = append(keys, e.Series, e.OccurrenceKey)
@@ -69,21 +60,17 @@ var editCases = map[string]func(*kit){
 	},
 	"EditUser/stores every part of an edit": func(k *kit) {
 		u := almanactest.User()
-		moved, removed := almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u))
-		added := almanactest.Event(k.now, almanactest.For(u))
-		_, _, err := k.create(u, moved, removed)
-		k.ok(err)
-		before, err := k.r.Now(k.Context())
-		k.ok(err)
-		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		moved, removed := k.event(u), k.event(u)
+		added := k.event(u)
+		k.create(u, moved, removed)
+		before := k.clock()
+		edit := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			changed := r.User
 			changed.FirstName, changed.Timezone = "Augusta", calendar.StoredTimezone("Asia/Tokyo")
 			changed.Version++
 			return almanac.Edit{User: &changed, Changed: []almanac.Event{later(r.Pending[0])}, Removed: r.Pending[1:], New: []almanac.Event{added}}, nil
 		})
-		k.ok(err)
-		user, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
+		user := k.storedUser(u.ID)
 		k.same("name", user.FirstName, "Augusta")
 		k.same("zone", user.Timezone.String(), "Asia/Tokyo")
 		k.same("user updated before the edit", user.UpdatedAt.Before(before), false)
@@ -96,18 +83,47 @@ var editCases = map[string]func(*kit){
 		k.same("key of the moved", edit.Changed[0].IdempotencyKey, moved.IdempotencyKey)
 		k.same("added", k.stored(added.ID), edit.New[0])
 		k.same("removed", ids(edit.Removed), []uuid.UUID{removed.ID})
-		_, err = k.r.Event(k.Context(), removed.ID)
-		k.gone(err)
+		k.noEvent(removed.ID)
 	},
+	"EditUser/is all or nothing": func(k *kit) {
+		e := k.newEvent()
+		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){
+			func(r almanac.Roster) (almanac.Edit, error) {
+				return almanac.Edit{New: []almanac.Event{k.event(r.User)}}, errRefused
+			},
+			func(r almanac.Roster) (almanac.Edit, error) { // the edit claims that someone else has moved the second event
+				stale := later(later(r.Pending[0]))
+				changed := r.User
+				changed.Version++
+				return almanac.Edit{User: &changed, Changed: []almanac.Event{stale}}, nil
+			},
+		} {
+			_, err := k.r.EditUser(k.Context(), e.UserID, fail)
+			if !errors.Is(err, errRefused) && !errors.Is(err, almanac.ErrOptimisticLock) {
+				k.Errorf("error = %v, want the edit's own or an *OptimisticLockError", err)
+			}
+		}
+		k.same("event", k.stored(e.ID), e)
+		k.same("version of the user", k.storedUser(e.UserID).Version, 1)
+		k.same("events", k.count(nil), 1)
+	},
+	"EditUser/skips events that are stored already": func(k *kit) {
+		e := k.newEvent()
+		edit := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{New: []almanac.Event{k.event(r.User, almanactest.OfSeries(e.Series, e.OccurrenceKey))}}, nil
+		})
+		k.same("added", len(edit.New), 0)
+	},
+}
+
+// pastCases check since when an event counts as due that an edit moves to a past instant.
+var pastCases = cases{
 	"EditUser/an event that is moved into the past counts from the edit": func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(time.Hour))
 		passed := later(e)
 		place(&passed, k.now.Add(-2*time.Hour))
-		before, err := k.r.Now(k.Context())
-		k.ok(err)
-		changed := k.apply(e.UserID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{Changed: []almanac.Event{passed}}, nil
-		}).Changed[0]
+		before := k.clock()
+		changed := k.change(e.UserID, passed)[0]
 		k.same("its instant", changed.Due, passed.Due)
 		k.same("available before the edit", changed.AvailableAt.Before(before), false)
 		k.same("ready", changed.ReadyAt, changed.AvailableAt)
@@ -120,14 +136,12 @@ var editCases = map[string]func(*kit){
 		again := changed
 		again.Version++
 		place(&again, k.now.Add(-3*time.Hour))
-		again = k.apply(e.UserID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{Changed: []almanac.Event{again}}, nil
-		}).Changed[0]
+		again = k.change(e.UserID, again)[0]
 		k.same("ready, still", again.ReadyAt, changed.ReadyAt)
 
 		claimed := k.claimed(again)
 		k.same("ready, claimed", claimed.ReadyAt, changed.ReadyAt)
-		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}).Event
+		released := k.retry(claimed, "busy", 0).Event
 		k.found(released)
 		settled := k.settle(almanac.Settlement{
 			Event: k.claimed(released), Outcome: almanac.Delivered(changed.ReadyAt.Add(time.Second)), Next: after(e),
@@ -145,9 +159,7 @@ var editCases = map[string]func(*kit){
 			moved := k.stored(e.ID)
 			moved.Version++
 			place(&moved, k.now.Add(-step.due))
-			changed := k.apply(e.UserID, func(almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{Changed: []almanac.Event{moved}}, nil
-			}).Changed[0]
+			changed := k.change(e.UserID, moved)[0]
 			want := changed.Due
 			if step.ready > 0 {
 				want = e.Due
@@ -157,91 +169,6 @@ var editCases = map[string]func(*kit){
 			k.same("ready is set", !changed.ReadyAt.IsZero(), step.ready > 0)
 		}
 	},
-	"EditUser/is all or nothing": func(k *kit) {
-		e := k.newEvent()
-		for _, fail := range []func(almanac.Roster) (almanac.Edit, error){
-			func(r almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User))}}, errRefused
-			},
-			func(r almanac.Roster) (almanac.Edit, error) { // the edit claims that someone else has moved the second event
-				stale := later(later(r.Pending[0]))
-				changed := r.User
-				changed.Version++
-				return almanac.Edit{User: &changed, Changed: []almanac.Event{stale}}, nil
-			},
-		} {
-			_, err := k.r.EditUser(k.Context(), e.UserID, fail)
-			if !errors.Is(err, errRefused) && !errors.Is(err, almanac.ErrOptimisticLock) {
-				k.Errorf("error = %v, want the edit's own or an *OptimisticLockError", err)
-			}
-		}
-		k.same("event", k.stored(e.ID), e)
-		user, err := k.r.User(k.Context(), e.UserID)
-		k.ok(err)
-		k.same("version of the user", user.Version, 1)
-		n, err := k.r.Count(k.Context(), nil)
-		k.ok(err)
-		k.same("events", n, 1)
-	},
-	"EditUser/skips events that are stored already": func(k *kit) {
-		e := k.newEvent()
-		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries(e.Series, e.OccurrenceKey))}}, nil
-		})
-		k.ok(err)
-		k.same("added", len(edit.New), 0)
-	},
-	"EditUser/never moves a claimed event": func(k *kit) {
-		const n = 40
-		for range n {
-			k.newEvent()
-		}
-		targets := make(map[uuid.UUID]almanac.Event)
-		found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: n})
-		k.ok(err)
-		for _, e := range found.Events {
-			targets[e.ID] = e
-		}
-		var racing sync.WaitGroup
-		claims := make(chan []almanac.Event, n)
-		for _, e := range found.Events {
-			racing.Go(func() { k.moveIfPending(e.UserID) })
-			racing.Go(func() {
-				claim, err := k.r.Claim(k.Context(), request(1))
-				if err != nil {
-					k.Error(err)
-				}
-				claims <- claim.Events
-			})
-		}
-		racing.Wait()
-		close(claims)
-		for events := range claims {
-			for _, e := range events {
-				k.same("instant of a claimed event", e.Due, targets[e.ID].Due)
-				k.same("instant as stored", k.stored(e.ID).Due, targets[e.ID].Due)
-			}
-		}
-	},
-}
-
-// moveIfPending moves a user's pending events an hour later, so that claims do not take
-// them.
-func (k *kit) moveIfPending(userID uuid.UUID) {
-	_, err := k.r.EditUser(k.Context(), userID, func(r almanac.Roster) (almanac.Edit, error) {
-		var edit almanac.Edit
-		for _, e := range r.Pending {
-			if e.Status != almanac.Pending || e.ClaimCount > 0 {
-				k.Errorf("roster shows event %s as pending, which is %s and was claimed %d times", e.ID, e.Status, e.ClaimCount)
-			}
-			edit.Changed = append(edit.Changed, later(later(e)))
-			edit.Changed[0].Version--
-		}
-		return edit, nil
-	})
-	if err != nil {
-		k.Errorf("edit: %v", err)
-	}
 }
 
 func ids(events []almanac.Event) []uuid.UUID {

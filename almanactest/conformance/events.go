@@ -12,21 +12,17 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var eventCases = map[string]func(*kit){
+var updateCases = cases{
 	"Update/reports a lost update": func(k *kit) {
 		created := k.newEvent()
 		mine, err := created.Claim(uuid.New())
 		k.ok(err)
 		theirs, err := created.Claim(uuid.New())
 		k.ok(err)
-		stored, err := k.r.Update(k.Context(), mine, created.Version)
-		k.ok(err)
+		stored := k.update(mine, created.Version)
 		k.same("version", stored.Version, 2)
 		_, err = k.r.Update(k.Context(), theirs, created.Version)
-		var conflict *almanac.OptimisticLockError
-		if !errors.As(err, &conflict) || *conflict != (almanac.OptimisticLockError{EventID: created.ID, Expected: 1}) {
-			k.Errorf("error = %v, want an *OptimisticLockError of event %s, expected version 1", err, created.ID)
-		}
+		matches(k, err, almanac.OptimisticLockError{EventID: created.ID, Expected: 1})
 		k.same("event", k.stored(created.ID), stored)
 		_, err = k.r.Update(k.Context(), almanactest.Event(k.now), 1)
 		k.gone(err)
@@ -35,27 +31,22 @@ var eventCases = map[string]func(*kit){
 		created := k.newEvent()
 		claimed, err := created.Claim(uuid.New())
 		k.ok(err)
-		claimed, err = k.r.Update(k.Context(), claimed, 1)
-		k.ok(err)
-		held, err := k.r.Renew(k.Context(), []uuid.UUID{claimed.LeaseToken}, time.Minute)
-		k.ok(err)
+		claimed = k.update(claimed, 1)
+		held := k.renew(claimed.LeaseToken)
 		k.same("leased", len(held), 1)
 		done, err := claimed.Complete(k.now)
 		k.ok(err)
-		done, err = k.r.Update(k.Context(), done, 2)
-		k.ok(err)
+		done = k.update(done, 2)
 		k.same("version", done.Version, 3)
 		k.same("as stored", k.stored(created.ID), done)
-		held, err = k.r.Renew(k.Context(), []uuid.UUID{claimed.LeaseToken}, time.Minute)
-		k.ok(err)
+		held = k.renew(claimed.LeaseToken)
 		k.same("leased in the end", len(held), 0)
 	},
 	"Update/cancels a pending event": func(k *kit) {
 		created := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
 		done, err := created.Cancel("moved house")
 		k.ok(err)
-		stored, err := k.r.Update(k.Context(), done, created.Version)
-		k.ok(err)
+		stored := k.update(done, created.Version)
 		k.same("as stored", k.stored(created.ID), stored)
 		k.same("status", stored.Status, almanac.Cancelled)
 		k.same("reason", stored.FailureReason, "moved house")
@@ -65,12 +56,10 @@ var eventCases = map[string]func(*kit){
 		pending := k.newEvent(almanactest.DueIn(time.Hour))
 		claimed, err := pending.Claim(uuid.New())
 		k.ok(err)
-		claimed, err = k.r.Update(k.Context(), claimed, pending.Version)
-		k.ok(err)
+		claimed = k.update(claimed, pending.Version)
 		done, err := claimed.Cancel("")
 		k.ok(err)
-		stored, err := k.r.Update(k.Context(), done, claimed.Version)
-		k.ok(err)
+		stored := k.update(done, claimed.Version)
 		k.same("as stored", k.stored(pending.ID), stored)
 		k.same("status", stored.Status, almanac.Cancelled)
 		k.same("token", stored.LeaseToken, claimed.LeaseToken)
@@ -112,9 +101,11 @@ var eventCases = map[string]func(*kit){
 		k.same("event", k.stored(claimed.ID), claimed)
 	},
 	"Event/reports a missing event": func(k *kit) {
-		_, err := k.r.Event(k.Context(), uuid.New())
-		k.gone(err)
+		k.noEvent(uuid.New())
 	},
+}
+
+var pageCases = cases{
 	"Find/pages through every event once": func(k *kit) {
 		const n = 23
 		want := make([]uuid.UUID, n)
@@ -156,20 +147,18 @@ var eventCases = map[string]func(*kit){
 // everyStatus stores an event in each status.
 func (k *kit) everyStatus() map[almanac.Status]almanac.Event {
 	k.Helper()
-	for range 3 {
-		k.newEvent()
-	}
+	k.newEvents(3)
 	claimed := k.claim(3)
 	events := map[almanac.Status]almanac.Event{almanac.Processing: claimed[0]}
-	events[almanac.Completed] = k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Delivered(k.now)}).Event
-	events[almanac.Failed] = k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.GaveUp("HTTP 404")}).Event
+	events[almanac.Completed] = k.deliver(claimed[1]).Event
+	events[almanac.Failed] = k.giveUp(claimed[2], "HTTP 404").Event
 	cancelled := k.newEvent()
 	events[almanac.Cancelled] = k.apply(cancelled.UserID, cancelling).Changed[0]
 	events[almanac.Pending] = k.newEvent()
 	return events
 }
 
-var specCases = map[string]func(*kit){
+var specCases = cases{
 	"Spec/matches the same events in the repository and in memory": func(k *kit) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -201,8 +190,7 @@ func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
 			want = append(want, e)
 		}
 	}
-	n, err := k.r.Count(k.Context(), spec)
-	k.ok(err)
+	n := k.count(spec)
 	if n != len(want) {
 		k.Errorf("%#v counts %d events, and matches %d", spec, n, len(want))
 	}
@@ -267,11 +255,9 @@ func (k *kit) scatter(random *rand.Rand) []almanac.Event {
 		}
 		almanactest.Store(k.T, k.r, u, events...)
 	}
-	found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: 1000})
-	k.ok(err)
-	k.now, err = k.r.Now(k.Context())
-	k.ok(err)
-	return found.Events
+	found := k.find(nil)
+	k.now = k.clock()
+	return found
 }
 
 // randomSpec returns a random specification of at most the given depth.

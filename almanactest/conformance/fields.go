@@ -15,7 +15,7 @@ import (
 
 // fieldCases store events and users with a distinct value in every field. They use every
 // way of storing, and check every way of reading.
-var fieldCases = map[string]func(*kit){
+var fieldCases = cases{
 	"Fields/fixtures have all of them": func(k *kit) {
 		const later = "Origin.Forced PlannedBy UsedBefore Unplanned ReadyAt LeaseToken ExecutedAt FailureReason LastError RetryCount ClaimCount CrashCount CreatedAt UpdatedAt"
 		u, now := almanactest.User(), time.Date(2026, time.March, 14, 15, 9, 26, 0, time.UTC) // hour, minute and second are not zero
@@ -28,19 +28,17 @@ var fieldCases = map[string]func(*kit){
 	"Fields/of a planned event": func(k *kit) {
 		u := almanactest.User()
 		given := full(k.now, u, 1)
-		_, events, err := k.create(u, given)
-		k.ok(err)
+		_, events := k.create(u, given)
 		k.kept(events[0], given)
 		claimed := k.claimed(events[0])
-		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)}).Event
+		released := k.retry(claimed, "busy", 0).Event
 		k.found(released)
-		k.found(k.settle(almanac.Settlement{Event: k.claimed(released), Outcome: almanac.GaveUp("HTTP 404")}).Event)
+		k.found(k.giveUp(k.claimed(released), "HTTP 404").Event)
 	},
 	"Fields/of a successor": func(k *kit) {
 		u := almanactest.User()
 		given := []almanac.Event{full(k.now, u, 1), full(k.now, u, 2), full(k.now, u, 3, almanactest.OfSeries("other", "3")), full(k.now, u, 4, asFollowUp)}
-		_, events, err := k.create(u, given[0])
-		k.ok(err)
+		_, events := k.create(u, given[0])
 		settled := k.settle(almanac.Settlement{
 			Event: k.claimed(events[0]), Outcome: almanac.Delivered(k.now), Next: planned(given[1]),
 			Follow: func(almanac.User, time.Time) ([]almanac.Event, error) { return given[3:], nil },
@@ -58,19 +56,36 @@ var fieldCases = map[string]func(*kit){
 			u := almanactest.User()
 			users = append(users, almanac.UserWithEvents{User: u, Events: []almanac.Event{full(k.now, u, 1), scheduled(full(k.now, u, 2+n))}})
 		}
-		stored, err := k.r.CreateUsers(k.Context(), users)
-		k.ok(err)
+		stored := k.createUsers(users...)
 		for n, one := range stored {
 			for i, e := range one.Events {
 				k.kept(e, users[n].Events[i])
 			}
 		}
 	},
-	"Fields/of events of an edit": func(k *kit) {
-		u, _, err := k.create(almanactest.User())
+	"Fields/of an event whose worker dies": func(k *kit) {
+		u := almanactest.User()
+		_, events := k.create(u, full(k.now, u, 1))
+		claimed, released := k.crash(1)
+		back, err := claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt)
 		k.ok(err)
+		k.kept(released[0], back)
+		r := expiring(1)
+		claim := k.take(r)
+		k.deleteUser(u.ID)
+		ended, err := claim.Events[0].Fail(almanac.ReasonUserDeleted)
+		k.ok(err)
+		got := k.expire(1, 10)[0]
+		ended.CreatedAt, ended.UpdatedAt = events[0].CreatedAt, got.UpdatedAt
+		k.same("event of a deleted user", got, ended)
+	},
+}
+
+var editFieldCases = cases{
+	"Fields/of events of an edit": func(k *kit) {
+		u, _ := k.create(almanactest.User())
 		first := []almanac.Event{full(k.now, u, 1), scheduled(full(k.now, u, 2)), full(k.now, u, 3, asFollowUp)}
-		stored := k.apply(u.ID, adding(first...)).New
+		stored := k.add(u.ID, first...)
 		for i, e := range stored {
 			k.kept(e, first[i])
 		}
@@ -92,7 +107,7 @@ var fieldCases = map[string]func(*kit){
 			k.found(e)
 		}
 		next := full(k.now, u, 7)
-		k.kept(k.apply(u.ID, adding(next)).New[0], next)
+		k.kept(k.add(u.ID, next)[0], next)
 		requeued := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			edit, err := requeuing(cancelled[0])(r)
 			edit.New[0].Origin.Forced = true
@@ -103,30 +118,9 @@ var fieldCases = map[string]func(*kit){
 		want.Origin.Forced = true
 		k.kept(requeued, want)
 	},
-	"Fields/of an event whose worker dies": func(k *kit) {
-		u := almanactest.User()
-		_, events, err := k.create(u, full(k.now, u, 1))
-		k.ok(err)
-		claimed, released := k.crash(1)
-		back, err := claimed[0].Release(almanac.AfterCrash, "lease expired", released[0].AvailableAt)
-		k.ok(err)
-		k.kept(released[0], back)
-		r := request(1)
-		r.Lease = time.Microsecond
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
-		k.ok(err)
-		ended, err := claim.Events[0].Fail(almanac.ReasonUserDeleted)
-		k.ok(err)
-		got := k.expire(1, 10)[0]
-		ended.CreatedAt, ended.UpdatedAt = events[0].CreatedAt, got.UpdatedAt
-		k.same("event of a deleted user", got, ended)
-	},
 	"Fields/of a user": func(k *kit) {
 		given, other, edited := fullUser(1), fullUser(3), fullUser(2)
-		u, _, err := k.create(given, full(k.now, given, 1))
-		k.ok(err)
+		u, _ := k.create(given, full(k.now, given, 1))
 		k.keptUser(u, given)
 		both, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: other}, {User: almanactest.User()}})
 		k.ok(err)
@@ -136,8 +130,7 @@ var fieldCases = map[string]func(*kit){
 		k.keptUser(u, edited)
 		_, err = k.r.UserByExternalID(k.Context(), given.ExternalID)
 		k.gone(err)
-		claim, err := k.r.Claim(k.Context(), request(1))
-		k.ok(err)
+		claim := k.take(request(1))
 		k.same("user of a claim", claim.Users[u.ID], u)
 		settled := k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(k.now), Next: func(locked almanac.User, _ time.Time) (almanac.Event, error) {
 			k.same("user of a settlement", locked, u)
@@ -198,11 +191,6 @@ func empty(row any) (fields []string) {
 	return fields
 }
 
-// adding is an edit that stores new events.
-func adding(events ...almanac.Event) func(almanac.Roster) (almanac.Edit, error) {
-	return func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{New: events}, nil }
-}
-
 // claimed claims an event and checks its fields.
 func (k *kit) claimed(pending almanac.Event) almanac.Event {
 	k.Helper()
@@ -239,16 +227,12 @@ func (k *kit) kept(got, given almanac.Event) {
 func (k *kit) found(want almanac.Event) {
 	k.Helper()
 	k.same("by id", k.stored(want.ID), want)
-	found, err := k.r.Find(k.Context(), almanac.ForUser(want.UserID), almanac.Page{})
-	k.ok(err)
-	k.among("found", found.Events, want)
+	k.among("found", k.find(almanac.ForUser(want.UserID)), want)
 	if want.Status.Terminal() {
 		return
 	}
-	k.apply(want.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-		k.among("in the roster", slices.Concat(r.Pending, r.InFlight), want)
-		return almanac.Edit{}, nil
-	})
+	r := k.roster(want.UserID)
+	k.among("in the roster", slices.Concat(r.Pending, r.InFlight), want)
 	if want.Status == almanac.Pending && want.AvailableAt.Before(k.now) {
 		missed, err := k.r.FindMissed(k.Context(), []string{want.Type}, 0, 0)
 		k.ok(err)
@@ -272,19 +256,15 @@ func (k *kit) keptUser(got, given almanac.User) {
 	k.Helper()
 	given.CreatedAt, given.UpdatedAt = got.CreatedAt, got.UpdatedAt
 	k.same("user", got, given)
-	read, err := k.r.User(k.Context(), got.ID)
-	k.ok(err)
+	read := k.storedUser(got.ID)
 	k.same("user, read", read, got)
 	if got.ExternalID != "" {
-		read, err = k.r.UserByExternalID(k.Context(), got.ExternalID)
+		read, err := k.r.UserByExternalID(k.Context(), got.ExternalID)
 		k.ok(err)
 		k.same("user, by external id", read, got)
 	}
-	k.apply(got.ID, func(r almanac.Roster) (almanac.Edit, error) {
-		k.same("user of a roster", r.User, got)
-		return almanac.Edit{}, nil
-	})
-	_, err = k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+	k.same("user of a roster", k.roster(got.ID).User, got)
+	_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 		for _, one := range users {
 			if one.User.ID == got.ID {
 				k.same("user of a page", one.User, got)

@@ -10,10 +10,9 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var leaseEachCases = map[string]func(*kit){
+var leaseEachCases = cases{
 	"LeaseEach/gives each event its own token and changes nothing else": func(k *kit) {
-		k.newEvent()
-		k.newEvent()
+		k.newEvents(2)
 		was := k.claim(2)
 		is := k.leaseEach(was)
 		k.same("leased", ids(is), ids(was))
@@ -26,26 +25,19 @@ var leaseEachCases = map[string]func(*kit){
 		k.unknown(was[0].LeaseToken)
 	},
 	"LeaseEach/removes events from their old tokens": func(k *kit) {
-		k.newEvent()
-		was := k.claim(1)[0]
+		was := k.newClaimed()
 		is := k.leaseEach([]almanac.Event{was})[0]
-		k.is(k.settle(almanac.Settlement{Event: was, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
-		released, err := k.r.Release(k.Context(), was.LeaseToken)
-		k.ok(err)
-		k.same("released under the old token", len(released), 0)
-		k.same("settled under the new one", k.settle(almanac.Settlement{Event: is, Outcome: almanac.Delivered(k.now)}).Err, nil)
+		k.is(k.deliver(was).Err, almanac.ErrLeaseLost)
+		k.same("released under the old token", len(k.release(was.LeaseToken)), 0)
+		k.same("settled under the new one", k.deliver(is).Err, nil)
 		k.same("status", k.stored(is.ID).Status, almanac.Completed)
 	},
 	"LeaseEach/lets one lease expire while others are renewed": func(k *kit) {
-		for range 3 {
-			k.newEvent()
-		}
+		k.newEvents(3)
 		claimed := k.claim(3)
 		leased, err := k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond)
 		k.ok(err)
-		held, err := k.r.Renew(k.Context(), []uuid.UUID{leased[0].LeaseToken}, time.Minute)
-		k.ok(err)
-		k.same("renewed", held, []uuid.UUID{leased[0].LeaseToken})
+		k.same("renewed", k.renew(leased[0].LeaseToken), []uuid.UUID{leased[0].LeaseToken})
 		released := k.expire(1, 10)
 		k.same("released", ids(released), ids(leased[1:]))
 		k.same("crashes", released[0].CrashCount, 1)
@@ -53,25 +45,19 @@ var leaseEachCases = map[string]func(*kit){
 		k.same("left where it was", k.stored(claimed[2].ID), claimed[2])
 	},
 	"LeaseEach/leaves other events with their old token": func(k *kit) {
-		for range 4 {
-			k.newEvent()
-		}
+		k.newEvents(4)
 		claimed := k.claim(4)
 		leased := k.leaseEach([]almanac.Event{claimed[2], claimed[0]})
 		k.same("leased", ids(leased), []uuid.UUID{claimed[2].ID, claimed[0].ID})
-		k.same("settled", k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Delivered(k.now)}).Err, nil)
-		released, err := k.r.Release(k.Context(), claimed[0].LeaseToken)
-		k.ok(err)
-		k.same("released", ids(released), ids(claimed[3:]))
+		k.same("settled", k.deliver(claimed[1]).Err, nil)
+		k.same("released", ids(k.release(claimed[0].LeaseToken)), ids(claimed[3:]))
 		k.same("leased by itself", k.stored(leased[0].ID), leased[0])
 	},
 	"LeaseEach/skips events that are not held as claimed": func(k *kit) {
-		for range 4 {
-			k.newEvent()
-		}
+		k.newEvents(4)
 		claimed := k.claim(4)
-		k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Delivered(k.now)})
-		k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
+		k.deliver(claimed[0])
+		k.retry(claimed[1], "busy", 0)
 		again := k.claim(1)[0]
 		forged := claimed[3]
 		forged.Version++
@@ -81,9 +67,7 @@ var leaseEachCases = map[string]func(*kit){
 		k.same("of none", len(k.leaseEach(nil)), 0)
 	},
 	"LeaseEach/gives an event to one of many callers": func(k *kit) {
-		for range 3 {
-			k.newEvent()
-		}
+		k.newEvents(3)
 		claimed := k.claim(3)
 		var all sync.WaitGroup
 		got := make(chan almanac.Event, 8*len(claimed))
@@ -104,7 +88,7 @@ var leaseEachCases = map[string]func(*kit){
 	"LeaseEach/keeps events claimed ahead unstarted": ifAhead(func(k *kit) {
 		pending := k.newEvent(almanactest.DueIn(10 * time.Minute))
 		k.leaseEach(k.ahead(1).Events)
-		k.edit(pending, func(almanac.Roster) almanac.Edit { return almanac.Edit{} })
+		k.roster(pending.UserID)
 		is := k.stored(pending.ID)
 		k.same("released", is.Status, almanac.Pending)
 		k.same("claims", is.ClaimCount, 0)
@@ -114,8 +98,6 @@ var leaseEachCases = map[string]func(*kit){
 func (k *kit) leaseEach(events []almanac.Event) []almanac.Event {
 	k.Helper()
 	leased, err := k.r.LeaseEach(k.Context(), events, "suite", time.Minute)
-	if err != nil {
-		k.Errorf("unexpected error: %v", err)
-	}
+	k.noError("lease each", err)
 	return leased
 }

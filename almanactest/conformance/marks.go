@@ -24,31 +24,23 @@ func byOthers(e almanac.Event) almanac.Event {
 var markedCases = map[string]func(*kit) almanac.Event{
 	"CreateUser": func(k *kit) almanac.Event {
 		u := almanactest.User()
-		_, events, err := k.create(u, byOthers(almanactest.Event(k.now, almanactest.For(u))))
-		k.ok(err)
+		_, events := k.create(u, byOthers(k.event(u)))
 		return events[0]
 	},
 	"EditUser that adds": func(k *kit) almanac.Event {
 		u := almanactest.User()
-		_, _, err := k.create(u)
-		k.ok(err)
-		edit, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}}, nil
-		})
-		k.ok(err)
-		return edit.New[0]
+		k.create(u)
+		return k.add(u.ID, byOthers(k.event(u)))[0]
 	},
 	"EditUser that moves": func(k *kit) almanac.Event {
 		e := k.newEvent(almanactest.DueIn(time.Hour))
-		edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		edit := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{Changed: []almanac.Event{byOthers(anHourLater(r.Pending[0]))}}, nil
 		})
-		k.ok(err)
 		return edit.Changed[0]
 	},
 	"Update": func(k *kit) almanac.Event {
-		e, err := k.r.Update(k.Context(), byOthers(anHourLater(k.newEvent(almanactest.DueIn(time.Hour)))), 1)
-		k.ok(err)
+		e := k.update(byOthers(anHourLater(k.newEvent(almanactest.DueIn(time.Hour)))), 1)
 		return e
 	},
 	"Settle with a successor": func(k *kit) almanac.Event {
@@ -70,15 +62,14 @@ var markedCases = map[string]func(*kit) almanac.Event{
 }
 
 // zoneMarkCases returns the marked cases, and the cases about the marks themselves.
-func zoneMarkCases() map[string]func(*kit) {
-	cases := map[string]func(*kit){
+func zoneMarkCases() cases {
+	all := cases{
 		"Marks/are not stored when the event is not": func(k *kit) {
 			u := almanactest.User()
-			_, _, err := k.create(u, byOthers(almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027"))), byOthers(almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2028"))))
-			k.is(err, almanac.ErrExists)
+			k.is(k.tryCreate(u, byOthers(k.event(u, almanactest.Of("2027"))), byOthers(k.event(u, almanactest.Of("2028")))), almanac.ErrExists)
 			e := k.newEvent(almanactest.DueIn(time.Hour))
-			_, err = k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{New: []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}}, errRefused
+			_, err := k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) {
+				return almanac.Edit{New: []almanac.Event{byOthers(k.event(u))}}, errRefused
 			})
 			k.is(err, errRefused)
 			k.same("marks", len(k.zoneMarks()), 0)
@@ -90,10 +81,9 @@ func zoneMarkCases() map[string]func(*kit) {
 			late.Version = "2026c"
 			for _, mark := range []calendar.ZoneRules{other, tokyo, late, other} {
 				u := almanactest.User()
-				e := almanactest.Event(k.now, almanactest.For(u))
+				e := k.event(u)
 				e.PlannedBy = &mark
-				_, _, err := k.create(u, e)
-				k.ok(err)
+				k.create(u, e)
 			}
 			edit := func(seen []calendar.ZoneRules, changed []almanac.ZoneRecord, result error) {
 				k.Helper()
@@ -115,31 +105,30 @@ func zoneMarkCases() map[string]func(*kit) {
 		},
 	}
 	for name, store := range markedCases {
-		cases["Marks/"+name] = func(k *kit) {
+		all["Marks/"+name] = func(k *kit) {
 			e := store(k)
 			k.same("returned", e.PlannedBy == nil, true)
 			k.same("stored", k.stored(e.ID).PlannedBy == nil, true)
 			k.same("marks", k.zoneMarks(), []calendar.ZoneRules{other})
 		}
 	}
-	return cases
+	return all
 }
 
 // bulkMarkCases are the marked cases for events that are stored for many users at once.
-var bulkMarkCases = map[string]func(*kit){
+var bulkMarkCases = cases{
 	"Marks/CreateUsers": func(k *kit) {
 		u := almanactest.User()
-		created, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: almanactest.User()}, {User: u, Events: []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}}})
+		created, err := k.r.CreateUsers(k.Context(), []almanac.UserWithEvents{{User: almanactest.User()}, {User: u, Events: []almanac.Event{byOthers(k.event(u))}}})
 		k.ok(err)
 		k.same("returned", created[1].Events[0].PlannedBy == nil, true)
 		k.same("marks", k.zoneMarks(), []calendar.ZoneRules{other})
 	},
 	"Marks/AddEvents": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u)
-		k.ok(err)
+		k.create(u)
 		added, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, error) {
-			return []almanac.Event{byOthers(almanactest.Event(k.now, almanactest.For(u)))}, nil
+			return []almanac.Event{byOthers(k.event(u))}, nil
 		})
 		k.ok(err)
 		k.same("added", []uuid.UUID{added.Events[0].UserID}, []uuid.UUID{u.ID})

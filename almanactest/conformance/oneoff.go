@@ -10,28 +10,23 @@ import (
 )
 
 // oneOffCases check what [almanac.Planner] needs of a repository.
-var oneOffCases = map[string]func(*kit){
+var oneOffCases = cases{
 	"OneOff/an edit skips a second event of a series": func(k *kit) {
 		pending := k.newEvent()
 		first, second := k.named(pending, "x"), k.named(pending, "x")
 
-		edit := k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{first, second}}, nil
-		})
+		added := k.add(pending.UserID, first, second)
 
-		if len(edit.New) != 1 || edit.New[0].ID != first.ID {
-			k.Fatalf("added %+v, want the first alone", edit.New)
+		if len(added) != 1 || added[0].ID != first.ID {
+			k.Fatalf("added %+v, want the first alone", added)
 		}
-		k.same("the first", k.stored(first.ID), edit.New[0])
-		_, err := k.r.Event(k.Context(), second.ID)
-		k.gone(err)
+		k.same("the first", k.stored(first.ID), added[0])
+		k.noEvent(second.ID)
 	},
 	"OneOff/an edit reports that the key of a one-off event is used": func(k *kit) {
 		pending := k.newEvent()
 		event := k.named(pending, "x")
-		k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{event}}, nil
-		})
+		k.add(pending.UserID, event)
 		k.apply(pending.UserID, func(r almanac.Roster) (edit almanac.Edit, err error) {
 			for _, e := range r.Pending {
 				if e.ID == event.ID {
@@ -59,10 +54,7 @@ var oneOffCases = map[string]func(*kit){
 		pending := k.newEvent(almanactest.DueIn(time.Hour))
 		late := k.named(pending, "x")
 		place(&late, k.now.Add(-2*time.Hour))
-		edit := k.apply(pending.UserID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{late}}, nil
-		})
-		created := edit.New[0]
+		created := k.add(pending.UserID, late)[0]
 		k.same("its instant", created.Due, late.Due)
 		k.same("available", created.AvailableAt, created.CreatedAt)
 		k.same("as stored", k.stored(late.ID), created)
@@ -70,9 +62,7 @@ var oneOffCases = map[string]func(*kit){
 		k.same("backlog", s.Backlog, exactly(1))
 		k.same("oldest", s.Oldest, created.CreatedAt)
 		k.same("delayed", s.Delayed, exactly(0))
-		found, err := k.r.Find(k.Context(), almanac.DueBetween{From: k.now.Add(-3 * time.Hour), Until: k.now.Add(-time.Hour)}, almanac.Page{})
-		k.ok(err)
-		k.same("found by its instant", ids(found.Events), []uuid.UUID{late.ID})
+		k.same("found by its instant", ids(k.find(almanac.DueBetween{From: k.now.Add(-3 * time.Hour), Until: k.now.Add(-time.Hour)})), []uuid.UUID{late.ID})
 
 		claimed := k.claim(1)[0]
 		delivered := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(created.CreatedAt.Add(time.Second))}).Event
@@ -80,13 +70,9 @@ var oneOffCases = map[string]func(*kit){
 	},
 	"OneOff/an event is scheduled once, moved, delivered and found": func(k *kit) {
 		handlers := []almanac.EventHandler{almanac.OneOff{}}
-		registry, err := almanac.NewRegistry(handlers...)
-		k.ok(err)
-		s, err := almanac.NewScheduler(k.r, registry)
-		k.ok(err)
+		s := k.scheduler(handlers...)
 		u := almanactest.User()
-		_, _, err = k.create(u)
-		k.ok(err)
+		k.create(u)
 		o := almanac.ScheduleAtOptions{At: u.Timezone.WallTime(k.now.Add(48 * time.Hour)), Key: "x", FollowUser: true}
 		first, err := s.ScheduleAt(k.Context(), u.ID, almanac.TypeOneOff, o)
 		k.ok(err)
@@ -113,7 +99,6 @@ var oneOffCases = map[string]func(*kit){
 // named returns a new one-off event with the user and the type of another event.
 func (k *kit) named(pending almanac.Event, key string) almanac.Event {
 	k.Helper()
-	u, err := k.r.User(k.Context(), pending.UserID)
-	k.ok(err)
-	return almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour), almanactest.Of(key), almanactest.WithOrigin(almanac.Origin{Kind: almanac.OriginScheduled}))
+	u := k.storedUser(pending.UserID)
+	return k.event(u, almanactest.DueIn(time.Hour), almanactest.Of(key), almanactest.WithOrigin(almanac.Origin{Kind: almanac.OriginScheduled}))
 }

@@ -2,176 +2,22 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// offer is a handler whose events are at given instants, and whose failed attempts can be
-// repeated at once.
-type offer struct {
-	almanac.Execution
-	eventType string
-	at        []time.Time // ascending
-	follow    []almanac.FollowUp
-}
-
-func (o offer) EventType() string { return o.eventType }
-
-func (o offer) Next(_ almanac.User, after time.Time) (calendar.Occurrence, error) {
-	i := slices.IndexFunc(o.at, func(t time.Time) bool { return t.After(after) })
-	if i < 0 {
-		return calendar.Occurrence{}, calendar.ErrNoOccurrence
-	}
-	wall := calendar.WallTimeOf(o.at[i].UTC())
-	return calendar.Occurrence{Key: wall.String(), Wall: wall, Zone: calendar.StoredTimezone("UTC")}, nil
-}
-
-func (offer) Payload(almanac.User, almanac.Occurrence) (json.RawMessage, error) {
-	return json.RawMessage("{}"), nil
-}
-
-func (offer) Channel(almanac.Event) almanac.Channel { return "mail" }
-
-func (o offer) Follow(_ almanac.User, ended almanac.Event) ([]almanac.FollowUp, error) {
-	if ended.Origin.Kind == almanac.OriginFollowUp {
-		return nil, nil
-	}
-	return o.follow, nil
-}
-
-// executed is an offer that makes its attempts itself.
-type executed struct {
-	offer
-	deliver almanac.DelivererFunc
-}
-
-func (e executed) Execute(ctx context.Context, d almanac.Delivery) error { return e.deliver(ctx, d) }
-
-// opting is a kit with a user of two types of events, of which NOTICE is mandatory. The
-// first OFFER was due a minute ago, and the next one is due in an hour.
-type opting struct {
-	*kit
-	s       almanac.Scheduler
-	user    almanac.User
-	first   almanac.Event
-	deliver func(almanac.Delivery) error // nil accepts
-	sent    []almanac.Event
-}
-
-// everything and offers are opt-outs.
-var (
-	everything almanac.OptOut
-	offers     = almanac.OptOut{Type: "OFFER"}
-	byMail     = almanac.OptOut{Channel: "mail"}
-)
-
-// onOffers returns a case about the user.
-func onOffers(check func(*opting)) func(*kit) {
-	return func(k *kit) {
-		o := &opting{kit: k}
-		second := k.now.Truncate(time.Second)
-		at := []time.Time{second.Add(-time.Minute), second.Add(time.Hour), second.Add(2 * time.Hour)}
-		quick := almanac.Execution{RetryPolicy: almanac.RetryPolicy{First: 1, Factor: 1}}
-		follow := []almanac.FollowUp{{Type: "THANKS", Occurrence: calendar.Occurrence{Key: "a", Wall: calendar.WallTimeOf(at[1]), Zone: calendar.StoredTimezone("UTC")}}}
-		o.s = o.scheduler(offer{quick, "OFFER", at, follow}, offer{almanac.Execution{OverrideOptOuts: true}, "NOTICE", at[1:], nil}, offer{quick, "THANKS", nil, nil})
-		o.user = almanactest.User()
-		first, err := almanac.NewEvent(o.user, offer{eventType: "OFFER"}, almanac.Occurrence{Occurrence: calendar.Occurrence{
-			Key: calendar.WallTimeOf(at[0]).String(), Wall: calendar.WallTimeOf(at[0]), Zone: calendar.StoredTimezone("UTC"),
-		}})
-		k.ok(err)
-		_, events, err := k.create(o.user, first)
-		k.ok(err)
-		o.first = events[0]
-		check(o)
-	}
-}
-
-// scheduler returns a scheduler of handlers that delivers as the case says.
-func (o *opting) scheduler(handlers ...almanac.EventHandler) almanac.Scheduler {
-	o.Helper()
-	registry, err := almanac.NewRegistry(handlers...)
-	o.ok(err)
-	deliver := almanac.DelivererFunc(func(_ context.Context, d almanac.Delivery) error {
-		o.sent = append(o.sent, d.Event)
-		if o.deliver == nil {
-			return nil
-		}
-		return o.deliver(d)
-	})
-	s, err := almanac.NewScheduler(o.r, registry, almanac.WithDeliverer("mail", deliver), almanac.WithWorkers(1),
-		almanac.WithLogger(slog.New(slog.DiscardHandler)))
-	o.ok(err)
-	return s
-}
-
-// out opts the user out, and in opts the user in again.
-func (o *opting) out(what almanac.OptOut) almanac.UpdateUserResult {
-	o.Helper()
-	result, err := o.s.OptOut(o.Context(), o.user.ID, what)
-	o.ok(err)
-	return result
-}
-
-func (o *opting) in(what almanac.OptOut) almanac.UpdateUserResult {
-	o.Helper()
-	result, err := o.s.OptIn(o.Context(), o.user.ID, what)
-	o.ok(err)
-	return result
-}
-
-// pass runs a pass, and returns what it did.
-func (o *opting) pass() almanac.RunOnceResult {
-	o.Helper()
-	did, err := o.s.RunOnce(o.Context(), almanac.RunOnceOptions{Limit: 1})
-	o.ok(err)
-	return did
-}
-
-// open returns the user's open events of a type.
-func (o *opting) open(eventType string) []almanac.Event {
-	o.Helper()
-	found, err := o.r.Find(o.Context(), almanac.And{
-		almanac.ForUser(o.user.ID), almanac.OfType(eventType), almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)},
-	}, almanac.Page{})
-	o.ok(err)
-	return found.Events
-}
-
-// ended checks how an event ended.
-func (o *opting) ended(e almanac.Event, status almanac.Status, reason string) almanac.Event {
-	o.Helper()
-	is := o.stored(e.ID)
-	o.same("status", is.Status, status)
-	o.same("reason", is.FailureReason, reason)
-	return is
-}
-
-// failed lets the first event fail for good.
-func (o *opting) failed() almanac.Event {
-	o.Helper()
-	o.deliver = func(almanac.Delivery) error { return almanac.Permanent(errPlan) }
-	o.same("failed", o.pass().Failed, 1)
-	o.deliver = nil
-	return o.stored(o.first.ID)
-}
-
-// optOutCases are the rows of the table in docs/handlers.md, and what opt-outs survive.
-var optOutCases = map[string]func(*kit){
+// optOutCases are the rows of the table in docs/handlers.md.
+var optOutCases = cases{
 	"OptOut/PENDING, never claimed: removed, and its key is not used": onOffers(func(o *opting) {
 		result := o.out(offers)
 		o.same("removed", ids(result.Removed), []uuid.UUID{o.first.ID})
-		_, err := o.r.Event(o.Context(), o.first.ID)
-		o.gone(err)
+		o.noEvent(o.first.ID)
 		o.same("planned", len(o.open("OFFER")), 0)
 		o.same("stored", result.User.OptOuts, []almanac.OptOut{offers})
 		o.same("version", o.out(offers).User.Version, result.User.Version) // a second time changes nothing
@@ -181,24 +27,6 @@ var optOutCases = map[string]func(*kit){
 		again := o.in(offers)
 		o.same("the same occurrence returns", again.Added[0].OccurrenceKey, added[0].OccurrenceKey)
 		o.same("opted in", again.User.OptOuts == nil, true)
-	}),
-	"OptOut/a pending event of another type is untouched": onOffers(func(o *opting) {
-		_, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
-		o.ok(err)
-		before := o.open("NOTICE")[0]
-		for _, result := range []almanac.UpdateUserResult{o.out(offers), o.in(offers)} {
-			o.same("moved, refreshed", len(result.Moved)+len(result.Refreshed), 0)
-			o.same("stored", o.stored(before.ID), before)
-		}
-		reschedule, err := o.s.Reschedule(o.Context(), o.user.ID)
-		o.ok(err)
-		o.same("changed without a change", len(reschedule.Moved)+len(reschedule.Refreshed)+len(reschedule.Removed)+len(reschedule.Added), 0)
-		o.same("stored", o.stored(before.ID), before)
-		_, err = o.s.RunNow(o.Context(), before.ID, almanac.RunNowOptions{})
-		o.ok(err)
-		o.pass() // its settlement accepts the plan, although it was made from an earlier version of the user
-		o.same("delivered", o.stored(before.ID).Status, almanac.Completed)
-		o.same("open afterwards", len(o.open("NOTICE")), 1)
 	}),
 	"OptOut/PENDING, claimed before: CANCELLED, and its key is used": onOffers(func(o *opting) {
 		o.deliver = func(almanac.Delivery) error { return almanac.Snooze(time.Hour, "") }
@@ -216,13 +44,11 @@ var optOutCases = map[string]func(*kit){
 		o.in(offers)
 		r := request(10)
 		r.Types, r.Ahead = []string{"OFFER"}, 90*time.Minute
-		claim, err := o.r.Claim(o.Context(), r)
-		o.ok(err)
+		claim := o.take(r)
 		removed := o.out(offers).Removed
 		o.same("removed", len(removed), 1)
 		for _, e := range claim.Events { // none, if the repository claims nothing ahead
-			held, err := o.r.Confirm(o.Context(), []almanac.Event{e})
-			o.ok(err)
+			held := o.confirm(e)
 			o.same("held", len(held.Held), 0)
 		}
 		o.same("the same occurrence returns", o.in(offers).Added[0].OccurrenceKey, removed[0].OccurrenceKey)
@@ -297,6 +123,28 @@ var optOutCases = map[string]func(*kit){
 		o.same("cancelled", ids(o.out(offers).Cancelled), []uuid.UUID{again.ID})
 		o.ended(again, almanac.Cancelled, almanac.ReasonOptedOut)
 	}),
+}
+
+// optOutScopeCases check what an opt-out covers, when it is compared, and what it survives.
+var optOutScopeCases = cases{
+	"OptOut/a pending event of another type is untouched": onOffers(func(o *opting) {
+		_, err := o.s.Schedule(o.Context(), o.user.ID, "NOTICE")
+		o.ok(err)
+		before := o.open("NOTICE")[0]
+		for _, result := range []almanac.UpdateUserResult{o.out(offers), o.in(offers)} {
+			o.same("moved, refreshed", len(result.Moved)+len(result.Refreshed), 0)
+			o.same("stored", o.stored(before.ID), before)
+		}
+		reschedule, err := o.s.Reschedule(o.Context(), o.user.ID)
+		o.ok(err)
+		o.same("changed without a change", len(reschedule.Moved)+len(reschedule.Refreshed)+len(reschedule.Removed)+len(reschedule.Added), 0)
+		o.same("stored", o.stored(before.ID), before)
+		_, err = o.s.RunNow(o.Context(), before.ID, almanac.RunNowOptions{})
+		o.ok(err)
+		o.pass() // its settlement accepts the plan, although it was made from an earlier version of the user
+		o.same("delivered", o.stored(before.ID).Status, almanac.Completed)
+		o.same("open afterwards", len(o.open("NOTICE")), 1)
+	}),
 	"OptOut/of a channel: applies at delivery, and the series goes on": onOffers(func(o *opting) {
 		o.same("removed", len(o.out(byMail).Removed), 0)
 		o.same("called off", o.pass().Cancelled, 1)
@@ -320,7 +168,7 @@ var optOutCases = map[string]func(*kit){
 	}),
 	"OptOut/is compared before each attempt": onOffers(func(o *opting) {
 		o.out(offers)
-		o.apply(o.user.ID, adding(o.first)) // by a program that does not know opt-outs
+		o.add(o.user.ID, o.first) // by a program that does not know opt-outs
 		o.same("called off", o.pass().Cancelled, 1)
 		o.ended(o.first, almanac.Cancelled, almanac.ReasonOptedOut)
 		o.same("attempts", len(o.sent), 0)
@@ -334,7 +182,7 @@ var optOutCases = map[string]func(*kit){
 		again.ID, again.IdempotencyKey, again.OccurrenceKey = uuid.Must(uuid.NewV7()), "event-again", again.OccurrenceKey+" again"
 		for i, e := range []almanac.Event{o.first, again} {
 			o.s = o.scheduler(executed{offer{eventType: "OFFER"}, deliver})
-			o.apply(o.user.ID, adding(e))
+			o.add(o.user.ID, e)
 			o.same("called off", o.pass().Cancelled, 1-i)
 			o.in(offers)
 		}
@@ -366,8 +214,7 @@ var optOutCases = map[string]func(*kit){
 		_, err = o.s.ScheduleAt(o.Context(), o.user.ID, "OFFER", almanac.ScheduleAtOptions{At: calendar.WallTimeOf(o.now)})
 		o.is(err, almanac.ErrOptedOut)
 		o.same("planned", len(o.open("OFFER")), 0)
-		u, err := o.r.User(o.Context(), o.user.ID)
-		o.ok(err)
+		u := o.storedUser(o.user.ID)
 		o.same("opt-outs", u.OptOuts, []almanac.OptOut{offers})
 	}),
 	"OptOut/of everything is accepted whatever else is stored": onOffers(func(o *opting) {
@@ -381,12 +228,10 @@ var optOutCases = map[string]func(*kit){
 		o.is(err, almanac.ErrInvalid)
 		o.out(everything)
 		o.same("planned", len(o.open("OFFER")), 0)
-		u, err := o.r.User(o.Context(), o.user.ID)
-		o.ok(err)
+		u := o.storedUser(o.user.ID)
 		o.same("opt-outs", len(u.OptOuts), 101)
 		o.in(everything)
-		u, err = o.r.User(o.Context(), o.user.ID)
-		o.ok(err)
+		u = o.storedUser(o.user.ID)
 		o.same("opt-outs", len(u.OptOuts), 100)
 	}),
 	"OptOut/of a new user: nothing refused is planned": onOffers(func(o *opting) {

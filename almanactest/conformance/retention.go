@@ -10,22 +10,20 @@ import (
 )
 
 // retentionCases check what pruning deletes, and what it keeps.
-var retentionCases = map[string]func(*kit){
+var retentionCases = cases{
 	"Prune/deletes ended events and keeps used keys": func(k *kit) {
 		u := almanactest.User()
 		pending := []almanac.Event{
-			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026"), almanactest.ReadyFor(4*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2025"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(3*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2027"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2024"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(time.Hour)),
+			k.event(u, almanactest.Of("2026"), almanactest.ReadyFor(4*time.Hour)),
+			k.event(u, almanactest.OfSeries("a", "2025"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(3*time.Hour)),
+			k.event(u, almanactest.OfSeries("b", "2027"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(time.Hour)),
+			k.event(u, almanactest.Of("2024"), almanactest.OfType("REMINDER"), almanactest.ReadyFor(time.Hour)),
 		}
-		next := almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027"), almanactest.DueIn(time.Hour))
-		_, _, err := k.create(u, pending...)
-		k.ok(err)
+		next := k.event(u, almanactest.Of("2027"), almanactest.DueIn(time.Hour))
+		k.create(u, pending...)
 		r := request(10)
 		r.Types = append(r.Types, "REMINDER")
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
+		claim := k.take(r)
 		for i, e := range claim.Events {
 			outcome := almanac.Delivered(k.now)
 			if i%2 == 1 {
@@ -39,25 +37,20 @@ var retentionCases = map[string]func(*kit){
 		}
 		now := k.later(claim.At)
 
-		pruned, err := k.r.Prune(k.Context(), k.now.Add(-time.Hour), almanac.Page{})
-		k.ok(err)
+		pruned := k.prune(k.now.Add(-time.Hour))
 		k.same("of what ended since", pruned, almanac.PruneResult{})
-		pruned, err = k.r.Prune(k.Context(), now, almanac.Page{})
-		k.ok(err)
+		pruned = k.prune(now)
 		k.same("pruned", pruned, almanac.PruneResult{Count: 4})
-		kept, err := k.r.Find(k.Context(), nil, almanac.Page{})
-		k.ok(err)
-		k.same("kept", ids(kept.Events), []uuid.UUID{next.ID})
+		k.same("kept", ids(k.find(nil)), []uuid.UUID{next.ID})
 		var used map[almanac.Series]almanac.UsedKeys
-		edit, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		edit := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			used = r.Used
 			again := []almanac.Event{
-				almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.Of("2024")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.OfSeries("a", "2025")),
-				almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("REMINDER"), almanactest.OfSeries("b", "2026")),
+				k.event(u, almanactest.OfType("REMINDER"), almanactest.Of("2024")), k.event(u, almanactest.OfType("REMINDER"), almanactest.OfSeries("a", "2025")),
+				k.event(u, almanactest.OfType("REMINDER"), almanactest.OfSeries("b", "2026")),
 			}
 			return almanac.Edit{New: again}, nil
 		})
-		k.ok(err)
 		k.same("used", keysOf(used), map[almanac.Series]string{
 			birthdays(""): "2026", {Type: "REMINDER"}: "2024", {Type: "REMINDER", Name: "a"}: "2025", {Type: "REMINDER", Name: "b"}: "2027",
 		})
@@ -65,29 +58,23 @@ var retentionCases = map[string]func(*kit){
 	},
 	"Prune/keeps what ended after the instant": func(k *kit) {
 		before := k.later(k.newEvent().CreatedAt) // and it was due before
-		ended := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Event
-		pruned, err := k.r.Prune(k.Context(), before, almanac.Page{})
-		k.ok(err)
+		ended := k.deliver(k.claim(1)[0]).Event
+		pruned := k.prune(before)
 		k.same("pruned", pruned, almanac.PruneResult{})
 		k.same("event", k.stored(ended.ID), ended)
-		pruned, err = k.r.Prune(k.Context(), k.later(ended.UpdatedAt), almanac.Page{})
-		k.ok(err)
+		pruned = k.prune(k.later(ended.UpdatedAt))
 		k.same("pruned later", pruned, almanac.PruneResult{Count: 1})
 	},
 	"Prune/continues from page to page": func(k *kit) {
 		u := almanactest.User()
 		for i := range 7 {
-			e := almanactest.Event(k.now, almanactest.For(u), almanactest.Of(string(rune('a'+i))), almanactest.ReadyFor(time.Hour))
+			e := k.event(u, almanactest.Of(string(rune('a'+i))), almanactest.ReadyFor(time.Hour))
 			if i == 0 {
-				_, _, err := k.create(u, e)
-				k.ok(err)
+				k.create(u, e)
 			} else {
-				_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-					return almanac.Edit{New: []almanac.Event{e}}, nil
-				})
-				k.ok(err)
+				k.add(u.ID, e)
 			}
-			k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+			k.deliver(k.claim(1)[0])
 		}
 		now := k.later(k.now)
 		total, pages := 0, 0
@@ -106,51 +93,36 @@ var retentionCases = map[string]func(*kit){
 		e := k.newEvent(almanactest.DueIn(time.Hour))
 		k.apply(e.UserID, cancelling)
 		now := k.later(k.now)
-		pruned, err := k.r.Prune(k.Context(), now, almanac.Page{})
-		k.ok(err)
-		k.same("pruned", pruned.Count, 0)
+		k.same("pruned", k.prune(now).Count, 0)
 		k.same("kept", k.stored(e.ID).ID, e.ID)
 	},
 	"Prune/never lets two occurrences have one key": func(k *kit) {
 		u := almanactest.User()
-		first := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "1"), almanactest.ReadyFor(time.Hour))
-		_, _, err := k.create(u, first)
-		k.ok(err)
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
-		pruned, err := k.r.Prune(k.Context(), k.later(k.now), almanac.Page{})
-		k.ok(err)
-		k.same("pruned", pruned.Count, 1)
+		first := k.event(u, almanactest.OfSeries("a", "1"), almanactest.ReadyFor(time.Hour))
+		k.create(u, first)
+		k.deliver(k.claim(1)[0])
+		k.same("pruned", k.prune(k.later(k.now)).Count, 1)
 
 		second := first
 		second.ID, second.Series = uuid.Must(uuid.NewV7()), "b"
-		edit, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{second}}, nil
-		})
-		k.ok(err)
-		k.same("key of another occurrence of that instant", edit.New[0].IdempotencyKey, second.LongKey())
+		k.same("key of another occurrence of that instant", k.add(u.ID, second)[0].IdempotencyKey, second.LongKey())
 	},
 	"Prune/frees no key of an instant that is still to come": func(k *kit) {
 		u := almanactest.User()
-		first := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "1"), almanactest.DueIn(time.Hour))
-		_, _, err := k.create(u, first)
-		k.ok(err)
+		first := k.event(u, almanactest.OfSeries("a", "1"), almanactest.DueIn(time.Hour))
+		k.create(u, first)
 		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			ready, err := r.Pending[0].RunNow(r.Now)
 			return almanac.Edit{Changed: []almanac.Event{ready}}, err
 		})
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("refused")})
+		k.giveUp(k.claim(1)[0], "refused")
 		requeued := k.apply(u.ID, requeuing(k.stored(first.ID))).New[0]
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
-		pruned, err := k.r.Prune(k.Context(), k.later(k.now.Add(time.Second)), almanac.Page{})
-		k.ok(err)
-		k.same("pruned", pruned.Count, 0)
+		k.deliver(k.claim(1)[0])
+		k.same("pruned", k.prune(k.later(k.now.Add(time.Second))).Count, 0)
 
 		second := first
 		second.ID, second.Series = uuid.Must(uuid.NewV7()), "b"
-		edit := k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{second}}, nil
-		})
-		k.same("key of another occurrence of that instant", edit.New[0].IdempotencyKey, second.LongKey())
+		k.same("key of another occurrence of that instant", k.add(u.ID, second)[0].IdempotencyKey, second.LongKey())
 		k.same("key of the first", k.stored(requeued.ID).IdempotencyKey, first.IdempotencyKey)
 	},
 	"Prune/refuses an invalid page": func(k *kit) {
@@ -164,8 +136,7 @@ var retentionCases = map[string]func(*kit){
 func (k *kit) later(than time.Time) time.Time {
 	k.Helper()
 	for {
-		now, err := k.r.Now(k.Context())
-		k.ok(err)
+		now := k.clock()
 		if now.Sub(than) > 2*time.Millisecond {
 			return now
 		}

@@ -11,23 +11,21 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// rosterCases check the roster that an edit gets, and which edits are refused.
-var rosterCases = map[string]func(*kit){
+// rosterCases check the roster that an edit gets.
+var rosterCases = cases{
 	"EditUser/shows the greatest key of each type that was ever claimed": func(k *kit) {
 		u := almanactest.User()
 		created := []almanac.Event{
-			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027"), almanactest.ReadyFor(4*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026"), almanactest.OfType("CLAIMED"), almanactest.ReadyFor(3*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("9999"), almanactest.OfType("RELEASED"), almanactest.ReadyFor(2*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.Of("3000"), almanactest.OfType("UNCLAIMED")),
+			k.event(u, almanactest.Of("2027"), almanactest.ReadyFor(4*time.Hour)),
+			k.event(u, almanactest.Of("2026"), almanactest.OfType("CLAIMED"), almanactest.ReadyFor(3*time.Hour)),
+			k.event(u, almanactest.Of("9999"), almanactest.OfType("RELEASED"), almanactest.ReadyFor(2*time.Hour)),
+			k.event(u, almanactest.Of("3000"), almanactest.OfType("UNCLAIMED")),
 		}
-		_, _, err := k.create(u, created...)
-		k.ok(err)
-		r := request(3)
-		r.Types = append(r.Types, "CLAIMED", "RELEASED")
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
-		next := almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2029"), almanactest.DueIn(time.Hour))
+		k.create(u, created...)
+		all := request(3)
+		all.Types = append(all.Types, "CLAIMED", "RELEASED")
+		claim := k.take(all)
+		next := k.event(u, almanactest.Of("2029"), almanactest.DueIn(time.Hour))
 		for _, e := range claim.Events { // in every status a claimed event can have
 			switch e.OccurrenceKey {
 			case "2027":
@@ -36,45 +34,39 @@ var rosterCases = map[string]func(*kit){
 				k.settle(almanac.Settlement{Event: e, Outcome: almanac.Released(almanac.AfterShutdown, "stop", 0)})
 			}
 		}
-		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", keysOf(r.Used), map[almanac.Series]string{birthdays(""): "2027", {Type: "CLAIMED"}: "2026", {Type: "RELEASED"}: "9999"})
-			k.same("pending", ids(r.Pending), []uuid.UUID{created[3].ID, next.ID})
-			k.same("in flight", ids(r.InFlight), []uuid.UUID{created[1].ID, created[2].ID})
-			return almanac.Edit{}, nil
-		})
-		k.ok(err)
+		r := k.roster(u.ID)
+		k.same("used", keysOf(r.Used), map[almanac.Series]string{birthdays(""): "2027", {Type: "CLAIMED"}: "2026", {Type: "RELEASED"}: "9999"})
+		k.same("pending", ids(r.Pending), []uuid.UUID{created[3].ID, next.ID})
+		k.same("in flight", ids(r.InFlight), []uuid.UUID{created[1].ID, created[2].ID})
 	},
 	"EditUser/shows the greatest key of each series that was ever claimed": func(k *kit) {
 		u := almanactest.User()
 		created := []almanac.Event{
-			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026-05-01"), almanactest.ReadyFor(4*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("barber", "2026-06-01"), almanactest.ReadyFor(2*time.Hour)),
-			almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("plumber", "2027-01-01"), almanactest.DueIn(time.Hour)),
+			k.event(u, almanactest.OfSeries("dentist", "2026-05-01"), almanactest.ReadyFor(4*time.Hour)),
+			k.event(u, almanactest.OfSeries("barber", "2026-06-01"), almanactest.ReadyFor(2*time.Hour)),
+			k.event(u, almanactest.OfSeries("plumber", "2027-01-01"), almanactest.DueIn(time.Hour)),
 		}
-		_, _, err := k.create(u, created...)
-		k.ok(err)
+		k.create(u, created...)
 		first := k.claim(2)[0]
-		next := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026-11-01"), almanactest.ReadyFor(3*time.Hour))
+		next := k.event(u, almanactest.OfSeries("dentist", "2026-11-01"), almanactest.ReadyFor(3*time.Hour))
 		k.settle(almanac.Settlement{Event: first, Outcome: almanac.Delivered(k.now), Next: planned(next)})
 		k.claim(1)
-		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", keysOf(r.Used), map[almanac.Series]string{birthdays("barber"): "2026-06-01", birthdays("dentist"): "2026-11-01"})
-			return almanac.Edit{}, nil
-		})
-		k.ok(err)
+		k.same("used", keysOf(k.roster(u.ID).Used), map[almanac.Series]string{birthdays("barber"): "2026-06-01", birthdays("dentist"): "2026-11-01"})
 	},
 	"EditUser/returns the error of the edit unchanged": func(k *kit) {
 		e := k.newEvent()
 		_, err := k.r.EditUser(k.Context(), e.UserID, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, errRefused })
 		k.same("error", err == errRefused, true)
 	},
+}
+
+var refusedEditCases = cases{
 	"EditUser/refuses events that have changed": func(k *kit) {
 		u := almanactest.User()
-		_, created, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)))
-		k.ok(err)
+		_, created := k.create(u, k.event(u), k.event(u, almanactest.DueIn(time.Hour)))
 		claimed := k.claim(1)[0]
 		released := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterShutdown, "stop", time.Hour)}).Event
-		stale, gone := created[1], almanactest.Event(k.now, almanactest.For(u))
+		stale, gone := created[1], k.event(u)
 		stale.Version++
 		for name, wanted := range map[string]almanac.Edit{
 			"moved at another version":   {Changed: []almanac.Event{later(stale)}},
@@ -86,7 +78,7 @@ var rosterCases = map[string]func(*kit){
 			_, err := k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 				changed := r.User
 				changed.Version++
-				wanted.User, wanted.New = &changed, []almanac.Event{almanactest.Event(k.now, almanactest.For(u))}
+				wanted.User, wanted.New = &changed, []almanac.Event{k.event(u)}
 				return wanted, nil
 			})
 			var conflict *almanac.OptimisticLockError
@@ -99,21 +91,15 @@ var rosterCases = map[string]func(*kit){
 		begun.Version++
 		other.IdempotencyKey = "event-another"
 		for name, wanted := range map[string]almanac.Event{"moved after its release": later(released), "begun": begun, "another": other} {
-			_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
-				return almanac.Edit{Changed: []almanac.Event{wanted}}, nil
-			})
+			_, err := k.r.EditUser(k.Context(), u.ID, changing(wanted))
 			if err == nil {
 				k.Errorf("%s: stored, against CheckChange", name)
 			}
 		}
 		k.same("released", k.stored(released.ID), released)
 		k.same("pending", k.stored(created[1].ID), created[1])
-		user, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
-		k.same("version of the user", user.Version, 1)
-		n, err := k.r.Count(k.Context(), nil)
-		k.ok(err)
-		k.same("events", n, 2)
+		k.same("version of the user", k.storedUser(u.ID).Version, 1)
+		k.same("events", k.count(nil), 2)
 	},
 	"EditUser/compares an edit with the stored events, not with the roster": func(k *kit) {
 		e := k.newEvent(almanactest.DueIn(time.Hour))
@@ -145,46 +131,6 @@ var rosterCases = map[string]func(*kit){
 			}
 		}
 		k.same("event", k.stored(next.ID), next)
-	},
-	"Settle/plans from the user as stored at that time": func(k *kit) {
-		created := k.newEvent()
-		claimed := k.claim(1)[0]
-		_, err := k.r.EditUser(k.Context(), created.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			changed := almanactest.User(almanactest.LivingIn("Asia/Tokyo"), almanactest.Named("Grace", "Hopper"))
-			changed.ID, changed.Version = r.User.ID, r.User.Version+1
-			return almanac.Edit{User: &changed}, nil
-		})
-		k.ok(err)
-		user, err := k.r.User(k.Context(), created.UserID)
-		k.ok(err)
-		var planned almanac.User
-		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
-			planned = u
-			k.same("planned later", now.Before(k.now), false)
-			return after(created)(u, now)
-		}})
-		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("user", planned, user)
-		k.same("planned from version", got.Successor.UserVersion, 2)
-		k.same("zone", planned.Timezone.String(), "Asia/Tokyo")
-	},
-	"Settle/stores the outcome when the successor cannot be stored": func(k *kit) {
-		created, other := k.newEvent(), k.newEvent()
-		claimed := k.claim(2)
-		spoilt := func(u almanac.User, now time.Time) (almanac.Event, error) {
-			e, err := after(created)(u, now)
-			e.Payload = nil
-			return e, err
-		}
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
-			{Event: claimed[0], Outcome: almanac.Delivered(k.now), Next: spoilt},
-			{Event: claimed[1], Outcome: almanac.Delivered(k.now), Next: after(other)},
-		})
-		k.ok(err)
-		k.ok(errors.Join(settled[0].Err, settled[1].Err, settled[1].PlanErr))
-		k.same("there is a reason", settled[0].PlanErr != nil, true)
-		k.same("status", k.stored(claimed[0].ID).Status, almanac.Completed)
-		k.same("successor of the other", settled[1].Successor != nil, true)
 	},
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// rowCases check what is stored, and what is refused.
-var rowCases = map[string]func(*kit){
+// userRowCases check what is stored of users with their events, and what a deletion leaves.
+var userRowCases = cases{
 	"CreateUser/stores no user without their events": func(k *kit) {
 		stored := k.newEvent()
 		for name, spoil := range map[string]func(*almanac.Event){
@@ -23,42 +23,35 @@ var rowCases = map[string]func(*kit){
 			"id taken":       func(e *almanac.Event) { e.ID = stored.ID },
 		} {
 			u := almanactest.User()
-			spoilt := almanactest.Event(k.now, almanactest.For(u))
+			spoilt := k.event(u)
 			spoil(&spoilt)
-			if _, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), spoilt); err == nil {
+			if k.tryCreate(u, k.event(u), spoilt) == nil {
 				k.Errorf("%s: stored", name)
 			}
-			_, err := k.r.User(k.Context(), u.ID)
-			k.gone(err)
+			k.noUser(u.ID)
 		}
-		n, err := k.r.Count(k.Context(), nil)
-		k.ok(err)
-		k.same("events", n, 1)
+		k.same("events", k.count(nil), 1)
 	},
 	"CreateUser/copies its arguments": func(k *kit) {
 		u := almanactest.User(almanactest.WithAttributes(`{"plan": "gold"}`))
-		given := almanactest.Event(k.now, almanactest.For(u))
-		user, events, err := k.create(u, given)
-		k.ok(err)
+		given := k.event(u)
+		user, events := k.create(u, given)
 		want := k.stored(given.ID)
 		want.Payload = slices.Clone(want.Payload)
 		for _, bytes := range [][]byte{u.Attributes, given.Payload, user.Attributes, events[0].Payload, k.stored(given.ID).Payload} {
 			clear(bytes)
 		}
 		k.same("event", k.stored(given.ID), want)
-		again, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
+		again := k.storedUser(u.ID)
 		var attributes map[string]string
 		k.ok(json.Unmarshal(again.Attributes, &attributes))
 		k.same("attributes", attributes, map[string]string{"plan": "gold"})
 	},
 	"CreateUser/and every change set the times": func(k *kit) {
 		e := k.newEvent()
-		user, err := k.r.User(k.Context(), e.UserID)
-		k.ok(err)
+		user := k.storedUser(e.UserID)
 		claimed := k.claim(1)[0]
-		end, err := k.r.Now(k.Context())
-		k.ok(err)
+		end := k.clock()
 		for what, at := range map[string]time.Time{
 			"event created": e.CreatedAt, "event claimed": claimed.UpdatedAt, "user created": user.CreatedAt, "user updated": user.UpdatedAt,
 		} {
@@ -72,26 +65,19 @@ var rowCases = map[string]func(*kit){
 	"CreateUser/refuses the id of a user being deleted": func(k *kit) {
 		e := k.newEvent()
 		k.claim(1)
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
+		k.deleteUser(e.UserID)
 		again := almanactest.User()
 		again.ID = e.UserID
-		_, _, err = k.create(again)
-		k.is(err, almanac.ErrLocked)
+		k.is(k.tryCreate(again), almanac.ErrLocked)
 	},
 	"DeleteUser/hides a user with events in flight": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)))
-		k.ok(err)
+		k.create(u, k.event(u), k.event(u), k.event(u, almanactest.DueIn(time.Hour)))
 		flying, rested := k.claim(1)[0], k.claim(1)[0]
-		k.settle(almanac.Settlement{Event: rested, Outcome: almanac.Released(almanac.AfterFailure, "busy", time.Hour)})
-		d, err := k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
-		k.ok(err)
-		k.same("deletion", d, almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
-		n, err := k.r.Count(k.Context(), almanac.InStatus(almanac.Pending))
-		k.ok(err)
-		k.same("pending", n, 0)
-		_, err = k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
+		k.retry(rested, "busy", time.Hour)
+		k.same("deletion", k.deleteUser(u.ID), almanac.DeleteResult{Removed: 2, InFlight: []uuid.UUID{flying.ID}})
+		k.same("pending", k.count(almanac.InStatus(almanac.Pending)), 0)
+		_, err := k.r.EditUser(k.Context(), u.ID, func(almanac.Roster) (almanac.Edit, error) {
 			k.Error("edit was called for a deleted user")
 			return almanac.Edit{}, nil
 		})
@@ -100,35 +86,29 @@ var rowCases = map[string]func(*kit){
 	},
 	"DeleteUser/removes released events": func(k *kit) {
 		e := k.newEvent()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
-		k.same("removed", d.Removed, 1)
-		_, err = k.r.Event(k.Context(), e.ID)
-		k.gone(err)
+		k.retry(k.claim(1)[0], "busy", 0)
+		k.same("removed", k.deleteUser(e.UserID).Removed, 1)
+		k.noEvent(e.ID)
 	},
 	"DeleteUser/ends events left by a crash": func(k *kit) {
 		e := k.newEvent()
-		r := request(1)
-		r.Lease = time.Microsecond
-		_, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
+		r := expiring(1)
+		k.take(r)
+		k.deleteUser(e.UserID)
 		ended := k.expire(1, 10)[0]
 		k.same("status", ended.Status, almanac.Failed)
 		k.same("reason", ended.FailureReason, almanac.ReasonUserDeleted)
-		_, err = k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		_, err = k.r.Event(k.Context(), e.ID)
-		k.gone(err)
+		k.releaseExpired(10)
+		k.noEvent(e.ID)
 	},
+}
+
+var eventRowCases = cases{
 	"Update/sets the version itself": func(k *kit) {
 		planned := k.newEvent(almanactest.DueIn(time.Hour))
 		moved := later(planned)
 		moved.Version, moved.CreatedAt = 7, time.Time{}
-		got, err := k.r.Update(k.Context(), moved, 1)
-		k.ok(err)
+		got := k.update(moved, 1)
 		k.same("version", got.Version, 2)
 		k.same("created", got.CreatedAt, planned.CreatedAt)
 		k.same("due", got.Due, planned.Due.Add(time.Hour))
@@ -156,10 +136,9 @@ var rowCases = map[string]func(*kit){
 		u := almanactest.User()
 		planned := make([]almanac.Event, 51)
 		for i := range planned {
-			planned[i] = almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Duration(100-i)*time.Minute))
+			planned[i] = k.event(u, almanactest.DueIn(time.Duration(100-i)*time.Minute))
 		}
-		_, _, err := k.create(u, planned...)
-		k.ok(err)
+		k.create(u, planned...)
 		for limit, want := range map[int]int{0: 50, 51: 51, 50: 50, 1: 1} {
 			found, err := k.r.Find(k.Context(), nil, almanac.Page{Limit: limit})
 			k.ok(err)
@@ -177,8 +156,7 @@ var rowCases = map[string]func(*kit){
 			{From: e.Due, Until: e.Due}:                0,
 			{From: e.Due, Until: e.Due.Add(time.Hour)}: 1,
 		} {
-			n, err := k.r.Count(k.Context(), spec)
-			k.ok(err)
+			n := k.count(spec)
 			if n != want {
 				k.Errorf("%+v counts %d, want %d, of an event due at %v", spec, n, want, e.Due)
 			}

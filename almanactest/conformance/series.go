@@ -16,7 +16,7 @@ import (
 
 // seriesCases check that names of series, occurrence keys and origins stay distinct,
 // whatever characters they contain.
-var seriesCases = map[string]func(*kit){
+var seriesCases = cases{
 	"Requeued/returns the events that were requeued before": func(k *kit) {
 		not, open, ended, cancelled := k.failed(), k.failed(), k.failed(), k.newEvent(almanactest.DueIn(time.Hour))
 		cancelled = k.apply(cancelled.UserID, cancelling).Changed[0]
@@ -35,11 +35,10 @@ var seriesCases = map[string]func(*kit){
 		claimed := k.claim(2)
 		check("and in flight")
 		for _, e := range claimed {
-			k.ok(k.settle(almanac.Settlement{Event: e, Outcome: almanac.GaveUp("HTTP 410")}).Err)
+			k.ok(k.giveUp(e, "HTTP 410").Err)
 		}
 		check("and failed")
-		_, err := k.r.Prune(k.Context(), k.now.Add(time.Hour), almanac.Page{})
-		k.ok(err)
+		k.prune(k.now.Add(time.Hour))
 		check("and pruned")
 		none, err := k.r.Requeued(k.Context(), nil)
 		k.ok(err)
@@ -51,16 +50,15 @@ var seriesCases = map[string]func(*kit){
 		for i, at := range [][2]string{
 			{"", "b/c"}, {"a", "b/c"}, {"a/b", "c"}, {"a/", "b/c"}, {"a/b/", "c"}, {"/", "/"}, {"//", "/"}, {"~", "~"}, {"~again-x", "1"}, {"~after-x", "1"},
 		} {
-			pending = append(pending, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries(at[0], at[1]), almanactest.ReadyFor(time.Hour+time.Duration(i)*time.Second)))
+			pending = append(pending, k.event(u, almanactest.OfSeries(at[0], at[1]), almanactest.ReadyFor(time.Hour+time.Duration(i)*time.Second)))
 		}
 		origins := []almanac.OriginKind{almanac.OriginScheduled, almanac.OriginFollowUp}
 		for _, kind := range origins {
 			for _, key := range []string{"b/c", "/", "~at-x/1fp"} {
-				pending = append(pending, almanactest.Event(k.now, almanactest.For(u), almanactest.Of(key), almanactest.WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
+				pending = append(pending, k.event(u, almanactest.Of(key), almanactest.WithOrigin(almanac.Origin{Kind: kind, FollowsUser: kind == almanac.OriginScheduled})))
 			}
 		}
-		_, stored, err := k.create(u, pending...)
-		k.ok(err)
+		_, stored := k.create(u, pending...)
 		k.same("stored", len(stored), len(pending))
 		used, longKeys := make(map[almanac.Series]string), make(map[almanac.IdempotencyKey]bool)
 		for i, e := range stored {
@@ -81,10 +79,7 @@ var seriesCases = map[string]func(*kit){
 		for _, e := range claimed {
 			k.sameOccurrence(e, byID[e.ID])
 		}
-		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("used", keysOf(r.Used), used)
-			return almanac.Edit{}, nil
-		})
+		k.same("used", keysOf(k.roster(u.ID).Used), used)
 		for _, e := range claimed {
 			next := after(e)
 			if e.Origin != (almanac.Origin{}) {
@@ -119,10 +114,7 @@ var seriesCases = map[string]func(*kit){
 		k.same("as stored", got.Followed[0], k.stored(followed.ID))
 		k.sameOccurrence(got.Followed[0], followed)
 
-		registry, err := almanac.NewRegistry(almanac.OneOff{})
-		k.ok(err)
-		s, err := almanac.NewScheduler(k.r, registry)
-		k.ok(err)
+		s := k.scheduler(almanac.OneOff{})
 		o := almanac.ScheduleAtOptions{At: calendar.WallTimeOf(k.now.UTC().Truncate(time.Second).Add(48 * time.Hour)), Key: key, FollowUser: true}
 		once, err := s.ScheduleAt(k.Context(), pending.UserID, almanac.TypeOneOff, o)
 		k.ok(err)

@@ -13,42 +13,7 @@ import (
 
 var errPlan = errors.New("no plan")
 
-var settleCases = map[string]func(*kit){
-	"Settle/stores the present outcome after one of an earlier claim in force": func(k *kit) {
-		k.newEvent()
-		k.newEvent()
-		both := k.claim(2)
-		stale := both[0]
-		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
-		held := k.claim(1)[0]
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
-			{Event: stale, Outcome: almanac.GaveUp("HTTP 404")},
-			{Event: held, Outcome: almanac.Delivered(k.now)},
-		})
-		k.ok(err)
-		k.is(settled[0].Err, almanac.ErrLeaseLost)
-		k.ok(settled[1].Err)
-		k.same("result", settled[1].Event, k.stored(held.ID))
-		k.same("status", settled[1].Event.Status, almanac.Completed)
-	},
-	"Settle/stores the first of several outcomes of one event": func(k *kit) {
-		k.newEvent()
-		stale := k.claim(1)[0]
-		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
-		held := k.claim(1)[0]
-		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
-			{Event: held, Outcome: almanac.GaveUp("HTTP 404")},
-			{Event: stale, Outcome: almanac.Delivered(k.now)},
-			{Event: held, Outcome: almanac.Delivered(k.now)},
-		})
-		k.ok(err)
-		k.is(settled[1].Err, almanac.ErrLeaseLost)
-		for _, i := range []int{0, 2} {
-			k.ok(settled[i].Err)
-			k.same("result", settled[i].Event, k.stored(held.ID))
-		}
-		k.same("status", k.stored(held.ID).Status, almanac.Failed)
-	},
+var settleCases = cases{
 	"Settle/stores a delivery and its successor": func(k *kit) {
 		pending := k.newEvent()
 		claimed := k.claim(1)[0]
@@ -87,21 +52,9 @@ var settleCases = map[string]func(*kit){
 		k.same("successor", *again.Successor, *lost.Successor)
 		k.same("followed", again.Followed[0], lost.Followed[0])
 	},
-	"Settle/plans a successor at the time of its creation": func(k *kit) {
-		pending := k.newEvent()
-		var planned time.Time // ids contain their time of creation
-		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
-			planned = now
-			return after(pending)(u, now)
-		}})
-		k.ok(errors.Join(got.Err, got.PlanErr))
-		k.same("created", got.Successor.CreatedAt, planned)
-		k.same("created after the claim", planned.Before(k.now), false)
-	},
 	"Settle/stores a failure and its successor": func(k *kit) {
 		pending := k.newEvent()
-		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.GaveUp("HTTP 404"), Next: after(pending)})
-		k.ok(errors.Join(got.Err, got.PlanErr))
+		got := k.end(k.claim(1)[0], almanac.GaveUp("HTTP 404"), after(pending))
 		k.same("as stored", k.stored(pending.ID), got.Event)
 		k.same("status", got.Event.Status, almanac.Failed)
 		k.same("reason", got.Event.FailureReason, "HTTP 404")
@@ -112,8 +65,7 @@ var settleCases = map[string]func(*kit){
 	"Settle/stores a release": func(k *kit) {
 		pending := k.newEvent()
 		claimed := k.claim(1)[0]
-		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), Next: after(pending)})
-		k.ok(errors.Join(got.Err, got.PlanErr))
+		got := k.end(claimed, almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), after(pending))
 		k.same("as stored", k.stored(pending.ID), got.Event)
 		k.same("status", got.Event.Status, almanac.Pending)
 		k.same("failures", got.Event.RetryCount, 1)
@@ -124,83 +76,9 @@ var settleCases = map[string]func(*kit){
 		k.same("token", got.Event.LeaseToken, uuid.Nil)
 		k.same("successor", got.Successor == nil, true)
 	},
-	"Settle/refuses an outcome whose lease is lost": func(k *kit) {
-		k.newEvent()
-		stale, _ := k.crash(1)
-		holder := k.claim(1)[0]
-		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
-			got := k.settle(almanac.Settlement{Event: stale[0], Outcome: o, Next: after(holder)})
-			k.is(got.Err, almanac.ErrLeaseLost)
-			k.same("event", k.stored(holder.ID), holder)
-		}
-		k.ok(k.settle(almanac.Settlement{Event: holder, Outcome: almanac.Delivered(k.now)}).Err)
-		k.is(k.settle(almanac.Settlement{Event: stale[0], Outcome: almanac.GaveUp("late")}).Err, almanac.ErrLeaseLost)
-		n, err := k.r.Count(k.Context(), nil)
-		k.ok(err)
-		k.same("events", n, 1)
-	},
-	"Settle/refuses an outcome after a release, though the lease holds another event": func(k *kit) {
-		k.newEvent()
-		k.newEvent()
-		claimed := k.claim(2)
-		stale := claimed[0]
-		released := k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
-		k.ok(released.Err)
-		k.is(k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
-		k.same("event", k.stored(stale.ID), released.Event)
-		holder := k.claim(1)[0]
-		k.same("claimed again", holder.ID, stale.ID)
-		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
-			k.is(k.settle(almanac.Settlement{Event: stale, Outcome: o, Next: after(holder)}).Err, almanac.ErrLeaseLost)
-			k.same("event", k.stored(holder.ID), holder)
-		}
-		for _, e := range []almanac.Event{holder, claimed[1]} {
-			k.ok(k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now)}).Err)
-		}
-	},
-	"Settle/refuses a token that is not the event's": func(k *kit) {
-		k.newEvent()
-		e := k.claim(1)[0]
-		for _, forge := range []func(*almanac.Event){
-			func(e *almanac.Event) { e.LeaseToken = uuid.New() },
-			func(e *almanac.Event) { e.Version++ },
-		} {
-			forged := e
-			forge(&forged)
-			k.is(k.settle(almanac.Settlement{Event: forged, Outcome: almanac.Delivered(k.now)}).Err, almanac.ErrLeaseLost)
-		}
-		k.same("event", k.stored(e.ID), e)
-	},
-	"Settle/reports a missing event": func(k *kit) {
-		k.newEvent()
-		e := k.claim(1)[0]
-		unknown := e
-		unknown.ID = uuid.New()
-		got := k.settle(almanac.Settlement{Event: unknown, Outcome: almanac.Delivered(k.now)})
-		var missing *almanac.NotFoundError
-		if !errors.As(got.Err, &missing) || *missing != (almanac.NotFoundError{Kind: "event", ID: unknown.ID}) {
-			k.Errorf("error = %v, want a *NotFoundError of event %s", got.Err, unknown.ID)
-		}
-		k.same("event", k.stored(e.ID), e)
-	},
-	"Settle/distinguishes a lost claim from the present one in a batch": func(k *kit) {
-		for _, first := range []int{0, 1} { // the order of the two must not matter
-			k.newEvent()
-			lost, _ := k.crash(1)
-			batch := make([]almanac.Settlement, 2)
-			batch[first] = almanac.Settlement{Event: lost[0], Outcome: almanac.Delivered(k.now)}
-			batch[1-first] = almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)}
-			settled, err := k.r.Settle(k.Context(), batch)
-			k.ok(err)
-			k.is(settled[first].Err, almanac.ErrLeaseLost)
-			k.ok(settled[1-first].Err)
-			k.same("status", settled[1-first].Event.Status, almanac.Pending)
-		}
-	},
 	"Settle/keeps the error of an earlier attempt": func(k *kit) {
-		k.newEvent()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", 0)})
-		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		k.retry(k.newClaimed(), "HTTP 503", 0)
+		got := k.deliver(k.claim(1)[0])
 		k.ok(got.Err)
 		k.same("last error", got.Event.LastError, "HTTP 503")
 		k.same("as stored", k.stored(got.Event.ID), got.Event)
@@ -217,32 +95,180 @@ var settleCases = map[string]func(*kit){
 			k.ok(errors.Join(first.Err, again.Err))
 			k.same(name, again.Event, first.Event)
 			k.same(name+" as stored", k.stored(pending.ID), first.Event)
-			n, err := k.r.Count(k.Context(), almanac.ForUser(pending.UserID))
-			k.ok(err)
-			k.same("events after a "+name, n <= 2, true)
+			k.same("events after a "+name, k.count(almanac.ForUser(pending.UserID)) <= 2, true)
 		}
 	},
 	"Settle/calls an event off": func(k *kit) {
 		for _, reason := range []string{"no address", ""} {
 			pending := k.newEvent()
 			claimed := k.claim(1)[0]
-			got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.CalledOff(reason), Next: after(pending)})
-			k.ok(errors.Join(got.Err, got.PlanErr))
+			got := k.end(claimed, almanac.CalledOff(reason), after(pending))
 			want, err := claimed.Cancel(reason)
 			k.ok(err)
 			want.UpdatedAt = got.Event.UpdatedAt
 			k.same("event", got.Event, want)
 			k.same("as stored", k.stored(pending.ID), want)
 			k.same("successor", got.Successor != nil, true)
-			edit := k.apply(pending.UserID, requeuing(want))
-			k.same("requeued", len(edit.New), 1)
-			k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+			k.same("requeued", len(k.apply(pending.UserID, requeuing(want)).New), 1)
+			k.deliver(k.claim(1)[0])
 		}
 	},
-	"Settle/returns the results of a batch in order": func(k *kit) {
-		for range 4 {
-			k.newEvent()
+}
+
+// staleCases settle events that the caller no longer holds, or never held.
+var staleCases = cases{
+	"Settle/stores the present outcome after one of an earlier claim in force": func(k *kit) {
+		k.newEvents(2)
+		both := k.claim(2)
+		stale := both[0]
+		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
+		held := k.claim(1)[0]
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+			{Event: stale, Outcome: almanac.GaveUp("HTTP 404")},
+			{Event: held, Outcome: almanac.Delivered(k.now)},
+		})
+		k.ok(err)
+		k.is(settled[0].Err, almanac.ErrLeaseLost)
+		k.ok(settled[1].Err)
+		k.same("result", settled[1].Event, k.stored(held.ID))
+		k.same("status", settled[1].Event.Status, almanac.Completed)
+	},
+	"Settle/stores the first of several outcomes of one event": func(k *kit) {
+		stale := k.newClaimed()
+		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
+		held := k.claim(1)[0]
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+			{Event: held, Outcome: almanac.GaveUp("HTTP 404")},
+			{Event: stale, Outcome: almanac.Delivered(k.now)},
+			{Event: held, Outcome: almanac.Delivered(k.now)},
+		})
+		k.ok(err)
+		k.is(settled[1].Err, almanac.ErrLeaseLost)
+		for _, i := range []int{0, 2} {
+			k.ok(settled[i].Err)
+			k.same("result", settled[i].Event, k.stored(held.ID))
 		}
+		k.same("status", k.stored(held.ID).Status, almanac.Failed)
+	},
+	"Settle/refuses an outcome whose lease is lost": func(k *kit) {
+		k.newEvent()
+		stale, _ := k.crash(1)
+		holder := k.claim(1)[0]
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
+			got := k.settle(almanac.Settlement{Event: stale[0], Outcome: o, Next: after(holder)})
+			k.is(got.Err, almanac.ErrLeaseLost)
+			k.same("event", k.stored(holder.ID), holder)
+		}
+		k.ok(k.deliver(holder).Err)
+		k.is(k.giveUp(stale[0], "late").Err, almanac.ErrLeaseLost)
+		k.same("events", k.count(nil), 1)
+	},
+	"Settle/refuses an outcome after a release, though the lease holds another event": func(k *kit) {
+		k.newEvents(2)
+		claimed := k.claim(2)
+		stale := claimed[0]
+		released := k.retry(stale, "busy", 0)
+		k.ok(released.Err)
+		k.is(k.deliver(stale).Err, almanac.ErrLeaseLost)
+		k.same("event", k.stored(stale.ID), released.Event)
+		holder := k.claim(1)[0]
+		k.same("claimed again", holder.ID, stale.ID)
+		for _, o := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("late"), almanac.Released(almanac.AfterFailure, "late", 0)} {
+			k.is(k.settle(almanac.Settlement{Event: stale, Outcome: o, Next: after(holder)}).Err, almanac.ErrLeaseLost)
+			k.same("event", k.stored(holder.ID), holder)
+		}
+		for _, e := range []almanac.Event{holder, claimed[1]} {
+			k.ok(k.deliver(e).Err)
+		}
+	},
+	"Settle/refuses a token that is not the event's": func(k *kit) {
+		e := k.newClaimed()
+		for _, forge := range []func(*almanac.Event){
+			func(e *almanac.Event) { e.LeaseToken = uuid.New() },
+			func(e *almanac.Event) { e.Version++ },
+		} {
+			forged := e
+			forge(&forged)
+			k.is(k.deliver(forged).Err, almanac.ErrLeaseLost)
+		}
+		k.same("event", k.stored(e.ID), e)
+	},
+	"Settle/reports a missing event": func(k *kit) {
+		e := k.newClaimed()
+		unknown := e
+		unknown.ID = uuid.New()
+		got := k.deliver(unknown)
+		matches(k, got.Err, almanac.NotFoundError{Kind: "event", ID: unknown.ID})
+		k.same("event", k.stored(e.ID), e)
+	},
+	"Settle/distinguishes a lost claim from the present one in a batch": func(k *kit) {
+		for _, first := range []int{0, 1} { // the order of the two must not matter
+			k.newEvent()
+			lost, _ := k.crash(1)
+			batch := make([]almanac.Settlement, 2)
+			batch[first] = almanac.Settlement{Event: lost[0], Outcome: almanac.Delivered(k.now)}
+			batch[1-first] = almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)}
+			settled := k.settleAll(batch...)
+			k.is(settled[first].Err, almanac.ErrLeaseLost)
+			k.ok(settled[1-first].Err)
+			k.same("status", settled[1-first].Event.Status, almanac.Pending)
+		}
+	},
+}
+
+// plannedCases check the successors that a settlement stores.
+var plannedCases = cases{
+	"Settle/plans a successor at the time of its creation": func(k *kit) {
+		pending := k.newEvent()
+		var planned time.Time // ids contain their time of creation
+		got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			planned = now
+			return after(pending)(u, now)
+		}})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("created", got.Successor.CreatedAt, planned)
+		k.same("created after the claim", planned.Before(k.now), false)
+	},
+	"Settle/plans from the user as stored at that time": func(k *kit) {
+		created := k.newEvent()
+		claimed := k.claim(1)[0]
+		k.apply(created.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			changed := almanactest.User(almanactest.LivingIn("Asia/Tokyo"), almanactest.Named("Grace", "Hopper"))
+			changed.ID, changed.Version = r.User.ID, r.User.Version+1
+			return almanac.Edit{User: &changed}, nil
+		})
+		user := k.storedUser(created.UserID)
+		var planned almanac.User
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
+			planned = u
+			k.same("planned later", now.Before(k.now), false)
+			return after(created)(u, now)
+		}})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("user", planned, user)
+		k.same("planned from version", got.Successor.UserVersion, 2)
+		k.same("zone", planned.Timezone.String(), "Asia/Tokyo")
+	},
+	"Settle/stores the outcome when the successor cannot be stored": func(k *kit) {
+		created, other := k.newEvent(), k.newEvent()
+		claimed := k.claim(2)
+		spoilt := func(u almanac.User, now time.Time) (almanac.Event, error) {
+			e, err := after(created)(u, now)
+			e.Payload = nil
+			return e, err
+		}
+		settled, err := k.r.Settle(k.Context(), []almanac.Settlement{
+			{Event: claimed[0], Outcome: almanac.Delivered(k.now), Next: spoilt},
+			{Event: claimed[1], Outcome: almanac.Delivered(k.now), Next: after(other)},
+		})
+		k.ok(err)
+		k.ok(errors.Join(settled[0].Err, settled[1].Err, settled[1].PlanErr))
+		k.same("there is a reason", settled[0].PlanErr != nil, true)
+		k.same("status", k.stored(claimed[0].ID).Status, almanac.Completed)
+		k.same("successor of the other", settled[1].Successor != nil, true)
+	},
+	"Settle/returns the results of a batch in order": func(k *kit) {
+		k.newEvents(4)
 		claimed := k.claim(4)
 		batch := []almanac.Settlement{
 			{Event: claimed[3], Outcome: almanac.Delivered(k.now), Next: after(claimed[3])},
@@ -253,8 +279,7 @@ var settleCases = map[string]func(*kit){
 			{Event: claimed[0], Outcome: almanac.Delivered(k.now)},
 		}
 		batch[3].Event.LeaseToken = uuid.New()
-		settled, err := k.r.Settle(k.Context(), batch)
-		k.ok(err)
+		settled := k.settleAll(batch...)
 		k.same("successor", settled[0].Successor != nil, true)
 		k.is(settled[1].PlanErr, errPlan)
 		k.same("status without a plan", k.stored(claimed[1].ID).Status, almanac.Failed)
@@ -265,19 +290,15 @@ var settleCases = map[string]func(*kit){
 			k.ok(settled[i].Err)
 			k.same("result", settled[i].Event.ID, want.ID)
 		}
-		none, err := k.r.Settle(k.Context(), nil)
-		k.ok(err)
+		none := k.settleAll()
 		k.same("answers to nothing", len(none), 0)
 	},
 	"Settle/stores an occurrence once": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2027"), almanactest.DueIn(time.Hour)), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("b", "2027")))
-		k.ok(err)
+		k.create(u, k.event(u, almanactest.Of("2026")), k.event(u, almanactest.OfSeries("a", "2027"), almanactest.DueIn(time.Hour)), k.event(u, almanactest.OfSeries("b", "2027")))
 		for _, e := range k.claim(2) {
 			used := map[string]almanactest.EventOption{"2026": almanactest.Of("2026"), "2027": almanactest.OfSeries("a", "2028")}[e.OccurrenceKey] // used itself, or in a series that has an open event
-			got := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: planned(almanactest.Event(k.now, almanactest.For(u), used))})
-			k.ok(errors.Join(got.Err, got.PlanErr))
-			k.same("successor", got.Successor == nil, true)
+			k.same("successor", k.end(e, almanac.Delivered(k.now), planned(k.event(u, used))).Successor == nil, true)
 		}
 	},
 	"Settle/stores a successor whose idempotency key exists": func(k *kit) {
@@ -286,8 +307,7 @@ var settleCases = map[string]func(*kit){
 			e := k.newEvent(almanactest.Of("2026"))
 			next := almanactest.Event(k.now, almanactest.DueIn(time.Hour), almanactest.OfSeries(series, "2027"))
 			next.UserID, next.IdempotencyKey = e.UserID, other.IdempotencyKey
-			got := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(next)})
-			k.ok(errors.Join(got.Err, got.PlanErr))
+			got := k.end(k.claim(1)[0], almanac.Delivered(k.now), planned(next))
 			k.same("successor", *got.Successor, k.stored(next.ID))
 			k.same("key", got.Successor.IdempotencyKey, next.LongKey())
 		}

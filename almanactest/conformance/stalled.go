@@ -11,11 +11,10 @@ import (
 )
 
 // stalledCases check the series whose next event is still to be planned.
-var stalledCases = map[string]func(*kit){
+var stalledCases = cases{
 	"Stalled/keeps a series whose successor could not be planned": func(k *kit) {
 		for _, outcome := range []almanac.Outcome{almanac.Delivered(k.now), almanac.GaveUp("HTTP 404"), almanac.CalledOff("not owed")} {
-			k.newEvent(almanactest.OfSeries("a", "2027"))
-			claimed := k.claim(1)[0]
+			claimed := k.newClaimed(almanactest.OfSeries("a", "2027"))
 			got := k.settle(almanac.Settlement{Event: claimed, Outcome: outcome, Next: unable})
 			k.is(got.PlanErr, errPlan)
 			if got.Stalled == nil {
@@ -44,7 +43,7 @@ var stalledCases = map[string]func(*kit){
 		}
 		k.stalls(ended.UserID)
 		k.apply(goes.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
+			return almanac.Edit{New: []almanac.Event{k.event(r.User, almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
 		k.stalls(goes.UserID)
 	},
@@ -55,8 +54,7 @@ var stalledCases = map[string]func(*kit){
 		before, err := k.r.Stalled(k.Context(), next.UserID, 0)
 		k.ok(err)
 		k.same("left to another program", []any{len(before), before[0].Error, before[0].Failures, before[0].RetryAt.After(before[0].Since)}, []any{1, "", 0, false})
-		_, err = k.r.DeleteUser(k.Context(), erased.UserID, almanac.DeleteOptions{})
-		k.ok(err)
+		k.deleteUser(erased.UserID)
 		k.stalls(erased.UserID)
 		again := before[0]
 		again.Error, again.Failures, again.RetryAt = "no plan", 1, k.now

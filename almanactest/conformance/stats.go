@@ -13,7 +13,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var statsCases = map[string]func(*kit){
+var statsCases = cases{
 	"Stats/of an empty repository": func(k *kit) {
 		s := k.stats()
 		k.same("backlog", s.Backlog, almanac.Count{})
@@ -27,16 +27,13 @@ var statsCases = map[string]func(*kit){
 		for zone, n := range map[string]int{"Asia/Tokyo": 3, "Europe/Paris": 1, "America/New_York": 1} {
 			for range n {
 				u := almanactest.User(almanactest.LivingIn(zone))
-				_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
-				k.ok(err)
+				k.create(u, k.event(u))
 			}
 		}
 		u := almanactest.User(almanactest.LivingIn("Europe/Paris"))
-		_, _, err := k.create(u)
-		k.ok(err)
+		k.create(u)
 		stays := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-		_, _, err = k.create(stays, almanactest.Event(k.now, almanactest.For(almanactest.User(almanactest.LivingIn("Africa/Cairo"))), almanactest.OfUser(stays.ID)))
-		k.ok(err)
+		k.create(stays, almanactest.Event(k.now, almanactest.For(almanactest.User(almanactest.LivingIn("Africa/Cairo"))), almanactest.OfUser(stays.ID)))
 		s := k.stats()
 		k.same("users", s.Users, exactly(7))
 		k.same("zones", s.Zones, []almanac.ZoneCount{
@@ -50,11 +47,11 @@ var statsCases = map[string]func(*kit){
 		for _, status := range []almanac.Status{almanac.Completed, almanac.Failed, almanac.Cancelled, almanac.Processing, almanac.Pending} {
 			for _, eventType := range []string{"LETTER", "CARD"} {
 				u := almanactest.User()
-				almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfType(eventType), almanactest.InStatus(status)))
+				almanactest.Store(k.T, k.r, u, k.event(u, almanactest.OfType(eventType), almanactest.InStatus(status)))
 			}
 		}
 		u := almanactest.User()
-		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfType("card"), almanactest.InStatus(almanac.Failed)))
+		almanactest.Store(k.T, k.r, u, k.event(u, almanactest.OfType("card"), almanactest.InStatus(almanac.Failed)))
 		var want []almanac.TypeCount
 		for _, eventType := range []string{"CARD", "LETTER"} {
 			for _, status := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {
@@ -73,7 +70,7 @@ var statsCases = map[string]func(*kit){
 		oldest := k.newEvent(almanactest.OfType("CARD"), almanactest.ReadyFor(4*time.Hour))
 		k.newEvent(almanactest.ReadyFor(time.Minute), almanactest.InStatus(almanac.Pending), almanactest.DueIn(time.Hour))
 		u := almanactest.User()
-		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(9*time.Hour), almanactest.Tried(1), almanactest.DelayedFor(time.Hour)))
+		almanactest.Store(k.T, k.r, u, k.event(u, almanactest.ReadyFor(9*time.Hour), almanactest.Tried(1), almanactest.DelayedFor(time.Hour)))
 		claimed := k.claim(1)[0]
 		s := k.stats()
 		k.same("the claimed event was next", claimed.Due.Equal(oldest.Due.Add(time.Hour)), true)
@@ -93,7 +90,7 @@ var statsCases = map[string]func(*kit){
 		}
 		k.newEvent(almanactest.OfType("CARD"), almanactest.DueIn(middle+2*quarter))
 		u := almanactest.User()
-		almanactest.Store(k.T, k.r, u, almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(9*time.Hour), almanactest.Tried(1), almanactest.DelayedFor(middle+5*quarter)))
+		almanactest.Store(k.T, k.r, u, k.event(u, almanactest.ReadyFor(9*time.Hour), almanactest.Tried(1), almanactest.DelayedFor(middle+5*quarter)))
 		s := k.stats()
 		if s.At.Truncate(quarter).Equal(from) {
 			k.wave(s, map[int]int64{0: 2, 2: 2, 5: 1, 190: 1})
@@ -103,11 +100,9 @@ var statsCases = map[string]func(*kit){
 	},
 	"Stats/leaves deleted users out at once": func(k *kit) {
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
-		k.ok(err)
+		k.create(u, k.event(u))
 		k.claim(1) // so that the user is hidden and not yet removed
-		_, err = k.r.DeleteUser(k.Context(), u.ID, almanac.DeleteOptions{})
-		k.ok(err)
+		k.deleteUser(u.ID)
 		s := k.stats()
 		k.same("users", s.Users, exactly(0))
 		k.same("zones", len(s.Zones), 0)
@@ -117,16 +112,18 @@ var statsCases = map[string]func(*kit){
 		u := almanactest.User()
 		events := make([]almanac.Event, 1005)
 		for i := range events {
-			events[i] = almanactest.Event(k.now, almanactest.For(u))
+			events[i] = k.event(u)
 			events[i].Zone = fmt.Sprintf("Zone/%04d", i)
 		}
-		_, _, err := k.create(u, events...)
-		k.ok(err)
+		k.create(u, events...)
 		s := k.stats()
 		k.same("zones", len(s.Zones), 1000)
 		k.same("first", s.Zones[0], almanac.ZoneCount{Zone: "America/New_York", Users: exactly(1), Pending: exactly(0)})
 		k.same("last", s.Zones[999], almanac.ZoneCount{Zone: "Zone/0998", Users: exactly(0), Pending: exactly(1)})
 	},
+}
+
+var retryCases = cases{
 	"Retries/groups what is tried again by type and error": func(k *kit) {
 		r, err := k.r.Retries(k.Context())
 		k.ok(err)
@@ -139,16 +136,15 @@ var statsCases = map[string]func(*kit){
 			k.newEvent(almanactest.OfType(eventType), almanactest.ReadyFor(3*time.Hour))
 			r := request(4)
 			r.Types = []string{eventType}
-			claim, err := k.r.Claim(k.Context(), r)
-			k.ok(err)
+			claim := k.take(r)
 			claimed := claim.Events
 			if len(claimed) != 4 {
 				k.Fatalf("claimed %d events, want 4", len(claimed))
 			}
-			k.settle(almanac.Settlement{Event: claimed[0], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 502", time.Minute)})
+			k.retry(claimed[0], "HTTP 502", time.Minute)
 			k.settle(almanac.Settlement{Event: claimed[1], Outcome: almanac.Released(almanac.AfterSnooze, "quiet hours", time.Minute)})
-			k.settle(almanac.Settlement{Event: claimed[2], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Minute)})
-			k.settle(almanac.Settlement{Event: claimed[3], Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", 0)})
+			k.retry(claimed[2], "HTTP 503", time.Minute)
+			k.retry(claimed[3], "HTTP 503", 0)
 		}
 		r, err = k.r.Retries(k.Context())
 		k.ok(err)
@@ -170,8 +166,7 @@ var statsCases = map[string]func(*kit){
 	"Retries/groups stalled series by type and error": func(k *kit) {
 		var since, next time.Time
 		for range 2 {
-			k.newEvent(almanactest.OfSeries("a", "2027"))
-			s := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: unable}).Stalled
+			s := k.settle(almanac.Settlement{Event: k.newClaimed(almanactest.OfSeries("a", "2027")), Outcome: almanac.Delivered(k.now), Next: unable}).Stalled
 			if since.IsZero() {
 				since, next = s.Since, s.RetryAt
 			}
@@ -183,7 +178,7 @@ var statsCases = map[string]func(*kit){
 		continued := k.newEvent(almanactest.OfSeries("a", "2027"))
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: unable})
 		k.apply(continued.UserID, func(r almanac.Roster) (almanac.Edit, error) {
-			return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(r.User), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
+			return almanac.Edit{New: []almanac.Event{k.event(r.User, almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
 		r, err := k.r.Retries(k.Context())
 		k.ok(err)
@@ -199,16 +194,16 @@ var statsCases = map[string]func(*kit){
 			k.same("group", []any{got.Type, got.Error, got.Count}, []any{want.Type, want.Error, want.Count})
 		}
 	},
+}
+
+var leaseListCases = cases{
 	"Leases/lists claims with their programs": func(k *kit) {
-		for range 4 {
-			k.newEvent()
-		}
+		k.newEvents(4)
 		first, second, third := request(2), request(1), request(1)
 		first.Owner, first.Program, first.ZoneData = "host-1", "birthdayd v0.1.0", "2026f"
 		third.Lease = time.Microsecond
 		for _, r := range []almanac.ClaimRequest{first, second, third} {
-			_, err := k.r.Claim(k.Context(), r)
-			k.ok(err)
+			k.take(r)
 		}
 		k.after(time.Microsecond)
 		leases, err := k.r.Leases(k.Context(), 0)
@@ -229,8 +224,7 @@ var statsCases = map[string]func(*kit){
 	"Leases/returns the oldest claims first, up to the limit": func(k *kit) {
 		var tokens []uuid.UUID
 		for range 3 {
-			k.newEvent()
-			tokens = append(tokens, k.claim(1)[0].LeaseToken)
+			tokens = append(tokens, k.newClaimed().LeaseToken)
 			k.after(2 * time.Microsecond) // so that no two claims have the same time
 		}
 		leases, err := k.r.Leases(k.Context(), 2)
@@ -249,8 +243,7 @@ var statsCases = map[string]func(*kit){
 		k.newEvent()
 		r := request(1)
 		r.Program, r.ZoneData = "birthdayd v0.1.0", "2026f"
-		claim, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
+		claim := k.take(r)
 		leased, err := k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute)
 		k.ok(err)
 		leases, err := k.r.Leases(k.Context(), 0)
@@ -260,8 +253,7 @@ var statsCases = map[string]func(*kit){
 		k.same("lease", []any{l.Token, l.Owner, l.Program, l.ZoneData, l.Events}, []any{leased[0].LeaseToken, "alone", "birthdayd v0.1.0", "2026f", 1})
 	},
 	"Leases/is empty after all events have ended": func(k *kit) {
-		k.newEvent()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		k.deliver(k.newClaimed())
 		leases, err := k.r.Leases(k.Context(), 0)
 		k.ok(err)
 		k.same("leases", len(leases), 0)

@@ -12,16 +12,14 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 )
 
-// usedCases check which occurrences are used after the rule of a series has changed, so that
-// its keys have another unit.
-var usedCases = map[string]func(*kit){
+// usedCases check which occurrences are used.
+var usedCases = cases{
 	"Used/is kept for each unit, with the wall time of the occurrence and of its end": func(k *kit) {
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-		daily := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-26"), nominally(-time.Hour), almanactest.ReadyFor(time.Hour))
-		yearly := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Minute))
-		again := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-27"), almanactest.DueIn(time.Hour))
-		_, _, err := k.create(u, daily)
-		k.ok(err)
+		daily := k.event(u, almanactest.OfSeries("", "2026-11-26"), nominally(-time.Hour), almanactest.ReadyFor(time.Hour))
+		yearly := k.event(u, almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Minute))
+		again := k.event(u, almanactest.OfSeries("", "2026-11-27"), almanactest.DueIn(time.Hour))
+		k.create(u, daily)
 		var want almanac.UsedKeys
 		end := func(next func(almanac.User, time.Time) (almanac.Event, error)) {
 			e := k.claim(1)[0]
@@ -46,32 +44,25 @@ var usedCases = map[string]func(*kit){
 	},
 	"Used/an event in flight counts as ended now, and hides no older key": func(k *kit) {
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Hour)))
-		k.ok(err)
+		k.create(u, k.event(u, almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Hour)))
 		done := k.settle(almanac.Settlement{
 			Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now),
-			Next: planned(almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-26"), almanactest.ReadyFor(time.Minute))),
+			Next: planned(k.event(u, almanactest.OfSeries("", "2026-11-26"), almanactest.ReadyFor(time.Minute))),
 		})
 		before := almanac.UsedKeys{done.Event.Uses(u, done.Event.UpdatedAt)}
 		k.same("while it waits", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026-11-26,2026"})
-		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("in the roster, while it waits", near(r.Used[birthdays("")], before), before)
-			return almanac.Edit{}, nil
-		})
+		r := k.roster(u.ID)
+		k.same("in the roster, while it waits", near(r.Used[birthdays("")], before), before)
 		inFlight := k.claim(1)[0]
-		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("in the roster, in flight", r.Used[birthdays("")], before.With(inFlight.Uses(u, r.Now)))
-			return almanac.Edit{}, nil
-		})
-		k.settle(almanac.Settlement{Event: inFlight, Outcome: almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour)})
-		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
-			k.same("in the roster, before another attempt", r.Used[birthdays("")], before.With(inFlight.Uses(u, r.Now)))
-			return almanac.Edit{}, nil
-		})
+		r = k.roster(u.ID)
+		k.same("in the roster, in flight", r.Used[birthdays("")], before.With(inFlight.Uses(u, r.Now)))
+		k.retry(inFlight, "HTTP 503", time.Hour)
+		r = k.roster(u.ID)
+		k.same("in the roster, before another attempt", r.Used[birthdays("")], before.With(inFlight.Uses(u, r.Now)))
 	},
 	"Used/an edit may change the roster that it is shown": func(k *kit) {
 		e := k.newEvent(almanactest.OfSeries("other", "2026"))
-		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
+		k.ok(k.deliver(k.claim(1)[0]).Err)
 		again := almanactest.Event(k.now, almanactest.OfUser(e.UserID), almanactest.OfSeries("other", "2025"))
 		calls := 0
 		edit := k.apply(e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -83,15 +74,6 @@ var usedCases = map[string]func(*kit){
 		})
 		k.same("stored", len(edit.New), 0)
 		k.same("calls", calls, 2)
-	},
-	"Used/a pending event is used only when it is due": func(k *kit) {
-		e := k.newEvent(almanactest.OfSeries("", "2030"), almanactest.DueIn(time.Hour))
-		used, err := k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")})
-		k.ok(err)
-		k.same("used", len(used), 0)
-		used, err = k.r.UsedKeys(k.Context(), uuid.New(), []almanac.Series{birthdays("")})
-		k.ok(err)
-		k.same("of a stranger", len(used), 0)
 	},
 	"Used/an edit that moves the user and cancels counts in the new zone": func(k *kit) {
 		e := k.newEvent(almanactest.OfSeries("", "2026-11-26"), almanactest.DueIn(time.Hour))
@@ -105,75 +87,26 @@ var usedCases = map[string]func(*kit){
 		})
 		k.shown(moved, want)
 	},
-	"Used/keys are compared within one unit alone": func(k *kit) {
-		u, never := usedOf(k, "2026-11-26", "2026")
-		add := func(keys ...string) []almanac.Event {
-			var stored []almanac.Event
-			for _, key := range keys {
-				edit := k.apply(u.ID, func(almanac.Roster) (almanac.Edit, error) {
-					return almanac.Edit{New: []almanac.Event{almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", key), nominally(never), almanactest.DueIn(never))}}, nil
-				})
-				stored = append(stored, edit.New...)
-			}
-			return stored
-		}
-		k.same("used keys", len(add("2026", "2025", "2026-11-26", "2026-11-25")), 0)
-		k.same("another unit", len(add("1999-01")), 1)
-		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) { return almanac.Edit{Removed: r.Pending}, nil })
-		k.same("a later key of the unit before", len(add("2026-11-27")), 1)
-	},
-	"Used/the same text in another unit is another key": func(k *kit) {
-		u := almanactest.User()
-		text := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Hour))
-		text.KeyUnit = calendar.UnitText
-		year := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Minute))
-		_, _, err := k.create(u, text)
+	"Used/a pending event is used only when it is due": func(k *kit) {
+		e := k.newEvent(almanactest.OfSeries("", "2030"), almanactest.DueIn(time.Hour))
+		used, err := k.r.UsedKeys(k.Context(), e.UserID, []almanac.Series{birthdays(""), birthdays("other")})
 		k.ok(err)
-		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(year)})
-		k.ok(errors.Join(done.Err, done.PlanErr))
-		k.sameOccurrence(k.stored(year.ID), year)
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
-		k.same("used", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026,2026"})
-	},
-	"Used/a series that stalled has stalled no longer when it used a key of another unit": func(k *kit) {
-		u := almanactest.User()
-		text := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), almanactest.DueIn(time.Hour))
-		text.KeyUnit = calendar.UnitText
-		_, _, err := k.create(u, text)
+		k.same("used", len(used), 0)
+		used, err = k.r.UsedKeys(k.Context(), uuid.New(), []almanac.Series{birthdays("")})
 		k.ok(err)
-		k.unplanned(k.stored(text.ID))
-		stalled, err := k.r.Stalled(k.Context(), u.ID, 0)
-		k.ok(err)
-		k.same("stalled", len(stalled), 1)
-		next := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute))
-		k.same("added", len(k.apply(u.ID, adding(next)).New), 1)
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
-		stalled, err = k.r.Stalled(k.Context(), u.ID, 0)
-		k.ok(err)
-		k.same("stalled after another event", len(stalled), 0)
-	},
-	"Used/a successor has a used key of the unit before": func(k *kit) {
-		u, never := usedOf(k, "2026-11-26", "2026")
-		pending := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2027"), nominally(never), almanactest.ReadyFor(time.Minute))
-		k.same("added", len(k.apply(u.ID, adding(pending)).New), 1)
-		lower := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2026-11-26"), almanactest.DueIn(time.Hour))
-		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(lower)})
-		k.ok(done.Err)
-		k.same("stored", done.Successor, (*almanac.Event)(nil))
-		k.same("status", k.stored(pending.ID).Status, almanac.Completed)
+		k.same("of a stranger", len(used), 0)
 	},
 	"Used/a plan is asked again with the keys that it did not know": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026-11-26"), almanactest.ReadyFor(time.Hour)))
-		k.ok(err)
-		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Event
+		k.create(u, k.event(u, almanactest.OfSeries("a", "2026-11-26"), almanactest.ReadyFor(time.Hour)))
+		done := k.deliver(k.claim(1)[0]).Event
 		used := almanac.UsedKeys{done.Uses(u, done.UpdatedAt)}
 		// The same day by another unit, and a day that is free.
-		taken := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"))
-		free := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("a", "2026"), nominally(365*24*time.Hour), almanactest.DueIn(365*24*time.Hour))
+		taken := k.event(u, almanactest.OfSeries("a", "2026"))
+		free := k.event(u, almanactest.OfSeries("a", "2026"), nominally(365*24*time.Hour), almanactest.DueIn(365*24*time.Hour))
 		k.same("the same day is used", used.Has(taken.Occurrence().Occurrence), true)
 		asked := 0
-		_, err = k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
+		_, err := k.r.AddEvents(k.Context(), almanac.TypeBirthday, almanac.Page{}, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, error) {
 			if asked++; len(users[0].Used) == 0 {
 				return []almanac.Event{taken}, nil
 			}
@@ -193,10 +126,65 @@ var usedCases = map[string]func(*kit){
 		k.same("edit is asked", asked, 2)
 		k.same("added", ids(edit.New), []uuid.UUID{free.ID})
 	},
+}
+
+// keyUnitCases change the rule of a series, so that its keys have another unit.
+var keyUnitCases = cases{
+	"Used/keys are compared within one unit alone": func(k *kit) {
+		u, never := usedOf(k, "2026-11-26", "2026")
+		add := func(keys ...string) []almanac.Event {
+			var stored []almanac.Event
+			for _, key := range keys {
+				stored = append(stored, k.add(u.ID, k.event(u, almanactest.OfSeries("", key), nominally(never), almanactest.DueIn(never)))...)
+			}
+			return stored
+		}
+		k.same("used keys", len(add("2026", "2025", "2026-11-26", "2026-11-25")), 0)
+		k.same("another unit", len(add("1999-01")), 1)
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) { return almanac.Edit{Removed: r.Pending}, nil })
+		k.same("a later key of the unit before", len(add("2026-11-27")), 1)
+	},
+	"Used/the same text in another unit is another key": func(k *kit) {
+		u := almanactest.User()
+		text := k.event(u, almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Hour))
+		text.KeyUnit = calendar.UnitText
+		year := k.event(u, almanactest.OfSeries("", "2026"), almanactest.ReadyFor(time.Minute))
+		k.create(u, text)
+		k.end(k.claim(1)[0], almanac.Delivered(k.now), planned(year))
+		k.sameOccurrence(k.stored(year.ID), year)
+		k.deliver(k.claim(1)[0])
+		k.same("used", keysOf(k.used(u)), map[almanac.Series]string{birthdays(""): "2026,2026"})
+	},
+	"Used/a series that stalled has stalled no longer when it used a key of another unit": func(k *kit) {
+		u := almanactest.User()
+		text := k.event(u, almanactest.OfSeries("", "2026"), almanactest.DueIn(time.Hour))
+		text.KeyUnit = calendar.UnitText
+		k.create(u, text)
+		k.unplanned(k.stored(text.ID))
+		stalled, err := k.r.Stalled(k.Context(), u.ID, 0)
+		k.ok(err)
+		k.same("stalled", len(stalled), 1)
+		next := k.event(u, almanactest.OfSeries("", "2026"), nominally(365*24*time.Hour), almanactest.ReadyFor(time.Minute))
+		k.same("added", len(k.add(u.ID, next)), 1)
+		k.deliver(k.claim(1)[0])
+		stalled, err = k.r.Stalled(k.Context(), u.ID, 0)
+		k.ok(err)
+		k.same("stalled after another event", len(stalled), 0)
+	},
+	"Used/a successor has a used key of the unit before": func(k *kit) {
+		u, never := usedOf(k, "2026-11-26", "2026")
+		pending := k.event(u, almanactest.OfSeries("", "2027"), nominally(never), almanactest.ReadyFor(time.Minute))
+		k.same("added", len(k.add(u.ID, pending)), 1)
+		lower := k.event(u, almanactest.OfSeries("", "2026-11-26"), almanactest.DueIn(time.Hour))
+		done := k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: planned(lower)})
+		k.ok(done.Err)
+		k.same("stored", done.Successor, (*almanac.Event)(nil))
+		k.same("status", k.stored(pending.ID).Status, almanac.Completed)
+	},
 	"Used/AddSuccessors has the keys of all units": func(k *kit) {
 		u, never := usedOf(k, "2026-11-26", "2026")
-		pending := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", "2027"), nominally(never), almanactest.DueIn(time.Hour))
-		k.same("added", len(k.apply(u.ID, adding(pending)).New), 1)
+		pending := k.event(u, almanactest.OfSeries("", "2027"), nominally(never), almanactest.DueIn(time.Hour))
+		k.same("added", len(k.add(u.ID, pending)), 1)
 		k.unplanned(k.stored(pending.ID))
 		k.succeed(almanac.TypeBirthday, map[almanac.Series]string{birthdays(""): "2026-11-26,2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
 			return nil, nil, nil
@@ -219,21 +207,17 @@ var usedCases = map[string]func(*kit){
 // another one, which has its next occurrence at the given time.
 func changesRule(to func(in func(days, hours int) calendar.WallTime) (calendar.Recurrence, calendar.WallTime)) func(*kit) {
 	return func(k *kit) {
-		u, _, err := k.create(almanactest.User(almanactest.LivingIn("UTC")))
-		k.ok(err)
+		u, _ := k.create(almanactest.User(almanactest.LivingIn("UTC")))
 		now := k.now.UTC().Truncate(time.Second)
 		rule, next := to(func(days, hours int) calendar.WallTime {
 			return calendar.WallTimeOf(now.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour))
 		})
-		today := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", calendar.DateOf(now).String()), almanactest.ReadyFor(0))
-		k.same("added", len(k.apply(u.ID, adding(today)).New), 1)
-		k.ok(k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)}).Err)
+		today := k.event(u, almanactest.OfSeries("", calendar.DateOf(now).String()), almanactest.ReadyFor(0))
+		k.same("added", len(k.add(u.ID, today)), 1)
+		k.ok(k.deliver(k.claim(1)[0]).Err)
 
 		h := almanac.Recurring{Type: almanac.TypeBirthday, Rule: func(almanac.User) (calendar.Recurrence, error) { return rule, nil }}
-		registry, err := almanac.NewRegistry(h)
-		k.ok(err)
-		s, err := almanac.NewScheduler(k.r, registry)
-		k.ok(err)
+		s := k.scheduler(h)
 		result, err := s.Reschedule(k.Context(), u.ID)
 		k.ok(err)
 		k.same("added", len(result.Added), 1)
@@ -253,14 +237,13 @@ func nominally(d time.Duration) almanactest.EventOption {
 // now that no rule counts as used.
 func usedOf(k *kit, keys ...string) (u almanac.User, never time.Duration) {
 	k.Helper()
-	u, _, err := k.create(almanactest.User())
-	k.ok(err)
+	u, _ = k.create(almanactest.User())
 	never = 10 * 365 * 24 * time.Hour
 	for i, key := range keys {
 		later := time.Duration(i-len(keys)) * 24 * time.Hour
-		e := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", key), nominally(time.Duration(i)*48*time.Hour), almanactest.ReadyFor(-later))
-		k.same("added", len(k.apply(u.ID, adding(e)).New), 1)
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now)})
+		e := k.event(u, almanactest.OfSeries("", key), nominally(time.Duration(i)*48*time.Hour), almanactest.ReadyFor(-later))
+		k.same("added", len(k.add(u.ID, e)), 1)
+		k.deliver(k.claim(1)[0])
 	}
 	return u, never
 }
@@ -288,7 +271,7 @@ func near(used, want almanac.UsedKeys) almanac.UsedKeys {
 // shown checks every way of reading the used keys of the birthday series of a user.
 func (k *kit) shown(u almanac.User, want almanac.UsedKeys) {
 	k.Helper()
-	taken, inRoster := almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("", want[0].Key)), false
+	taken, inRoster := k.event(u, almanactest.OfSeries("", want[0].Key)), false
 	k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 		if len(r.Used) == 0 { // no event is open, so only an event that is added shows the keys
 			return almanac.Edit{New: []almanac.Event{taken}}, nil

@@ -10,14 +10,12 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-var userCases = map[string]func(*kit){
+var createUserCases = cases{
 	"CreateUser/stores the user with their events": func(k *kit) {
 		u := almanactest.User(almanactest.WithAttributes(`{"hired": "2020-02-29"}`))
-		first, second := almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.OfSeries("dentist", "2026"))
-		user, events, err := k.create(u, first, second)
-		k.ok(err)
-		again, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
+		first, second := k.event(u, almanactest.Of("2026")), k.event(u, almanactest.OfSeries("dentist", "2026"))
+		user, events := k.create(u, first, second)
+		again := k.storedUser(u.ID)
 		k.same("user found", again.Name(), user.Name())
 		k.same("timezone", again.Timezone, u.Timezone)
 		k.same("date of birth", again.DateOfBirth, u.DateOfBirth)
@@ -33,64 +31,49 @@ var userCases = map[string]func(*kit){
 	"CreateUser/keeps the digest of the request through edits": func(k *kit) {
 		u := almanactest.User()
 		u.CreationDigest = strings.Repeat("d", 64)
-		stored, _, err := k.create(u)
-		k.ok(err)
+		stored, _ := k.create(u)
 		k.same("digest", stored.CreationDigest, u.CreationDigest)
 		name := "Grace"
-		_, err = k.r.EditUser(k.Context(), u.ID, func(r almanac.Roster) (almanac.Edit, error) {
+		k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
 			edited, err := r.User.Edit(almanac.ProfileChange{FirstName: &name}, r.Now)
 			return almanac.Edit{User: &edited}, err
 		})
-		k.ok(err)
-		again, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
+		again := k.storedUser(u.ID)
 		k.same("name", again.FirstName, name)
 		k.same("digest after the edit", again.CreationDigest, u.CreationDigest)
 	},
 	"CreateUser/is all or nothing": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2026")), almanactest.Event(k.now, almanactest.For(u), almanactest.Of("2027")))
-		k.is(err, almanac.ErrExists)
-		_, err = k.r.User(k.Context(), u.ID)
-		k.gone(err)
-		n, err := k.r.Count(k.Context(), nil)
-		k.ok(err)
-		k.same("events", n, 0)
+		k.is(k.tryCreate(u, k.event(u, almanactest.Of("2026")), k.event(u, almanactest.Of("2027"))), almanac.ErrExists)
+		k.noUser(u.ID)
+		k.same("events", k.count(nil), 0)
 	},
 	"CreateUser/refuses an existing id": func(k *kit) {
 		u := almanactest.User()
-		_, _, err := k.create(u)
-		k.ok(err)
+		k.create(u)
 		other := almanactest.User(almanactest.Named("Grace", "Hopper"))
 		other.ID = u.ID
-		_, _, err = k.create(other)
-		k.is(err, almanac.ErrExists)
-		again, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
-		k.same("name", again.FirstName, "Ada")
+		k.is(k.tryCreate(other), almanac.ErrExists)
+		k.same("name", k.storedUser(u.ID).FirstName, "Ada")
 	},
 	"CreateUser/gives a used key its long form": func(k *kit) {
 		first := k.newEvent()
 		u := almanactest.User()
-		clash := almanactest.Event(k.now, almanactest.For(u))
+		clash := k.event(u)
 		clash.IdempotencyKey = first.IdempotencyKey
-		twin := almanactest.Event(k.now, almanactest.For(u))
+		twin := k.event(u)
 		twin.IdempotencyKey = first.IdempotencyKey
-		_, events, err := k.create(u, clash, twin)
-		k.ok(err)
+		_, events := k.create(u, clash, twin)
 		k.same("key", events[0].IdempotencyKey, clash.LongKey())
 		k.same("key of another in the same call", events[1].IdempotencyKey, twin.LongKey())
 		k.same("key of the first", k.stored(first.ID).IdempotencyKey, first.IdempotencyKey)
 	},
 	"CreateUser/stores a user without optional fields": func(k *kit) {
-		u, _, err := k.create(almanactest.User())
-		k.ok(err)
-		again, err := k.r.User(k.Context(), u.ID)
-		k.ok(err)
+		u, _ := k.create(almanactest.User())
+		again := k.storedUser(u.ID)
 		k.same("optional fields", []string{again.Locale, again.Email, again.ExternalID}, []string{"", "", ""})
-		_, _, err = k.create(almanactest.User()) // nor is "" an external id that is taken
-		k.ok(err)
-		_, err = k.r.UserByExternalID(k.Context(), "")
+		k.create(almanactest.User()) // nor is "" an external id that is taken
+		_, err := k.r.UserByExternalID(k.Context(), "")
 		k.gone(err)
 	},
 	"CreateUser/stores users without names, a date of birth or its year": func(k *kit) {
@@ -98,68 +81,45 @@ var userCases = map[string]func(*kit){
 			almanactest.User(almanactest.Named("Sukarno", ""), almanactest.BornOn("1901-06-06")), almanactest.User(almanactest.Named("", "Teller")), almanactest.User(almanactest.BornOn("")),
 			almanactest.User(almanactest.BornOn("--02-29")), almanactest.User(almanactest.BornOn("--12-31")), almanactest.User(almanactest.Named("", ""), almanactest.BornOn("")),
 		} {
-			user, events, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
-			k.ok(err)
+			user, events := k.create(u, k.event(u))
 			k.keptUser(user, u)
-			claim, err := k.r.Claim(k.Context(), request(1))
-			k.ok(err)
+			claim := k.take(request(1))
 			k.same("claimed", len(claim.Events), 1)
 			k.same("event", claim.Events[0].ID, events[0].ID)
 			k.same("user of the claim", claim.Users[u.ID], user)
 		}
 	},
+	"CreateUser/refuses an external id that is taken": func(k *kit) {
+		first, _ := k.create(almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com")))
+		second := almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com"))
+		k.taken(k.tryCreate(second, k.event(second)), first.ID, second.ID)
+		k.noUser(second.ID)
+		k.same("events", k.openOf(second.ID), 0)
+		k.is(k.tryCreate(almanactest.User(almanactest.WithUserID(first.ID), almanactest.WithExternalID("42"))), almanac.ErrExists)
+		k.create(almanactest.User(almanactest.WithExternalID("042"), almanactest.WithEmail("ada@example.com"))) // compared as text, and addresses not at all
+	},
 	"EditUser/gives and takes names and the date of birth": func(k *kit) {
-		was, _, err := k.create(almanactest.User())
-		k.ok(err)
+		was, _ := k.create(almanactest.User())
 		for _, p := range []almanac.Profile{
 			{}, {FirstName: "Ada"}, {LastName: "Lovelace", DateOfBirth: "--02-29"}, {FirstName: "Ada", LastName: "Lovelace", DateOfBirth: "1990-01-01"}, {DateOfBirth: "--12-31"}, {},
 		} {
 			var want almanac.User
-			edit, err := k.r.EditUser(k.Context(), was.ID, func(r almanac.Roster) (edit almanac.Edit, err error) {
+			edit := k.apply(was.ID, func(r almanac.Roster) (edit almanac.Edit, err error) {
 				change := almanac.ProfileChange{FirstName: &p.FirstName, LastName: &p.LastName, DateOfBirth: &p.DateOfBirth}
 				want, err = r.User.Edit(change, r.Now, almanac.WithOptionalProfile())
 				return almanac.Edit{User: &want}, err
 			})
-			k.ok(err)
 			k.keptUser(*edit.User, want)
 			k.same("date of birth", edit.User.DateOfBirth.String(), p.DateOfBirth)
 		}
 	},
-	"CreateUser/refuses an external id that is taken": func(k *kit) {
-		first, _, err := k.create(almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com")))
-		k.ok(err)
-		second := almanactest.User(almanactest.WithExternalID("42"), almanactest.WithEmail("ada@example.com"))
-		_, _, err = k.create(second, almanactest.Event(k.now, almanactest.For(second)))
-		k.taken(err, first.ID, second.ID)
-		_, err = k.r.User(k.Context(), second.ID)
-		k.gone(err)
-		k.same("events", k.openOf(second.ID), 0)
-		k.is(k.second(k.create(almanactest.User(almanactest.WithUserID(first.ID), almanactest.WithExternalID("42")))), almanac.ErrExists)
-		_, _, err = k.create(almanactest.User(almanactest.WithExternalID("042"), almanactest.WithEmail("ada@example.com"))) // compared as text, and addresses not at all
-		k.ok(err)
-	},
-	"DeleteUser/frees the external id at once": func(k *kit) {
-		u := almanactest.User(almanactest.WithExternalID("42"))
-		_, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
-		k.ok(err)
-		k.claim(1) // so that the user is hidden and not yet removed
-		for range 2 {
-			holder, err := k.r.UserByExternalID(k.Context(), "42")
-			k.ok(err)
-			_, err = k.r.DeleteUser(k.Context(), holder.ID, almanac.DeleteOptions{})
-			k.ok(err)
-			_, err = k.r.UserByExternalID(k.Context(), "42")
-			k.gone(err)
-			_, _, err = k.create(almanactest.User(almanactest.WithExternalID("42")))
-			k.ok(err)
-		}
-	},
+}
+
+var externalIDCases = cases{
 	"EditUser/refuses an external id that is taken": func(k *kit) {
-		first, _, err := k.create(almanactest.User(almanactest.WithExternalID("1")))
-		k.ok(err)
+		first, _ := k.create(almanactest.User(almanactest.WithExternalID("1")))
 		u := almanactest.User(almanactest.WithExternalID("2"))
-		second, _, err := k.create(u, almanactest.Event(k.now, almanactest.For(u)))
-		k.ok(err)
+		second, _ := k.create(u, k.event(u))
 		edit := func(id uuid.UUID, external string) error {
 			_, err := k.r.EditUser(k.Context(), id, func(r almanac.Roster) (almanac.Edit, error) {
 				edited, err := r.User.Edit(almanac.ProfileChange{ExternalID: &external}, r.Now)
@@ -198,67 +158,70 @@ var userCases = map[string]func(*kit){
 		_, err = k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{})
 		k.gone(err)
 	},
+	"DeleteUser/frees the external id at once": func(k *kit) {
+		u := almanactest.User(almanactest.WithExternalID("42"))
+		k.create(u, k.event(u))
+		k.claim(1) // so that the user is hidden and not yet removed
+		for range 2 {
+			holder, err := k.r.UserByExternalID(k.Context(), "42")
+			k.ok(err)
+			k.deleteUser(holder.ID)
+			_, err = k.r.UserByExternalID(k.Context(), "42")
+			k.gone(err)
+			k.create(almanactest.User(almanactest.WithExternalID("42")))
+		}
+	},
+}
+
+var deleteUserCases = cases{
 	"DeleteUser/deletes the user's events": func(k *kit) {
 		e := k.newEvent()
 		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(e)})
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
+		d := k.deleteUser(e.UserID)
 		k.same("deletion", d, almanac.DeleteResult{Removed: 1, InFlight: d.InFlight})
 		k.same("in flight", len(d.InFlight), 0)
-		_, err = k.r.User(k.Context(), e.UserID)
-		k.gone(err)
-		n, err := k.r.Count(k.Context(), nil)
-		k.ok(err)
-		k.same("events left", n, 0)
+		k.noUser(e.UserID)
+		k.same("events left", k.count(nil), 0)
 	},
 	"DeleteUser/lets events in flight end": func(k *kit) {
 		e := k.newEvent()
 		claimed := k.claim(1)[0]
-		d, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
-		k.same("deletion", d, almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}})
-		_, err = k.r.User(k.Context(), e.UserID)
-		k.gone(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
+		k.same("deletion", k.deleteUser(e.UserID), almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}})
+		k.noUser(e.UserID)
+		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
 		k.gone(err)
 		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(e)})
 		k.ok(settled.Err)
 		k.same("status", settled.Event.Status, almanac.Completed)
 		k.same("successor", settled.Successor == nil, true)
-		_, err = k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		_, err = k.r.Event(k.Context(), e.ID)
-		k.gone(err)
+		k.releaseExpired(10)
+		k.noEvent(e.ID)
 	},
 	"DeleteUser/keeps the id until the events in flight have ended": func(k *kit) {
 		e := k.newEvent()
 		claimed := k.claim(1)[0]
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
+		k.deleteUser(e.UserID)
 		again, there, external := almanactest.User(), almanactest.User(), almanactest.User(almanactest.WithExternalID("7"))
 		again.ID, external.ID = e.UserID, e.UserID
-		k.ok(k.second(k.create(there)))
+		k.create(there)
 		for _, u := range []almanac.User{again, external} {
 			for _, list := range [][]almanac.UserWithEvents{{k.withEvents(u)}, {k.withEvents(there), k.withEvents(u)}} {
-				stored, err := k.r.CreateUsers(k.Context(), list)
-				k.ok(err)
+				stored := k.createUsers(list...)
 				last := stored[len(stored)-1].Err
 				k.is(last, almanac.ErrLocked)
 				k.same("as one who exists", errors.Is(last, almanac.ErrExists), false)
 				k.same("who is there", errors.Is(stored[0].Err, almanac.ErrExists), len(list) == 2)
 			}
 		}
-		k.ok(k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now)}).Err)
-		_, err = k.r.ReleaseExpired(k.Context(), 10)
-		k.ok(err)
-		k.ok(k.second(k.create(again)))
+		k.ok(k.deliver(claimed).Err)
+		k.releaseExpired(10)
+		k.create(again)
 	},
 	"DeleteUser/leaves nothing to retry": func(k *kit) {
 		e := k.newEvent()
 		claimed := k.claim(1)[0]
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
-		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
+		k.deleteUser(e.UserID)
+		settled := k.retry(claimed, "busy", 0)
 		k.ok(settled.Err)
 		k.same("status", settled.Event.Status, almanac.Failed)
 		k.same("reason", settled.Event.FailureReason, almanac.ReasonUserDeleted)
@@ -266,12 +229,9 @@ var userCases = map[string]func(*kit){
 	"DeleteUser/ends the events of a dead worker": func(k *kit) {
 		e := k.newEvent()
 		r := request(1)
-		_, err := k.r.Claim(k.Context(), r)
-		k.ok(err)
-		_, err = k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
-		k.ok(err)
-		released, err := k.r.Release(k.Context(), r.Token)
-		k.ok(err)
+		k.take(r)
+		k.deleteUser(e.UserID)
+		released := k.release(r.Token)
 		k.same("events", len(released), 1)
 		k.same("status", released[0].Status, almanac.Failed)
 		k.same("reason", released[0].FailureReason, almanac.ReasonUserDeleted)
@@ -288,6 +248,3 @@ func (k *kit) taken(err error, holder, refused uuid.UUID) {
 		k.Errorf("error = %#v, want one that user %s has the external id of user %s", err, holder, refused)
 	}
 }
-
-// second returns the error of [kit.create].
-func (k *kit) second(_ almanac.User, _ []almanac.Event, err error) error { return err }

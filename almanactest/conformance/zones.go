@@ -12,7 +12,7 @@ import (
 )
 
 // zoneCases check the stored zone rules, and how events follow them.
-var zoneCases = map[string]func(*kit){
+var zoneCases = cases{
 	"EditZoneRules/stores what the edit returns": func(k *kit) {
 		doubt := k.now.Add(time.Hour).Truncate(time.Microsecond)
 		tokyo := almanac.ZoneRecord{ZoneRules: calendar.ZoneRules{Zone: "Asia/Tokyo", Fingerprint: -42, Since: 2026, Version: "2026b"}, Recheck: doubt}
@@ -58,8 +58,7 @@ var zoneCases = map[string]func(*kit){
 	},
 	"MoveEvents/changes the instant and nothing else": func(k *kit) {
 		created := []almanac.Event{k.newEvent(almanactest.DueIn(time.Hour)), k.newEvent(almanactest.DueIn(2 * time.Hour))}
-		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{anHourLater(created[1]), anHourLater(created[0])})
-		k.ok(err)
+		moved := k.moveEvents(anHourLater(created[1]), anHourLater(created[0]))
 		k.same("in the order given", ids(moved), []uuid.UUID{created[1].ID, created[0].ID})
 		for i, e := range []almanac.Event{moved[1], moved[0]} {
 			want := anHourLater(created[i])
@@ -70,24 +69,20 @@ var zoneCases = map[string]func(*kit){
 	},
 	"MoveEvents/skips events that have changed": func(k *kit) {
 		u := almanactest.User()
-		claimed, released := almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(2*time.Minute)), almanactest.Event(k.now, almanactest.For(u), almanactest.ReadyFor(time.Minute))
-		edited, pending := almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour)), almanactest.Event(k.now, almanactest.For(u), almanactest.DueIn(time.Hour))
-		_, created, err := k.create(u, claimed, released, edited, pending)
-		k.ok(err)
-		k.settle(almanac.Settlement{Event: k.claim(2)[1], Outcome: almanac.Released(almanac.AfterFailure, "busy", 0)})
-		_, err = k.r.Update(k.Context(), later(created[2]), 1)
-		k.ok(err)
+		claimed, released := k.event(u, almanactest.ReadyFor(2*time.Minute)), k.event(u, almanactest.ReadyFor(time.Minute))
+		edited, pending := k.event(u, almanactest.DueIn(time.Hour)), k.event(u, almanactest.DueIn(time.Hour))
+		_, created := k.create(u, claimed, released, edited, pending)
+		k.retry(k.claim(2)[1], "busy", 0)
+		k.update(later(created[2]), 1)
 		wanted := []almanac.Event{anHourLater(almanactest.Event(k.now))} // an event that was never stored
 		for _, e := range created {
 			wanted = append(wanted, anHourLater(e))
 		}
 		stale := anHourLater(k.stored(released.ID))
-		moved, err := k.r.MoveEvents(k.Context(), append(wanted, stale))
-		k.ok(err)
+		moved := k.moveEvents(append(wanted, stale)...)
 		k.same("moved", ids(moved), []uuid.UUID{pending.ID})
 		k.same("edited", k.stored(edited.ID).Version, 2)
-		moved, err = k.r.MoveEvents(k.Context(), nil)
-		k.ok(err)
+		moved = k.moveEvents()
 		k.same("moved of none", len(moved), 0)
 	},
 	"MoveEvents/makes events with a past instant due": func(k *kit) {
@@ -95,10 +90,8 @@ var zoneCases = map[string]func(*kit){
 		passed := anHourLater(e)
 		passed.Due = e.Due.Add(-time.Hour)
 		passed.AvailableAt = passed.Due
-		before, err := k.r.Now(k.Context())
-		k.ok(err)
-		moved, err := k.r.MoveEvents(k.Context(), []almanac.Event{passed})
-		k.ok(err)
+		before := k.clock()
+		moved := k.moveEvents(passed)
 		k.same("its instant", moved[0].Due, passed.Due)
 		k.same("ready before the move", moved[0].ReadyAt.Before(before), false)
 		k.same("available", moved[0].AvailableAt, moved[0].ReadyAt)

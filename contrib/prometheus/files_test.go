@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+	"github.com/almanac-go/almanac/internal/watchtest"
 )
 
 // lines returns the metrics of a scrape, without comments.
@@ -88,26 +89,26 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 }
 
 // known returns the types of all metrics.
-func known(t *testing.T) metrics {
+func known(t *testing.T) watchtest.Known {
 	t.Helper()
-	types := make(metrics)
+	types := make(map[string]string)
 	for name, row := range described(t) {
 		types[name], _, _ = strings.Cut(row, " ")
 	}
-	return types
+	return watchtest.Known{Types: types}
 }
 
 func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	decoder := yaml.NewDecoder(bytes.NewReader(read(t, "alerts.yml")))
 	decoder.KnownFields(true)
-	var file rules
+	var file watchtest.Rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).checkAlerts(t, file, 19)
-	file.checkLimits(t)
+	known(t).CheckAlerts(t, file, 19)
+	file.CheckLimits(t)
 }
 
 func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
 	t.Parallel()
-	known(t).checkDashboard(t, "dashboards/almanac.json")
+	known(t).CheckDashboard(t, "dashboards/almanac.json")
 }

@@ -1,0 +1,160 @@
+package conformance
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/almanactest"
+)
+
+var successorCases = cases{
+	"AddSuccessors/plans a missing successor once": func(k *kit) {
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+		finished := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+		k.apply(finished.UserID, cancelling)
+		k.unplanned(initial)
+		k.same("nothing of another type", k.succeed("OTHER", nil, nil), almanac.AddEventsResult{})
+		added := k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+			k.same("user", u.ID, initial.UserID)
+			return []almanac.Event{almanactest.Event(now, almanactest.For(u), almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}, nil, nil
+		})
+		k.same("users", added.Users, 1)
+		k.same("added", len(added.Events), 1)
+		k.same("as stored", k.stored(added.Events[0].ID), added.Events[0])
+		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
+	},
+	"AddSuccessors/ends the wait of a series without a next occurrence": func(k *kit) {
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+		k.unplanned(initial)
+		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
+		k.same("again", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
+	},
+	"AddSuccessors/plans again series that could not be planned": func(k *kit) {
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+		k.unplanned(initial)
+		for range 2 {
+			k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(u almanac.User, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+				return nil, []almanac.StalledSeries{{UserID: u.ID, Series: birthdays("a"), Error: "no plan", Failures: 1}}, nil
+			})
+		}
+		_, err := k.r.AddSuccessors(k.Context(), initial.Type, almanac.Page{}, func([]almanac.UserSeries, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+			return nil, nil, errPlan
+		})
+		k.is(err, errPlan)
+		k.succeed(initial.Type, map[almanac.Series]string{birthdays("a"): "2027"}, func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error) { return nil, nil, nil })
+	},
+	"AddSuccessors/skips a series that an edit has continued": func(k *kit) {
+		initial := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+		k.unplanned(initial)
+		edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+			return almanac.Edit{New: []almanac.Event{k.event(r.User, almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
+		})
+		k.same("added", len(edit.New), 1)
+		k.same("while it is open", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
+		k.apply(initial.UserID, cancelling)
+		k.same("finished since", k.succeed(initial.Type, nil, nil), almanac.AddEventsResult{})
+	},
+	"AddSuccessors/pages through the users and skips deleted ones": func(k *kit) {
+		var initial []almanac.Event
+		for range 5 {
+			e := k.newEvent(almanactest.DueIn(time.Hour), almanactest.OfSeries("a", "2027"))
+			k.unplanned(e)
+			initial = append(initial, e)
+		}
+		k.deleteUser(initial[2].UserID)
+		seen := make(map[uuid.UUID]bool)
+		for page := (almanac.Page{Limit: 2}); ; {
+			added, err := k.r.AddSuccessors(k.Context(), almanac.TypeBirthday, page, func(users []almanac.UserSeries, _ time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+				for _, one := range users {
+					seen[one.User.ID] = true
+				}
+				return nil, nil, nil
+			})
+			k.ok(err)
+			if page.After = added.Next; page.After == "" {
+				break
+			}
+		}
+		k.same("users", len(seen), 4)
+		k.same("the deleted one", seen[initial[2].UserID], false)
+	},
+}
+
+var followUpCases = cases{
+	"Settle/stores follow-ups besides the successor": func(k *kit) {
+		initial := k.newEvent()
+		claimed := k.claim(1)[0]
+		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
+			return []almanac.Event{
+				almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("gift"), asFollowUp, almanactest.DueIn(time.Hour)),
+				almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("party"), asFollowUp, almanactest.DueIn(time.Hour)),
+			}, nil
+		}
+		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: follow}
+		got := k.settle(s)
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.same("successor", got.Successor != nil, true)
+		k.same("followed", len(got.Followed), 2)
+		for _, e := range got.Followed {
+			k.same("as stored", k.stored(e.ID), e)
+			k.same("status", e.Status, almanac.Pending)
+		}
+		k.settle(s)
+		k.same("events after the settlement was repeated", k.count(nil), 4)
+	},
+	"Settle/stores the outcome when planning the follow-ups fails": func(k *kit) {
+		initial := k.newEvent()
+		claimed := k.claim(1)[0]
+		refuse := func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, errPlan }
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: refuse})
+		k.ok(errors.Join(got.Err, got.PlanErr))
+		k.is(got.FollowErr, errPlan)
+		k.same("the series has stalled", got.Stalled != nil, false)
+		k.same("status", k.stored(initial.ID).Status, almanac.Completed)
+		k.same("successor", got.Successor != nil, true)
+	},
+	"Settle/stores no follow-ups for a deleted user": func(k *kit) {
+		initial := k.newEvent()
+		claimed := k.claim(1)[0]
+		k.deleteUser(initial.UserID)
+		asked := false
+		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Follow: func(almanac.User, time.Time) ([]almanac.Event, error) {
+			asked = true
+			return nil, nil
+		}})
+		k.ok(got.Err)
+		k.same("asked what follows", asked, false)
+	},
+}
+
+// unplanned cancels an event and leaves its successor to another program.
+func (k *kit) unplanned(initial almanac.Event) {
+	k.Helper()
+	edit := k.apply(initial.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		edit, err := cancelling(r)
+		edit.Changed[0].Unplanned = true
+		return edit, err
+	})
+	k.same("as stored", k.stored(initial.ID), edit.Changed[0])
+	k.same("unplanned, as stored", edit.Changed[0].Unplanned, false)
+}
+
+// succeed adds successors of a type. It expects that AddSuccessors asks about one user,
+// whose series waits and has the used keys, or about none when used is nil.
+func (k *kit) succeed(eventType string, used map[almanac.Series]string, plan func(almanac.User, time.Time) ([]almanac.Event, []almanac.StalledSeries, error)) almanac.AddEventsResult {
+	k.Helper()
+	asked := 0
+	added, err := k.r.AddSuccessors(k.Context(), eventType, almanac.Page{}, func(users []almanac.UserSeries, now time.Time) ([]almanac.Event, []almanac.StalledSeries, error) {
+		if asked++; used == nil || len(users) != 1 {
+			k.Fatalf("%d users have series that wait", len(users))
+		}
+		k.same("used", keysOf(users[0].Used), used)
+		return plan(users[0].User, now)
+	})
+	k.ok(err)
+	k.same("asked", asked > 0, used != nil)
+	return added
+}
