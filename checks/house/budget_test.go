@@ -13,6 +13,7 @@ const (
 	maxTestFileLines = 800 // the tests of one subject share a file
 	maxFunctionLines = 70
 	maxTestLines     = 120 // of a function in a test file: tables are long, but easy to read
+	maxTableLines    = 120 // of a package variable with functions in it
 	maxParameters    = 4   // after a context, and after a testing.T
 	maxFields        = 12
 )
@@ -43,6 +44,8 @@ func (f file) checkSizes(t *testing.T) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			f.checkLines(t, n)
+		case *ast.ValueSpec:
+			f.checkTable(t, n)
 		case *ast.FuncType:
 			if count := parameters(n); count > maxParameters {
 				f.breaks(t, n.Pos(), fmt.Sprintf("%d parameters, more than %d", count, maxParameters))
@@ -66,10 +69,34 @@ func (f file) checkLines(t *testing.T, n *ast.FuncDecl) {
 	if f.test {
 		limit = maxTestLines
 	}
-	lines := f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
-	if lines > limit {
+	if lines := f.lines(n); lines > limit {
 		f.breaks(t, n.Pos(), fmt.Sprintf("%s has %d lines, more than %d", n.Name.Name, lines, limit))
 	}
+}
+
+// checkTable limits variables whose value has function literals in it, which are code as a function is.
+func (f file) checkTable(t *testing.T, n *ast.ValueSpec) {
+	t.Helper()
+	for i, value := range n.Values {
+		lines := f.lines(value)
+		if !f.test && lines > maxTableLines && hasCode(value) {
+			f.breaks(t, n.Pos(), fmt.Sprintf("%s has %d lines with functions in them, more than %d", n.Names[min(i, len(n.Names)-1)].Name, lines, maxTableLines))
+		}
+	}
+}
+
+// hasCode reports whether n contains a function literal.
+func hasCode(n ast.Node) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		_, is := n.(*ast.FuncLit)
+		found = found || is
+		return !found
+	})
+	return found
+}
+
+func (f file) lines(n ast.Node) int {
+	return f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
 }
 
 // parameters counts those of a function after a leading testing.T, B, F or TB
