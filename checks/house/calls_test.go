@@ -34,7 +34,7 @@ func clockReaders() map[string]string {
 		"dashboard/dashboard.go":          "what all viewers share grows old",
 		"dashboard/live.go":               "a stream that is silent for long needs a sign of life",
 		"dashboard/monitor.go":            "counts what this process does in each minute",
-		"cmd/command/run.go":              "what comes next is seen from now",
+		"cmd/command/grammar.go":          "what comes next is seen from now",
 		"cmd/command/progress.go":         "says how fast an import goes",
 		"contrib/mail/deliverer.go":       "a delivery takes its time",
 		"contrib/mail/pool.go":            "a farewell takes its time",
