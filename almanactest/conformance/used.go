@@ -24,11 +24,11 @@ var usedCases = cases{
 		end := func(next func(almanac.User, time.Time) (almanac.Event, error)) {
 			e := k.claim(1)[0]
 			k.same("used before, in the claim", e.UsedBefore, want)
-			done := k.settle(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: next})
-			k.ok(errors.Join(done.Err, done.PlanErr))
+			done := k.stores(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: next})
 			k.same("used before, in the result", done.Event.UsedBefore, almanac.UsedKeys(nil))
-			want = want.With(done.Event.Uses(u, done.Event.UpdatedAt))
-			k.same("the local time of the end", want[0].Ended, u.Timezone.WallTime(done.Event.UpdatedAt))
+			used := done.Event.Uses(u, done.Event.UpdatedAt)
+			want = want.With(used)
+			k.same("the local time of the end", used.Ended, u.Timezone.WallTime(done.Event.UpdatedAt))
 			k.shown(u, want)
 		}
 		end(planned(yearly))
