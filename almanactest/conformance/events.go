@@ -38,7 +38,6 @@ var updateCases = cases{
 		k.ok(err)
 		done = k.update(done, 2)
 		k.same("version", done.Version, 3)
-		k.same("as stored", k.stored(created.ID), done)
 		held = k.renew(claimed.LeaseToken)
 		k.same("leased in the end", len(held), 0)
 	},
@@ -47,7 +46,6 @@ var updateCases = cases{
 		done, err := created.Cancel("moved house")
 		k.ok(err)
 		stored := k.update(done, created.Version)
-		k.same("as stored", k.stored(created.ID), stored)
 		k.same("status", stored.Status, almanac.Cancelled)
 		k.same("reason", stored.FailureReason, "moved house")
 		k.same("version", stored.Version, created.Version+1)
@@ -60,7 +58,6 @@ var updateCases = cases{
 		done, err := claimed.Cancel("")
 		k.ok(err)
 		stored := k.update(done, claimed.Version)
-		k.same("as stored", k.stored(pending.ID), stored)
 		k.same("status", stored.Status, almanac.Cancelled)
 		k.same("token", stored.LeaseToken, claimed.LeaseToken)
 	},

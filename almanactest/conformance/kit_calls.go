@@ -20,6 +20,14 @@ func (k *kit) stored(id uuid.UUID) almanac.Event {
 	return e
 }
 
+// asStored fails the case unless the events are as they are stored now.
+func (k *kit) asStored(events ...almanac.Event) {
+	k.Helper()
+	for _, e := range events {
+		k.same("event, as stored", e, k.stored(e.ID))
+	}
+}
+
 // noEvent fails the case unless an event is missing.
 func (k *kit) noEvent(id uuid.UUID) {
 	k.Helper()
@@ -86,11 +94,13 @@ func (k *kit) createUsers(users ...almanac.UserWithEvents) []almanac.CreateUserR
 	return stored
 }
 
-// apply edits a user.
+// apply edits a user. What it returns must be what is stored.
 func (k *kit) apply(userID uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) almanac.Edit {
 	k.Helper()
 	stored, err := k.r.EditUser(k.Context(), userID, edit)
 	k.ok(err)
+	k.asStored(stored.Changed...)
+	k.asStored(stored.New...)
 	return stored
 }
 
@@ -144,6 +154,7 @@ func (k *kit) update(e almanac.Event, expected int) almanac.Event {
 	k.Helper()
 	stored, err := k.r.Update(k.Context(), e, expected)
 	k.ok(err)
+	k.asStored(stored)
 	return stored
 }
 

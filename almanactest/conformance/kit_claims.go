@@ -83,8 +83,20 @@ func (k *kit) settleAll(batch ...almanac.Settlement) []almanac.SettleResult {
 // if one of them is not stored.
 func (k *kit) end(e almanac.Event, o almanac.Outcome, next func(almanac.User, time.Time) (almanac.Event, error)) almanac.SettleResult {
 	k.Helper()
-	settled := k.settle(almanac.Settlement{Event: e, Outcome: o, Next: next})
+	return k.stores(almanac.Settlement{Event: e, Outcome: o, Next: next})
+}
+
+// stores settles an event, and fails the case at once unless everything was stored and is as
+// returned.
+func (k *kit) stores(s almanac.Settlement) almanac.SettleResult {
+	k.Helper()
+	settled := k.settle(s)
 	k.ok(errors.Join(settled.Err, settled.PlanErr))
+	k.asStored(settled.Event)
+	k.asStored(settled.Followed...)
+	if settled.Successor != nil {
+		k.asStored(*settled.Successor)
+	}
 	return settled
 }
 

@@ -73,7 +73,6 @@ var cancelCases = cases{
 		})
 		k.same("cancelled", len(edit.Changed), 1)
 		done := edit.Changed[0]
-		k.same("as stored", k.stored(initial.ID), done)
 		k.same("status", done.Status, almanac.Cancelled)
 		k.same("reason", done.FailureReason, "moved house")
 		k.same("token", done.LeaseToken, uuid.Nil)
@@ -90,14 +89,12 @@ var cancelCases = cases{
 			return edit, err
 		})
 		k.same("added", len(edit.New), 1)
-		k.same("as stored", k.stored(edit.New[0].ID), edit.New[0])
 	},
 	"EditUser/cancels a delayed event before its next attempt": func(k *kit) {
 		initial := k.newEvent()
 		k.retry(k.claim(1)[0], "HTTP 503", time.Hour)
 		edit := k.apply(initial.UserID, cancelling)
 		k.same("cancelled", ids(edit.Changed), []uuid.UUID{initial.ID})
-		k.same("as stored", k.stored(initial.ID), edit.Changed[0])
 		k.same("attempts", edit.Changed[0].RetryCount, 1)
 		k.same("claims", edit.Changed[0].ClaimCount, 1)
 		k.same("last error", edit.Changed[0].LastError, "HTTP 503")
@@ -117,7 +114,6 @@ var cancelCases = cases{
 			next, err := r.InFlight[0].RunNow(r.Now)
 			return almanac.Edit{Changed: []almanac.Event{next}}, err
 		})
-		k.same("as stored", k.stored(initial.ID), edit.Changed[0])
 		k.same("instant", edit.Changed[0].Due, initial.Due)
 		k.same("version", edit.Changed[0].Version, 4)
 		k.same("claimed", ids(k.claim(1)), []uuid.UUID{initial.ID})
@@ -139,7 +135,6 @@ var requeueCases = cases{
 		edit := k.apply(failed.UserID, requeuing(failed))
 		k.same("requeued", len(edit.New), 1)
 		again := edit.New[0]
-		k.same("as stored", k.stored(again.ID), again)
 		k.same("the failed one", k.stored(failed.ID), failed)
 		k.same("status", again.Status, almanac.Pending)
 		k.same("key", again.IdempotencyKey, failed.IdempotencyKey)
@@ -173,7 +168,6 @@ var requeueCases = cases{
 		initial := k.newEvent(almanactest.DueIn(time.Hour))
 		cancelled := k.apply(initial.UserID, cancelling).Changed[0]
 		again := k.apply(initial.UserID, requeuing(cancelled)).New[0]
-		k.same("as stored", k.stored(again.ID), again)
 		k.same("series", again.Series, initial.Series)
 		k.same("occurrence", again.OccurrenceKey, initial.OccurrenceKey)
 		k.same("last error", again.LastError, "")

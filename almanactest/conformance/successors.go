@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -94,12 +93,10 @@ var followUpCases = cases{
 			}, nil
 		}
 		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: follow}
-		got := k.settle(s)
-		k.ok(errors.Join(got.Err, got.PlanErr))
+		got := k.stores(s)
 		k.same("successor", got.Successor != nil, true)
 		k.same("followed", len(got.Followed), 2)
 		for _, e := range got.Followed {
-			k.same("as stored", k.stored(e.ID), e)
 			k.same("status", e.Status, almanac.Pending)
 		}
 		k.settle(s)
@@ -109,8 +106,7 @@ var followUpCases = cases{
 		initial := k.newEvent()
 		claimed := k.claim(1)[0]
 		refuse := func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, errPlan }
-		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: refuse})
-		k.ok(errors.Join(got.Err, got.PlanErr))
+		got := k.stores(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: refuse})
 		k.is(got.FollowErr, errPlan)
 		k.same("the series has stalled", got.Stalled != nil, false)
 		k.same("status", k.stored(initial.ID).Status, almanac.Completed)
@@ -138,7 +134,6 @@ func (k *kit) unplanned(initial almanac.Event) {
 		edit.Changed[0].Unplanned = true
 		return edit, err
 	})
-	k.same("as stored", k.stored(initial.ID), edit.Changed[0])
 	k.same("unplanned, as stored", edit.Changed[0].Unplanned, false)
 }
 
