@@ -56,7 +56,7 @@ func (c *auditOff) Run(ctx context.Context, env *environment) error {
 }
 
 func (t *tables) switchTrail(ctx context.Context, env *environment, asJSON, on bool) error {
-	if err := misused(t.understand(env)); err != nil {
+	if err := misused(t.validate(env)); err != nil {
 		return err
 	}
 	conn, store, err := t.dial(ctx, env, statementLimit)
@@ -130,31 +130,25 @@ func (c *auditShow) Help() string {
 // Run shows it.
 func (c *auditShow) Run(ctx context.Context, env *environment) error {
 	id, errID := idOf("<id>", c.ID)
-	if err := misused(errID, c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	trail, err := trailOf(ctx, store, id)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(env.out, append([]trailStep{}, trail...))
-	}
-	if len(trail) == 0 {
-		_, err := fmt.Fprintf(env.out, "no trail of event or user %s\n", id)
-		return err
-	}
-	for _, s := range trail {
-		if _, err := fmt.Fprintln(env.out, s); err != nil {
+	return c.Tables.use(ctx, env, errID, func(store *postgres.Store) error {
+		trail, err := trailOf(ctx, store, id)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		if c.JSON {
+			return writeJSON(env.out, append([]trailStep{}, trail...))
+		}
+		if len(trail) == 0 {
+			_, err := fmt.Fprintf(env.out, "no trail of event or user %s\n", id)
+			return err
+		}
+		for _, s := range trail {
+			if _, err := fmt.Fprintln(env.out, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // auditPrune deletes what the trail holds.
@@ -181,23 +175,19 @@ func (c *auditPrune) Run(ctx context.Context, env *environment) error {
 	if c.Before == "" {
 		errBefore = errors.New("--before is required")
 	}
-	if err := misused(errBefore, c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	total := 0
-	for page := prunedPage; page == prunedPage; total += page {
-		if page, err = store.PruneAudit(ctx, before, prunedPage); err != nil {
-			return err
+	return c.Tables.use(ctx, env, errBefore, func(store *postgres.Store) error {
+		total := 0
+		for page := prunedPage; page == prunedPage; total += page {
+			deleted, err := store.PruneAudit(ctx, before, prunedPage)
+			if err != nil {
+				return err
+			}
+			page = deleted
 		}
-	}
-	if c.JSON {
-		return writeJSON(env.out, map[string]int{"deleted": total})
-	}
-	_, err = fmt.Fprintf(env.out, "deleted %s of the trail\n", counted(total, "row"))
-	return err
+		if c.JSON {
+			return writeJSON(env.out, map[string]int{"deleted": total})
+		}
+		_, err := fmt.Fprintf(env.out, "deleted %s of the trail\n", counted(total, "row"))
+		return err
+	})
 }

@@ -85,7 +85,7 @@ func (c *doctor) Run(ctx context.Context, env *environment) error {
 		errPatience = fmt.Errorf("--patience: %q is not a duration such as 10m", c.Patience)
 	}
 	p.data, errData = openData(c.Zoneinfo)
-	if err := misused(c.tables.understand(env), errData, errPatience); err != nil {
+	if err := misused(c.tables.validate(env), errData, errPatience); err != nil {
 		return err
 	}
 	d := diagnosis{Schema: c.Schema, Findings: p.examine(ctx)}

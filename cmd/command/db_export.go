@@ -55,7 +55,7 @@ type exportFile struct {
 
 // Run exports.
 func (c *migrateExport) Run(env *environment) error {
-	files, err := c.understand()
+	files, err := c.parse()
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *migrateExport) Run(env *environment) error {
 	return report.write(env.out, c.Dir)
 }
 
-func (c *migrateExport) understand() ([]postgres.File, error) {
+func (c *migrateExport) parse() ([]postgres.File, error) {
 	after, errAfter := strconv.Atoi(c.After)
 	if errAfter != nil || after < 0 {
 		after, errAfter = 0, fmt.Errorf("--after: %q is not the number of a version", c.After)
@@ -89,7 +89,7 @@ func (c *migrateExport) understand() ([]postgres.File, error) {
 	if errLayout == nil && c.Dir == "" && c.Layout != string(postgres.Plain) && !c.JSON {
 		errDir = fmt.Errorf("--dir is required for %s", c.Layout)
 	}
-	if err := misused(errLayout, errDir, errAfter, understandSchema(c.Schema)); err != nil {
+	if err := misused(errLayout, errDir, errAfter, validateSchema(c.Schema)); err != nil {
 		return nil, err
 	}
 	files, err := postgres.Export{Layout: postgres.Layout(c.Layout), Schema: c.Schema, After: after}.Files()

@@ -78,7 +78,7 @@ It exits with 0 when nothing is missing any more, and 1 otherwise.`
 
 // Run migrates.
 func (c *migrateUp) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.understand(env)); err != nil {
+	if err := misused(c.validate(env)); err != nil {
 		return err
 	}
 	moved, err := c.move(ctx, env, func(conn *pgx.Conn) error { return postgres.Migrate(ctx, conn, postgres.WithSchema(c.Schema)) })
@@ -107,7 +107,7 @@ It exits with 0 when a migration was undone, and with 1 when nothing was changed
 
 // Run undoes.
 func (c *migrateDown) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.understand(env)); err != nil {
+	if err := misused(c.validate(env)); err != nil {
 		return err
 	}
 	moved, err := c.move(ctx, env, func(conn *pgx.Conn) error {
@@ -140,7 +140,7 @@ It exits with 0 when the database could be asked, and 1 otherwise.`
 
 // Run asks.
 func (c *migrateVersion) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.understand(env)); err != nil {
+	if err := misused(c.validate(env)); err != nil {
 		return err
 	}
 	conn, store, err := c.dial(ctx, env, reconcileLimit)

@@ -34,7 +34,7 @@ const reconcileLimit = time.Minute
 
 // Run compares and moves.
 func (c *reconcile) Run(ctx context.Context, env *environment) error {
-	options, err := c.understand(env)
+	options, err := c.parse(env)
 	if err != nil {
 		return err
 	}
@@ -58,10 +58,10 @@ func (c *reconcile) Run(ctx context.Context, env *environment) error {
 	return report.write(env.out)
 }
 
-func (c *reconcile) understand(env *environment) (almanac.ReconcileOptions, error) {
+func (c *reconcile) parse(env *environment) (almanac.ReconcileOptions, error) {
 	data, errData := openData(c.Zoneinfo)
 	return almanac.ReconcileOptions{Data: data, DryRun: c.DryRun, Trust: c.Trust},
-		misused(c.tables.understand(env), errData)
+		misused(c.tables.validate(env), errData)
 }
 
 // reconciliation is what there is to say about a run.

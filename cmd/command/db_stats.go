@@ -85,7 +85,7 @@ type tableSize struct {
 
 // Run shows the statistics.
 func (c *stats) Run(ctx context.Context, env *environment) error {
-	if err := misused(c.understand(env)); err != nil {
+	if err := misused(c.validate(env)); err != nil {
 		return err
 	}
 	conn, store, err := c.dial(ctx, env, statsLimit)

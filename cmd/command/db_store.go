@@ -16,7 +16,7 @@ type server struct {
 	DatabaseURL string `help:"The PostgreSQL database; required." placeholder:"URL" env:"DATABASE_URL" default:""`
 }
 
-func (s *server) understand(env *environment) error {
+func (s *server) validate(env *environment) error {
 	if env.host.Open != nil {
 		return nil // there is no such flag
 	}
@@ -60,12 +60,12 @@ type tables struct {
 	Schema string `help:"The schema of the tables (default ${default})." placeholder:"NAME" default:"${schema}"`
 }
 
-// understand returns everything that is wrong with it, without asking the database.
-func (t *tables) understand(env *environment) error {
-	return errors.Join(t.Server.understand(env), understandSchema(t.Schema))
+// validate returns everything that is wrong with it, without asking the database.
+func (t *tables) validate(env *environment) error {
+	return errors.Join(t.Server.validate(env), validateSchema(t.Schema))
 }
 
-func understandSchema(name string) error {
+func validateSchema(name string) error {
 	_, err := postgres.New(new(pgx.Conn), postgres.WithSchema(name)) // which does not connect
 	return about("--schema", err)
 }
@@ -82,6 +82,19 @@ func (t *tables) open(ctx context.Context, env *environment, connections int32) 
 		return nil, nil, err
 	}
 	return store, pool.Close, nil
+}
+
+// use opens a store for do, if neither the flags nor other arguments are wrong.
+func (t *tables) use(ctx context.Context, env *environment, wrong error, do func(*postgres.Store) error) error {
+	if err := misused(wrong, t.validate(env)); err != nil {
+		return err
+	}
+	store, closing, err := t.open(ctx, env, 1)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	return do(store)
 }
 
 // opened is open for a command that also asks the database by itself. The caller closes the

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // events looks at events, and changes single ones.
@@ -43,8 +44,8 @@ type ordering struct {
 	Reason   string `help:"Only events that failed or were cancelled for a reason that begins with this text, in the same case, the newest first." placeholder:"TEXT"`
 }
 
-// understand returns the order, the events to list, and what does not go together.
-func (o *ordering) understand(status, overdue string) (order almanac.Order, spec almanac.And, err error) {
+// parse returns the order, the events to list, and what does not go together.
+func (o *ordering) parse(status, overdue string) (order almanac.Order, spec almanac.And, err error) {
 	var errs []error
 	clash := func(flag string, others map[string]bool) {
 		for _, other := range slices.Sorted(maps.Keys(others)) {
@@ -89,30 +90,30 @@ type eventQuery struct {
 	page almanac.Page // of any length
 }
 
-func (c *listEvents) understand(env *environment) (eventQuery, error) {
+func (c *listEvents) parse(env *environment) (eventQuery, error) {
 	var q eventQuery
 	var errs []error
 	if c.Status != "" {
 		errs = append(errs, oneOfAnyCase("--status", c.Status))
 		q.spec = append(q.spec, almanac.InStatus(strings.ToUpper(c.Status)))
 	}
-	order, ordered, errOrder := c.Order.understand(c.Status, c.Waiting.Overdue)
-	picked, errFilters := c.Filters.understand()
-	waiting, errWaiting := c.Waiting.understand()
+	order, ordered, errOrder := c.Order.parse(c.Status, c.Waiting.Overdue)
+	picked, errFilters := c.Filters.parse()
+	waiting, errWaiting := c.Waiting.parse()
 	q.spec = slices.Concat(q.spec, ordered, picked, waiting)
 	q.page = almanac.Page{Order: order, After: almanac.Cursor(c.Listing.After)}
 	var errListing error
-	q.page.Limit, errListing = c.Listing.understand(func(p almanac.Page) error {
+	q.page.Limit, errListing = c.Listing.parse(func(p almanac.Page) error {
 		p.Order = order
 		_, _, _, err := p.EventBounds()
 		return err
 	})
-	return q, misused(append(errs, errOrder, errFilters, errWaiting, errListing, c.Tables.understand(env))...)
+	return q, misused(append(errs, errOrder, errFilters, errWaiting, errListing, c.Tables.validate(env))...)
 }
 
 // Run lists events.
 func (c *listEvents) Run(ctx context.Context, env *environment) error {
-	q, err := c.understand(env)
+	q, err := c.parse(env)
 	if err != nil {
 		return err
 	}
@@ -176,24 +177,18 @@ func (c *showEvent) Run(ctx context.Context, env *environment) error {
 	if c.ID == "" {
 		errID = errors.New("<id> is required")
 	}
-	if err := misused(errID, c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	e, err := store.Event(ctx, id)
-	if err != nil {
-		return err
-	}
-	report := eventReportOf(e, c.Payload)
-	if report.Trail, err = trailOf(ctx, store, id); err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env.out)
+	return c.Tables.use(ctx, env, errID, func(store *postgres.Store) error {
+		e, err := store.Event(ctx, id)
+		if err != nil {
+			return err
+		}
+		report := eventReportOf(e, c.Payload)
+		if report.Trail, err = trailOf(ctx, store, id); err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(env.out, report)
+		}
+		return report.write(env.out)
+	})
 }

@@ -21,14 +21,14 @@ type filters struct {
 	DueUntil string `help:"Only events due before this instant." placeholder:"INSTANT"`
 }
 
-// understand returns the specification without the user, who is looked up by ofUser.
-func (f *filters) understand() (spec almanac.And, err error) {
+// parse returns the specification without the user, who is looked up by ofUser.
+func (f *filters) parse() (spec almanac.And, err error) {
 	var errUser, errFrom, errUntil error
 	if f.Type != "" {
 		spec = append(spec, almanac.OfType(f.Type))
 	}
 	if f.User != "" {
-		errUser = (&oneUser{f.User}).judge("--user")
+		errUser = (&oneUser{f.User}).validateAs("--user")
 	}
 	if f.DueFrom != "" || f.DueUntil != "" {
 		var due almanac.DueBetween
@@ -60,7 +60,7 @@ type waiting struct {
 	Overdue string `help:"Only pending events whose instant passed longer ago than this; 0s for all overdue events." placeholder:"DURATION"`
 }
 
-func (w *waiting) understand() (almanac.And, error) {
+func (w *waiting) parse() (almanac.And, error) {
 	if w.Overdue == "" {
 		return nil, nil
 	}

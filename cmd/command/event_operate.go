@@ -125,7 +125,7 @@ type changeQuery struct {
 
 const defaultChanged = 1000
 
-func (c *changing) understand(env *environment, what almanac.Operation, own ownFilters) (changeQuery, error) {
+func (c *changing) parse(env *environment, what almanac.Operation, own ownFilters) (changeQuery, error) {
 	p := changeQuery{how: almanac.OperateOptions{Limit: defaultChanged, DryRun: c.DryRun}}
 	var errs []error
 	for _, text := range c.IDs {
@@ -153,17 +153,17 @@ func (c *changing) understand(env *environment, what almanac.Operation, own ownF
 	if c.Limit != "" {
 		p.how.Limit, errLimit = number("--limit", c.Limit, 1, maxListed)
 	}
-	p.spec, errFilters = c.Filters.understand()
-	late, errWaiting := own.waiting.understand()
+	p.spec, errFilters = c.Filters.parse()
+	late, errWaiting := own.waiting.parse()
 	p.spec = append(p.spec, late...)
 	if own.reason != "" {
 		p.spec = append(p.spec, almanac.ForReason(own.reason))
 	}
-	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.understand(env))...)
+	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.validate(env))...)
 }
 
 func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, own ownFilters, options almanac.OperateOptions) error {
-	p, err := c.understand(env, what, own)
+	p, err := c.parse(env, what, own)
 	if err != nil {
 		return err
 	}

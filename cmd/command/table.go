@@ -24,14 +24,14 @@ type listing struct {
 // maxListed bounds a list, which is read a page at a time.
 const maxListed = 1_000_000
 
-// understand returns the limit, and everything that is wrong. A cursor is judged by bounds.
-func (l *listing) understand(bounds func(almanac.Page) error) (limit int, err error) {
+// parse returns the limit, and everything that is wrong. A cursor is judged by bounds.
+func (l *listing) parse(bounds func(almanac.Page) error) (limit int, err error) {
 	limit, errLimit := number("--limit", l.Limit, 1, maxListed)
 	var errAfter error
 	if l.After != "" && bounds(almanac.Page{After: almanac.Cursor(l.After)}) != nil {
 		errAfter = fmt.Errorf("--after: %q is not where a list ended", l.After)
 	}
-	return limit, errors.Join(errLimit, errAfter, l.Form.understand())
+	return limit, errors.Join(errLimit, errAfter, l.Form.validate())
 }
 
 // form is a form for programs. Without one, a list is a table.
@@ -40,7 +40,7 @@ type form struct {
 	CSV  bool `help:"Write comma-separated values, with a header." name:"csv"`
 }
 
-func (f *form) understand() error {
+func (f *form) validate() error {
 	if f.JSON && f.CSV {
 		return errors.New("--csv: does not go with --json")
 	}

@@ -52,19 +52,19 @@ type backfillPlan struct {
 	registry almanac.Registry
 }
 
-func (c *backfillType) understand(env *environment) (p backfillPlan, err error) {
+func (c *backfillType) parse(env *environment) (p backfillPlan, err error) {
 	var errType, errRate, errAfter error
 	p.registry, errType = c.Handlers.handles(env.host, c.Type)
 	p.rate, errRate = number("--rate", c.Rate, 0, maxListed)
 	if _, _, err := (almanac.Page{After: almanac.Cursor(c.After)}).Bounds(); err != nil {
 		errAfter = fmt.Errorf("--after: %q is not where a backfill ended", c.After)
 	}
-	return p, misused(errType, errRate, errAfter, c.Tables.understand(env))
+	return p, misused(errType, errRate, errAfter, c.Tables.validate(env))
 }
 
 // Run stores the events.
 func (c *backfillType) Run(ctx context.Context, env *environment) error {
-	p, err := c.understand(env)
+	p, err := c.parse(env)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (c *pauseType) Help() string {
 
 // Run pauses.
 func (c *pauseType) Run(ctx context.Context, env *environment) error {
-	if err := c.understand(env); err != nil {
+	if err := c.validate(env); err != nil {
 		return err
 	}
 	conn, store, err := c.Tables.dial(ctx, env, statementLimit)
@@ -102,7 +102,7 @@ func (c *resumeType) Help() string {
 
 // Run resumes.
 func (c *resumeType) Run(ctx context.Context, env *environment) error {
-	if err := c.understand(env); err != nil {
+	if err := c.validate(env); err != nil {
 		return err
 	}
 	pool, store, err := c.Tables.opened(ctx, env, 1)
@@ -144,12 +144,12 @@ type pausing struct {
 	Tables tables `embed:""`
 }
 
-func (p *pausing) understand(env *environment) error {
+func (p *pausing) validate(env *environment) error {
 	var errType error
 	if p.Type == "" {
 		errType = errors.New("<type> is required")
 	}
-	return misused(errType, p.Tables.understand(env))
+	return misused(errType, p.Tables.validate(env))
 }
 
 // since returns since when the type is paused, if it is.
@@ -184,7 +184,7 @@ type pauseReport struct {
 
 // Run lists.
 func (c *listPauses) Run(ctx context.Context, env *environment) error {
-	if err := misused((&form{c.JSON, c.CSV}).understand(), c.Tables.understand(env)); err != nil {
+	if err := misused((&form{c.JSON, c.CSV}).validate(), c.Tables.validate(env)); err != nil {
 		return err
 	}
 	_, scheduler, closing, err := c.Tables.operator(ctx, env)

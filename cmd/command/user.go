@@ -39,8 +39,8 @@ type readyMade struct {
 // plannedBy are the subcommands that plan by these handlers.
 var plannedBy = []string{"users import", "users add", "users edit", "users preview", "users reschedule", "backfill"}
 
-// understand returns the host's handlers, or these.
-func (r *readyMade) understand(host Host) (almanac.Registry, error) {
+// parse returns the host's handlers, or these.
+func (r *readyMade) parse(host Host) (almanac.Registry, error) {
 	if host.Registry != nil {
 		return host.Registry, nil
 	}
@@ -49,7 +49,7 @@ func (r *readyMade) understand(host Host) (almanac.Registry, error) {
 		at, errAt = calendar.ParseClock(r.At)
 	}
 	asked := policies{Gap: r.Gap, Fold: r.Fold, LeapDay: r.LeapDay, MonthEnd: string(calendar.Policies{}.WithDefaults().MonthEnd)}
-	answers, errPolicies := asked.understand()
+	answers, errPolicies := asked.parse()
 	if err := errors.Join(about("--at", errAt), errPolicies); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (r *readyMade) understand(host Host) (almanac.Registry, error) {
 
 // handles returns the handlers, or an error if none of them is of a type.
 func (r *readyMade) handles(host Host, eventType string) (almanac.Registry, error) {
-	registry, err := r.understand(host)
+	registry, err := r.parse(host)
 	if err != nil || slices.Contains(registry.EventTypes(), eventType) {
 		return registry, err
 	}
@@ -90,9 +90,9 @@ type plans struct {
 	NoEvents bool `help:"Plan no events. The program that has the handlers plans them, by Backfill or Reschedule."`
 }
 
-// understand returns the handlers.
-func (p *plans) understand(host Host) (almanac.Registry, error) {
-	registry, err := p.readyMade.understand(host)
+// parse returns the handlers.
+func (p *plans) parse(host Host) (almanac.Registry, error) {
+	registry, err := p.readyMade.parse(host)
 	if !p.NoEvents {
 		return registry, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // profileFlags are the fields of a profile. A flag that is not given is nil.
@@ -169,37 +170,31 @@ func (c *addUser) Run(ctx context.Context, env *environment) error {
 	}
 	profile := c.Profile.profile(id)
 	_, errProfile := almanac.NewUser(profile, env.now, c.Profile.rules(env)...)
-	registry, errPlans := c.Plans.understand(env.host)
-	if err := misused(errID, c.Profile.flagErrors(errProfile), c.Tables.understand(env), errPlans); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
-	if err != nil {
-		return err
-	}
-	done, err := scheduler.CreateUser(ctx, profile)
-	if err != nil {
-		return stored(err, c.Profile.flagErrors)
-	}
-	report := addReport{userReportOf(done.User), []eventReport{}}
-	for _, e := range done.Events {
-		report.Events = append(report.Events, eventReportOf(e, false))
-	}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	if len(done.Events) > 0 {
-		if err := eventList(env, form{}, eventView{oneUser: true}).write(env, listedEvents(done.Events), true); err != nil {
+	registry, errPlans := c.Plans.parse(env.host)
+	return c.Tables.use(ctx, env, errors.Join(errID, c.Profile.flagErrors(errProfile), errPlans), func(store *postgres.Store) error {
+		scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
+		if err != nil {
 			return err
 		}
-	}
-	_, err = fmt.Fprintf(env.out, "stored user %s with %s\n", done.User.ID, counted(len(done.Events), "event"))
-	return err
+		done, err := scheduler.CreateUser(ctx, profile)
+		if err != nil {
+			return stored(err, c.Profile.flagErrors)
+		}
+		report := addReport{userReportOf(done.User), []eventReport{}}
+		for _, e := range done.Events {
+			report.Events = append(report.Events, eventReportOf(e, false))
+		}
+		if c.JSON {
+			return writeJSON(env.out, report)
+		}
+		if len(done.Events) > 0 {
+			if err := eventList(env, form{}, eventView{oneUser: true}).write(env, listedEvents(done.Events), true); err != nil {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(env.out, "stored user %s with %s\n", done.User.ID, counted(len(done.Events), "event"))
+		return err
+	})
 }
 
 // addReport is what there is to say about a new user.

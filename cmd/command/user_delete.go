@@ -52,32 +52,26 @@ func (c *deleteUser) Run(ctx context.Context, env *environment) error {
 		errYes = errors.New("--dry-run or --yes is required")
 	}
 	version, errVersion := number("--if-version", c.Only, 0, maxVersion)
-	if err := misused(c.oneUser.understand(), errVersion, errYes, c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	id, err := c.target(ctx, store, version)
-	if err != nil {
-		return err
-	}
-	options := almanac.DeleteOptions{AtOnce: c.EraseNow, Version: version}
-	act := dryDelete
-	if c.Yes {
-		act = env.deleteUser
-	}
-	done, err := act(ctx, store, id, options)
-	if err != nil {
-		return err
-	}
-	report := deleteReport{id, c.DryRun, c.EraseNow, done.Removed, append([]uuid.UUID{}, done.InFlight...)}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env)
+	return c.Tables.use(ctx, env, errors.Join(c.oneUser.validate(), errVersion, errYes), func(store *postgres.Store) error {
+		id, err := c.target(ctx, store, version)
+		if err != nil {
+			return err
+		}
+		options := almanac.DeleteOptions{AtOnce: c.EraseNow, Version: version}
+		act := dryDelete
+		if c.Yes {
+			act = env.deleteUser
+		}
+		done, err := act(ctx, store, id, options)
+		if err != nil {
+			return err
+		}
+		report := deleteReport{id, c.DryRun, c.EraseNow, done.Removed, append([]uuid.UUID{}, done.InFlight...)}
+		if c.JSON {
+			return writeJSON(env.out, report)
+		}
+		return report.write(env)
+	})
 }
 
 // target returns the id of the user, who must be at the version if it is not zero. A hidden user is found by the id alone, and only an

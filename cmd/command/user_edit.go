@@ -101,38 +101,28 @@ const maxVersion = 1<<31 - 1
 // Run changes the user.
 func (c *editUser) Run(ctx context.Context, env *environment) error {
 	change, errChange := c.change(env)
-	registry, errPlans := c.Plans.understand(env.host)
-	if err := misused(c.oneUser.understand(), errChange, c.Tables.understand(env), errPlans); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	u, err := c.find(ctx, store)
-	if err != nil {
-		return err
-	}
-	if err := atVersion(u, change.Version); err != nil {
-		return err
-	}
-	scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
-	if err != nil {
-		return err
-	}
-	done, err := scheduler.UpdateUser(ctx, u.ID, change)
-	if err != nil {
-		return stored(err, c.flagErrors)
-	}
-	report := editReportOf(done)
-	if err := report.leave(ctx, store, registry); err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(env.out, report)
-	}
-	return report.write(env, fmt.Sprintf("changed user %s, now version %d, with %s\n", done.User.ID, done.User.Version, counted(len(report.Events), "changed event")))
+	registry, errPlans := c.Plans.parse(env.host)
+	return c.oneUser.use(ctx, env, &c.Tables, errors.Join(errChange, errPlans), func(store *postgres.Store, u almanac.User) error {
+		if err := atVersion(u, change.Version); err != nil {
+			return err
+		}
+		scheduler, err := almanac.NewScheduler(store, registry, quietly(c.Profile.rules(env))...)
+		if err != nil {
+			return err
+		}
+		done, err := scheduler.UpdateUser(ctx, u.ID, change)
+		if err != nil {
+			return stored(err, c.flagErrors)
+		}
+		report := editReportOf(done)
+		if err := report.leave(ctx, store, registry); err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(env.out, report)
+		}
+		return report.write(env, fmt.Sprintf("changed user %s, now version %d, with %s\n", done.User.ID, done.User.Version, counted(len(report.Events), "changed event")))
+	})
 }
 
 // editReport is what there is to say about a change of a user.

@@ -62,7 +62,7 @@ type importPlan struct {
 
 const maxRefusals = 1_000_000
 
-func (c *importUsers) understand(env *environment) (importPlan, error) {
+func (c *importUsers) parse(env *environment) (importPlan, error) {
 	var p importPlan
 	var errFormat, errWho, errUnknown, errMost, errTables, errPlans error
 	switch {
@@ -78,10 +78,10 @@ func (c *importUsers) understand(env *environment) (importPlan, error) {
 		errUnknown = c.unknown(p.optional)
 	}
 	p.most, errMost = number("--max-errors", c.MaxErrors, 1, maxRefusals)
-	if errTables = understandSchema(c.Tables.Schema); !c.DryRun {
-		errTables = c.Tables.understand(env)
+	if errTables = validateSchema(c.Tables.Schema); !c.DryRun {
+		errTables = c.Tables.validate(env)
 	}
-	p.registry, errPlans = c.Plans.understand(env.host)
+	p.registry, errPlans = c.Plans.parse(env.host)
 	return p, misused(errFormat, errWho, errUnknown, errMost, errTables, errPlans)
 }
 
@@ -113,7 +113,7 @@ const importConnections = 2
 
 // Run imports.
 func (c *importUsers) Run(ctx context.Context, env *environment) error {
-	plan, err := c.understand(env)
+	plan, err := c.parse(env)
 	if err != nil {
 		return err
 	}

@@ -54,10 +54,10 @@ func readCSV(in io.Reader, who identity, needs []string) (*csvRows, error) {
 		return nil, fmt.Errorf("the header cannot be read: %w", err)
 	}
 	r.columns = slices.Clone(header)
-	return r, r.judgeHeader()
+	return r, r.validateHeader()
 }
 
-func (r *csvRows) judgeHeader() error {
+func (r *csvRows) validateHeader() error {
 	var errs []error
 	seen := make(map[string]bool)
 	for _, name := range r.columns {

@@ -35,7 +35,7 @@ const aboutUserLists = `On a terminal the table fits the width: the columns that
 // Run lists users.
 func (c *listUsers) Run(ctx context.Context, env *environment) error {
 	q := userQuery{filters: []almanac.UserFilter{{}}}
-	if err := q.understand(env, &c.Listing, &c.Tables); err != nil {
+	if err := q.parse(env, &c.Listing, &c.Tables); err != nil {
 		return err
 	}
 	return q.run(ctx, env, &c.Tables, `almanac users add stores a user, and almanac users import the users of a file`)
@@ -73,7 +73,7 @@ func (c *findUsers) Run(ctx context.Context, env *environment) error {
 	case text != "":
 		q = queryFor(text)
 	}
-	if err := q.understand(env, &c.Listing, &c.Tables, errs...); err != nil {
+	if err := q.parse(env, &c.Listing, &c.Tables, errs...); err != nil {
 		return err
 	}
 	return q.run(ctx, env, &c.Tables, `names are compared from their beginning, and all else as a whole; almanac users list lists all users`)
@@ -105,15 +105,15 @@ func queryFor(text string) userQuery {
 // last returns the filter that can select more than one page of users.
 func (q *userQuery) last() almanac.UserFilter { return q.filters[len(q.filters)-1] }
 
-// understand fills in what the flags of a list say. The error names everything that is wrong.
-func (q *userQuery) understand(env *environment, l *listing, t *tables, errs ...error) error {
+// parse fills in what the flags of a list say. The error names everything that is wrong.
+func (q *userQuery) parse(env *environment, l *listing, t *tables, errs ...error) error {
 	q.page.After, q.form = almanac.Cursor(l.After), l.Form
 	var errListing error
-	q.page.Limit, errListing = l.understand(func(p almanac.Page) error {
+	q.page.Limit, errListing = l.parse(func(p almanac.Page) error {
 		_, _, err := almanac.UserFilter{Name: q.last().Name}.Bounds(p)
 		return err
 	})
-	return misused(append(errs, textError(q.last()), errListing, t.understand(env))...)
+	return misused(append(errs, textError(q.last()), errListing, t.validate(env))...)
 }
 
 // textError returns what is wrong with the texts of a filter.

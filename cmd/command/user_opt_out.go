@@ -84,7 +84,7 @@ type optChange struct {
 
 func (c *whatIsRefused) change(ctx context.Context, env *environment, ask optChange) error {
 	registry, err := env.registry()
-	if err := misused(err, c.oneUser.understand(), c.Tables.understand(env)); err != nil {
+	if err := misused(err, c.oneUser.validate(), c.Tables.validate(env)); err != nil {
 		return err
 	}
 	pool, store, err := c.Tables.opened(ctx, env, 1)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/postgres"
 )
 
 // previewUser shows what lies ahead of a user.
@@ -82,31 +83,21 @@ func previewedAll(list []almanac.Occurrence) []previewedOccurrence {
 func (c *previewUser) Run(ctx context.Context, env *environment) error {
 	count, errCount := number("--count", c.Count, 1, maxCount)
 	registry, errType := c.Handlers.handles(env.host, c.Type)
-	if err := misused(c.oneUser.understand(), errType, errCount, c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	u, err := c.find(ctx, store)
-	if err != nil {
-		return err
-	}
-	scheduler, err := almanac.NewScheduler(store, registry, quietly(env.host.Options)...)
-	if err != nil {
-		return err
-	}
-	found, err := scheduler.Preview(ctx, u.ID, c.Type, count)
-	report := previewReport{ID: u.ID, Type: c.Type, Occurrences: previewedAll(found.Ahead), LeftOut: previewedAll(found.LeftOut)}
-	if err != nil {
-		report.Error = bare(err.Error())
-	}
-	if c.JSON {
-		return errors.Join(err, writeJSON(env.out, report))
-	}
-	return errors.Join(err, report.write(env, count, refusesType(u.OptOuts, c.Type)))
+	return c.oneUser.use(ctx, env, &c.Tables, errors.Join(errType, errCount), func(store *postgres.Store, u almanac.User) error {
+		scheduler, err := almanac.NewScheduler(store, registry, quietly(env.host.Options)...)
+		if err != nil {
+			return err
+		}
+		found, err := scheduler.Preview(ctx, u.ID, c.Type, count)
+		report := previewReport{ID: u.ID, Type: c.Type, Occurrences: previewedAll(found.Ahead), LeftOut: previewedAll(found.LeftOut)}
+		if err != nil {
+			report.Error = bare(err.Error())
+		}
+		if c.JSON {
+			return errors.Join(err, writeJSON(env.out, report))
+		}
+		return errors.Join(err, report.write(env, count, refusesType(u.OptOuts, c.Type)))
+	})
 }
 
 func (r previewReport) write(env *environment, count int, refused bool) (err error) {

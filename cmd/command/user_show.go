@@ -19,15 +19,15 @@ type oneUser struct {
 	User string `arg:"" help:"The user's id, external id or e-mail address."`
 }
 
-func (o *oneUser) understand() error {
+func (o *oneUser) validate() error {
 	if o.User == "" {
 		return errors.New("<user> is required")
 	}
-	return o.judge("<user>")
+	return o.validateAs("<user>")
 }
 
 // judge returns what is wrong with the text, which an argument gave.
-func (o *oneUser) judge(argument string) error {
+func (o *oneUser) validateAs(argument string) error {
 	if _, _, err := (almanac.UserFilter{ExternalID: o.User}).Bounds(almanac.Page{}); err != nil {
 		return errors.New(argument + ": is not text that can be stored")
 	}
@@ -65,6 +65,17 @@ func (o *oneUser) find(ctx context.Context, store *postgres.Store) (almanac.User
 		return almanac.User{}, fmt.Errorf("several users have this e-mail address, so give an id: %s", strings.Join(ids, ", "))
 	}
 	return found.Users[0], nil
+}
+
+// use is [tables.use] for a command about the user.
+func (o *oneUser) use(ctx context.Context, env *environment, t *tables, wrong error, do func(*postgres.Store, almanac.User) error) error {
+	return t.use(ctx, env, errors.Join(o.validate(), wrong), func(store *postgres.Store) error {
+		u, err := o.find(ctx, store)
+		if err != nil {
+			return err
+		}
+		return do(store, u)
+	})
 }
 
 // atVersion returns an error if a user is not at the version that --if-version names. Zero names
@@ -109,29 +120,19 @@ type userDetails struct {
 // Run shows the user.
 func (c *showUser) Run(ctx context.Context, env *environment) error {
 	limit, errLimit := number("--limit", c.Limit, 1, listPage)
-	if err := misused(c.oneUser.understand(), errLimit, c.Tables.understand(env)); err != nil {
-		return err
-	}
-	store, closing, err := c.Tables.open(ctx, env, 1)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	u, err := c.find(ctx, store)
-	if err != nil {
-		return err
-	}
-	h, err := historyOf(ctx, store, u.ID, limit)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return writeJSON(env.out, h.details(env, u))
-	}
-	if err := writeUser(env, u); err != nil {
-		return err
-	}
-	return h.write(env, u.ID)
+	return c.oneUser.use(ctx, env, &c.Tables, errLimit, func(store *postgres.Store, u almanac.User) error {
+		h, err := historyOf(ctx, store, u.ID, limit)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return writeJSON(env.out, h.details(env, u))
+		}
+		if err := writeUser(env, u); err != nil {
+			return err
+		}
+		return h.write(env, u.ID)
+	})
 }
 
 // history has the events of a user.

@@ -99,8 +99,8 @@ func TestEveryBadArgumentOfTheVerbsIsNamed(t *testing.T) {
 			[]string{
 				`--id: "7" is not a UUID`, "--first-name: is empty", "--last-name: contains control characters", "--date-of-birth: is before 1900-01-01",
 				`--timezone: is not a known time zone; did you mean "Europe/Dublin"?`, "--locale: is not a language tag (BCP 47)", "--email: is not a bare e-mail address of at most 254 bytes",
-				"--external-id: begins or ends with a space", "--attributes: are not a JSON object", noDatabase, badSchema,
-				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`,
+				"--external-id: begins or ends with a space", "--attributes: are not a JSON object",
+				`--at: "25:00" is not a time of day: hours are 00 to 23, minutes and seconds 00 to 59`, noDatabase, badSchema,
 			},
 		},
 		"nothing to edit": {[]string{"users", "edit", "ada", "--optional-profile"}, []string{"nothing is to change: give at least one flag of the profile", noDatabase}},

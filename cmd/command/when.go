@@ -14,8 +14,8 @@ import (
 
 // when shows the next occurrences of a rule.
 //
-// What kong would judge by itself, and one at a time, is text here: understand
-// judges all of it together. The empty default keeps kong from asking for --zone.
+// What kong would refuse by itself, and one at a time, is text here: parse
+// refuses all of it together. The empty default keeps kong from asking for --zone.
 type when struct {
 	Zone  string `help:"The IANA zone; required." placeholder:"ZONE" required:"" default:""`
 	From  string `help:"The first day; today in the zone if left out." placeholder:"YYYY-MM-DD"`
@@ -63,7 +63,7 @@ var choices = kong.Vars{
 	"shell":     "bash, zsh, fish",
 }
 
-func (p *policies) understand() (calendar.Policies, error) {
+func (p *policies) parse() (calendar.Policies, error) {
 	return calendar.Policies{
 		Gap: calendar.GapPolicy(p.Gap), Fold: calendar.FoldPolicy(p.Fold),
 		LeapDay: calendar.LeapDayPolicy(p.LeapDay), MonthEnd: calendar.MonthEndPolicy(p.MonthEnd),
@@ -79,7 +79,7 @@ type question struct {
 	count    int
 }
 
-func (w *when) understand(now time.Time) (question, error) {
+func (w *when) parse(now time.Time) (question, error) {
 	zone, errZone, failure := findZone("--zone", calendar.OwnZoneData(), w.Zone)
 	q := question{zone: zone, from: zone.WallTime(now).Date}
 	var errFrom, errCount, errRule, errPolicies error
@@ -91,7 +91,7 @@ func (w *when) understand(now time.Time) (question, error) {
 	}
 	q.count, errCount = number("--count", w.Count, 1, maxCount)
 	q.rule, errRule = w.Rule.parse(q.from, w.Quiet)
-	q.policies, errPolicies = w.Policies.understand()
+	q.policies, errPolicies = w.Policies.parse()
 	if err := misused(errZone, about("--from", errFrom), errCount, errRule, errPolicies); err != nil {
 		return q, err
 	}
@@ -100,7 +100,7 @@ func (w *when) understand(now time.Time) (question, error) {
 
 // Run shows the occurrences.
 func (w *when) Run(env *environment) error {
-	q, err := w.understand(env.now)
+	q, err := w.parse(env.now)
 	if err != nil {
 		return err
 	}
