@@ -16,8 +16,8 @@ import (
 const databaseLimit = 2 * time.Minute
 
 // URL returns the URL of a new database for t, with Almanac's schema under its default
-// name. When t ends, the database is dropped, together with any open connection, including
-// PgBouncer's.
+// name. When t ends, the database is dropped, together with any open connection, including a
+// pooler's.
 func URL(t testing.TB) string {
 	t.Helper()
 	return fresh(t, (*server).migrated)
@@ -30,9 +30,9 @@ func EmptyURL(t testing.TB) string {
 }
 
 // Direct returns the URL of the database of an address from [URL] or [EmptyURL] that
-// bypasses the PgBouncer of [BouncerVariable], as the server's user. Without a PgBouncer it
+// bypasses the pooler of [PoolerVariable], as the server's user. Without a pooler it
 // returns the address. Use it for a test's own statements that need one session, and to
-// name the server to another process. The tested code goes through the PgBouncer.
+// name the server to another process. The tested code goes through the pooler.
 func Direct(t testing.TB, address string) string {
 	t.Helper()
 	s, err := shared.get()
@@ -125,7 +125,7 @@ func closePool(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// DirectPool is like [Pool], without the PgBouncer of [BouncerVariable]. It is for features
+// DirectPool is like [Pool], without the pooler of [PoolerVariable]. It is for features
 // that a pooler does not support, such as notifications.
 func DirectPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()

@@ -9,30 +9,35 @@
 //
 //	pool := pgtest.Pool(t)
 //
-// The tests of one process share one server, which is started when the first of
-// them asks. It is the first of these that is to be had, and a line on standard
-// error says which:
+// The server is the first of these that is available. A line on standard error
+// says which:
 //
-//  1. the server that [DatabaseVariable] names; the role in the URL must be
-//     allowed to create databases, and for pgtest's own tests also roles;
+//  1. the server that [DatabaseVariable] names. Its role must be allowed to
+//     create databases, and for some tests also roles;
 //  2. a container of the image that [ImageVariable] names, or else of
 //     [DefaultImage], when a Docker engine answers and has the image or can pull
-//     it. An image named by the variable is an order: without it the tests fail;
-//  3. a private server from binaries on the machine.
+//     it. If the variable names an image, nothing else is used;
+//  3. a server from binaries on the machine.
 //
-// Tests are never skipped for want of a server: without one they fail, and say
-// what would help.
+// Without a server the tests fail, and say what would help. They are never
+// skipped.
 //
-// With [BouncerVariable] the tests reach that server through a PgBouncer in
-// transaction mode, set up so that a client's next transaction meets another
-// session than its last: what counts on a session, such as a prepared statement,
-// does not last long. pgx is told by the URL to prepare none
-// (default_query_exec_mode=exec, as pgx's documentation asks for with a PgBouncer
-// before 1.21). What a test does for itself and needs a session for goes around
-// it through [Direct].
+// On Linux all packages of one go command share a container or server. The first
+// process that needs it starts a helper, which is its test binary again. The
+// helper starts the server, makes the template, and writes both to a file that
+// the other processes find by the process id of the go command. The helper stops
+// the server when the go command has ended, also if that was killed. On other
+// systems, and without a go command, each process has a server of its own, which
+// ends with it.
 //
-// What is started is stopped by Main, and also when the test process dies, in
-// the case of a container by the reaper of testcontainers. Only a server that
-// was given keeps what a killed process leaves: databases whose names begin
-// with "almanac_test_".
+// Packages therefore run side by side on one server. Names of roles must be
+// unique, and a test that counts sessions counts those of its database. A test
+// that stops the server or changes its settings starts one by package pgserver.
+//
+// With [PoolerVariable] the tested code reaches the named server through a
+// pooler. Tests that need one session for their own statements bypass it by
+// [Direct].
+//
+// Only a named server keeps what a killed process leaves: databases whose names
+// begin with "almanac_test_".
 package pgtest

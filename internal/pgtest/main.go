@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package, stops the server if one was started, and
+// Main runs the tests of a package, stops the server if it is of this process alone, and
 // exits. A package's TestMain calls it and nothing after it.
 //
 // When all tests have passed, Main fails if goroutines are still running. The options
@@ -25,6 +25,9 @@ func Main(m *testing.M, leaks ...goleak.Option) {
 }
 
 func run(m *testing.M, leaks []goleak.Option) int {
+	if os.Getenv(helperVariable) != "" {
+		return help()
+	}
 	shared.open()
 	if err := runMore(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
@@ -63,7 +66,7 @@ func runMore() error {
 }
 
 const (
-	// startLimit is how long a server may take to start, an image to pull included. // how long a server may take to start, including the pull of an image
+	// startLimit is how long a server may take to start, including the pull of an image.
 	startLimit = 5 * time.Minute
 	stopLimit  = time.Minute
 )
@@ -72,7 +75,7 @@ const (
 // package variable.
 var shared process
 
-// process starts a server at the first request of a test. It keeps a failure, so that every
+// process connects to a server at the first request of a test. It keeps a failure, so that every
 // test reports the failure and none tries again.
 type process struct {
 	mu      sync.Mutex
@@ -90,7 +93,7 @@ func (p *process) open() {
 	p.running = true
 }
 
-// get returns the server, and starts it if necessary.
+// get returns the server, and connects to it if necessary.
 func (p *process) get() (*server, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

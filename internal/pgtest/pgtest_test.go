@@ -2,9 +2,11 @@ package pgtest_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,10 +28,32 @@ func TestMain(m *testing.M) {
 		go func() { select {} }()
 	case "forget Main":
 		os.Exit(m.Run())
-	case "keep a program":
-		keepProgram()
+	}
+	if filepath.Base(os.Args[0]) == "go" {
+		beGo()
+		return
 	}
 	pgtest.Main(m)
+}
+
+// processes is how many processes a go command of these tests starts.
+const processes = 3
+
+// beGo makes this process a go command: it starts test processes with its own arguments and, like
+// go test, waits until nothing has their output pipes open.
+func beGo() {
+	program, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	var group sync.WaitGroup
+	for range processes {
+		group.Go(func() {
+			out, err := exec.Command(program, os.Args[1:]...).CombinedOutput()
+			fmt.Printf("%s%v\n", out, err)
+		})
+	}
+	group.Wait()
 }
 
 // connect opens a connection that is closed when t ends.
@@ -120,6 +144,19 @@ func TestURL_makesDatabasesForManyTestsAtOnce(t *testing.T) {
 	require.Len(t, seen, tests)
 }
 
+// A named server has the templates of other processes.
+func TestURL_usesOneTemplate(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	if os.Getenv(pgtest.DatabaseVariable) != "" {
+		return
+	}
+	var templates int
+	require.NoError(t, connect(t, address).QueryRow(t.Context(), `
+		SELECT count(*) FROM pg_database WHERE datname LIKE 'almanac_test_%' AND NOT datallowconn`).Scan(&templates))
+	require.Equal(t, 1, templates)
+}
+
 func TestURL_dropsTheDatabaseEvenWhileSomeoneIsConnected(t *testing.T) {
 	t.Parallel()
 	var address string
@@ -130,6 +167,49 @@ func TestURL_dropsTheDatabaseEvenWhileSomeoneIsConnected(t *testing.T) {
 	}))
 
 	require.NotContains(t, databases(t, address), name(t, address))
+}
+
+// sessions returns the number of sessions that the statements of one client use, when at
+// least two are possible.
+func sessions(t *testing.T, address string) int {
+	t.Helper()
+	client, other := connect(t, address), connect(t, address)
+	seen := make(map[int]bool)
+	tx, err := other.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = client.Exec(t.Context(), "SELECT 1") // needs a second session
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	for range 4 {
+		var pid int
+		require.NoError(t, client.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+		seen[pid] = true
+	}
+	return len(seen)
+}
+
+func TestURL_goesThroughThePoolerThatIsNamed(t *testing.T) {
+	t.Parallel()
+	pooled := os.Getenv(pgtest.PoolerVariable) != ""
+	address := pgtest.EmptyURL(t)
+
+	require.Equal(t, pooled, sessions(t, address) > 1, "only a pooler moves a client between sessions")
+	require.Equal(t, 1, sessions(t, pgtest.Direct(t, address)))
+	require.Equal(t, name(t, address), name(t, pgtest.Direct(t, address)))
+	require.Equal(t, pooled, address != pgtest.Direct(t, address))
+}
+
+func TestURL_takesAnyRoleOfTheServer(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	guest := role(t, u.String(), "")
+	u.User = url.UserPassword(guest, secret)
+
+	var as string
+	require.NoError(t, connect(t, u.String()).QueryRow(t.Context(), "SELECT current_user").Scan(&as))
+
+	require.Equal(t, guest, as)
 }
 
 func TestPool_hasEightConnectionsByDefault(t *testing.T) {
@@ -192,15 +272,10 @@ func TestMain_usesTheServerThatIsNamedAndLeavesItClean(t *testing.T) {
 	tester := role(t, u.String(), "CREATEDB")
 	u.User = url.UserPassword(tester, secret)
 
-	out, passed := again(t, "TestURL_isANewMigratedDatabase", pgtest.DatabaseVariable+"="+u.String())
+	out, passed := again(t, "TestURL_isANewMigratedDatabase", pgtest.DatabaseVariable+"="+u.String(), pgtest.PoolerVariable+"=")
 
 	require.True(t, passed, out)
-	lines := 1
-	if bounced() {
-		require.Contains(t, out, "pgtest: through PgBouncer 1.")
-		lines++
-	}
-	require.Equal(t, lines, strings.Count(out, "pgtest: "), out)
+	require.Equal(t, 1, strings.Count(out, "pgtest: "), out)
 	require.Contains(t, out, "pgtest: server that ALMANAC_TEST_DATABASE_URL names at "+u.Host+", PostgreSQL ")
 	require.NotContains(t, out, "secret")
 	var left int
@@ -240,13 +315,13 @@ func TestMain_refusesUnsuitableServers(t *testing.T) {
 			},
 			want: "ALMANAC_TEST_POSTGRES_IMAGE is set, so nothing else will do: no Docker engine answers",
 		},
-		"no PgBouncer when one is asked for": {
-			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.BouncerVariable + "=/nowhere/pgbouncer"},
-			want: `pgtest: ALMANAC_TEST_PGBOUNCER is "/nowhere/pgbouncer": `,
+		"a pooler that is named in another way than by URL": {
+			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.PoolerVariable + "=host=127.0.0.1"},
+			want: "pgtest: ALMANAC_TEST_POOLER_URL: not a URL of the form postgres://",
 		},
-		"a PgBouncer that is none": {
-			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.BouncerVariable + "=/bin/sh"},
-			want: "/bin/sh had ended by itself:",
+		"a pooler that does not run": {
+			env:  []string{pgtest.DatabaseVariable + "=" + address, pgtest.PoolerVariable + "=postgres://127.0.0.1:1/"},
+			want: "127.0.0.1:1",
 		},
 		"a server that would never be stopped": {
 			env:  []string{sabotage + "=forget Main"},
@@ -257,7 +332,7 @@ func TestMain_refusesUnsuitableServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 
-			out, passed := again(t, "TestEmptyURL_isADatabaseWithoutTheSchema", tt.env...)
+			out, passed := again(t, "TestEmptyURL_isADatabaseWithoutTheSchema", append([]string{pgtest.PoolerVariable + "="}, tt.env...)...)
 
 			require.False(t, passed, out)
 			require.Contains(t, out, tt.want)

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,71 +15,77 @@ import (
 	"github.com/almanac-go/almanac/internal/pgserver"
 )
 
-// server makes databases on the server of this process.
+// server makes databases on a server.
 type server struct {
-	at      url.URL
-	bouncer *bouncer // for the connections of tests, or nil
-	admin   *pgxpool.Pool
-	release func(context.Context) error // stops what was started for this process
-	copying string                      // the method of copying a database, for CREATE DATABASE
-
-	templating sync.Mutex
-	template   string // the migrated database that others are cloned from; empty until it is needed
+	at       url.URL
+	pooler   *url.URL // for the connections of the tested code, or nil
+	what     string
+	admin    *pgxpool.Pool
+	release  func(context.Context) error // stops what was started for this process
+	copying  string                      // the method of copying a database, for CREATE DATABASE
+	template string                      // the migrated database that others are cloned from
+	owned    bool                        // whether this process made the template
 
 	reusables reusables
 }
 
-// startServer chooses a server, checks that it works, and prints which it is.
+// startServer connects to a server for the tests of this process, and prints which it is.
 func startServer(ctx context.Context) (*server, error) {
+	s, err := openServer(ctx, choose)
+	if err != nil {
+		return nil, err
+	}
+	if address := os.Getenv(PoolerVariable); address != "" {
+		if s.pooler, err = parseURL(address); err != nil {
+			return nil, errors.Join(fmt.Errorf("pgtest: %s: %w", PoolerVariable, err), s.stop(ctx))
+		}
+		s.what += ", through the pooler at " + s.pooler.Host
+	}
+	fmt.Fprintln(os.Stderr, "pgtest: "+s.what)
+	return s, nil
+}
+
+// openServer checks that the chosen server works, and makes the template if it has none.
+func openServer(ctx context.Context, choose func(context.Context) (source, error)) (*server, error) {
 	from, err := choose(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, what, err := connect(ctx, from)
+	s, err := connect(ctx, from)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("pgtest: %s: %w", from.what, err), from.release(ctx))
 	}
-	line := "pgtest: " + from.what + what
-	if from.instead != nil {
-		line += " (" + strings.Join(strings.Fields(from.instead.Error()), " ") + ")"
-	}
-	fmt.Fprintln(os.Stderr, line)
-	if named := os.Getenv(BouncerVariable); named != "" {
-		if err := s.bounce(ctx, named); err != nil {
-			return nil, errors.Join(fmt.Errorf("pgtest: %w", err), s.stop(ctx))
+	if s.template == "" {
+		if err := s.makeTemplate(ctx); err != nil {
+			return nil, errors.Join(err, s.stop(ctx))
 		}
 	}
 	return s, nil
 }
 
-// bounce makes tests connect through a PgBouncer, and prints that. pgtest's own connections
-// bypass it: a connection of PgBouncer to the template would make cloning fail.
-func (s *server) bounce(ctx context.Context, named string) error {
-	b, err := startBouncer(ctx, named, s.admin.Config().ConnConfig)
-	if err != nil {
-		return err
+func parseURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, errors.New("not a URL of the form postgres://user:password@host:port/database")
 	}
-	s.bouncer = b
-	fmt.Fprintf(os.Stderr, "pgtest: through %s in transaction mode, pools of %d, port %s\n", b.version, poolSize, b.at.Port())
-	return nil
+	return u, nil
 }
 
-// connect returns the server, and its version if the source did not state it.
-func connect(ctx context.Context, from source) (_ *server, what string, err error) {
-	at, err := url.Parse(from.url)
-	if err != nil || at.Scheme != "postgres" && at.Scheme != "postgresql" {
-		return nil, "", errors.New("not a URL of the form postgres://user:password@host:port/database")
+func connect(ctx context.Context, from source) (*server, error) {
+	at, err := parseURL(from.url)
+	if err != nil {
+		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(from.url)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	// Each connection is used for one CREATE or DROP DATABASE. More concurrent ones do not
 	// make the server faster.
 	config.MaxConns = 4
 	admin, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 
 	const facts = `
@@ -104,32 +109,33 @@ WHERE rolname = current_user`
 	}
 	if err != nil {
 		admin.Close()
-		return nil, "", err
+		return nil, err
 	}
-	if !strings.Contains(from.what, "PostgreSQL ") {
-		what = ", PostgreSQL " + version
+	s := &server{at: *at, what: from.what, admin: admin, release: from.release, template: from.template}
+	if !strings.Contains(s.what, "PostgreSQL ") {
+		s.what += ", PostgreSQL " + version
 	}
-	s := &server{at: *at, admin: admin, release: from.release}
 	// The default copies through the write-ahead log, which takes twice the processor time.
 	// Copying files takes two checkpoints, which are expensive when flushes are on
 	// (PostgreSQL manual, CREATE DATABASE).
 	if major >= 15 && !durable {
 		s.copying = " STRATEGY FILE_COPY"
 	}
-	return s, what, nil
+	return s, nil
 }
 
-// url returns the URL with which a test connects to the database of that name.
+// url returns the URL with which the tested code connects to the database of that name.
 func (s *server) url(database string) string {
-	if s.bouncer != nil {
-		return s.bouncer.url(database)
+	if s.pooler != nil {
+		return in(*s.pooler, database)
 	}
 	return s.direct(database)
 }
 
 // direct returns the URL of the database of that name on the server itself.
-func (s *server) direct(database string) string {
-	u := s.at
+func (s *server) direct(database string) string { return in(s.at, database) }
+
+func in(u url.URL, database string) string {
 	u.Path = "/" + database
 	query := u.Query()
 	query.Del("dbname") // it would override the path
@@ -146,35 +152,17 @@ func (s *server) empty(ctx context.Context) (string, error) {
 
 // migrated creates a database with the schema, by cloning.
 func (s *server) migrated(ctx context.Context) (string, error) {
-	template, err := s.migrateOnce(ctx)
-	if err != nil {
-		return "", err
-	}
-	return s.create(ctx, "TEMPLATE "+pgx.Identifier{template}.Sanitize())
+	return s.create(ctx, "TEMPLATE "+pgx.Identifier{s.template}.Sanitize())
 }
 
-// migrateOnce returns the template of this process. On a shared server each process has its
-// own, because it may have other migrations.
-func (s *server) migrateOnce(ctx context.Context) (string, error) {
-	s.templating.Lock()
-	defer s.templating.Unlock()
-	if s.template != "" {
-		return s.template, nil
-	}
+// makeTemplate makes a migrated database and then forbids connections to it, because one
+// connection to a template makes cloning fail.
+func (s *server) makeTemplate(ctx context.Context) error {
 	name, err := s.empty(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := s.prepare(ctx, name); err != nil {
-		return "", errors.Join(err, s.drop(ctx, name))
-	}
-	s.template = name
-	return name, nil
-}
-
-// prepare migrates the database and then forbids connections, because one connection to a
-// template makes cloning fail.
-func (s *server) prepare(ctx context.Context, name string) error {
+	s.template, s.owned = name, true
 	conn, err := pgx.Connect(ctx, s.direct(name))
 	if err != nil {
 		return fmt.Errorf("pgtest: %w", err)
@@ -204,15 +192,10 @@ func (s *server) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// stop drops the template and releases the server.
+// stop drops what this process made, and releases the server.
 func (s *server) stop(ctx context.Context) error {
-	s.templating.Lock()
-	defer s.templating.Unlock()
 	err := s.closeReusables(ctx)
-	if s.bouncer != nil {
-		err = errors.Join(err, s.bouncer.process.stop(ctx))
-	}
-	if s.template != "" {
+	if s.owned {
 		err = errors.Join(err, s.drop(ctx, s.template))
 	}
 	s.admin.Close()
