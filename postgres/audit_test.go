@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
 )
@@ -103,6 +105,35 @@ func TestTheTrailHasWhatAWorkerCallsOff(t *testing.T) {
 	steps, err := store.Audit(t.Context(), e.ID)
 	require.NoError(t, err)
 	require.Equal(t, "no address", steps[2].Detail)
+}
+
+// The series of an event that was delivered has the event's key as its last used key. The next
+// event may have the same text as its key, of another unit: it ends, and was not removed.
+func TestTheTrailTellsKeysOfOtherUnitsApart(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	store, err := postgres.New(pool)
+	require.NoError(t, err)
+	require.NoError(t, postgres.EnableAudit(t.Context(), pool))
+	u := almanactest.User()
+	text := almanactest.Event(time.Now(), almanactest.For(u), almanactest.Of("2026"), almanactest.ReadyFor(time.Hour))
+	text.KeyUnit = calendar.UnitText
+	year := almanactest.Event(time.Now(), almanactest.For(u), almanactest.Of("2026"), almanactest.ReadyFor(time.Minute))
+	almanactest.Store(t, store, u, text)
+	for _, e := range []almanac.Event{text, year} {
+		claim, err := store.Claim(t.Context(), almanac.ClaimRequest{Token: uuid.New(), Types: []string{e.Type}, Limit: 1, Lease: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, claim.Events, 1)
+		settled, err := store.Settle(t.Context(), []almanac.Settlement{{Event: claim.Events[0], Outcome: almanac.Delivered(time.Now()), Next: func(almanac.User, time.Time) (almanac.Event, error) {
+			if e.ID == year.ID {
+				return almanac.Event{}, calendar.ErrNoOccurrence
+			}
+			return year, nil
+		}}})
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(settled[0].Err, settled[0].PlanErr))
+		require.Equal(t, []string{"created", "claimed", "completed"}, kinds(t, store, e.ID))
+	}
 }
 
 func TestTheTrailIsUndoneWithItsTransaction(t *testing.T) {

@@ -205,3 +205,55 @@ var edits = []mutation{
 		test: ". TestQuietHoursHoldLateEventsOnly",
 	},
 }
+
+// usedDays are safeguards of what counts as used after a changed rule.
+var usedDays = []mutation{
+	{
+		promise: "What the new rule still owes is decided by the unit of its keys", in: handlers,
+		file: "plan.go",
+		old:  "done.UsedBefore.With(done.Uses(u, now))", new: "UsedKeys(nil).With(done.Uses(u, now))",
+		test: ". TestASuccessorKnowsTheUsedKeysOfEachUnit",
+	},
+	{
+		promise: "What the new rule still owes is decided by the unit of its keys", in: handlers,
+		file: "plan.go",
+		old:  "next.OccurrenceKey != e.OccurrenceKey || next.KeyUnit != e.KeyUnit", new: "next.OccurrenceKey != e.OccurrenceKey",
+		test: ". TestTheSameTextOfAnotherUnitIsAnotherOccurrence",
+	},
+	{
+		promise: "the rest of the day is delivered, after the last event", in: handlers,
+		file: "series.go",
+		old:  "return !k.Nominal.Before(nominal) && !k.Ended.Before(nominal)", new: "return !k.Ended.Before(nominal)",
+		test: ". TestAFinerRuleContinuesAfterTheOccurrenceThatWasLate",
+	},
+	{
+		promise: "the rest of the day is delivered, after the last event", in: handlers,
+		file: "series.go",
+		old:  "return !k.Nominal.Before(nominal) && !k.Ended.Before(nominal)", new: "return !k.Nominal.Before(nominal)",
+		test: ". TestAChangeOfTheRulePlansWhatTheUserIsStillOwed",
+	},
+	{
+		promise: "the day that had its event has no second one; the next day is free", in: handlers,
+		file: "series.go",
+		old:  "return nominalOf(o).Date == k.Ended.Date || o.Wall.Date == k.Ended.Date", new: "return false",
+		test: ". TestAChangeOfTheRulePlansWhatTheUserIsStillOwed",
+	},
+	{
+		promise: "Only keys of one unit are compared.", in: handlers,
+		file: "series.go",
+		old:  "case k.Unit == o.Unit:\n", new: "case true:\n",
+		test: ". TestAChangeOfTheRulePlansWhatTheUserIsStillOwed",
+	},
+	{
+		promise: "Only keys of one unit are compared.", in: handlers,
+		file: "schema.sql",
+		old:  "NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit THEN", new: "NEW.used_key = OLD.used_key THEN",
+		test: "postgres TestTheTrailTellsKeysOfOtherUnitsApart",
+	},
+	{
+		promise: "Only keys of one unit are compared.", in: handlers,
+		file: "postgres/queries/enable_outbox.sql",
+		old:  "NEW.used_key = OLD.used_key AND NEW.used_unit = OLD.used_unit", new: "NEW.used_key = OLD.used_key",
+		test: "postgres TestTheTrailAndTheOutboxKnowTheUnitOfAKey",
+	},
+}

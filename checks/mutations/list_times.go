@@ -208,4 +208,29 @@ var surroundings = []mutation{
 		old:  "    GRANT INSERT, DELETE ON history TO almanac_worker;", new: "    GRANT INSERT, DELETE ON history TO almanac_worker, almanac_api;",
 		test: "postgres TestEachRoleIsRefusedOtherStatements",
 	},
+	{
+		promise: "Tests do each role's work through the library.", in: reliability,
+		file: "schema.sql",
+		old:  "CHECK (isfinite(created_at) AND isfinite(updated_at) AND isfinite(deleted_at))", new: "CHECK (isfinite(created_at) AND isfinite(deleted_at))",
+		test: "postgres TestInstantsThatRolesWriteAreFinite",
+	},
+	{
+		promise: "or the server's queue of notifications is half full", in: operating,
+		file: "postgres/queries/notify.sql",
+		old:  "pg_notification_queue_usage() < 0.5::float8", new: "pg_notification_queue_usage() < 2::float8",
+		test: "postgres TestAFullQueueOfNotificationsStopsNoWrite",
+	},
+	{
+		promise: "`Consume` returns `ErrOutboxRestored`", in: operating,
+		file: "postgres/statements.go",
+		old:  "const elsewhere = `c.server <> (SELECT s.system_identifier FROM pg_control_system() s)`", new: "const elsewhere = `false`",
+		test: "postgres TestConsumersRefuseAPositionOfAnotherServer",
+	},
+	{
+		promise: "nothing is pruned that a consumer may not have read", in: operating,
+		file: "schema.sql",
+		old:  "FROM page))\n        AND NOT EXISTS (\n            SELECT\n            FROM outbox_consumers c\n            WHERE c.server <> (SELECT s.system_identifier FROM pg_control_system() s)\n                OR NOT",
+		new:  "FROM page))\n        AND NOT EXISTS (\n            SELECT\n            FROM outbox_consumers c\n            WHERE NOT",
+		test: "postgres TestAPositionOfAnotherServerHasReadNothing",
+	},
 }
