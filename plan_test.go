@@ -441,6 +441,7 @@ func TestAChangeOfTheRulePlansWhatTheUserIsStillOwed(t *testing.T) {
 		"30: a text, then daily":                       {begin: "2026-11-26T08:00:00Z", rule: orders{calendar.Daily{At: calendar.Clock{Hour: 9}}}, ran: "2026-11-26T09:00:00Z", change: "2026-11-26T10:00:00Z", to: dailyAt(18), next: "2026-11-27T18:00:00", left: "2026-11-26T18:00:00"},
 		"31: a day that becomes a holiday":             {begin: "2026-11-26T08:00:00Z", rule: workdays, ran: "2026-11-26T09:00:00Z", change: "2026-11-26T10:00:00Z", to: holiday, next: "2026-11-30T09:00:00"},
 		"32: a pending day, whose new time has passed": {begin: "2026-11-25T08:00:00Z", rule: dailyAt(18), ran: "2026-11-25T18:00:00Z", change: "2026-11-26T15:00:00Z", to: dailyAt(14), next: "2026-11-27T14:00:00"},
+		"33: run before its time, then hourly":         {begin: "2026-11-26T10:00:00Z", rule: daily, ran: "2026-11-26T10:30:00Z", runNow: true, change: "2026-11-26T10:40:00Z", to: mustCron("0 * * * *"), next: "2026-11-26T11:00:00"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
