@@ -594,3 +594,71 @@ func TestTheHostsCodeDelaysNobodyElse(t *testing.T) {
 		}
 	}
 }
+
+// Two days were delivered ahead, then the rule was yearly for one event: when it is daily again
+// while that event is in flight, its successor is after both days. Whoever looked only at
+// the key that ends would plan the first of them, and the store would refuse it.
+func TestASuccessorKnowsTheUsedKeysOfEachUnit(t *testing.T) {
+	t.Parallel()
+	daily, christmas := forAll(dailyAt(9)), forAll(yearlyOn(time.December, 25, 9))
+	l := ruled{t: t, ctx: t.Context()}.begin("UTC", instant(t, "2026-11-26T08:00:00Z"), daily, false)
+	ahead := func() {
+		t.Helper()
+		e, ok := l.pending()
+		require.True(t, ok)
+		_, err := l.scheduler.RunNow(t.Context(), e.ID, almanac.RunNowOptions{})
+		require.NoError(t, err)
+		l.run(l.now.Add(time.Minute))
+	}
+	ahead() // 2026-11-26
+	ahead() // 2026-11-27
+	l.rule = christmas
+	l.change(almanac.ProfileChange{})
+	l.rule = daily // the program that delivers knows it before the event is planned anew
+	ahead()
+	require.Len(t, l.delivered, 3)
+	require.Equal(t, "2026", l.delivered[2].Key)
+
+	e, ok := l.pending()
+	require.True(t, ok)
+	require.Equal(t, "2026-11-28", e.OccurrenceKey)
+}
+
+// A rule that becomes finer while an event is late still owes the rest of that day, if each
+// missed event is delivered.
+func TestAFinerRuleContinuesAfterTheOccurrenceThatWasLate(t *testing.T) {
+	t.Parallel()
+	l := ruled{t: t, ctx: t.Context()}.begin("UTC", instant(t, "2026-11-26T08:00:00Z"), forAll(dailyAt(9)), true)
+	l.rule = forAll(mustCron("0 * * * *"))
+	l.run(instant(t, "2026-11-26T12:30:00Z"))
+
+	e, ok := l.pending()
+	require.True(t, ok)
+	require.Equal(t, "2026-11-26T10:00:00", e.Wall.String())
+}
+
+// yearText is a rule whose keys are the host's own texts. They look like those of years.
+type yearText struct{ calendar.Yearly }
+
+func (y yearText) After(w calendar.WallTime, p calendar.Policies) (calendar.Slot, error) {
+	slot, err := y.Yearly.After(w, p)
+	slot.Unit = calendar.UnitText
+	return slot, err
+}
+
+func TestTheSameTextOfAnotherUnitIsAnotherOccurrence(t *testing.T) {
+	t.Parallel()
+	christmas := calendar.Yearly{Month: time.December, Day: 25, At: calendar.Clock{Hour: 9}}
+	l := ruled{t: t, ctx: t.Context()}.begin("UTC", instant(t, "2026-11-26T08:00:00Z"), forAll(yearText{christmas}), false)
+	was, ok := l.pending()
+	require.True(t, ok)
+	l.rule = forAll(calendar.Yearly{Month: time.December, Day: 24, At: calendar.Clock{Hour: 9}})
+
+	result := l.change(almanac.ProfileChange{})
+	require.Empty(t, result.Moved)
+	require.Len(t, result.Removed, 1)
+	require.Equal(t, was.ID, result.Removed[0].ID)
+	require.Len(t, result.Added, 1)
+	require.Equal(t, calendar.UnitYear, result.Added[0].KeyUnit)
+	require.Equal(t, was.OccurrenceKey, result.Added[0].OccurrenceKey)
+}
