@@ -73,8 +73,7 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 	if data.Name, err = r.nameOf(u); err != nil { // a deleted user has no name
 		return answer{}, err
 	}
-	permits := newListPermits(r)
-	if data.Words, err = permits.words(e); err != nil {
+	if data.Words, err = r.words(e); err != nil {
 		return answer{}, err
 	}
 	data.Event.Payload, data.Event.LastError, data.Event.FailureReason = nil, "", ""
@@ -154,13 +153,13 @@ func timelineOf(e almanac.Event) []eventMoment {
 }
 
 // words returns the texts of an event that the viewer may see.
-func (p *listPermits) words(e almanac.Event) (w eventWords, err error) {
-	row, err := p.row(e)
+func (r *request) words(e almanac.Event) (w eventWords, err error) {
+	row, err := r.row(e)
 	if err != nil {
 		return w, err
 	}
 	w.Reason, w.Hidden = row.Reason, row.Hidden
-	if w.Shown, err = p.may(SeePayloads, e.UserID); !w.Shown || err != nil {
+	if w.Shown, err = r.mayDo(SeePayloads, e.UserID); !w.Shown || err != nil {
 		return w, err
 	}
 	if w.LastError = e.LastError; e.Status == almanac.Pending {

@@ -196,8 +196,8 @@ func TestAnEventOffersWhatItsStatusAllows(t *testing.T) {
 			paths = append(paths, form.Path)
 		}
 		require.Equal(t, tt.want, paths, name)
-		r.d.may = func(*http.Request, Action, uuid.UUID) (bool, error) { return false, nil }
-		forms, err = formsFor(r, e, time.Now())
+		mayNot := func(*http.Request, Action, uuid.UUID) (bool, error) { return false, nil }
+		forms, err = formsFor(&request{d: &dashboard{access: access{may: mayNot}}}, e, time.Now())
 		require.NoError(t, err)
 		require.Empty(t, forms, name)
 	}

@@ -11,8 +11,8 @@ import (
 
 // eventsData is what the list of events shows.
 type eventsData struct {
+	complaints
 	Filter   eventFilter
-	Bad      listComplaints
 	Statuses []listOption
 	Orders   []listOption
 	Types    []string // that are known, for the field of the type
@@ -38,15 +38,12 @@ type eventRow struct {
 const reasonShown = 120
 
 func (d *dashboard) eventsPage(r *request) (answer, error) {
-	if err := r.need(Look, uuid.Nil); err != nil {
-		return answer{}, err
-	}
 	f, bad := filterOf(r.URL.Query())
 	if err := f.allowed(r, &bad); err != nil {
 		return answer{}, err
 	}
 	data := eventsData{
-		Filter: f, Bad: bad, Types: d.knownTypes(r),
+		complaints: bad, Filter: f, Types: d.knownTypes(r),
 		Statuses: listOptions(f.Status, "any", eventStatuses...),
 		Orders:   listOptions(f.Order, "newest", "oldest", "next"),
 	}
@@ -56,7 +53,7 @@ func (d *dashboard) eventsPage(r *request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		if data.Rows, err = newListPermits(r).rows(found.Events, f.Reason != ""); err != nil {
+		if data.Rows, err = r.rows(found.Events, f.Reason != ""); err != nil {
 			return answer{}, err
 		}
 		if found.Next != "" {
@@ -105,10 +102,10 @@ func (d *dashboard) knownTypes(r *request) []string {
 
 // rows returns the rows of events. With a filter by reason it leaves out the events whose
 // reason the viewer may not see, because the filter says how it begins.
-func (p *listPermits) rows(events []almanac.Event, byReason bool) ([]eventRow, error) {
+func (r *request) rows(events []almanac.Event, byReason bool) ([]eventRow, error) {
 	var rows []eventRow
 	for _, e := range events {
-		row, err := p.row(e)
+		row, err := r.row(e)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +117,7 @@ func (p *listPermits) rows(events []almanac.Event, byReason bool) ([]eventRow, e
 }
 
 // row returns the row of an event, with its whole reason, and without what lists never show.
-func (p *listPermits) row(e almanac.Event) (eventRow, error) {
+func (r *request) row(e almanac.Event) (eventRow, error) {
 	row := eventRow{Event: e, Delayed: e.Status == almanac.Pending && e.AvailableAt.After(e.FirstAvailable())}
 	row.Payload, row.LastError, row.FailureReason = nil, "", ""
 	reason := e.FailureReason
@@ -132,7 +129,7 @@ func (p *listPermits) row(e almanac.Event) (eventRow, error) {
 	}
 	may, err := true, error(nil)
 	if !byOperator(e) {
-		may, err = p.may(SeePayloads, e.UserID)
+		may, err = r.mayDo(SeePayloads, e.UserID)
 	}
 	if row.Hidden = !may; may {
 		row.Reason = reason

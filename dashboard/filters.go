@@ -77,12 +77,12 @@ func (f eventFilter) Operation(kind operationKind) string {
 		}
 		return at.Format(time.RFC3339)
 	}
-	due := f.due(new(listComplaints)) // which were found before
+	due := f.due(new(complaints)) // which were found before
 	return query("operation", kind.Name, "type", f.Type, "user", f.User, "zone", f.zone, "from", bound(due.From), "until", bound(due.Until), "reason", f.Reason)
 }
 
 // filterOf reads a filter from a query.
-func filterOf(q url.Values) (f eventFilter, bad listComplaints) {
+func filterOf(q url.Values) (f eventFilter, bad complaints) {
 	f = eventFilter{
 		Status: q.Get("status"), Type: q.Get("type"), Zone: q.Get("zone"), User: q.Get("user"), From: q.Get("from"), Until: q.Get("until"),
 		Reason: q.Get("reason"), Order: q.Get("order"), After: q.Get("after"),
@@ -93,23 +93,23 @@ func filterOf(q url.Values) (f eventFilter, bad listComplaints) {
 	parts := almanac.And{}
 	if f.Status != "" {
 		if parts = append(parts, almanac.InStatus(f.Status)); !slices.Contains(eventStatuses, almanac.Status(f.Status)) {
-			bad.add("status", "The status is none of PENDING, PROCESSING, COMPLETED, FAILED and CANCELLED.")
+			bad.refuse("status", "The status is none of PENDING, PROCESSING, COMPLETED, FAILED and CANCELLED.")
 		}
 	}
 	if f.Type != "" {
 		if parts = append(parts, almanac.OfType(f.Type)); !plainText(f.Type, 50) {
-			bad.add("type", "The type is not a text of at most 50 bytes.")
+			bad.refuse("type", "The type is not a text of at most 50 bytes.")
 		}
 	}
 	if f.User != "" {
 		id, err := uuid.Parse(strings.TrimSpace(f.User))
 		if parts = append(parts, almanac.ForUser(id)); err != nil {
-			bad.add("user", "The user is not a whole id. Search for the user on the page Users.")
+			bad.refuse("user", "The user is not a whole id. Search for the user on the page Users.")
 		}
 	}
 	if f.Reason != "" {
 		if parts = append(parts, almanac.ForReason(f.Reason)); !plainText(f.Reason, 1000) {
-			bad.add("reason", "The reason is not a text of at most 1,000 bytes.")
+			bad.refuse("reason", "The reason is not a text of at most 1,000 bytes.")
 		}
 	}
 	f.readZone(&bad)
@@ -123,28 +123,28 @@ func filterOf(q url.Values) (f eventFilter, bad listComplaints) {
 
 // readZone sets the zone as stored events have it. A zone that this program does not know is
 // kept: events may have it.
-func (f *eventFilter) readZone(bad *listComplaints) {
+func (f *eventFilter) readZone(bad *complaints) {
 	if f.zone = strings.TrimSpace(f.Zone); f.zone == "" {
 		return
 	}
 	if !plainText(f.zone, 64) {
-		bad.add("zone", "The zone is not a text of at most 64 bytes.")
+		bad.refuse("zone", "The zone is not a text of at most 64 bytes.")
 		return
 	}
 	f.zone = calendar.StoredTimezone(f.zone).String()
 }
 
 // due returns the range of targets.
-func (f *eventFilter) due(bad *listComplaints) (due almanac.DueBetween) {
+func (f *eventFilter) due(bad *complaints) (due almanac.DueBetween) {
 	var problem string
 	if due.From, problem = f.bound(f.From); problem != "" {
-		bad.add("from", "Due from "+problem)
+		bad.refuse("from", "Due from "+problem)
 	}
 	if due.Until, problem = f.bound(f.Until); problem != "" {
-		bad.add("until", "Due before "+problem)
+		bad.refuse("until", "Due before "+problem)
 	}
 	if !due.From.IsZero() && !due.Until.IsZero() && !due.From.Before(due.Until) {
-		bad.add("until", "Due before must be later than Due from.")
+		bad.refuse("until", "Due before must be later than Due from.")
 	}
 	return due
 }
@@ -178,30 +178,30 @@ func (f *eventFilter) bound(text string) (at time.Time, problem string) {
 	return r.Instant, ""
 }
 
-func (f *eventFilter) readOrder(bad *listComplaints) {
+func (f *eventFilter) readOrder(bad *complaints) {
 	order, known := eventOrders[f.Order]
 	if f.order = order; !known {
-		bad.add("order", "The order is none of newest, oldest and next.")
+		bad.refuse("order", "The order is none of newest, oldest and next.")
 		return
 	}
 	if order == almanac.NextFirst && f.Status != "" && f.Status != string(almanac.Pending) {
-		bad.add("order", "The order next lists pending events only. Choose another order, or the status PENDING.")
+		bad.refuse("order", "The order next lists pending events only. Choose another order, or the status PENDING.")
 	}
 	if _, _, _, err := (almanac.Page{After: almanac.Cursor(f.After), Order: order}).EventBounds(); err != nil {
-		bad.add("after", "The address of this page is not complete. Go to the first page.")
+		bad.refuse("after", "The address of this page is not complete. Go to the first page.")
 	}
 }
 
 // allowed complains if the viewer may not use the filter. Who may not see texts of errors
 // could find them out with the filter by reason.
-func (f *eventFilter) allowed(r *request, bad *listComplaints) error {
+func (f *eventFilter) allowed(r *request, bad *complaints) error {
 	if f.Reason == "" {
 		return nil
 	}
 	may, err := r.mayDo(SeePayloads, uuid.Nil)
 	if !may {
 		bad.forbidden = true
-		bad.add("reason", "You may not filter by reason, because you may not see texts of errors.")
+		bad.refuse("reason", "You may not filter by reason, because you may not see texts of errors.")
 	}
 	return err
 }

@@ -52,10 +52,10 @@ func (s *streams) leave() {
 // are relative to the address of the stream.
 func (d *dashboard) livePages() map[string]page {
 	return map[string]page{
-		"map":    d.mapPage,
-		"now":    d.nowPage,
-		"leases": d.leasesPage,
-		"pauses": d.pausesPage,
+		"map":    look(d.mapPage),
+		"now":    look(d.nowPage),
+		"leases": look(d.leasesPage),
+		"pauses": look(d.pausesPage),
 	}
 }
 

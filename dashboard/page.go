@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -234,6 +235,27 @@ func number(n int) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return sign + digits
+}
+
+// listCut returns at most n bytes of a text, in whole characters, and an ellipsis if the text
+// is longer.
+func listCut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return wholeCharacters(text, n) + "…"
+}
+
+// wholeCharacters returns the longest beginning of a text that has at most n bytes and ends
+// between characters.
+func wholeCharacters(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }
 
 // query returns values as a query, without the empty ones: "a", 1, "b", "" is "?a=1".

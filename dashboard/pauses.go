@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -41,15 +42,11 @@ func (d *dashboard) paused(ctx context.Context) ([]almanac.Pause, error) {
 // pausesPage shows the paused types. With a type in "pause" or "resume", it asks whether to do
 // that.
 func (d *dashboard) pausesPage(r *request) (answer, error) {
-	if err := r.need(Look, uuid.Nil); err != nil {
-		return answer{}, err
-	}
 	asked := r.URL.Query()
-	if asked.Has("pause") {
-		return d.confirmPause(r, asked.Get("pause"))
-	}
-	if asked.Has("resume") {
-		return d.confirmResume(r, asked.Get("resume"))
+	for _, do := range []string{"pause", "resume"} {
+		if asked.Has(do) {
+			return d.confirmPause(r, do, asked.Get(do))
+		}
 	}
 	a, err := d.pausesAnswer(r, "", nil)
 	switch done, eventType := asked.Get("done"), asked.Get("type"); {
@@ -94,51 +91,50 @@ func eventTypeProblem(eventType string) string {
 	return ""
 }
 
-// confirmPause asks whether to pause a type.
-func (d *dashboard) confirmPause(r *request, eventType string) (answer, error) {
+// pauseVerbs are what can be done to a type, by the name in the form.
+var pauseVerbs = map[string]struct {
+	verb string
+	text []string // with %s for the type
+}{
+	"pause": {"Pause", []string{
+		"All processes stop claiming events of the type %s. Deliveries that are under way continue.",
+		"Planning continues, and due events wait. When the type is resumed, they are delivered late, oldest first.",
+	}},
+	"resume": {"Resume", []string{
+		"All processes claim events of the type %s again, oldest first.",
+		"Events that became due during the pause are delivered at once, and late, unless the rules of the type leave out late events. All others are delivered when they are due.",
+	}},
+}
+
+// confirmPause asks whether to pause or to resume a type.
+func (d *dashboard) confirmPause(r *request, do, eventType string) (answer, error) {
 	if err := r.need(PauseTypes, uuid.Nil); err != nil {
 		return answer{}, err
 	}
 	if problem := eventTypeProblem(eventType); problem != "" {
-		a, err := d.pausesAnswer(r, eventType, []string{problem})
-		a.status, a.live = http.StatusBadRequest, ""
-		return a, err
+		kept := ""
+		if do == "pause" {
+			kept = eventType
+		}
+		return d.pausesRefused(r, kept, []string{problem})
 	}
-	return answer{title: "Pause " + eventType + "?", template: "confirm", data: confirmData{
-		Text: []string{
-			"All processes stop claiming events of the type " + eventType + ". Deliveries that are under way continue.",
-			"Planning continues, and due events wait. When the type is resumed, they are delivered late, oldest first.",
-		},
-		Action: r.root + "pauses", Back: r.root + "pauses", Verb: "Pause", Danger: true,
-		Fields: []field{{"type", eventType}, {"do", "pause"}},
+	is := pauseVerbs[do]
+	return answer{title: is.verb + " " + eventType + "?", template: "confirm", data: confirmData{
+		Text:   []string{fmt.Sprintf(is.text[0], eventType), is.text[1]},
+		Action: r.root + "pauses", Back: r.root + "pauses", Verb: is.verb, Danger: do == "pause",
+		Fields: []field{{"type", eventType}, {"do", do}},
 	}}, nil
 }
 
-// confirmResume asks whether to resume a type.
-func (d *dashboard) confirmResume(r *request, eventType string) (answer, error) {
-	if err := r.need(PauseTypes, uuid.Nil); err != nil {
-		return answer{}, err
-	}
-	if problem := eventTypeProblem(eventType); problem != "" {
-		a, err := d.pausesAnswer(r, "", []string{problem})
-		a.status, a.live = http.StatusBadRequest, ""
-		return a, err
-	}
-	return answer{title: "Resume " + eventType + "?", template: "confirm", data: confirmData{
-		Text: []string{
-			"All processes claim events of the type " + eventType + " again, oldest first.",
-			"Events that became due during the pause are delivered at once, and late, unless the rules of the type leave out late events. All others are delivered when they are due.",
-		},
-		Action: r.root + "pauses", Back: r.root + "pauses", Verb: "Resume",
-		Fields: []field{{"type", eventType}, {"do", "resume"}},
-	}}, nil
+// pausesRefused is the page of pauses with what is wrong with a form.
+func (d *dashboard) pausesRefused(r *request, eventType string, bad []string) (answer, error) {
+	a, err := d.pausesAnswer(r, eventType, bad)
+	a.status, a.live = http.StatusBadRequest, ""
+	return a, err
 }
 
 // pausePage pauses or resumes a type.
 func (d *dashboard) pausePage(r *request) (answer, error) {
-	if err := r.need(Look, uuid.Nil); err != nil {
-		return answer{}, err
-	}
 	if err := r.need(PauseTypes, uuid.Nil); err != nil {
 		return answer{}, err
 	}
@@ -147,13 +143,11 @@ func (d *dashboard) pausePage(r *request) (answer, error) {
 	if problem := eventTypeProblem(eventType); problem != "" {
 		bad = append(bad, problem)
 	}
-	if do != "pause" && do != "resume" {
+	if _, known := pauseVerbs[do]; !known {
 		bad = append(bad, "The form must say pause or resume.")
 	}
 	if len(bad) > 0 {
-		a, err := d.pausesAnswer(r, eventType, bad)
-		a.status, a.live = http.StatusBadRequest, ""
-		return a, err
+		return d.pausesRefused(r, eventType, bad)
 	}
 	change, done := d.scheduler.Pause, "paused"
 	if do == "resume" {

@@ -55,9 +55,6 @@ func moveText(d time.Duration) string {
 // reconcilePage shows what the rules of this program would move, and moves it when the
 // viewer confirms. GET only has the button.
 func (d *dashboard) reconcilePage(r *request) (answer, error) {
-	if err := r.need(Look, uuid.Nil); err != nil {
-		return answer{}, err
-	}
 	var data reconcileData
 	var err error
 	if data.May, err = r.mayDo(Reconcile, uuid.Nil); err != nil {

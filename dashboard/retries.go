@@ -82,14 +82,14 @@ type stalledRow struct {
 }
 
 // stalledRows reads the stalled series of a user, or of all users if the id is zero, up to listRows.
-func (d *dashboard) stalledRows(r *request, permits *listPermits, user uuid.UUID) ([]stalledRow, error) {
+func (d *dashboard) stalledRows(r *request, user uuid.UUID) ([]stalledRow, error) {
 	list, err := d.reader.Stalled(r.Context(), user, listRows)
 	if err != nil {
 		return nil, err
 	}
 	rows := make([]stalledRow, len(list))
 	for i, s := range list {
-		may, err := permits.may(SeePayloads, s.UserID)
+		may, err := r.mayDo(SeePayloads, s.UserID)
 		if err != nil {
 			return nil, err
 		}

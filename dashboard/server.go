@@ -33,31 +33,42 @@ type route struct {
 // before the answer is complete.
 type page func(r *request) (answer, error)
 
-// routes lists the pages. The files that are named after a page have its function.
+// routes lists the pages. Each has a file that is named after it. A page about one user checks
+// by itself whether the viewer may look.
 func (d *dashboard) routes() []route {
 	return []route{
-		{http.MethodGet, "/{$}", d.nowPage},
-		{http.MethodGet, "/map", d.mapPage},
-		{http.MethodGet, "/events", d.eventsPage},
-		{http.MethodGet, "/events.csv", d.exportPage},
+		{http.MethodGet, "/{$}", look(d.nowPage)},
+		{http.MethodGet, "/map", look(d.mapPage)},
+		{http.MethodGet, "/events", look(d.eventsPage)},
+		{http.MethodGet, "/events.csv", look(d.exportPage)},
 		{http.MethodGet, "/events/{id}", d.eventPage},
-		{http.MethodGet, "/users", d.usersPage},
+		{http.MethodGet, "/users", look(d.usersPage)},
 		{http.MethodGet, "/users/{id}", d.userPage},
-		{http.MethodGet, "/failures", d.failuresPage},
-		{http.MethodGet, "/calendar", d.calendarPage},
-		{http.MethodGet, "/calendar/{date}", d.dayPage},
-		{http.MethodGet, "/zones", d.zonesPage},
-		{http.MethodGet, "/zones/reconcile", d.reconcilePage},
-		{http.MethodPost, "/zones/reconcile", d.reconcilePage},
-		{http.MethodGet, "/zones/{name...}", d.zonePage},
-		{http.MethodGet, "/when", d.whenPage},
-		{http.MethodGet, "/leases", d.leasesPage},
+		{http.MethodGet, "/failures", look(d.failuresPage)},
+		{http.MethodGet, "/calendar", look(d.calendarPage)},
+		{http.MethodGet, "/calendar/{date}", look(d.dayPage)},
+		{http.MethodGet, "/zones", look(d.zonesPage)},
+		{http.MethodGet, "/zones/reconcile", look(d.reconcilePage)},
+		{http.MethodPost, "/zones/reconcile", look(d.reconcilePage)},
+		{http.MethodGet, "/zones/{name...}", look(d.zonePage)},
+		{http.MethodGet, "/when", look(d.whenPage)},
+		{http.MethodGet, "/leases", look(d.leasesPage)},
 		{http.MethodGet, "/events/{id}/{operation}", d.confirmEventPage},
 		{http.MethodPost, "/events/{id}/{operation}", d.changeEventPage},
-		{http.MethodGet, "/operations", d.operationsPage},
-		{http.MethodPost, "/operations", d.operatePage},
-		{http.MethodGet, "/pauses", d.pausesPage},
-		{http.MethodPost, "/pauses", d.pausePage},
+		{http.MethodGet, "/operations", look(d.operationsPage)},
+		{http.MethodPost, "/operations", look(d.operatePage)},
+		{http.MethodGet, "/pauses", look(d.pausesPage)},
+		{http.MethodPost, "/pauses", look(d.pausePage)},
+	}
+}
+
+// look returns a page that only viewers see who may look at everything.
+func look(do page) page {
+	return func(r *request) (answer, error) {
+		if err := r.need(Look, uuid.Nil); err != nil {
+			return answer{}, err
+		}
+		return do(r)
 	}
 }
 
@@ -127,6 +138,13 @@ type request struct {
 	principal string
 	root      string    // the relative path to the first page, such as "../"
 	now       time.Time // the reader's time, UTC; see [request.clock]
+	permits   map[permit]bool
+}
+
+// permit is a permission that a request has asked for.
+type permit struct {
+	action Action
+	user   uuid.UUID
 }
 
 func (d *dashboard) requestOf(r *http.Request, principal string) *request {
@@ -155,8 +173,22 @@ func (r *request) clock() (time.Time, error) {
 	return r.now, nil
 }
 
-// mayDo reports whether the viewer may do something to a user; uuid.Nil means to all users.
-func (r *request) mayDo(a Action, user uuid.UUID) (bool, error) { return r.d.may(r.Request, a, user) }
+// mayDo reports whether the viewer may do something to a user; uuid.Nil means to all users. A
+// request asks for each permission once.
+func (r *request) mayDo(a Action, user uuid.UUID) (bool, error) {
+	key := permit{a, user}
+	if may, known := r.permits[key]; known {
+		return may, nil
+	}
+	may, err := r.d.may(r.Request, a, user)
+	if r.permits == nil {
+		r.permits = make(map[permit]bool)
+	}
+	if err == nil {
+		r.permits[key] = may
+	}
+	return may, err
+}
 
 // need returns nil if the viewer may do something, and otherwise what the answer is.
 func (r *request) need(a Action, user uuid.UUID) error {

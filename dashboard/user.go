@@ -48,17 +48,16 @@ func (d *dashboard) userPage(r *request) (answer, error) {
 	}
 	zone := u.Timezone.String()
 	data := userData{ID: u.ID, Zone: zone, Now: instantOf(now, zone), OptOuts: u.OptOuts}
-	permits := newListPermits(r)
-	if err := permits.facts(u, &data); err != nil {
+	if err := r.facts(u, &data); err != nil {
 		return answer{}, err
 	}
-	if err := d.eventsOf(r, permits, &data); err != nil {
+	if err := d.eventsOf(r, &data); err != nil {
 		return answer{}, err
 	}
-	if data.Stalled, err = d.stalledRows(r, permits, u.ID); err != nil {
+	if data.Stalled, err = d.stalledRows(r, u.ID); err != nil {
 		return answer{}, err
 	}
-	words, err := permits.may(SeePayloads, u.ID)
+	words, err := r.mayDo(SeePayloads, u.ID)
 	if err != nil {
 		return answer{}, err
 	}
@@ -70,12 +69,12 @@ func (d *dashboard) userPage(r *request) (answer, error) {
 	if data.Name != "" {
 		title = data.Name
 	}
-	return answer{title: title, template: "user", status: data.Ahead.Bad.status(), data: data}, nil
+	return answer{title: title, template: "user", status: data.Ahead.status(), data: data}, nil
 }
 
 // facts sets what the viewer may see of a profile.
-func (p *listPermits) facts(u almanac.User, data *userData) error {
-	may, err := p.may(SeeNames, u.ID)
+func (r *request) facts(u almanac.User, data *userData) error {
+	may, err := r.mayDo(SeeNames, u.ID)
 	if !may || err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func (p *listPermits) facts(u almanac.User, data *userData) error {
 }
 
 // eventsOf finds the open events of a user, and the newest that have ended.
-func (d *dashboard) eventsOf(r *request, permits *listPermits, data *userData) error {
+func (d *dashboard) eventsOf(r *request, data *userData) error {
 	open := almanac.Or{almanac.InStatus(almanac.Pending), almanac.InStatus(almanac.Processing)}
 	ended := almanac.Or{almanac.InStatus(almanac.Completed), almanac.InStatus(almanac.Failed), almanac.InStatus(almanac.Cancelled)}
 	for _, list := range []struct {
@@ -103,7 +102,7 @@ func (d *dashboard) eventsOf(r *request, permits *listPermits, data *userData) e
 			return err
 		}
 		*list.more = found.Next != ""
-		if *list.rows, err = permits.rows(found.Events, false); err != nil {
+		if *list.rows, err = r.rows(found.Events, false); err != nil {
 			return err
 		}
 	}

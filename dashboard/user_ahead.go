@@ -14,12 +14,12 @@ import (
 // userPreview is what comes next for a user, and what would come if something were
 // different.
 type userPreview struct {
+	complaints
 	Types  []listOption
 	Type   string // "" if no type is known
 	Rows   []userOccurrence
 	Note   string // why the preview ends
 	Form   userChange
-	Bad    listComplaints
 	Gaps   []listOption
 	Folds  []listOption
 	Moves  []userMove
@@ -54,7 +54,7 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 	if p.Type = q.Get("type"); p.Type == "" && len(types) > 0 {
 		p.Type = types[0]
 	}
-	p.Form, p.Bad = changeOf(q)
+	p.Form, p.complaints = changeOf(q)
 	for _, o := range listOptions(p.Type, "none", types...) {
 		if o.Value != "" {
 			p.Types = append(p.Types, o)
@@ -70,18 +70,18 @@ func (d *dashboard) ahead(r *request, u almanac.User, types []string, words bool
 		p.Note = previewProblem(err, words)
 	}
 	p.Rows, p.Left = occurrencesOf(is.Ahead), occurrencesOf(is.LeftOut)
-	if !p.Form.Asked() || p.Bad.status() != 0 {
+	if !p.Form.Asked() || p.status() != 0 {
 		return p, nil
 	}
 	now, err := r.clock()
 	if err != nil {
 		return p, err
 	}
-	would, ended := d.changed(r.Context(), change{u, p.Form, now, p.Type}, is, &p.Bad)
+	would, ended := d.changed(r.Context(), change{u, p.Form, now, p.Type}, is, &p.complaints)
 	if ended != nil {
 		p.Reason = previewProblem(ended, words)
 	}
-	if p.Bad.status() == 0 {
+	if p.status() == 0 {
 		p.compare(is.Ahead, would.Ahead)
 		p.Left = occurrencesOf(would.LeftOut)
 	}
@@ -96,12 +96,12 @@ func occurrencesOf(list []almanac.Occurrence) (rows []userOccurrence) {
 }
 
 // changeOf reads the form for a change.
-func changeOf(q url.Values) (c userChange, bad listComplaints) {
+func changeOf(q url.Values) (c userChange, bad complaints) {
 	c = userChange{Zone: q.Get("zone"), Born: q.Get("born"), Gap: q.Get("gap"), Fold: q.Get("fold")}
 	var invalid *calendar.InputError
 	if err := c.policies(calendar.Policies{}).Check(); errors.As(err, &invalid) {
 		for _, problem := range invalid.Problems {
-			bad.add(problem.Field, "The "+problem.Field+" policy is not one of those in the list.")
+			bad.refuse(problem.Field, "The "+problem.Field+" policy is not one of those in the list.")
 		}
 	}
 	return c, bad
@@ -128,7 +128,7 @@ type change struct {
 
 // changed returns the occurrences after a change. Only another zone or date of birth needs
 // another preview. The error says why a preview ended early.
-func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewResult, bad *listComplaints) (would almanac.PreviewResult, ended error) {
+func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewResult, bad *complaints) (would almanac.PreviewResult, ended error) {
 	would = is
 	if c.form.Zone == "" && c.form.Born == "" {
 		return would, nil
@@ -145,9 +145,9 @@ func (d *dashboard) changed(ctx context.Context, c change, is almanac.PreviewRes
 	if errors.As(err, &invalid) {
 		for _, f := range invalid.Fields {
 			if f.Field == "timezone" {
-				bad.add("zone", "The zone "+f.Problem+".")
+				bad.refuse("zone", "The zone "+f.Problem+".")
 			} else {
-				bad.add("born", "The date of birth "+f.Problem+".")
+				bad.refuse("born", "The date of birth "+f.Problem+".")
 			}
 		}
 		return almanac.PreviewResult{}, nil

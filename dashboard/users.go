@@ -12,8 +12,8 @@ import (
 
 // usersData is what the list of users shows.
 type usersData struct {
+	complaints
 	Filter userSearch
-	Bad    listComplaints
 	Names  bool // whether the viewer may search by names
 	Rows   []userRow
 	Next   string // the query of the next page; "" on the last page
@@ -40,9 +40,6 @@ type userRow struct {
 }
 
 func (d *dashboard) usersPage(r *request) (answer, error) {
-	if err := r.need(Look, uuid.Nil); err != nil {
-		return answer{}, err
-	}
 	search := searchOf(r.URL.Query())
 	for _, text := range []string{search.ID, search.Name, search.External} {
 		if id, err := uuid.Parse(strings.TrimSpace(text)); err == nil {
@@ -56,8 +53,8 @@ func (d *dashboard) usersPage(r *request) (answer, error) {
 	}
 	filter := almanac.UserFilter{Name: strings.TrimSpace(search.Name), Email: strings.TrimSpace(search.Email), ExternalID: strings.TrimSpace(search.External)}
 	page := almanac.Page{Limit: listRows, After: almanac.Cursor(search.After)}
-	data.Bad = search.complaints(data.Names, filter, page)
-	if data.Bad.status() == 0 {
+	data.complaints = search.complaints(data.Names, filter, page)
+	if data.status() == 0 {
 		found, err := d.reader.FindUsers(r.Context(), filter, page)
 		if err != nil {
 			return answer{}, err
@@ -69,7 +66,7 @@ func (d *dashboard) usersPage(r *request) (answer, error) {
 			data.Next = search.Query("after", found.Next)
 		}
 	}
-	return answer{title: "Users", template: "users", status: data.Bad.status(), data: data}, nil
+	return answer{title: "Users", template: "users", status: data.status(), data: data}, nil
 }
 
 func searchOf(q url.Values) userSearch {
@@ -78,26 +75,26 @@ func searchOf(q url.Values) userSearch {
 
 // complaints says what is wrong with a search. Names says whether the viewer may search by
 // what names users.
-func (s userSearch) complaints(names bool, filter almanac.UserFilter, page almanac.Page) (bad listComplaints) {
+func (s userSearch) complaints(names bool, filter almanac.UserFilter, page almanac.Page) (bad complaints) {
 	if s.ID != "" {
-		bad.add("id", "The id is not whole. An id has 36 characters, such as 0198c5f2-7a3e-7c1d-9b52-3f6f1c2d4e5a.")
+		bad.refuse("id", "The id is not whole. An id has 36 characters, such as 0198c5f2-7a3e-7c1d-9b52-3f6f1c2d4e5a.")
 	}
 	if s.personal() && !names {
 		bad.forbidden = true
-		bad.add("name", "You may not search by name, e-mail address or external id, because you may not see names.")
+		bad.refuse("name", "You may not search by name, e-mail address or external id, because you may not see names.")
 	}
 	var invalid *almanac.ValidationError
 	if _, _, err := filter.Bounds(page); errors.As(err, &invalid) {
 		for _, f := range invalid.Fields {
 			switch f.Field {
 			case "externalId":
-				bad.add("external", "The external id "+f.Problem+".")
+				bad.refuse("external", "The external id "+f.Problem+".")
 			case "email":
-				bad.add("email", "The e-mail address "+f.Problem+".")
+				bad.refuse("email", "The e-mail address "+f.Problem+".")
 			case "name":
-				bad.add("name", "The name "+f.Problem+".")
+				bad.refuse("name", "The name "+f.Problem+".")
 			default:
-				bad.add("after", "The address of this page is not complete. Go to the first page.")
+				bad.refuse("after", "The address of this page is not complete. Go to the first page.")
 			}
 		}
 	}

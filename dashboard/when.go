@@ -7,14 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/almanac-go/almanac/calendar"
 )
 
 // whenData is what the page of wall times shows.
 type whenData struct {
-	fieldProblems
+	complaints
 	Form       whenFields
 	Suggestion string // the nearest zone to a wrong one, or ""
 	One        *oneTime
@@ -79,9 +77,6 @@ func (f whenFields) policies() calendar.Policies {
 }
 
 func (d *dashboard) whenPage(r *request) (answer, error) {
-	if err := r.need(Look, uuid.Nil); err != nil {
-		return answer{}, err
-	}
 	data := whenData{Form: whenFieldsOf(r)}
 	z, sentence, suggestion := loadZone(data.Form.Zone)
 	if data.Suggestion = suggestion; sentence != "" {
