@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -88,76 +87,6 @@ func (s *Store) externalIDTaken(ctx context.Context, u almanac.User) error {
 		return err
 	})
 	return taken
-}
-
-// takenUsers returns which ids of users are stored, with whether the stored user is deleted, and who
-// has their external ids.
-func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (deleted map[uuid.UUID]bool, holders map[string]uuid.UUID, err error) {
-	deleted, holders = make(map[uuid.UUID]bool), make(map[string]uuid.UUID)
-	args := pgx.StrictNamedArgs{
-		"ids":          uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID })),
-		"external_ids": column(users, func(u almanac.User) string { return u.ExternalID }),
-	}
-	_, err = all(ctx, db, s.statements.TakenUsers, args, func(row pgx.CollectableRow) (none struct{}, err error) {
-		var id uuid.UUID
-		var external *string
-		var gone bool
-		if err = row.Scan(&id, &external, &gone); external == nil {
-			deleted[id] = gone
-		} else {
-			holders[*external] = id
-		}
-		return none, err
-	})
-	return deleted, holders, err
-}
-
-// distinctExternalIDs returns how many users a list begins with of whom no two have the same external
-// id.
-func distinctExternalIDs(users []almanac.UserWithEvents) int {
-	seen := make(map[string]bool)
-	for i, p := range users {
-		if id := p.User.ExternalID; id != "" {
-			if seen[id] {
-				return i
-			}
-			seen[id] = true
-		}
-	}
-	return len(users)
-}
-
-// explain replaces the errors of users of a list who were not stored for another reason than an
-// existing user with their id: that user is being deleted, or another user has the external id.
-func (s *Store) explain(ctx context.Context, db DB, list []almanac.UserWithEvents, results []almanac.CreateUserResult) error {
-	unclear := func(i int) bool {
-		return errors.Is(results[i].Err, almanac.ErrExists) && !repeatsSeries(list[i])
-	}
-	var users []almanac.User
-	for i, p := range list {
-		if unclear(i) {
-			users = append(users, p.User)
-		}
-	}
-	if len(users) == 0 {
-		return nil
-	}
-	deleted, holders, err := s.takenUsers(ctx, db, users)
-	if err != nil {
-		return err
-	}
-	for i, p := range list {
-		u := p.User
-		gone, stored := deleted[u.ID]
-		switch {
-		case !unclear(i):
-		case gone:
-			results[i].Err = fmt.Errorf("%w: user %s is being deleted", almanac.ErrLocked, u.ID)
-		case !stored && u.ExternalID != "":
-			results[i].Err = &almanac.ExternalIDTakenError{UserID: u.ID, Holder: holders[u.ExternalID], ExternalID: u.ExternalID}
-		}
-	}
-	return nil
 }
 
 // decide calls edit with a roster. At first the roster has the used keys of open series only. When

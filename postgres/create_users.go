@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -267,131 +265,72 @@ func assign(results []almanac.CreateUserResult, stored []almanac.Event) {
 	}
 }
 
-// AddEvents stores events for a page of users, and locks the users meanwhile. It waits for no lock
-// of another transaction: users that are locked, or have a locked series, are returned in Locked.
-func (s *Store) AddEvents(ctx context.Context, eventType string, page almanac.Page, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) (almanac.AddEventsResult, error) {
-	limit, after, err := page.Bounds()
-	if err != nil {
-		return almanac.AddEventsResult{}, err
+// takenUsers returns which ids of users are stored, with whether the stored user is deleted, and who
+// has their external ids.
+func (s *Store) takenUsers(ctx context.Context, db DB, users []almanac.User) (deleted map[uuid.UUID]bool, holders map[string]uuid.UUID, err error) {
+	deleted, holders = make(map[uuid.UUID]bool), make(map[string]uuid.UUID)
+	args := pgx.StrictNamedArgs{
+		"ids":          uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID })),
+		"external_ids": column(users, func(u almanac.User) string { return u.ExternalID }),
 	}
-	var added almanac.AddEventsResult
-	err = s.transactKeys(ctx, "add events", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		added = almanac.AddEventsResult{}
-		ids, err := all(ctx, tx, s.statements.PageUsers, pgx.StrictNamedArgs{"after": after, "limit": limit}, scanID)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		if len(ids) == limit {
-			added.Next = almanac.Cursor(ids[limit-1].String())
-		}
-		users, err := all(ctx, tx, s.statements.LockUsers, pgx.StrictNamedArgs{"ids": uuids(ids)}, scanUsers())
-		if err != nil {
-			return err
-		}
-		added.Locked = others(ids, users)
-		standings, now, err := s.userSeries(ctx, tx, eventType, users)
-		if err != nil {
-			return err
-		}
-		wanted, err := s.planAll(ctx, tx, standings, now, plan)
-		if err != nil {
-			return err
-		}
-		locked, err := s.lockWanted(ctx, tx, wanted)
-		if err != nil {
-			return err
-		}
-		wanted = slices.DeleteFunc(wanted, func(e almanac.Event) bool { return slices.Contains(locked, e.UserID) })
-		added.Users, added.Locked = len(users)-len(locked), append(added.Locked, locked...)
-		if added.Events, err = s.insert(ctx, tx, keys, wanted); err != nil {
-			return err
-		}
-		return s.hint(ctx, tx, added.Events)
-	})
-	if err != nil {
-		return almanac.AddEventsResult{}, err
-	}
-	return added, nil
-}
-
-// others returns the ids that belong to none of the users.
-func others(ids []uuid.UUID, users []almanac.User) []uuid.UUID {
-	left := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		left[id] = true
-	}
-	for _, u := range users {
-		delete(left, u.ID)
-	}
-	return slices.DeleteFunc(ids, func(id uuid.UUID) bool { return !left[id] })
-}
-
-// planAll plans events of locked users. At first list leaves out the used keys of named series
-// without an open event. When plan adds events to such series, planAll calls plan again with
-// these keys.
-func (s *Store) planAll(ctx context.Context, tx pgx.Tx, list []almanac.UserSeries, now time.Time, plan func([]almanac.UserSeries, time.Time) ([]almanac.Event, error)) ([]almanac.Event, error) {
-	places := make(map[uuid.UUID]int, len(list))
-	for i, one := range list {
-		places[one.User.ID] = i
-	}
-	for {
-		wanted, err := plan(slices.Clone(list), now)
-		if err != nil {
-			return nil, asIs(err)
-		}
-		named := slices.DeleteFunc(slices.Clone(wanted), func(e almanac.Event) bool { return almanac.SeriesOf(e) == almanac.Series{Type: e.Type} })
-		spent, err := s.unshownKeys(ctx, tx, named, func(e almanac.Event) map[almanac.Series]almanac.UsedKeys { return list[places[e.UserID]].Used })
-		if err != nil {
-			return nil, err
-		}
-		if len(spent) == 0 {
-			return wanted, nil
-		}
-		for _, key := range spent {
-			one := &list[places[key.user]]
-			one.Used = maps.Clone(one.Used)
-			one.Used[key.series] = key.used
-		}
-	}
-}
-
-// userSeries reads the open events and used keys of locked users for one type of event, and the
-// database clock, in one round trip.
-func (s *Store) userSeries(ctx context.Context, tx pgx.Tx, eventType string, users []almanac.User) (list []almanac.UserSeries, now time.Time, err error) {
-	list = make([]almanac.UserSeries, len(users))
-	places := make(map[uuid.UUID]int, len(users))
-	for i, u := range users {
-		list[i] = almanac.UserSeries{User: u, Open: make(map[almanac.Series]string), Used: make(map[almanac.Series]almanac.UsedKeys)}
-		places[u.ID] = i
-	}
-	var batch pgx.Batch
-	ids := uuids(column(users, func(u almanac.User) uuid.UUID { return u.ID }))
-	batch.Queue(s.statements.Standings, pgx.StrictNamedArgs{"ids": ids, "type": eventType})
-	batch.Queue(s.statements.Now)
-	results := tx.SendBatch(ctx, &batch)
-	defer closeBatch(results, &err)
-
-	rows, err := results.Query()
-	if err != nil {
-		return nil, now, err
-	}
-	var id uuid.UUID
-	var open bool
-	series := almanac.Series{Type: eventType}
-	var key string
-	var used *string
-	_, err = pgx.ForEachRow(rows, []any{&id, &open, &series.Name, &series.Detached, &key, &used}, func() (err error) {
-		one := &list[places[id]]
-		if open {
-			one.Open[series] = key
+	_, err = all(ctx, db, s.statements.TakenUsers, args, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var id uuid.UUID
+		var external *string
+		var gone bool
+		if err = row.Scan(&id, &external, &gone); external == nil {
+			deleted[id] = gone
 		} else {
-			one.Used[series], err = parseUsed(used)
+			holders[*external] = id
 		}
-		return err
+		return none, err
 	})
-	if err != nil {
-		return nil, now, err
+	return deleted, holders, err
+}
+
+// distinctExternalIDs returns how many users a list begins with of whom no two have the same external
+// id.
+func distinctExternalIDs(users []almanac.UserWithEvents) int {
+	seen := make(map[string]bool)
+	for i, p := range users {
+		if id := p.User.ExternalID; id != "" {
+			if seen[id] {
+				return i
+			}
+			seen[id] = true
+		}
 	}
-	now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
-	return list, now, err
+	return len(users)
+}
+
+// explain replaces the errors of users of a list who were not stored for another reason than an
+// existing user with their id: that user is being deleted, or another user has the external id.
+func (s *Store) explain(ctx context.Context, db DB, list []almanac.UserWithEvents, results []almanac.CreateUserResult) error {
+	unclear := func(i int) bool {
+		return errors.Is(results[i].Err, almanac.ErrExists) && !repeatsSeries(list[i])
+	}
+	var users []almanac.User
+	for i, p := range list {
+		if unclear(i) {
+			users = append(users, p.User)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	deleted, holders, err := s.takenUsers(ctx, db, users)
+	if err != nil {
+		return err
+	}
+	for i, p := range list {
+		u := p.User
+		gone, stored := deleted[u.ID]
+		switch {
+		case !unclear(i):
+		case gone:
+			results[i].Err = fmt.Errorf("%w: user %s is being deleted", almanac.ErrLocked, u.ID)
+		case !stored && u.ExternalID != "":
+			results[i].Err = &almanac.ExternalIDTakenError{UserID: u.ID, Holder: holders[u.ExternalID], ExternalID: u.ExternalID}
+		}
+	}
+	return nil
 }
