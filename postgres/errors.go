@@ -3,6 +3,8 @@ package postgres
 import (
 	"errors"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/almanac-go/almanac"
@@ -170,4 +172,12 @@ func wrap(what string, err error) error {
 		return domain.err
 	}
 	return &failure{what, err}
+}
+
+// missing replaces pgx.ErrNoRows by an [*almanac.NotFoundError] for an object of a kind.
+func missing(err error, kind string, id uuid.UUID) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return asIs(&almanac.NotFoundError{Kind: kind, ID: id})
+	}
+	return err
 }

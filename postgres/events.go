@@ -196,3 +196,22 @@ func scanMissed(row pgx.CollectableRow) (almanac.Missed, error) {
 	}
 	return m, err
 }
+
+// Requeued returns the ids of those of the events that were requeued before.
+func (s *Store) Requeued(ctx context.Context, events []almanac.Event) (requeued []uuid.UUID, err error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	args := seriesArgs(column(events, func(e almanac.Event) almanac.Event {
+		e.Origin = almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID} // as that of its repeat
+		return e
+	}))
+	args["ids"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
+	args["users"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID }))
+	args["types"] = column(events, func(e almanac.Event) string { return e.Type })
+	err = s.do(ctx, "find requeued events", func(ctx context.Context, db DB) (err error) {
+		requeued, err = all(ctx, db, s.statements.Requeued, args, scanID)
+		return err
+	})
+	return requeued, err
+}

@@ -338,3 +338,21 @@ func connOf(db DB) *pgx.Conn {
 	}
 	return nil
 }
+
+// next collects the rows of the next statement of a batch.
+func next[T, R any](results pgx.BatchResults, collect func(pgx.Rows, pgx.RowToFunc[T]) (R, error), scan pgx.RowToFunc[T]) (R, error) {
+	rows, err := results.Query()
+	if err != nil {
+		var none R
+		return none, err
+	}
+	return collect(rows, scan)
+}
+
+// closeBatch closes the results of a batch. Close repeats the error of the statement that failed, which
+// is stored in err before.
+func closeBatch(results pgx.BatchResults, err *error) {
+	if closed := results.Close(); *err == nil {
+		*err = closed
+	}
+}

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,163 +37,6 @@ func (s *Store) UserByExternalID(ctx context.Context, externalID string) (almana
 		return err
 	})
 	return user, err
-}
-
-// EditUser changes a user and the user's open events, in one transaction. It locks the user, the
-// open series and the pending events before it calls edit.
-func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
-	var wanted, stored almanac.Edit
-	err := s.transactKeys(ctx, "change the events of a user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
-		if err := s.seesLatest(ctx, tx); err != nil {
-			return err
-		}
-		roster, released, err := s.roster(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		if wanted, err = s.decide(ctx, tx, roster, edit); err != nil {
-			return err
-		}
-		if err := roster.Check(wanted); err != nil {
-			return asIs(err)
-		}
-		u := roster.User
-		if wanted.User != nil {
-			u = *wanted.User
-		}
-		if stored, err = s.apply(ctx, tx, keys, wanted, u.Timezone.WallTime(roster.Now)); err != nil {
-			return err
-		}
-		return s.hintReleased(ctx, tx, released)
-	})
-	if violates(err, "users_external_id") {
-		err = s.externalIDTaken(ctx, *wanted.User)
-	}
-	if err != nil {
-		return almanac.Edit{}, err
-	}
-	return stored, nil
-}
-
-// externalIDTaken returns the error for an edit that was undone because another user has the external
-// id. When the other user cannot be looked up, the error leaves that user out.
-func (s *Store) externalIDTaken(ctx context.Context, u almanac.User) error {
-	taken := &almanac.ExternalIDTakenError{UserID: u.ID, ExternalID: u.ExternalID}
-	_ = s.do(ctx, "find user by external id", func(ctx context.Context, db DB) error {
-		_, holders, err := s.takenUsers(ctx, db, []almanac.User{u})
-		taken.Holder = holders[u.ExternalID]
-		return err
-	})
-	return taken
-}
-
-// decide calls edit with a roster. At first the roster has the used keys of open series only. When
-// the edit adds events to other series, decide calls edit again with the used keys of these.
-func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
-	for {
-		shown := r // the edit may change the lists and the map
-		shown.Pending, shown.InFlight = slices.Clone(r.Pending), slices.Clone(r.InFlight)
-		shown.Used = maps.Clone(r.Used)
-		wanted, err := edit(shown)
-		if err != nil {
-			return wanted, asIs(err)
-		}
-		planned := slices.DeleteFunc(slices.Clone(wanted.New), isRequeued)
-		unshown, err := s.unshownKeys(ctx, tx, planned, func(almanac.Event) map[almanac.Series]almanac.UsedKeys { return r.Used })
-		if err != nil || len(unshown) == 0 {
-			return wanted, err
-		}
-		r.Used = maps.Clone(r.Used)
-		for _, one := range unshown {
-			r.Used[one.series] = one.used
-		}
-	}
-}
-
-// roster locks a user and the user's pending events, and reads the rest of the roster, in one round
-// trip. It also returns the events that it released from claims ahead of their instant. Each
-// statement sees the rows that were committed before the statement began.
-func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, released []uuid.UUID, err error) {
-	var batch pgx.Batch
-	for _, sql := range []string{
-		s.statements.LockUser, s.statements.LockSeries, s.statements.LockQueue, s.statements.ReleaseAhead,
-		s.statements.LockPending, s.statements.InFlight, s.statements.UsedKeys,
-	} {
-		batch.Queue(sql, pgx.StrictNamedArgs{"id": id})
-	}
-	batch.Queue(s.statements.Now)
-	results := tx.SendBatch(ctx, &batch)
-	defer closeBatch(results, &err)
-
-	if r.User, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUsers()); err != nil {
-		return r, nil, missing(err, "user", id)
-	}
-	for range 2 { // locks
-		if _, err = next(results, pgx.CollectRows[*uuid.UUID], pgx.RowTo[*uuid.UUID]); err != nil {
-			return r, nil, err
-		}
-	}
-	if released, err = next(results, pgx.CollectRows[uuid.UUID], scanID); err != nil {
-		return r, nil, err
-	}
-	if r.Pending, err = next(results, pgx.CollectRows[almanac.Event], scanEvents()); err != nil {
-		return r, nil, err
-	}
-	if r.InFlight, err = next(results, pgx.CollectRows[almanac.Event], scanEvents()); err != nil {
-		return r, nil, err
-	}
-	open, err := next(results, pgx.CollectRows[seriesKeys], scanOpenKeys)
-	if err != nil {
-		return r, nil, err
-	}
-	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
-	r.Used = make(map[almanac.Series]almanac.UsedKeys)
-	for _, one := range open {
-		r.Used[one.series] = one.at(r.User, r.Now)
-	}
-	return r, released, err
-}
-
-// next collects the rows of the next statement of a batch.
-func next[T, R any](results pgx.BatchResults, collect func(pgx.Rows, pgx.RowToFunc[T]) (R, error), scan pgx.RowToFunc[T]) (R, error) {
-	rows, err := results.Query()
-	if err != nil {
-		var none R
-		return none, err
-	}
-	return collect(rows, scan)
-}
-
-// closeBatch closes the results of a batch. Close repeats the error of the statement that failed, which
-// is stored in err before.
-func closeBatch(results pgx.BatchResults, err *error) {
-	if closed := results.Close(); *err == nil {
-		*err = closed
-	}
-}
-
-// apply stores an edit of a roster that the transaction has locked. Clocks in the user's zone show the
-// given wall time.
-func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit, shown calendar.WallTime) (stored almanac.Edit, err error) {
-	if wanted.User != nil {
-		args := userArgs(*wanted.User)
-		args["version"] = wanted.User.Version
-		user, err := one(ctx, tx, s.statements.UpdateUser, args, scanUsers())
-		if err != nil {
-			return stored, err
-		}
-		stored.User = &user
-	}
-	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
-		return stored, err
-	}
-	if stored.Changed, err = s.change(ctx, tx, wanted.Changed, shown); err != nil {
-		return stored, err
-	}
-	if stored.New, err = s.add(ctx, tx, keys, wanted.New); err != nil {
-		return stored, err
-	}
-	return stored, s.hint(ctx, tx, slices.Concat(stored.Changed, stored.New))
 }
 
 // DeleteUser deletes a user. If an event of the user is in flight, DeleteUser hides the user
@@ -286,12 +127,4 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 		return almanac.ParseDateOfBirth(stored.Time.Format("--01-02"))
 	}
 	return almanac.ParseDateOfBirth(stored.Time.Format(time.DateOnly))
-}
-
-// missing replaces pgx.ErrNoRows by an [*almanac.NotFoundError] for an object of a kind.
-func missing(err error, kind string, id uuid.UUID) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return asIs(&almanac.NotFoundError{Kind: kind, ID: id})
-	}
-	return err
 }

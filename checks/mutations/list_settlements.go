@@ -178,7 +178,7 @@ var settlements = []mutation{
 	},
 	{
 		promise: "key: never changes, stored, unique", in: seeds,
-		file: "postgres/operations.go",
+		file: "postgres/edit_user.go",
 		old:  "held := column(stored, ", new: "held := column(stored[:0], ",
 		test: "postgres TestAKeyIsKeptUntilItsLastEventIsRemoved",
 	},

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,145 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 )
+
+// EditUser changes a user and the user's open events, in one transaction. It locks the user, the
+// open series and the pending events before it calls edit.
+func (s *Store) EditUser(ctx context.Context, id uuid.UUID, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	var wanted, stored almanac.Edit
+	err := s.transactKeys(ctx, "change the events of a user", func(ctx context.Context, tx pgx.Tx, keys keys) error {
+		if err := s.seesLatest(ctx, tx); err != nil {
+			return err
+		}
+		roster, released, err := s.roster(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if wanted, err = s.decide(ctx, tx, roster, edit); err != nil {
+			return err
+		}
+		if err := roster.Check(wanted); err != nil {
+			return asIs(err)
+		}
+		u := roster.User
+		if wanted.User != nil {
+			u = *wanted.User
+		}
+		if stored, err = s.apply(ctx, tx, keys, wanted, u.Timezone.WallTime(roster.Now)); err != nil {
+			return err
+		}
+		return s.hintReleased(ctx, tx, released)
+	})
+	if violates(err, "users_external_id") {
+		err = s.externalIDTaken(ctx, *wanted.User)
+	}
+	if err != nil {
+		return almanac.Edit{}, err
+	}
+	return stored, nil
+}
+
+// externalIDTaken returns the error for an edit that was undone because another user has the external
+// id. When the other user cannot be looked up, the error leaves that user out.
+func (s *Store) externalIDTaken(ctx context.Context, u almanac.User) error {
+	taken := &almanac.ExternalIDTakenError{UserID: u.ID, ExternalID: u.ExternalID}
+	_ = s.do(ctx, "find user by external id", func(ctx context.Context, db DB) error {
+		_, holders, err := s.takenUsers(ctx, db, []almanac.User{u})
+		taken.Holder = holders[u.ExternalID]
+		return err
+	})
+	return taken
+}
+
+// decide calls edit with a roster. At first the roster has the used keys of open series only. When
+// the edit adds events to other series, decide calls edit again with the used keys of these.
+func (s *Store) decide(ctx context.Context, tx pgx.Tx, r almanac.Roster, edit func(almanac.Roster) (almanac.Edit, error)) (almanac.Edit, error) {
+	for {
+		shown := r // the edit may change the lists and the map
+		shown.Pending, shown.InFlight = slices.Clone(r.Pending), slices.Clone(r.InFlight)
+		shown.Used = maps.Clone(r.Used)
+		wanted, err := edit(shown)
+		if err != nil {
+			return wanted, asIs(err)
+		}
+		planned := slices.DeleteFunc(slices.Clone(wanted.New), isRequeued)
+		unshown, err := s.unshownKeys(ctx, tx, planned, func(almanac.Event) map[almanac.Series]almanac.UsedKeys { return r.Used })
+		if err != nil || len(unshown) == 0 {
+			return wanted, err
+		}
+		r.Used = maps.Clone(r.Used)
+		for _, one := range unshown {
+			r.Used[one.series] = one.used
+		}
+	}
+}
+
+// roster locks a user and the user's pending events, and reads the rest of the roster, in one round
+// trip. It also returns the events that it released from claims ahead of their instant. Each
+// statement sees the rows that were committed before the statement began.
+func (s *Store) roster(ctx context.Context, tx pgx.Tx, id uuid.UUID) (r almanac.Roster, released []uuid.UUID, err error) {
+	var batch pgx.Batch
+	for _, sql := range []string{
+		s.statements.LockUser, s.statements.LockSeries, s.statements.LockQueue, s.statements.ReleaseAhead,
+		s.statements.LockPending, s.statements.InFlight, s.statements.UsedKeys,
+	} {
+		batch.Queue(sql, pgx.StrictNamedArgs{"id": id})
+	}
+	batch.Queue(s.statements.Now)
+	results := tx.SendBatch(ctx, &batch)
+	defer closeBatch(results, &err)
+
+	if r.User, err = next(results, pgx.CollectExactlyOneRow[almanac.User], scanUsers()); err != nil {
+		return r, nil, missing(err, "user", id)
+	}
+	for range 2 { // locks
+		if _, err = next(results, pgx.CollectRows[*uuid.UUID], pgx.RowTo[*uuid.UUID]); err != nil {
+			return r, nil, err
+		}
+	}
+	if released, err = next(results, pgx.CollectRows[uuid.UUID], scanID); err != nil {
+		return r, nil, err
+	}
+	if r.Pending, err = next(results, pgx.CollectRows[almanac.Event], scanEvents()); err != nil {
+		return r, nil, err
+	}
+	if r.InFlight, err = next(results, pgx.CollectRows[almanac.Event], scanEvents()); err != nil {
+		return r, nil, err
+	}
+	open, err := next(results, pgx.CollectRows[seriesKeys], scanOpenKeys)
+	if err != nil {
+		return r, nil, err
+	}
+	r.Now, err = next(results, pgx.CollectExactlyOneRow[time.Time], scanTime)
+	r.Used = make(map[almanac.Series]almanac.UsedKeys)
+	for _, one := range open {
+		r.Used[one.series] = one.at(r.User, r.Now)
+	}
+	return r, released, err
+}
+
+// apply stores an edit of a roster that the transaction has locked. Clocks in the user's zone show the
+// given wall time.
+func (s *Store) apply(ctx context.Context, tx pgx.Tx, keys keys, wanted almanac.Edit, shown calendar.WallTime) (stored almanac.Edit, err error) {
+	if wanted.User != nil {
+		args := userArgs(*wanted.User)
+		args["version"] = wanted.User.Version
+		user, err := one(ctx, tx, s.statements.UpdateUser, args, scanUsers())
+		if err != nil {
+			return stored, err
+		}
+		stored.User = &user
+	}
+	if stored.Removed, err = s.remove(ctx, tx, wanted.Removed); err != nil {
+		return stored, err
+	}
+	if stored.Changed, err = s.change(ctx, tx, wanted.Changed, shown); err != nil {
+		return stored, err
+	}
+	if stored.New, err = s.add(ctx, tx, keys, wanted.New); err != nil {
+		return stored, err
+	}
+	return stored, s.hint(ctx, tx, slices.Concat(stored.Changed, stored.New))
+}
 
 // change stores the new states of pending events, all or none, and returns the events in the
 // order given. The status and the claim count of an event decide which statement stores it.
@@ -116,79 +256,4 @@ func (s *Store) requeue(ctx context.Context, tx pgx.Tx, events []almanac.Event) 
 	held := column(stored, func(e almanac.Event) string { return e.IdempotencyKey.String() })
 	_, err = tx.Exec(ctx, s.statements.HoldKeys, pgx.StrictNamedArgs{"keys": held})
 	return stored, err
-}
-
-// Requeued returns the ids of those of the events that were requeued before.
-func (s *Store) Requeued(ctx context.Context, events []almanac.Event) (requeued []uuid.UUID, err error) {
-	if len(events) == 0 {
-		return nil, nil
-	}
-	args := seriesArgs(column(events, func(e almanac.Event) almanac.Event {
-		e.Origin = almanac.Origin{Kind: almanac.OriginRequeued, From: e.ID} // as that of its repeat
-		return e
-	}))
-	args["ids"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.ID }))
-	args["users"] = uuids(column(events, func(e almanac.Event) uuid.UUID { return e.UserID }))
-	args["types"] = column(events, func(e almanac.Event) string { return e.Type })
-	err = s.do(ctx, "find requeued events", func(ctx context.Context, db DB) (err error) {
-		requeued, err = all(ctx, db, s.statements.Requeued, args, scanID)
-		return err
-	})
-	return requeued, err
-}
-
-// Pause stores that a type of event is paused. If it is paused already, nothing changes.
-func (s *Store) Pause(ctx context.Context, eventType string) error {
-	return s.transact(ctx, "pause", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.statements.Pause, pgx.StrictNamedArgs{"type": eventType})
-		return err
-	})
-}
-
-// Resume deletes the pause of a type of event, and notifies other processes unless the store has
-// [PollOnly].
-func (s *Store) Resume(ctx context.Context, eventType string) error {
-	return s.transact(ctx, "resume", func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, s.statements.Resume, pgx.StrictNamedArgs{"type": eventType}); err != nil || s.pollOnly {
-			return err
-		}
-		_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
-		return err
-	})
-}
-
-// Paused returns the pauses, in the order of their event types.
-func (s *Store) Paused(ctx context.Context) ([]almanac.Pause, error) {
-	var paused []almanac.Pause
-	err := s.do(ctx, "find pauses", func(ctx context.Context, db DB) (err error) {
-		paused, err = all(ctx, db, s.statements.Paused, nil, func(row pgx.CollectableRow) (p almanac.Pause, err error) {
-			err = row.Scan(&p.EventType, &p.Since)
-			p.Since = p.Since.UTC()
-			return p, err
-		})
-		return err
-	})
-	return paused, err
-}
-
-// PutSetting stores a setting, unless the database has it with this value already.
-func (s *Store) PutSetting(ctx context.Context, setting almanac.Setting) error {
-	return s.do(ctx, "store a setting", func(ctx context.Context, db DB) error {
-		_, err := db.Exec(ctx, s.statements.PutSetting, pgx.StrictNamedArgs{"name": setting.Name, "value": setting.Value, "program": setting.Program})
-		return err
-	})
-}
-
-// Settings returns the stored settings, in the order of their names.
-func (s *Store) Settings(ctx context.Context) ([]almanac.Setting, error) {
-	var settings []almanac.Setting
-	err := s.do(ctx, "find settings", func(ctx context.Context, db DB) (err error) {
-		settings, err = all(ctx, db, s.statements.Settings, nil, func(row pgx.CollectableRow) (stored almanac.Setting, err error) {
-			err = row.Scan(&stored.Name, &stored.Value, &stored.Program, &stored.Since)
-			stored.Since = stored.Since.UTC()
-			return stored, err
-		})
-		return err
-	})
-	return settings, err
 }
