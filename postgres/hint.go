@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
@@ -55,4 +56,14 @@ func (s *Store) channel() string {
 	}
 	sum := sha256.Sum256([]byte(s.schema))
 	return prefix + hex.EncodeToString(sum[:16])
+}
+
+// hintReleased notifies listeners that events which were claimed ahead are pending again,
+// because these events are due soon.
+func (s *Store) hintReleased(ctx context.Context, tx pgx.Tx, released []uuid.UUID) error {
+	if len(released) == 0 || s.pollOnly {
+		return nil
+	}
+	_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
+	return err
 }

@@ -16,7 +16,7 @@ func clockReaders() map[string]string {
 		"run_once.go":                     "a pass waits for the rate of a type",
 		"run_ahead.go":                    "a confirmation is as old as the question; and pairs the database's time with the worker's own",
 		"postgres/transact.go":            "a claim takes its time",
-		"postgres/keys.go":                "keys are looked up for instants that seem over",
+		"postgres/idempotency_keys.go":    "keys are looked up for instants that seem over",
 		"webhook/deliverer.go":            "a delivery takes its time",
 		"webhook/verify.go":               "a delivery arrives now",
 		"httpapi/health.go":               "an answer to a probe grows old",

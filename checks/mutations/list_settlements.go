@@ -166,13 +166,13 @@ var settlements = []mutation{
 	},
 	{
 		promise: "Every repeat carries the same idempotency key and the same body", in: readme,
-		file: "postgres/keys.go",
+		file: "postgres/idempotency_keys.go",
 		old:  "|| pruned[e.Due]", new: "|| pruned[e.Due] && false",
 		test: "postgres TestPostgresRepository/^Prune$",
 	},
 	{
 		promise: "key: never changes, stored, unique", in: seeds,
-		file: "postgres/keys.go",
+		file: "postgres/idempotency_keys.go",
 		old:  "if taken[key.String()] || ", new: "if false || ",
 		test: "postgres TestPostgresRepository/^(CreateUser|Settle)$",
 	},

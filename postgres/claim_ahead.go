@@ -86,13 +86,3 @@ func (l lease) only(wanted map[claimed]bool) lease {
 	}
 	return part
 }
-
-// hintReleased notifies listeners that events which were claimed ahead are pending again,
-// because these events are due soon.
-func (s *Store) hintReleased(ctx context.Context, tx pgx.Tx, released []uuid.UUID) error {
-	if len(released) == 0 || s.pollOnly {
-		return nil
-	}
-	_, err := tx.Exec(ctx, s.statements.Notify, s.notification(hintPayload))
-	return err
-}
