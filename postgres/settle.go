@@ -276,16 +276,6 @@ func lockedUsers(results pgx.BatchResults) (users map[uuid.UUID]almanac.User, bu
 	return users, busy, err
 }
 
-// distinct returns each of the values once, in order of their first appearance.
-func distinct(ids []uuid.UUID) []uuid.UUID {
-	seen := make(map[uuid.UUID]bool, 1)
-	return slices.DeleteFunc(ids, func(id uuid.UUID) bool {
-		again := seen[id]
-		seen[id] = true
-		return again
-	})
-}
-
 // recognise fills in the results of the settlements that were not stored. Some of them were stored
 // before, by a commit whose response was lost. The events of the others are locked, belong to
 // another process now, or do not exist.

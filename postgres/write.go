@@ -261,3 +261,13 @@ func uuids(ids []uuid.UUID) pgtype.FlatArray[pgtype.UUID] {
 }
 
 func uuidArg(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+// distinct returns each of the values once, in order of their first appearance.
+func distinct(ids []uuid.UUID) []uuid.UUID {
+	seen := make(map[uuid.UUID]bool, 1)
+	return slices.DeleteFunc(ids, func(id uuid.UUID) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+}

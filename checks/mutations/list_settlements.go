@@ -16,7 +16,7 @@ var settlements = []mutation{
 	},
 	{
 		promise: "the token and the version that a settlement names", in: reliability,
-		file: "postgres/outcomes.go",
+		file: "postgres/settle_plan.go",
 		old:  "held = held && claim.version == t.latest[claim.id]", new: "",
 		test: "postgres TestPostgresRepository/^Settle$",
 	},
@@ -70,7 +70,7 @@ var settlements = []mutation{
 	},
 	{
 		promise: "The next occurrence is stored in the transaction that ends the present one, after a failure too", in: readme,
-		file: "postgres/outcomes.go",
+		file: "postgres/settle_plan.go",
 		old:  "if user != nil && is.Status.Terminal() {", new: "if user != nil && is.Status == almanac.Completed {",
 		test: "postgres TestPostgresRepository/^Settle$/^stores_a_failure",
 	},
