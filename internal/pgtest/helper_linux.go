@@ -123,6 +123,9 @@ type announcement struct {
 	Error               string // why there is no server
 }
 
+// beginning is the directory of the package, whatever its TestMain changes to.
+var beginning, _ = os.Getwd()
+
 // startHelper starts the helper, which writes its announcement to the locked file and then unlocks
 // it. The helper has no pipe that go test waits for. It is outside the process group that a
 // terminal interrupts.
@@ -132,7 +135,7 @@ func startHelper(locked *os.File) error {
 		return err
 	}
 	cmd := exec.Command(program)
-	cmd.Dir = "/"
+	cmd.Dir = beginning // where the TestMain of a package expects to be
 	cmd.Env = append(os.Environ(), helperVariable+"=yes")
 	cmd.Stdout, cmd.Stderr = locked, locked
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -151,6 +154,9 @@ func help() int {
 	command, found := findCommand()
 	if !found {
 		return 1 // the command has ended already
+	}
+	if err := os.Chdir("/"); err != nil {
+		return 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
