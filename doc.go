@@ -86,9 +86,9 @@
 //     [Checks] of [Check] values, before the delivery.
 //   - Operations: single events ([ScheduleAtOptions], [ScheduleAtResult]); [Operator],
 //     which cancels, runs and requeues ([CancelOptions], [CancelResult], [RunNowOptions],
-//     [RequeueOptions], [Operation], [OperateOptions], [OperateResult]) and pauses
-//     ([Pause]); Scheduler.Reconcile, for new zone rules ([ReconcileOptions],
-//     [ReconcileResult], [ZoneReport]); [WithPrincipal], for the audit trail ([AuditStep]).
+//     [RequeueOptions]) and pauses ([Pause]); Scheduler.Reconcile, for new zone rules ([ReconcileOptions],
+//     [ReconcileResult], [ZoneReport]); [WithPrincipal], for the audit trail. Package ops has what
+//     operators need beside a scheduler: statistics, and operations on many events.
 //   - Observing: [Observer], [Hooks], [ObserverFunc]; [Notice] with [NoticeKind] and
 //     [ReleaseCause] or [FailureCause]; [ClaimMeasurer] with [ClaimMeasurement]; [UpdateMeasurer] with
 //     [UpdateMeasurement] and [UpdateKind].
@@ -97,12 +97,10 @@
 //     [*InvalidStateTransitionError], [*SuccessorError], [*MaxRetriesExceededError],
 //     [*NoDelivererError], [*UnsupportedEventTypeError].
 //   - Storage: [Repository], composed of [UserRepository], [EventRepository],
-//     [ClaimRepository], [MaintenanceRepository], [StatsRepository] and [Timekeeper].
+//     [ClaimRepository], [MaintenanceRepository] and [Timekeeper].
 //   - Arguments and results of a Repository: [Roster], [Edit], [UserSeries], [UsedKeys] of [UsedKey],
 //     [CreateUserResult], [AddEventsResult], [ClaimRequest], [ClaimResult],
 //     [ConfirmResult], [Settlement] with [Outcome], [SettleResult], [StalledSeries], [Page] with [Order],
 //     [Cursor], [FindResult], [UserFilter], [FindUsersResult], [PruneResult], [ZoneBook],
-//     [ZoneRecord]; [Setting]; for operators [Stats] with [Count] and [CountKind], [TypeCount],
-//     [ZoneCount], [QuarterCount], [DueCountsRequest], [DueCountsResult], [Retries],
-//     [RetryGroup], and [Lease].
+//     [ZoneRecord]; [Setting].
 package almanac

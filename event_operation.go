@@ -129,16 +129,6 @@ func (r Roster) pending(id uuid.UUID) (Event, bool) {
 	return Event{}, false
 }
 
-// AuditStep is a row of the audit trail: one step of an event or of a user.
-type AuditStep struct {
-	At        time.Time // UTC, by the database clock
-	Kind      string    // created, rescheduled, removed, claimed, returned (before it began), released, completed, failed or cancelled; of a user: opt_outs_changed
-	Version   int       // of the event or the user after the step
-	Detail    string    // why the event failed, was released or was cancelled; what the user refuses now, as JSON; "" otherwise
-	Actor     string    // the role and the application_name of the session
-	Principal string    // who asked for the step, such as the operator's name; "" if unknown; see WithPrincipal
-}
-
 // maxPrincipal is how many bytes of a principal are kept.
 const maxPrincipal = 200
 
@@ -147,7 +137,7 @@ type principal struct{}
 
 // WithPrincipal returns a context for changes that a person asks for, such as an operator.
 // Package postgres writes the name into the audit trail, with every step that a call with
-// the context makes (see [AuditStep]). The name is what the program says. The database
+// the context makes (see ops.AuditStep). The name is what the program says. The database
 // does not check it.
 //
 // At most 200 bytes of the name are kept. NUL, and bytes that are no valid UTF-8, are

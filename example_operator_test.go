@@ -88,33 +88,6 @@ func ExampleOperator_Requeue() {
 	// true
 }
 
-// Look at the events with a dry run, then change them.
-func ExampleOperator_Operate() {
-	ctx := context.Background()
-	scheduler, _ := greeter("Ada", "Grace", "Katherine")
-	december := almanac.DueBetween{From: time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)}
-
-	for _, dry := range []bool{true, false} {
-		done, err := scheduler.Operate(ctx, almanac.OperationCancel, december, almanac.OperateOptions{
-			Limit: 2, DryRun: dry, Cancel: almanac.CancelOptions{Reason: "the party is off"},
-		})
-		if err != nil {
-			panic(err)
-		}
-		for _, e := range done.Events {
-			fmt.Printf("%s %s %q\n", e.OccurrenceKey, e.Status, e.FailureReason)
-		}
-		fmt.Println(len(done.Refused), "refused; more:", done.More)
-	}
-	// Output:
-	// 2026 PENDING ""
-	// 2026 PENDING ""
-	// 0 refused; more: true
-	// 2026 CANCELLED "the party is off"
-	// 2026 CANCELLED "the party is off"
-	// 0 refused; more: true
-}
-
 // A pause is stored, so it holds for all processes until the type is resumed.
 func ExampleOperator_pause() {
 	ctx := context.Background()

@@ -127,37 +127,3 @@ func ExampleSpec() {
 	fmt.Println(ready.Matches(birthday, nine), ready.Matches(birthday, nine.Add(-time.Second)), ready.Matches(reminder, nine))
 	// Output: true false false
 }
-
-// A count says how exact it is.
-func ExampleCount() {
-	fmt.Println(almanac.Count{N: 999}, almanac.Count{N: 1234567}, almanac.Count{N: -1234})
-	fmt.Println(almanac.Count{N: 100_000, Kind: almanac.AtLeast}, almanac.Count{N: 1_200_000, Kind: almanac.Estimated})
-	// Output:
-	// 999 1,234,567 -1,234
-	// 100,000+ ~1,200,000
-}
-
-// Operators see how many events wait, in which zones users live, and who holds leases.
-func ExampleStatsRepository() {
-	ctx := context.Background()
-	_, repository := birthdaysIn()
-	stored(repository, time.Now().Add(-time.Hour))
-	must(repository.Claim(ctx, claimAll()))
-	stored(repository, time.Now().Add(-time.Minute))
-
-	stats := must(repository.Stats(ctx))
-	fmt.Println("can be claimed:", stats.Backlog)
-	for _, e := range stats.Events {
-		fmt.Println(e.Type, e.Status, e.Count)
-	}
-	fmt.Println(stats.Zones[0].Zone, stats.Zones[0].Users)
-	for _, l := range must(repository.Leases(ctx, 0)) {
-		fmt.Println(l.Owner, "holds", l.Events)
-	}
-	// Output:
-	// can be claimed: 1
-	// BIRTHDAY PENDING 1
-	// BIRTHDAY PROCESSING 1
-	// Europe/London 2
-	// example holds 1
-}

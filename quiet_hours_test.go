@@ -15,6 +15,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // quiet returns the same quiet hours for every user.
@@ -166,7 +167,7 @@ func TestRunNowWaitsForTheEndOfQuietHours(t *testing.T) {
 					time.Sleep(tt.begin)
 
 					if many {
-						done, err := s.Operate(t.Context(), almanac.OperationRunNow, nil, almanac.OperateOptions{RunNow: tt.options})
+						done, err := ops.Operate(t.Context(), s, ops.RunNow, nil, ops.OperateOptions{RunNow: tt.options})
 						require.NoError(t, err)
 						require.Len(t, done.Events, 1)
 					} else {
@@ -248,7 +249,7 @@ func TestQuietHoursAreTheSameInAllPrograms(t *testing.T) {
 			require.NotContains(t, log.String(), "programs have different quiet hours")
 			_, err = bare.RunNow(t.Context(), id, almanac.RunNowOptions{})
 			refused(err)
-			_, err = bare.Operate(t.Context(), almanac.OperationRunNow, almanac.ForUser(created.User.ID), almanac.OperateOptions{})
+			_, err = ops.Operate(t.Context(), bare, ops.RunNow, almanac.ForUser(created.User.ID), ops.OperateOptions{})
 			refused(err)
 			require.Equal(t, created.Events[0], w.event(t, created.Events[0]), "nothing is changed")
 

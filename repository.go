@@ -29,7 +29,6 @@ type Repository interface {
 	EventRepository
 	ClaimRepository
 	MaintenanceRepository
-	StatsRepository
 	Timekeeper
 
 	// Listen receives hints that another process stored an event which can be claimed soon.
@@ -190,7 +189,7 @@ type ZoneBook struct {
 	Now time.Time
 }
 
-// MissedLimit returns the limit of a call of FindMissed or Leases: limit, or the default if
+// MissedLimit returns the limit of a call of FindMissed, Stalled or Leases: limit, or the default if
 // limit is zero. The error is a [*ValidationError] if the limit is out of range.
 func MissedLimit(limit int) (int, error) {
 	if limit < 0 || limit > maxPage {

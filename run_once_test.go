@@ -18,6 +18,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -108,9 +109,9 @@ func TestLeasesNameTheProgramAndItsZoneData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := open(t)
-			held := make(chan []almanac.Lease, 1)
+			held := make(chan []ops.Lease, 1)
 			handler := series{eventType: "DIGEST", seconds: ago(time.Minute), execute: func(ctx context.Context, _ almanac.Delivery) error {
-				leases, err := w.store.Leases(ctx, 0)
+				leases, err := w.store.(ops.Statistics).Leases(ctx, 0)
 				held <- leases
 				return err
 			}}

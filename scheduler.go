@@ -57,6 +57,9 @@ type Scheduler interface {
 	// fail with an error. A context that ends during a call ends the connection, and with
 	// it the transaction.
 	With(r Repository) Scheduler
+
+	// Repository returns the repository that the scheduler uses.
+	Repository() Repository
 }
 
 // Runner executes the planned events, in one process.
@@ -268,15 +271,6 @@ type Operator interface {
 	// was requeued before; then requeue the event that repeats it, which the text names.
 	Requeue(ctx context.Context, id uuid.UUID, options RequeueOptions) (Event, error)
 
-	// Operate applies an operation to the events that match spec, in order of creation,
-	// each in its own transaction. A nil spec matches every event. OperationCancel and
-	// OperationRunNow apply to PENDING events, and OperationRequeue to FAILED events that
-	// were not requeued before. To requeue a CANCELLED event, call Requeue with its id. An
-	// event that cannot be changed, or whose successor cannot be planned, is listed in
-	// Refused, and the others are processed. Operate stops at the first error of the
-	// repository, and returns the error with the result so far.
-	Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error)
-
 	// Pause stops all processes from claiming events of the type. The pause is stored, so it
 	// also holds for processes that start later, until Resume. Deliveries that are
 	// under way continue. Events that were claimed ahead of their instant still start,
@@ -337,6 +331,8 @@ type scheduler struct {
 	running    *running // shared by all schedulers that With made from this one
 	zones      *atomic.Pointer[zoneView]
 }
+
+func (s *scheduler) Repository() Repository { return s.repository }
 
 func (s *scheduler) With(r Repository) Scheduler {
 	bound := *s

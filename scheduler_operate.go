@@ -53,62 +53,6 @@ type CancelResult struct {
 	Unplanned bool
 }
 
-// Operation names what [Operator].Operate does to each event.
-type Operation string
-
-// The operations.
-const (
-	OperationCancel  Operation = "cancel"  // see [Operator].Cancel
-	OperationRunNow  Operation = "run-now" // see [Operator].RunNow
-	OperationRequeue Operation = "requeue" // see [Operator].Requeue
-)
-
-// of returns the status of the events that an operation applies to.
-func (o Operation) of() (Status, error) {
-	switch o {
-	case OperationCancel, OperationRunNow:
-		return Pending, nil
-	case OperationRequeue:
-		return Failed, nil
-	}
-	return "", &ValidationError{[]FieldError{{Field: "operation", Problem: "is none of cancel, run-now and requeue"}}}
-}
-
-// OperateOptions are options of [Operator].Operate.
-type OperateOptions struct {
-	// Limit is the most events to process, 1 to 1,000,000. Zero means 1,000.
-	Limit int
-	// DryRun changes nothing, and returns the events that the operation would be applied
-	// to.
-	DryRun bool
-	// Cancel has the options of OperationCancel. Its Version is ignored.
-	Cancel CancelOptions
-	// RunNow has the options of OperationRunNow.
-	RunNow RunNowOptions
-	// Requeue has the options of OperationRequeue.
-	Requeue RequeueOptions
-	// Progress, if not nil, is called after each 1,000 events with the result so far.
-	Progress func(OperateResult)
-}
-
-// OperateResult is the result of an operation on many events.
-type OperateResult struct {
-	Events  []Event // as stored; in a dry run, unchanged and without their payloads
-	Refused []Refusal
-	More    bool // whether the limit was reached and more events match
-	// Unplanned is how many cancelled events left their successor to another program; see
-	// [CancelResult].
-	Unplanned int
-	// RequeuedBefore is how many FAILED events OperationRequeue left out because they were
-	// requeued before. They do not count towards the limit.
-	RequeuedBefore int
-}
-
-const (
-	defaultOperate = 1000
-	maxOperate     = 1_000_000
-)
-
 func (s *scheduler) Cancel(ctx context.Context, id uuid.UUID, options CancelOptions) (CancelResult, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {
@@ -156,10 +100,6 @@ func (s *scheduler) RunNow(ctx context.Context, id uuid.UUID, options RunNowOpti
 	if err := s.checkQuietHours(ctx, options); err != nil {
 		return Event{}, err
 	}
-	return s.runNow(ctx, id, options)
-}
-
-func (s *scheduler) runNow(ctx context.Context, id uuid.UUID, options RunNowOptions) (Event, error) {
 	zones, err := s.zoneView(ctx)
 	if err != nil {
 		return Event{}, err
@@ -242,117 +182,6 @@ func (s *scheduler) Requeue(ctx context.Context, id uuid.UUID, options RequeueOp
 	s.notifyEdit(ctx, before, stored)
 	s.running.wakeFor(stored.New...)
 	return stored.New[0], nil
-}
-
-func (s *scheduler) Operate(ctx context.Context, what Operation, spec Spec, options OperateOptions) (OperateResult, error) {
-	status, err := what.of()
-	if err != nil {
-		return OperateResult{}, err
-	}
-	if options.Limit < 0 || options.Limit > maxOperate {
-		return OperateResult{}, &ValidationError{[]FieldError{{Field: "limit", Problem: "is not between 1 and 1000000"}}}
-	}
-	if options.Limit == 0 {
-		options.Limit = defaultOperate
-	}
-	if what == OperationRunNow {
-		if err := s.checkQuietHours(ctx, options.RunNow); err != nil {
-			return OperateResult{}, err
-		}
-	}
-	options.Cancel.Version = 0
-	picked := And{InStatus(status)}
-	if spec != nil {
-		picked = append(picked, spec)
-	}
-	var done OperateResult
-	found, requeued, err := s.pick(ctx, what, picked, options.Limit+1)
-	if done.RequeuedBefore = requeued; err != nil {
-		return done, err
-	}
-	if done.More = len(found) > options.Limit; done.More {
-		found = found[:options.Limit]
-	}
-	for part := range slices.Chunk(found, maxPage) {
-		if err := s.operateOn(ctx, what, part, options, &done); err != nil {
-			return done, err
-		}
-		if options.Progress != nil {
-			options.Progress(done)
-		}
-	}
-	return done, nil
-}
-
-// pick returns the first events that match spec, at most limit, and how many were left out
-// because they were requeued before. It finds all of them before the operation begins, because
-// the operation stores new events that may match too.
-func (s *scheduler) pick(ctx context.Context, what Operation, spec Spec, limit int) (picked []Event, requeued int, err error) {
-	for page := (Page{Limit: min(maxPage, limit)}); len(picked) < limit; {
-		found, err := s.repository.Find(ctx, spec, page)
-		if err != nil {
-			return nil, requeued, err
-		}
-		var before []uuid.UUID
-		if what == OperationRequeue {
-			if before, err = s.repository.Requeued(ctx, found.Events); err != nil {
-				return nil, requeued, err
-			}
-		}
-		for _, e := range found.Events {
-			if slices.Contains(before, e.ID) {
-				requeued++
-			} else if len(picked) < limit {
-				e.Payload = nil // a million events may be kept in memory
-				picked = append(picked, e)
-			}
-		}
-		if page.After = found.Next; page.After == "" {
-			break
-		}
-	}
-	return picked, requeued, nil
-}
-
-// operateOn applies an operation to a page of events, and adds to the result.
-func (s *scheduler) operateOn(ctx context.Context, what Operation, events []Event, options OperateOptions, done *OperateResult) error {
-	for _, e := range events {
-		stored, unplanned, err := e, false, error(nil)
-		if !options.DryRun {
-			stored, unplanned, err = s.operate(ctx, what, e.ID, options)
-		}
-		switch {
-		case err == nil:
-			if unplanned {
-				done.Unplanned++
-			}
-			done.Events = append(done.Events, stored)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidStateTransition) || errors.Is(err, ErrOptimisticLock) ||
-			errors.Is(err, ErrExists) || errors.Is(err, ErrOptedOut) || errors.Is(err, ErrUnsupportedEventType) || errors.Is(err, ErrLocked) ||
-			errors.As(err, new(*SuccessorError)):
-			done.Refused = append(done.Refused, Refusal{EventID: e.ID, Err: err})
-		default:
-			return fmt.Errorf("almanac: %s event %s: %w", what, e.ID, err)
-		}
-	}
-	return nil
-}
-
-// operate applies an operation to one event. It reports whether the successor is left to
-// another program.
-func (s *scheduler) operate(ctx context.Context, what Operation, id uuid.UUID, options OperateOptions) (e Event, unplanned bool, err error) {
-	switch what {
-	case OperationCancel:
-		done, err := s.Cancel(ctx, id, options.Cancel)
-		return done.Event, done.Unplanned, err
-	case OperationRunNow:
-		e, err = s.runNow(ctx, id, options.RunNow)
-	default:
-		e, err = s.Requeue(ctx, id, options.Requeue)
-	}
-	return e, false, err
 }
 
 // Pause is a type of event whose delivery is paused.

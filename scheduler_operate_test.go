@@ -17,6 +17,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -253,14 +254,14 @@ func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
 				storeEvent(t, w.store, series{eventType: "DIGEST", seconds: ago(time.Minute)})
 			}
 
-			dry, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{DryRun: true, Cancel: reason})
+			dry, err := ops.Operate(t.Context(), scheduler, ops.Cancel, nil, ops.OperateOptions{DryRun: true, Cancel: reason})
 			require.NoError(t, err)
 			require.Len(t, dry.Events, 8)
 			require.Len(t, w.all(t), 8)
 
 			var heard []int
-			done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.OfType(almanac.TypeBirthday),
-				almanac.OperateOptions{Limit: 3, Cancel: reason, Progress: func(o almanac.OperateResult) { heard = append(heard, len(o.Events)) }})
+			done, err := ops.Operate(t.Context(), scheduler, ops.Cancel, almanac.OfType(almanac.TypeBirthday),
+				ops.OperateOptions{Limit: 3, Cancel: reason, Progress: func(o ops.OperateResult) { heard = append(heard, len(o.Events)) }})
 			require.NoError(t, err)
 			require.Len(t, done.Events, 3)
 			require.True(t, done.More)
@@ -269,7 +270,7 @@ func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 3, n)
 
-			rest, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.OfType("FOREIGN"), almanac.OperateOptions{})
+			rest, err := ops.Operate(t.Context(), scheduler, ops.Cancel, almanac.OfType("FOREIGN"), ops.OperateOptions{})
 			require.NoError(t, err)
 			require.Len(t, rest.Events, 1, "another program plans what follows")
 			require.Empty(t, rest.Refused)
@@ -281,10 +282,10 @@ func TestOperateChangesManyEventsUpToItsLimit(t *testing.T) {
 				_, err = w.store.Settle(t.Context(), []almanac.Settlement{{Event: e, Outcome: almanac.GaveUp("HTTP 404")}})
 				require.NoError(t, err)
 			}
-			again, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, nil, almanac.OperateOptions{})
+			again, err := ops.Operate(t.Context(), scheduler, ops.Requeue, nil, ops.OperateOptions{})
 			require.NoError(t, err)
 			require.Len(t, again.Events, 2, "nothing that was cancelled comes back")
-			back, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.InStatus(almanac.Cancelled), almanac.OperateOptions{})
+			back, err := ops.Operate(t.Context(), scheduler, ops.Requeue, almanac.InStatus(almanac.Cancelled), ops.OperateOptions{})
 			require.NoError(t, err)
 			require.Empty(t, back, "not by its status either")
 		})
@@ -309,13 +310,13 @@ func TestRepeatedRequeuesReachEveryFailure(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
-			requeue := func(options almanac.OperateOptions) (requeued, before int, more bool) {
-				done, err := scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.ForReason("HTTP"), options)
+			requeue := func(options ops.OperateOptions) (requeued, before int, more bool) {
+				done, err := ops.Operate(t.Context(), scheduler, ops.Requeue, almanac.ForReason("HTTP"), options)
 				require.NoError(t, err)
 				require.Empty(t, done.Refused)
 				return len(done.Events), done.RequeuedBefore, done.More
 			}
-			check := func(options almanac.OperateOptions, wantRequeued, wantBefore int, wantMore bool) {
+			check := func(options ops.OperateOptions, wantRequeued, wantBefore int, wantMore bool) {
 				t.Helper()
 				requeued, before, more := requeue(options)
 				require.Equal(t, []any{wantRequeued, wantBefore, wantMore}, []any{requeued, before, more})
@@ -325,14 +326,14 @@ func TestRepeatedRequeuesReachEveryFailure(t *testing.T) {
 			}
 			fail(5)
 
-			check(almanac.OperateOptions{Limit: 2}, 2, 0, true)
-			check(almanac.OperateOptions{DryRun: true}, 3, 2, false)
-			check(almanac.OperateOptions{Limit: 2}, 2, 2, true)
-			check(almanac.OperateOptions{Limit: 2}, 1, 4, false)
-			check(almanac.OperateOptions{Limit: 2}, 0, 5, false)
+			check(ops.OperateOptions{Limit: 2}, 2, 0, true)
+			check(ops.OperateOptions{DryRun: true}, 3, 2, false)
+			check(ops.OperateOptions{Limit: 2}, 2, 2, true)
+			check(ops.OperateOptions{Limit: 2}, 1, 4, false)
+			check(ops.OperateOptions{Limit: 2}, 0, 5, false)
 			fail(5)
-			check(almanac.OperateOptions{DryRun: true}, 5, 5, false)
-			check(almanac.OperateOptions{}, 5, 5, false)
+			check(ops.OperateOptions{DryRun: true}, 5, 5, false)
+			check(ops.OperateOptions{}, 5, 5, false)
 		})
 	}
 }
@@ -348,8 +349,8 @@ func TestOperateLeavesSuccessorsUnchanged(t *testing.T) {
 	require.NoError(t, err)
 	var heard []int
 
-	done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil,
-		almanac.OperateOptions{Limit: 5 * people, Progress: func(o almanac.OperateResult) { heard = append(heard, len(o.Events)) }})
+	done, err := ops.Operate(t.Context(), scheduler, ops.Cancel, nil,
+		ops.OperateOptions{Limit: 5 * people, Progress: func(o ops.OperateResult) { heard = append(heard, len(o.Events)) }})
 
 	require.NoError(t, err)
 	require.Len(t, done.Events, people)
@@ -385,7 +386,7 @@ func TestOperateRefusesAnEventWhoseSuccessorCannotBePlanned(t *testing.T) {
 				users = append(users, created)
 			}
 
-			done, err := scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{})
+			done, err := ops.Operate(t.Context(), scheduler, ops.Cancel, nil, ops.OperateOptions{})
 
 			require.NoError(t, err)
 			require.Len(t, done.Events, 2)
@@ -396,8 +397,8 @@ func TestOperateRefusesAnEventWhoseSuccessorCannotBePlanned(t *testing.T) {
 			kept, err := w.store.Event(t.Context(), users[1].Events[0].ID)
 			require.NoError(t, err)
 			require.Equal(t, almanac.Pending, kept.Status)
-			alone, err := scheduler.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(users[1].User.ID),
-				almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+			alone, err := ops.Operate(t.Context(), scheduler, ops.Cancel, almanac.ForUser(users[1].User.ID),
+				ops.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
 			require.NoError(t, err)
 			require.Len(t, alone.Events, 1)
 		})
@@ -406,10 +407,11 @@ func TestOperateRefusesAnEventWhoseSuccessorCannotBePlanned(t *testing.T) {
 
 func TestOperateRefusesInvalidOptions(t *testing.T) {
 	t.Parallel()
-	scheduler := openOn(almanactest.NewRepository(nil)).scheduler(t, almanac.Birthday{})
-	_, err := scheduler.Operate(t.Context(), "explode", nil, almanac.OperateOptions{})
+	w := openOn(almanactest.NewRepository(nil))
+	scheduler := w.scheduler(t, almanac.Birthday{})
+	_, err := ops.Operate(t.Context(), scheduler, "explode", nil, ops.OperateOptions{})
 	require.ErrorIs(t, err, almanac.ErrInvalid)
-	_, err = scheduler.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{Limit: -1})
+	_, err = ops.Operate(t.Context(), scheduler, ops.Cancel, nil, ops.OperateOptions{Limit: -1})
 	require.ErrorIs(t, err, almanac.ErrInvalid)
 }
 

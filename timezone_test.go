@@ -18,6 +18,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/calendartest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // spying notes by which rules what follows an event was planned.
@@ -301,14 +302,14 @@ func TestEventsPlannedByOlderRulesAreChecked(t *testing.T) {
 			require.NoError(t, err)
 		}},
 		"cancelled, and followed": {before: create(inBeirut), plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
-			done, err := s.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(id), almanac.OperateOptions{})
+			done, err := ops.Operate(t.Context(), s, ops.Cancel, almanac.ForUser(id), ops.OperateOptions{})
 			require.NoError(t, err)
 			require.Len(t, done.Events, 1)
 		}},
 		"scheduled anew": {
 			before: create(inBeirut),
 			plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
-				_, err := s.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(id), almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+				_, err := ops.Operate(t.Context(), s, ops.Cancel, almanac.ForUser(id), ops.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
 				require.NoError(t, err)
 				_, err = s.Schedule(t.Context(), id, almanac.TypeBirthday)
 				require.NoError(t, err)
@@ -317,7 +318,7 @@ func TestEventsPlannedByOlderRulesAreChecked(t *testing.T) {
 		"backfilled": {
 			before: create(inBeirut),
 			plan: func(t *testing.T, s almanac.Scheduler, id uuid.UUID) {
-				_, err := s.Operate(t.Context(), almanac.OperationCancel, almanac.ForUser(id), almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+				_, err := ops.Operate(t.Context(), s, ops.Cancel, almanac.ForUser(id), ops.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
 				require.NoError(t, err)
 				done, err := s.Backfill(t.Context(), almanac.TypeBirthday, almanac.BackfillOptions{})
 				require.NoError(t, err)

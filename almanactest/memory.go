@@ -13,6 +13,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // Repository is an [almanac.Repository] in memory. It is safe for concurrent use and starts
@@ -60,7 +61,10 @@ type lease struct {
 	ids              []uuid.UUID
 }
 
-var _ almanac.Repository = (*Repository)(nil)
+var (
+	_ almanac.Repository = (*Repository)(nil)
+	_ ops.Statistics     = (*Repository)(nil)
+)
 
 // NewRepository returns an empty repository. Its clock decides what is due; nil
 // means time.Now.

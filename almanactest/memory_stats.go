@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // Stats counts everything.
-func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error) {
+func (r *Repository) Stats(ctx context.Context) (stats ops.Stats, err error) {
 	err = r.read(ctx, func(now time.Time) error {
-		stats = almanac.Stats{At: now}
-		zones := make(map[string]almanac.ZoneCount)
+		stats = ops.Stats{At: now}
+		zones := make(map[string]ops.ZoneCount)
 		for _, u := range r.users {
 			if !u.deleted {
 				zone := u.Timezone.String()
@@ -25,13 +26,13 @@ func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error)
 				stats.Users.N++
 			}
 		}
-		events := make(map[almanac.TypeCount]int64)
-		stats.Wave = make([]almanac.QuarterCount, 48*4)
+		events := make(map[ops.TypeCount]int64)
+		stats.Wave = make([]ops.QuarterCount, 48*4)
 		for i := range stats.Wave {
 			stats.Wave[i].From = now.Truncate(quarter).Add(time.Duration(i) * quarter)
 		}
 		for _, e := range r.events {
-			events[almanac.TypeCount{Type: e.Type, Status: e.Status}]++
+			events[ops.TypeCount{Type: e.Type, Status: e.Status}]++
 			if e.Status == almanac.Pending {
 				z := zones[e.Zone]
 				z.Pending.N++
@@ -49,7 +50,7 @@ func (r *Repository) Stats(ctx context.Context) (stats almanac.Stats, err error)
 }
 
 // Retries counts everything.
-func (r *Repository) Retries(ctx context.Context) (retries almanac.Retries, err error) {
+func (r *Repository) Retries(ctx context.Context) (retries ops.Retries, err error) {
 	err = r.read(ctx, func(time.Time) error {
 		events, series := make(retryGroups), make(retryGroups)
 		for _, e := range r.events {
@@ -60,19 +61,19 @@ func (r *Repository) Retries(ctx context.Context) (retries almanac.Retries, err 
 		for _, s := range r.stalled(func(almanac.StalledSeries) bool { return true }) {
 			series.add(s.Series.Type, s.Error, s.Since, s.RetryAt)
 		}
-		retries = almanac.Retries{Events: events.sorted(), Series: series.sorted()}
+		retries = ops.Retries{Events: events.sorted(), Series: series.sorted()}
 		return nil
 	})
 	return retries, err
 }
 
 // retryGroups are groups by type and error.
-type retryGroups map[[2]string]almanac.RetryGroup
+type retryGroups map[[2]string]ops.RetryGroup
 
 func (groups retryGroups) add(eventType, problem string, since, next time.Time) {
 	g, ok := groups[[2]string{eventType, problem}]
 	if !ok {
-		g = almanac.RetryGroup{Type: eventType, Error: problem, Since: since, Next: next}
+		g = ops.RetryGroup{Type: eventType, Error: problem, Since: since, Next: next}
 	}
 	g.Count.N++
 	if since.Before(g.Since) {
@@ -84,14 +85,14 @@ func (groups retryGroups) add(eventType, problem string, since, next time.Time) 
 	groups[[2]string{eventType, problem}] = g
 }
 
-func (groups retryGroups) sorted() []almanac.RetryGroup {
-	return slices.SortedFunc(maps.Values(groups), func(a, b almanac.RetryGroup) int {
+func (groups retryGroups) sorted() []ops.RetryGroup {
+	return slices.SortedFunc(maps.Values(groups), func(a, b ops.RetryGroup) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(b.Count.N, a.Count.N), cmp.Compare(a.Error, b.Error))
 	})
 }
 
 // DueCounts counts everything.
-func (r *Repository) DueCounts(ctx context.Context, request almanac.DueCountsRequest) (counts almanac.DueCountsResult, err error) {
+func (r *Repository) DueCounts(ctx context.Context, request ops.DueCountsRequest) (counts ops.DueCountsResult, err error) {
 	err = r.read(ctx, func(now time.Time) error {
 		counts.At = now
 		found := make(map[time.Time]int64)
@@ -102,7 +103,7 @@ func (r *Repository) DueCounts(ctx context.Context, request almanac.DueCountsReq
 			}
 		}
 		for _, from := range slices.SortedFunc(maps.Keys(found), time.Time.Compare) {
-			counts.Quarters = append(counts.Quarters, almanac.QuarterCount{From: from, Count: almanac.Count{N: found[from]}})
+			counts.Quarters = append(counts.Quarters, ops.QuarterCount{From: from, Count: ops.Count{N: found[from]}})
 		}
 		return nil
 	})
@@ -112,7 +113,7 @@ func (r *Repository) DueCounts(ctx context.Context, request almanac.DueCountsReq
 const quarter = 15 * time.Minute
 
 // waiting counts a pending event that is available at an instant.
-func waiting(s *almanac.Stats, at time.Time) {
+func waiting(s *ops.Stats, at time.Time) {
 	if !at.After(s.At) {
 		s.Backlog.N++
 		if s.Oldest.IsZero() || at.Before(s.Oldest) {
@@ -128,44 +129,44 @@ func waiting(s *almanac.Stats, at time.Time) {
 // life has the statuses in the order of an event's life.
 var life = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled}
 
-func typeCounts(events map[almanac.TypeCount]int64) []almanac.TypeCount {
-	var counts []almanac.TypeCount
+func typeCounts(events map[ops.TypeCount]int64) []ops.TypeCount {
+	var counts []ops.TypeCount
 	for one, n := range events {
 		one.Count.N = n
 		counts = append(counts, one)
 	}
-	slices.SortFunc(counts, func(a, b almanac.TypeCount) int {
+	slices.SortFunc(counts, func(a, b ops.TypeCount) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), slices.Index(life, a.Status)-slices.Index(life, b.Status))
 	})
 	return counts
 }
 
-func zoneCounts(zones map[string]almanac.ZoneCount) []almanac.ZoneCount {
-	var counts []almanac.ZoneCount
+func zoneCounts(zones map[string]ops.ZoneCount) []ops.ZoneCount {
+	var counts []ops.ZoneCount
 	for zone, one := range zones {
 		one.Zone = zone
 		counts = append(counts, one)
 	}
-	slices.SortFunc(counts, func(a, b almanac.ZoneCount) int {
+	slices.SortFunc(counts, func(a, b ops.ZoneCount) int {
 		return cmp.Or(cmp.Compare(b.Users.N, a.Users.N), cmp.Compare(a.Zone, b.Zone))
 	})
 	return counts[:min(1000, len(counts))]
 }
 
 // Leases returns the leases, oldest claim first.
-func (r *Repository) Leases(ctx context.Context, limit int) (leases []almanac.Lease, err error) {
+func (r *Repository) Leases(ctx context.Context, limit int) (leases []ops.Lease, err error) {
 	if limit, err = almanac.MissedLimit(limit); err != nil {
 		return nil, err
 	}
 	err = r.read(ctx, func(now time.Time) error {
 		leases = nil
 		for token, l := range r.leases {
-			leases = append(leases, almanac.Lease{
+			leases = append(leases, ops.Lease{
 				Token: token, Owner: l.owner, Program: l.program, ZoneData: l.zoneData, Events: len(l.ids),
 				ClaimedAt: l.claimed, ExpiresAt: l.expires, Expired: l.expires.Before(now),
 			})
 		}
-		slices.SortFunc(leases, func(a, b almanac.Lease) int {
+		slices.SortFunc(leases, func(a, b ops.Lease) int {
 			return cmp.Or(a.ClaimedAt.Compare(b.ClaimedAt), bytes.Compare(a.Token[:], b.Token[:]))
 		})
 		leases = leases[:min(limit, len(leases))]

@@ -12,11 +12,16 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/almanactest/conformance"
+	"github.com/almanac-go/almanac/ops"
 )
 
 func TestMemoryRepository(t *testing.T) {
 	t.Parallel()
 	conformance.TestRepository(t, func(*testing.T) almanac.Repository { return almanactest.NewRepository(nil) })
+	conformance.TestStatistics(t, func(*testing.T) (almanac.Repository, ops.Statistics) {
+		r := almanactest.NewRepository(nil)
+		return r, r
+	})
 }
 
 // A type that embeds a repository, such as one that counts calls, must pass the suite too.

@@ -21,6 +21,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/chaos"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -249,10 +250,10 @@ func (s *stress) edit(ctx context.Context, random *rand.Rand) {
 
 // operate cancels, requeues and edits in larger numbers.
 func (s *stress) operate(ctx context.Context, random *rand.Rand) {
-	what := []almanac.Operation{almanac.OperationCancel, almanac.OperationRequeue}[random.IntN(2)]
+	what := []ops.Operation{ops.Cancel, ops.Requeue}[random.IntN(2)]
 	ids := s.pick(random, 3)
 	for _, id := range ids {
-		done, err := s.planner.Operate(ctx, what, almanac.And{almanac.ForUser(id), almanac.OfType(chaos.TickType)}, almanac.OperateOptions{Limit: 3, Cancel: almanac.CancelOptions{Reason: "not today"}})
+		done, err := ops.Operate(ctx, s.planner, what, almanac.And{almanac.ForUser(id), almanac.OfType(chaos.TickType)}, ops.OperateOptions{Limit: 3, Cancel: almanac.CancelOptions{Reason: "not today"}})
 		s.tolerate(err)
 		s.Count(string(what)+" of a filter", len(done.Events))
 	}

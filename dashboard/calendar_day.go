@@ -9,6 +9,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // dayData is what the page of one local day shows.
@@ -20,9 +21,9 @@ type dayData struct {
 	reading       // of the counts
 	Day           localDay
 	Hours         []localHour
-	Total         almanac.Count // events of the day
-	Listed        int           // of them; the others are counted only
-	Unlisted      bool          // whether they could not be listed in time
+	Total         ops.Count // events of the day
+	Listed        int       // of them; the others are counted only
+	Unlisted      bool      // whether they could not be listed in time
 }
 
 // dayEvent is an event of an hour.
@@ -82,7 +83,7 @@ func (d *dashboard) fillDay(r *request, data *dayData, z calendar.Timezone, date
 }
 
 // count adds the counts to the hours. Hours with a change of clocks between two quarter hours share one.
-func (d *dayData) count(quarters []almanac.QuarterCount) {
+func (d *dayData) count(quarters []ops.QuarterCount) {
 	for _, q := range quarters {
 		hour := d.hourAt(q.From)
 		hour.Count, d.Total = plus(hour.Count, q.Count), plus(d.Total, q.Count)
@@ -100,7 +101,7 @@ func (d *dayData) hourAt(at time.Time) *localHour {
 
 // listed returns the part of a day that has the first dayEvents events. The search need not look at the rest of
 // the day, where other zones may have many.
-func listed(day localDay, quarters []almanac.QuarterCount) localDay {
+func listed(day localDay, quarters []ops.QuarterCount) localDay {
 	const quarter = 15 * time.Minute
 	n := int64(0)
 	for i, q := range quarters {

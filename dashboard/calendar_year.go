@@ -14,6 +14,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 const (
@@ -90,9 +91,9 @@ type calendarData struct {
 	Months   []monthLabel
 	Rows     []monthRow // the same as a table
 	Changes  []clockChange
-	Total    almanac.Count // events of the year
-	Most     almanac.Count // events of the day that has most
-	HasToday bool          // whether today is a day of this year
+	Total    ops.Count // events of the year
+	Most     ops.Count // events of the day that has most
+	HasToday bool      // whether today is a day of this year
 }
 
 // calendarYear is the year of the page.
@@ -105,7 +106,7 @@ type calendarYear struct {
 type daySquare struct {
 	localDay
 	X, Y, Shade int
-	Count       almanac.Count
+	Count       ops.Count
 	Today       bool
 }
 
@@ -150,7 +151,7 @@ func countText(n int, noun string) string {
 }
 
 // eventsText is a number of events in words.
-func eventsText(c almanac.Count) string {
+func eventsText(c ops.Count) string {
 	if c.N == 1 {
 		return c.String() + " event"
 	}
@@ -221,10 +222,10 @@ func (d *dashboard) fillYear(r *request, data *calendarData, z calendar.Timezone
 
 // countDue counts the events of a zone and type that are due in a span of time, if that takes no longer than
 // daysWait. Otherwise the reading says that there are no numbers. The error means that there is no viewer any more.
-func (d *dashboard) countDue(r *request, of *reading, f zoneFields, span localDay) ([]almanac.QuarterCount, error) {
+func (d *dashboard) countDue(r *request, of *reading, f zoneFields, span localDay) ([]ops.QuarterCount, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), daysWait)
 	defer cancel()
-	counts, err := d.reader.DueCounts(ctx, almanac.DueCountsRequest{Zone: f.Zone, Type: f.Type, From: span.Start, Until: span.End})
+	counts, err := d.reader.DueCounts(ctx, ops.DueCountsRequest{Zone: f.Zone, Type: f.Type, From: span.Start, Until: span.End})
 	if err != nil {
 		of.None = true
 		return nil, d.withoutEvents(r, err)
@@ -256,8 +257,8 @@ func (d *dashboard) withoutEvents(r *request, err error) error {
 }
 
 // draw places the days of a year: each half with its weeks from left to right, Monday first.
-func (c *calendarData) draw(days []localDay, quarters []almanac.QuarterCount) {
-	counts := make([]almanac.Count, len(days))
+func (c *calendarData) draw(days []localDay, quarters []ops.QuarterCount) {
+	counts := make([]ops.Count, len(days))
 	for _, q := range quarters {
 		// The first day that ends after the quarter hour has begun.
 		i, _ := slices.BinarySearchFunc(days, q.From, func(d localDay, from time.Time) int {

@@ -19,15 +19,16 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 func TestTheCalendarShowsAYear(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
-	var asked almanac.DueCountsRequest
-	reader.due = func(r almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+	var asked ops.DueCountsRequest
+	reader.due = func(r ops.DueCountsRequest) (ops.DueCountsResult, error) {
 		asked = r
-		return almanac.DueCountsResult{}, nil
+		return ops.DueCountsResult{}, nil
 	}
 	status, body := h.get(t, "/calendar?zone=america/new_york&year=2026&type=BIRTHDAY")
 	require.Equal(t, http.StatusOK, status)
@@ -40,7 +41,7 @@ func TestTheCalendarShowsAYear(t *testing.T) {
 	require.Contains(t, body, "−05:00 → −04:00")
 	require.Contains(t, body, `year=2025`)
 	require.Contains(t, body, "No event of this type is due in this year")
-	require.Equal(t, almanac.DueCountsRequest{
+	require.Equal(t, ops.DueCountsRequest{
 		Zone: "America/New_York", Type: "BIRTHDAY", From: time.Date(2026, 1, 1, 5, 0, 0, 0, time.UTC), Until: time.Date(2027, 1, 1, 5, 0, 0, 0, time.UTC),
 	}, asked)
 	require.Less(t, len(body), 75_000)
@@ -117,14 +118,14 @@ func TestMonthsStandOverTheirDays(t *testing.T) {
 }
 
 // counts returns the counts of quarter hours.
-func counts(quarters ...almanac.QuarterCount) func(almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
-	return func(almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
-		return almanac.DueCountsResult{At: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC), Quarters: quarters}, nil
+func counts(quarters ...ops.QuarterCount) func(ops.DueCountsRequest) (ops.DueCountsResult, error) {
+	return func(ops.DueCountsRequest) (ops.DueCountsResult, error) {
+		return ops.DueCountsResult{At: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC), Quarters: quarters}, nil
 	}
 }
 
-func quarterCount(from time.Time, n int64) almanac.QuarterCount {
-	return almanac.QuarterCount{From: from, Count: almanac.Count{N: n}}
+func quarterCount(from time.Time, n int64) ops.QuarterCount {
+	return ops.QuarterCount{From: from, Count: ops.Count{N: n}}
 }
 
 // A year has more events than a page could read, so it shows counts.
@@ -140,7 +141,7 @@ func TestTheCalendarShadesDays(t *testing.T) {
 	require.Contains(t, body, "clocks skip 02:00–03:00; 1 event</title>")
 	require.Contains(t, body, "<title>Mon 2026-03-09; 7,002 events</title>")
 	require.Contains(t, body, "up to 7,002 a day")
-	reader.due = counts(almanac.QuarterCount{From: midnight, Count: almanac.Count{N: 5, Kind: almanac.Estimated}})
+	reader.due = counts(ops.QuarterCount{From: midnight, Count: ops.Count{N: 5, Kind: ops.Estimated}})
 	_, body = h.get(t, "/calendar?zone=America/New_York&year=2026")
 	require.Contains(t, body, "<title>Mon 2026-03-09; ~5 events</title>")
 }
@@ -149,7 +150,7 @@ func TestTheCalendarWorksWithoutEvents(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
 	for _, err := range []error{context.DeadlineExceeded, errors.New("statement timeout")} {
-		reader.due = func(almanac.DueCountsRequest) (almanac.DueCountsResult, error) { return almanac.DueCountsResult{}, err }
+		reader.due = func(ops.DueCountsRequest) (ops.DueCountsResult, error) { return ops.DueCountsResult{}, err }
 		status, body := h.get(t, "/calendar?zone=America/New_York&year=2026")
 		require.Equal(t, http.StatusOK, status)
 		require.Contains(t, body, "could not be counted in time")
@@ -171,9 +172,9 @@ func (unanswered) Find(ctx context.Context, _ almanac.Spec, _ almanac.Page) (alm
 	return almanac.FindResult{}, ctx.Err()
 }
 
-func (unanswered) DueCounts(ctx context.Context, _ almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+func (unanswered) DueCounts(ctx context.Context, _ ops.DueCountsRequest) (ops.DueCountsResult, error) {
 	<-ctx.Done()
-	return almanac.DueCountsResult{}, ctx.Err()
+	return ops.DueCountsResult{}, ctx.Err()
 }
 
 func TestTheCalendarGivesUpALongSearch(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // Reader is the part of an [almanac.Repository] from which the pages are read. Give the
@@ -31,7 +32,7 @@ type Reader interface {
 	Now(ctx context.Context) (time.Time, error)
 	// Stalled returns the stalled series of a user, or of all users if the id is zero.
 	Stalled(ctx context.Context, userID uuid.UUID, limit int) ([]almanac.StalledSeries, error)
-	almanac.StatsRepository
+	ops.Statistics
 }
 
 // Option is an option of [New].
@@ -53,7 +54,7 @@ func WithMonitor(m *Monitor) Option { return func(d *dashboard) { d.monitor = m 
 
 // WithTrail shows the steps of an event or of a user from an audit trail, as the method
 // Audit of a postgres.Store returns them. By default pages show what the event itself says.
-func WithTrail(trail func(ctx context.Context, id uuid.UUID) ([]almanac.AuditStep, error)) Option {
+func WithTrail(trail func(ctx context.Context, id uuid.UUID) ([]ops.AuditStep, error)) Option {
 	return func(d *dashboard) { d.trail = trail }
 }
 
@@ -100,8 +101,8 @@ func New(scheduler almanac.Scheduler, reader Reader, options ...Option) (http.Ha
 	slots := throttled{reader, make(chan struct{}, readers)}
 	d.reader = slots
 	if trail := d.trail; trail != nil {
-		d.trail = func(ctx context.Context, id uuid.UUID) ([]almanac.AuditStep, error) {
-			return bounded(ctx, slots, func(ctx context.Context) ([]almanac.AuditStep, error) { return trail(ctx, id) })
+		d.trail = func(ctx context.Context, id uuid.UUID) ([]ops.AuditStep, error) {
+			return bounded(ctx, slots, func(ctx context.Context) ([]ops.AuditStep, error) { return trail(ctx, id) })
 		}
 	}
 	d.numbers = &numbers{read: d.readNumbers, now: d.now}
@@ -130,7 +131,7 @@ type dashboard struct {
 type hosting struct {
 	name    string
 	monitor *Monitor
-	trail   func(context.Context, uuid.UUID) ([]almanac.AuditStep, error)
+	trail   func(context.Context, uuid.UUID) ([]ops.AuditStep, error)
 	health  func(context.Context) error
 	log     *slog.Logger
 	ctx     context.Context // streams end with it

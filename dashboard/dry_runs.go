@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 const (
@@ -28,7 +28,7 @@ type dryRun struct {
 	Since  time.Time
 	done   chan struct{}
 	ended  time.Time
-	result almanac.OperateResult
+	result ops.OperateResult
 	err    error
 }
 
@@ -36,7 +36,7 @@ type dryRun struct {
 var errTooManyDryRuns = refused(http.StatusServiceUnavailable, "Other searches are under way. Try again in a moment.")
 
 // begin returns the search of an address, and begins it if there is none.
-func (s *dryRuns) begin(address string, clock func() time.Time, search func() (almanac.OperateResult, error)) (*dryRun, error) {
+func (s *dryRuns) begin(address string, clock func() time.Time, search func() (ops.OperateResult, error)) (*dryRun, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock()
@@ -57,7 +57,7 @@ func (s *dryRuns) begin(address string, clock func() time.Time, search func() (a
 	one := &dryRun{Since: now, done: make(chan struct{})}
 	s.all[address] = one
 	go func() { // ends after operationLimit at the latest
-		result, err := func() (result almanac.OperateResult, err error) {
+		result, err := func() (result ops.OperateResult, err error) {
 			defer func() { // no server is there to recover
 				if cause := recover(); cause != nil {
 					err = newPanicError(cause)
@@ -83,12 +83,12 @@ func (s *dryRuns) shown(address string, one *dryRun) {
 }
 
 // dryRun returns what an operation would be applied to, or the search if it takes longer than patience.
-func (d *dashboard) dryRun(r *request, f operationForm, w operationWish) (found almanac.OperateResult, searching *dryRun, err error) {
+func (d *dashboard) dryRun(r *request, f operationForm, w operationWish) (found ops.OperateResult, searching *dryRun, err error) {
 	address := f.Address()
-	one, err := d.dryRuns.begin(address, d.now, func() (almanac.OperateResult, error) {
+	one, err := d.dryRuns.begin(address, d.now, func() (ops.OperateResult, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), operationLimit)
 		defer cancel()
-		return d.scheduler.Operate(ctx, w.kind.Name, w.filter, almanac.OperateOptions{DryRun: true, Limit: w.limit})
+		return ops.Operate(ctx, d.scheduler, w.kind.Name, w.filter, ops.OperateOptions{DryRun: true, Limit: w.limit})
 	})
 	if err != nil {
 		return found, nil, err

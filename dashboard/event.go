@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // eventData is what the page of an event shows.
@@ -20,7 +21,7 @@ type eventData struct {
 	Timeline []eventMoment
 	Why      eventInstant
 	Words    eventWords
-	Lease    *almanac.Lease // that holds the event, if the numbers have it
+	Lease    *ops.Lease // that holds the event, if the numbers have it
 	Around   eventSeries
 	Forms    []eventForm
 	Trail    auditTrail
@@ -96,11 +97,11 @@ func (d *dashboard) eventPage(r *request) (answer, error) {
 // claim anything else.
 func noticeOf(done string, e almanac.Event, now time.Time) string {
 	switch {
-	case done == kindOf(string(almanac.OperationCancel)).done && e.Status == almanac.Cancelled:
+	case done == kindOf(string(ops.Cancel)).done && e.Status == almanac.Cancelled:
 		return "This event is cancelled."
-	case done == kindOf(string(almanac.OperationRunNow)).done && e.Status != almanac.Cancelled:
+	case done == kindOf(string(ops.RunNow)).done && e.Status != almanac.Cancelled:
 		return madeDue(e.AvailableAt.Sub(now))
-	case done == kindOf(string(almanac.OperationRequeue)).done && e.Origin.Kind == almanac.OriginRequeued:
+	case done == kindOf(string(ops.Requeue)).done && e.Origin.Kind == almanac.OriginRequeued:
 		return "This event repeats the one that was requeued."
 	}
 	return ""
@@ -202,12 +203,12 @@ func formsFor(r *request, e almanac.Event, now time.Time) ([]eventForm, error) {
 }
 
 // leaseOf returns the lease that holds an event, if the numbers know it.
-func (d *dashboard) leaseOf(r *request, e almanac.Event) *almanac.Lease {
+func (d *dashboard) leaseOf(r *request, e almanac.Event) *ops.Lease {
 	if e.Status != almanac.Processing {
 		return nil
 	}
 	s, _ := d.numbers.get(r.Context(), patience) // without numbers the page has only the token
-	i := slices.IndexFunc(s.Leases, func(l almanac.Lease) bool { return l.Token == e.LeaseToken })
+	i := slices.IndexFunc(s.Leases, func(l ops.Lease) bool { return l.Token == e.LeaseToken })
 	if i < 0 {
 		return nil
 	}
@@ -219,7 +220,7 @@ type auditTrail struct {
 	On     bool // whether there is a trail
 	Failed bool // it cannot be read
 	Words  bool // whether the viewer may see details, which hold reasons
-	Steps  []almanac.AuditStep
+	Steps  []ops.AuditStep
 	More   int // how many older steps are not shown
 }
 

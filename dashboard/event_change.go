@@ -16,11 +16,12 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // operationKind is what can be done to events.
 type operationKind struct {
-	Name  almanac.Operation
+	Name  ops.Operation
 	may   Action
 	of    almanac.Status // of the events that it applies to
 	Verb  string
@@ -31,18 +32,18 @@ type operationKind struct {
 
 // question is the title of the page that asks for a confirmation.
 func (k operationKind) question() string {
-	if k.Name == almanac.OperationRunNow {
+	if k.Name == ops.RunNow {
 		return "Run this event now?"
 	}
 	return k.Verb + " this event?"
 }
 
 var operationKinds = []operationKind{
-	{almanac.OperationCancel, Cancel, almanac.Pending, "Cancel", "cancelled",
+	{ops.Cancel, Cancel, almanac.Pending, "Cancel", "cancelled",
 		"A cancelled event is not delivered. Only a requeue, of one event at a time, delivers it after all. Its series continues with the next occurrence.", "cancelled"},
-	{almanac.OperationRunNow, RunNow, almanac.Pending, "Run now", "due now",
+	{ops.RunNow, RunNow, almanac.Pending, "Run now", "due now",
 		"The event becomes due at once, or at the end of its user's quiet hours. Its series continues from the next occurrence.", "run-now"},
-	{almanac.OperationRequeue, Requeue, almanac.Failed, "Requeue", "requeued",
+	{ops.Requeue, Requeue, almanac.Failed, "Requeue", "requeued",
 		"A new event repeats this one, with the same idempotency key. A receiver that accepted it after all recognizes the repeat.", "requeued"},
 }
 
@@ -163,7 +164,7 @@ func (d *dashboard) confirmEvent(r *request, e almanac.Event, kind *operationKin
 		return answer{}, err
 	}
 	return answer{title: kind.question(), template: "confirm", data: confirmData{
-		Errors: c.bad, Text: []string{kind.Means}, Verb: strings.TrimSuffix(kind.question(), "?"), Danger: kind.Name == almanac.OperationCancel, Name: name,
+		Errors: c.bad, Text: []string{kind.Means}, Verb: strings.TrimSuffix(kind.question(), "?"), Danger: kind.Name == ops.Cancel, Name: name,
 		Action: r.root + "events/" + e.ID.String() + "/" + string(kind.Name), Back: r.root + "events/" + e.ID.String(),
 		Fields: []field{{"version", strconv.Itoa(c.Version)}}, Event: &e, Kind: kind, Change: c,
 	}}, nil
@@ -200,10 +201,10 @@ func (d *dashboard) changeEvent(ctx context.Context, kind *operationKind, e alma
 		return e.ID, &almanac.OptimisticLockError{EventID: e.ID, Expected: c.Version}
 	}
 	switch kind.Name {
-	case almanac.OperationCancel:
+	case ops.Cancel:
 		_, err := d.scheduler.Cancel(ctx, e.ID, almanac.CancelOptions{Reason: c.Reason, Version: c.Version, EndSeries: c.EndSeries})
 		return e.ID, err
-	case almanac.OperationRunNow:
+	case ops.RunNow:
 		_, err := d.scheduler.RunNow(ctx, e.ID, almanac.RunNowOptions{Force: c.Force})
 		return e.ID, err
 	}
@@ -238,9 +239,9 @@ func refusalOf(kind *operationKind, err error) string {
 // stateRefused says why an operation is not for an event in a status.
 func stateRefused(kind *operationKind, is almanac.Status) string {
 	switch {
-	case kind.Name == almanac.OperationCancel:
+	case kind.Name == ops.Cancel:
 		return fmt.Sprintf("The event is %s. Only PENDING events can be cancelled.", is)
-	case kind.Name == almanac.OperationRequeue:
+	case kind.Name == ops.Requeue:
 		return fmt.Sprintf("The event is %s. Only FAILED and CANCELLED events can be requeued.", is)
 	case is == almanac.Pending:
 		return "The event was claimed before it was due, so it keeps its instant."

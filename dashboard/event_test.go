@@ -16,6 +16,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // at makes an event of a wall time in a zone, resolved by policies.
@@ -215,17 +216,17 @@ type leased struct {
 	token uuid.UUID
 }
 
-func (l leased) Leases(context.Context, int) ([]almanac.Lease, error) {
-	return []almanac.Lease{{Token: l.token, Owner: "worker-7", ExpiresAt: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}, nil
+func (l leased) Leases(context.Context, int) ([]ops.Lease, error) {
+	return []ops.Lease{{Token: l.token, Owner: "worker-7", ExpiresAt: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}, nil
 }
 
 func TestAnEventShowsItsLeaseAndItsTrail(t *testing.T) {
 	t.Parallel()
 	u := almanactest.User()
 	e := almanactest.Event(time.Now(), almanactest.For(u), almanactest.InStatus(almanac.Processing))
-	steps := []almanac.AuditStep{{Kind: "cancelled", Version: 2, Detail: "moved to Rome", Actor: "app", Principal: "eve@example.com"}}
+	steps := []ops.AuditStep{{Kind: "cancelled", Version: 2, Detail: "moved to Rome", Actor: "app", Principal: "eve@example.com"}}
 	failure := error(nil)
-	trail := WithTrail(func(_ context.Context, id uuid.UUID) ([]almanac.AuditStep, error) { return steps, failure })
+	trail := WithTrail(func(_ context.Context, id uuid.UUID) ([]ops.AuditStep, error) { return steps, failure })
 	repository := almanactest.NewRepository(time.Now)
 	h := newHostOf(t, repository, leased{repository, e.LeaseToken}, trail)
 	h.store(t, u, e)
@@ -238,13 +239,13 @@ func TestAnEventShowsItsLeaseAndItsTrail(t *testing.T) {
 	require.Contains(t, body, "eve@example.com")
 	require.NotContains(t, body, "moved to Rome")
 
-	d := &dashboard{hosting: hosting{trail: func(context.Context, uuid.UUID) ([]almanac.AuditStep, error) { return steps, nil }}}
+	d := &dashboard{hosting: hosting{trail: func(context.Context, uuid.UUID) ([]ops.AuditStep, error) { return steps, nil }}}
 	require.Empty(t, d.trailOf(d.requestOf(httptest.NewRequest(http.MethodGet, path, nil), ""), e.ID, false).Steps[0].Detail)
 
 	h = newHostOf(t, repository, repository, trail, everything())
 	_, body = h.get(t, path)
 	require.Contains(t, body, "moved to Rome")
-	steps = make([]almanac.AuditStep, 130)
+	steps = make([]ops.AuditStep, 130)
 	_, body = h.get(t, path)
 	require.Contains(t, body, "30 older steps are not shown.")
 	steps = nil

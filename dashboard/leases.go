@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // leasesData is what the page of leases shows.
@@ -25,7 +25,7 @@ type leaseOwner struct {
 
 // heldLease is a lease, with its time left by the database's clock.
 type heldLease struct {
-	almanac.Lease
+	ops.Lease
 	Left time.Duration // negative if the lease has expired
 }
 

@@ -13,19 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 func TestLeasesAreGroupedByOwner(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
 	reader.book = &almanac.ZoneBook{Now: zonesNow}
-	lease := func(owner string, events int, expires time.Duration) almanac.Lease {
-		return almanac.Lease{
+	lease := func(owner string, events int, expires time.Duration) ops.Lease {
+		return ops.Lease{
 			Token: uuid.New(), Owner: owner, Program: "birthdayd 1.2", ZoneData: "2026f", Events: events,
 			ClaimedAt: zonesNow.Add(-time.Minute), ExpiresAt: zonesNow.Add(expires), Expired: expires < 0,
 		}
 	}
-	reader.leases = []almanac.Lease{lease("b <script>", 1200, 40*time.Second), lease("a", 1, time.Minute), lease("b <script>", 2, -90*time.Second)}
+	reader.leases = []ops.Lease{lease("b <script>", 1200, 40*time.Second), lease("a", 1, time.Minute), lease("b <script>", 2, -90*time.Second)}
 	status, body := h.getRead(t, "/leases")
 	require.Equal(t, http.StatusOK, status)
 	requireSound(t, "/leases", body)
@@ -48,7 +49,7 @@ func TestLeasesAreGroupedByOwner(t *testing.T) {
 func TestLeasesSayThatThereMayBeMore(t *testing.T) {
 	t.Parallel()
 	h, reader := zonesHost(t)
-	reader.leases = make([]almanac.Lease, leasesShown)
+	reader.leases = make([]ops.Lease, leasesShown)
 	_, body := h.getRead(t, "/leases")
 	require.Contains(t, body, "there may be more")
 	require.Contains(t, body, "unknown owner")
@@ -66,7 +67,7 @@ func TestLeasesAreLive(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	h, reader := zonesHost(t, WithContext(ctx))
-	reader.leases = []almanac.Lease{{Owner: "worker-7"}}
+	reader.leases = []ops.Lease{{Owner: "worker-7"}}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	t.Cleanup(cancel) // before the server closes

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // localDay is a date on the clocks of a zone: the time from its midnight to the next one.
@@ -163,7 +163,7 @@ type localHour struct {
 	Offset      string         // from UTC
 	Showing     string         // which showing of a repeated hour; "" for all others
 	Change      clockChange    // the change of clocks at From; zero if there is none
-	Count       almanac.Count
+	Count       ops.Count
 	Events      []dayEvent // of which the page lists some or all
 }
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/dashboard/internal/world"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // The size of the map, and of its dots.
@@ -69,13 +69,13 @@ type offsetRow struct {
 	Local   string
 	Lit     bool
 	Zones   int
-	Users   almanac.Count
-	Pending almanac.Count
+	Users   ops.Count
+	Pending ops.Count
 }
 
 type placeRow struct {
 	Zone           string
-	Users, Pending almanac.Count
+	Users, Pending ops.Count
 }
 
 func (d *dashboard) mapPage(r *request) (answer, error) {
@@ -144,7 +144,7 @@ func (d *dashboard) lateness() map[string]time.Duration {
 
 // place puts the numbers of zones on the map and into the tables. Numbers of zones that are
 // names of one place are added up.
-func (m *mapData) place(counts []almanac.ZoneCount, at calendar.Clock, late map[string]time.Duration) {
+func (m *mapData) place(counts []ops.ZoneCount, at calendar.Clock, late map[string]time.Duration) {
 	sums := make(map[string]placeRow)
 	for _, c := range counts {
 		row := placeRow{c.Zone, c.Users, c.Pending}
@@ -233,8 +233,8 @@ func dotClass(row placeRow, lit bool, late time.Duration) string {
 }
 
 // plus adds two numbers. The sum is as certain as the less certain of them.
-func plus(a, b almanac.Count) almanac.Count {
-	return almanac.Count{N: a.N + b.N, Kind: max(a.Kind, b.Kind)}
+func plus(a, b ops.Count) ops.Count {
+	return ops.Count{N: a.N + b.N, Kind: max(a.Kind, b.Kind)}
 }
 
 // flashes returns the places of the deliveries of the last seconds.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 func TestTheMapShowsUsersAtTheirPlaces(t *testing.T) {
@@ -74,7 +75,7 @@ func TestDeliveriesFlashOnTheMapForSeconds(t *testing.T) {
 	require.Len(t, flashes(m, at), 1)
 	require.Len(t, flashes(m, at.Add(flashFor-time.Millisecond)), 1)
 	require.Empty(t, flashes(m, at.Add(flashFor)))
-	require.Equal(t, "s w", dotClass(placeRow{Users: almanac.Count{N: 1}}, true, 2*time.Second))
+	require.Equal(t, "s w", dotClass(placeRow{Users: ops.Count{N: 1}}, true, 2*time.Second))
 }
 
 func between(text, before, after string) string {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // nowData is what the first page shows.
@@ -58,7 +59,7 @@ type lateRow struct {
 // typeRow has the numbers of one type.
 type typeRow struct {
 	Type                                              string
-	Pending, Processing, Completed, Failed, Cancelled almanac.Count
+	Pending, Processing, Completed, Failed, Cancelled ops.Count
 	Paused                                            bool
 }
 
@@ -151,15 +152,15 @@ func totals(s snapshot) []typeRow {
 // wave is what becomes due in the next 48 hours, as bars of a quarter hour.
 type wave struct {
 	Bars  []bar
-	Total almanac.Count
-	Most  almanac.Count
+	Total ops.Count
+	Most  ops.Count
 	Hours []hourMark
 }
 
 // bar is a quarter hour. X, Y, Width and Height are in the units of the drawing.
 type bar struct {
 	From                time.Time
-	Count               almanac.Count
+	Count               ops.Count
 	X, Y, Width, Height float64
 }
 
@@ -174,7 +175,7 @@ const (
 	waveHeight = 120
 )
 
-func waveOf(counts []almanac.QuarterCount) wave {
+func waveOf(counts []ops.QuarterCount) wave {
 	var w wave
 	for _, c := range counts {
 		w.Total.N += c.Count.N

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 const (
@@ -145,7 +146,7 @@ func (d *dashboard) needOperation(r *request, f operationForm, w operationWish) 
 	return r.need(w.kind.may, uuid.Nil)
 }
 
-func previewOf(f operationForm, w operationWish, found almanac.OperateResult) *operationPreview {
+func previewOf(f operationForm, w operationWish, found ops.OperateResult) *operationPreview {
 	f.Limit = strconv.Itoa(w.limit)
 	p := &operationPreview{Kind: w.kind, Count: len(found.Events), More: found.More, First: found.Events, Fields: f.fields()}
 	if p.Count > previewShown {
@@ -215,7 +216,7 @@ func (d *dashboard) operatePage(r *request) (answer, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), operationLimit)
 	defer cancel()
 	if s.at == uuid.Nil && !s.more {
-		found, err := d.scheduler.Operate(ctx, w.kind.Name, w.filter, almanac.OperateOptions{DryRun: true, Limit: tolerated(s.Seen) + 1})
+		found, err := ops.Operate(ctx, d.scheduler, w.kind.Name, w.filter, ops.OperateOptions{DryRun: true, Limit: tolerated(s.Seen) + 1})
 		if err != nil {
 			return answer{}, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 const (
@@ -97,7 +98,7 @@ func (f operationForm) misfits(kind *operationKind) (bad []string) {
 	if kind == nil {
 		return nil
 	}
-	cancels := kind.Name == almanac.OperationCancel
+	cancels := kind.Name == ops.Cancel
 	if f.Reason != "" && kind.of == almanac.Pending {
 		bad = append(bad, "Only failed events have a reason of the failure, so it is only for requeue.")
 	}

@@ -135,6 +135,9 @@ func (s *slowScheduler) Cancel(ctx context.Context, id uuid.UUID, o almanac.Canc
 }
 
 func (s *slowScheduler) RunNow(ctx context.Context, id uuid.UUID, o almanac.RunNowOptions) (almanac.Event, error) {
+	if id == uuid.Nil { // a dry run checks its options
+		return s.Scheduler.RunNow(ctx, id, o)
+	}
 	if err := s.wait(ctx); err != nil {
 		return almanac.Event{}, err
 	}
@@ -368,20 +371,29 @@ func TestOnlyPermittedOperationsAreOffered(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status)
 }
 
-// searching is a scheduler whose dry runs take a while.
+// searching is a scheduler on a repository that takes a while to find events.
 type searching struct {
 	almanac.Scheduler
 	takes atomic.Int64 // nanoseconds
 	calls atomic.Int32
 }
 
-func (s *searching) Operate(ctx context.Context, what almanac.Operation, spec almanac.Spec, options almanac.OperateOptions) (almanac.OperateResult, error) {
-	s.calls.Add(1)
+func (s *searching) Repository() almanac.Repository {
+	return &slowRepository{s.Scheduler.Repository(), s}
+}
+
+type slowRepository struct {
+	almanac.Repository
+	slow *searching
+}
+
+func (r *slowRepository) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
+	r.slow.calls.Add(1)
 	select {
-	case <-time.After(time.Duration(s.takes.Load())):
-		return s.Scheduler.Operate(ctx, what, spec, options)
+	case <-time.After(time.Duration(r.slow.takes.Load())):
+		return r.Repository.Find(ctx, spec, page)
 	case <-ctx.Done():
-		return almanac.OperateResult{}, ctx.Err()
+		return almanac.FindResult{}, ctx.Err()
 	}
 }
 

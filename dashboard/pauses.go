@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // pausesData is what the page of pauses shows.
@@ -22,7 +23,7 @@ type pausesData struct {
 	May    bool     // whether the viewer may pause and resume
 	Type   string   // as sent
 
-	pending map[string]almanac.Count // by type
+	pending map[string]ops.Count // by type
 }
 
 // PendingOf says how many events of a type are pending.
@@ -70,7 +71,7 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 	}
 	s, _ := d.numbers.get(r.Context(), 0) // without numbers, a type can be entered
 	if !s.Answered.IsZero() {
-		data.pending = make(map[string]almanac.Count)
+		data.pending = make(map[string]ops.Count)
 	}
 	for _, one := range s.Stats.Events {
 		if one.Status == almanac.Pending {

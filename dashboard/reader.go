@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // bounded waits for a slot, and makes one call within readLimit.
@@ -47,19 +48,19 @@ func (t throttled) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
 
 func (t throttled) Now(ctx context.Context) (time.Time, error) { return bounded(ctx, t, t.Reader.Now) }
 
-func (t throttled) Stats(ctx context.Context) (almanac.Stats, error) {
+func (t throttled) Stats(ctx context.Context) (ops.Stats, error) {
 	return bounded(ctx, t, t.Reader.Stats)
 }
 
-func (t throttled) DueCounts(ctx context.Context, r almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
-	return bounded(ctx, t, func(ctx context.Context) (almanac.DueCountsResult, error) { return t.Reader.DueCounts(ctx, r) })
+func (t throttled) DueCounts(ctx context.Context, r ops.DueCountsRequest) (ops.DueCountsResult, error) {
+	return bounded(ctx, t, func(ctx context.Context) (ops.DueCountsResult, error) { return t.Reader.DueCounts(ctx, r) })
 }
 
-func (t throttled) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
-	return bounded(ctx, t, func(ctx context.Context) ([]almanac.Lease, error) { return t.Reader.Leases(ctx, limit) })
+func (t throttled) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {
+	return bounded(ctx, t, func(ctx context.Context) ([]ops.Lease, error) { return t.Reader.Leases(ctx, limit) })
 }
 
-func (t throttled) Retries(ctx context.Context) (almanac.Retries, error) {
+func (t throttled) Retries(ctx context.Context) (ops.Retries, error) {
 	return bounded(ctx, t, t.Reader.Retries)
 }
 

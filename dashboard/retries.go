@@ -11,13 +11,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // retryRow has the events that wait for another attempt after failed ones that were alike.
 type retryRow struct {
 	Text        string // "" if the errors are not shown
 	Type        string
-	Count       almanac.Count
+	Count       ops.Count
 	Since, Next time.Time
 }
 
@@ -25,7 +26,7 @@ type retryRow struct {
 type retryKey struct{ text, eventType string }
 
 // retryRows folds the errors of groups, the largest first. Without texts there is one row for each type.
-func retryRows(groups []almanac.RetryGroup, texts bool) []retryRow {
+func retryRows(groups []ops.RetryGroup, texts bool) []retryRow {
 	rows := make(map[retryKey]retryRow)
 	for _, g := range groups {
 		key := retryKey{eventType: g.Type}
@@ -36,7 +37,7 @@ func retryRows(groups []almanac.RetryGroup, texts bool) []retryRow {
 		if !ok {
 			row = retryRow{Text: key.text, Type: g.Type, Since: g.Since, Next: g.Next}
 		}
-		row.Count = almanac.Count{N: row.Count.N + g.Count.N, Kind: max(row.Count.Kind, g.Count.Kind)}
+		row.Count = ops.Count{N: row.Count.N + g.Count.N, Kind: max(row.Count.Kind, g.Count.Kind)}
 		if g.Since.Before(row.Since) {
 			row.Since = g.Since
 		}
@@ -51,7 +52,7 @@ func retryRows(groups []almanac.RetryGroup, texts bool) []retryRow {
 }
 
 // countOf adds up the counts of groups.
-func countOf(groups []almanac.RetryGroup) (c almanac.Count) {
+func countOf(groups []ops.RetryGroup) (c ops.Count) {
 	for _, g := range groups {
 		c.N += g.Count.N
 		c.Kind = max(c.Kind, g.Count.Kind)
@@ -63,12 +64,12 @@ func countOf(groups []almanac.RetryGroup) (c almanac.Count) {
 type retriesData struct {
 	Events   []retryRow // the largest groups
 	More     int        // how many smaller groups are not shown
-	Retrying almanac.Count
-	Stalled  almanac.Count
+	Retrying ops.Count
+	Stalled  ops.Count
 }
 
 // retriesShown returns the largest groups, up to a number.
-func retriesShown(r almanac.Retries, texts bool, most int) retriesData {
+func retriesShown(r ops.Retries, texts bool, most int) retriesData {
 	data := retriesData{Events: retryRows(r.Events, texts), Retrying: countOf(r.Events), Stalled: countOf(r.Series)}
 	data.More = max(0, len(data.Events)-most)
 	data.Events = data.Events[:len(data.Events)-data.More]

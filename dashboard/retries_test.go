@@ -12,6 +12,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // outage stores events that a receiver has refused, and one stalled series of the user that it returns.
@@ -92,15 +93,15 @@ func TestSmallGroupsOfRetriesAreLeftOut(t *testing.T) {
 func TestCountsOfGroupsAreAddedUp(t *testing.T) {
 	t.Parallel()
 	hour := time.Unix(0, 0).UTC()
-	group := func(text string, n int64, kind almanac.CountKind, at time.Duration) almanac.RetryGroup {
-		return almanac.RetryGroup{Type: "BILL", Error: text, Count: almanac.Count{N: n, Kind: kind}, Since: hour.Add(at), Next: hour.Add(2 * at)}
+	group := func(text string, n int64, kind ops.CountKind, at time.Duration) ops.RetryGroup {
+		return ops.RetryGroup{Type: "BILL", Error: text, Count: ops.Count{N: n, Kind: kind}, Since: hour.Add(at), Next: hour.Add(2 * at)}
 	}
-	groups := []almanac.RetryGroup{group("at 10:11:12", 2, almanac.Exact, 3), group("at 10:11:13", 5, almanac.Estimated, 1), group("gone", 1, almanac.Exact, 2)}
+	groups := []ops.RetryGroup{group("at 10:11:12", 2, ops.Exact, 3), group("at 10:11:13", 5, ops.Estimated, 1), group("gone", 1, ops.Exact, 2)}
 	require.Equal(t, []retryRow{
-		{"at #", "BILL", almanac.Count{N: 7, Kind: almanac.Estimated}, hour.Add(1), hour.Add(2)},
-		{"gone", "BILL", almanac.Count{N: 1}, hour.Add(2), hour.Add(4)},
+		{"at #", "BILL", ops.Count{N: 7, Kind: ops.Estimated}, hour.Add(1), hour.Add(2)},
+		{"gone", "BILL", ops.Count{N: 1}, hour.Add(2), hour.Add(4)},
 	}, retryRows(groups, true))
-	require.Equal(t, "~8", retriesShown(almanac.Retries{Events: groups}, false, 1).Retrying.String())
+	require.Equal(t, "~8", retriesShown(ops.Retries{Events: groups}, false, 1).Retrying.String())
 }
 
 func TestPagesShowStalledSeries(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 
 // snapshot is what all viewers see at the same time: one read of the numbers.
 type snapshot struct {
-	Stats   almanac.Stats
-	Retries almanac.Retries
+	Stats   ops.Stats
+	Retries ops.Retries
 	Book    almanac.ZoneBook
-	Leases  []almanac.Lease
+	Leases  []ops.Lease
 	Paused  []almanac.Pause
 	// Asked and Answered are the times of this machine around the read of Book.Now.
 	Asked, Answered time.Time

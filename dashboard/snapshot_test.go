@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // counted is a reader that counts, and may fail or be slow.
@@ -30,14 +31,14 @@ type counted struct {
 	clocked bool // whether Now answers at once
 }
 
-func (c *counted) Stats(ctx context.Context) (almanac.Stats, error) {
+func (c *counted) Stats(ctx context.Context) (ops.Stats, error) {
 	c.stats.Add(1)
 	c.wait(ctx)
 	if c.panics {
 		panic("ada@example.com")
 	}
 	if c.fails.Load() {
-		return almanac.Stats{}, errors.New("connection refused")
+		return ops.Stats{}, errors.New("connection refused")
 	}
 	return c.Reader.Stats(ctx)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // yearsAhead is for how many years the page of a zone shows changes of clocks.
@@ -70,7 +70,7 @@ func (d *dashboard) zonePage(r *request) (answer, error) {
 // rowOf returns what is known about one zone.
 func rowOf(name string, s snapshot, now time.Time) zoneRow {
 	row := zoneRow{Name: name, zoneStanding: bookOf(s.Book).standing(name, now)}
-	i := slices.IndexFunc(s.Stats.Zones, func(c almanac.ZoneCount) bool { return c.Zone == name })
+	i := slices.IndexFunc(s.Stats.Zones, func(c ops.ZoneCount) bool { return c.Zone == name })
 	if i >= 0 {
 		row.Users, row.Pending = s.Stats.Zones[i].Users, s.Stats.Zones[i].Pending
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // zonesShown is how many zones a page has.
@@ -43,7 +44,7 @@ type zoneRow struct {
 	Clock          instant
 	Offset         string
 	Next           clockChange
-	Users, Pending almanac.Count
+	Users, Pending ops.Count
 	zoneStanding
 }
 
@@ -191,7 +192,7 @@ func releaseHere(now time.Time) string {
 // find selects the rows of the page. Only these are looked at closely.
 func (z *zonesData) find(s snapshot, now time.Time) {
 	book := bookOf(s.Book)
-	counts := make(map[string]almanac.ZoneCount, len(s.Stats.Zones))
+	counts := make(map[string]ops.ZoneCount, len(s.Stats.Zones))
 	doubtful := make(map[string]bool)
 	for _, zone := range s.Stats.Zones {
 		counts[zone.Zone] = zone
@@ -223,7 +224,7 @@ func (z *zonesData) find(s snapshot, now time.Time) {
 
 // names returns the zones that are searched for. Without a search these are the zones with
 // users or pending events.
-func (z *zonesData) names(counts map[string]almanac.ZoneCount, doubtful map[string]bool) []string {
+func (z *zonesData) names(counts map[string]ops.ZoneCount, doubtful map[string]bool) []string {
 	all := make(map[string]bool)
 	for name := range counts {
 		all[name] = true

@@ -14,20 +14,21 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // zonesReader is a repository of which some answers are replaced.
 type zonesReader struct {
 	*almanactest.Repository
-	leases []almanac.Lease
+	leases []ops.Lease
 	find   func() (almanac.FindResult, error)
 	spec   almanac.Spec // of the last Find of a page
-	due    func(almanac.DueCountsRequest) (almanac.DueCountsResult, error)
+	due    func(ops.DueCountsRequest) (ops.DueCountsResult, error)
 	book   *almanac.ZoneBook
-	stats  *almanac.Stats
+	stats  *ops.Stats
 }
 
-func (r *zonesReader) Leases(context.Context, int) ([]almanac.Lease, error) { return r.leases, nil }
+func (r *zonesReader) Leases(context.Context, int) ([]ops.Lease, error) { return r.leases, nil }
 
 func (r *zonesReader) Find(ctx context.Context, spec almanac.Spec, page almanac.Page) (almanac.FindResult, error) {
 	r.spec = spec
@@ -37,7 +38,7 @@ func (r *zonesReader) Find(ctx context.Context, spec almanac.Spec, page almanac.
 	return r.Repository.Find(ctx, spec, page)
 }
 
-func (r *zonesReader) DueCounts(ctx context.Context, request almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+func (r *zonesReader) DueCounts(ctx context.Context, request ops.DueCountsRequest) (ops.DueCountsResult, error) {
 	if r.due != nil {
 		return r.due(request)
 	}
@@ -51,7 +52,7 @@ func (r *zonesReader) ZoneRules(ctx context.Context) (almanac.ZoneBook, error) {
 	return r.Repository.ZoneRules(ctx)
 }
 
-func (r *zonesReader) Stats(ctx context.Context) (almanac.Stats, error) {
+func (r *zonesReader) Stats(ctx context.Context) (ops.Stats, error) {
 	if r.stats != nil {
 		return *r.stats, nil
 	}

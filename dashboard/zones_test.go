@@ -11,13 +11,14 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // usersIn returns numbers of users by zone.
-func usersIn(counts map[string]int64) *almanac.Stats {
-	var s almanac.Stats
+func usersIn(counts map[string]int64) *ops.Stats {
+	var s ops.Stats
 	for zone, n := range counts {
-		s.Zones = append(s.Zones, almanac.ZoneCount{Zone: zone, Users: almanac.Count{N: n}})
+		s.Zones = append(s.Zones, ops.ZoneCount{Zone: zone, Users: ops.Count{N: n}})
 	}
 	return &s
 }

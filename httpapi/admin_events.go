@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 type cancelledAnswer struct {
@@ -35,7 +36,7 @@ func (a *admin) cancel(r *http.Request) (reply, error) {
 			next := eventOf(*done.Successor)
 			answer.Successor = &next
 		}
-		return reply{status: http.StatusOK, body: answer}, refusalOf(almanac.OperationCancel, err)
+		return reply{status: http.StatusOK, body: answer}, refusalOf(ops.Cancel, err)
 	})
 }
 
@@ -45,7 +46,7 @@ func (a *admin) runNow(r *http.Request) (reply, error) {
 	takers{"force": takeBool(&options.Force)}.body(r, &bad)
 	return a.changeEvent(r, &bad, func(ctx context.Context, id uuid.UUID) (reply, error) {
 		e, err := a.scheduler.RunNow(ctx, id, options)
-		return reply{status: http.StatusOK, body: eventAnswer{eventOf(e)}}, refusalOf(almanac.OperationRunNow, err)
+		return reply{status: http.StatusOK, body: eventAnswer{eventOf(e)}}, refusalOf(ops.RunNow, err)
 	})
 }
 
@@ -58,7 +59,7 @@ func (a *admin) requeue(r *http.Request) (reply, error) {
 	return a.changeEvent(r, &bad, func(ctx context.Context, id uuid.UUID) (reply, error) {
 		e, err := a.scheduler.Requeue(ctx, id, options)
 		return reply{status: http.StatusCreated, location: "../" + e.ID.String(), body: eventAnswer{eventOf(e)}},
-			refusalOf(almanac.OperationRequeue, err)
+			refusalOf(ops.Requeue, err)
 	})
 }
 
@@ -87,7 +88,7 @@ func (a *admin) changeEvent(r *http.Request, bad *complaints, change func(ctx co
 
 // refusalOf returns the problem for an error of an operation that the state of the event
 // refuses, and any other error unchanged.
-func refusalOf(what almanac.Operation, err error) error {
+func refusalOf(what ops.Operation, err error) error {
 	var state *almanac.InvalidStateTransitionError
 	var lock *almanac.OptimisticLockError
 	switch {
@@ -113,11 +114,11 @@ func requeuedBefore(err error) string {
 }
 
 // stateRefused says why an operation is not for an event in the given status.
-func stateRefused(what almanac.Operation, is almanac.Status) string {
+func stateRefused(what ops.Operation, is almanac.Status) string {
 	switch {
-	case what == almanac.OperationCancel:
+	case what == ops.Cancel:
 		return fmt.Sprintf("the event is %s; only PENDING events can be cancelled", is)
-	case what == almanac.OperationRequeue:
+	case what == ops.Requeue:
 		return fmt.Sprintf("the event is %s; only FAILED and CANCELLED events can be requeued", is)
 	case is == almanac.Pending:
 		return "the event was claimed before it was due, so it keeps its instant"
@@ -133,13 +134,13 @@ const (
 )
 
 type operationAnswer struct {
-	Operation almanac.Operation `json:"operation"`
-	DryRun    bool              `json:"dryRun"`
-	Events    []event           `json:"events"` // without their payloads
-	Refused   []refusedEvent    `json:"refused"`
-	More      bool              `json:"more"`
-	Stopped   *string           `json:"stopped"`   // why the operation ended early, if it did
-	Unplanned int               `json:"unplanned"` // how many successors another program plans
+	Operation ops.Operation  `json:"operation"`
+	DryRun    bool           `json:"dryRun"`
+	Events    []event        `json:"events"` // without their payloads
+	Refused   []refusedEvent `json:"refused"`
+	More      bool           `json:"more"`
+	Stopped   *string        `json:"stopped"`   // why the operation ended early, if it did
+	Unplanned int            `json:"unplanned"` // how many successors another program plans
 	// RequeuedBefore is how many failed events a requeue left out.
 	RequeuedBefore int `json:"requeuedBefore"`
 }
@@ -160,7 +161,7 @@ func (a *admin) operate(r *http.Request) (reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), operateLimit)
 	defer cancel()
-	done, err := a.scheduler.Operate(ctx, what, spec, options)
+	done, err := ops.Operate(ctx, a.scheduler, what, spec, options)
 	if len(done.Events)+len(done.Refused) == 0 && err != nil {
 		return reply{}, err
 	}
@@ -197,10 +198,10 @@ func (a *admin) operate(r *http.Request) (reply, error) {
 
 // operationOf reads an operation on many events. A request must have a filter, and must say
 // whether it is a dry run: an empty body must not change every event.
-func operationOf(r *http.Request, bad *complaints) (almanac.Operation, almanac.Spec, almanac.OperateOptions) {
+func operationOf(r *http.Request, bad *complaints) (ops.Operation, almanac.Spec, ops.OperateOptions) {
 	var name string
 	var spec almanac.And
-	var options almanac.OperateOptions
+	var options ops.OperateOptions
 	given := takers{
 		"operation": takeText(&name),
 		"filter":    takeFilter(&spec),
@@ -218,11 +219,11 @@ func operationOf(r *http.Request, bad *complaints) (almanac.Operation, almanac.S
 			bad.add(required, "is required")
 		}
 	}
-	what := almanac.Operation(name)
+	what := ops.Operation(name)
 	options.RunNow.Force = options.Requeue.Force
-	cancels := what == almanac.OperationCancel
+	cancels := what == ops.Cancel
 	switch what {
-	case almanac.OperationCancel, almanac.OperationRunNow, almanac.OperationRequeue:
+	case ops.Cancel, ops.RunNow, ops.Requeue:
 		for _, field := range []string{"reason", "endSeries"} {
 			if given[field] && !cancels {
 				bad.add(field, "is only for the operation cancel")

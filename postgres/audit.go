@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // EnableAudit creates triggers that write an audit trail from now on: one row in the table
@@ -46,10 +46,10 @@ func switchTriggers(ctx context.Context, db DB, what string, statement func(*Sto
 // Audit returns the trail of an event, or of a user, in order. The trail of a user has the
 // changes of opt-outs, and no steps of events. The trail is empty when none was written, or
 // when there is neither an event nor a user with the id.
-func (s *Store) Audit(ctx context.Context, id uuid.UUID) ([]almanac.AuditStep, error) {
-	var steps []almanac.AuditStep
+func (s *Store) Audit(ctx context.Context, id uuid.UUID) ([]ops.AuditStep, error) {
+	var steps []ops.AuditStep
 	err := s.do(ctx, "read audit trail", func(ctx context.Context, db DB) (err error) {
-		steps, err = all(ctx, db, s.statements.Audit, pgx.StrictNamedArgs{"id": id}, func(row pgx.CollectableRow) (step almanac.AuditStep, err error) {
+		steps, err = all(ctx, db, s.statements.Audit, pgx.StrictNamedArgs{"id": id}, func(row pgx.CollectableRow) (step ops.AuditStep, err error) {
 			err = row.Scan(&step.At, &step.Kind, &step.Version, &step.Detail, &step.Actor, &step.Principal)
 			step.At = step.At.UTC()
 			return step, err

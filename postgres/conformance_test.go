@@ -13,6 +13,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest/conformance"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -23,11 +24,22 @@ import (
 func TestPostgresRepository(t *testing.T) {
 	t.Parallel()
 	among := newTrapped(t)
-	conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
+	open := func(t *testing.T) (almanac.Repository, ops.Statistics) {
 		// Dead rows of earlier tests make tables large, and then numbers are estimates.
-		fresh := strings.Contains(t.Name(), "/Stats/")
-		return decorated{among.store(t, fresh)}
+		store := among.store(t, strings.Contains(t.Name(), "/Stats/"))
+		return decorated{store}, store
+	}
+	conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
+		repository, statistics := open(t)
+		return withStatistics{repository, statistics}
 	})
+	conformance.TestStatistics(t, open)
+}
+
+// withStatistics is a repository with statistics.
+type withStatistics struct {
+	almanac.Repository
+	ops.Statistics
 }
 
 // trapped is a database in which every operator and function of the schema public raises an

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // The limits of reading and folding the changes of counts. See docs/adr/0064-due-counts.md.
@@ -18,12 +18,12 @@ const (
 
 // DueCounts counts the events of a zone by the quarter hour in which they are due. The numbers are exact,
 // unless more than a million changes were stored since the last sweep. Then they are estimates.
-func (s *Store) DueCounts(ctx context.Context, r almanac.DueCountsRequest) (almanac.DueCountsResult, error) {
+func (s *Store) DueCounts(ctx context.Context, r ops.DueCountsRequest) (ops.DueCountsResult, error) {
 	args := pgx.StrictNamedArgs{"zone": r.Zone, "type": nil, "from": quarterFrom(r.From), "until": quarterFrom(r.Until), "limit": mostChanges}
 	if r.Type != "" {
 		args["type"] = r.Type
 	}
-	var counts almanac.DueCountsResult
+	var counts ops.DueCountsResult
 	err := s.do(ctx, "count due events", func(ctx context.Context, db DB) error {
 		rows, err := db.Query(ctx, s.statements.DueCounts, args)
 		if err != nil {
@@ -36,9 +36,9 @@ func (s *Store) DueCounts(ctx context.Context, r almanac.DueCountsRequest) (alma
 			if place == nil {
 				return nil
 			}
-			one := almanac.QuarterCount{From: time.Unix(*place*900, 0).UTC(), Count: almanac.Count{N: *n}}
+			one := ops.QuarterCount{From: time.Unix(*place*900, 0).UTC(), Count: ops.Count{N: *n}}
 			if changes >= mostChanges {
-				one.Count.Kind = almanac.Estimated
+				one.Count.Kind = ops.Estimated
 			}
 			counts.Quarters = append(counts.Quarters, one)
 			return nil

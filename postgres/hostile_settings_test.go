@@ -15,6 +15,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest/conformance"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -97,8 +98,13 @@ func TestTheStoreWorksUnderSettingsAndAPublicationOfAllTables(t *testing.T) {
 		return pool
 	})
 	databases.empty = "TRUNCATE %s CASCADE" // which no planner setting makes slow
-	conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
+	open := func(t *testing.T) *postgres.Store {
 		return mustStore(t, databases.take(t, func(pool *pgxpool.Pool) *pgxpool.Pool { return pool }))
+	}
+	conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return open(t) })
+	conformance.TestStatistics(t, func(t *testing.T) (almanac.Repository, ops.Statistics) {
+		store := open(t)
+		return store, store
 	})
 }
 

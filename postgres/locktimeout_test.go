@@ -16,6 +16,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -107,7 +108,7 @@ func TestOperateGoesOnPastALockedUser(t *testing.T) {
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	require.NoError(t, locks["locks the user"](t.Context(), tx, stored[1].UserID))
 
-	done, err := newScheduler(t, store).Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
+	done, err := ops.Operate(t.Context(), newScheduler(t, store), ops.Cancel, nil, ops.OperateOptions{Cancel: almanac.CancelOptions{EndSeries: true}})
 	require.NoError(t, err)
 	require.ElementsMatch(t, []uuid.UUID{stored[0].ID, stored[2].ID}, idsOf(done.Events))
 	require.Len(t, done.Refused, 1)

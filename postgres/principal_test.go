@@ -14,6 +14,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -58,7 +59,7 @@ func TestTheTrailNamesWhoAskedForAStep(t *testing.T) {
 	require.NoError(t, settled[0].Err)
 	again, err := scheduler.Requeue(as(t, "requeuer"), e.ID, almanac.RequeueOptions{})
 	require.NoError(t, err)
-	_, err = scheduler.Operate(as(t, "canceller"), almanac.OperationCancel, almanac.ForUser(e.UserID), almanac.OperateOptions{})
+	_, err = ops.Operate(as(t, "canceller"), scheduler, ops.Cancel, almanac.ForUser(e.UserID), ops.OperateOptions{})
 	require.NoError(t, err)
 	_, err = scheduler.OptOut(as(t, "refuser"), e.UserID, almanac.OptOut{Type: e.Type})
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -30,7 +31,7 @@ func requireReads(t *testing.T, store *postgres.Store, stored almanac.Event) {
 	require.Equal(t, 1, missed.Count)
 	stats, err := store.Stats(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, almanac.Count{N: 1}, stats.Backlog)
+	require.Equal(t, ops.Count{N: 1}, stats.Backlog)
 	_, err = store.Leases(t.Context(), 0)
 	require.NoError(t, err)
 	_, err = store.Retries(t.Context())

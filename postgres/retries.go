@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // The limits of what Retries reads.
@@ -21,7 +21,7 @@ const (
 
 // Retries returns what is tried again after a failure. A role that may not read the errors of events, such
 // as almanac_reader, is refused.
-func (s *Store) Retries(ctx context.Context) (r almanac.Retries, err error) {
+func (s *Store) Retries(ctx context.Context) (r ops.Retries, err error) {
 	err = s.list(ctx, "read retries", func(ctx context.Context, db DB) (err error) {
 		if r.Events, err = s.retriedEvents(ctx, db); err != nil {
 			return err
@@ -30,19 +30,19 @@ func (s *Store) Retries(ctx context.Context) (r almanac.Retries, err error) {
 		return err
 	})
 	if err != nil {
-		return almanac.Retries{}, err
+		return ops.Retries{}, err
 	}
 	return r, nil
 }
 
 // retried is a group, and how many of its type were counted and read.
 type retried struct {
-	almanac.RetryGroup
+	ops.RetryGroup
 	counted, read int64
 	since, next   *time.Time
 }
 
-func (s *Store) retriedEvents(ctx context.Context, db DB) ([]almanac.RetryGroup, error) {
+func (s *Store) retriedEvents(ctx context.Context, db DB) ([]ops.RetryGroup, error) {
 	args := pgx.StrictNamedArgs{"limit": retriesCounted, "looked": retriesLooked, "all": retriesAll}
 	rows, err := all(ctx, db, s.statements.RetriesEvents, args, func(row pgx.CollectableRow) (r retried, err error) {
 		return r, row.Scan(&r.Type, &r.counted, &r.Error, &r.read, &r.since, &r.next)
@@ -54,23 +54,23 @@ func (s *Store) retriedEvents(ctx context.Context, db DB) ([]almanac.RetryGroup,
 	for _, r := range rows {
 		read[r.Type] += r.read
 	}
-	groups := make([]almanac.RetryGroup, len(rows))
+	groups := make([]ops.RetryGroup, len(rows))
 	for i, r := range rows {
-		r.Count = almanac.Count{N: r.read, Kind: almanac.Exact}
+		r.Count = ops.Count{N: r.read, Kind: ops.Exact}
 		if of := read[r.Type]; of == 0 {
 			r.Count.N = r.counted
 		} else if of < r.counted {
-			r.Count = almanac.Count{N: int64(math.Round(float64(r.read) * float64(r.counted) / float64(of))), Kind: almanac.Estimated}
+			r.Count = ops.Count{N: int64(math.Round(float64(r.read) * float64(r.counted) / float64(of))), Kind: ops.Estimated}
 		}
 		if r.counted == retriesCounted {
-			r.Count.Kind = almanac.AtLeast
+			r.Count.Kind = ops.AtLeast
 		}
 		groups[i] = r.group()
 	}
 	return sortedRetries(groups), nil
 }
 
-func (s *Store) stalledSeries(ctx context.Context, db DB) ([]almanac.RetryGroup, error) {
+func (s *Store) stalledSeries(ctx context.Context, db DB) ([]ops.RetryGroup, error) {
 	args := pgx.StrictNamedArgs{"looked": retriesLooked, "all": retriesAll}
 	rows, err := all(ctx, db, s.statements.RetriesSeries, args, func(row pgx.CollectableRow) (r retried, err error) {
 		return r, row.Scan(&r.Type, &r.Error, &r.read, &r.Count.N, &r.since, &r.next)
@@ -82,10 +82,10 @@ func (s *Store) stalledSeries(ctx context.Context, db DB) ([]almanac.RetryGroup,
 	for _, r := range rows {
 		read[r.Type], whole = read[r.Type]+r.read, whole+r.read
 	}
-	var groups []almanac.RetryGroup
+	var groups []ops.RetryGroup
 	for _, r := range rows {
 		if read[r.Type] == retriesLooked || whole == retriesAll {
-			r.Count.Kind = almanac.AtLeast
+			r.Count.Kind = ops.AtLeast
 		}
 		if r.Count.N > 0 {
 			groups = append(groups, r.group())
@@ -94,7 +94,7 @@ func (s *Store) stalledSeries(ctx context.Context, db DB) ([]almanac.RetryGroup,
 	return sortedRetries(groups), nil
 }
 
-func (r retried) group() almanac.RetryGroup {
+func (r retried) group() ops.RetryGroup {
 	if r.since != nil && r.next != nil {
 		r.Since, r.Next = r.since.UTC(), r.next.UTC()
 	}
@@ -102,8 +102,8 @@ func (r retried) group() almanac.RetryGroup {
 }
 
 // sortedRetries sorts groups by type, the greatest first, then by error.
-func sortedRetries(groups []almanac.RetryGroup) []almanac.RetryGroup {
-	slices.SortFunc(groups, func(a, b almanac.RetryGroup) int {
+func sortedRetries(groups []ops.RetryGroup) []ops.RetryGroup {
+	slices.SortFunc(groups, func(a, b ops.RetryGroup) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(b.Count.N, a.Count.N), cmp.Compare(a.Error, b.Error))
 	})
 	return groups

@@ -15,6 +15,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest/conformance"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -28,11 +29,16 @@ func TestEachRolePassesTheConformanceSuite(t *testing.T) {
 		require.NoError(t, postgres.EnableOutbox(t.Context(), c.pools["owner"]))
 		return c
 	})
-	for role, assign := range map[string]func(*testing.T, *cast) almanac.Repository{"api": asAPI, "worker": asWorker, "operator": asOperator} {
+	for role, assign := range map[string]func(*testing.T, *cast) withStatistics{"api": asAPI, "worker": asWorker, "operator": asOperator} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
-			conformance.TestRepository(t, func(t *testing.T) almanac.Repository {
+			open := func(t *testing.T) withStatistics {
 				return assign(t, casts.take(t, func(c *cast) *pgxpool.Pool { return c.pools[""] }))
+			}
+			conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return open(t) })
+			conformance.TestStatistics(t, func(t *testing.T) (almanac.Repository, ops.Statistics) {
+				c := open(t)
+				return c, c
 			})
 		})
 	}
@@ -86,7 +92,6 @@ type company struct {
 	almanac.EventRepository
 	almanac.ClaimRepository
 	almanac.MaintenanceRepository
-	almanac.StatsRepository
 	almanac.Timekeeper
 	starter
 }
@@ -101,34 +106,35 @@ type starter interface {
 }
 
 // asOperator leaves everything to the operator.
-func asOperator(t *testing.T, c *cast) almanac.Repository { return c.store(t, "operator") }
+func asOperator(t *testing.T, c *cast) withStatistics {
+	store := c.store(t, "operator")
+	return withStatistics{store, store}
+}
 
 // asAPI leaves to the API what it may do: users, their events, and what can be read of them.
-func asAPI(t *testing.T, c *cast) almanac.Repository {
+func asAPI(t *testing.T, c *cast) withStatistics {
 	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), c.store(t, "operator")
-	return &company{
+	return withStatistics{&company{
 		UserRepository:        edits{api, operator, requeues},
 		EventRepository:       eventReader{api, worker},
 		ClaimRepository:       worker,
 		MaintenanceRepository: upkeep{worker, api, operator},
-		StatsRepository:       leaseLister{api, worker},
 		Timekeeper:            worker,
 		starter:               settingReader{api, worker},
-	}
+	}, leaseLister{api, worker}}
 }
 
 // asWorker leaves to the worker what it may do: everything but the users themselves, pauses and requeued events.
-func asWorker(t *testing.T, c *cast) almanac.Repository {
+func asWorker(t *testing.T, c *cast) withStatistics {
 	api, worker, operator := c.store(t, "api"), c.store(t, "worker"), c.store(t, "operator")
-	return &company{
+	return withStatistics{&company{
 		UserRepository:        users{worker, api, operator},
 		EventRepository:       worker,
 		ClaimRepository:       worker,
 		MaintenanceRepository: upkeep{worker, worker, operator},
-		StatsRepository:       worker,
 		Timekeeper:            worker,
 		starter:               worker,
-	}
+	}, worker}
 }
 
 // users lets the worker edit events, and the API the users themselves.
@@ -216,11 +222,11 @@ func (r upkeep) Paused(ctx context.Context) ([]almanac.Pause, error) {
 
 // leaseLister lets the worker list leases.
 type leaseLister struct {
-	almanac.StatsRepository
-	worker almanac.StatsRepository
+	ops.Statistics
+	worker ops.Statistics
 }
 
-func (l leaseLister) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
+func (l leaseLister) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {
 	return l.worker.Leases(ctx, limit)
 }
 

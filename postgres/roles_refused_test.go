@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -372,8 +373,8 @@ func TestRolesReadTheSameStatistics(t *testing.T) {
 		require.NoError(t, settled[0].Err)
 	}
 	claimOne(t, worker)
-	count := almanac.Count{N: 1}
-	want := []almanac.TypeCount{
+	count := ops.Count{N: 1}
+	want := []ops.TypeCount{
 		{Type: almanac.TypeBirthday, Status: almanac.Pending, Count: count},
 		{Type: almanac.TypeBirthday, Status: almanac.Processing, Count: count},
 		{Type: almanac.TypeBirthday, Status: almanac.Failed, Count: count},
@@ -385,7 +386,7 @@ func TestRolesReadTheSameStatistics(t *testing.T) {
 			stats, err := store.Stats(t.Context())
 			require.NoError(t, err, role)
 			require.Equal(t, want, stats.Events, role)
-			require.Equal(t, almanac.Count{N: 3}, stats.Users, role)
+			require.Equal(t, ops.Count{N: 3}, stats.Users, role)
 			leases, err := store.Leases(t.Context(), 0)
 			retries, refused := store.Retries(t.Context())
 			if role == "reader" {
@@ -415,20 +416,20 @@ func TestTheReaderRoleEstimatesALongHistory(t *testing.T) {
 		SELECT md5(n::text)::uuid, md5(n::text)::uuid, 'BIRTHDAY', '2027', CASE WHEN n % 10 = 0 THEN 'FAILED' ELSE 'COMPLETED' END, now(), now(), 'UTC', 'x', n::text,
 			'{}', 1, CASE WHEN n % 10 > 0 THEN now() END, CASE WHEN n % 10 = 0 THEN 'HTTP 404' END, 0, 1, 0, 3, now(), now()
 		FROM generate_series(1, 40000) n`)
-	read := func() (completed, failed almanac.Count, analyzed time.Time) {
+	read := func() (completed, failed ops.Count, analyzed time.Time) {
 		stats, err := c.store(t, "reader").Stats(t.Context())
 		require.NoError(t, err)
 		return countOf(stats, almanac.TypeBirthday, almanac.Completed), countOf(stats, almanac.TypeBirthday, almanac.Failed), stats.Analyzed
 	}
 	completed, failed, analyzed := read()
-	require.Equal(t, almanac.AtLeast, completed.Kind, "not analyzed yet")
+	require.Equal(t, ops.AtLeast, completed.Kind, "not analyzed yet")
 	require.EqualValues(t, 5000, completed.N+failed.N)
 	require.Zero(t, analyzed)
 
 	c.exec(t, "", "ANALYZE almanac.history")
 	require.Eventually(t, func() bool { // statistics of the server arrive a moment later
 		completed, failed, analyzed = read()
-		return completed.Kind == almanac.Estimated
+		return completed.Kind == ops.Estimated
 	}, 20*time.Second, 10*time.Millisecond)
 	near(t, 36_000, completed, "completed")
 	near(t, 4000, failed, "failed")

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // The limits of what Stats reads: at most 20,000 blocks of a large database. What is rare or close is
@@ -35,8 +36,8 @@ const quarter = 15 * time.Minute
 // counted. Of larger tables, about 500 pages are read, and the result is an estimate. A role that may not
 // read the table history sees the types and statuses of the latest 5,000 ended events, and an estimate
 // of the total.
-func (s *Store) Stats(ctx context.Context) (almanac.Stats, error) {
-	var stats almanac.Stats
+func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
+	var stats ops.Stats
 	err := s.snapshot(ctx, "read statistics", func(ctx context.Context, tx pgx.Tx) error {
 		r := reading{store: s, db: replanning{tx}}
 		for _, step := range []func(context.Context) error{r.readTables, r.countBacklog, r.countPending, r.countProcessing, r.countEnded, r.countUsers, r.countZones} {
@@ -51,12 +52,12 @@ func (s *Store) Stats(ctx context.Context) (almanac.Stats, error) {
 }
 
 // Leases returns up to limit leases, oldest claim first.
-func (s *Store) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
+func (s *Store) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {
 	limit, err := almanac.MissedLimit(limit)
 	if err != nil {
 		return nil, err
 	}
-	var leases []almanac.Lease
+	var leases []ops.Lease
 	err = s.do(ctx, "list leases", func(ctx context.Context, db DB) (err error) {
 		leases, err = all(ctx, db, s.statements.ListLeases, pgx.StrictNamedArgs{"limit": limit}, scanLease)
 		return err
@@ -64,7 +65,7 @@ func (s *Store) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) 
 	return leases, err
 }
 
-func scanLease(row pgx.CollectableRow) (l almanac.Lease, err error) {
+func scanLease(row pgx.CollectableRow) (l ops.Lease, err error) {
 	err = row.Scan(rawID(&l.Token), &l.Owner, &l.Program, &l.ZoneData, &l.Events, &l.ClaimedAt, &l.ExpiresAt, &l.Expired)
 	l.ClaimedAt, l.ExpiresAt = l.ClaimedAt.UTC(), l.ExpiresAt.UTC()
 	return l, err
@@ -74,7 +75,7 @@ func scanLease(row pgx.CollectableRow) (l almanac.Lease, err error) {
 type reading struct {
 	store  *Store
 	db     DB
-	stats  almanac.Stats
+	stats  ops.Stats
 	tables map[string]tableStats
 	listed int64              // events that leases list
 	queued int64              // rows of the queue that were read
@@ -91,7 +92,7 @@ type tableStats struct {
 }
 
 // numbers are those of a zone.
-type numbers struct{ users, pending almanac.Count }
+type numbers struct{ users, pending ops.Count }
 
 // tally is a number of rows of one group.
 type tally struct {
@@ -118,13 +119,13 @@ func total(tallies []tally) (n int64) {
 // weight is how many rows a row of a sample stands for.
 type weight struct {
 	factor float64
-	kind   almanac.CountKind
+	kind   ops.CountKind
 }
 
-var counted = weight{1, almanac.Exact}
+var counted = weight{1, ops.Exact}
 
-func (w weight) of(n int64) almanac.Count {
-	return almanac.Count{N: int64(math.Round(float64(n) * w.factor)), Kind: w.kind}
+func (w weight) of(n int64) ops.Count {
+	return ops.Count{N: int64(math.Round(float64(n) * w.factor)), Kind: w.kind}
 }
 
 func (r *reading) readTables(ctx context.Context) error {
@@ -167,7 +168,7 @@ func (r *reading) estimated(factor float64, at time.Time) weight {
 	if r.stats.Analyzed.IsZero() || at.Before(r.stats.Analyzed) {
 		r.stats.Analyzed = at.UTC()
 	}
-	return weight{factor, almanac.Estimated}
+	return weight{factor, ops.Estimated}
 }
 
 func (r *reading) countBacklog(ctx context.Context) error {
@@ -182,10 +183,10 @@ func (r *reading) countBacklog(ctx context.Context) error {
 		r.stats.Oldest = oldest.UTC()
 	}
 	if r.stats.Backlog.N > statsBacklog {
-		r.stats.Backlog = almanac.Count{N: statsBacklog, Kind: almanac.AtLeast}
+		r.stats.Backlog = ops.Count{N: statsBacklog, Kind: ops.AtLeast}
 	}
 	if delayed == statsDelayed {
-		r.stats.Delayed.Kind = almanac.AtLeast
+		r.stats.Delayed.Kind = ops.AtLeast
 	}
 	return err
 }
@@ -210,12 +211,12 @@ func (r *reading) countPending(ctx context.Context) error {
 	}
 	r.queued = total(tallies)
 	r.weight = r.weigh("queue", r.queued)
-	counts := make(map[string]almanac.Count)
+	counts := make(map[string]ops.Count)
 	for name, n := range types {
 		counts[name] = r.weight.of(n)
 	}
 	ofWave := r.weight
-	if r.weight.kind != almanac.Exact {
+	if r.weight.kind != ops.Exact {
 		if err := r.countFew(ctx, counts); err != nil {
 			return err
 		}
@@ -227,19 +228,19 @@ func (r *reading) countPending(ctx context.Context) error {
 		r.add(name, string(almanac.Pending), count)
 	}
 	for place, n := range wave {
-		r.stats.Wave = append(r.stats.Wave, almanac.QuarterCount{From: from.Add(time.Duration(place) * quarter), Count: ofWave.of(n)})
+		r.stats.Wave = append(r.stats.Wave, ops.QuarterCount{From: from.Add(time.Duration(place) * quarter), Count: ofWave.of(n)})
 	}
 	return nil
 }
 
 // countFew counts the pending events of types that have few, which a sample misses.
-func (r *reading) countFew(ctx context.Context, counts map[string]almanac.Count) error {
+func (r *reading) countFew(ctx context.Context, counts map[string]ops.Count) error {
 	tallies, err := all(ctx, r.db, r.store.statements.StatsTypes, pgx.StrictNamedArgs{"limit": statsFew + 1}, scanTally)
 	for _, t := range tallies {
 		if t.n <= statsFew {
 			counts[t.name] = counted.of(t.n)
 		} else if counts[t.name].N < t.n {
-			counts[t.name] = almanac.Count{N: statsFew, Kind: almanac.AtLeast}
+			counts[t.name] = ops.Count{N: statsFew, Kind: ops.AtLeast}
 		}
 	}
 	return err
@@ -289,7 +290,7 @@ func (r *reading) countEnded(ctx context.Context) error {
 		return err
 	}
 	w := r.weigh("history", total(tallies))
-	if w.kind == almanac.Exact {
+	if w.kind == ops.Exact {
 		r.addAll(tallies, w)
 		return nil
 	}
@@ -316,7 +317,7 @@ func (r *reading) countLatest(ctx context.Context) error {
 	case history.rows > 0 && history.analyzed != nil:
 		r.addAll(tallies, r.estimated(max(1, history.rows/float64(read)), *history.analyzed))
 	default:
-		r.addAll(tallies, weight{1, almanac.AtLeast})
+		r.addAll(tallies, weight{1, ops.AtLeast})
 	}
 	return err
 }
@@ -327,8 +328,8 @@ func (r *reading) addAll(tallies []tally, w weight) {
 	}
 }
 
-func (r *reading) add(eventType, status string, count almanac.Count) {
-	r.stats.Events = append(r.stats.Events, almanac.TypeCount{Type: eventType, Status: almanac.Status(status), Count: count})
+func (r *reading) add(eventType, status string, count ops.Count) {
+	r.stats.Events = append(r.stats.Events, ops.TypeCount{Type: eventType, Status: almanac.Status(status), Count: count})
 }
 
 // countUsers counts the users, and those of each zone.
@@ -339,7 +340,7 @@ func (r *reading) countUsers(ctx context.Context) error {
 	r.stats.Users = w.of(n)
 	r.zones = make(map[string]numbers)
 	for _, t := range tallies {
-		r.zones[t.name] = numbers{users: w.of(t.n), pending: almanac.Count{}}
+		r.zones[t.name] = numbers{users: w.of(t.n), pending: ops.Count{}}
 	}
 	return err
 }
@@ -347,7 +348,7 @@ func (r *reading) countUsers(ctx context.Context) error {
 // countZones counts the pending events of each zone.
 func (r *reading) countZones(ctx context.Context) error {
 	sql, args, mask := r.store.statements.StatsZones, pgx.StrictNamedArgs(nil), int32(0)
-	sampled := r.weight.kind != almanac.Exact || r.tables["series"].pages > statsJoined
+	sampled := r.weight.kind != ops.Exact || r.tables["series"].pages > statsJoined
 	if sampled {
 		sql = r.store.statements.StatsZonesSampled
 		mask, _ = maskFor(r.queued, statsZones)
@@ -355,21 +356,21 @@ func (r *reading) countZones(ctx context.Context) error {
 	}
 	tallies, err := all(ctx, r.db, sql, args, scanTally)
 	w := counted
-	if sampled && (mask != 0 || r.weight.kind != almanac.Exact) {
+	if sampled && (mask != 0 || r.weight.kind != ops.Exact) {
 		w = r.estimated(float64(r.queued)*r.weight.factor/float64(max(total(tallies), 1)), r.stats.At)
 	}
-	found := make(map[string]almanac.Count)
+	found := make(map[string]ops.Count)
 	for _, t := range tallies {
 		found[t.name] = w.of(t.n)
 	}
-	unseen := almanac.Count{N: 0, Kind: r.stats.Users.Kind}
+	unseen := ops.Count{N: 0, Kind: r.stats.Users.Kind}
 	for zone := range found {
 		if _, ok := r.zones[zone]; !ok {
-			r.zones[zone] = numbers{users: unseen, pending: almanac.Count{}}
+			r.zones[zone] = numbers{users: unseen, pending: ops.Count{}}
 		}
 	}
 	for zone, one := range r.zones {
-		one.pending = almanac.Count{N: found[zone].N, Kind: w.kind}
+		one.pending = ops.Count{N: found[zone].N, Kind: w.kind}
 		r.zones[zone] = one
 	}
 	return err
@@ -378,15 +379,15 @@ func (r *reading) countZones(ctx context.Context) error {
 // life has the statuses in the order of an event's life.
 var life = []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled}
 
-func (r *reading) sorted() almanac.Stats {
+func (r *reading) sorted() ops.Stats {
 	for zone, one := range r.zones {
-		r.stats.Zones = append(r.stats.Zones, almanac.ZoneCount{Zone: zone, Users: one.users, Pending: one.pending})
+		r.stats.Zones = append(r.stats.Zones, ops.ZoneCount{Zone: zone, Users: one.users, Pending: one.pending})
 	}
-	slices.SortFunc(r.stats.Zones, func(a, b almanac.ZoneCount) int {
+	slices.SortFunc(r.stats.Zones, func(a, b ops.ZoneCount) int {
 		return cmp.Or(cmp.Compare(b.Users.N, a.Users.N), cmp.Compare(a.Zone, b.Zone))
 	})
 	r.stats.Zones = r.stats.Zones[:min(listedZones, len(r.stats.Zones))]
-	slices.SortFunc(r.stats.Events, func(a, b almanac.TypeCount) int {
+	slices.SortFunc(r.stats.Events, func(a, b ops.TypeCount) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), slices.Index(life, a.Status)-slices.Index(life, b.Status))
 	})
 	return r.stats

@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // statsOf returns the statistics. It fails the test if a statement reads a whole table or too many blocks.
-func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) almanac.Stats {
+func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) ops.Stats {
 	t.Helper()
 	heard.mu.Lock()
 	heard.asked = nil
@@ -38,19 +39,19 @@ func statsOf(t *testing.T, pool *pgxpool.Pool, heard *recorder) almanac.Stats {
 }
 
 // near requires that an estimate is within a fifth of a number.
-func near(t *testing.T, want int, got almanac.Count, what string) {
+func near(t *testing.T, want int, got ops.Count, what string) {
 	t.Helper()
-	require.Equal(t, almanac.Estimated, got.Kind, what)
+	require.Equal(t, ops.Estimated, got.Kind, what)
 	require.InEpsilon(t, want, got.N, 0.2, "%s: %v", what, got)
 }
 
-func countOf(s almanac.Stats, eventType string, status almanac.Status) almanac.Count {
+func countOf(s ops.Stats, eventType string, status almanac.Status) ops.Count {
 	for _, e := range s.Events {
 		if e.Type == eventType && e.Status == status {
 			return e.Count
 		}
 	}
-	return almanac.Count{}
+	return ops.Count{}
 }
 
 // spread moves the pending birthdays to a year, many of them to the next hours, and the users to zones.
@@ -91,15 +92,15 @@ func requireStatsReadFewBlocks(t *testing.T, pool *pgxpool.Pool, heard *recorder
 	requireRetriesEstimated(t, pool)
 }
 
-func requireEstimates(t *testing.T, pool *pgxpool.Pool, s almanac.Stats) {
+func requireEstimates(t *testing.T, pool *pgxpool.Pool, s ops.Stats) {
 	t.Helper()
 	near(t, 100_000, s.Users, "users")
 	near(t, 100_000, countOf(s, "BIRTHDAY", almanac.Pending), "pending")
 	near(t, 20_000, countOf(s, "BIRTHDAY", almanac.Processing), "processing")
 	near(t, 891_000, countOf(s, "BIRTHDAY", almanac.Completed), "completed")
 	near(t, 9000, countOf(s, "BIRTHDAY", almanac.Failed), "failed")
-	require.Equal(t, almanac.Count{N: 7}, countOf(s, "RARE", almanac.Pending), "a sample would miss it")
-	require.Equal(t, almanac.Count{N: 900}, s.Backlog, "anniversaries that wait, and no birthday")
+	require.Equal(t, ops.Count{N: 7}, countOf(s, "RARE", almanac.Pending), "a sample would miss it")
+	require.Equal(t, ops.Count{N: 900}, s.Backlog, "anniversaries that wait, and no birthday")
 	for i, zone := range []string{"Asia/Tokyo", "Europe/Paris", "UTC"} {
 		require.Equal(t, zone, s.Zones[i].Zone)
 	}
@@ -111,7 +112,7 @@ func requireEstimates(t *testing.T, pool *pgxpool.Pool, s almanac.Stats) {
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT min(available_at) FROM almanac.queue WHERE event_type = 'BIRTHDAY'").Scan(&first))
 	full := int(first.Add(7*time.Hour).Sub(s.Wave[0].From) / (15 * time.Minute))
 	near(t, 100_000/30, s.Wave[full].Count, "an hour of the wave")
-	require.Equal(t, almanac.Count{Kind: almanac.Estimated}, s.Wave[full+1].Count)
+	require.Equal(t, ops.Count{Kind: ops.Estimated}, s.Wave[full+1].Count)
 	require.False(t, s.Analyzed.IsZero() || s.Analyzed.After(s.At))
 }
 
@@ -124,15 +125,15 @@ const fewer = `
 	INSERT INTO almanac.queue SELECT now() - n * interval '1 second', md5('due' || n)::uuid, 0, 'DUE', NULL FROM generate_series(1, 120000) n;
 	DELETE FROM almanac.history WHERE failure_reason IS NOT NULL AND right(id::text, 1) > '1'`
 
-func requireFewCounted(t *testing.T, pool *pgxpool.Pool, s almanac.Stats) {
+func requireFewCounted(t *testing.T, pool *pgxpool.Pool, s ops.Stats) {
 	t.Helper()
-	require.Equal(t, almanac.Count{N: 100_000, Kind: almanac.AtLeast}, s.Backlog)
+	require.Equal(t, ops.Count{N: 100_000, Kind: ops.AtLeast}, s.Backlog)
 	require.WithinDuration(t, s.At.Add(-120_000*time.Second), s.Oldest, 5*time.Minute)
-	require.Equal(t, almanac.Count{}, s.Wave[100].Count)
-	require.Equal(t, almanac.Exact, s.Wave[0].Count.Kind)
+	require.Equal(t, ops.Count{}, s.Wave[100].Count)
+	require.Equal(t, ops.Exact, s.Wave[0].Count.Kind)
 	var failed int64
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM almanac.history WHERE status = 'FAILED'").Scan(&failed))
-	require.Equal(t, almanac.Count{N: failed}, countOf(s, "BIRTHDAY", almanac.Failed))
+	require.Equal(t, ops.Count{N: failed}, countOf(s, "BIRTHDAY", almanac.Failed))
 }
 
 // retries stores events of three types that wait for another attempt, and stalled series.
@@ -153,16 +154,16 @@ func requireRetriesEstimated(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	r, err := mustStore(t, pool).Retries(t.Context())
 	require.NoError(t, err)
-	counts := make(map[string]almanac.Count)
+	counts := make(map[string]ops.Count)
 	for _, g := range r.Events {
 		counts[g.Type+" "+g.Error] = g.Count
 		require.False(t, g.Since.IsZero() || !g.Next.After(g.Since), "%+v", g)
 	}
-	require.Equal(t, map[string]almanac.Count{
-		"R-MANY HTTP 503": {N: 7500, Kind: almanac.AtLeast}, "R-MANY HTTP 502": {N: 2500, Kind: almanac.AtLeast},
-		"R-SOME HTTP 503": {N: 3750, Kind: almanac.Estimated}, "R-SOME HTTP 502": {N: 1250, Kind: almanac.Estimated},
+	require.Equal(t, map[string]ops.Count{
+		"R-MANY HTTP 503": {N: 7500, Kind: ops.AtLeast}, "R-MANY HTTP 502": {N: 2500, Kind: ops.AtLeast},
+		"R-SOME HTTP 503": {N: 3750, Kind: ops.Estimated}, "R-SOME HTTP 502": {N: 1250, Kind: ops.Estimated},
 		"R-FEW HTTP 503": {N: 300}, "R-FEW HTTP 502": {N: 100},
 	}, counts)
 	require.Len(t, r.Series, 1)
-	require.Equal(t, almanac.AtLeast, r.Series[0].Count.Kind)
+	require.Equal(t, ops.AtLeast, r.Series[0].Count.Kind)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // DB is the part of pgx that a store uses. *pgxpool.Pool, *pgx.Conn and pgx.Tx implement
@@ -46,7 +47,10 @@ type Store struct {
 	files      fs.FS // the migrations of this release
 }
 
-var _ almanac.Repository = (*Store)(nil)
+var (
+	_ almanac.Repository = (*Store)(nil)
+	_ ops.Statistics     = (*Store)(nil)
+)
 
 // Option is an option of the functions that open a store or take a [DB], such as [New]
 // and [Migrate].

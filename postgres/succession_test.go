@@ -12,6 +12,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -28,7 +29,7 @@ func unplanned(t *testing.T, store *postgres.Store, n int) []uuid.UUID {
 		require.NoError(t, err)
 		ids = append(ids, enrolment.User.ID)
 	}
-	cancelled, err := command.Operate(t.Context(), almanac.OperationCancel, nil, almanac.OperateOptions{})
+	cancelled, err := ops.Operate(t.Context(), command, ops.Cancel, nil, ops.OperateOptions{})
 	require.NoError(t, err)
 	require.Equal(t, n, cancelled.Unplanned)
 	return ids

@@ -20,6 +20,7 @@ import (
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/internal/jsonb"
 	"github.com/almanac-go/almanac/internal/pgtest"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 	"github.com/almanac-go/almanac/webhook"
 )
@@ -109,7 +110,7 @@ func TestWhatIsStoredCanBeUsed(t *testing.T) {
 				require.NoError(r, err)
 				require.Equal(r, 1, did.Failed)
 				in.refuses.Store(false)
-				requeued, err := s.Operate(ctx, almanac.OperationRequeue, almanac.ForUser(created.User.ID), almanac.OperateOptions{})
+				requeued, err := ops.Operate(ctx, s, ops.Requeue, almanac.ForUser(created.User.ID), ops.OperateOptions{})
 				require.NoError(r, err)
 				require.Empty(r, requeued.Refused)
 				require.Len(r, requeued.Events, 1)

@@ -7,6 +7,8 @@
 //		conformance.TestRepository(t, func(t *testing.T) almanac.Repository { return open(t) })
 //	}
 //
+// [TestStatistics] does the same for ops.Statistics.
+//
 // Each file has the cases of one subject. The name of a case begins with the method that it
 // calls, or with the subject, such as "Claim/takes due events, oldest first".
 package conformance

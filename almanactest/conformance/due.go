@@ -6,6 +6,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 var dueCases = cases{
@@ -17,14 +18,14 @@ var dueCases = cases{
 		}
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
 		almanactest.Store(k.T, k.r, u, k.event(u, almanactest.OfType("CARD"), almanactest.DueIn(due.Add(15*time.Minute).Sub(k.now))))
-		early := almanac.QuarterCount{From: due, Count: exactly(5)}
-		late := almanac.QuarterCount{From: due.Add(15 * time.Minute), Count: exactly(1)}
-		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(time.Hour)}, early, late)
-		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(15 * time.Minute)}, early)
-		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Second), Until: due.Add(time.Hour)}, late)
-		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", Type: "CARD", From: due, Until: due.Add(time.Hour)}, late)
-		k.dueCounts(almanac.DueCountsRequest{Zone: "asia/tokyo", From: due, Until: due.Add(time.Hour)})
-		k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Hour), Until: due})
+		early := ops.QuarterCount{From: due, Count: exactly(5)}
+		late := ops.QuarterCount{From: due.Add(15 * time.Minute), Count: exactly(1)}
+		k.dueCounts(ops.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(time.Hour)}, early, late)
+		k.dueCounts(ops.DueCountsRequest{Zone: "Asia/Tokyo", From: due, Until: due.Add(15 * time.Minute)}, early)
+		k.dueCounts(ops.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Second), Until: due.Add(time.Hour)}, late)
+		k.dueCounts(ops.DueCountsRequest{Zone: "Asia/Tokyo", Type: "CARD", From: due, Until: due.Add(time.Hour)}, late)
+		k.dueCounts(ops.DueCountsRequest{Zone: "asia/tokyo", From: due, Until: due.Add(time.Hour)})
+		k.dueCounts(ops.DueCountsRequest{Zone: "Asia/Tokyo", From: due.Add(time.Hour), Until: due})
 	},
 	"DueCounts/stay when changes are swept": func(k *kit) {
 		u := almanactest.User(almanactest.LivingIn("Asia/Tokyo"))
@@ -32,14 +33,14 @@ var dueCases = cases{
 		from := stored[0].Due.UTC().Truncate(15 * time.Minute)
 		for range 3 {
 			k.releaseExpired(100)
-			k.dueCounts(almanac.DueCountsRequest{Zone: "Asia/Tokyo", From: from, Until: from.Add(time.Hour)}, almanac.QuarterCount{From: from, Count: exactly(1)})
+			k.dueCounts(ops.DueCountsRequest{Zone: "Asia/Tokyo", From: from, Until: from.Add(time.Hour)}, ops.QuarterCount{From: from, Count: exactly(1)})
 		}
 	},
 }
 
-func (k *kit) dueCounts(r almanac.DueCountsRequest, want ...almanac.QuarterCount) {
+func (k *kit) dueCounts(r ops.DueCountsRequest, want ...ops.QuarterCount) {
 	k.Helper()
-	got, err := k.r.DueCounts(k.Context(), r)
+	got, err := k.statistics.DueCounts(k.Context(), r)
 	k.ok(err)
 	k.same(fmt.Sprintf("counts of %+v", r), got.Quarters, want)
 	k.same("before the case", got.At.Before(k.now), false)
@@ -78,7 +79,7 @@ func (k *kit) countsAgree() {
 	for one, n := range want {
 		k.Errorf("%d events %+v are not counted", n, one)
 	}
-	retries, err := k.r.Retries(k.Context())
+	retries, err := k.statistics.Retries(k.Context())
 	k.ok(err)
 	counted := make(map[[2]string]int64)
 	for _, g := range retries.Events {
@@ -90,15 +91,15 @@ func (k *kit) countsAgree() {
 // countsOf compares the counts of a zone, and removes them from what is wanted.
 func (k *kit) countsOf(zone string, types map[string]bool, want map[quarterOf]int64) {
 	k.Helper()
-	all := almanac.DueCountsRequest{Zone: zone, From: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
-	total, err := k.r.DueCounts(k.Context(), all)
+	all := ops.DueCountsRequest{Zone: zone, From: time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC), Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+	total, err := k.statistics.DueCounts(k.Context(), all)
 	k.ok(err)
 	var of, sum int64
 	for _, q := range total.Quarters {
 		sum += q.Count.N
 	}
 	for all.Type = range types {
-		got, err := k.r.DueCounts(k.Context(), all)
+		got, err := k.statistics.DueCounts(k.Context(), all)
 		k.ok(err)
 		for _, q := range got.Quarters {
 			one := quarterOf{zone, all.Type, q.From}

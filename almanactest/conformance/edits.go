@@ -128,9 +128,7 @@ var pastCases = cases{
 		k.same("available before the edit", changed.AvailableAt.Before(before), false)
 		k.same("ready", changed.ReadyAt, changed.AvailableAt)
 		k.found(changed)
-		s := k.stats()
-		k.same("oldest of the backlog", s.Oldest, changed.AvailableAt)
-		k.same("delayed", s.Delayed, exactly(0))
+		k.waitsSince(changed.AvailableAt)
 
 		// It could run since then, whatever is edited while it waits.
 		again := changed

@@ -11,13 +11,15 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // kit is the state of one running case.
 type kit struct {
 	*testing.T
-	r   almanac.Repository
-	now time.Time // the repository's time when the case began
+	r          almanac.Repository
+	statistics ops.Statistics // about r; nil if there are none
+	now        time.Time      // the repository's time when the case began
 }
 
 // ok fails the case at once if err is not nil.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // optOutCases are the rows of the table in docs/handlers.md.
@@ -83,11 +84,11 @@ var optOutCases = cases{
 		o.is(err, almanac.ErrOptedOut)
 		_, err = o.scheduler().Requeue(o.Context(), failed.ID, almanac.RequeueOptions{}) // of a program without handlers
 		o.is(err, almanac.ErrOptedOut)
-		done, err := o.s.Operate(o.Context(), almanac.OperationRequeue, almanac.ForUser(o.user.ID), almanac.OperateOptions{})
+		done, err := ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID), ops.OperateOptions{})
 		o.ok(err)
 		o.same("refused", len(done.Events) == 0 && len(done.Refused) == 1 && errors.Is(done.Refused[0].Err, almanac.ErrOptedOut), true)
-		done, err = o.s.Operate(o.Context(), almanac.OperationRequeue, almanac.ForUser(o.user.ID),
-			almanac.OperateOptions{Requeue: almanac.RequeueOptions{Force: true}})
+		done, err = ops.Operate(o.Context(), o.s, ops.Requeue, almanac.ForUser(o.user.ID),
+			ops.OperateOptions{Requeue: almanac.RequeueOptions{Force: true}})
 		o.ok(err)
 		o.same("forced", len(done.Events) == 1 && done.Events[0].Origin.Forced, true)
 		o.out(byMail)

@@ -11,14 +11,15 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
+	"github.com/almanac-go/almanac/ops"
 )
 
 var statsCases = cases{
 	"Stats/of an empty repository": func(k *kit) {
 		s := k.stats()
-		k.same("backlog", s.Backlog, almanac.Count{})
-		k.same("delayed", s.Delayed, almanac.Count{})
-		k.same("users", s.Users, almanac.Count{})
+		k.same("backlog", s.Backlog, ops.Count{})
+		k.same("delayed", s.Delayed, ops.Count{})
+		k.same("users", s.Users, ops.Count{})
 		k.same("events, zones", len(s.Events)+len(s.Zones), 0)
 		k.same("oldest, analyzed", s.Oldest.IsZero() && s.Analyzed.IsZero(), true)
 		k.wave(s, nil)
@@ -36,7 +37,7 @@ var statsCases = cases{
 		k.create(stays, almanactest.Event(k.now, almanactest.For(almanactest.User(almanactest.LivingIn("Africa/Cairo"))), almanactest.OfUser(stays.ID)))
 		s := k.stats()
 		k.same("users", s.Users, exactly(7))
-		k.same("zones", s.Zones, []almanac.ZoneCount{
+		k.same("zones", s.Zones, []ops.ZoneCount{
 			{Zone: "Asia/Tokyo", Users: exactly(4), Pending: exactly(3)},
 			{Zone: "Europe/Paris", Users: exactly(2), Pending: exactly(1)},
 			{Zone: "America/New_York", Users: exactly(1), Pending: exactly(1)},
@@ -52,13 +53,13 @@ var statsCases = cases{
 		}
 		u := almanactest.User()
 		almanactest.Store(k.T, k.r, u, k.event(u, almanactest.OfType("card"), almanactest.InStatus(almanac.Failed)))
-		var want []almanac.TypeCount
+		var want []ops.TypeCount
 		for _, eventType := range []string{"CARD", "LETTER"} {
 			for _, status := range []almanac.Status{almanac.Pending, almanac.Processing, almanac.Completed, almanac.Failed, almanac.Cancelled} {
-				want = append(want, almanac.TypeCount{Type: eventType, Status: status, Count: exactly(1)})
+				want = append(want, ops.TypeCount{Type: eventType, Status: status, Count: exactly(1)})
 			}
 		}
-		want = append(want, almanac.TypeCount{Type: "card", Status: almanac.Failed, Count: exactly(1)})
+		want = append(want, ops.TypeCount{Type: "card", Status: almanac.Failed, Count: exactly(1)})
 		k.same("events", k.stats().Events, want)
 	},
 	"Stats/counts the backlog, paused types included": func(k *kit) {
@@ -106,7 +107,7 @@ var statsCases = cases{
 		s := k.stats()
 		k.same("users", s.Users, exactly(0))
 		k.same("zones", len(s.Zones), 0)
-		k.same("events", s.Events, []almanac.TypeCount{{Type: almanac.TypeBirthday, Status: almanac.Processing, Count: exactly(1)}})
+		k.same("events", s.Events, []ops.TypeCount{{Type: almanac.TypeBirthday, Status: almanac.Processing, Count: exactly(1)}})
 	},
 	"Stats/lists at most a thousand zones": func(k *kit) {
 		u := almanactest.User()
@@ -118,14 +119,14 @@ var statsCases = cases{
 		k.create(u, events...)
 		s := k.stats()
 		k.same("zones", len(s.Zones), 1000)
-		k.same("first", s.Zones[0], almanac.ZoneCount{Zone: "America/New_York", Users: exactly(1), Pending: exactly(0)})
-		k.same("last", s.Zones[999], almanac.ZoneCount{Zone: "Zone/0998", Users: exactly(0), Pending: exactly(1)})
+		k.same("first", s.Zones[0], ops.ZoneCount{Zone: "America/New_York", Users: exactly(1), Pending: exactly(0)})
+		k.same("last", s.Zones[999], ops.ZoneCount{Zone: "Zone/0998", Users: exactly(0), Pending: exactly(1)})
 	},
 }
 
 var retryCases = cases{
 	"Retries/groups what is tried again by type and error": func(k *kit) {
-		r, err := k.r.Retries(k.Context())
+		r, err := k.statistics.Retries(k.Context())
 		k.ok(err)
 		k.same("of an empty repository", len(r.Events)+len(r.Series), 0)
 		k.newEvent(almanactest.ReadyFor(time.Minute))
@@ -146,9 +147,9 @@ var retryCases = cases{
 			k.retry(claimed[2], "HTTP 503", time.Minute)
 			k.retry(claimed[3], "HTTP 503", 0)
 		}
-		r, err = k.r.Retries(k.Context())
+		r, err = k.statistics.Retries(k.Context())
 		k.ok(err)
-		var events []almanac.RetryGroup
+		var events []ops.RetryGroup
 		for _, g := range r.Events {
 			k.same("the next attempt", g.Next.Sub(k.now) < time.Minute, g.Error == "HTTP 503")
 			k.same("location", []*time.Location{g.Since.Location(), g.Next.Location()}, []*time.Location{time.UTC, time.UTC})
@@ -156,7 +157,7 @@ var retryCases = cases{
 			events = append(events, g)
 		}
 		due := func(ago time.Duration) time.Time { return k.now.Add(-ago).UTC().Truncate(time.Second) }
-		k.same("events", events, []almanac.RetryGroup{
+		k.same("events", events, []ops.RetryGroup{
 			{Type: "CARD", Error: "HTTP 503", Count: exactly(2), Since: due(2 * time.Hour)},
 			{Type: "CARD", Error: "HTTP 502", Count: exactly(1), Since: due(3 * time.Hour)},
 			{Type: "LETTER", Error: "HTTP 503", Count: exactly(2), Since: due(2 * time.Hour)},
@@ -180,10 +181,10 @@ var retryCases = cases{
 		k.apply(continued.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			return almanac.Edit{New: []almanac.Event{k.event(r.User, almanactest.OfSeries("a", "2028"), almanactest.DueIn(time.Hour))}}, nil
 		})
-		r, err := k.r.Retries(k.Context())
+		r, err := k.statistics.Retries(k.Context())
 		k.ok(err)
 		k.same("series", len(r.Series), 2)
-		for i, want := range []almanac.RetryGroup{
+		for i, want := range []ops.RetryGroup{
 			{Type: almanac.TypeBirthday, Error: errPlan.Error(), Count: exactly(2), Since: since, Next: next},
 			{Type: almanac.TypeBirthday, Error: "", Count: exactly(1), Since: r.Series[1].Since, Next: r.Series[1].Next},
 		} {
@@ -206,14 +207,14 @@ var leaseListCases = cases{
 			k.take(r)
 		}
 		k.after(time.Microsecond)
-		leases, err := k.r.Leases(k.Context(), 0)
+		leases, err := k.statistics.Leases(k.Context(), 0)
 		k.ok(err)
-		slices.SortStableFunc(leases, func(a, b almanac.Lease) int { return b.Events - a.Events })
+		slices.SortStableFunc(leases, func(a, b ops.Lease) int { return b.Events - a.Events })
 		k.same("leases", len(leases), 3)
 		l := leases[0]
 		k.same("location", l.ClaimedAt.Location() == time.UTC && l.ExpiresAt.Location() == time.UTC, true)
 		k.same("claimed", l.ClaimedAt.Before(k.now), false)
-		k.same("first", l, almanac.Lease{
+		k.same("first", l, ops.Lease{
 			Token: first.Token, Owner: "host-1", Program: "birthdayd v0.1.0", ZoneData: "2026f", Events: 2,
 			ClaimedAt: l.ClaimedAt, ExpiresAt: l.ClaimedAt.Add(time.Minute),
 		})
@@ -227,7 +228,7 @@ var leaseListCases = cases{
 			tokens = append(tokens, k.newClaimed().LeaseToken)
 			k.after(2 * time.Microsecond) // so that no two claims have the same time
 		}
-		leases, err := k.r.Leases(k.Context(), 2)
+		leases, err := k.statistics.Leases(k.Context(), 2)
 		k.ok(err)
 		var got []uuid.UUID
 		for _, l := range leases {
@@ -235,7 +236,7 @@ var leaseListCases = cases{
 		}
 		k.same("tokens", got, tokens[:2])
 		for _, limit := range []int{-1, 1001} {
-			_, err := k.r.Leases(k.Context(), limit)
+			_, err := k.statistics.Leases(k.Context(), limit)
 			k.is(err, almanac.ErrInvalid)
 		}
 	},
@@ -246,7 +247,7 @@ var leaseListCases = cases{
 		claim := k.take(r)
 		leased, err := k.r.LeaseEach(k.Context(), claim.Events, "alone", time.Minute)
 		k.ok(err)
-		leases, err := k.r.Leases(k.Context(), 0)
+		leases, err := k.statistics.Leases(k.Context(), 0)
 		k.ok(err)
 		k.same("leases", len(leases), 1)
 		l := leases[0]
@@ -254,29 +255,42 @@ var leaseListCases = cases{
 	},
 	"Leases/is empty after all events have ended": func(k *kit) {
 		k.deliver(k.newClaimed())
-		leases, err := k.r.Leases(k.Context(), 0)
+		leases, err := k.statistics.Leases(k.Context(), 0)
 		k.ok(err)
 		k.same("leases", len(leases), 0)
 	},
 }
 
-func exactly(n int64) almanac.Count { return almanac.Count{N: n, Kind: almanac.Exact} }
+func exactly(n int64) ops.Count { return ops.Count{N: n, Kind: ops.Exact} }
 
-func (k *kit) stats() almanac.Stats {
+func (k *kit) stats() ops.Stats {
 	k.Helper()
-	s, err := k.r.Stats(k.Context())
+	s, err := k.statistics.Stats(k.Context())
 	k.ok(err)
 	k.same("before the case", s.At.Before(k.now), false)
 	return s
 }
 
+// waitsSince fails the case if statistics count anything but one event that waits, since the given
+// instant.
+func (k *kit) waitsSince(at time.Time) {
+	k.Helper()
+	if k.statistics == nil {
+		return
+	}
+	s := k.stats()
+	k.same("backlog", s.Backlog, exactly(1))
+	k.same("oldest", s.Oldest, at)
+	k.same("delayed", s.Delayed, exactly(0))
+}
+
 // wave fails the case unless the wave has the given numbers, by place.
-func (k *kit) wave(s almanac.Stats, want map[int]int64) {
+func (k *kit) wave(s ops.Stats, want map[int]int64) {
 	k.Helper()
 	k.same("quarter hours", len(s.Wave), 192)
 	from := s.At.Truncate(15 * time.Minute)
 	for i, w := range s.Wave {
-		k.same(fmt.Sprintf("quarter hour %d", i), w, almanac.QuarterCount{From: from.Add(time.Duration(i) * 15 * time.Minute), Count: exactly(want[i])})
+		k.same(fmt.Sprintf("quarter hour %d", i), w, ops.QuarterCount{From: from.Add(time.Duration(i) * 15 * time.Minute), Count: exactly(want[i])})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // TestRepository checks that a repository does what [almanac.Repository] promises. It runs
@@ -16,13 +17,28 @@ import (
 // subtest waits longer than moments.
 //
 // A repository may lack an ability and implement it trivially, as [almanac.MaintenanceRepository]
-// describes for pausing. The suite then checks that it does so consistently.
+// describes for pausing. The suite then checks that it does so consistently. If a repository from
+// open is also [ops.Statistics], each subtest checks at its end that they count what is stored.
 func TestRepository(t *testing.T, open func(t *testing.T) almanac.Repository) {
-	run(t, chapters(), open)
-	run(t, chaptersOfUsers(), open)
+	counted := func(t *testing.T) (almanac.Repository, ops.Statistics) {
+		r := open(t)
+		s, _ := r.(ops.Statistics)
+		return r, s
+	}
+	run(t, chapters(), counted)
+	run(t, chaptersOfUsers(), counted)
 	t.Run("with users as they were claimed", func(t *testing.T) {
-		run(t, chaptersOfUsers(), func(t *testing.T) almanac.Repository { return &remembering{Repository: open(t)} })
+		run(t, chaptersOfUsers(), func(t *testing.T) (almanac.Repository, ops.Statistics) {
+			r, s := counted(t)
+			return &remembering{Repository: r}, s
+		})
 	})
+}
+
+// TestStatistics checks that statistics about a repository do what [ops.Statistics] promises. It
+// runs subtests as [TestRepository] does.
+func TestStatistics(t *testing.T, open func(t *testing.T) (almanac.Repository, ops.Statistics)) {
+	run(t, []cases{statsCases, retryCases, leaseListCases, dueCases}, open)
 }
 
 // cases are the cases of a chapter, by name.
@@ -37,7 +53,6 @@ func chapters() []cases {
 		cancelCases, requeueCases, oneOffCases, optOutCases, optOutScopeCases,
 		seriesCases, usedCases, keyUnitCases, successorCases, stalledCases, followUpCases,
 		zoneCases, zoneMarkCases(), bulkMarkCases, retentionCases, abilityCases,
-		statsCases, retryCases, leaseListCases, dueCases,
 	}
 }
 
@@ -51,15 +66,18 @@ func chaptersOfUsers() []cases {
 }
 
 // run runs the cases of chapters.
-func run(t *testing.T, chapters []cases, open func(t *testing.T) almanac.Repository) {
+func run(t *testing.T, chapters []cases, open func(t *testing.T) (almanac.Repository, ops.Statistics)) {
 	for _, chapter := range chapters {
 		for name, check := range chapter {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				k := &kit{T: t, r: open(t)}
+				k := &kit{T: t}
+				k.r, k.statistics = open(t)
 				k.now = k.clock()
 				check(k)
-				k.countsAgree()
+				if k.statistics != nil {
+					k.countsAgree()
+				}
 			})
 		}
 	}

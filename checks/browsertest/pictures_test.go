@@ -30,6 +30,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	"github.com/almanac-go/almanac/dashboard"
+	"github.com/almanac-go/almanac/ops"
 )
 
 var picturesInto = flag.String("pictures", "", "write the pictures of docs/dashboard.md into this directory")
@@ -121,9 +122,9 @@ const (
 )
 
 // named is a repository whose leases name a made-up program, and not the test.
-type named struct{ almanac.Repository }
+type named struct{ *almanactest.Repository }
 
-func (n named) Leases(ctx context.Context, limit int) ([]almanac.Lease, error) {
+func (n named) Leases(ctx context.Context, limit int) ([]ops.Lease, error) {
 	leases, err := n.Repository.Leases(ctx, limit)
 	for i := range leases {
 		leases[i].Program, leases[i].Owner = "greeter v1.4.2", "worker-3/812/5f0a1c77"

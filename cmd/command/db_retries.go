@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -49,10 +50,10 @@ func isRefused(err error) bool {
 	return errors.As(err, &pg) && pg.Code == insufficientPrivilege
 }
 
-func retryGroups(groups []almanac.RetryGroup) []retryGroup {
+func retryGroups(groups []ops.RetryGroup) []retryGroup {
 	list := []retryGroup{}
 	for _, g := range groups {
-		one := retryGroup{Type: g.Type, Error: g.Error, Count: g.Count.N, Estimated: g.Count.Kind == almanac.Estimated, More: g.Count.Kind == almanac.AtLeast}
+		one := retryGroup{Type: g.Type, Error: g.Error, Count: g.Count.N, Estimated: g.Count.Kind == ops.Estimated, More: g.Count.Kind == ops.AtLeast}
 		if !g.Since.IsZero() {
 			one.Since, one.Next = &g.Since, &g.Next
 		}
@@ -87,7 +88,7 @@ func (r *retries) write(out io.Writer) error {
 	return nil
 }
 
-// count returns the number as [almanac.Count] writes it.
+// count returns the number as [ops.Count] writes it.
 func (g retryGroup) count() string {
 	switch {
 	case g.Estimated:

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -43,8 +44,8 @@ const many = `Give ids, or filters with --dry-run or --yes. Filters select the e
 
 // Run cancels.
 func (c *cancelEvents) Run(ctx context.Context, env *environment) error {
-	how := almanac.OperateOptions{Cancel: almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries}}
-	return c.Changing.run(ctx, env, almanac.OperationCancel, ownFilters{waiting: c.Waiting}, how)
+	how := ops.OperateOptions{Cancel: almanac.CancelOptions{Reason: c.Reason, EndSeries: c.EndSeries}}
+	return c.Changing.run(ctx, env, ops.Cancel, ownFilters{waiting: c.Waiting}, how)
 }
 
 // runEvents makes pending events due.
@@ -73,7 +74,7 @@ const (
 
 // Run makes them due.
 func (c *runEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRunNow, ownFilters{waiting: c.Waiting}, almanac.OperateOptions{RunNow: almanac.RunNowOptions{Force: c.Force}})
+	return c.Changing.run(ctx, env, ops.RunNow, ownFilters{waiting: c.Waiting}, ops.OperateOptions{RunNow: almanac.RunNowOptions{Force: c.Force}})
 }
 
 // requeueEvents delivers failed events once more.
@@ -95,7 +96,7 @@ func (c *requeueEvents) Help() string {
 
 // Run requeues.
 func (c *requeueEvents) Run(ctx context.Context, env *environment) error {
-	return c.Changing.run(ctx, env, almanac.OperationRequeue, ownFilters{reason: c.Reason}, almanac.OperateOptions{Requeue: almanac.RequeueOptions{Force: c.Force}})
+	return c.Changing.run(ctx, env, ops.Requeue, ownFilters{reason: c.Reason}, ops.OperateOptions{Requeue: almanac.RequeueOptions{Force: c.Force}})
 }
 
 // changing says which events are changed.
@@ -120,13 +121,13 @@ type ownFilters struct {
 type changeQuery struct {
 	ids  []uuid.UUID
 	spec almanac.And
-	how  almanac.OperateOptions
+	how  ops.OperateOptions
 }
 
 const defaultChanged = 1000
 
-func (c *changing) parse(env *environment, what almanac.Operation, own ownFilters) (changeQuery, error) {
-	p := changeQuery{how: almanac.OperateOptions{Limit: defaultChanged, DryRun: c.DryRun}}
+func (c *changing) parse(env *environment, what ops.Operation, own ownFilters) (changeQuery, error) {
+	p := changeQuery{how: ops.OperateOptions{Limit: defaultChanged, DryRun: c.DryRun}}
 	var errs []error
 	for _, text := range c.IDs {
 		id, err := idOf("<id>", text)
@@ -140,7 +141,7 @@ func (c *changing) parse(env *environment, what almanac.Operation, own ownFilter
 		errs = append(errs, errors.New("--dry-run: does not go with --yes"))
 	case filtered && !c.DryRun && !c.Yes:
 		errs = append(errs, errors.New("--dry-run or --yes is required with filters"))
-	case filtered && what == almanac.OperationRunNow && c.Filters.DueUntil == "" && own.waiting.Overdue == "":
+	case filtered && what == ops.RunNow && c.Filters.DueUntil == "" && own.waiting.Overdue == "":
 		errs = append(errs, errors.New("--due-until or --overdue is required with filters: a repeated run-now would make the next events due, too"))
 	case !filtered && len(c.IDs) == 0:
 		errs = append(errs, errors.New("<id> or a filter is required"))
@@ -162,7 +163,7 @@ func (c *changing) parse(env *environment, what almanac.Operation, own ownFilter
 	return p, misused(append(errs, errFilters, errWaiting, errLimit, c.Tables.validate(env))...)
 }
 
-func (c *changing) run(ctx context.Context, env *environment, what almanac.Operation, own ownFilters, options almanac.OperateOptions) error {
+func (c *changing) run(ctx context.Context, env *environment, what ops.Operation, own ownFilters, options ops.OperateOptions) error {
 	p, err := c.parse(env, what, own)
 	if err != nil {
 		return err
@@ -182,9 +183,9 @@ func (c *changing) run(ctx context.Context, env *environment, what almanac.Opera
 	if err != nil {
 		return err
 	}
-	var done almanac.OperateResult
+	var done ops.OperateResult
 	if len(p.ids) == 0 {
-		done, err = scheduler.Operate(ctx, what, p.spec, p.how)
+		done, err = ops.Operate(ctx, scheduler, what, p.spec, p.how)
 	} else {
 		done, err = p.each(ctx, scheduler, what)
 	}
@@ -192,26 +193,26 @@ func (c *changing) run(ctx context.Context, env *environment, what almanac.Opera
 	if c.JSON {
 		return cmp.Or(err, writeJSON(env.out, report), report.verdict())
 	}
-	if what == almanac.OperationRunNow && !p.how.DryRun {
+	if what == ops.RunNow && !p.how.DryRun {
 		report.quiet = quietHoursOf(done.Events, began, p.how.RunNow.Force)
 	}
 	return cmp.Or(err, report.write(env, done.Events, p.how.Limit), report.verdict())
 }
 
 // each changes the events with these ids.
-func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what almanac.Operation) (done almanac.OperateResult, err error) {
-	operate := map[almanac.Operation]func(context.Context, uuid.UUID) (almanac.Event, error){
-		almanac.OperationCancel: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what ops.Operation) (done ops.OperateResult, err error) {
+	operate := map[ops.Operation]func(context.Context, uuid.UUID) (almanac.Event, error){
+		ops.Cancel: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 			c, err := scheduler.Cancel(ctx, id, p.how.Cancel)
 			if c.Unplanned {
 				done.Unplanned++
 			}
 			return c.Event, err
 		},
-		almanac.OperationRunNow: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+		ops.RunNow: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 			return scheduler.RunNow(ctx, id, p.how.RunNow)
 		},
-		almanac.OperationRequeue: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
+		ops.Requeue: func(ctx context.Context, id uuid.UUID) (almanac.Event, error) {
 			return scheduler.Requeue(ctx, id, p.how.Requeue)
 		},
 	}[what]
@@ -220,9 +221,7 @@ func (p changeQuery) each(ctx context.Context, scheduler almanac.Scheduler, what
 		switch {
 		case err == nil:
 			done.Events = append(done.Events, e)
-		case errors.Is(err, almanac.ErrNotFound) || errors.Is(err, almanac.ErrInvalidStateTransition) ||
-			errors.Is(err, almanac.ErrOptimisticLock) || errors.Is(err, almanac.ErrExists) || errors.Is(err, almanac.ErrUnsupportedEventType) ||
-			errors.Is(err, almanac.ErrOptedOut) || errors.Is(err, almanac.ErrLocked) || errors.As(err, new(*almanac.SuccessorError)):
+		case ops.IsRefusal(err):
 			done.Refused = append(done.Refused, almanac.Refusal{EventID: id, Err: err})
 		default:
 			return done, fmt.Errorf("%s event %s: %w", what, id, err)

@@ -6,17 +6,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // changeReport is what there is to say about events that were to be changed.
 type changeReport struct {
-	Operation almanac.Operation `json:"operation"`
-	DryRun    bool              `json:"dryRun"`
-	Events    []eventReport     `json:"events"` // as stored; in a dry run, as they are
-	Refused   []unchanged       `json:"refused"`
-	More      bool              `json:"more"`            // the limit was reached
-	Unplanned int               `json:"unplanned"`       // cancelled events whose series wait for a program with the handler
-	Error     string            `json:"error,omitempty"` // why it was not done to the end
+	Operation ops.Operation `json:"operation"`
+	DryRun    bool          `json:"dryRun"`
+	Events    []eventReport `json:"events"` // as stored; in a dry run, as they are
+	Refused   []unchanged   `json:"refused"`
+	More      bool          `json:"more"`            // the limit was reached
+	Unplanned int           `json:"unplanned"`       // cancelled events whose series wait for a program with the handler
+	Error     string        `json:"error,omitempty"` // why it was not done to the end
 
 	RequeuedBefore int `json:"requeuedBefore"` // failed events that were left out
 
@@ -29,7 +30,7 @@ type unchanged struct {
 	Reason string    `json:"reason"`
 }
 
-func changeReportOf(what almanac.Operation, dryRun bool, done almanac.OperateResult, err error) changeReport {
+func changeReportOf(what ops.Operation, dryRun bool, done ops.OperateResult, err error) changeReport {
 	r := changeReport{Operation: what, DryRun: dryRun, Events: []eventReport{}, Refused: []unchanged{}, More: done.More, Unplanned: done.Unplanned, RequeuedBefore: done.RequeuedBefore}
 	for _, e := range done.Events {
 		r.Events = append(r.Events, eventReportOf(e, false))
@@ -65,9 +66,9 @@ func (r changeReport) write(env *environment, events []almanac.Event, limit int)
 	if r.More {
 		fmt.Fprintf(env.errs, "there may be more: the limit of %d is reached\n", limit)
 	}
-	verb := map[almanac.Operation]string{almanac.OperationCancel: "cancelled", almanac.OperationRunNow: "made due", almanac.OperationRequeue: "requeued"}[r.Operation]
+	verb := map[ops.Operation]string{ops.Cancel: "cancelled", ops.RunNow: "made due", ops.Requeue: "requeued"}[r.Operation]
 	if r.DryRun {
-		verb = "would try to " + map[almanac.Operation]string{almanac.OperationCancel: "cancel", almanac.OperationRunNow: "make due", almanac.OperationRequeue: "requeue"}[r.Operation]
+		verb = "would try to " + map[ops.Operation]string{ops.Cancel: "cancel", ops.RunNow: "make due", ops.Requeue: "requeue"}[r.Operation]
 	}
 	_, err := fmt.Fprintf(env.out, "%s %s\n", verb, counted(len(events), "event"))
 	return err

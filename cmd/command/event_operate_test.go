@@ -14,6 +14,7 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -42,7 +43,7 @@ func TestEventsAreCancelled(t *testing.T) {
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "almanac: 1 event of 3 refused\n", r.errs)
 	report := reportIn(t, r)
-	require.Equal(t, almanac.OperationCancel, report.Operation)
+	require.Equal(t, ops.Cancel, report.Operation)
 	require.Len(t, report.Events, 2)
 	require.Equal(t, []unchanged{{c.ids["completed"], "event " + completed + ": invalid state transition from COMPLETED to CANCELLED"}}, report.Refused)
 	for _, name := range []string{"overdue", "pending"} {

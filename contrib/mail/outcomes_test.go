@@ -17,6 +17,7 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/calendar"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // The tests of this file are the rows of the README's table.
@@ -243,7 +244,7 @@ func TestPolicyAfterMailIsPermanentAndAlarms(t *testing.T) {
 	require.Equal(t, []almanacmail.Verdict{almanacmail.PolicyRefused}, seen.verdicts())
 	require.Contains(t, log.String(), "level=ERROR msg=\"Mail refused by policy\"")
 
-	requeued, err := stage.scheduler.Operate(t.Context(), almanac.OperationRequeue, almanac.InStatus(almanac.Failed), almanac.OperateOptions{})
+	requeued, err := ops.Operate(t.Context(), stage.scheduler, ops.Requeue, almanac.InStatus(almanac.Failed), ops.OperateOptions{})
 	require.NoError(t, err)
 	require.Len(t, requeued.Events, 1)
 }

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // Store is the part of a repository that WatchBacklog reads.
@@ -19,7 +20,7 @@ type Store interface {
 	Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error)
 
 	// Retries returns what is tried again after a failure.
-	Retries(ctx context.Context) (almanac.Retries, error)
+	Retries(ctx context.Context) (ops.Retries, error)
 
 	almanac.Timekeeper
 }
@@ -141,7 +142,7 @@ func (b *backlog) readings() []reading {
 
 // byType returns a value for each type of the registry, and one for all other types if there
 // are any.
-func (b *backlog) byType(gauge instrument, groups []almanac.RetryGroup) []value {
+func (b *backlog) byType(gauge instrument, groups []ops.RetryGroup) []value {
 	counts := make(map[string]float64)
 	for _, eventType := range b.types {
 		counts[eventType] = 0

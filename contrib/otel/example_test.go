@@ -16,10 +16,17 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacotel "github.com/almanac-go/almanac/contrib/otel"
+	"github.com/almanac-go/almanac/ops"
 )
 
+// statisticsStore is a repository with statistics. A postgres.Store is one.
+type statisticsStore interface {
+	almanac.Repository
+	ops.Statistics
+}
+
 // watched returns a scheduler with traces and metrics.
-func watched(store almanac.Repository, types almanac.Registry, deliverer almanac.Deliverer) (almanac.Scheduler, error) {
+func watched(store statisticsStore, types almanac.Registry, deliverer almanac.Deliverer) (almanac.Scheduler, error) {
 	// Add exporters and readers, as for the rest of the program.
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(almanacotel.IDGenerator(nil)))
 	meters := sdkmetric.NewMeterProvider()
@@ -44,7 +51,7 @@ func watched(store almanac.Repository, types almanac.Registry, deliverer almanac
 
 // Traces and metrics also work separately.
 func Example() {
-	var store almanac.Repository // package postgres has one
+	var store statisticsStore // package postgres has one
 	types, err := almanac.NewRegistry(almanac.Birthday{})
 	if err != nil {
 		panic(err)

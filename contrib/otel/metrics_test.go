@@ -19,6 +19,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacotel "github.com/almanac-go/almanac/contrib/otel"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // measuring is a provider with its reader.
@@ -253,11 +254,11 @@ func (s *store) Missed(ctx context.Context, _ []string, _ time.Duration) (almana
 	return almanac.Missed{Count: s.count}, s.answer(ctx)
 }
 
-func (s *store) Retries(ctx context.Context) (almanac.Retries, error) {
-	group := func(eventType string) almanac.RetryGroup {
-		return almanac.RetryGroup{Type: eventType, Count: almanac.Count{N: int64(s.count)}}
+func (s *store) Retries(ctx context.Context) (ops.Retries, error) {
+	group := func(eventType string) ops.RetryGroup {
+		return ops.RetryGroup{Type: eventType, Count: ops.Count{N: int64(s.count)}}
 	}
-	return almanac.Retries{Events: []almanac.RetryGroup{group("BIRTHDAY"), group("BIRTHDAY"), group("CARD")}, Series: []almanac.RetryGroup{group("BIRTHDAY")}}, s.answer(ctx)
+	return ops.Retries{Events: []ops.RetryGroup{group("BIRTHDAY"), group("BIRTHDAY"), group("CARD")}, Series: []ops.RetryGroup{group("BIRTHDAY")}}, s.answer(ctx)
 }
 
 func TestBacklogLimitsItsDatabaseCalls(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // Backlog is a [prometheus.Collector] of the events that wait in the database, of the
@@ -41,7 +42,7 @@ type Store interface {
 	Missed(ctx context.Context, types []string, grace time.Duration) (almanac.Missed, error)
 
 	// Retries returns what is tried again after a failure.
-	Retries(ctx context.Context) (almanac.Retries, error)
+	Retries(ctx context.Context) (ops.Retries, error)
 
 	almanac.Timekeeper
 }
@@ -133,7 +134,7 @@ func gaugeOf(gauge *prometheus.Desc, value float64, labels ...string) prometheus
 
 // byType returns a metric for each type of the registry, and one for all other types if
 // there are any.
-func (b *Backlog) byType(gauge *prometheus.Desc, groups []almanac.RetryGroup) []prometheus.Metric {
+func (b *Backlog) byType(gauge *prometheus.Desc, groups []ops.RetryGroup) []prometheus.Metric {
 	counts := make(map[string]float64)
 	for _, eventType := range b.types {
 		counts[eventType] = 0

@@ -14,6 +14,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // store is a database with given results, which counts its calls.
@@ -27,7 +28,7 @@ type store struct {
 	wait   time.Duration
 	known  bool
 	count  int
-	tries  almanac.Retries
+	tries  ops.Retries
 	err    error // of all calls
 }
 
@@ -64,7 +65,7 @@ func (s *store) Missed(ctx context.Context, types []string, grace time.Duration)
 	return almanac.Missed{Count: s.count * len(types)}, errors.Join(s.answer(ctx), graceless(grace))
 }
 
-func (s *store) Retries(ctx context.Context) (almanac.Retries, error) { return s.tries, s.answer(ctx) }
+func (s *store) Retries(ctx context.Context) (ops.Retries, error) { return s.tries, s.answer(ctx) }
 
 func graceless(d time.Duration) error {
 	if d != 0 {
@@ -121,8 +122,8 @@ func TestBacklogOfARepository(t *testing.T) {
 func TestRetriesAreCountedByType(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		of := func(eventType, problem string, n int64) almanac.RetryGroup {
-			return almanac.RetryGroup{Type: eventType, Error: problem, Count: almanac.Count{N: n}}
+		of := func(eventType, problem string, n int64) ops.RetryGroup {
+			return ops.RetryGroup{Type: eventType, Error: problem, Count: ops.Count{N: n}}
 		}
 		s := new(store)
 		b := backlogOf(t, s, almanacprom.WithAge(0))
@@ -131,9 +132,9 @@ func TestRetriesAreCountedByType(t *testing.T) {
 			almanac_series_stalled{type="BIRTHDAY"} 0
 		`)
 		require.Equal(t, 2, testutil.CollectAndCount(b, "almanac_events_retrying", "almanac_series_stalled"))
-		s.tries = almanac.Retries{
-			Events: []almanac.RetryGroup{of("BIRTHDAY", "HTTP 502", 300), of("BIRTHDAY", "HTTP 503", 100), of("CARD", "", 1), of("LETTER", "", 2)},
-			Series: []almanac.RetryGroup{of("BIRTHDAY", "no plan", 7)},
+		s.tries = ops.Retries{
+			Events: []ops.RetryGroup{of("BIRTHDAY", "HTTP 502", 300), of("BIRTHDAY", "HTTP 503", 100), of("CARD", "", 1), of("LETTER", "", 2)},
+			Series: []ops.RetryGroup{of("BIRTHDAY", "no plan", 7)},
 		}
 		shows(t, b, `
 			almanac_events_retrying{type="BIRTHDAY"} 400

@@ -14,10 +14,17 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
+	"github.com/almanac-go/almanac/ops"
 )
 
+// statisticsStore is a repository with statistics. A postgres.Store is one.
+type statisticsStore interface {
+	almanac.Repository
+	ops.Statistics
+}
+
 // watched returns a scheduler, and a handler that serves its metrics.
-func watched(store almanac.Repository, types almanac.Registry, deliverer almanac.Deliverer) (almanac.Scheduler, http.Handler, error) {
+func watched(store statisticsStore, types almanac.Registry, deliverer almanac.Deliverer) (almanac.Scheduler, http.Handler, error) {
 	events := almanacprom.NewEvents(types)
 	backlog, err := almanacprom.NewBacklog(store, types)
 	if err != nil {
@@ -37,7 +44,7 @@ func watched(store almanac.Repository, types almanac.Registry, deliverer almanac
 // The three collectors belong to one scheduler. Register them in the registry of the host's
 // other metrics.
 func Example() {
-	var store almanac.Repository // package postgres has one
+	var store statisticsStore // package postgres has one
 	types, err := almanac.NewRegistry(almanac.Birthday{})
 	if err != nil {
 		panic(err)

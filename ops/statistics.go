@@ -1,4 +1,4 @@
-package almanac
+package ops
 
 import (
 	"context"
@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/almanac-go/almanac"
 )
 
-// StatsRepository describes what is stored, for operators. A scheduler does not use it.
-type StatsRepository interface {
+// Statistics describes what is stored, for operators. A scheduler does not use it.
+type Statistics interface {
 	// Stats returns numbers about what is stored. The cost is bounded, however much that
 	// is: numbers that would take long are estimated, or counted up to a limit (see
 	// [Count]). All numbers are of one moment. Stats changes nothing and locks nothing.
@@ -27,7 +29,7 @@ type StatsRepository interface {
 	DueCounts(ctx context.Context, r DueCountsRequest) (DueCountsResult, error)
 
 	// Leases returns up to limit leases, oldest claim first, then by token. The limit is
-	// 1 to 1,000. Zero means 1,000. Any other limit is a [*ValidationError]. Leases
+	// 1 to 1,000. Zero means 1,000. Any other limit is a [*almanac.ValidationError]. Leases
 	// changes nothing and locks nothing.
 	Leases(ctx context.Context, limit int) ([]Lease, error)
 }
@@ -57,7 +59,7 @@ type Stats struct {
 	// comes first, and zones with the same number of users are in alphabetical order. At
 	// most 1,000 zones are listed.
 	Zones []ZoneCount
-	// Wave has the PENDING events by the quarter hour of [Event].AvailableAt. The first
+	// Wave has the PENDING events by the quarter hour of [almanac.Event].AvailableAt. The first
 	// quarter hour is that of At, including what was available before At. There are
 	// always 192 quarter hours, which is 48 hours.
 	Wave []QuarterCount
@@ -103,7 +105,7 @@ func (c Count) String() string {
 // TypeCount is the number of events of one type in one status.
 type TypeCount struct {
 	Type   string
-	Status Status
+	Status almanac.Status
 	Count  Count
 }
 
@@ -111,7 +113,7 @@ type TypeCount struct {
 type ZoneCount struct {
 	Zone    string // an IANA name
 	Users   Count  // the users who live in the zone
-	Pending Count  // the PENDING events whose [Event].Zone it is
+	Pending Count  // the PENDING events whose [almanac.Event].Zone it is
 }
 
 // QuarterCount is the number of events in a quarter hour.
@@ -125,7 +127,7 @@ type QuarterCount struct {
 type Retries struct {
 	// Events are the PENDING events of which an attempt has failed.
 	Events []RetryGroup
-	// Series are the stalled series: see [StalledSeries].
+	// Series are the stalled series: see [almanac.StalledSeries].
 	Series []RetryGroup
 }
 
@@ -150,13 +152,13 @@ type RetryGroup struct {
 
 // DueCountsRequest selects the events that DueCounts counts.
 type DueCountsRequest struct {
-	Zone string // an IANA name; selects the events whose [Event].Zone it is
+	Zone string // an IANA name; selects the events whose [almanac.Event].Zone it is
 	Type string // an event type; empty means all types
 	// The quarter hours that begin at From or later, and before Until. Both must be set.
 	From, Until time.Time
 }
 
-// DueCountsResult has the events of a zone by the quarter hour of their [Event].Due.
+// DueCountsResult has the events of a zone by the quarter hour of their [almanac.Event].Due.
 type DueCountsResult struct {
 	At       time.Time      // the repository's clock, UTC
 	Quarters []QuarterCount // in order; quarter hours without events are left out
@@ -165,14 +167,14 @@ type DueCountsResult struct {
 // Lease describes the lease of a claim.
 type Lease struct {
 	Token uuid.UUID
-	Owner string // see [ClaimRequest]
-	// Program and ZoneData are as in the [ClaimRequest]. They are empty if they are
+	Owner string // see [almanac.ClaimRequest]
+	// Program and ZoneData are as in the [almanac.ClaimRequest]. They are empty if they are
 	// unknown, as for a claim of a program of an earlier release.
 	Program, ZoneData string
 	Events            int       // how many events were leased; some of them may have ended
 	ClaimedAt         time.Time // UTC
 	ExpiresAt         time.Time // UTC
 	// Expired reports whether ExpiresAt has passed by the repository's clock. The events
-	// are then released by the next call of [ClaimRepository].ReleaseExpired.
+	// are then released by the next call of [almanac.ClaimRepository].ReleaseExpired.
 	Expired bool
 }

@@ -1,0 +1,18 @@
+// Package ops has what operators need and no scheduler does: numbers about what is stored
+// ([Statistics]), and operations on many events ([Operate]).
+//
+//	done, err := ops.Operate(ctx, scheduler, ops.Cancel, almanac.OfType("BIRTHDAY"),
+//		ops.OperateOptions{DryRun: true})
+//
+// A postgres.Store and the Repository of package almanactest are Statistics. The suite
+// conformance.TestStatistics defines what every implementation must do.
+//
+// # Names by subject
+//
+//   - Numbers: [Statistics] returns [Stats], with [TypeCount], [ZoneCount] and
+//     [QuarterCount]; [Retries] of [RetryGroup]; a [DueCountsResult] for a
+//     [DueCountsRequest]; and each [Lease]. A [Count] has a [CountKind].
+//   - Operations: [Operate] applies an [Operation] to events ([OperateOptions],
+//     [OperateResult]).
+//   - The audit trail: [AuditStep].
+package ops
