@@ -141,7 +141,7 @@ func TestMigrationsHaveNoTimeout(t *testing.T) {
 // A connection that the server ends because it was idle costs an operation nothing.
 func TestTheServerEndsIdleSessions(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t, pgtest.MaxConns(1))
+	pool := pgtest.DirectPool(t) // a pooler has sessions of its own
 	var major int
 	require.NoError(t, pool.QueryRow(t.Context(), "SELECT current_setting('server_version_num')::int / 10000").Scan(&major))
 	set(t, pool, map[string]string{"idle_session_timeout": "1200ms"}) // from PostgreSQL 14 on
