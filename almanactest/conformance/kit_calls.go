@@ -28,6 +28,27 @@ func (k *kit) asStored(events ...almanac.Event) {
 	}
 }
 
+// became returns a function that takes the result of a transition. It fails the case unless
+// got is this event, but for the repository's times, and is stored.
+func (k *kit) became(got almanac.Event) func(almanac.Event, error) {
+	return func(want almanac.Event, err error) {
+		k.Helper()
+		k.ok(err)
+		want.CreatedAt, want.UpdatedAt, got.UsedBefore, want.UsedBefore = got.CreatedAt, got.UpdatedAt, nil, nil
+		k.same("event", got, want)
+		k.asStored(got)
+	}
+}
+
+// step returns a function that stores the result of a transition of an event.
+func (k *kit) step(from almanac.Event) func(almanac.Event, error) almanac.Event {
+	return func(to almanac.Event, err error) almanac.Event {
+		k.Helper()
+		k.ok(err)
+		return k.update(to, from.Version)
+	}
+}
+
 // noEvent fails the case unless an event is missing.
 func (k *kit) noEvent(id uuid.UUID) {
 	k.Helper()
