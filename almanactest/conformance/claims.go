@@ -71,21 +71,16 @@ func (k *kit) claimConcurrently(events, claimers, batch int) {
 	}
 	// A claimer skips events that another claimer has locked at that moment, so it may get
 	// fewer. The rest must still be there.
-	rest := k.take(request(events))
-	for _, e := range rest.Events {
+	for _, e := range k.take(request(events)).Events {
 		times[e.ID]++
 	}
 	for id, n := range times {
-		if n != 1 {
-			k.Errorf("event %s was claimed %d times", id, n)
-		}
+		k.same("claims of event "+id.String(), n, 1)
 	}
 	k.same("events claimed", len(times), events)
 	for _, e := range pending {
 		stored := k.stored(e.ID)
-		if stored.Status != almanac.Processing || stored.Version != 2 {
-			k.Errorf("event %s is %s at version %d, want PROCESSING at version 2", e.ID, stored.Status, stored.Version)
-		}
+		k.same("status and version", []any{stored.Status, stored.Version}, []any{almanac.Processing, 2})
 	}
 }
 
@@ -104,8 +99,7 @@ var leaseCases = cases{
 	},
 	"ReleaseExpired/ignores settled events": func(k *kit) {
 		k.newEvents(2)
-		r := expiring(2)
-		claim := k.take(r)
+		claim := k.take(expiring(2))
 		k.settle(almanac.Settlement{Event: claim.Events[0], Outcome: almanac.Delivered(claim.At)})
 		k.same("released", ids(k.expire(1, 10)), ids(claim.Events[1:]))
 		k.same("status", k.stored(claim.Events[0].ID).Status, almanac.Completed)

@@ -24,16 +24,10 @@ var createUsersCases = cases{
 		stored := k.createUsers(people...)
 		for i, want := range people {
 			k.ok(stored[i].Err)
-			u := k.storedUser(want.User.ID)
-			k.same("user found", u, stored[i].User)
-			want.User.CreatedAt, want.User.UpdatedAt, want.User.Attributes = u.CreatedAt, u.UpdatedAt, u.Attributes
-			k.same("user", u, want.User)
+			k.keptUser(stored[i].User, want.User)
 			k.same("events", len(stored[i].Events), len(want.Events))
 			for j, want := range want.Events {
-				e := k.stored(want.ID)
-				k.same("event found", e, stored[i].Events[j])
-				want.CreatedAt, want.UpdatedAt = e.CreatedAt, e.UpdatedAt
-				k.same("event", e, want)
+				k.kept(stored[i].Events[j], want)
 			}
 		}
 	},
@@ -61,11 +55,9 @@ var createUsersCases = cases{
 		}
 	},
 	"CreateUsers/skips existing users": func(k *kit) {
-		there := k.newEvent()
-		again, twin := almanactest.User(almanactest.Named("Grace", "Hopper")), almanactest.User(almanactest.Named("Grace", "Hopper"))
-		again.ID = there.UserID
 		other := almanactest.User()
-		twin.ID = other.ID
+		again := almanactest.User(almanactest.Named("Grace", "Hopper"), almanactest.WithUserID(k.newEvent().UserID))
+		twin := almanactest.User(almanactest.Named("Grace", "Hopper"), almanactest.WithUserID(other.ID))
 		people := []almanac.UserWithEvents{k.withEvents(again), k.withEvents(other), k.withEvents(twin)}
 		people[2].Events[0].Type = almanac.TypeAnniversary // so that it belongs to another series
 		stored := k.createUsers(people...)
@@ -129,25 +121,13 @@ var createUsersCases = cases{
 var createUsersRaceCases = cases{
 	"CreateUsers/gives an external id to one of several calls": func(k *kit) {
 		const n = 20
-		var racing sync.WaitGroup
-		var stored [4][]almanac.CreateUserResult
-		for i := range stored {
-			racing.Go(func() {
-				var mine []almanac.UserWithEvents
-				for id := range n {
-					mine = append(mine, k.withEvents(almanactest.User(almanactest.WithExternalID(strconv.Itoa(id)))))
-				}
-				if i%2 == 1 {
-					slices.Reverse(mine)
-				}
-				var err error
-				stored[i], err = k.r.CreateUsers(k.Context(), mine)
-				k.noError("create", err)
-			})
-		}
-		racing.Wait()
 		created := make(map[string]int)
-		for _, one := range slices.Concat(stored[:]...) {
+		for _, one := range k.createConcurrently(func() (mine []almanac.UserWithEvents) {
+			for id := range n {
+				mine = append(mine, k.withEvents(almanactest.User(almanactest.WithExternalID(strconv.Itoa(id)))))
+			}
+			return mine
+		}) {
 			if one.Err == nil {
 				created[one.User.ExternalID]++
 			} else if !errors.Is(one.Err, almanac.ErrExternalIDTaken) && !errors.Is(one.Err, almanac.ErrLocked) {
@@ -164,22 +144,8 @@ var createUsersRaceCases = cases{
 		for i := range people {
 			people[i] = k.withEvents(almanactest.User())
 		}
-		var racing sync.WaitGroup
-		var stored [4][]almanac.CreateUserResult
-		for i := range stored {
-			racing.Go(func() {
-				mine := slices.Clone(people)
-				if i%2 == 1 {
-					slices.Reverse(mine)
-				}
-				var err error
-				stored[i], err = k.r.CreateUsers(k.Context(), mine)
-				k.noError("create", err)
-			})
-		}
-		racing.Wait()
 		created := make(map[uuid.UUID]int)
-		for _, one := range slices.Concat(stored[:]...) {
+		for _, one := range k.createConcurrently(func() []almanac.UserWithEvents { return slices.Clone(people) }) {
 			if one.Err == nil {
 				created[one.User.ID]++
 			}
@@ -189,6 +155,27 @@ var createUsersRaceCases = cases{
 			k.same("events", k.openOf(p.User.ID), 1)
 		}
 	},
+}
+
+// createConcurrently stores a list in four calls at once, two of which have it in reverse. It
+// returns the results of all calls.
+func (k *kit) createConcurrently(list func() []almanac.UserWithEvents) []almanac.CreateUserResult {
+	k.Helper()
+	var racing sync.WaitGroup
+	var stored [4][]almanac.CreateUserResult
+	for i := range stored {
+		racing.Go(func() {
+			mine := list()
+			if i%2 == 1 {
+				slices.Reverse(mine)
+			}
+			var err error
+			stored[i], err = k.r.CreateUsers(k.Context(), mine)
+			k.noError("create", err)
+		})
+	}
+	racing.Wait()
+	return slices.Concat(stored[:]...)
 }
 
 // withEvents returns a user with one event, not stored yet.

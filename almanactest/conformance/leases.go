@@ -12,8 +12,7 @@ import (
 
 var leaseEachCases = cases{
 	"LeaseEach/gives each event its own token and changes nothing else": func(k *kit) {
-		k.newEvents(2)
-		was := k.claim(2)
+		was := k.newClaims(2)
 		is := k.leaseEach(was)
 		k.same("leased", ids(is), ids(was))
 		k.same("tokens differ", is[0].LeaseToken != is[1].LeaseToken && is[0].LeaseToken != was[0].LeaseToken, true)
@@ -33,8 +32,7 @@ var leaseEachCases = cases{
 		k.same("status", k.stored(is.ID).Status, almanac.Completed)
 	},
 	"LeaseEach/lets one lease expire while others are renewed": func(k *kit) {
-		k.newEvents(3)
-		claimed := k.claim(3)
+		claimed := k.newClaims(3)
 		leased, err := k.r.LeaseEach(k.Context(), claimed[:2], "suite", time.Microsecond)
 		k.ok(err)
 		k.same("renewed", k.renew(leased[0].LeaseToken), []uuid.UUID{leased[0].LeaseToken})
@@ -45,8 +43,7 @@ var leaseEachCases = cases{
 		k.same("left where it was", k.stored(claimed[2].ID), claimed[2])
 	},
 	"LeaseEach/leaves other events with their old token": func(k *kit) {
-		k.newEvents(4)
-		claimed := k.claim(4)
+		claimed := k.newClaims(4)
 		leased := k.leaseEach([]almanac.Event{claimed[2], claimed[0]})
 		k.same("leased", ids(leased), []uuid.UUID{claimed[2].ID, claimed[0].ID})
 		k.same("settled", k.deliver(claimed[1]).Err, nil)
@@ -54,8 +51,7 @@ var leaseEachCases = cases{
 		k.same("leased by itself", k.stored(leased[0].ID), leased[0])
 	},
 	"LeaseEach/skips events that are not held as claimed": func(k *kit) {
-		k.newEvents(4)
-		claimed := k.claim(4)
+		claimed := k.newClaims(4)
 		k.deliver(claimed[0])
 		k.retry(claimed[1], "busy", 0)
 		again := k.claim(1)[0]
@@ -67,8 +63,7 @@ var leaseEachCases = cases{
 		k.same("of none", len(k.leaseEach(nil)), 0)
 	},
 	"LeaseEach/gives an event to one of many callers": func(k *kit) {
-		k.newEvents(3)
-		claimed := k.claim(3)
+		claimed := k.newClaims(3)
 		var all sync.WaitGroup
 		got := make(chan almanac.Event, 8*len(claimed))
 		for range 8 {

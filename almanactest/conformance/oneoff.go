@@ -17,10 +17,7 @@ var oneOffCases = cases{
 
 		added := k.add(pending.UserID, first, second)
 
-		if len(added) != 1 || added[0].ID != first.ID {
-			k.Fatalf("added %+v, want the first alone", added)
-		}
-		k.same("the first", k.stored(first.ID), added[0])
+		k.same("the first alone", ids(added), []uuid.UUID{first.ID})
 		k.noEvent(second.ID)
 	},
 	"OneOff/an edit reports that the key of a one-off event is used": func(k *kit) {

@@ -18,10 +18,8 @@ var raceCases = cases{
 	// after it, and then finds the successor pending.
 	"Settle/stores no outdated successor during an edit": func(k *kit) {
 		const n = 30
-		k.newEvents(n)
-		claimed := k.claim(n)
 		var racing sync.WaitGroup
-		for _, e := range claimed {
+		for _, e := range k.newClaims(n) {
 			racing.Go(func() {
 				settled, err := k.settleUnlocked(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)})
 				if err != nil || settled.Successor == nil {
@@ -46,23 +44,19 @@ var raceCases = cases{
 		}
 		var racing sync.WaitGroup
 		var lock sync.Mutex
-		moved, claimed := make(map[uuid.UUID]bool), make(map[uuid.UUID]almanac.Event)
+		wasMoved, claimed := make(map[uuid.UUID]bool), make(map[uuid.UUID]almanac.Event)
 		for _, e := range created {
 			racing.Go(func() { // still past after an hour is added
 				edit, err := k.r.EditUser(k.Context(), e.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 					if len(r.Pending)+len(r.InFlight) != 1 {
 						return almanac.Edit{}, fmt.Errorf("roster shows %d pending and %d in flight", len(r.Pending), len(r.InFlight))
 					}
-					var edit almanac.Edit
-					for _, e := range r.Pending {
-						edit.Changed = append(edit.Changed, later(e))
-					}
-					return edit, nil
+					return almanac.Edit{Changed: moved(r, time.Hour)}, nil
 				})
 				k.noError("edit", err)
 				lock.Lock()
 				defer lock.Unlock()
-				moved[e.ID] = len(edit.Changed) == 1
+				wasMoved[e.ID] = len(edit.Changed) == 1
 			})
 			racing.Go(func() {
 				claim, err := k.r.Claim(k.Context(), request(1))
@@ -75,19 +69,16 @@ var raceCases = cases{
 			})
 		}
 		racing.Wait()
-		rest := k.take(request(n))
-		for _, e := range rest.Events {
+		for _, e := range k.take(request(n)).Events {
 			claimed[e.ID] = e
 		}
 		k.same("claimed", len(claimed), n)
 		for id, e := range claimed {
 			due, version := created[id].Due, 2
-			if moved[id] {
+			if wasMoved[id] {
 				due, version = due.Add(time.Hour), 3
 			}
-			if !e.Due.Equal(due) || e.Version != version {
-				k.Errorf("claimed due %v at version %d; moved: %t, want due %v at version %d", e.Due, e.Version, moved[id], due, version)
-			}
+			k.same("instant and version as claimed", []any{e.Due, e.Version}, []any{due, version})
 		}
 	},
 	"EditUser/never moves a claimed event": func(k *kit) {
@@ -122,9 +113,8 @@ var raceCases = cases{
 var deletionRaceCases = cases{
 	"DeleteUser/leaves nothing when it races with a settlement": func(k *kit) {
 		const n = 30
-		k.newEvents(n)
 		var racing sync.WaitGroup
-		for i, e := range k.claim(n) {
+		for i, e := range k.newClaims(n) {
 			racing.Go(func() {
 				_, err := k.settleUnlocked(almanac.Settlement{Event: e, Outcome: almanac.Delivered(k.now), Next: after(e)})
 				k.noError("settle", err)

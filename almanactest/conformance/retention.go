@@ -21,9 +21,7 @@ var retentionCases = cases{
 		}
 		next := k.event(u, almanactest.Of("2027"), almanactest.DueIn(time.Hour))
 		k.create(u, pending...)
-		r := request(10)
-		r.Types = append(r.Types, "REMINDER")
-		claim := k.take(r)
+		claim := k.take(request(10, "REMINDER"))
 		for i, e := range claim.Events {
 			outcome := almanac.Delivered(k.now)
 			if i%2 == 1 {

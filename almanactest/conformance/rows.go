@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,9 +26,7 @@ var userRowCases = cases{
 			u := almanactest.User()
 			spoilt := k.event(u)
 			spoil(&spoilt)
-			if k.tryCreate(u, k.event(u), spoilt) == nil {
-				k.Errorf("%s: stored", name)
-			}
+			k.same(name+": is refused", k.tryCreate(u, k.event(u), spoilt) != nil, true)
 			k.noUser(u.ID)
 		}
 		k.same("events", k.count(nil), 1)
@@ -66,9 +65,7 @@ var userRowCases = cases{
 		e := k.newEvent()
 		k.claim(1)
 		k.deleteUser(e.UserID)
-		again := almanactest.User()
-		again.ID = e.UserID
-		k.is(k.tryCreate(again), almanac.ErrLocked)
+		k.is(k.tryCreate(almanactest.User(almanactest.WithUserID(e.UserID))), almanac.ErrLocked)
 	},
 	"DeleteUser/hides a user with events in flight": func(k *kit) {
 		u := almanactest.User()
@@ -92,8 +89,7 @@ var userRowCases = cases{
 	},
 	"DeleteUser/ends events left by a crash": func(k *kit) {
 		e := k.newEvent()
-		r := expiring(1)
-		k.take(r)
+		k.take(expiring(1))
 		k.deleteUser(e.UserID)
 		ended := k.expire(1, 10)[0]
 		k.same("status", ended.Status, almanac.Failed)
@@ -156,10 +152,7 @@ var eventRowCases = cases{
 			{From: e.Due, Until: e.Due}:                0,
 			{From: e.Due, Until: e.Due.Add(time.Hour)}: 1,
 		} {
-			n := k.count(spec)
-			if n != want {
-				k.Errorf("%+v counts %d, want %d, of an event due at %v", spec, n, want, e.Due)
-			}
+			k.same(fmt.Sprintf("events %+v, of one due at %v", spec, e.Due), k.count(spec), want)
 		}
 	},
 }

@@ -15,17 +15,16 @@ var errPlan = errors.New("no plan")
 
 var settleCases = cases{
 	"Settle/stores a delivery and its successor": func(k *kit) {
-		pending := k.newEvent()
-		claimed := k.claim(1)[0]
+		claimed := k.newClaimed()
 		at := claimed.UpdatedAt.Add(time.Millisecond)
 		var planned almanac.User
 		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(at), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned = u
-			return after(pending)(u, now)
+			return after(claimed)(u, now)
 		}}
 		got := k.stores(s)
 		k.became(got.Event)(claimed.Complete(at))
-		k.same("planned for", planned.ID, pending.UserID)
+		k.same("planned for", planned.ID, claimed.UserID)
 		k.same("successor's status", got.Successor.Status, almanac.Pending)
 		k.same("successor's version", got.Successor.Version, 1)
 	},
@@ -46,16 +45,14 @@ var settleCases = cases{
 		k.same("followed", again.Followed[0], lost.Followed[0])
 	},
 	"Settle/stores a failure and its successor": func(k *kit) {
-		pending := k.newEvent()
-		claimed := k.claim(1)[0]
-		got := k.end(claimed, almanac.GaveUp("HTTP 404"), after(pending))
+		claimed := k.newClaimed()
+		got := k.end(claimed, almanac.GaveUp("HTTP 404"), after(claimed))
 		k.became(got.Event)(claimed.Fail("HTTP 404"))
 		k.same("successor", got.Successor != nil, true)
 	},
 	"Settle/stores a release": func(k *kit) {
-		pending := k.newEvent()
-		claimed := k.claim(1)[0]
-		got := k.end(claimed, almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), after(pending))
+		claimed := k.newClaimed()
+		got := k.end(claimed, almanac.Released(almanac.AfterFailure, "HTTP 503", time.Hour), after(claimed))
 		k.became(got.Event)(claimed.Release(almanac.AfterFailure, "HTTP 503", got.Event.AvailableAt))
 		k.same("rests", got.Event.AvailableAt.Sub(k.now) >= time.Hour, true)
 		k.same("successor", got.Successor == nil, true)
@@ -81,12 +78,11 @@ var settleCases = cases{
 	},
 	"Settle/calls an event off": func(k *kit) {
 		for _, reason := range []string{"no address", ""} {
-			pending := k.newEvent()
-			claimed := k.claim(1)[0]
-			got := k.end(claimed, almanac.CalledOff(reason), after(pending))
+			claimed := k.newClaimed()
+			got := k.end(claimed, almanac.CalledOff(reason), after(claimed))
 			k.became(got.Event)(claimed.Cancel(reason))
 			k.same("successor", got.Successor != nil, true)
-			k.same("requeued", len(k.apply(pending.UserID, requeuing(got.Event)).New), 1)
+			k.same("requeued", len(k.apply(claimed.UserID, requeuing(got.Event)).New), 1)
 			k.deliver(k.claim(1)[0])
 		}
 	},
@@ -95,8 +91,7 @@ var settleCases = cases{
 // staleCases settle events that the caller no longer holds, or never held.
 var staleCases = cases{
 	"Settle/stores the present outcome after one of an earlier claim in force": func(k *kit) {
-		k.newEvents(2)
-		both := k.claim(2)
+		both := k.newClaims(2)
 		stale := both[0]
 		k.settle(almanac.Settlement{Event: stale, Outcome: almanac.Released(almanac.AfterShutdown, "stopped", 0)})
 		held := k.claim(1)[0]
@@ -141,8 +136,7 @@ var staleCases = cases{
 		k.same("events", k.count(nil), 1)
 	},
 	"Settle/refuses an outcome after a release, though the lease holds another event": func(k *kit) {
-		k.newEvents(2)
-		claimed := k.claim(2)
+		claimed := k.newClaims(2)
 		stale := claimed[0]
 		released := k.retry(stale, "busy", 0)
 		k.ok(released.Err)
@@ -206,19 +200,18 @@ var plannedCases = cases{
 		k.same("created after the claim", planned.Before(k.now), false)
 	},
 	"Settle/plans from the user as stored at that time": func(k *kit) {
-		created := k.newEvent()
-		claimed := k.claim(1)[0]
-		k.apply(created.UserID, func(r almanac.Roster) (almanac.Edit, error) {
+		claimed := k.newClaimed()
+		k.apply(claimed.UserID, func(r almanac.Roster) (almanac.Edit, error) {
 			changed := almanactest.User(almanactest.LivingIn("Asia/Tokyo"), almanactest.Named("Grace", "Hopper"))
 			changed.ID, changed.Version = r.User.ID, r.User.Version+1
 			return almanac.Edit{User: &changed}, nil
 		})
-		user := k.storedUser(created.UserID)
+		user := k.storedUser(claimed.UserID)
 		var planned almanac.User
 		got := k.stores(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: func(u almanac.User, now time.Time) (almanac.Event, error) {
 			planned = u
 			k.same("planned later", now.Before(k.now), false)
-			return after(created)(u, now)
+			return after(claimed)(u, now)
 		}})
 		k.same("user", planned, user)
 		k.same("planned from version", got.Successor.UserVersion, 2)
@@ -243,8 +236,7 @@ var plannedCases = cases{
 		k.same("successor of the other", settled[1].Successor != nil, true)
 	},
 	"Settle/returns the results of a batch in order": func(k *kit) {
-		k.newEvents(4)
-		claimed := k.claim(4)
+		claimed := k.newClaims(4)
 		batch := []almanac.Settlement{
 			{Event: claimed[3], Outcome: almanac.Delivered(k.now), Next: after(claimed[3])},
 			{Event: claimed[1], Outcome: almanac.GaveUp("HTTP 404"), Next: func(almanac.User, time.Time) (almanac.Event, error) { return almanac.Event{}, errPlan }},

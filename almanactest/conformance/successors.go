@@ -84,15 +84,14 @@ var successorCases = cases{
 
 var followUpCases = cases{
 	"Settle/stores follow-ups besides the successor": func(k *kit) {
-		initial := k.newEvent()
-		claimed := k.claim(1)[0]
+		claimed := k.newClaimed()
 		follow := func(u almanac.User, now time.Time) ([]almanac.Event, error) {
 			return []almanac.Event{
 				almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("gift"), asFollowUp, almanactest.DueIn(time.Hour)),
 				almanactest.Event(now, almanactest.For(u), almanactest.OfType("QUESTION"), almanactest.Of("party"), asFollowUp, almanactest.DueIn(time.Hour)),
 			}, nil
 		}
-		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: follow}
+		s := almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(claimed), Follow: follow}
 		got := k.stores(s)
 		k.same("successor", got.Successor != nil, true)
 		k.same("followed", len(got.Followed), 2)
@@ -103,19 +102,17 @@ var followUpCases = cases{
 		k.same("events after the settlement was repeated", k.count(nil), 4)
 	},
 	"Settle/stores the outcome when planning the follow-ups fails": func(k *kit) {
-		initial := k.newEvent()
-		claimed := k.claim(1)[0]
+		claimed := k.newClaimed()
 		refuse := func(almanac.User, time.Time) ([]almanac.Event, error) { return nil, errPlan }
-		got := k.stores(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(initial), Follow: refuse})
+		got := k.stores(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Next: after(claimed), Follow: refuse})
 		k.is(got.FollowErr, errPlan)
 		k.same("the series has stalled", got.Stalled != nil, false)
-		k.same("status", k.stored(initial.ID).Status, almanac.Completed)
+		k.same("status", k.stored(claimed.ID).Status, almanac.Completed)
 		k.same("successor", got.Successor != nil, true)
 	},
 	"Settle/stores no follow-ups for a deleted user": func(k *kit) {
-		initial := k.newEvent()
-		claimed := k.claim(1)[0]
-		k.deleteUser(initial.UserID)
+		claimed := k.newClaimed()
+		k.deleteUser(claimed.UserID)
 		asked := false
 		got := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(claimed.UpdatedAt), Follow: func(almanac.User, time.Time) ([]almanac.Event, error) {
 			asked = true

@@ -15,18 +15,10 @@ var createUserCases = cases{
 		u := almanactest.User(almanactest.WithAttributes(`{"hired": "2020-02-29"}`))
 		first, second := k.event(u, almanactest.Of("2026")), k.event(u, almanactest.OfSeries("dentist", "2026"))
 		user, events := k.create(u, first, second)
-		again := k.storedUser(u.ID)
-		k.same("user found", again.Name(), user.Name())
-		k.same("timezone", again.Timezone, u.Timezone)
-		k.same("date of birth", again.DateOfBirth, u.DateOfBirth)
-		k.same("version", again.Version, 1)
-		k.same("created", again.CreatedAt, user.CreatedAt)
-		for i, want := range []almanac.Event{first, second} {
-			e := k.stored(want.ID)
-			k.same("event found", e, events[i])
-			want.CreatedAt, want.UpdatedAt = e.CreatedAt, e.UpdatedAt
-			k.same("event", e, want)
-		}
+		k.keptUser(user, u)
+		k.same("version", user.Version, 1)
+		k.kept(events[0], first)
+		k.kept(events[1], second)
 	},
 	"CreateUser/keeps the digest of the request through edits": func(k *kit) {
 		u := almanactest.User()
@@ -51,18 +43,14 @@ var createUserCases = cases{
 	"CreateUser/refuses an existing id": func(k *kit) {
 		u := almanactest.User()
 		k.create(u)
-		other := almanactest.User(almanactest.Named("Grace", "Hopper"))
-		other.ID = u.ID
-		k.is(k.tryCreate(other), almanac.ErrExists)
+		k.is(k.tryCreate(almanactest.User(almanactest.Named("Grace", "Hopper"), almanactest.WithUserID(u.ID))), almanac.ErrExists)
 		k.same("name", k.storedUser(u.ID).FirstName, "Ada")
 	},
 	"CreateUser/gives a used key its long form": func(k *kit) {
 		first := k.newEvent()
 		u := almanactest.User()
-		clash := k.event(u)
-		clash.IdempotencyKey = first.IdempotencyKey
-		twin := k.event(u)
-		twin.IdempotencyKey = first.IdempotencyKey
+		clash, twin := k.event(u), k.event(u)
+		clash.IdempotencyKey, twin.IdempotencyKey = first.IdempotencyKey, first.IdempotencyKey
 		_, events := k.create(u, clash, twin)
 		k.same("key", events[0].IdempotencyKey, clash.LongKey())
 		k.same("key of another in the same call", events[1].IdempotencyKey, twin.LongKey())
@@ -141,18 +129,12 @@ var externalIDCases = cases{
 	},
 	"UserByExternalID/reports a missing user": func(k *kit) {
 		_, err := k.r.UserByExternalID(k.Context(), "42")
-		var missing *almanac.NotFoundError
-		if !errors.As(err, &missing) || missing.ExternalID != "42" || missing.ID != uuid.Nil || missing.Kind != "user" {
-			k.Errorf("error = %v, want a *NotFoundError of external id 42", err)
-		}
+		matches(k, err, almanac.NotFoundError{Kind: "user", ExternalID: "42"})
 	},
 	"User/reports a missing user": func(k *kit) {
 		id := uuid.New()
 		_, err := k.r.User(k.Context(), id)
-		var missing *almanac.NotFoundError
-		if !errors.As(err, &missing) || missing.ID != id || missing.Kind != "user" {
-			k.Errorf("error = %v, want a *NotFoundError of user %s", err, id)
-		}
+		matches(k, err, almanac.NotFoundError{Kind: "user", ID: id})
 		_, err = k.r.EditUser(k.Context(), id, func(almanac.Roster) (almanac.Edit, error) { return almanac.Edit{}, nil })
 		k.gone(err)
 		_, err = k.r.DeleteUser(k.Context(), id, almanac.DeleteOptions{})
@@ -176,7 +158,7 @@ var externalIDCases = cases{
 var deleteUserCases = cases{
 	"DeleteUser/deletes the user's events": func(k *kit) {
 		e := k.newEvent()
-		k.settle(almanac.Settlement{Event: k.claim(1)[0], Outcome: almanac.Delivered(k.now), Next: after(e)})
+		k.end(k.claim(1)[0], almanac.Delivered(k.now), after(e))
 		d := k.deleteUser(e.UserID)
 		k.same("deletion", d, almanac.DeleteResult{Removed: 1, InFlight: d.InFlight})
 		k.same("in flight", len(d.InFlight), 0)
@@ -184,25 +166,22 @@ var deleteUserCases = cases{
 		k.same("events left", k.count(nil), 0)
 	},
 	"DeleteUser/lets events in flight end": func(k *kit) {
-		e := k.newEvent()
-		claimed := k.claim(1)[0]
-		k.same("deletion", k.deleteUser(e.UserID), almanac.DeleteResult{InFlight: []uuid.UUID{e.ID}})
-		k.noUser(e.UserID)
-		_, err := k.r.DeleteUser(k.Context(), e.UserID, almanac.DeleteOptions{})
+		claimed := k.newClaimed()
+		k.same("deletion", k.deleteUser(claimed.UserID), almanac.DeleteResult{InFlight: []uuid.UUID{claimed.ID}})
+		k.noUser(claimed.UserID)
+		_, err := k.r.DeleteUser(k.Context(), claimed.UserID, almanac.DeleteOptions{})
 		k.gone(err)
-		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(e)})
-		k.ok(settled.Err)
-		k.same("status", settled.Event.Status, almanac.Completed)
+		settled := k.settle(almanac.Settlement{Event: claimed, Outcome: almanac.Delivered(k.now), Next: after(claimed)})
+		k.became(settled.Event)(claimed.Complete(k.now))
 		k.same("successor", settled.Successor == nil, true)
 		k.releaseExpired(10)
-		k.noEvent(e.ID)
+		k.noEvent(claimed.ID)
 	},
 	"DeleteUser/keeps the id until the events in flight have ended": func(k *kit) {
-		e := k.newEvent()
-		claimed := k.claim(1)[0]
-		k.deleteUser(e.UserID)
-		again, there, external := almanactest.User(), almanactest.User(), almanactest.User(almanactest.WithExternalID("7"))
-		again.ID, external.ID = e.UserID, e.UserID
+		claimed := k.newClaimed()
+		k.deleteUser(claimed.UserID)
+		again, there := almanactest.User(almanactest.WithUserID(claimed.UserID)), almanactest.User()
+		external := almanactest.User(almanactest.WithUserID(claimed.UserID), almanactest.WithExternalID("7"))
 		k.create(there)
 		for _, u := range []almanac.User{again, external} {
 			for _, list := range [][]almanac.UserWithEvents{{k.withEvents(u)}, {k.withEvents(there), k.withEvents(u)}} {
@@ -218,13 +197,11 @@ var deleteUserCases = cases{
 		k.create(again)
 	},
 	"DeleteUser/leaves nothing to retry": func(k *kit) {
-		e := k.newEvent()
-		claimed := k.claim(1)[0]
-		k.deleteUser(e.UserID)
+		claimed := k.newClaimed()
+		k.deleteUser(claimed.UserID)
 		settled := k.retry(claimed, "busy", 0)
 		k.ok(settled.Err)
-		k.same("status", settled.Event.Status, almanac.Failed)
-		k.same("reason", settled.Event.FailureReason, almanac.ReasonUserDeleted)
+		k.same("outcome", []any{settled.Event.Status, settled.Event.FailureReason}, []any{almanac.Failed, almanac.ReasonUserDeleted})
 	},
 	"DeleteUser/ends the events of a dead worker": func(k *kit) {
 		e := k.newEvent()
