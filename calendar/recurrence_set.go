@@ -60,18 +60,31 @@ func (s RecurrenceSet) slots(w WallTime, p Policies) iter.Seq2[Slot, error] {
 			yield(Slot{}, invalidRecurrence("recurrence set", []string{"it was not made by ParseRecurrenceSet"}))
 			return
 		}
-		for slot, err := range s.united(w, p) {
-			if err == nil {
-				slot.Key, slot.Unit = slot.Wall.String(), UnitTime
-			}
-			if err == nil && s.leavesOut(slot.Wall, p) {
-				continue
-			}
-			if !yield(slot, err) {
-				return
-			}
+		for again := true; again; {
+			w, again = s.until(w, p, yield)
 		}
 	}
+}
+
+// until yields the slots after w up to the next excepted date. If it comes to one, it returns the last
+// second of that date, and true: the search goes on from there, because a rule may yield a slot each second
+// of the date. A rule with COUNT yields few slots, and each search counts them anew.
+func (s RecurrenceSet) until(w WallTime, p Policies, yield func(Slot, error) bool) (WallTime, bool) {
+	for slot, err := range s.united(w, p) {
+		if err == nil {
+			if s.exceptsDate(slot.Wall.Date) && s.rule.rule.Count() == 0 {
+				return WallTime{Date: slot.Wall.Date, Clock: Clock{Hour: 23, Minute: 59, Second: 59}}, true
+			}
+			if s.leavesOut(slot.Wall, p) {
+				continue
+			}
+			slot.Key, slot.Unit = slot.Wall.String(), UnitTime
+		}
+		if !yield(slot, err) {
+			return w, false
+		}
+	}
+	return w, false
 }
 
 // united yields the slots of the rule and the dates after w, in order and each once, and at last
@@ -125,8 +138,12 @@ func (s RecurrenceSet) leavesOut(w WallTime, p Policies) bool {
 // excepts reports whether an EXDATE names a wall time, or its date.
 func (s RecurrenceSet) excepts(w WallTime) bool {
 	_, named := slices.BinarySearchFunc(s.except, w, compareWalls)
-	_, dated := slices.BinarySearchFunc(s.exceptOn, WallTime{Date: w.Date}, compareWalls)
-	return named || dated
+	return named || s.exceptsDate(w.Date)
+}
+
+func (s RecurrenceSet) exceptsDate(d Date) bool {
+	_, found := slices.BinarySearchFunc(s.exceptOn, WallTime{Date: d}, compareWalls)
+	return found
 }
 
 func compareWalls(a, b WallTime) int { return a.Labelled().Compare(b.Labelled()) }

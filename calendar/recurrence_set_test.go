@@ -235,6 +235,37 @@ func TestRecurrenceSetsAreTheUnionWithoutTheExceptions(t *testing.T) {
 	})
 }
 
+// Whole days are passed over, whatever a rule yields on them. One by one, the slots of these days
+// would take minutes, and the events of other users would wait for them.
+func TestARuleOfSecondsPassesExceptedDays(t *testing.T) {
+	t.Parallel()
+
+	for name, tt := range map[string]struct{ step, want string }{
+		"one after the other": {"24h", "2046-03-03T00:00:00"},
+		"every second day":    {"48h", "2027-01-03T00:00:00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			day := time.Date(2027, time.January, 2, 0, 0, 0, 0, time.UTC)
+			step, err := time.ParseDuration(tt.step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var days []string
+			for range 7000 {
+				days = append(days, day.Format("20060102"))
+				day = day.Add(step)
+			}
+			s := set(t, "DTSTART:20270101T120000", "RRULE:FREQ=SECONDLY", "EXDATE;VALUE=DATE:"+strings.Join(days, ","))
+			slot, err := s.After(wall(t, "2027-01-01T23:59:59"), calendar.Policies{})
+			if err != nil || slot.Wall.String() != tt.want {
+				t.Errorf("the first slot after the days is %v, %v; want %s", slot.Wall, err, tt.want)
+			}
+		})
+	}
+}
+
 // setModel is what a set was made of.
 type setModel struct {
 	rule     calendar.Recurrence // nil for none
@@ -287,7 +318,7 @@ func drawSet(t *rapid.T, c calendartest.Case) (string, setModel) {
 	m := setModel{dates: []calendar.WallTime{start}}
 	candidates := []calendar.WallTime{start}
 	if rapid.Bool().Draw(t, "ruled") {
-		rule := rapid.SampledFrom([]string{"FREQ=DAILY", "FREQ=DAILY;COUNT=7", "FREQ=HOURLY;COUNT=30", "FREQ=WEEKLY;BYDAY=SU,MO,FR", "FREQ=DAILY;BYHOUR=1,2,3;BYMINUTE=0,30;COUNT=40"}).Draw(t, "rule")
+		rule := rapid.SampledFrom([]string{"FREQ=DAILY", "FREQ=DAILY;COUNT=7", "FREQ=HOURLY;COUNT=30", "FREQ=HOURLY", "FREQ=SECONDLY;INTERVAL=1799", "FREQ=WEEKLY;BYDAY=SU,MO,FR", "FREQ=DAILY;BYHOUR=1,2,3;BYMINUTE=0,30;COUNT=40"}).Draw(t, "rule")
 		r, err := calendar.ParseRRule(rule, start)
 		if err != nil {
 			t.Fatal(err)
