@@ -128,3 +128,42 @@ func birthOf(stored pgtype.Date) (almanac.DateOfBirth, error) {
 	}
 	return almanac.ParseDateOfBirth(stored.Time.Format(time.DateOnly))
 }
+
+// mostHidden is how many users one call removes. It does not follow the limit of ReleaseExpired, which a
+// caller halves after an error: one user who cannot be removed would then be the only one examined.
+const mostHidden = 100
+
+// removeHidden removes deleted users who have no event in flight. The database may refuse to delete one
+// of them, for example because of a foreign key of the host, or need too long for all of them. Then
+// removeHidden removes each of them separately, and returns the errors of the refused users.
+func (s *Store) removeHidden(ctx context.Context) error {
+	var hidden []uuid.UUID
+	err := s.do(ctx, "find deleted users", func(ctx context.Context, db DB) (err error) {
+		hidden, err = all(ctx, db, s.statements.HiddenUsers, pgx.StrictNamedArgs{"limit": mostHidden}, scanID)
+		return err
+	})
+	if err != nil || len(hidden) == 0 {
+		return err
+	}
+	if err = s.removeUsers(ctx, hidden); !refused(err) && stateOf(err) != queryCanceled || len(hidden) == 1 {
+		return err
+	}
+	var errs []error
+	for _, id := range hidden {
+		err := s.removeUsers(ctx, []uuid.UUID{id})
+		if err != nil && !refused(err) {
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// removeUsers removes deleted users. It has a transaction of its own, because it locks users, which must be
+// locked before series. It waits for no lock of a lease.
+func (s *Store) removeUsers(ctx context.Context, users []uuid.UUID) error {
+	return s.transact(ctx, "remove deleted users", func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.statements.RemoveHiddenUsers, pgx.StrictNamedArgs{"ids": uuids(users)})
+		return err
+	})
+}
