@@ -341,23 +341,12 @@ func parsePolicies(s string) calendar.Policies {
 	}
 }
 
-// textOrNull returns a text, or NULL for "".
-func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
-
 // orEmpty returns the text of a column that may be NULL, and "" for NULL.
 func orEmpty(s *string) string {
 	if s == nil {
 		return ""
 	}
 	return *s
-}
-
-// uuidOrNull returns an id, or NULL for the zero id.
-func uuidOrNull(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }
-
-// timeOrNull returns an instant, or NULL for the zero time.
-func timeOrNull(t time.Time) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }
 
 // text and int4 return values for columns that may be NULL.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
@@ -138,12 +137,4 @@ func parseUsed(text *string) (used almanac.UsedKeys, err error) {
 func parseLocal(text string) (calendar.WallTime, error) {
 	t, err := time.Parse("2006-01-02T15:04:05", text)
 	return calendar.WallTimeOf(t), err
-}
-
-// localOrNull returns a wall time, or NULL for the zero WallTime.
-func localOrNull(w calendar.WallTime) pgtype.Timestamp {
-	if w == (calendar.WallTime{}) {
-		return pgtype.Timestamp{}
-	}
-	return pgtype.Timestamp{Time: w.Labelled(), Valid: true}
 }

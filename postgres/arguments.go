@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/almanac-go/almanac/calendar"
+)
+
+func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: true} }
+func int4(n int) pgtype.Int4    { return pgtype.Int4{Int32: int32(n), Valid: true} }
+
+// column returns one value of each row as an array, for unnest. pgx sends a FlatArray of any element
+// type without reflection.
+func column[T, V any](rows []T, value func(T) V) pgtype.FlatArray[V] {
+	values := make(pgtype.FlatArray[V], len(rows))
+	for i, row := range rows {
+		values[i] = value(row)
+	}
+	return values
+}
+
+// values returns one value of each row as an array, for unnest, where the value can be NULL: then ok is
+// false. If all values are NULL, the array is NULL too. V must be a type of pgtype: pgx encodes
+// pointers to these without allocating.
+func values[T, V any](rows []T, value func(T) (v V, ok bool)) any {
+	stored := make([]V, len(rows))
+	array := make(pgtype.FlatArray[*V], len(rows))
+	var some bool
+	for i, row := range rows {
+		var ok bool
+		if stored[i], ok = value(row); ok {
+			array[i], some = &stored[i], true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return array
+}
+
+// uuids returns ids in a form that every query mode of pgx can send. pgx can send a []uuid.UUID only
+// if the server has described the parameter.
+func uuids(ids []uuid.UUID) pgtype.FlatArray[pgtype.UUID] {
+	return column(ids, uuidArg)
+}
+
+func uuidArg(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+// distinct returns each of the values once, in order of their first appearance.
+func distinct(ids []uuid.UUID) []uuid.UUID {
+	seen := make(map[uuid.UUID]bool, 1)
+	return slices.DeleteFunc(ids, func(id uuid.UUID) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+}
+
+// textOrNull returns a text, or NULL for "".
+func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
+
+// uuidOrNull returns an id, or NULL for the zero id.
+func uuidOrNull(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }
+
+// timeOrNull returns an instant, or NULL for the zero time.
+func timeOrNull(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}
+
+// localOrNull returns a wall time, or NULL for the zero WallTime.
+func localOrNull(w calendar.WallTime) pgtype.Timestamp {
+	if w == (calendar.WallTime{}) {
+		return pgtype.Timestamp{}
+	}
+	return pgtype.Timestamp{Time: w.Labelled(), Valid: true}
+}
