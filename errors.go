@@ -1,6 +1,7 @@
 package almanac
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -299,4 +300,34 @@ func (e *snoozeError) Is(target error) bool { return target == ErrSnoozed }
 
 func (e *snoozeError) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("snoozed for %v: %s", e.delay, e.reason), ": ")
+}
+
+// ErrorType classifies the result of an attempt at a delivery for metrics and traces, which a
+// [Middleware] measures. ctx is the context of the attempt, and err is what the attempt
+// returned. ErrorType returns "" for nil, and otherwise the first of these that applies:
+//
+//   - "canceled": ctx ended before its deadline, because the process stops or the lease was
+//     lost. The event is not at fault.
+//   - "snoozed" or "not_owed": err comes from [Snooze] or [NotOwed]. No attempt is counted.
+//   - "permanent": err matches [ErrPermanent]. The event is not tried again.
+//   - "timeout": the attempt exceeded its time. It is tried again if attempts are left.
+//   - "failed": any other error. It is tried again if attempts are left.
+func ErrorType(ctx context.Context, err error) string {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return ""
+	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
+		return "canceled"
+	case errors.Is(err, ErrSnoozed):
+		return "snoozed"
+	case errors.Is(err, ErrNotOwed):
+		return "not_owed"
+	case errors.Is(err, ErrPermanent):
+		return "permanent"
+	case cause != nil:
+		return "timeout"
+	default:
+		return "failed"
+	}
 }

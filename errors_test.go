@@ -1,6 +1,7 @@
 package almanac_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
@@ -116,5 +118,35 @@ func TestMarksKeepTheErrorTheyMark(t *testing.T) {
 	}
 	if err := almanac.RetryAfter(time.Hour, nil); err != nil {
 		t.Errorf("RetryAfter of nil = %v, want nil", err)
+	}
+}
+
+func TestErrorTypeClassifiesAnAttempt(t *testing.T) {
+	t.Parallel()
+	refused, stopped := errors.New("refused"), errors.New("the process stops")
+	tests := map[string]struct {
+		cause, err error
+		want       string
+	}{
+		"accepted":                   {nil, nil, ""},
+		"accepted though stopped":    {stopped, nil, ""},
+		"refused":                    {nil, refused, "failed"},
+		"refused for good":           {nil, almanac.Permanent(refused), "permanent"},
+		"snoozed":                    {nil, almanac.Snooze(time.Minute, ""), "snoozed"},
+		"called off":                 {nil, fmt.Errorf("mail: %w", almanac.NotOwed("no address")), "not_owed"},
+		"too slow":                   {context.DeadlineExceeded, refused, "timeout"},
+		"too slow, refused for good": {context.DeadlineExceeded, almanac.Permanent(refused), "permanent"},
+		"cut short":                  {stopped, almanac.Permanent(refused), "canceled"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if tt.cause != nil {
+				cancel(tt.cause)
+			}
+			require.Equal(t, tt.want, almanac.ErrorType(ctx, tt.err))
+		})
 	}
 }

@@ -100,6 +100,7 @@ func (f DelivererFunc) Deliver(ctx context.Context, d Delivery) error { return f
 // example to measure, to trace or to refuse deliveries. The result must behave as a
 // Deliverer must. Middleware is called once for each event type when Run starts. So a host
 // adds steps around deliveries by functions, and derives no handler from a base type.
+// [ErrorType] classifies what next returned.
 type Middleware func(next Deliverer) Deliverer
 
 // Executor is the ability of a handler to make the attempts itself, instead of a

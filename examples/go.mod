@@ -7,6 +7,7 @@ require (
 	github.com/almanac-go/almanac/cmd v0.1.0
 	github.com/almanac-go/almanac/contrib/jetstream v0.1.0
 	github.com/almanac-go/almanac/contrib/mail v0.1.0
+	github.com/almanac-go/almanac/contrib/otel v0.1.0
 	github.com/almanac-go/almanac/contrib/prometheus v0.1.0
 	github.com/emersion/go-smtp v0.25.1
 	github.com/fergusstrange/embedded-postgres v1.34.0
@@ -20,6 +21,11 @@ require (
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/riverqueue/river/rivertype v0.51.1
 	github.com/stretchr/testify v1.12.1
+	go.opentelemetry.io/contrib/bridges/prometheus v0.72.0
+	go.opentelemetry.io/otel v1.47.0
+	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
+	go.opentelemetry.io/otel/sdk v1.47.0
+	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.yaml.in/yaml/v3 v3.0.5
 )
 
@@ -76,6 +82,7 @@ require (
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/riverqueue/river/riverdriver v0.51.1 // indirect
 	github.com/riverqueue/river/rivershared v0.51.1 // indirect
@@ -93,7 +100,6 @@ require (
 	github.com/yusufpapurcu/wmi v1.2.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.69.0 // indirect
-	go.opentelemetry.io/otel v1.47.0 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
@@ -112,5 +118,6 @@ replace (
 	github.com/almanac-go/almanac/cmd => ../cmd
 	github.com/almanac-go/almanac/contrib/jetstream => ../contrib/jetstream
 	github.com/almanac-go/almanac/contrib/mail => ../contrib/mail
+	github.com/almanac-go/almanac/contrib/otel => ../contrib/otel
 	github.com/almanac-go/almanac/contrib/prometheus => ../contrib/prometheus
 )

@@ -40,8 +40,6 @@ func clockReaders() map[string]string {
 		"contrib/mail/pool.go":            "a farewell takes its time",
 		"contrib/prometheus/backlog.go":   "compares this machine's clock with the database's, and answers grow old",
 		"contrib/prometheus/delivery.go":  "a delivery takes its time",
-		"contrib/otel/backlog.go":         "compares this machine's clock with the database's, and answers grow old",
-		"contrib/otel/metrics.go":         "a delivery takes its time",
 		"examples/birthdayd/clock.go":     "compares this machine's clock with the database's",
 		"examples/birthdayd/receiver.go":  "notes when a greeting arrived",
 	}

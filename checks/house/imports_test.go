@@ -77,11 +77,11 @@ func (f file) wrongImport(name string) string {
 			return "the root imports the standard library, " + strings.Join(foreign, ", ") + " and " + strings.Join(nouns, ", ") + " only"
 		}
 	case f.in("contrib"):
-		if ours && pkg != "" && pkg != "calendar" && pkg != "ops" && !f.in(pkg) {
-			return "of ours, contrib imports the root, the calendar and ops only: what is internal to one release is not to the next"
+		if ours && !slices.Contains([]string{"", "calendar", "ops", "signedlink"}, pkg) && !f.in(pkg) {
+			return "of ours, contrib imports the root, the calendar, ops and signedlink only: what is internal to one release is not to the next"
 		}
 	case f.in(adapters...):
-		below := []string{"calendar", "ops", "internal/backoff", "internal/fold", "internal/jsonb"}
+		below := []string{"calendar", "ops", "signedlink", "internal/backoff", "internal/fold", "internal/jsonb"}
 		if ours && pkg != "" && !slices.Contains(below, pkg) && !sameAdapter(f, pkg, adapters) {
 			return "of ours, an adapter imports the root and " + strings.Join(below, ", ") + " only"
 		}
@@ -92,7 +92,7 @@ func (f file) wrongImport(name string) string {
 // wrongHome returns the rule about foreign modules or zone data that f breaks by importing
 // name, or "".
 func (f file) wrongHome(name string) string {
-	tests := f.test || f.in("internal/pgtest", "internal/watchtest", "internal/calendartest")
+	tests := f.test || f.in("internal/pgtest", "internal/calendartest")
 	homes := map[string]struct {
 		right bool
 		rule  string
@@ -104,10 +104,10 @@ func (f file) wrongHome(name string) string {
 		"github.com/testcontainers":  {f.in("internal/pgtest"), "only in internal/pgtest"},
 		"github.com/fergusstrange":   {f.in("examples/birthdayd"), "only in examples/birthdayd"},
 		"github.com/alecthomas/kong": {f.in("cmd"), "only in cmd"},
-		"github.com/prometheus": {f.in("contrib/prometheus", "examples/birthdayd", "checks/alerts") || f.in("contrib/otel") && tests,
-			"only in contrib/prometheus, examples/birthdayd and checks/alerts, and in tests of contrib/otel"},
-		"go.opentelemetry.io/otel": {f.in("contrib/otel") && (tests || !within(name, "go.opentelemetry.io/otel/sdk")),
-			"only in contrib/otel, and the SDK only in its tests"},
+		"github.com/prometheus": {f.in("contrib/prometheus", "examples/birthdayd", "examples/opentelemetry", "checks/alerts"),
+			"only in contrib/prometheus, examples/birthdayd, examples/opentelemetry and checks/alerts"},
+		"go.opentelemetry.io": {f.in("examples/opentelemetry") || f.in("contrib/otel") && (tests || within(name, "go.opentelemetry.io/otel") && !within(name, "go.opentelemetry.io/otel/sdk")),
+			"only in contrib/otel, with the SDK in its tests, and in examples/opentelemetry"},
 		"github.com/nats-io": {f.in("contrib/jetstream", "examples/fanout") && (f.in("examples") || tests || !within(name, "github.com/nats-io/nats-server")),
 			"only in contrib/jetstream and examples/fanout, and the server only in tests and examples"},
 		"github.com/go-chi/chi":          {f.in("examples/hosts/chi"), "only in examples/hosts/chi"},
@@ -147,7 +147,7 @@ func (f file) wrongHome(name string) string {
 }
 
 func machinery() []string {
-	return []string{"internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
+	return []string{"signedlink", "internal/engine", "internal/civil", "internal/backoff", "internal/fold", "internal/jsonb", "internal/zones", "internal/zoneinfo", "internal/rrule", "internal/cron", "internal/excerpt", "internal/profile", "internal/pgserver", "internal/isolate"}
 }
 
 // sameAdapter reports whether f and pkg belong to the same adapter.

@@ -46,6 +46,10 @@ type Traces struct {
 
 var _ almanac.Observer = (*Traces)(nil)
 
+// panicked is the error.type of an attempt that did not return: it panicked, or ended its
+// goroutine. All others are those of [almanac.ErrorType].
+const panicked = "panicked"
+
 // errAlien is reported once for a tracer provider without IDGenerator.
 var errAlien = errors.New("almanacotel: links of spans are broken: the tracer provider was made without almanacotel.IDGenerator")
 
@@ -87,8 +91,8 @@ func (t *Traces) Middleware(next almanac.Deliverer) almanac.Deliverer {
 		span := t.start(ctx, created.WithSpanID(trace.SpanID{}), "deliver "+d.Event.Type, options)
 		result := panicked
 		defer func() {
-			if result != accepted {
-				span.SetAttributes(semconv.ErrorTypeKey.String(string(result)))
+			if result != "" {
+				span.SetAttributes(semconv.ErrorTypeKey.String(result))
 			}
 			if result == panicked {
 				span.SetStatus(codes.Error, "the delivery did not return")
@@ -96,7 +100,7 @@ func (t *Traces) Middleware(next almanac.Deliverer) almanac.Deliverer {
 			span.End()
 		}()
 		err := next.Deliver(trace.ContextWithSpan(ctx, span), d)
-		if result = outcomeOf(ctx, err); result != accepted && result != notOwed {
+		if result = almanac.ErrorType(ctx, err); err != nil && result != "not_owed" {
 			span.SetStatus(codes.Error, err.Error())
 		}
 		return err

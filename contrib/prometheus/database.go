@@ -26,7 +26,7 @@ const (
 	conflict = "conflict" // another version was stored
 )
 
-func newCalls() calls {
+func newCalls(newHistogram histogramMaker) calls {
 	c := calls{
 		query: newHistogram("almanac_claim_query_duration_seconds",
 			"How long the statement of a claim took, from having a connection to the last row.", claimBuckets()),

@@ -1,25 +1,17 @@
 package almanacprom
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/almanac-go/almanac"
 )
 
-// outcome is the result of an attempt at a delivery.
-type outcome string
-
+// Outcomes of attempts besides those of [almanac.ErrorType].
 const (
-	accepted  outcome = "accepted"
-	failed    outcome = "failed"    // retried if attempts are left
-	permanent outcome = "permanent" // not retried
-	timedOut  outcome = "timeout"   // exceeded its time; retried if attempts are left
-	snoozed   outcome = "snoozed"   // postponed by the handler or deliverer; no attempt is counted
-	notOwed   outcome = "not_owed"  // called off by the handler or deliverer; no attempt is counted
-	canceled  outcome = "canceled"  // the process stops, or the lease was lost; not the event's fault
-	panicked  outcome = "panicked"  // did not return: it panicked, or ended its goroutine
+	accepted = "accepted"
+	panicked = "panicked" // did not return: it panicked, or ended its goroutine
 )
 
 // Middleware returns a deliverer that measures the attempts of next: their duration, their
@@ -32,31 +24,10 @@ func (e *Events) Middleware(next almanac.Deliverer) almanac.Deliverer {
 		began, result := time.Now(), panicked
 		defer func() {
 			underWay.Dec()
-			e.deliveries.WithLabelValues(eventType, string(result)).Observe(time.Since(began).Seconds())
+			e.deliveries.WithLabelValues(eventType, result).Observe(time.Since(began).Seconds())
 		}()
 		err := next.Deliver(ctx, d)
-		result = outcomeOf(ctx, err)
+		result = cmp.Or(almanac.ErrorType(ctx, err), accepted)
 		return err
 	})
-}
-
-// outcomeOf classifies an error as the scheduler does.
-func outcomeOf(ctx context.Context, err error) outcome {
-	cause := context.Cause(ctx)
-	switch {
-	case err == nil:
-		return accepted
-	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
-		return canceled
-	case errors.Is(err, almanac.ErrSnoozed):
-		return snoozed
-	case errors.Is(err, almanac.ErrNotOwed):
-		return notOwed
-	case errors.Is(err, almanac.ErrPermanent):
-		return permanent
-	case cause != nil:
-		return timedOut
-	default:
-		return failed
-	}
 }

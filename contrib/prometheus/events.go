@@ -38,8 +38,13 @@ var (
 
 // NewEvents returns the Events of the registry's types. Series that are known in advance
 // start at zero, so that the first failure is an increase. The histograms are both classic
-// and native; a server that supports native histograms may drop the buckets.
-func NewEvents(registry almanac.Registry) *Events {
+// and native (see [WithClassicHistograms]); a server that supports native histograms may drop
+// the buckets.
+func NewEvents(registry almanac.Registry, options ...EventsOption) *Events {
+	newHistogram := histogramMaker(newNativeHistogram)
+	for _, option := range options {
+		option(&newHistogram)
+	}
 	e := &Events{
 		types: make(map[string]bool),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -61,14 +66,14 @@ func NewEvents(registry almanac.Registry) *Events {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "almanac_deliveries_in_flight", Help: "Attempts at deliveries that have not returned yet.",
 		}, []string{"type"}),
-		calls: newCalls(),
+		calls: newCalls(newHistogram),
 	}
 	for _, eventType := range registry.EventTypes() {
 		e.types[eventType] = true
 		e.lateness.WithLabelValues(eventType)
 		e.inFlight.WithLabelValues(eventType)
-		for _, o := range []outcome{accepted, failed, permanent} {
-			e.deliveries.WithLabelValues(eventType, string(o))
+		for _, outcome := range []string{accepted, "failed", "permanent"} {
+			e.deliveries.WithLabelValues(eventType, outcome)
 		}
 		for _, cause := range []almanac.ReleaseCause{almanac.AfterFailure, almanac.AfterCrash, almanac.AfterShutdown, almanac.AfterSnooze} {
 			e.releases.WithLabelValues(eventType, string(cause))
@@ -86,7 +91,24 @@ func NewEvents(registry almanac.Registry) *Events {
 	return e
 }
 
-func newHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+// EventsOption is a setting of [Events].
+type EventsOption func(*histogramMaker)
+
+// WithClassicHistograms makes histograms with the buckets that the alerting rules and the
+// dashboard use, and without native buckets. It is for metrics that go to OpenTelemetry:
+// its bridge turns native histograms into exponential histograms, and drops the classic
+// buckets.
+func WithClassicHistograms() EventsOption {
+	return func(m *histogramMaker) { *m = newClassicHistogram }
+}
+
+type histogramMaker func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec
+
+func newClassicHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+func newNativeHistogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
 		NativeHistogramBucketFactor:     1.1,

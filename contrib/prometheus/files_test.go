@@ -16,7 +16,6 @@ import (
 
 	"github.com/almanac-go/almanac"
 	almanacprom "github.com/almanac-go/almanac/contrib/prometheus"
-	"github.com/almanac-go/almanac/internal/watchtest"
 )
 
 // lines returns the metrics of a scrape, without comments.
@@ -89,26 +88,26 @@ func TestTheTableHasEveryMetric(t *testing.T) {
 }
 
 // known returns the types of all metrics.
-func known(t *testing.T) watchtest.Known {
+func known(t *testing.T) metrics {
 	t.Helper()
-	types := make(map[string]string)
+	types := make(metrics)
 	for name, row := range described(t) {
 		types[name], _, _ = strings.Cut(row, " ")
 	}
-	return watchtest.Known{Types: types}
+	return types
 }
 
 func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	decoder := yaml.NewDecoder(bytes.NewReader(read(t, "alerts.yml")))
 	decoder.KnownFields(true)
-	var file watchtest.Rules
+	var file rules
 	require.NoError(t, decoder.Decode(&file))
-	known(t).CheckAlerts(t, file, 19)
-	file.CheckLimits(t)
+	known(t).checkAlerts(t, file, 19)
+	file.checkLimits(t)
 }
 
 func TestTheDashboardShowsMetricsThatExist(t *testing.T) {
 	t.Parallel()
-	known(t).CheckDashboard(t, "dashboards/almanac.json")
+	known(t).checkDashboard(t, "dashboards/almanac.json")
 }

@@ -1,6 +1,4 @@
-// Package watchtest checks the dashboard for Grafana and the alerting rules for Prometheus
-// that come with a module against the module's metrics.
-package watchtest
+package almanacprom_test
 
 import (
 	"encoding/json"
@@ -14,14 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Known describes the metrics of a program.
-type Known struct {
-	Types  map[string]string // of metrics, by name: counter, gauge or histogram
-	Labels map[string]bool   // labels whose names look like names of metrics
-}
+// metrics has the type of each metric by name: counter, gauge or histogram.
+type metrics map[string]string
 
-// Rules is the format of a rules file.
-type Rules struct {
+// rules is the format of a rules file.
+type rules struct {
 	Groups []struct {
 		Name  string
 		Rules []struct {
@@ -32,9 +27,9 @@ type Rules struct {
 	}
 }
 
-// CheckAlerts checks that there are count alerts. Each must use existing metrics and have a
+// checkAlerts checks that there are count alerts. Each must use existing metrics and have a
 // severity, a summary, a description, and instructions for when it fires.
-func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
+func (m metrics) checkAlerts(t *testing.T, file rules, count int) {
 	t.Helper()
 	alerts := make(map[string]bool)
 	for _, group := range file.Groups {
@@ -43,13 +38,13 @@ func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
 			require.Regexp(t, `^Almanac[A-Za-z]+$`, rule.Alert)
 			require.False(t, alerts[rule.Alert], "%s is there twice", rule.Alert)
 			alerts[rule.Alert] = true
-			k.checkExpression(t, rule.Expr)
+			m.checkExpression(t, rule.Expr)
 			require.Contains(t, []string{"critical", "warning"}, rule.Labels["severity"], rule.Alert)
 			require.Equal(t, []string{"description", "runbook", "summary"}, slices.Sorted(maps.Keys(rule.Annotations)), rule.Alert)
 			for name, text := range rule.Annotations {
 				require.Greater(t, len(text), 10, "%s of %s", name, rule.Alert)
-				for _, known := range k.names(text) {
-					require.True(t, k.exists(known), "%s in %s of %s", known, name, rule.Alert)
+				for _, known := range names(text) {
+					require.True(t, m.exists(known), "%s in %s of %s", known, name, rule.Alert)
 				}
 			}
 		}
@@ -60,10 +55,10 @@ func (k Known) CheckAlerts(t *testing.T, file Rules, count int) {
 // limit is the metric of a rule, its threshold and its severity.
 type limit struct{ of, above, severity string }
 
-// CheckLimits checks the thresholds of the rules about claims and conflicts. They are 100
+// checkLimits checks the thresholds of the rules about claims and conflicts. They are 100
 // and 200 ms for the p95 of a claim's statement, and a second for that of the whole claim.
 // For the share of conflicts they are 1 and 5 %.
-func (r Rules) CheckLimits(t *testing.T) {
+func (r rules) checkLimits(t *testing.T) {
 	t.Helper()
 	p95 := func(metric string) string {
 		return `^histogram_quantile\(0\.95, sum by \(job, le\) \(rate\(` + metric + `_bucket\[10m\]\)\)\)$`
@@ -93,8 +88,8 @@ func (r Rules) CheckLimits(t *testing.T) {
 	require.Empty(t, limits, "rules that are missing")
 }
 
-// CheckDashboard checks that the panels show every metric and no others.
-func (k Known) CheckDashboard(t *testing.T, file string) {
+// checkDashboard checks that the panels show every metric and no others.
+func (m metrics) checkDashboard(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -122,25 +117,25 @@ func (k Known) CheckDashboard(t *testing.T, file string) {
 		require.NotEmpty(t, p.Targets, p.Title)
 		require.NotEmpty(t, p.Description, p.Title)
 		for _, target := range p.Targets {
-			k.checkExpression(t, target.Expr)
-			for _, name := range k.names(target.Expr) {
+			m.checkExpression(t, target.Expr)
+			for _, name := range names(target.Expr) {
 				shown[strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")] = true
 			}
 		}
 	}
-	for name := range k.Types {
+	for name := range m {
 		require.True(t, shown[name], "%s is on no panel", name)
 	}
 }
 
-// checkExpression checks that every name in an expression exists, that at least one is a
-// metric, and that brackets are balanced.
-func (k Known) checkExpression(t *testing.T, expression string) {
+// checkExpression checks that every name in an expression exists, that there is one, and
+// that brackets are balanced.
+func (m metrics) checkExpression(t *testing.T, expression string) {
 	t.Helper()
-	names := k.names(expression)
-	require.True(t, slices.ContainsFunc(names, func(name string) bool { return !k.Labels[name] }), expression)
+	names := names(expression)
+	require.NotEmpty(t, names, expression)
 	for _, name := range names {
-		require.True(t, k.exists(name), "%s in %s", name, expression)
+		require.True(t, m.exists(name), "%s in %s", name, expression)
 	}
 	for _, pair := range []string{"()", "[]", "{}"} {
 		require.Equal(t, strings.Count(expression, pair[:1]), strings.Count(expression, pair[1:]), "%s in %s", pair, expression)
@@ -149,17 +144,17 @@ func (k Known) checkExpression(t *testing.T, expression string) {
 
 // names returns everything that looks like a metric name in a text. It ignores the values
 // of labels, which may contain anything.
-func (k Known) names(text string) []string {
+func names(text string) []string {
 	bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(text, "")
-	return regexp.MustCompile(`\b(?:almanac|messaging)_[a-z_]+`).FindAllString(bare, -1)
+	return regexp.MustCompile(`\balmanac_[a-z_]+`).FindAllString(bare, -1)
 }
 
-// exists reports whether a name is a metric, a series of a histogram, or a label.
-func (k Known) exists(name string) bool {
+// exists reports whether a name is a metric, or a series of a histogram.
+func (m metrics) exists(name string) bool {
 	for _, series := range []string{"_bucket", "_count"} {
-		if of, part := strings.CutSuffix(name, series); part && k.Types[of] == "histogram" {
+		if of, part := strings.CutSuffix(name, series); part && m[of] == "histogram" {
 			return true
 		}
 	}
-	return k.Types[name] != "" || k.Labels[name]
+	return m[name] != ""
 }
