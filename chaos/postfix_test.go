@@ -32,6 +32,7 @@ import (
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
 
 	"github.com/almanac-go/almanac/chaos"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // mailed is a deliverer to a Postfix, and what it comes to.
@@ -116,7 +117,7 @@ func TestPostfixDeliversASignedMailOverTLS(t *testing.T) {
 	m := postfix(t, map[string]string{"smtpd_tls_security_level": "encrypt", "smtpd_tls_chain_files": certificate})
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	links, err := almanacmail.NewLinks("https://example.com/unsubscribe", almanacmail.LinkKey{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)})
+	links, err := almanacmail.NewLinks("https://example.com/unsubscribe", signedlink.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)})
 	require.NoError(t, err)
 	m.settings.Unsubscribe, m.settings.DKIM = links, &almanacmail.DKIM{Domain: "example.com", Selector: "a", Key: key}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	"github.com/almanac-go/almanac/icalendar"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // A calendar program reads the birthdays of a user.
@@ -43,7 +44,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	secret := []byte("thirty-two bytes from a safe place") // at least 32 random bytes
-	links, err := icalendar.NewLinks("https://example.com/calendar/", icalendar.LinkKey{ID: "2027", Secret: secret})
+	links, err := icalendar.NewLinks("https://example.com/calendar/", signedlink.Key{ID: "2027", Secret: secret})
 	if err != nil {
 		panic(err)
 	}
@@ -80,8 +81,8 @@ func ExampleNew() {
 // The URL is the secret, so give it to the user only. With the first key new URLs are signed;
 // the others still verify.
 func ExampleNewLinks() {
-	young := icalendar.LinkKey{ID: "2027", Secret: []byte("thirty-two bytes from a safe place")}
-	old := icalendar.LinkKey{ID: "2026", Secret: []byte("the key of last year, 32 bytes too")}
+	young := signedlink.Key{ID: "2027", Secret: []byte("thirty-two bytes from a safe place")}
+	old := signedlink.Key{ID: "2026", Secret: []byte("the key of last year, 32 bytes too")}
 	links, err := icalendar.NewLinks("https://example.com/calendar/", young, old)
 	if err != nil {
 		panic(err)

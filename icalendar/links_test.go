@@ -17,16 +17,17 @@ import (
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/icalendar"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
-func key(id, letter string) icalendar.LinkKey {
-	return icalendar.LinkKey{ID: id, Secret: bytes.Repeat([]byte(letter), 32)}
+func key(id, letter string) signedlink.Key {
+	return signedlink.Key{ID: id, Secret: bytes.Repeat([]byte(letter), 32)}
 }
 
-func links(t *testing.T, keys ...icalendar.LinkKey) *icalendar.Links {
+func links(t *testing.T, keys ...signedlink.Key) *icalendar.Links {
 	t.Helper()
 	if len(keys) == 0 {
-		keys = []icalendar.LinkKey{key("2027", "k")}
+		keys = []signedlink.Key{key("2027", "k")}
 	}
 	l, err := icalendar.NewLinks("https://example.com/calendar/", keys...)
 	require.NoError(t, err)
@@ -175,8 +176,8 @@ func TestFailuresAreLoggedWithoutSecretsAndNames(t *testing.T) {
 func TestNewLinksNamesEveryWrongSetting(t *testing.T) {
 	t.Parallel()
 	secret := bytes.Repeat([]byte("k"), 32)
-	_, err := icalendar.NewLinks("http://example.com", icalendar.LinkKey{ID: "a.b", Secret: secret},
-		icalendar.LinkKey{ID: "1", Secret: secret[:31]}, icalendar.LinkKey{ID: "1", Secret: secret})
+	_, err := icalendar.NewLinks("http://example.com", signedlink.Key{ID: "a.b", Secret: secret},
+		signedlink.Key{ID: "1", Secret: secret[:31]}, signedlink.Key{ID: "1", Secret: secret})
 	for _, want := range []string{"https URL", `key id "a.b"`, `secret of key "1" is shorter`, `two keys have the id "1"`} {
 		require.ErrorContains(t, err, want)
 	}

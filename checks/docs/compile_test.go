@@ -24,7 +24,7 @@ import (
 // imported are the packages that fragments may name, by the name.
 var imported = map[string]string{
 	"almanac": "github.com/almanac-go/almanac", "calendar": "github.com/almanac-go/almanac/calendar", "postgres": "github.com/almanac-go/almanac/postgres", "webhook": "github.com/almanac-go/almanac/webhook",
-	"almanactest": "github.com/almanac-go/almanac/almanactest", "conformance": "github.com/almanac-go/almanac/almanactest/conformance", "httpapi": "github.com/almanac-go/almanac/httpapi", "dashboard": "github.com/almanac-go/almanac/dashboard", "icalendar": "github.com/almanac-go/almanac/icalendar", "ops": "github.com/almanac-go/almanac/ops", "command": "github.com/almanac-go/almanac/cmd/command",
+	"almanactest": "github.com/almanac-go/almanac/almanactest", "conformance": "github.com/almanac-go/almanac/almanactest/conformance", "httpapi": "github.com/almanac-go/almanac/httpapi", "dashboard": "github.com/almanac-go/almanac/dashboard", "icalendar": "github.com/almanac-go/almanac/icalendar", "signedlink": "github.com/almanac-go/almanac/signedlink", "ops": "github.com/almanac-go/almanac/ops", "command": "github.com/almanac-go/almanac/cmd/command",
 	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool", "stdlib": "github.com/jackc/pgx/v5/stdlib", "uuid": "github.com/google/uuid",
 	"context": "context", "sql": "database/sql", "json": "encoding/json", "errors": "errors", "fmt": "fmt", "iter": "iter", "log": "log", "slog": "log/slog",
 	"http": "net/http", "os": "os", "signal": "os/signal", "syscall": "syscall", "testing": "testing", "synctest": "testing/synctest", "time": "time", "tzdata": "time/tzdata",

@@ -15,6 +15,7 @@ import (
 	"github.com/almanac-go/almanac/icalendar"
 	"github.com/almanac-go/almanac/internal/pgtest"
 	"github.com/almanac-go/almanac/postgres"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // A program that knows nothing of Almanac reads what a host serves.
@@ -36,7 +37,7 @@ func TestGoIcalReadsTheCalendarOfAUser(t *testing.T) {
 	feed, err := icalendar.New(scheduler, store, registry, icalendar.Settings{
 		Name: "Acme; and friends", Ahead: 5, Refresh: 12 * time.Hour, Summary: func(almanac.User, almanac.Event) string { return title }})
 	require.NoError(t, err)
-	links, err := icalendar.NewLinks("https://example.com/calendar/", icalendar.LinkKey{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)})
+	links, err := icalendar.NewLinks("https://example.com/calendar/", signedlink.Key{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)})
 	require.NoError(t, err)
 	answer := httptest.NewRecorder()
 	feed.Handler(links).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, links.URL(created.User.ID), nil))

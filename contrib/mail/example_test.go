@@ -15,6 +15,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // texts are templates; a program embeds a directory instead.
@@ -69,7 +70,7 @@ func ExampleParseTemplates() {
 // The links are in the mails, and a handler serves them.
 func ExampleNewLinks() {
 	secret := bytes.Repeat([]byte("s"), 32) // 32 random bytes, from a secret store
-	links, err := almanacmail.NewLinks("https://example.com/unsubscribe", almanacmail.LinkKey{ID: "2027", Secret: secret})
+	links, err := almanacmail.NewLinks("https://example.com/unsubscribe", signedlink.Key{ID: "2027", Secret: secret})
 	if err != nil {
 		panic(err)
 	}

@@ -26,13 +26,14 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // links are links of example.com.
-func links(t testing.TB, keys ...almanacmail.LinkKey) *almanacmail.Links {
+func links(t testing.TB, keys ...signedlink.Key) *almanacmail.Links {
 	t.Helper()
 	if keys == nil {
-		keys = []almanacmail.LinkKey{{ID: "2027", Secret: bytes.Repeat([]byte("k"), 32)}}
+		keys = []signedlink.Key{{ID: "2027", Secret: bytes.Repeat([]byte("k"), 32)}}
 	}
 	l, err := almanacmail.NewLinks("https://example.com/unsubscribe?from=mail", keys...)
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/almanactest"
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // optOuts records what a handler was asked to store.
@@ -161,8 +162,8 @@ func TestALinkCannotBeForged(t *testing.T) {
 	t.Parallel()
 	stored := new(optOuts)
 	h := links(t).Handler(stored.store, nil)
-	other := links(t, almanacmail.LinkKey{ID: "2027", Secret: bytes.Repeat([]byte("o"), 32)})
-	unknown := links(t, almanacmail.LinkKey{ID: "2026", Secret: bytes.Repeat([]byte("k"), 32)})
+	other := links(t, signedlink.Key{ID: "2027", Secret: bytes.Repeat([]byte("o"), 32)})
+	unknown := links(t, signedlink.Key{ID: "2026", Secret: bytes.Repeat([]byte("k"), 32)})
 	ada := uuid.New()
 	own := links(t).URL(ada, "BIRTHDAY")
 	token := func(link string) string {
@@ -196,8 +197,8 @@ func TestALinkCannotBeForged(t *testing.T) {
 // A link works for as long as the key is kept.
 func TestKeysAreReplacedOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	old := almanacmail.LinkKey{ID: "2026", Secret: bytes.Repeat([]byte("o"), 32)}
-	young := almanacmail.LinkKey{ID: "2027", Secret: bytes.Repeat([]byte("y"), 32)}
+	old := signedlink.Key{ID: "2026", Secret: bytes.Repeat([]byte("o"), 32)}
+	young := signedlink.Key{ID: "2027", Secret: bytes.Repeat([]byte("y"), 32)}
 	stored := new(optOuts)
 	sent := links(t, old).URL(uuid.New(), "BIRTHDAY")
 	require.Equal(t, http.StatusOK, page(t, links(t, young, old).Handler(stored.store, nil), http.MethodPost, sent, oneClick).StatusCode)
@@ -208,8 +209,8 @@ func TestKeysAreReplacedOneAfterTheOther(t *testing.T) {
 func TestNewLinksNamesEveryWrongSetting(t *testing.T) {
 	t.Parallel()
 	secret := bytes.Repeat([]byte("k"), 32)
-	_, err := almanacmail.NewLinks("http://example.com", almanacmail.LinkKey{ID: "a.b", Secret: secret},
-		almanacmail.LinkKey{ID: "1", Secret: secret[:31]}, almanacmail.LinkKey{ID: "1", Secret: secret})
+	_, err := almanacmail.NewLinks("http://example.com", signedlink.Key{ID: "a.b", Secret: secret},
+		signedlink.Key{ID: "1", Secret: secret[:31]}, signedlink.Key{ID: "1", Secret: secret})
 	for _, want := range []string{"https URL", `key id "a.b"`, `secret of key "1" is shorter`, `two keys have the id "1"`} {
 		require.ErrorContains(t, err, want)
 	}
@@ -220,7 +221,7 @@ func TestNewLinksNamesEveryWrongSetting(t *testing.T) {
 
 func TestLinksMayBeTriedOutOnThisMachine(t *testing.T) {
 	t.Parallel()
-	key := almanacmail.LinkKey{ID: "2027", Secret: bytes.Repeat([]byte("k"), 32)}
+	key := signedlink.Key{ID: "2027", Secret: bytes.Repeat([]byte("k"), 32)}
 	for target, allowed := range map[string]bool{
 		"http://localhost:8080/unsubscribe": true, "http://127.0.0.1:8080/unsubscribe": true, "http://[::1]:8080/unsubscribe": true,
 		"http://example.com/unsubscribe": false, "http://localhost.example.com/": false, "http://192.168.0.1/": false, "ftp://localhost/": false,

@@ -14,6 +14,7 @@ import (
 
 	almanacmail "github.com/almanac-go/almanac/contrib/mail"
 	"github.com/almanac-go/almanac/icalendar"
+	"github.com/almanac-go/almanac/signedlink"
 )
 
 // linksConfig is the configuration of the links for users. The zero value means no links.
@@ -70,11 +71,7 @@ func (l linksConfig) links() (*links, error) {
 	if made.unsubscribe, err = almanacmail.NewLinks(base.JoinPath(unsubscribePath).String(), keys...); err != nil {
 		return nil, fmt.Errorf("-public-url, -link-secret: %w", err)
 	}
-	feeds := make([]icalendar.LinkKey, len(keys))
-	for i, k := range keys {
-		feeds[i] = icalendar.LinkKey(k) // links of one are not valid for the other
-	}
-	if made.calendar, err = icalendar.NewLinks(base.JoinPath(calendarPath).String(), feeds...); err != nil {
+	if made.calendar, err = icalendar.NewLinks(base.JoinPath(calendarPath).String(), keys...); err != nil {
 		return nil, fmt.Errorf("-public-url, -link-secret: %w", err)
 	}
 	return made, nil
@@ -97,15 +94,15 @@ func (l linksConfig) base() (base *url.URL, plain bool, err error) {
 
 // keys returns the keys of all secrets. The id of a key is a digest of its secret, so a
 // retired secret keeps its id.
-func (l linksConfig) keys() ([]almanacmail.LinkKey, error) {
-	var keys []almanacmail.LinkKey
+func (l linksConfig) keys() ([]signedlink.Key, error) {
+	var keys []signedlink.Key
 	for text := range strings.SplitSeq(l.secret, ",") {
 		secret, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(secret) < sha256.Size {
 			return nil, fmt.Errorf("-link-secret is not base64 of at least %d bytes; openssl rand -base64 32 makes one", sha256.Size)
 		}
 		id := sha256.Sum256(append([]byte("birthdayd link key "), secret...))
-		keys = append(keys, almanacmail.LinkKey{ID: hex.EncodeToString(id[:4]), Secret: secret})
+		keys = append(keys, signedlink.Key{ID: hex.EncodeToString(id[:4]), Secret: secret})
 	}
 	return keys, nil
 }
