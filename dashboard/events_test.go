@@ -73,7 +73,7 @@ func TestEventFormKeepsWhatWasSent(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, status)
 	requireRelative(t, body)
 	requireHarmless(t, body)
-	for _, sentence := range []string{"The status is none", "The user is not", "Due from is neither", "Due before is neither", "The reason is not", "The order is none"} {
+	for _, sentence := range []string{"The status is not one of", "The user is not", "Due from is neither", "Due before is neither", "The reason is not", "The order is none"} {
 		require.Contains(t, body, sentence)
 	}
 	for _, name := range []string{"user", "from", "until"} {
@@ -93,13 +93,13 @@ func TestEventFiltersThatAreWrongSayWhy(t *testing.T) {
 		"status=FAILED&order=next":             "The order next lists pending events only.",
 		"after=x":                              "The address of this page is not complete.",
 		"order=next&after=" + uuid.NewString(): "The address of this page is not complete.",
-		"zone=Asia/Tokyo&from=0001-01-01":      "Due from is a day that begins before the year 1 in UTC.",
-		"zone=Mars/Base&from=2027-03-15":       "Due from is a day in a zone that this program does not know.",
-		"from=2027-03-15&until=2027-03-15":     "Due before must be later than Due from.",
-		"type=" + strings.Repeat("x", 51):      "The type is not a text of at most 50 bytes.",
-		"zone=" + strings.Repeat("x", 65):      "The zone is not a text of at most 64 bytes.",
-		"type=%00":                             "The type is not a text",
-		"reason=%FF":                           "The reason is not a text",
+		"zone=Asia/Tokyo&from=0001-01-01":      "Due from is not in the years 1900 to 9999.",
+		"zone=Mars/Base&from=2027-03-15":       "Due from is a day in a zone that this program does not know;",
+		"from=2027-03-15&until=2027-03-15":     "Due before is not after Due from.",
+		"type=" + strings.Repeat("x", 51):      "The type is not an event type: 1 to 50 bytes",
+		"zone=" + strings.Repeat("x", 101):     "The zone is not the name of a time zone: 1 to 100 bytes",
+		"type=%00":                             "The type is not an event type",
+		"reason=%FF":                           "The reason is not the beginning of a reason",
 	} {
 		status, body := h.get(t, "/events?"+filter)
 		require.Equal(t, http.StatusBadRequest, status, filter)

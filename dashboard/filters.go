@@ -1,19 +1,19 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 )
 
 const (
@@ -37,8 +37,8 @@ var eventOrders = map[string]almanac.Order{"": almanac.NewestFirst, "oldest": al
 type eventFilter struct {
 	Status, Type, Zone, User, From, Until, Reason, Order, After string
 
-	spec  almanac.Spec // without the zone
-	zone  string       // as stored events have it; "" means all zones
+	spec  almanac.And // without the zone
+	zone  string      // as stored events have it; "" means all zones
 	order almanac.Order
 }
 
@@ -77,7 +77,7 @@ func (f eventFilter) Operation(kind operationKind) string {
 		}
 		return at.Format(time.RFC3339)
 	}
-	due := f.due(new(complaints)) // which were found before
+	due := f.due()
 	return query("operation", kind.Name, "type", f.Type, "user", f.User, "zone", f.zone, "from", bound(due.From), "until", bound(due.Until), "reason", f.Reason)
 }
 
@@ -90,92 +90,57 @@ func filterOf(q url.Values) (f eventFilter, bad complaints) {
 	if f.Order == "newest" { // the default
 		f.Order = ""
 	}
-	parts := almanac.And{}
-	if f.Status != "" {
-		if parts = append(parts, almanac.InStatus(f.Status)); !slices.Contains(eventStatuses, almanac.Status(f.Status)) {
-			bad.refuse("status", "The status is none of PENDING, PROCESSING, COMPLETED, FAILED and CANCELLED.")
-		}
+	if zone := strings.TrimSpace(f.Zone); zone != "" { // also one that this program does not know: events may have it
+		f.zone = calendar.StoredTimezone(zone).String()
 	}
-	if f.Type != "" {
-		if parts = append(parts, almanac.OfType(f.Type)); !plainText(f.Type, 50) {
-			bad.refuse("type", "The type is not a text of at most 50 bytes.")
-		}
+	text := ops.FilterText{
+		Status: f.Status, Type: f.Type, User: wholeID(f.User), Zone: f.zone, Reason: f.Reason,
+		From: strings.TrimSpace(f.From), Until: strings.TrimSpace(f.Until), Days: cmp.Or(f.zone, "UTC"),
 	}
-	if f.User != "" {
-		id, err := uuid.Parse(strings.TrimSpace(f.User))
-		if parts = append(parts, almanac.ForUser(id)); err != nil {
-			bad.refuse("user", "The user is not a whole id. Search for the user on the page Users.")
-		}
+	spec, err := text.Parse()
+	for _, wrong := range wrongFields(err, map[string]string{
+		"status": "The status", "type": "The type", "user": "The user", "zone": "The zone", "reason": "The reason", "from": "Due from", "until": "Due before",
+	}) {
+		bad.refuse(wrong.Field, wrong.Problem)
 	}
-	if f.Reason != "" {
-		if parts = append(parts, almanac.ForReason(f.Reason)); !plainText(f.Reason, 1000) {
-			bad.refuse("reason", "The reason is not a text of at most 1,000 bytes.")
-		}
-	}
-	f.readZone(&bad)
-	if due := f.due(&bad); due != (almanac.DueBetween{}) {
-		parts = append(parts, due)
-	}
-	f.spec = parts
+	f.spec = slices.DeleteFunc(spec, func(part almanac.Spec) bool { // a zone has no index
+		_, isZone := part.(almanac.InZone)
+		return isZone
+	})
 	f.readOrder(&bad)
 	return f, bad
 }
 
-// readZone sets the zone as stored events have it. A zone that this program does not know is
-// kept: events may have it.
-func (f *eventFilter) readZone(bad *complaints) {
-	if f.zone = strings.TrimSpace(f.Zone); f.zone == "" {
-		return
+// wholeID returns the id of a user in its usual form, and any other text as it is.
+func wholeID(text string) string {
+	text = strings.TrimSpace(text)
+	if id, err := uuid.Parse(text); err == nil {
+		return id.String()
 	}
-	if !plainText(f.zone, 64) {
-		bad.refuse("zone", "The zone is not a text of at most 64 bytes.")
-		return
+	return text
+}
+
+// wrongFields returns what is wrong with a filter, as sentences that begin with the labels of
+// fields.
+func wrongFields(err error, labels map[string]string) []almanac.FieldError {
+	var invalid *almanac.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil
 	}
-	f.zone = calendar.StoredTimezone(f.zone).String()
+	for i, f := range invalid.Fields {
+		invalid.Fields[i].Problem = labels[f.Field] + " " + strings.Replace(f.Problem, "after from", "after "+labels["from"], 1) + "."
+	}
+	return invalid.Fields
 }
 
 // due returns the range of targets.
-func (f *eventFilter) due(bad *complaints) (due almanac.DueBetween) {
-	var problem string
-	if due.From, problem = f.bound(f.From); problem != "" {
-		bad.refuse("from", "Due from "+problem)
-	}
-	if due.Until, problem = f.bound(f.Until); problem != "" {
-		bad.refuse("until", "Due before "+problem)
-	}
-	if !due.From.IsZero() && !due.Until.IsZero() && !due.From.Before(due.Until) {
-		bad.refuse("until", "Due before must be later than Due from.")
+func (f *eventFilter) due() (due almanac.DueBetween) {
+	for _, part := range f.spec {
+		if is, ok := part.(almanac.DueBetween); ok {
+			due = is
+		}
 	}
 	return due
-}
-
-// bound returns the instant of a bound, which is an instant, or a day in the zone of the
-// filter. Without a zone it is a day in UTC. A day begins at its first instant, also where
-// clocks skip midnight.
-func (f *eventFilter) bound(text string) (at time.Time, problem string) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return time.Time{}, ""
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at.UTC(), ""
-	}
-	day, err := calendar.ParseDate(text)
-	if err != nil {
-		return time.Time{}, "is neither a day such as 2027-03-15 nor an instant such as 2027-03-15T09:00:00Z."
-	}
-	zone := f.zone
-	if zone == "" {
-		zone = "UTC"
-	}
-	r, err := calendar.StoredTimezone(zone).Resolve(calendar.WallTime{Date: day}, calendar.Policies{Gap: calendar.GapBoundary})
-	if errors.Is(err, calendar.ErrInvalidInput) {
-		return time.Time{}, "is a day that begins before the year 1 in UTC."
-	}
-	if err != nil {
-		return time.Time{}, "is a day in a zone that this program does not know. Give an instant such as 2027-03-15T09:00:00Z."
-	}
-	return r.Instant, ""
 }
 
 func (f *eventFilter) readOrder(bad *complaints) {
@@ -204,12 +169,6 @@ func (f *eventFilter) allowed(r *request, bad *complaints) error {
 		bad.refuse("reason", "You may not filter by reason, because you may not see texts of errors.")
 	}
 	return err
-}
-
-// plainText reports whether a text has at most so many bytes, and nothing that a database
-// refuses.
-func plainText(text string, most int) bool {
-	return len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // foundEvents is a page of a list of events.

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
 	"github.com/almanac-go/almanac/ops"
@@ -60,36 +57,15 @@ func operationFormOf(values url.Values) (f operationForm, w operationWish, bad [
 
 // filter returns what the form selects.
 func (f operationForm) filter(bad *[]string) almanac.And {
-	var filter almanac.And
-	refuse := func(wrong bool, sentence string) {
-		if wrong {
-			*bad = append(*bad, sentence)
-		}
+	filter, err := ops.FilterText{Type: f.Type, User: wholeID(f.User), Zone: f.Zone, From: f.From, Until: f.Until, Reason: f.Reason, Days: "UTC"}.Parse()
+	for _, wrong := range wrongFields(err, map[string]string{
+		"type": "The type", "user": "The user", "zone": "The zone", "from": "Due from", "until": "Due before", "reason": "The reason of the failure",
+	}) {
+		*bad = append(*bad, wrong.Problem)
 	}
-	if f.Type != "" {
-		refuse(eventTypeProblem(f.Type) != "", eventTypeProblem(f.Type))
-		filter = append(filter, almanac.OfType(f.Type))
+	if len(filter) == 0 && len(*bad) == 0 {
+		*bad = append(*bad, "Give at least one filter, so that an empty form does not change every event.")
 	}
-	if f.User != "" {
-		id, err := uuid.Parse(f.User)
-		refuse(err != nil, "The user must be the id of a user, a UUID.")
-		filter = append(filter, almanac.ForUser(id))
-	}
-	if f.Zone != "" {
-		refuse(len(f.Zone) > 100 || reasonProblem(f.Zone) != "", "The zone must be the name of a time zone, such as Europe/Paris.")
-		filter = append(filter, almanac.InZone{f.Zone})
-	}
-	due := almanac.DueBetween{From: dueBound("from", f.From, bad), Until: dueBound("until", f.Until, bad)}
-	refuse(!due.From.IsZero() && !due.Until.IsZero() && !due.From.Before(due.Until), "The end of the range, until, must be after its beginning, from.")
-	if due != (almanac.DueBetween{}) {
-		filter = append(filter, due)
-	}
-	if f.Reason != "" {
-		problem := reasonProblem(f.Reason)
-		refuse(problem != "", "The reason of the failure "+problem+".")
-		filter = append(filter, almanac.ForReason(f.Reason))
-	}
-	refuse(len(filter) == 0 && len(*bad) == 0, "Give at least one filter, so that an empty form does not change every event.")
 	return filter
 }
 
@@ -112,23 +88,6 @@ func (f operationForm) misfits(kind *operationKind) (bad []string) {
 		bad = append(bad, "The reason "+problem+".")
 	}
 	return bad
-}
-
-// dueFormats are how a bound can be written. Without an offset it is UTC.
-var dueFormats = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"}
-
-// dueBound returns the instant of a bound, or zero.
-func dueBound(name, text string, bad *[]string) time.Time {
-	if text == "" {
-		return time.Time{}
-	}
-	for _, format := range dueFormats {
-		if t, err := time.Parse(format, text); err == nil && t.Year() >= 1900 && t.Year() <= 9999 {
-			return t.UTC()
-		}
-	}
-	*bad = append(*bad, "The bound "+name+" must be an instant since 1900, such as 2026-03-15T14:00:00Z.")
-	return time.Time{}
 }
 
 // fields returns the form as hidden fields, without the empty ones.

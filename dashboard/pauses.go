@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -51,7 +50,7 @@ func (d *dashboard) pausesPage(r *request) (answer, error) {
 	}
 	a, err := d.pausesAnswer(r, "", nil)
 	switch done, eventType := asked.Get("done"), asked.Get("type"); {
-	case eventTypeProblem(eventType) != "":
+	case typeSentence(eventType) != "":
 	case done == "paused":
 		a.notice = "Events of type " + eventType + " are paused. Due events wait."
 	case done == "resumed":
@@ -84,12 +83,12 @@ func (d *dashboard) pausesAnswer(r *request, eventType string, bad []string) (an
 	return answer{title: "Pauses", template: "pauses", live: "pauses", data: data}, nil
 }
 
-// eventTypeProblem says why a text is no type of events, or "".
-func eventTypeProblem(eventType string) string {
-	if eventType == "" || len(eventType) > 50 || strings.ContainsFunc(eventType, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\uFFFD' }) {
-		return "The type must have 1 to 50 bytes without control characters."
+// typeSentence says why a text is no type of events, or "".
+func typeSentence(eventType string) string {
+	if ops.TypeProblem(eventType) == "" {
+		return ""
 	}
-	return ""
+	return "The type must have 1 to 50 bytes without control characters."
 }
 
 // pauseVerbs are what can be done to a type, by the name in the form.
@@ -112,7 +111,7 @@ func (d *dashboard) confirmPause(r *request, do, eventType string) (answer, erro
 	if err := r.need(PauseTypes, uuid.Nil); err != nil {
 		return answer{}, err
 	}
-	if problem := eventTypeProblem(eventType); problem != "" {
+	if problem := typeSentence(eventType); problem != "" {
 		kept := ""
 		if do == "pause" {
 			kept = eventType
@@ -141,7 +140,7 @@ func (d *dashboard) pausePage(r *request) (answer, error) {
 	}
 	eventType, do := r.PostForm.Get("type"), r.PostForm.Get("do")
 	var bad []string
-	if problem := eventTypeProblem(eventType); problem != "" {
+	if problem := typeSentence(eventType); problem != "" {
 		bad = append(bad, problem)
 	}
 	if _, known := pauseVerbs[do]; !known {

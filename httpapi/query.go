@@ -1,19 +1,18 @@
 package httpapi
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
+	"github.com/almanac-go/almanac/ops"
 )
 
 // queryOf returns the parameters of the request's query. It complains about unknown,
@@ -50,10 +49,6 @@ type search struct {
 	page almanac.Page
 }
 
-func statuses() []string {
-	return []string{string(almanac.Pending), string(almanac.Processing), string(almanac.Completed), string(almanac.Failed), string(almanac.Cancelled)}
-}
-
 func searchOf(r *http.Request, bad *complaints) search {
 	query := queryOf(r, bad, "status", "type", "limit", "cursor")
 	s := search{filterOf(query, "", bad), pageOf(query, bad)}
@@ -85,71 +80,22 @@ func numberOf(query map[string]string, name string, bad *complaints) int {
 // filterOf returns the spec for the given texts, which are parameters of a query or members
 // of a filter. The names in complaints begin with the prefix.
 func filterOf(given map[string]string, prefix string, bad *complaints) almanac.And {
-	var spec almanac.And
-	if status, ok := given["status"]; ok {
-		if !slices.Contains(statuses(), status) {
-			bad.add(prefix+"status", "is not one of %s", strings.Join(statuses(), ", "))
+	spec, err := ops.FilterText{
+		Status: given["status"], Type: given["type"], User: given["user"], Zone: given["zone"], Reason: given["reason"], From: given["from"], Until: given["until"],
+	}.Parse()
+	var invalid *almanac.ValidationError
+	if errors.As(err, &invalid) {
+		for _, f := range invalid.Fields {
+			bad.add(prefix+f.Field, "%s", f.Problem)
 		}
-		spec = append(spec, almanac.InStatus(status))
-	}
-	if eventType, ok := given["type"]; ok {
-		checkType(eventType, prefix+"type", bad)
-		spec = append(spec, almanac.OfType(eventType))
-	}
-	if text, ok := given["user"]; ok {
-		id, ok := parseID(text)
-		if !ok {
-			bad.add(prefix+"user", "is not a UUID")
-		}
-		spec = append(spec, almanac.ForUser(id))
-	}
-	if zone, ok := given["zone"]; ok {
-		if !isLabel(zone, 100) {
-			bad.add(prefix+"zone", "is not the name of a time zone: 1 to 100 bytes without control characters")
-		}
-		spec = append(spec, almanac.InZone{zone})
-	}
-	if reason, ok := given["reason"]; ok {
-		if len(reason) > 1000 || !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
-			bad.add(prefix+"reason", "is not the beginning of a reason: 1 to 1,000 bytes of text")
-		}
-		spec = append(spec, almanac.ForReason(reason))
-	}
-	if due := dueOf(given, prefix, bad); due != (almanac.DueBetween{}) {
-		spec = append(spec, due)
 	}
 	return spec
 }
 
-// dueOf returns the bounds from and until of due instants.
-func dueOf(given map[string]string, prefix string, bad *complaints) almanac.DueBetween {
-	at := func(name string) time.Time {
-		text, ok := given[name]
-		if !ok {
-			return time.Time{}
-		}
-		t, err := time.Parse(time.RFC3339, text)
-		if err != nil || t.Year() < 1900 || t.Year() > 9999 {
-			bad.add(prefix+name, "is not an instant of RFC 3339 since 1900, such as 2026-03-15T14:00:00Z")
-		}
-		return t.UTC()
-	}
-	due := almanac.DueBetween{From: at("from"), Until: at("until")}
-	if !due.From.IsZero() && !due.Until.IsZero() && !due.From.Before(due.Until) {
-		bad.add(prefix+"until", "is not after from")
-	}
-	return due
-}
-
 func checkType(eventType, field string, bad *complaints) {
-	if !isLabel(eventType, 50) {
-		bad.add(field, "is not an event type: 1 to 50 bytes without control characters")
+	if problem := ops.TypeProblem(eventType); problem != "" {
+		bad.add(field, "%s", problem)
 	}
-}
-
-// isLabel reports whether text has 1 to most bytes and no control characters.
-func isLabel(text string, most int) bool {
-	return text != "" && len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // idOf returns the id in the request's path. It accepts only the form that the API writes.

@@ -14,5 +14,6 @@
 //     [DueCountsRequest]; and each [Lease]. A [Count] has a [CountKind].
 //   - Operations: [Operate] applies an [Operation] to events ([OperateOptions],
 //     [OperateResult]).
+//   - Filters as operators type them: [FilterText], [ParseInstant], [TypeProblem].
 //   - The audit trail: [AuditStep].
 package ops

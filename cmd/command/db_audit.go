@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -171,9 +172,11 @@ const prunedPage = 5000
 
 // Run deletes.
 func (c *auditPrune) Run(ctx context.Context, env *environment) error {
-	before, errBefore := instant("--before", c.Before)
+	before, errBefore := ops.ParseInstant(c.Before, "UTC")
 	if c.Before == "" {
 		errBefore = errors.New("--before is required")
+	} else {
+		errBefore = about("--before", errBefore)
 	}
 	return c.Tables.use(ctx, env, errBefore, func(store *postgres.Store) error {
 		total := 0

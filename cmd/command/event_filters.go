@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/almanac-go/almanac"
-	"github.com/almanac-go/almanac/calendar"
+	"github.com/almanac-go/almanac/ops"
 	"github.com/almanac-go/almanac/postgres"
 )
 
@@ -22,21 +23,21 @@ type filters struct {
 }
 
 // parse returns the specification without the user, who is looked up by ofUser.
-func (f *filters) parse() (spec almanac.And, err error) {
-	var errUser, errFrom, errUntil error
-	if f.Type != "" {
-		spec = append(spec, almanac.OfType(f.Type))
-	}
+func (f *filters) parse() (almanac.And, error) {
+	spec, err := ops.FilterText{Type: f.Type, From: f.DueFrom, Until: f.DueUntil, Days: "UTC"}.Parse()
+	var errs []error
 	if f.User != "" {
-		errUser = (&oneUser{f.User}).validateAs("--user")
+		errs = append(errs, (&oneUser{f.User}).validateAs("--user"))
 	}
-	if f.DueFrom != "" || f.DueUntil != "" {
-		var due almanac.DueBetween
-		due.From, errFrom = instant("--due-from", f.DueFrom)
-		due.Until, errUntil = instant("--due-until", f.DueUntil)
-		spec = append(spec, due)
+	var invalid *almanac.ValidationError
+	if errors.As(err, &invalid) {
+		given := map[string][2]string{"type": {"--type", f.Type}, "from": {"--due-from", f.DueFrom}, "until": {"--due-until", f.DueUntil}}
+		for _, wrong := range invalid.Fields {
+			is := given[wrong.Field]
+			errs = append(errs, fmt.Errorf("%s: %q %s", is[0], is[1], strings.Replace(wrong.Problem, "after from", "after --due-from", 1)))
+		}
 	}
-	return spec, errors.Join(errUser, errFrom, errUntil)
+	return spec, errors.Join(errs...)
 }
 
 // ofUser returns the specification of the user, if one is given. An id need not be that of a
@@ -78,20 +79,4 @@ func idOf(argument, text string) (uuid.UUID, error) {
 		return id, fmt.Errorf("%s: %q is not a UUID", argument, text)
 	}
 	return id, nil
-}
-
-// instant reads one, or a date for its midnight in UTC; the zero Time where there is
-// none.
-func instant(argument, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at.UTC(), nil
-	}
-	date, err := calendar.ParseDate(text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %q is neither an instant such as 2026-03-15T14:00:00Z nor a date such as 2026-03-15", argument, text)
-	}
-	return calendar.WallTime{Date: date}.Labelled(), nil
 }
