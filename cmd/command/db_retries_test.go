@@ -46,11 +46,11 @@ func storeRetries(t *testing.T, address string) uuid.UUID {
 func TestStatisticsShowWhatIsRetried(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	require.Equal(t, &retries{[]retryGroup{}, []retryGroup{}}, statisticsOf(t, address).Retries)
+	require.Equal(t, &retries{[]retryGroup{}, []retryGroup{}}, statsOf(t, address).Retries)
 	require.NotContains(t, succeeds(t, "stats", "--database-url", address), "LAST ERROR")
 	storeRetries(t, address)
 
-	s := statisticsOf(t, address).Retries
+	s := statsOf(t, address).Retries
 	require.Len(t, s.Events, 2)
 	require.Equal(t, retryGroup{Type: almanac.TypeBirthday, Error: "webhook: receiver answered 503", Count: 2, Since: s.Events[0].Since, Next: s.Events[0].Next}, s.Events[0])
 	require.Equal(t, 4*time.Hour, s.Events[0].Next.Sub(*s.Events[0].Since).Round(time.Minute), "due three hours ago, tried in an hour")
@@ -64,9 +64,11 @@ func TestStatisticsShowWhatIsRetried(t *testing.T) {
 	name, asRole := login(t, address)
 	runSQL(t, address, `
 		GRANT USAGE ON SCHEMA almanac TO `+name+`;
-		GRANT SELECT ON almanac.migrations, almanac.queue, almanac.ended_events, almanac.processing_events TO `+name+`;
+		GRANT SELECT ON almanac.migrations, almanac.queue, almanac.ended_events, almanac.pending_events, almanac.processing_events TO `+name+`;
+		GRANT SELECT (timezone, deleted_at) ON almanac.users TO `+name+`;
+		GRANT SELECT (id, target_timestamp_utc) ON almanac.series TO `+name+`;
 		GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON almanac.leases TO `+name)
-	require.Nil(t, statisticsOf(t, asRole).Retries)
+	require.Nil(t, statsOf(t, asRole).Retries)
 	require.Contains(t, succeeds(t, "stats", "--database-url", asRole), "\nretries  not shown: this role may not read errors\n")
 }
 

@@ -5,11 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/almanac-go/almanac/ops"
 )
 
 // stats shows what a database holds, and what waits.
@@ -19,16 +20,12 @@ type stats struct {
 	JSON  bool `help:"Write JSON." name:"json"`
 }
 
-// What stats reads of a large database is bounded.
-const (
-	samplePages  = 2000    // of 8 KB, of the queue and of the history: whole below, a sample above
-	backlogLimit = 100_000 // events that are counted in the backlog
-	statsLimit   = 30 * time.Second
-)
+// statsLimit is patience with one statement.
+const statsLimit = 30 * time.Second
 
 // Help is shown below the command's line.
 func (c *stats) Help() string {
-	return `Pending and ended events are counted if their table is smaller than 16 MB, some hundred thousand events. In a larger table they are estimated, from 16 MB of randomly chosen pages; "~" marks an estimate. With --exact they are counted. The backlog is counted up to 100000 events. Events in flight are counted. Events that wait for another attempt after a failed one (RETRIED), and series whose next event could not be planned (STALLED), are grouped by type and last error. The numbers of table rows come from the server's statistics. Everything is read in one read-only transaction, in which a statement takes at most 30 seconds. The privileges of almanac_reader (docs/roles.sql) suffice; for that role, a large history shows only its number of events, and no errors.
+	return `Events are counted if their table is smaller than 4 MB. In a larger table they are estimated, from 4 MB of its pages; "~" marks an estimate. With --exact every event is counted. The backlog is counted up to 100000 events. Events that wait for another attempt after a failed one (RETRIED), and series whose next event could not be planned (STALLED), are grouped by type and last error. The numbers of table rows come from the server's statistics. Nothing is written, and a statement takes at most 30 seconds. The privileges of almanac_reader (docs/roles.sql) suffice; for that role, ended events of a large history are estimated from the latest 5000, and errors are not shown.
 
     almanac stats
     almanac stats --database-url postgres://localhost/app --schema greetings --json
@@ -79,8 +76,6 @@ type tableSize struct {
 	Bytes    int64      `json:"bytes"`
 	Indexes  int64      `json:"indexBytes"`
 	Vacuumed *time.Time `json:"vacuumed,omitempty"` // the last time, UTC
-	pages    int64
-	readable bool
 }
 
 // Run shows the statistics.
@@ -96,14 +91,12 @@ func (c *stats) Run(ctx context.Context, env *environment) error {
 	if err := store.Verify(ctx); err != nil {
 		return err
 	}
-	s := statistics{Schema: c.Schema, Events: []eventCount{}}
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", statsLimit.Milliseconds())); err != nil {
-			return err
-		}
-		return s.read(ctx, tx, c.Exact)
-	})
+	stored, err := store.Stats(ctx)
 	if err != nil {
+		return err
+	}
+	s := statisticsOf(c.Schema, stored)
+	if err := s.readServer(ctx, conn, c.Exact); err != nil {
 		return err
 	}
 	if s.Retries, err = retriesOf(ctx, store); err != nil {
@@ -115,104 +108,38 @@ func (c *stats) Run(ctx context.Context, env *environment) error {
 	return s.write(env.out)
 }
 
-func (s *statistics) read(ctx context.Context, tx pgx.Tx, exact bool) error {
-	row := tx.QueryRow(ctx, statement("stats_backlog", s.Schema), pgx.StrictNamedArgs{"limit": backlogLimit + 1})
-	if err := row.Scan(&s.At, &s.Backlog.Events, &s.Backlog.Oldest, &s.Backlog.Delayed); err != nil {
-		return err
-	}
-	s.At = s.At.UTC()
+func statisticsOf(schema string, stored ops.Stats) statistics {
+	s := statistics{Schema: schema, At: stored.At, Events: []eventCount{}}
+	s.Backlog = backlog{Events: stored.Backlog.N, More: stored.Backlog.Kind == ops.AtLeast, Oldest: unlessZero(stored.Oldest), Delayed: stored.Delayed.N}
 	if s.Backlog.Oldest != nil {
-		s.Backlog.Late = s.At.Sub(*s.Backlog.Oldest).Seconds()
+		s.Backlog.Late = s.At.Sub(stored.Oldest).Seconds()
 	}
-	if s.Backlog.Events > backlogLimit {
-		s.Backlog.Events, s.Backlog.More = backlogLimit, true
+	for _, e := range stored.Events {
+		s.Events = append(s.Events, eventCount{e.Type, string(e.Status), e.Count.N, e.Count.Kind != ops.Exact})
 	}
+	return s
+}
+
+// readServer reads what a store does not say: the leases in sum, the tables, and with exact the number of all events.
+func (s *statistics) readServer(ctx context.Context, conn *pgx.Conn, exact bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*statsLimit)
+	defer cancel()
 	l := &s.Leases
-	if err := tx.QueryRow(ctx, statement("stats_leases", s.Schema)).Scan(&l.InForce, &l.Events, &l.Expired, &l.Oldest); err != nil {
+	if err := conn.QueryRow(ctx, statement("stats_leases", s.Schema)).Scan(&l.InForce, &l.Events, &l.Expired, &l.Oldest); err != nil {
 		return err
 	}
-	if err := s.readTables(ctx, tx); err != nil {
-		return err
-	}
-	if err := s.countSampled(ctx, tx, "stats_pending", s.percent("queue", exact)); err != nil {
-		return err
-	}
-	if err := s.count(ctx, tx, "stats_processing"); err != nil {
-		return err
-	}
-	if err := s.countEnded(ctx, tx, exact); err != nil {
-		return err
-	}
-	slices.SortFunc(s.Events, func(a, b eventCount) int { return cmp.Or(cmp.Compare(a.Type, b.Type), rank(a.Status)-rank(b.Status)) })
-	return nil
-}
-
-// rank is where a status comes in the life of an event.
-func rank(status string) int {
-	return slices.Index([]string{"PENDING", "PROCESSING", "COMPLETED", "FAILED", "CANCELLED"}, status)
-}
-
-func (s *statistics) readTables(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, statement("stats_tables", s.Schema), pgx.StrictNamedArgs{"schema": s.Schema})
+	rows, err := conn.Query(ctx, statement("stats_tables", s.Schema), pgx.StrictNamedArgs{"schema": s.Schema})
 	if err != nil {
 		return err
 	}
-	s.Tables, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t tableSize, err error) {
-		err = row.Scan(&t.Name, &t.Rows, &t.Dead, &t.Bytes, &t.Indexes, &t.pages, &t.Vacuumed, &t.readable)
-		return t, err
-	})
-	return err
-}
-
-func (s *statistics) table(name string) tableSize {
-	return s.Tables[slices.IndexFunc(s.Tables, func(t tableSize) bool { return t.Name == name })]
-}
-
-// percent is how much of a table's pages is read.
-func (s *statistics) percent(table string, exact bool) float64 {
-	if pages := s.table(table).pages; pages > samplePages && !exact {
-		return 100 * float64(samplePages) / float64(pages)
-	}
-	return 100
-}
-
-// countEnded counts through the view where the history itself is out of sight, and
-// tells no more than the server's own estimate where that would be to read it all.
-func (s *statistics) countEnded(ctx context.Context, tx pgx.Tx, exact bool) error {
-	percent := s.percent("history", exact)
-	switch history := s.table("history"); {
-	case history.readable:
-		return s.countSampled(ctx, tx, "stats_ended", percent)
-	case percent < 100:
-		s.Events = append(s.Events, eventCount{"", "ENDED", history.Rows, true})
-		return nil
-	}
-	return s.count(ctx, tx, "stats_ended_view")
-}
-
-// countSampled counts in a part of the pages of a table, and estimates all by it.
-func (s *statistics) countSampled(ctx context.Context, tx pgx.Tx, name string, percent float64) error {
-	first := len(s.Events)
-	if err := s.count(ctx, tx, name, pgx.StrictNamedArgs{"percent": percent}); err != nil {
+	s.Tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[tableSize])
+	if err != nil || !exact {
 		return err
 	}
-	for i := first; i < len(s.Events) && percent < 100; i++ {
-		e := &s.Events[i]
-		e.Events, e.Estimated = int64(float64(e.Events)*100/percent), true
-	}
-	return nil
-}
-
-func (s *statistics) count(ctx context.Context, tx pgx.Tx, name string, args ...any) error {
-	rows, err := tx.Query(ctx, statement(name, s.Schema), args...)
-	if err != nil {
+	if rows, err = conn.Query(ctx, statement("stats_events", s.Schema)); err != nil {
 		return err
 	}
-	counts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e eventCount, err error) {
-		err = row.Scan(&e.Type, &e.Status, &e.Events)
-		return e, err
-	})
-	s.Events = append(s.Events, counts...)
+	s.Events, err = pgx.CollectRows(rows, pgx.RowToStructByPos[eventCount])
 	return err
 }
 
@@ -221,7 +148,7 @@ func (s *statistics) write(out io.Writer) error {
 	fmt.Fprintf(table, "schema\t%s at %s\n", s.Schema, s.At.Format(time.RFC3339))
 	fmt.Fprintf(table, "backlog\t%s\n", s.Backlog)
 	if n := s.Backlog.Delayed; n > 0 {
-		fmt.Fprintf(table, "delayed\t%s waiting for another attempt: see events list --overdue 0s\n", counted(int(min(n, backlogLimit)), "overdue event"))
+		fmt.Fprintf(table, "delayed\t%s waiting for another attempt: see events list --overdue 0s\n", counted(int(n), "overdue event"))
 	}
 	fmt.Fprintf(table, "leases\t%d in force with %s, %d expired\n", s.Leases.InForce, counted(int(s.Leases.Events), "event"), s.Leases.Expired)
 	if s.Retries == nil {

@@ -41,7 +41,7 @@ func storeUsers(t *testing.T, address string, users, due int) *postgres.Store {
 	return store
 }
 
-func statisticsOf(t *testing.T, address string, flags ...string) statistics {
+func statsOf(t *testing.T, address string, flags ...string) statistics {
 	t.Helper()
 	var s statistics
 	require.NoError(t, json.Unmarshal([]byte(succeeds(t, append([]string{"stats", "--json", "--database-url", address}, flags...)...)), &s))
@@ -61,7 +61,7 @@ func TestStatisticsCountRows(t *testing.T) {
 	claim(2, time.Minute)
 	claim(1, time.Millisecond)
 
-	s := statisticsOf(t, address)
+	s := statsOf(t, address)
 
 	require.Equal(t, int64(2), s.Backlog.Events)
 	require.False(t, s.Backlog.More)
@@ -94,14 +94,14 @@ func TestStatisticsTellOfEventsThatWaitForAnotherAttempt(t *testing.T) {
 		almanactest.Store(t, store, u, almanactest.Event(time.Now(), append([]almanactest.EventOption{almanactest.For(u)}, options...)...))
 	}
 
-	require.Equal(t, int64(1), statisticsOf(t, address).Backlog.Delayed)
+	require.Equal(t, int64(1), statsOf(t, address).Backlog.Delayed)
 	require.Contains(t, succeeds(t, "stats", "--database-url", address), "\ndelayed  1 overdue event waiting for another attempt: see events list --overdue 0s\n")
 }
 
 func TestAnEmptyDatabaseHasStatisticsToo(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	s := statisticsOf(t, address)
+	s := statsOf(t, address)
 	require.Empty(t, s.Events)
 	require.NotNil(t, s.Events, "an empty list")
 	require.Nil(t, s.Backlog.Oldest)
@@ -122,21 +122,21 @@ func TestLargeTablesAreEstimated(t *testing.T) {
 			CASE WHEN i % 4 = 0 THEN 'PARTY' ELSE 'BIRTHDAY' END
 		FROM generate_series(1, $1::bigint) i`, rows)
 
-	s := statisticsOf(t, address)
-	require.True(t, s.Backlog.Events < backlogLimit && !s.Backlog.More, "a day has 86400 seconds")
+	s := statsOf(t, address)
+	require.True(t, s.Backlog.Events < 100_000 && !s.Backlog.More, "a day has 86400 seconds")
 	require.Len(t, s.Events, 2)
 	for i, want := range []float64{rows * 3 / 4, rows / 4} {
 		require.True(t, s.Events[i].Estimated)
 		require.InEpsilon(t, want, s.Events[i].Events, 0.15)
 	}
 	require.Regexp(t, `\nPARTY     PENDING  ~\d+\n`, succeeds(t, "stats", "--database-url", address))
-	exact := statisticsOf(t, address, "--exact")
+	exact := statsOf(t, address, "--exact")
 	require.Equal(t, []eventCount{{"BIRTHDAY", "PENDING", rows * 3 / 4, false}, {"PARTY", "PENDING", rows / 4, false}}, exact.Events)
 
 	runSQL(t, address, "CREATE TABLE kept AS SELECT * FROM almanac.queue; TRUNCATE almanac.queue; INSERT INTO almanac.queue SELECT now() - interval '1 day', event_id, series_id, event_type FROM kept LIMIT 110000")
-	s = statisticsOf(t, address)
+	s = statsOf(t, address)
 	require.True(t, s.Backlog.More)
-	require.Equal(t, int64(backlogLimit), s.Backlog.Events)
+	require.Equal(t, int64(100_000), s.Backlog.Events)
 	require.Contains(t, succeeds(t, "stats", "--database-url", address), "\nbacklog  more than 100000 events, the first since ")
 }
 
@@ -147,8 +147,10 @@ func TestARoleWithFewPrivilegesGetsStatistics(t *testing.T) {
 	name, asRole := login(t, address)
 	runSQL(t, address, `
 		GRANT USAGE ON SCHEMA almanac TO `+name+`;
-		GRANT SELECT ON almanac.migrations, almanac.queue, almanac.ended_events, almanac.processing_events TO `+name+`;
-		GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON almanac.leases TO `+name+`;
+		GRANT SELECT ON almanac.migrations, almanac.queue, almanac.ended_events, almanac.pending_events, almanac.processing_events TO `+name+`;
+		GRANT SELECT (timezone, deleted_at) ON almanac.users TO `+name+`;
+		GRANT SELECT (id, target_timestamp_utc) ON almanac.series TO `+name+`;
+GRANT SELECT (token, owner, event_ids, claimed_at, expires_at) ON almanac.leases TO `+name+`;
 		INSERT INTO almanac.history (id, user_id, event_type, occurrence_key, status, target_timestamp_utc, target_timestamp_local, target_timezone,
 			policies, idempotency_key, delivery_payload, user_version, lease_token, executed_at, failure_reason, retry_count, claim_count, crash_count,
 			version, created_at, updated_at)
@@ -157,12 +159,8 @@ func TestARoleWithFewPrivilegesGetsStatistics(t *testing.T) {
 		FROM generate_series(1, 9) i`)
 
 	want := []eventCount{{"BIRTHDAY", "COMPLETED", 7, false}, {"BIRTHDAY", "FAILED", 2, false}}
-	require.Equal(t, want, statisticsOf(t, asRole).Events)
-	require.Equal(t, want, statisticsOf(t, address).Events)
-
-	large := statistics{Tables: []tableSize{{Name: "history", Rows: 1_000_000, pages: samplePages + 1}}}
-	require.NoError(t, large.countEnded(t.Context(), nil, false), "which asks nothing")
-	require.Equal(t, []eventCount{{"", "ENDED", 1_000_000, true}}, large.Events)
+	require.Equal(t, want, statsOf(t, asRole).Events)
+	require.Equal(t, want, statsOf(t, address).Events)
 }
 
 func TestSizesInWords(t *testing.T) {

@@ -1,9 +1,8 @@
 -- How large the tables are. Rows are what the server's statistics say; sizes are of files.
 --   @schema text
--- Returns name, rows, dead rows, bytes of the table, of its indexes, pages, when it was vacuumed last, and whether this role may
--- take a sample of it.
+-- Returns name, rows, dead rows, bytes of the table, of its indexes, and when it was vacuumed last.
 SELECT c.relname::text, coalesce(s.n_live_tup, 0), coalesce(s.n_dead_tup, 0), pg_table_size(c.oid::regclass), pg_indexes_size(c.oid::regclass),
-    pg_relation_size(c.oid::regclass) / current_setting('block_size')::bigint, greatest(s.last_vacuum, s.last_autovacuum), has_any_column_privilege(c.oid, 'SELECT'::text)
+    greatest(s.last_vacuum, s.last_autovacuum)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_stat_all_tables s ON s.relid = c.oid
