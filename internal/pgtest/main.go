@@ -29,7 +29,7 @@ func run(m *testing.M, leaks []goleak.Option) int {
 		return help()
 	}
 	shared.open()
-	if err := runMore(); err != nil {
+	if err := setFlags(); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 		return 1
 	}
@@ -54,15 +54,23 @@ func run(m *testing.M, leaks []goleak.Option) int {
 // for the server and for instants, so it exceeds the number of processors.
 const parallelTests = 8
 
-// runMore sets -parallel unless it was given.
-func runMore() error {
+// courses is how many cases a property of package rapid has unless -rapid.checks is given or
+// -short, which reduces them further. A step of .ci/nightly has a thousand.
+const courses = 30
+
+// setFlags sets flags that were not given.
+func setFlags() error {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if given || runtime.GOMAXPROCS(0) > parallelTests {
-		return nil
+	given := make(map[string]bool)
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	var errs []error
+	if !given["test.parallel"] && runtime.GOMAXPROCS(0) < parallelTests {
+		errs = append(errs, flag.Set("test.parallel", strconv.Itoa(parallelTests)))
 	}
-	return flag.Set("test.parallel", strconv.Itoa(parallelTests))
+	if checks := "rapid.checks"; flag.Lookup(checks) != nil && !given[checks] && !testing.Short() {
+		errs = append(errs, flag.Set(checks, strconv.Itoa(courses)))
+	}
+	return errors.Join(errs...)
 }
 
 const (
