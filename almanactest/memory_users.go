@@ -19,6 +19,14 @@ import (
 // createUser stores a user and their first events.
 func (r *Repository) createUser(ctx context.Context, u almanac.User, events []almanac.Event) (stored almanac.User, created []almanac.Event, err error) {
 	err = r.transact(ctx, func(now time.Time) error {
+		seen := make(map[almanac.Series]bool, len(events))
+		for _, e := range events {
+			one := almanac.SeriesOf(e)
+			if seen[one] {
+				return fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID)
+			}
+			seen[one] = true
+		}
 		if was, taken := r.users[u.ID]; taken && was.deleted {
 			return fmt.Errorf("%w: user %s is being deleted", almanac.ErrLocked, u.ID)
 		} else if taken {
@@ -28,12 +36,9 @@ func (r *Repository) createUser(ctx context.Context, u almanac.User, events []al
 		u.CreatedAt, u.UpdatedAt, u.Version = now, now, 1
 		stored = r.putUser(u)
 		for _, e := range events {
-			e, inserted, err := r.insert(e, now)
+			e, _, err := r.insert(e, now)
 			if err != nil {
 				return err
-			}
-			if !inserted {
-				return fmt.Errorf("%w: an occurrence of user %s twice", almanac.ErrExists, u.ID)
 			}
 			created = append(created, e)
 		}

@@ -65,7 +65,13 @@ var userRowCases = cases{
 		e := k.newEvent()
 		k.claim(1)
 		k.deleteUser(e.UserID)
-		k.is(k.tryCreate(almanactest.User(almanactest.WithUserID(e.UserID))), almanac.ErrLocked)
+		u := almanactest.User(almanactest.WithUserID(e.UserID))
+		k.is(k.tryCreate(u), almanac.ErrLocked)
+		again := k.event(u)
+		again.Series, again.OccurrenceKey = e.Series, "2031"
+		first := again
+		first.ID, first.IdempotencyKey, first.OccurrenceKey = k.event(u).ID, k.event(u).IdempotencyKey, "2030"
+		k.is(k.tryCreate(u, first, again), almanac.ErrExists) // two events of a series are refused whatever is stored
 	},
 	"DeleteUser/hides a user with events in flight": func(k *kit) {
 		u := almanactest.User()
